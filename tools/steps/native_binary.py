@@ -1,0 +1,31 @@
+"""The native binary, target/release/pgassay-native, built by cargo from the locked crates."""
+
+from steps.project import ROOT, fingerprint, is_stamped, run_quietly, say, write_stamp
+from steps.rust_toolchain import rust_environment
+
+BINARY = ROOT / "target" / "release" / "pgassay-native"
+STAMP = ROOT / "target" / "pgassay-setup-stamp"
+_SOURCE_FOLDERS = ("crates", "benchmarks")
+
+
+def provide_native_binary() -> None:
+    """Build the workspace unless its sources are those of the last build."""
+    sources = [
+        path
+        for folder in _SOURCE_FOLDERS
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and path.suffix in (".rs", ".toml")
+    ]
+    inputs = fingerprint([ROOT / "Cargo.toml", ROOT / "Cargo.lock", *sources])
+    if is_stamped(STAMP, inputs) and BINARY.exists():
+        say("native binary: in place")
+        return
+    say("native binary: building …")
+    run_quietly(
+        ["cargo", "build", "--release", "--locked", "--quiet"],
+        "see the lines above; where crates could not be fetched, check the network, then type 'make setup' "
+        "again.",
+        rust_environment(),
+    )
+    write_stamp(STAMP, inputs)
+    say("native binary: done")
