@@ -1,0 +1,289 @@
+//! One connection of the load: what it has sent, what it waits for, what comes next.
+
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+use bytes::{Buf, BytesMut};
+use pgassay_protocol::{Answer, AnswerState, Failure, InputBuffer, TransactionStatus, requests};
+use rand_xoshiro::Xoroshiro128StarStar;
+
+use crate::script::{Script, Statement, Transaction};
+use crate::spec::QueryProtocol;
+use crate::transport::Transport;
+
+/// What a client's answer meant for the worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing yet.
+    Waiting,
+    /// Every statement is prepared.
+    Prepared,
+    /// The transaction is done.
+    Committed,
+    /// The server gave the transaction up; it was rolled back.
+    GivenUp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Idle,
+    Preparing,
+    Running,
+    RollingBack,
+}
+
+/// What all clients of a load run.
+pub struct Work {
+    /// The transaction.
+    pub script: Script,
+    /// How its statements travel.
+    pub protocol: QueryProtocol,
+}
+
+/// A client.
+pub struct Client<T> {
+    number: usize,
+    transport: T,
+    work: Arc<Work>,
+    input: InputBuffer,
+    output: BytesMut,
+    answer: Answer,
+    state: State,
+    random: Xoroshiro128StarStar,
+    transaction: Transaction,
+    text: String,
+    /// The place in the transaction of the statement that is running.
+    step: usize,
+    /// When the transaction that is running began, on the monotonic clock.
+    pub started_ns: u64,
+}
+
+impl<T: Transport> Client<T> {
+    /// An idle client on an open connection.
+    pub fn new(
+        number: usize,
+        (transport, input): (T, InputBuffer),
+        work: Arc<Work>,
+        random: Xoroshiro128StarStar,
+    ) -> Self {
+        Self {
+            number,
+            transport,
+            work,
+            input,
+            output: BytesMut::with_capacity(1024),
+            answer: Answer::default(),
+            state: State::Idle,
+            random,
+            transaction: Transaction::default(),
+            text: String::with_capacity(256),
+            step: 0,
+            started_ns: 0,
+        }
+    }
+
+    /// The stream, to be registered for events.
+    pub fn transport(&mut self) -> &mut T {
+        &mut self.transport
+    }
+
+    /// Whether something could not be sent yet.
+    #[inline]
+    pub fn has_unsent(&self) -> bool {
+        !self.output.is_empty()
+    }
+
+    /// Sends the statements to be prepared, all in one batch; `Prepared` at once when there are none.
+    ///
+    /// # Errors
+    /// When the connection is lost.
+    pub fn prepare(&mut self) -> Result<Outcome, Failure> {
+        if self.work.protocol == QueryProtocol::Simple {
+            return Ok(Outcome::Prepared);
+        }
+        for statement in &self.work.script.statements {
+            let text = statement.prepared_text();
+            requests::prepare(
+                &statement.name,
+                &text,
+                statement.parameter_types(),
+                &mut self.output,
+            )?;
+        }
+        requests::sync(&mut self.output);
+        self.state = State::Preparing;
+        self.send()?;
+        Ok(Outcome::Waiting)
+    }
+
+    /// Begins a transaction.
+    ///
+    /// # Errors
+    /// When the connection is lost.
+    #[inline]
+    pub fn begin(&mut self, now_ns: u64) -> Result<(), Failure> {
+        self.work.script.draw(&mut self.random, &mut self.transaction);
+        self.started_ns = now_ns;
+        self.step = 0;
+        self.state = State::Running;
+        self.send_statement()
+    }
+
+    #[inline]
+    fn send_statement(&mut self) -> Result<(), Failure> {
+        let (number, values) = self.transaction.step(self.step);
+        let statement = &self.work.script.statements[number];
+        match self.work.protocol {
+            QueryProtocol::Prepared => {
+                let arguments = statement.arguments(values);
+                let format = statement.wire.result_format;
+                requests::execute_prepared(&statement.name, arguments, format, &mut self.output)?;
+            }
+            QueryProtocol::Simple => {
+                statement.interpolate(values, &mut self.text);
+                requests::simple_query(&self.text, &mut self.output)?;
+            }
+        }
+        self.send()
+    }
+
+    /// Sends what can be sent without waiting.
+    ///
+    /// # Errors
+    /// When the connection is lost.
+    #[inline]
+    pub fn send(&mut self) -> Result<(), Failure> {
+        while !self.output.is_empty() {
+            match self.transport.write(&self.output) {
+                Ok(count) if count == self.output.len() => self.output.clear(),
+                Ok(count) => self.output.advance(count),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // The server may have said why before it closed the connection: reading finds out.
+                Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
+                    self.output.clear();
+                    return self.last_words();
+                }
+                Err(error) => return Err(self.lost(&error.to_string())),
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn last_words(&mut self) -> Result<(), Failure> {
+        loop {
+            match self.transport.read(self.input.space()) {
+                Ok(count) if count > 0 => self.input.received(count),
+                _ => break,
+            }
+            if let Err(failure) = self.answer.read(&mut self.input) {
+                return Err(self.blame(failure));
+            }
+        }
+        Err(self.lost("the server closed it"))
+    }
+
+    /// Takes what has arrived, and sends the next statement of the transaction if there is one.
+    /// `is_closing`: the event said that the server has closed its side.
+    ///
+    /// # Errors
+    /// When the connection is lost, or the server reports an error that trying again would not mend.
+    #[inline]
+    pub fn receive(&mut self, is_closing: bool) -> Result<Outcome, Failure> {
+        loop {
+            let space = self.input.space();
+            let room = space.len();
+            let count = match self.transport.read(space) {
+                Ok(0) => return Err(self.lost("the server closed it")),
+                Ok(count) => count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Outcome::Waiting),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(self.lost(&error.to_string())),
+            };
+            self.input.received(count);
+            match self.answer.read(&mut self.input) {
+                Ok(AnswerState::Ready(status)) => return self.answered(status),
+                // Less than there was room for: the socket is empty, and what comes next is a new event
+                // (epoll(7), edge-triggered notification of stream sockets). No second read to learn that. The
+                // end of the stream is no byte: where this event told of it, no other will.
+                Ok(AnswerState::Incomplete) if count < room && !is_closing => return Ok(Outcome::Waiting),
+                Ok(AnswerState::Incomplete) => {}
+                Ok(AnswerState::CopyIn) => {
+                    return Err(self.blame(Failure::client("the server asks for COPY data")));
+                }
+                Err(failure) => return Err(self.blame(failure)),
+            }
+        }
+    }
+
+    #[inline]
+    fn answered(&mut self, status: TransactionStatus) -> Result<Outcome, Failure> {
+        if self.state == State::Idle {
+            return Err(self.blame(Failure::client("the server answered what was not asked")));
+        }
+        if self.answer.error.is_some() {
+            return self.answered_error(status);
+        }
+        match self.state {
+            State::Running if self.step + 1 < self.transaction.len() => {
+                self.step += 1;
+                self.send_statement()?;
+                Ok(Outcome::Waiting)
+            }
+            State::Running => Ok(self.finish(Outcome::Committed)),
+            State::Preparing => Ok(self.finish(Outcome::Prepared)),
+            State::Idle | State::RollingBack => Ok(self.finish(Outcome::GivenUp)),
+        }
+    }
+
+    fn statement(&self) -> &Statement {
+        &self.work.script.statements[self.transaction.step(self.step).0]
+    }
+
+    #[inline]
+    fn finish(&mut self, outcome: Outcome) -> Outcome {
+        self.state = State::Idle;
+        outcome
+    }
+
+    #[cold]
+    fn answered_error(&mut self, status: TransactionStatus) -> Result<Outcome, Failure> {
+        let Some(failure) = self.answer.error.take() else {
+            return Ok(Outcome::Waiting);
+        };
+        if self.state != State::Running || !failure.is_retryable() {
+            return Err(self.blame(failure));
+        }
+        if status == TransactionStatus::Idle {
+            return Ok(self.finish(Outcome::GivenUp));
+        }
+        self.state = State::RollingBack;
+        requests::simple_query("ROLLBACK", &mut self.output)?;
+        self.send()?;
+        Ok(Outcome::Waiting)
+    }
+
+    /// Says goodbye; whether it arrives doesn't matter any more.
+    pub fn terminate(&mut self) {
+        requests::terminate(&mut self.output);
+        let _ = self.send();
+    }
+
+    #[cold]
+    fn lost(&self, reason: &str) -> Failure {
+        self.blame(Failure::client(format!("the connection was lost: {reason}")))
+    }
+
+    /// Says what the client was doing when the failure came.
+    #[cold]
+    fn blame(&self, failure: Failure) -> Failure {
+        let place = match self.state {
+            State::Idle => "while idle".to_owned(),
+            State::Preparing => "while preparing the statements".to_owned(),
+            State::RollingBack => "in the statement \"ROLLBACK\"".to_owned(),
+            State::Running => format!("in the statement \"{}\"", self.statement().text),
+        };
+        failure.within(&format!("client {} failed {place}", self.number))
+    }
+}

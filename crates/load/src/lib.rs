@@ -1,0 +1,24 @@
+//! A closed-loop load on PostgreSQL: each client runs one transaction after the other.
+//!
+//! The coordinator ([`run`]) starts the threads and speaks to the caller; a [`worker`] is one thread with its own
+//! epoll loop over its share of the clients; a [`client`] is one connection; a [`meter`] counts and times.
+//! Everything is generic over the transport, so that an encrypted one can be added beside Unix and TCP sockets.
+
+pub mod client;
+pub mod clock;
+pub mod distribution;
+pub mod meter;
+pub mod read_only;
+pub mod record;
+pub mod run;
+pub mod script;
+pub mod spec;
+pub mod transport;
+pub mod worker;
+
+pub use read_only::ReadOnlyOptions;
+pub use record::{Progress, Record};
+pub use run::run;
+pub use script::{BuiltinScript, Script};
+pub use spec::{LoadSpec, QueryProtocol};
+pub use transport::{Connector, Transport};

@@ -1,0 +1,112 @@
+//! What a load is asked to do.
+
+use pgassay_protocol::{Failure, Parameters};
+use serde::Deserialize;
+
+use crate::read_only::ReadOnlyOptions;
+use crate::script::BuiltinScript;
+
+/// How statements travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum QueryProtocol {
+    /// Each statement prepared once per connection, then Bind, Describe, Execute, Sync.
+    Prepared,
+    /// The whole text each time, as a simple query.
+    Simple,
+}
+
+/// One load.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LoadSpec {
+    /// The server.
+    pub connect: Parameters,
+    /// The transaction.
+    pub script: BuiltinScript,
+    /// The scale of the pgbench data; sysbench's transactions have no use for it.
+    #[serde(default)]
+    pub scale: i64,
+    /// Options of sysbench's transaction; pgbench's have no use for them.
+    #[serde(default)]
+    pub oltp_read_only: ReadOnlyOptions,
+    /// Connections, each running one transaction after the other.
+    pub clients: usize,
+    /// Threads that share the connections; no more than connections are started.
+    pub threads: usize,
+    /// How statements travel.
+    pub protocol: QueryProtocol,
+    /// Length of the measured interval.
+    pub duration_s: f64,
+    /// What is run before it and not measured.
+    #[serde(default)]
+    pub warmup_s: f64,
+    /// Seed of the random streams.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+const SCALE_MAX: i64 = 1_000_000_000;
+const CLIENTS_MAX: usize = 1_000_000;
+const SECONDS_MAX: f64 = 1e7;
+
+impl LoadSpec {
+    /// Refuses what can't be run.
+    ///
+    /// # Errors
+    /// A sentence that names the first field at fault.
+    pub fn check(&self) -> Result<(), Failure> {
+        let seconds = 0.0..=SECONDS_MAX;
+        let is_pgbench = self.script != BuiltinScript::OltpReadOnly;
+        let fault = if is_pgbench && !(1..=SCALE_MAX).contains(&self.scale) {
+            format!("scale is {}, but must be from 1 to {SCALE_MAX}", self.scale)
+        } else if !(1..=CLIENTS_MAX).contains(&self.clients) {
+            format!("clients is {}, but must be from 1 to {CLIENTS_MAX}", self.clients)
+        } else if self.threads == 0 {
+            "threads is 0, but must be at least 1".to_owned()
+        } else if !seconds.contains(&self.duration_s) || self.duration_s < 0.001 {
+            format!(
+                "duration_s is {}, but must be from 0.001 to {SECONDS_MAX}",
+                self.duration_s
+            )
+        } else if !seconds.contains(&self.warmup_s) {
+            format!(
+                "warmup_s is {}, but must be from 0 to {SECONDS_MAX}",
+                self.warmup_s
+            )
+        } else if let Some(fault) = self.oltp_read_only.fault() {
+            fault
+        } else {
+            return Ok(());
+        };
+        Err(Failure::client(format!("the load can't be run: {fault}")))
+    }
+}
+
+/// The instants of a load, in nanoseconds of the monotonic clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Schedule {
+    /// All clients begin.
+    pub start_ns: u64,
+    /// The warm-up ends and the measured interval begins.
+    pub measured_from_ns: u64,
+    /// The measured interval ends: a transaction that ends here or later isn't in it.
+    pub measured_to_ns: u64,
+}
+
+impl Schedule {
+    /// The schedule of a load that begins at `start_ns`.
+    pub fn new(spec: &LoadSpec, start_ns: u64) -> Self {
+        let measured_from_ns = start_ns + to_ns(spec.warmup_s);
+        Self {
+            start_ns,
+            measured_from_ns,
+            measured_to_ns: measured_from_ns + to_ns(spec.duration_s),
+        }
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // `check` bounds the seconds.
+fn to_ns(seconds: f64) -> u64 {
+    (seconds * 1e9).round() as u64
+}

@@ -1,0 +1,102 @@
+//! The non-blocking sockets of a load, and how they are opened.
+
+use std::io::{self, Read, Write};
+
+use mio::event::Source;
+use mio::{Interest, Registry, Token};
+use pgassay_load::Connector;
+use pgassay_protocol::{Failure, InputBuffer, Parameters};
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+use crate::connect::{self, Socket};
+
+/// A socket for an epoll loop.
+pub enum Link {
+    /// On this host.
+    Unix(mio::net::UnixStream),
+    /// Anywhere.
+    Tcp(mio::net::TcpStream),
+}
+
+impl Read for Link {
+    #[inline]
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.read(buffer),
+            Self::Tcp(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Link {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.write(bytes),
+            Self::Tcp(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Source for Link {
+    fn register(&mut self, registry: &Registry, token: Token, interests: Interest) -> io::Result<()> {
+        match self {
+            Self::Unix(stream) => stream.register(registry, token, interests),
+            Self::Tcp(stream) => stream.register(registry, token, interests),
+        }
+    }
+
+    fn reregister(&mut self, registry: &Registry, token: Token, interests: Interest) -> io::Result<()> {
+        match self {
+            Self::Unix(stream) => stream.reregister(registry, token, interests),
+            Self::Tcp(stream) => stream.reregister(registry, token, interests),
+        }
+    }
+
+    fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
+        match self {
+            Self::Unix(stream) => stream.deregister(registry),
+            Self::Tcp(stream) => stream.deregister(registry),
+        }
+    }
+}
+
+/// Opens the connections of a load.
+pub struct LinkConnector {
+    /// Where to.
+    pub parameters: Parameters,
+}
+
+impl Connector for LinkConnector {
+    type Transport = Link;
+
+    fn connect(&self) -> Result<(Link, InputBuffer), Failure> {
+        let connection = connect::open(&self.parameters)?;
+        let link = match connection.socket {
+            Socket::Unix(stream) => stream
+                .set_nonblocking(true)
+                .map(|()| Link::Unix(mio::net::UnixStream::from_std(stream))),
+            Socket::Tcp(stream) => stream
+                .set_nonblocking(true)
+                .map(|()| Link::Tcp(mio::net::TcpStream::from_std(stream))),
+        };
+        match link {
+            Ok(link) => Ok((link, connection.input)),
+            Err(error) => Err(Failure::client(format!(
+                "the socket can't be made non-blocking: {error}"
+            ))),
+        }
+    }
+}
+
+/// Allows this process as many open files as the system lets it: a connection is one.
+pub fn allow_many_sockets() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // Where it is refused, opening one connection too many says so.
+    let _ = setrlimit(Resource::Nofile, limit);
+}

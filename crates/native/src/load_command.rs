@@ -1,0 +1,38 @@
+//! `load`: one specification in, progress each second and a record out.
+
+use std::process::exit;
+
+use pgassay_load::LoadSpec;
+use pgassay_protocol::Failure;
+use serde_json::json;
+
+use crate::lines::{EXIT_ABORTED, EXIT_FAILURE, EXIT_USAGE, read_document, watch_input, write_line};
+use crate::link::{LinkConnector, allow_many_sockets};
+
+/// Runs the command and gives its exit status.
+pub fn load() -> i32 {
+    let spec = match read_document::<LoadSpec>().and_then(|spec| spec.check().map(|()| spec)) {
+        Ok(spec) => spec,
+        Err(failure) => return fail(&failure, EXIT_USAGE),
+    };
+    if let Err(error) = watch_input(|| exit(EXIT_ABORTED)) {
+        return fail(&Failure::client(error.to_string()), EXIT_FAILURE);
+    }
+    allow_many_sockets();
+    let connector = LinkConnector {
+        parameters: spec.connect.clone(),
+    };
+    let report = |progress| write_line(&json!({ "progress": progress }));
+    match pgassay_load::run(&spec, connector, report) {
+        Ok(record) => {
+            write_line(&json!({ "record": record }));
+            0
+        }
+        Err(failure) => fail(&failure, EXIT_FAILURE),
+    }
+}
+
+fn fail(failure: &Failure, status: i32) -> i32 {
+    write_line(&json!({ "error": failure }));
+    status
+}

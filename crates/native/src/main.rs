@@ -1,0 +1,46 @@
+//! `pgassay-native`: the measuring process.
+
+use std::process::ExitCode;
+
+use pgassay_native::lines::EXIT_USAGE;
+use pgassay_native::load_command::load;
+use pgassay_native::null_server::null_server;
+use pgassay_native::sql_command::sql;
+
+const HELP: &str = "\
+pgassay-native: the measuring process of pgassay
+
+Usage: pgassay-native COMMAND
+
+Commands (JSON on standard input, JSON lines on standard output):
+  sql          run statements one by one and time each
+  load         run a closed loop of transactions over many connections
+  null-server  answer every query at once with an empty result
+
+  --version    print the version
+  --help       print this
+
+When standard input closes, the process ends.";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let status = match arguments[..] {
+        ["sql"] => sql(),
+        ["load"] => load(),
+        ["null-server"] => null_server(),
+        ["--version"] => {
+            println!("pgassay-native {}", env!("CARGO_PKG_VERSION"));
+            0
+        }
+        ["--help" | "-h"] => {
+            println!("{HELP}");
+            0
+        }
+        _ => {
+            eprintln!("pgassay-native: expected one command; type `pgassay-native --help` for the list");
+            EXIT_USAGE
+        }
+    };
+    ExitCode::from(u8::try_from(status).unwrap_or(u8::MAX))
+}

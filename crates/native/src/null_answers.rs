@@ -1,0 +1,182 @@
+//! What the null server says: bytes in, bytes out, nothing done.
+
+use bytes::{Buf, BytesMut};
+
+const PROTOCOL_3: u32 = 3 << 16;
+const SSL_REQUEST: u32 = 80_877_103;
+const GSS_REQUEST: u32 = 80_877_104;
+const MESSAGE_BYTES_MAX: usize = 16 << 20;
+
+const AUTHENTICATION_OK: &[u8] = b"R\0\0\0\x08\0\0\0\0";
+const BACKEND_KEY: &[u8] = b"K\0\0\0\x0c\0\0\0\x01\0\0\0\0";
+/// What drivers look at.
+const PARAMETERS: &[(&str, &str)] = &[
+    ("server_version", "18.0"),
+    ("server_encoding", "UTF8"),
+    ("client_encoding", "UTF8"),
+    ("DateStyle", "ISO, MDY"),
+    ("integer_datetimes", "on"),
+    ("standard_conforming_strings", "on"),
+];
+const READY: &[u8] = b"Z\0\0\0\x05I";
+const NO_COLUMNS: &[u8] = b"T\0\0\0\x06\0\0";
+const NO_ROWS: &[u8] = b"C\0\0\0\x0dSELECT 0\0";
+
+/// Whether the connection goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It does.
+    Open,
+    /// The client said goodbye, or something that is not the protocol.
+    Closed,
+}
+
+/// One connection of the null server.
+#[derive(Default)]
+pub struct NullSession {
+    is_started: bool,
+}
+
+impl NullSession {
+    /// Answers all whole messages in `input`, and takes them out of it.
+    pub fn answer(&mut self, input: &mut BytesMut, output: &mut BytesMut) -> Standing {
+        loop {
+            let header_bytes = if self.is_started { 5 } else { 4 };
+            if input.len() < header_bytes {
+                return Standing::Open;
+            }
+            let length_bytes = &input[header_bytes - 4..header_bytes];
+            let length = u32::from_be_bytes(length_bytes.try_into().unwrap_or_default()) as usize;
+            if !(4..=MESSAGE_BYTES_MAX).contains(&length) {
+                return Standing::Closed;
+            }
+            let total = header_bytes - 4 + length;
+            if input.len() < total {
+                return Standing::Open;
+            }
+            let standing = if self.is_started {
+                answer_message(input[0], &input[header_bytes..total], output)
+            } else {
+                self.start(&input[header_bytes..total], output)
+            };
+            input.advance(total);
+            if standing == Standing::Closed {
+                return standing;
+            }
+        }
+    }
+
+    fn start(&mut self, body: &[u8], output: &mut BytesMut) -> Standing {
+        let Some(code) = body.first_chunk::<4>() else {
+            return Standing::Closed;
+        };
+        match u32::from_be_bytes(*code) {
+            SSL_REQUEST | GSS_REQUEST => output.extend_from_slice(b"N"),
+            // Minor versions of 3 are answered as 3.0, which every client accepts.
+            version if version & 0xffff_0000 == PROTOCOL_3 => {
+                self.is_started = true;
+                write_welcome(output);
+            }
+            // A request to cancel, too: there is never anything to cancel.
+            _ => return Standing::Closed,
+        }
+        Standing::Open
+    }
+}
+
+fn write_welcome(output: &mut BytesMut) {
+    output.extend_from_slice(AUTHENTICATION_OK);
+    for (name, value) in PARAMETERS {
+        let length = u8::try_from(4 + name.len() + 1 + value.len() + 1).unwrap_or(u8::MAX);
+        output.extend_from_slice(&[b'S', 0, 0, 0, length]);
+        for text in [name, value] {
+            output.extend_from_slice(text.as_bytes());
+            output.extend_from_slice(&[0]);
+        }
+    }
+    output.extend_from_slice(BACKEND_KEY);
+    output.extend_from_slice(READY);
+}
+
+fn answer_message(tag: u8, body: &[u8], output: &mut BytesMut) -> Standing {
+    match tag {
+        b'Q' if body.iter().all(|&byte| byte == 0 || byte.is_ascii_whitespace()) => {
+            output.extend_from_slice(b"I\0\0\0\x04");
+            output.extend_from_slice(READY);
+        }
+        b'Q' => {
+            output.extend_from_slice(NO_COLUMNS);
+            output.extend_from_slice(NO_ROWS);
+            output.extend_from_slice(READY);
+        }
+        b'P' => output.extend_from_slice(b"1\0\0\0\x04"),
+        b'B' => output.extend_from_slice(b"2\0\0\0\x04"),
+        // A statement is described with its parameters, of which the null server knows none; then its columns.
+        b'D' if body.first() == Some(&b'S') => {
+            output.extend_from_slice(b"t\0\0\0\x06\0\0");
+            output.extend_from_slice(NO_COLUMNS);
+        }
+        b'D' => output.extend_from_slice(NO_COLUMNS),
+        b'E' => output.extend_from_slice(NO_ROWS),
+        b'C' => output.extend_from_slice(b"3\0\0\0\x04"),
+        b'S' => output.extend_from_slice(READY),
+        b'H' => {}
+        _ => return Standing::Closed,
+    }
+    Standing::Open
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pgassay_protocol::{
+        Answer, AnswerState, InputBuffer, Parameters, Startup, TransactionStatus, requests,
+    };
+
+    fn receive(input: &mut InputBuffer, bytes: &mut BytesMut) {
+        let count = bytes.len();
+        input.space()[..count].copy_from_slice(bytes);
+        input.received(count);
+        bytes.clear();
+    }
+
+    #[test]
+    fn a_client_of_the_protocol_crate_is_content() {
+        let parameters: Parameters =
+            serde_json::from_str(r#"{"host": "/tmp", "port": 1, "user": "u", "dbname": "d"}"#).unwrap();
+        let (mut client_out, mut server_out) = (BytesMut::new(), BytesMut::new());
+        let mut startup = Startup::begin(&parameters, &mut client_out).unwrap();
+        let mut server = NullSession::default();
+        assert_eq!(server.answer(&mut client_out, &mut server_out), Standing::Open);
+        let mut input = InputBuffer::with_capacity(4096);
+        receive(&mut input, &mut server_out);
+        let session = startup.receive(&mut input, &mut client_out).unwrap().unwrap();
+        assert_eq!(session.server_version, "18.0");
+
+        requests::prepare("a", "select $1", [], &mut client_out).unwrap();
+        requests::execute_prepared("a", [1], 0, &mut client_out).unwrap();
+        assert_eq!(server.answer(&mut client_out, &mut server_out), Standing::Open);
+        assert!(client_out.is_empty());
+        receive(&mut input, &mut server_out);
+        let mut answer = Answer::default();
+        assert_eq!(
+            answer.read(&mut input).unwrap(),
+            AnswerState::Ready(TransactionStatus::Idle)
+        );
+        assert_eq!((answer.rows, answer.error), (0, None));
+    }
+
+    #[test]
+    fn nonsense_closes_the_connection() {
+        for bytes in [
+            &b"GET / HTTP/1.1\r\n"[..],
+            b"\0\0\0\x08\0\0\0\0",
+            b"\0\0\0\x04",
+            b"\0\0\0\0",
+        ] {
+            let mut session = NullSession::default();
+            let standing = session.answer(&mut BytesMut::from(bytes), &mut BytesMut::new());
+            assert_eq!(standing, Standing::Closed, "{bytes:?}");
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The server's answer to a request, up to ReadyForQuery.
+
+use bytes::BytesMut;
+use postgres_protocol::message::backend::Message;
+
+use crate::failure::Failure;
+use crate::input::InputBuffer;
+use crate::notice::NoticeStore;
+
+/// Where the session stands after an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransactionStatus {
+    /// Outside a transaction.
+    Idle,
+    /// In a transaction.
+    Open,
+    /// In a transaction that can only be rolled back.
+    Failed,
+}
+
+/// What the caller does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerState {
+    /// Read more bytes.
+    Incomplete,
+    /// The server waits for COPY data: send it, or refuse.
+    CopyIn,
+    /// The answer is complete.
+    Ready(TransactionStatus),
+}
+
+/// One answer: rows are counted and dropped, the first error is kept, notices as far as there is room.
+#[derive(Debug, Default)]
+pub struct Answer {
+    /// Rows received, of all statements of the request.
+    pub rows: u64,
+    /// The first error.
+    pub error: Option<Failure>,
+    /// Where notices are kept; nowhere by default, so that a load pays nothing for them.
+    pub notices: NoticeStore,
+}
+
+impl Answer {
+    /// Takes what has arrived.
+    ///
+    /// # Errors
+    /// When the bytes aren't an answer, or the server ended the session (a FATAL error).
+    #[inline]
+    pub fn read(&mut self, input: &mut InputBuffer) -> Result<AnswerState, Failure> {
+        while let Some(frame) = input.next_frame()? {
+            match frame.tag {
+                b'D' => self.rows += 1,
+                // BindComplete, RowDescription, CommandComplete, ParseComplete, NoData, CloseComplete, empty
+                // query, ParameterDescription, PortalSuspended; parameter, notification; COPY out.
+                b'2' | b'T' | b'C' | b'1' | b'n' | b'3' | b'I' | b't' | b's' => {}
+                b'S' | b'A' | b'H' | b'd' | b'c' => {}
+                b'N' => self.notices.keep(frame.body),
+                b'G' => return Ok(AnswerState::CopyIn),
+                b'Z' => return transaction_status(frame.body).map(AnswerState::Ready),
+                b'E' => {
+                    let failure = error_response(frame.body)?;
+                    if failure.fatal {
+                        return Err(failure);
+                    }
+                    self.error.get_or_insert(failure);
+                }
+                tag => return Err(unexpected(tag, "in an answer to a query")),
+            }
+        }
+        Ok(AnswerState::Incomplete)
+    }
+}
+
+#[inline]
+fn transaction_status(body: &[u8]) -> Result<TransactionStatus, Failure> {
+    match body {
+        b"I" => Ok(TransactionStatus::Idle),
+        b"T" => Ok(TransactionStatus::Open),
+        b"E" => Ok(TransactionStatus::Failed),
+        _ => Err(Failure::client(
+            "the server sent a ReadyForQuery message that can't be read",
+        )),
+    }
+}
+
+#[cold]
+pub(crate) fn unexpected(tag: u8, place: &str) -> Failure {
+    Failure::client(format!(
+        "the server sent an unexpected message of type {:?} {place}",
+        char::from(tag)
+    ))
+}
+
+/// Reads a message that `postgres-protocol` knows, from its type and body.
+///
+/// # Errors
+/// When the body can't be read.
+pub(crate) fn parse(tag: u8, body: &[u8]) -> Result<Message, Failure> {
+    let mut bytes = BytesMut::with_capacity(body.len() + 5);
+    bytes.extend_from_slice(&[tag]);
+    let length = u32::try_from(body.len() + 4)
+        .map_err(|_| Failure::client("the server sent a message longer than the protocol allows"))?;
+    bytes.extend_from_slice(&length.to_be_bytes());
+    bytes.extend_from_slice(body);
+    match Message::parse(&mut bytes) {
+        Ok(Some(message)) => Ok(message),
+        Ok(None) | Err(_) => Err(unexpected(tag, "that can't be read")),
+    }
+}
+
+#[cold]
+pub(crate) fn error_response(body: &[u8]) -> Result<Failure, Failure> {
+    match parse(b'E', body)? {
+        Message::ErrorResponse(response) => Ok(Failure::from_response(&response)),
+        _ => Err(unexpected(b'E', "that is not an error")),
+    }
+}

@@ -1,0 +1,20 @@
+//! PostgreSQL's frontend/backend protocol (version 3.0) without I/O: the caller moves bytes, this crate tells
+//! what they mean and which bytes to send next. Messages and authentication come from `postgres-protocol`;
+//! this crate adds the state of a connection, and an input buffer that costs no allocation per message.
+//!
+//! Nothing here trusts the peer: whatever bytes arrive, the outcome is an event or a [`Failure`].
+
+pub mod answer;
+pub mod failure;
+pub mod input;
+pub mod notice;
+pub mod parameters;
+pub mod requests;
+pub mod startup;
+
+pub use answer::{Answer, AnswerState, TransactionStatus};
+pub use failure::Failure;
+pub use input::{Frame, InputBuffer};
+pub use notice::{Notice, NoticeStore};
+pub use parameters::Parameters;
+pub use startup::{Session, Startup};
