@@ -1,0 +1,137 @@
+"""Evidence against a hypothesised effect, valid at any time and for any number of looks.
+
+In each block the arm and its controls (the control, and its twin when it is pooled) each leave one log
+speed. If the arm has the effect θ, then after θ is taken from the arm's value the members of a block could
+have changed places; the block's factor n·exp(κ·x_arm) / Σ_j exp(κ·x_j) then has expectation 1, whatever the
+noise is. The product of the factors is a test martingale (Ville 1939; Ramdas et al., "Game-theoretic
+statistics and safe anytime-valid inference", Statistical Science 2023): the probability that it ever
+reaches 1/α is at most α.
+
+Arrays have the shape (..., blocks, members): any number of leading axes (contrasts, simulated runs) is
+computed at once. Member 0 is the arm, the others are its controls. All sums are of logarithms.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+FIRST_SCALE = 0.05
+PRIOR_WEIGHT = 3.0
+SHARPNESS_GRID: FloatArray = np.geomspace(0.3, 6.0, 8)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the blocks say, ready to be asked about any effect.
+
+    difference: d, the arm less the mean of its controls, shape (..., blocks).
+    sharpness: κ per block and grid point, shape (..., blocks, grid).
+    others_up, others_down: log Σ over the controls of exp(±κ·(x_j − their mean)), same shape as κ.
+    members: n, the members of a block (2 paired, 3 with the twin pooled).
+    """
+
+    difference: FloatArray
+    sharpness: FloatArray
+    others_up: FloatArray
+    others_down: FloatArray
+    members: int
+
+    @property
+    def blocks(self) -> int:
+        """Blocks observed."""
+        return int(self.difference.shape[-1])
+
+
+def differences(members: FloatArray) -> FloatArray:
+    """d of each block: the arm less the mean of its controls; (..., blocks, n) → (..., blocks)."""
+    result: FloatArray = members[..., 0] - members[..., 1:].mean(axis=-1)
+    return result
+
+
+def predictable_scale(difference: FloatArray) -> FloatArray:
+    """s_b of every block from earlier blocks only, shape (..., blocks) → (..., blocks).
+
+    s_1 = 0.05 and s_b² = [Σ_{i<b} (d_i − mean_{i<b} d)² + 3·0.05²] / (b + 1). A scale that knew its own
+    block, or was computed again later, would spoil the expectation of the factors.
+    """
+    scale = np.empty_like(difference)
+    scale[..., 0] = FIRST_SCALE
+    mean = np.zeros(difference.shape[:-1])
+    squares = np.zeros(difference.shape[:-1])
+    for earlier in range(1, difference.shape[-1]):
+        value = difference[..., earlier - 1]
+        # Welford's update: a common shift of d must not cost digits of the sum of squares.
+        distance = value - mean
+        mean = mean + distance / earlier
+        squares = squares + distance * (value - mean)
+        scale[..., earlier] = np.sqrt((squares + PRIOR_WEIGHT * FIRST_SCALE**2) / (earlier + 2))
+    return scale
+
+
+def gather_evidence(members: FloatArray) -> Evidence:
+    """The evidence in blocks of log speeds, shape (..., blocks, n) with n ≥ 2 and at least one block.
+
+    Raises ValueError when a block has fewer than two members or there is no block.
+    """
+    if members.ndim < 2 or members.shape[-1] < 2 or members.shape[-2] < 1:
+        raise ValueError(f"evidence needs at least one block of two members, got the shape {members.shape}")
+    count = members.shape[-1]
+    difference = differences(members)
+    factor = SHARPNESS_GRID * count / (count - 1)
+    sharpness = factor / predictable_scale(difference)[..., np.newaxis]
+    others = members[..., 1:]
+    offsets = others - others.mean(axis=-1, keepdims=True)
+    if count == 2:
+        # A single control is its own mean: its term is exp(0) whatever κ is.
+        up = down = np.zeros_like(sharpness)
+    else:
+        exponents = sharpness[..., np.newaxis] * offsets[..., np.newaxis, :]
+        up, down = log_sum_exp(exponents), log_sum_exp(-exponents)
+    return Evidence(difference, sharpness, up, down, count)
+
+
+def log_sum_exp(exponents: FloatArray) -> FloatArray:
+    """log Σ exp over the last axis, without overflow."""
+    largest = exponents.max(axis=-1)
+    result: FloatArray = largest + np.log(np.exp(exponents - largest[..., np.newaxis]).sum(axis=-1))
+    return result
+
+
+def _mixed_path(log_factors: FloatArray) -> FloatArray:
+    """log of the mean over the grid of the running products, (..., blocks, grid) → (..., blocks)."""
+    products = np.cumsum(log_factors, axis=-2)
+    result: FloatArray = log_sum_exp(products) - np.log(products.shape[-1])
+    return result
+
+
+def _exponent(evidence: Evidence, effect: FloatArray | float) -> FloatArray:
+    moved = evidence.difference - np.asarray(effect, dtype=np.float64)[..., np.newaxis]
+    result: FloatArray = evidence.sharpness * moved[..., np.newaxis]
+    return result
+
+
+def log_evidence_above(evidence: Evidence, effect: FloatArray | float = 0.0) -> FloatArray:
+    """log E⁺ after each block: evidence that the true effect is above `effect` (a log ratio).
+
+    `effect` has the leading shape of the evidence, or is one number; the answer is (..., blocks).
+    It never rises when `effect` rises.
+    """
+    exponent = _exponent(evidence, effect)
+    return _mixed_path(np.log(evidence.members) - np.logaddexp(0.0, evidence.others_up - exponent))
+
+
+def log_evidence_below(evidence: Evidence, effect: FloatArray | float = 0.0) -> FloatArray:
+    """log E⁻ after each block: evidence that the true effect is below `effect`; never falls as it rises."""
+    exponent = _exponent(evidence, effect)
+    return _mixed_path(np.log(evidence.members) - np.logaddexp(0.0, evidence.others_down + exponent))
+
+
+def log_evidence(evidence: Evidence, effect: FloatArray | float = 0.0) -> FloatArray:
+    """log E after each block, E = (E⁺ + E⁻)/2: evidence that the effect is not `effect`; (..., blocks)."""
+    above, below = log_evidence_above(evidence, effect), log_evidence_below(evidence, effect)
+    result: FloatArray = np.logaddexp(above, below) - np.log(2.0)
+    return result

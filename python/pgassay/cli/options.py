@@ -1,0 +1,92 @@
+"""Argument types shared by commands; what they refuse becomes exit status 2 with one sentence."""
+
+import argparse
+import os
+import re
+import sys
+
+TYPE_CHECKING = False  # typing itself is not worth its import here
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|min|h)?")
+_SECONDS = {"s": 1, None: 1, "m": 60, "min": 60, "h": 3600}
+
+
+WIDTH_DEFAULT = 80
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """As wide as the terminal; asks for the width itself, since argparse loads shutil for that."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=26, width=_terminal_width() - 2)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        """Wrap prose; keep the lines of examples as they are."""
+        if "\n" in text:
+            return super()._fill_text(text, width, indent)
+        return argparse.HelpFormatter._fill_text(self, text, width, indent)
+
+
+def _terminal_width() -> int:
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdigit() and int(columns) > 0:
+        return int(columns)
+    try:
+        return os.get_terminal_size(sys.__stdout__.fileno() if sys.__stdout__ else 1).columns or WIDTH_DEFAULT
+    except (OSError, ValueError):
+        return WIDTH_DEFAULT
+
+
+def duration(text: str) -> float:
+    """Seconds of `90`, `90s`, `12m` or `1h`."""
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a duration: write for example 90s, 12m or 1h")
+    return float(match.group(1)) * _SECONDS[match.group(2)]
+
+
+def fraction(text: str) -> float:
+    """A fraction: `0.03` or `3%`."""
+    number = text.strip()
+    scale = 1.0
+    if number.endswith("%"):
+        number, scale = number[:-1].strip(), 0.01
+    try:
+        value = float(number) * scale
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a fraction: write 0.03 or 3%") from None
+    if value != value or abs(value) == float("inf"):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a fraction: write 0.03 or 3%")
+    return value
+
+
+def whole(text: str) -> int:
+    """A whole number, 0 or more."""
+    if not re.fullmatch(r"\d{1,15}", text.strip()):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number: write digits only")
+    return int(text)
+
+
+def folder(text: str) -> "Path":
+    """A path."""
+    if not text:
+        raise argparse.ArgumentTypeError("the folder's name is empty: write a path")
+    from pathlib import Path
+
+    return Path(text)
+
+
+def add_output_options(parser: argparse.ArgumentParser) -> None:
+    """`--json`, `--fail-if`, `--quiet` and `--no-wait`, alike in compare, run and resume."""
+    parser.add_argument("--json", action="store_true", help="print the result as one JSON document")
+    parser.add_argument(
+        "--fail-if",
+        choices=("slower", "faster"),
+        help="exit with 3 when any arm is found slower (or faster) than its control",
+    )
+    parser.add_argument("--quiet", action="store_true", help="say nothing while it runs")
+    parser.add_argument(
+        "--no-wait", action="store_true", help="refuse at once when another experiment runs on this host"
+    )

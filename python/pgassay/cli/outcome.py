@@ -1,0 +1,62 @@
+"""What compare, run and resume share: how progress is shown, and how the result is handed over."""
+
+import argparse
+import shutil
+import sys
+
+from pgassay.analysis.compare import analyse
+from pgassay.cli.chart_library import chart_library
+from pgassay.model.result import CompareResult
+from pgassay.record.read import StoredExperiment
+from pgassay.record.write import write_file
+from pgassay.report import html, live, terminal
+from pgassay.report import json as json_report
+from pgassay.report.progress import Progress
+
+EXIT_FAILED = 1
+EXIT_CONDITION_HOLDS = 3
+REPORT_FILE = "report.html"
+
+
+def progress_of(arguments: argparse.Namespace) -> Progress:
+    """Live on a terminal, plain lines elsewhere, nothing when quiet; always on standard error."""
+    return live.choose(quiet=arguments.quiet)
+
+
+def finish(stored: StoredExperiment, arguments: argparse.Namespace) -> int:
+    """Print the result, write the HTML report beside it, and choose the exit status."""
+    result = analyse(stored)
+    report = stored.folder / REPORT_FILE
+    show(result, stored, as_json=arguments.json)
+    sys.stdout.flush()  # the result is said, whatever happens to the page
+    write_file(report, html.render(result, stored, chart_library=chart_library()).encode())
+    if not arguments.json:
+        # The page is longer than a screen: what a person came for stands at its end as well.
+        print(f"\n{result.verdict}\nreport: {report}")
+    if stored.stopped == "failed":
+        return EXIT_FAILED
+    if arguments.fail_if and any(
+        arm.verdict == arguments.fail_if and not arm.withheld for arm in result.arms
+    ):
+        return EXIT_CONDITION_HOLDS
+    return 0
+
+
+def show(result: CompareResult, stored: StoredExperiment, *, as_json: bool) -> None:
+    """Print the result on standard output: JSON, or a table as wide as the terminal."""
+    if as_json:
+        sys.stdout.write(json_report.render(result))
+        return
+    page = terminal.render(
+        result,
+        stored,
+        width=shutil.get_terminal_size((100, 24)).columns,
+        colour=sys.stdout.isatty(),
+        unicode=is_unicode(),
+    )
+    sys.stdout.write(page)
+
+
+def is_unicode() -> bool:
+    """Whether standard output takes signs beyond ASCII."""
+    return (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"

@@ -1,0 +1,1 @@
+"""From factors to arms, and from arms to randomised blocks; pure."""

@@ -1,0 +1,131 @@
+"""The arms of a grid of factors: controls, twins, strata and contrasts."""
+
+import itertools
+import random
+from dataclasses import dataclass
+
+from pgassay.errors import UsageError
+from pgassay.factors import copy
+from pgassay.factors.base import Factor
+from pgassay.factors.registry import ORDER
+from pgassay.model.arm import Arm, ArmSpec, Role
+from pgassay.model.experiment import Contrast
+
+ARMS_MAX = 400
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The factor whose levels are compared, and the level of it that is the control."""
+
+    factor: str
+    control: str
+
+
+def choose_control(factors: tuple[Factor, ...], text: str | None) -> Compared:
+    """`--control FACTOR=LEVEL` or `--control LEVEL`; without it the first level of the first factor.
+
+    Raises UsageError when no factor has that level, or several have.
+    """
+    if text is None:
+        return Compared(factors[0].name, factors[0].levels[0])
+    name, equals, level = text.partition("=")
+    for factor in factors:
+        if equals and factor.name == name.strip().lower() and level in factor.levels:
+            return Compared(factor.name, level)
+    matching = [factor for factor in factors if text in factor.levels]
+    if len(matching) == 1:
+        return Compared(matching[0].name, text)
+    known = "; ".join(f"{factor.name}={','.join(factor.levels)}" for factor in factors)
+    raise UsageError(f"--control {text} names no level here: write FACTOR=LEVEL, one of {known}")
+
+
+def level_name(levels: dict[str, str]) -> str:
+    """An arm's name: its levels, as typed."""
+    return " ".join(f"{name}={level}" for name, level in levels.items())
+
+
+def apply_levels(factors: tuple[Factor, ...], levels: dict[str, str], base: ArmSpec) -> ArmSpec:
+    """The description of one arm: the base patched by every level."""
+    spec = base
+    for factor in sorted(factors, key=lambda factor: factor.name not in ORDER):
+        spec = factor.kind.apply(factor.name, levels[factor.name], spec)
+    return spec
+
+
+def combinations(factors: tuple[Factor, ...]) -> list[dict[str, str]]:
+    """Every combination of levels, the last factor varying fastest; raises UsageError above ARMS_MAX."""
+    count = 1
+    for factor in factors:
+        count *= len(factor.levels)
+    if count > ARMS_MAX:
+        raise UsageError(f"the factors make {count} arms, more than {ARMS_MAX}: take fewer levels")
+    names = [factor.name for factor in factors]
+    return [
+        dict(zip(names, levels, strict=True))
+        for levels in itertools.product(*(factor.levels for factor in factors))
+    ]
+
+
+def _opaque_ids(count: int, seed: int) -> list[str]:
+    """Identifiers in an order that says nothing of an arm's place in the grid, the twin included."""
+    ids = [f"arm-{number:03d}" for number in range(count)]
+    random.Random(f"pgassay arm ids {seed}").shuffle(ids)
+    return ids
+
+
+def build_arms(
+    factors: tuple[Factor, ...], compared: Compared, specs: list[tuple[dict[str, str], ArmSpec]], seed: int
+) -> tuple[tuple[Arm, ...], tuple[Contrast, ...]]:
+    """The arms of every stratum, each with the twin of its control, and the contrasts.
+
+    `specs` holds the combinations that are available. Raises UsageError when a stratum has lost its
+    control, or nothing is left to compare.
+    """
+    strata: dict[str, list[tuple[dict[str, str], ArmSpec]]] = {}
+    for levels, spec in specs:
+        rest = {name: level for name, level in levels.items() if name != compared.factor}
+        strata.setdefault(level_name(rest), []).append((levels, spec))
+    strata = {name: members for name, members in strata.items() if len(members) > 1}
+    if not strata:
+        names = ", ".join(factor.name for factor in factors)
+        raise UsageError(f"no two levels of {names} are left to compare: name levels that this machine has")
+    ids = iter(_opaque_ids(sum(len(members) + 1 for members in strata.values()), seed))
+    arms: list[Arm] = []
+    contrasts: list[Contrast] = []
+    for stratum, members in strata.items():
+        made = [
+            _arm(next(ids), levels, spec, compared, stratum).model_copy(
+                update={"data_copy": _data_copy(factors, levels)}
+            )
+            for levels, spec in members
+        ]
+        control = next((arm for arm in made if arm.role == "control"), None)
+        if control is None:
+            where = f" at {stratum}" if stratum else ""
+            raise UsageError(
+                f"the control {compared.factor}={compared.control} is not available{where}: "
+                "name another with --control FACTOR=LEVEL"
+            )
+        twin = control.model_copy(update={"id": next(ids), "role": "twin", "data_copy": 1})
+        arms += [control, *(arm for arm in made if arm.role == "arm"), twin]
+        contrasts += [
+            Contrast(arm_id=arm.id, control_id=control.id, twin_id=twin.id, stratum=stratum)
+            for arm in made
+            if arm.role == "arm"
+        ]
+    return tuple(arms), tuple(contrasts)
+
+
+def _data_copy(factors: tuple[Factor, ...], levels: dict[str, str]) -> int:
+    """The copy that an arm's trials run on: all share copy 0, but for the levels of the null factor.
+
+    Copy 1 is the twin's, so its further levels have those from 2 on.
+    """
+    place = next((each.levels.index(levels[copy.NAME]) for each in factors if each.name == copy.NAME), 0)
+    return place + 1 if place else 0
+
+
+def _arm(identity: str, levels: dict[str, str], spec: ArmSpec, compared: Compared, stratum: str) -> Arm:
+    role: Role = "control" if levels[compared.factor] == compared.control else "arm"
+    return Arm(id=identity, name=level_name(levels), levels=levels, stratum=stratum, role=role, spec=spec)

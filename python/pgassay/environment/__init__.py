@@ -1,0 +1,1 @@
+"""The machine: what it is, what it can do, and the servers and storage it provides."""

@@ -1,0 +1,1 @@
+"""PostgreSQL binaries of known origin: find them, provide them, say what they can do."""

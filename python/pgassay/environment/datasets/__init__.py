@@ -1,0 +1,52 @@
+"""The kinds of data that an experiment can be run on, and how each is made and frozen.
+
+One file a kind, one line each in `registry.py`; the contract is in `base.py`.
+"""
+
+from pgassay.environment.datasets.base import (
+    DATABASE,
+    EMPTY_CLUSTER_BYTES,
+    MEGABYTE,
+    OBSERVING_EXTENSIONS,
+    Made,
+    Progress,
+    bulk_settings,
+    describe,
+)
+from pgassay.environment.datasets.finish import (
+    freeze,
+    install_extensions,
+    prepare,
+    relation_facts,
+    settle,
+)
+from pgassay.environment.datasets.pgbench import load
+from pgassay.environment.datasets.registry import (
+    KINDS,
+    check_dataset,
+    make_dataset,
+    needed_bytes,
+    parse_dataset,
+)
+
+__all__ = [
+    "DATABASE",
+    "EMPTY_CLUSTER_BYTES",
+    "KINDS",
+    "MEGABYTE",
+    "OBSERVING_EXTENSIONS",
+    "Made",
+    "Progress",
+    "bulk_settings",
+    "check_dataset",
+    "describe",
+    "freeze",
+    "install_extensions",
+    "load",
+    "make_dataset",
+    "needed_bytes",
+    "parse_dataset",
+    "prepare",
+    "relation_facts",
+    "settle",
+]

@@ -1,0 +1,153 @@
+"""The contract of a kind of dataset, and the server that makes one.
+
+That server may lose everything in a crash (fsync off, no WAL for new tables): a load that does not
+end well is thrown away, and one that does is written to the device before it is used.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pgassay.environment import machine
+from pgassay.errors import UsageError
+from pgassay.model.arm import DatasetSpec
+from pgassay.model.build import Build
+
+Progress = Callable[[str, float | None], None]
+# Part of every snapshot, so that no trial has to write in order to create them.
+OBSERVING_EXTENSIONS = ("pg_buffercache", "pg_prewarm", "pg_visibility")
+DATABASE = "postgres"
+MEGABYTE = 1024**2
+EMPTY_CLUSTER_BYTES = 48 * MEGABYTE
+WAL_SEGMENTS_WHILE_LOADING = 6
+INDEX_MEMORY_BYTES_MAX = 1024 * MEGABYTE
+# Keys arrive sorted, so a parallel build only spreads the scan; it pays with cores to spare.
+INDEX_CORES_SPARED = 2
+INDEX_WORKERS_MAX = 2
+
+
+@dataclass(frozen=True)
+class Made:
+    """What was made: the database that holds it, its relations, and what was done to it, in sentences.
+
+    `relations` are pages, rows and bytes of each table and index by name (with its schema unless
+    that is `public`).
+    """
+
+    database: str
+    relations: dict[str, dict[str, int]]
+    notes: tuple[str, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class DatasetKind:
+    """A kind of dataset.
+
+    specify(text, build, spec): the spec with what follows the colon of `--dataset`; raises UsageError.
+    check(build, spec): raises UsageError for one that this build can't be given; starts nothing.
+    needed_bytes(spec): the disk space that making it takes, its cluster and WAL included.
+    make(build, folder, spec, progress): makes a cluster in `folder` (missing or empty), stopped and
+    not synced; raises UsageError for what the user must mend, MeasurementError for what failed.
+    """
+
+    specify: Callable[[str, Build, DatasetSpec], DatasetSpec]
+    check: Callable[[Build, DatasetSpec], None]
+    needed_bytes: Callable[[DatasetSpec], int]
+    make: Callable[[Build, Path, DatasetSpec, Progress], Made]
+
+
+def overhead_bytes(spec: DatasetSpec) -> int:
+    """Return the bytes of an empty cluster and of the WAL that loading into it keeps."""
+    return EMPTY_CLUSTER_BYTES + WAL_SEGMENTS_WHILE_LOADING * spec.wal_segment_mb * MEGABYTE
+
+
+def bulk_settings(build: Build) -> dict[str, str]:
+    """Return the settings of a server that only loads."""
+    index_memory_bytes = min(INDEX_MEMORY_BYTES_MAX, machine.memory_bytes() // 8)
+    workers = max(0, min(INDEX_WORKERS_MAX, (os.cpu_count() or 1) - INDEX_CORES_SPARED))
+    settings = {
+        "shared_buffers": f"{max(16, min(256, machine.memory_bytes() // 16 // MEGABYTE))}MB",
+        "maintenance_work_mem": f"{max(64, index_memory_bytes // MEGABYTE)}MB",
+        "max_parallel_maintenance_workers": str(workers),
+        "max_connections": "10",
+        "wal_level": "minimal",
+        "max_wal_senders": "0",
+        "wal_skip_threshold": "0",
+        "max_wal_size": "16GB",
+        # The last checkpoint then leaves no old segment: every reset of a working copy copies pg_wal.
+        "wal_recycle": "off",
+        "checkpoint_timeout": "1h",
+        "fsync": "off",
+        "synchronous_commit": "off",
+        "full_page_writes": "off",
+        "autovacuum": "off",
+        "jit": "off",
+        # A copied cluster may subscribe to a publisher, which is none of our business.
+        "max_logical_replication_workers": "0",
+    }
+    if build.major >= 16:
+        settings["vacuum_buffer_usage_limit"] = "16MB"
+    return settings
+
+
+def existing_source(text: str, kind: str, what: str) -> Path:
+    """The absolute path of a source as typed; raises UsageError when nothing is there."""
+    if not text:
+        raise UsageError(f"--dataset {kind} needs {what}: write --dataset {kind}:PATH")
+    path = Path(text).expanduser().absolute()
+    if not path.exists():
+        raise UsageError(f"--dataset {kind}:{text}: there is no {path}: name {what}")
+    return path
+
+
+def files_below(path: Path) -> Iterator[Path]:
+    """The files of a source in a fixed order: itself, or all below it."""
+    if path.is_dir():
+        yield from sorted(entry for entry in path.rglob("*") if entry.is_file())
+    else:
+        yield path
+
+
+def size_bytes(path: Path) -> int:
+    """The bytes of a source file, or of all files of a source folder."""
+    return sum(file.stat().st_size for file in files_below(path))
+
+
+def content_sha256(path: Path) -> str:
+    """The hash of a source file, or of the names and contents of a source folder's files."""
+    total = hashlib.sha256()
+    try:
+        for file in files_below(path):
+            with file.open("rb") as opened:
+                digest = hashlib.file_digest(opened, "sha256").hexdigest()
+            name = "" if file == path else str(file.relative_to(path))
+            total.update(f"{name}\0{digest}\n".encode())
+    except OSError as error:
+        raise UsageError(f"can't read {error.filename} ({error.strerror}): make it readable") from error
+    return total.hexdigest()
+
+
+def refuse_changed(spec: DatasetSpec, sha256: Callable[[Path], str]) -> Path:
+    """The source's path; raises UsageError when it is gone, or holds something else than was planned."""
+    path = Path(spec.source)
+    if not path.exists():
+        raise UsageError(f"{path}, which the data are made from, is gone: put it back and run again")
+    if sha256(path) != spec.source_sha256:
+        raise UsageError(f"{path} has changed since the experiment was planned: start a new experiment")
+    return path
+
+
+def describe(spec: DatasetSpec) -> str:
+    """The data in a few words, for titles: `scale 10`, or `dump:shop.dump`."""
+    if spec.kind == "sysbench":
+        return f"{spec.tables} sysbench {'table' if spec.tables == 1 else 'tables'} of {spec.table_size} rows"
+    return f"scale {spec.scale}" if spec.kind == "pgbench" else f"{spec.kind}:{Path(spec.source).name}"
+
+
+def facts_of_row(row: tuple[Any, ...]) -> tuple[str, dict[str, int]]:
+    """(schema, name, pages, rows, bytes) → the relation's name and its facts."""
+    schema, name, pages, rows, size = row
+    return (name if schema == "public" else f"{schema}.{name}"), {"pages": pages, "rows": rows, "bytes": size}

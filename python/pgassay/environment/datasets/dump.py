@@ -1,0 +1,176 @@
+"""`--dataset dump:FILE`: what pg_dump wrote, in any of its formats, restored into an empty cluster.
+
+The build's own pg_restore or psql does it. A build without them (packages that hold the server
+alone) can be given a plain dump, which is then run statement by statement.
+"""
+
+import mmap
+import re
+import subprocess
+from pathlib import Path
+
+from psycopg import sql
+
+from pgassay.environment.datasets.base import (
+    DATABASE,
+    DatasetKind,
+    Made,
+    Progress,
+    bulk_settings,
+    content_sha256,
+    existing_source,
+    overhead_bytes,
+    refuse_changed,
+    size_bytes,
+)
+from pgassay.environment.datasets.dump_header import DumpFacts, read_header
+from pgassay.environment.datasets.finish import freeze, install_extensions, relation_facts
+from pgassay.environment.datasets.script import read_text
+from pgassay.environment.datasets.statements import run_text
+from pgassay.environment.home import account
+from pgassay.environment.initdb import make_cluster
+from pgassay.environment.load_failure import translated_errors
+from pgassay.environment.processes import identity, run_program
+from pgassay.environment.server import Server
+from pgassay.environment.server_folder import PORT, SUPERUSER
+from pgassay.environment.sessions import control
+from pgassay.errors import UsageError
+from pgassay.model.arm import DatasetSpec
+from pgassay.model.build import Build
+
+# Text grows by tuple headers and indexes; an archive is packed, four times or so, before that.
+BYTES_PER_DUMP_BYTE = {"plain": 2.0, "custom": 6.0, "tar": 2.0, "directory": 6.0}
+NOTES = ("owners and privileges were left out, all rows frozen and all tables analysed",)
+_NAME = re.compile(rb'"(?:[^"]|"")+"|[A-Za-z_\x80-\xff][\w$\x80-\xff]*')
+_ROLES = re.compile(
+    rb"^(?:ALTER [^\n]* OWNER TO |ALTER DEFAULT PRIVILEGES FOR ROLE |(?:GRANT|REVOKE) [^\n]* (?:TO|FROM) "
+    rb"|CREATE POLICY [^\n]* TO )((?:%(name)s)(?:, *(?:%(name)s))*)" % {b"name": _NAME.pattern},
+    re.MULTILINE,
+)
+_PUBLIC_SCHEMA = re.compile(rb"^CREATE SCHEMA public;", re.MULTILINE)
+_NO_ROLES = (b"public", b"current_user", b"session_user", b"current_role")
+
+
+def specify(text: str, _build: Build, spec: DatasetSpec) -> DatasetSpec:
+    """`dump:FILE` or `dump:FOLDER`; raises UsageError for what pg_dump did not write."""
+    path = existing_source(text, "dump", "a file or folder that pg_dump wrote")
+    read_header(path)
+    update = {"kind": "dump", "source": str(path), "source_sha256": content_sha256(path)}
+    return spec.model_copy(update=update)
+
+
+def check(build: Build, spec: DatasetSpec) -> None:
+    """Raise UsageError when this build can't restore the dump: too old, or without the program."""
+    path = Path(spec.source)
+    if not path.exists():
+        return  # a snapshot may have been made of it; making one says that it is gone
+    facts = read_header(path)
+    if facts.major > build.major:
+        raise UsageError(
+            f"{path} was written by pg_dump {facts.program_version} from PostgreSQL {facts.server_version}, "
+            f"and {build.version} can't restore what a newer major version wrote: use --pg {facts.major}"
+        )
+    if facts.format != "plain" and not _program(build, "pg_restore").exists():
+        raise UsageError(
+            f"{path} is a dump in {facts.format} format, and PostgreSQL {build.version} of {build.origin} "
+            "comes without pg_restore: choose a build with client programs (--pg apt:"
+            f"{build.major}), or make it plain with 'pg_restore --file=dump.sql {path}'"
+        )
+    if facts.format == "directory":
+        _refuse_unreadable(path)
+
+
+def needed_bytes(spec: DatasetSpec) -> int:
+    """Return an estimate: how far an archive is packed can't be known."""
+    path = Path(spec.source)
+    if not path.exists():
+        return overhead_bytes(spec)
+    growth = BYTES_PER_DUMP_BYTE[read_header(path).format]
+    return overhead_bytes(spec) + round(growth * size_bytes(path))
+
+
+def make(build: Build, folder: Path, spec: DatasetSpec, on_progress: Progress) -> Made:
+    """Make the cluster and restore the dump; see DatasetKind."""
+    path = refuse_changed(spec, content_sha256)
+    check(build, spec)
+    on_progress("making a cluster", None)
+    make_cluster(build, folder, spec)
+    with Server(build, folder, bulk_settings(build)) as server:
+        with translated_errors(server, f"restoring {path}"):
+            _restore(server, path, read_header(path), on_progress)
+        install_extensions(server, build)
+        freeze(server, on_progress)
+        return Made(DATABASE, relation_facts(server), NOTES)
+
+
+def _restore(server: Server, path: Path, facts: DumpFacts, on_progress: Progress) -> None:
+    purpose = f"restoring {path}"
+    on_progress(purpose, None)
+    if facts.format == "plain":
+        _restore_plain(server, path, purpose, on_progress)
+        return
+    command: list[str | Path] = [_program(server.build, "pg_restore"), "--no-owner", "--no-privileges"]
+    command += ["--no-tablespaces", "--no-security-labels", "--no-publications", "--no-subscriptions"]
+    # A folder is read by name; a file is handed over, so that the servers' account need not reach it.
+    words, given = ([path], None) if facts.format == "directory" else ([], path)
+    schema = run_program([*command, "--schema-only", "--file", "-", *words], purpose, input_path=given)
+    _make_way(server, schema.encode())
+    run_program([*command, "--exit-on-error", *_connection(server), *words], purpose, input_path=given)
+
+
+def _restore_plain(server: Server, path: Path, purpose: str, on_progress: Progress) -> None:
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        _make_way(server, text)
+    psql = _program(server.build, "psql")
+    if not psql.exists():
+        with control(server) as session:
+            run_text(server, session, read_text(path), str(path), on_progress)
+        return
+    quiet = ["--no-psqlrc", "--quiet", "--set", "ON_ERROR_STOP=1", "--output", "/dev/null"]
+    run_program([psql, *quiet, *_connection(server), "--file", "-"], purpose, input_path=path)
+
+
+def _make_way(server: Server, text: bytes | mmap.mmap) -> None:
+    """Create the roles that a dump names, and drop the schema that it creates itself.
+
+    A plain dump gives its tables to their owners, a policy names whom it is for; roles belong to a
+    cluster, and so are in no dump of a database.
+    """
+    names: set[bytes] = set()
+    for match in _ROLES.finditer(text):
+        names.update(name for name in _NAME.findall(match.group(1)) if name.lower() not in _NO_ROLES)
+    with control(server) as session:
+        known = {row[0] for row in session.execute("SELECT rolname FROM pg_roles").fetchall()}
+        for name in sorted(names):
+            plain = name.decode("utf-8", "replace")
+            plain = plain[1:-1].replace('""', '"') if plain.startswith('"') else plain.lower()
+            if plain not in known:
+                known.add(plain)
+                session.execute(sql.SQL("CREATE ROLE {}").format(sql.Identifier(plain)))
+        if _PUBLIC_SCHEMA.search(text):
+            session.execute("DROP SCHEMA public")
+
+
+def _connection(server: Server) -> list[str]:
+    address = ["--host", str(server.socket_directory), "--port", str(PORT)]
+    return [*address, "--username", SUPERUSER, "--dbname", DATABASE]
+
+
+def _program(build: Build, name: str) -> Path:
+    return Path(build.bin_directory) / name
+
+
+def _refuse_unreadable(path: Path) -> None:
+    """pg_restore opens a folder by its name, as the servers' account."""
+    owner = account()
+    if owner is None:
+        return
+    readable = ["test", "-r", str(path / "toc.dat")]
+    if subprocess.run(readable, check=False, **identity()).returncode != 0:
+        raise UsageError(
+            f"the account {owner.name}, which runs the servers, can't read {path}: move the dump where it "
+            "can, or dump with pg_dump --format=custom"
+        )
+
+
+KIND = DatasetKind(specify=specify, check=check, needed_bytes=needed_bytes, make=make)

@@ -1,0 +1,87 @@
+"""`--dataset pgbench`: the four tables of pgbench at a scale, with fresh statistics and all rows frozen."""
+
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from pgassay.environment import pgbench_data
+from pgassay.environment.datasets.base import (
+    DATABASE,
+    MEGABYTE,
+    DatasetKind,
+    Made,
+    Progress,
+    bulk_settings,
+    overhead_bytes,
+)
+from pgassay.environment.datasets.finish import freeze, install_extensions, relation_facts
+from pgassay.environment.initdb import make_cluster
+from pgassay.environment.load_failure import translated_errors
+from pgassay.environment.server import Server
+from pgassay.environment.sessions import control
+from pgassay.errors import UsageError
+from pgassay.model.arm import DatasetSpec
+from pgassay.model.build import Build
+
+# Measured: accounts with their index take 14.96 MB a scale unit; the rest is room for sorting it.
+BYTES_PER_SCALE = round(15.6 * MEGABYTE)
+
+
+def specify(text: str, _build: Build, spec: DatasetSpec) -> DatasetSpec:
+    """`pgbench`, whose size `--scale` says."""
+    if text:
+        raise UsageError(f"--dataset pgbench:{text} is not known: write --dataset pgbench --scale N")
+    return spec
+
+
+def check(_build: Build, dataset: DatasetSpec) -> None:
+    """Raise UsageError for a scale that cannot be made."""
+    if not 1 <= dataset.scale <= pgbench_data.SCALE_MAX:
+        raise UsageError(
+            f"The scale {dataset.scale} is not possible: choose one from 1 to {pgbench_data.SCALE_MAX}."
+        )
+
+
+def needed_bytes(dataset: DatasetSpec) -> int:
+    """Return the disk space in bytes that making the dataset takes, its cluster and WAL included."""
+    return dataset.scale * BYTES_PER_SCALE + overhead_bytes(dataset)
+
+
+def make(build: Build, folder: Path, dataset: DatasetSpec, on_progress: Progress) -> Made:
+    """Make the cluster with the tables, frozen; see DatasetKind."""
+    on_progress("making a cluster", None)
+    make_cluster(build, folder, dataset)
+    with Server(build, folder, bulk_settings(build)) as server:
+        load(server, dataset, on_progress)
+        install_extensions(server, build)
+        freeze(server, on_progress)
+        return Made(DATABASE, relation_facts(server))
+
+
+def load(server: Server, dataset: DatasetSpec, on_progress: Progress) -> None:
+    """Load the tables into the database `postgres` of an empty cluster."""
+    with (
+        translated_errors(server, f"loading the pgbench data, scale {dataset.scale}"),
+        control(server) as session,
+    ):
+        _load(session, dataset.scale, on_progress)
+
+
+def _load(session: psycopg.Connection[Any], scale: int, on_progress: Progress) -> None:
+    # COPY FREEZE needs a table made in its own transaction.
+    with session.transaction():
+        for statement in pgbench_data.create_statements(scale) + pgbench_data.small_table_statements(scale):
+            session.execute(statement.encode())
+        with session.cursor() as cursor, cursor.copy(pgbench_data.COPY_ACCOUNTS) as copy:
+            copy.write(pgbench_data.COPY_HEADER)
+            for branch, rows in enumerate(pgbench_data.account_blocks(scale), start=1):
+                copy.write(rows.tobytes())
+                on_progress("loading accounts", branch / scale)
+            copy.write(pgbench_data.COPY_TRAILER)
+    for statement in pgbench_data.primary_key_statements(scale):
+        on_progress("building primary keys", None)
+        session.execute(statement.encode())
+
+
+KIND = DatasetKind(specify=specify, check=check, needed_bytes=needed_bytes, make=make)

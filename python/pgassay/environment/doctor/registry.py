@@ -1,0 +1,49 @@
+"""The table of the doctor's probes: a new one is a function in its group's file and one line here."""
+
+import socket
+from collections.abc import Callable
+
+from pgassay import __version__
+from pgassay.environment.doctor import groups, kernel, noise, processor, software, storage
+from pgassay.environment.doctor.base import Probe
+from pgassay.model.doctor import DoctorReport, Finding
+
+PROBES: tuple[Probe, ...] = (
+    software.builds_found,
+    software.native_binary,
+    software.servers_account,
+    software.origins,
+    storage.page_cache,
+    storage.reflink,
+    storage.loop,
+    storage.free_space,
+    storage.home_device,
+    groups.control_groups,
+    processor.kind_of_machine,
+    processor.governor,
+    processor.turbo,
+    processor.clock,
+    kernel.pressure,
+    kernel.delay_accounting,
+    kernel.huge_pages,
+    kernel.swap,
+    kernel.other_load,
+)
+
+
+def examine(seconds: float, progress: Callable[[str], None] = lambda _: None) -> DoctorReport:
+    """Run every probe, the noise's for `seconds` last; the machine is as before afterwards.
+
+    Raises UsageError when pgassay's home can't be used at all.
+    """
+    findings: list[Finding] = [finding for probe in PROBES for finding in probe()]
+    if seconds > 0:
+        progress(f"watching the noise for {seconds:g} s")
+        findings += noise.noise(seconds)
+    return DoctorReport(
+        schema=1,
+        pgassay_version=__version__,
+        hostname=socket.gethostname(),
+        seconds=seconds,
+        findings=tuple(findings),
+    )

@@ -1,0 +1,119 @@
+"""Where pgassay keeps things on a machine, and which account runs the servers.
+
+Standard library only: the set-up tool uses it before any package is installed.
+"""
+
+import os
+import pwd
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from pgassay.errors import UsageError
+
+SYSTEM_HOME = Path("/var/cache/pgassay")
+SERVER_ACCOUNTS = ("postgres", "nobody")
+
+
+@dataclass(frozen=True)
+class Account:
+    """An operating-system account that servers run as."""
+
+    name: str
+    uid: int
+    gid: int
+
+
+@lru_cache(maxsize=1)
+def account() -> Account | None:
+    """Return the account that runs the servers, or None when they run as the caller.
+
+    PostgreSQL refuses to run as root, so root hands its servers to `postgres`, else to `nobody`.
+    Raises UsageError when the caller is root and neither account exists.
+    """
+    if os.geteuid() != 0:
+        return None
+    for name in SERVER_ACCOUNTS:
+        try:
+            entry = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        if entry.pw_uid != 0:
+            return Account(name=name, uid=entry.pw_uid, gid=entry.pw_gid)
+    raise UsageError(
+        "PostgreSQL does not run as root and this machine has neither an account 'postgres' nor 'nobody': "
+        "create one with 'useradd --system postgres', or run pgassay as an ordinary user."
+    )
+
+
+def home() -> Path:
+    """Return the folder for builds, data, images and the registry; make it when it is missing.
+
+    `$PGASSAY_HOME`, else /var/cache/pgassay for root, else `$XDG_CACHE_HOME/pgassay` or
+    ~/.cache/pgassay. The folder is 0755 and its `data` folder 0700, owned by the servers' account.
+    Raises UsageError when it cannot be made, or when the servers' account cannot reach it.
+    """
+    return _prepare(home_path(), account())
+
+
+def home_path() -> Path:
+    """Return where home is, without making or checking anything."""
+    named = os.environ.get("PGASSAY_HOME")
+    if named:
+        return Path(named).expanduser().absolute()
+    if os.geteuid() == 0:
+        return SYSTEM_HOME
+    cache = os.environ.get("XDG_CACHE_HOME")
+    # The XDG specification tells programs to ignore a relative path here.
+    if cache and Path(cache).is_absolute():
+        return Path(cache) / "pgassay"
+    return Path.home() / ".cache" / "pgassay"
+
+
+@lru_cache(maxsize=8)
+def _prepare(path: Path, owner: Account | None) -> Path:
+    data = path / "data"
+    try:
+        _make_open_folders(path)
+        if not data.is_dir():
+            data.mkdir(mode=0o700, exist_ok=True)
+        if owner is not None and data.stat().st_uid != owner.uid:
+            os.chown(data, owner.uid, owner.gid)
+        # Both PostgreSQL and this folder's promise want 0700 whatever the umask was.
+        if data.stat().st_uid == os.geteuid() or owner is not None:
+            data.chmod(0o700)
+    except OSError as error:
+        raise UsageError(
+            f"pgassay cannot use the folder {path} ({error.strerror}): "
+            "set PGASSAY_HOME to a folder you can write to."
+        ) from error
+    closed = None if owner is None else closed_folder(path, owner)
+    if owner is not None and closed is not None:
+        raise UsageError(
+            f"The account {owner.name}, which runs the servers, cannot enter {closed} on the way to {path}: "
+            f"set PGASSAY_HOME to a folder it can reach, such as {SYSTEM_HOME}."
+        )
+    return path
+
+
+def _make_open_folders(path: Path) -> None:
+    """Make `path` and its missing parents so that every account can enter them, whatever the umask is."""
+    missing = [folder for folder in (path, *path.parents) if not folder.is_dir()]
+    for folder in reversed(missing):
+        folder.mkdir(exist_ok=True)
+        folder.chmod(0o755)
+
+
+def closed_folder(path: Path, owner: Account) -> Path | None:
+    """Return a folder on the way to (or at) `path` that `owner` may not enter; None when all are open."""
+    for folder in (path, *path.parents):
+        status = folder.stat()
+        if status.st_uid == owner.uid:
+            bit = 0o100
+        elif status.st_gid == owner.gid:
+            bit = 0o010
+        else:
+            bit = 0o001
+        if not status.st_mode & bit:
+            return folder
+    return None

@@ -1,0 +1,149 @@
+"""One experiment per machine: two at once would measure each other.
+
+On Linux the lock is an abstract Unix socket: the kernel frees it whatever happens to its holder, it
+leaves no file, and whoever connects learns the holder's pid. It counts within one network
+namespace. Elsewhere it is a lock on a file.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import select
+import socket
+import struct
+import sys
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from pgassay.errors import UsageError
+
+LOCK_NAME = "pgassay-host"
+_RETRY_S = 0.2
+_PEER_CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
+OnWait = Callable[[int | None], None]
+
+_held: "weakref.WeakSet[socket.socket]" = weakref.WeakSet()
+
+
+def _drop_in_child() -> None:
+    # A forked child that does not exec would keep the lock alive after its parent.
+    for listener in list(_held):
+        listener.close()
+
+
+os.register_at_fork(after_in_child=_drop_in_child)
+
+
+@contextlib.contextmanager
+def acquire(wait: bool, on_wait: OnWait, name: str = LOCK_NAME) -> Iterator[None]:
+    """Hold the machine's lock for the length of the `with` block.
+
+    When another process holds it: with `wait`, call `on_wait(pid)` once for each holder (None when
+    the pid is not known) and go on when it is free; otherwise raise UsageError naming the holder.
+    """
+    holding = _abstract_socket if sys.platform == "linux" else _locked_file
+    with holding(wait, on_wait, name):
+        yield
+
+
+@contextlib.contextmanager
+def _abstract_socket(wait: bool, on_wait: OnWait, name: str) -> Iterator[None]:
+    address = f"\0{name}"
+    while (listener := _try_listen(address)) is None:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as visitor:
+            holder = _visit(visitor, address)
+            if not wait:
+                raise _refusal(holder)
+            on_wait(holder)
+            if holder is None:
+                time.sleep(_RETRY_S)  # it was just let go, or its queue of visitors is full
+            else:
+                _wait_for_hangup(visitor)
+    _held.add(listener)
+    try:
+        yield
+    finally:
+        listener.close()
+
+
+def _try_listen(address: str) -> socket.socket | None:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listener.bind(address)
+        listener.listen(socket.SOMAXCONN)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            return None
+        raise
+    return listener
+
+
+def _visit(visitor: socket.socket, address: str) -> int | None:
+    """Connect to the holder and return its pid (unix(7), SO_PEERCRED); it never has to answer."""
+    visitor.setblocking(False)
+    try:
+        visitor.connect(address)
+    except OSError:
+        return None
+    credentials = visitor.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER_CREDENTIALS.size)
+    pid: int = _PEER_CREDENTIALS.unpack(credentials)[0]
+    return pid or None
+
+
+def _wait_for_hangup(visitor: socket.socket) -> None:
+    """Sleep until the holder's socket closes; the kernel then hangs up on every visitor."""
+    poll = select.poll()
+    poll.register(visitor, select.POLLIN)
+    poll.poll()
+
+
+@contextlib.contextmanager
+def _locked_file(wait: bool, on_wait: OnWait, name: str, folder: Path = Path("/tmp")) -> Iterator[None]:
+    file = folder / f"{name}.lock"
+    descriptor = _open_for_all(file)
+    announced: int | None = -1
+    try:
+        while not _try_lock(descriptor):
+            text = os.pread(descriptor, 32, 0).strip()
+            holder = int(text) if text.isdigit() else None
+            if not wait:
+                raise _refusal(holder)
+            if holder != announced:
+                on_wait(holder)
+                announced = holder
+            time.sleep(_RETRY_S)
+        # The file stays: removing it would let two processes lock two files of the same name.
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _open_for_all(file: Path) -> int:
+    try:
+        return os.open(file, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+        os.fchmod(descriptor, 0o666)  # whatever the umask: every account shares the machine
+        return descriptor
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _refusal(holder: int | None) -> UsageError:
+    who = f"process {holder}" if holder else "another process"
+    return UsageError(
+        f"An experiment is running on this machine ({who}) and two at once would measure each other: "
+        "wait for it to end and try again."
+    )

@@ -1,0 +1,53 @@
+"""Control connections: for assertions and views, never for anything that is timed."""
+
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import psycopg
+
+CONTROL_NAME = "pgassay control"
+CONNECT_TIMEOUT_S = 15
+_environment_lock = threading.Lock()
+
+
+class Connectable(Protocol):
+    """Anything that can say how to connect to it."""
+
+    def connection_parameters(self, options: str = "", dbname: str = "postgres") -> dict[str, Any]:
+        """Return host, port, user, password, dbname, options and application_name."""
+
+
+def control(server: Connectable, dbname: str = "postgres") -> psycopg.Connection[tuple[Any, ...]]:
+    """Open a control connection in autocommit mode; close it with `with` or `close()`.
+
+    Raises psycopg.OperationalError when the server does not answer.
+    """
+    return connect(server.connection_parameters(dbname=dbname) | {"application_name": CONTROL_NAME})
+
+
+def connect(parameters: Mapping[str, Any]) -> psycopg.Connection[tuple[Any, ...]]:
+    """Connect by exactly these parameters: nothing is taken from the user's PG* variables."""
+    given = {name: value for name, value in parameters.items() if value not in (None, "")}
+    with _no_libpq_variables():
+        # In a SQL_ASCII database text would otherwise arrive as bytes.
+        return psycopg.connect(
+            autocommit=True, connect_timeout=CONNECT_TIMEOUT_S, client_encoding="UTF8", **given
+        )
+
+
+@contextmanager
+def _no_libpq_variables() -> Iterator[None]:
+    """Hide PG* from libpq, which would read PGSERVICE, PGOPTIONS and others for what is not given."""
+    with _environment_lock:
+        hidden = {name: os.environ.pop(name) for name in list(os.environ) if _is_libpq_variable(name)}
+        try:
+            yield
+        finally:
+            os.environ.update(hidden)
+
+
+def _is_libpq_variable(name: str) -> bool:
+    return name.startswith("PG") and not name.startswith("PGASSAY")

@@ -1,0 +1,111 @@
+"""Why a server did not start, in one sentence with a remedy, from its own log."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_MESSAGE = re.compile(r"\b(FATAL|PANIC|ERROR|LOG|HINT|DETAIL):\s+(.*)")
+_COMPLAINT = re.compile(
+    r"invalid value for parameter|is outside the valid range|unrecognized configuration parameter"
+    r"|cannot be changed|requires a (numeric|Boolean) value|syntax error in file"
+)
+_PARAMETER = re.compile(r'parameter "([^"]+)"')
+
+
+@dataclass(frozen=True)
+class StartFailure:
+    """What a server said before it gave up.
+
+    `message` is its own complaint, `hint` the HINT or DETAIL that came with it ('' when none),
+    `setting` the setting it names (None when none), `remedy` what to do ('' when unknown).
+    """
+
+    message: str
+    hint: str
+    setting: str | None
+    remedy: str
+
+    def sentence(self) -> str:
+        """Return the complaint, the server's hint and the remedy as one line."""
+        parts = [self.message.rstrip(".")]
+        if self.hint:
+            parts.append(f"({self.hint.rstrip('.')})")
+        text = " ".join(parts)
+        return f"{text}: {self.remedy}" if self.remedy else f"{text}."
+
+
+_REMEDIES: tuple[tuple[str, str], ...] = (
+    (
+        r"could not setup io_uring queue.*(Too many open files|open file|Cannot allocate)"
+        r"|could not setup io_uring queue: .*(EMFILE|ENOMEM)",
+        "raise the limits of the account that runs pgassay (ulimit -n, ulimit -l) or lower max_connections.",
+    ),
+    (
+        r"could not setup io_uring queue",
+        "set kernel.io_uring_disabled to 0 (sysctl) and leave any container that forbids io_uring, "
+        "or use io_method=worker.",
+    ),
+    (
+        r"Cannot allocate memory|could not map anonymous shared memory|could not resize shared memory",
+        "lower shared_buffers or max_connections, or set huge_pages=off.",
+    ),
+    (
+        r"lock file \"postmaster.pid\" already exists|pre-existing shared memory block",
+        "another server uses this data directory; stop it, or wait for it to end.",
+    ),
+    (
+        r"could not bind Unix address|Address already in use|lock file .* already exists",
+        "another server uses the same address; stop it and try again.",
+    ),
+    (r"No space left on device", "free some space, or name a folder with more of it by PGASSAY_HOME."),
+    (
+        r"could not access file|could not load library",
+        "install the extension for this build or take it out of shared_preload_libraries.",
+    ),
+    (
+        r"incompatible with server|not compatible with this version|was initialized by PostgreSQL version",
+        "the data directory belongs to another major version; choose that build with --pg.",
+    ),
+    (
+        r"has invalid permissions|has wrong ownership",
+        "the data directory must be 0700 and owned by the account that runs the server.",
+    ),
+    (r"too many open files|Too many open files", "raise the limit of open files (ulimit -n)."),
+)
+
+
+def explain(log: str, settings: Mapping[str, str]) -> StartFailure:
+    """Read the log of a start that failed; `settings` are those the server was started with."""
+    messages = [(match[1], match[2].strip()) for match in map(_MESSAGE.search, log.splitlines()) if match]
+    index = _decisive(messages)
+    if index is None:
+        lines = [line.strip() for line in log.splitlines() if line.strip()]
+        said = lines[0] if lines else "it wrote nothing to its log"
+        return StartFailure(message=said, hint="", setting=None, remedy=_remedy(said))
+    message = messages[index][1]
+    following = messages[index + 1 : index + 3]
+    hint = next((text for kind, text in following if kind == "HINT"), "")
+    hint = hint or next((text for kind, text in following if kind == "DETAIL"), "")
+    named = _PARAMETER.search(message)
+    setting = named[1] if named else next((name for name in settings if f'"{name}"' in message), None)
+    return StartFailure(message=message, hint=_shorten(hint), setting=setting, remedy=_remedy(message, hint))
+
+
+def _decisive(messages: list[tuple[str, str]]) -> int | None:
+    """Return the place of the first complaint about a setting, else of the first FATAL or PANIC."""
+    for index, (_, text) in enumerate(messages):
+        if _COMPLAINT.search(text):
+            return index
+    for index, (kind, _) in enumerate(messages):
+        if kind in ("FATAL", "PANIC"):
+            return index
+    return None
+
+
+def _remedy(*texts: str) -> str:
+    joined = " ".join(texts)
+    return next((remedy for pattern, remedy in _REMEDIES if re.search(pattern, joined)), "")
+
+
+def _shorten(hint: str) -> str:
+    return hint if len(hint) <= 160 else hint[:157] + "…"

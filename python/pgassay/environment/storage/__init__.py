@@ -1,0 +1,1 @@
+"""Where a data directory lives: one file per kind of storage."""

@@ -1,0 +1,105 @@
+"""The contract of a storage kind, hook by hook.
+
+A kind is one file with a class that implements `StorageKind`, and one line in
+`environment/storage/registry.py`. The null implementation used by tests is `host` on a
+temporary folder.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from pgassay.model.storage import StorageSpec
+
+
+@dataclass(frozen=True)
+class BlockDevice:
+    """The device below a folder, as the kernel names it in /proc/diskstats and /sys/dev/block.
+
+    `name` is None where the file system has no block device (tmpfs, overlay, network).
+    """
+
+    name: str | None
+    major: int
+    minor: int
+
+
+class Volume(Protocol):
+    """A provided storage. Every path it returns lies below `root`."""
+
+    spec: StorageSpec
+    root: Path
+    device: BlockDevice
+
+    def activate(self) -> None:
+        """Make the settings of the volume's device hold (read-ahead).
+
+        Required before each start of a server when several volumes are provided at once: those
+        that differ only in read-ahead or limits share one device and its data. Cheap when nothing
+        is to be done.
+        """
+
+    def clone(self, source: Path, key: str, copy: int) -> Path:
+        """Return the working copy number `copy` of the frozen data directory `source`.
+
+        Called before the first trial of an arm, and again whenever its path is wanted: a copy on
+        which a server is running is returned as it is. Reuses a copy that is marked clean; otherwise
+        copies for real (never a reflink of another copy that is in use: the twin's data must be
+        its own), syncs files and directories, and marks it clean.
+        Raises MeasurementError with the sizes when the space does not suffice.
+        """
+
+    def reset(self, working: Path, source: Path) -> None:
+        """Make `working` equal to `source` again; the server on it is stopped.
+
+        Called before a trial whose working copy is not clean. May use reflinks, but copies
+        pg_wal for real (a reflinked file pays copy-on-write at its first write).
+        """
+
+    def mark(self, working: Path, *, clean: bool) -> None:
+        """Record durably whether `working` still equals its source in every relation file.
+
+        Called with clean=False before a server starts on it, with clean=True after a read-only
+        trial that was verified and whose server was stopped.
+        """
+
+    def is_clean(self, working: Path) -> bool:
+        """Whether `working` was marked clean and nothing was started on it since."""
+
+    def drop_cache(self, files: Sequence[Path]) -> None:
+        """Evict the files from the page cache (they are synced first)."""
+
+    def resident_bytes(self, files: Sequence[Path]) -> int:
+        """Bytes of the files in the page cache."""
+
+    def facts(self) -> Mapping[str, Any]:
+        """File system, device, read_ahead_kb, limits in force, rotational, scheduler, extents.
+
+        Called in every trial. Raises MeasurementError when a setting of the device that the
+        volume answers for does not hold.
+        """
+
+    def limits_cgroup(self) -> Mapping[str, str]:
+        """The limits to write into the server's cgroup: controller file -> line (may be empty)."""
+
+    def remove(self) -> None:
+        """Unmount and detach; keeps files that a later experiment reuses. Called once, also after errors."""
+
+
+class StorageKind(Protocol):
+    """One kind of storage."""
+
+    name: str
+
+    def capability(self) -> str | None:
+        """None where this kind can be provided, else what is missing and the remedy, one sentence.
+
+        Called for listings and before anything is made; makes and fetches nothing itself.
+        """
+
+    def provide(self, spec: StorageSpec, bytes_needed: int) -> Volume:
+        """Make the storage usable, or raise UsageError naming what is missing and the remedy.
+
+        `bytes_needed` is the space that the working copies will take; checked before any work.
+        """

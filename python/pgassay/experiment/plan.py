@@ -1,0 +1,179 @@
+"""From a request to an experiment: the build, the arms, the protocol and the contract."""
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from pgassay import __version__
+from pgassay.design.arms import Compared, apply_levels, build_arms, choose_control, combinations
+from pgassay.environment import machine, pagecache
+from pgassay.environment.settings import contract_settings
+from pgassay.environment.storage.parse import parse_storage
+from pgassay.errors import UsageError
+from pgassay.experiment.availability import Candidate, judge
+from pgassay.experiment.builds import (
+    choose_builds,
+    dataset_loads,
+    default_differences,
+    settings_where_they_exist,
+)
+from pgassay.experiment.caps import caps_by_arm, with_buffers_for_the_smallest, with_caps
+from pgassay.experiment.own_data import check_data, dataset_of, prepare_of, title_of, workload_of
+from pgassay.experiment.request import CompareRequest, check_request, parse_cache, parse_settings
+from pgassay.experiment.traps import plan_confounds, plan_warnings
+from pgassay.experiment.workload_data import with_own_data
+from pgassay.factors.base import Factor
+from pgassay.factors.registry import parse_factors
+from pgassay.model.arm import Arm, ArmSpec
+from pgassay.model.build import Build
+from pgassay.model.experiment import Experiment
+from pgassay.model.protocol import CacheState, Protocol, StatisticalContract
+from pgassay.model.workload import WorkloadSpec
+from pgassay.trial.cache_keeper import require_cache_state
+
+# Control sessions, the superuser's reserved slots and a margin, beside the load's own connections.
+CONNECTIONS_BESIDE_CLIENTS = 20
+CONNECTIONS_MIN = 100
+Notify = Callable[[str, float], None]
+
+
+@dataclass(frozen=True)
+class Understood:
+    """A request whose every word has been understood; the machine has not been touched yet."""
+
+    request: CompareRequest
+    factors: tuple[Factor, ...]
+    workload: WorkloadSpec
+    build: Build
+    cache: CacheState
+    given: dict[str, str]
+    compared: Compared
+    base: ArmSpec
+    candidates: list[Candidate]
+
+
+def default_cache(workload: WorkloadSpec) -> CacheState:
+    """Statements start cold each; a load reads what the page cache holds."""
+    return "cold-each" if workload.kind == "statements" and not workload.writes else "warm-pages"
+
+
+def understand(request: CompareRequest) -> Understood:
+    """Read every word of a request; raises UsageError for the first that can't be meant.
+
+    Needs no lock and starts nothing, so a slip of the fingers is answered at once.
+    """
+    check_request(request)
+    factors = parse_factors(list(request.factors))
+    workload = workload_of(request, factors)
+    cache = parse_cache(request.cache) if request.cache else default_cache(workload)
+    require_cache_state(cache, can_verify=pagecache.can_verify())
+    given = parse_settings(request.settings)
+    _refuse_settings_that_are_factors(given, factors)
+    compared = choose_control(factors, request.control)
+    factors, build = choose_builds(factors, request.build)
+    base = with_caps(request, factors, _base_spec(request, workload, build, given))
+    candidates = [(levels, apply_levels(factors, levels, base)) for levels in combinations(factors)]
+    check_data(candidates)
+    candidates = with_buffers_for_the_smallest(candidates, given)
+    if "max_connections" not in given:
+        candidates = _with_connections(candidates)
+    return Understood(request, factors, workload, build, cache, given, compared, base, candidates)
+
+
+def _refuse_settings_that_are_factors(given: dict[str, str], factors: tuple[Factor, ...]) -> None:
+    for factor in factors:
+        if factor.name in given:
+            raise UsageError(
+                f"{factor.name} is a factor and is also fixed by --set {factor.name}: leave one of them out"
+            )
+
+
+def plan(parsed: Understood, notify: Notify) -> Experiment:
+    """The whole plan of an experiment; nothing has run but small servers that judged the levels.
+
+    Raises UsageError for a level that this build or machine refuses.
+    """
+    request, compared = parsed.request, parsed.compared
+    alike = settings_where_they_exist(parsed.candidates)
+    available = judge(alike.candidates, skip_unavailable=request.skip_unavailable, progress=notify)
+    seed = request.seed if request.seed is not None else secrets.randbelow(2**31)
+    arms, contrasts = build_arms(parsed.factors, compared, available.candidates, seed)
+    protocol = Protocol(cache=parsed.cache)
+    contract = StatisticalContract(
+        metric=parsed.workload.metric,
+        margin=request.margin,
+        alpha=request.alpha,
+        blocks_max=request.blocks,
+        time_max_s=request.max_time_s,
+        seed=seed,
+        pool_twin=request.pool_twin,
+        covariate=request.covariate,
+        contrasts=len(contrasts),
+    )
+    return Experiment(
+        pgassay_version=__version__,
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        command=_repeatable(request.command, seed),
+        title=title_of(request, parsed.factors, parsed.base.dataset),
+        arms=arms,
+        contrasts=contrasts,
+        contract=contract,
+        protocol=protocol,
+        dataset_loads=dataset_loads(arms),
+        skipped=available.skipped,
+        confounds=(*plan_confounds(arms), *alike.sentences, *default_differences(arms, contrasts)),
+        warnings=plan_warnings(arms, parsed.base, compared.factor),
+        environment=_environment(parsed.build, arms),
+    )
+
+
+def _base_spec(
+    request: CompareRequest, workload: WorkloadSpec, build: Build, given: dict[str, str]
+) -> ArmSpec:
+    contract = contract_settings(build, writes=workload.wants_autovacuum, memory_bytes=machine.memory_bytes())
+    return ArmSpec(
+        build=build,
+        storage=parse_storage(request.storage),
+        dataset=with_own_data(dataset_of(request, build), workload, request),
+        prepare=prepare_of(request),
+        settings={**contract, **given},
+        workload=workload,
+    )
+
+
+def _with_connections(candidates: list[Candidate]) -> list[Candidate]:
+    """Every arm with room for the most clients of any arm: a setting alike in all of them."""
+    loads = [spec.workload.load for _, spec in candidates if spec.workload.load is not None]
+    clients = max((load.clients for load in loads), default=0)
+    connections = str(max(CONNECTIONS_MIN, clients + CONNECTIONS_BESIDE_CLIENTS))
+    return [
+        (levels, spec.model_copy(update={"settings": {"max_connections": connections, **spec.settings}}))
+        if "max_connections" in levels
+        else (levels, spec.model_copy(update={"settings": {**spec.settings, "max_connections": connections}}))
+        for levels, spec in candidates
+    ]
+
+
+def _repeatable(command: tuple[str, ...], seed: int) -> tuple[str, ...]:
+    """The command line that repeats the experiment: with the seed that was drawn, into a new folder."""
+    words: list[str] = []
+    skip = False
+    for word in command:
+        if skip or word.startswith("--out="):
+            skip = False
+            continue
+        if word == "--out":
+            skip = True
+            continue
+        words.append(word)
+    if words and not any(word == "--seed" or word.startswith("--seed=") for word in words):
+        words += ["--seed", str(seed)]
+    return tuple(words)
+
+
+def _environment(build: Build, arms: tuple[Arm, ...]) -> dict[str, Any]:
+    known = {"machine": machine.facts(), "machine_id": machine.machine_id(), "build": build.model_dump()}
+    caps = caps_by_arm(arms)
+    return {**known, "caps": caps} if caps else known

@@ -1,0 +1,75 @@
+"""What a user asks for, from the command line or a file, before anything is resolved."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from pgassay.errors import UsageError
+from pgassay.model.protocol import CACHE_STATES, CacheState
+
+SCALE_MAX = 100_000
+BLOCKS_MAX = 10_000
+
+
+@dataclass(frozen=True)
+class CompareRequest:
+    """One comparison as typed. `None` means: the default, which the plan chooses and records."""
+
+    factors: tuple[str, ...]
+    workload: str = "full-scan"
+    scale: int = 10
+    dataset: str = "pgbench"
+    prepare: tuple[str, ...] = ()
+    cache: str | None = None
+    settings: tuple[str, ...] = ()
+    storage: str = "host"
+    memory: str | None = None
+    cpus: str | None = None
+    build: str | None = None
+    control: str | None = None
+    blocks: int = 60
+    max_time_s: float = 900.0
+    margin: float = 0.03
+    alpha: float = 0.05
+    seed: int | None = None
+    out: Path | None = None
+    skip_unavailable: bool = False
+    pool_twin: bool = True
+    covariate: Literal["none", "canary"] = "none"
+    command: tuple[str, ...] = field(default=())
+
+
+def check_request(request: CompareRequest) -> None:
+    """Raise UsageError for a number out of its range."""
+    if not 1 <= request.scale <= SCALE_MAX:
+        raise UsageError(f"--scale {request.scale} is out of range: use 1 to {SCALE_MAX}")
+    if not 1 <= request.blocks <= BLOCKS_MAX:
+        raise UsageError(f"--blocks {request.blocks} is out of range: use 1 to {BLOCKS_MAX}")
+    if not 0.001 <= request.margin <= 0.5:
+        raise UsageError(f"--margin {request.margin} is out of range: use 0.001 to 0.5 (0.03 is 3 %)")
+    if not 0.0001 <= request.alpha <= 0.2:
+        raise UsageError(f"--alpha {request.alpha} is out of range: use 0.0001 to 0.2")
+    if request.max_time_s < 1:
+        raise UsageError(f"--max-time {request.max_time_s:g} s is too short: use at least 1s")
+
+
+def parse_cache(text: str) -> CacheState:
+    """A cache state by name; raises UsageError listing them."""
+    for state in CACHE_STATES:
+        if state == text:
+            return state
+    raise UsageError(f"--cache {text} is not known: use one of {', '.join(CACHE_STATES)}")
+
+
+def parse_settings(texts: tuple[str, ...]) -> dict[str, str]:
+    """`--set NAME=VALUE` pairs; raises UsageError for one without a value, or one given twice."""
+    settings: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        name = name.strip().lower()
+        if not equals or not name:
+            raise UsageError(f"--set {text} is not a setting: write --set NAME=VALUE")
+        if name in settings:
+            raise UsageError(f"--set {name} is given twice: give it once")
+        settings[name] = value
+    return settings

@@ -1,0 +1,25 @@
+"""`read_ahead=128,8192`: the read-ahead, in kB, of a device that pgassay made."""
+
+from pgassay.errors import UsageError
+from pgassay.factors.base import FactorKind
+from pgassay.factors.levels import split_levels
+from pgassay.model.arm import ArmSpec
+from pgassay.workloads.options import parse_whole
+
+READ_AHEAD_KB_MAX = 1 << 20
+
+
+def apply(name: str, level: str, spec: ArmSpec) -> ArmSpec:
+    """The arm with the device's read-ahead at `level` kB; raises UsageError on the host's own device."""
+    if spec.storage.kind == "host":
+        raise UsageError(
+            f"{name}= would change the read-ahead of the host's own disk for everybody: "
+            "add --storage loop:size=4GB, whose device belongs to pgassay"
+        )
+    read_ahead_kb = parse_whole(level, f"factor {name}", 0, READ_AHEAD_KB_MAX)
+    return spec.model_copy(
+        update={"storage": spec.storage.model_copy(update={"read_ahead_kb": read_ahead_kb})}
+    )
+
+
+KIND = FactorKind(split=split_levels, apply=apply)

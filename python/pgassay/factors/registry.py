@@ -1,0 +1,77 @@
+"""The table of kinds of factor: a new one is one file and one line here; any other name is a setting."""
+
+import re
+
+from pgassay.errors import UsageError
+from pgassay.factors import (
+    build,
+    clients,
+    copy,
+    cpus,
+    memory,
+    prepare,
+    read_ahead,
+    read_only_option,
+    setting,
+    sql,
+    storage,
+    version,
+)
+from pgassay.factors.base import Factor, FactorKind
+
+KINDS: dict[str, FactorKind] = {
+    "clients": clients.KIND,
+    "storage": storage.KIND,
+    "read_ahead": read_ahead.KIND,
+    "range_size": read_only_option.KIND,
+    "tables": read_only_option.KIND,
+    "table_size": read_only_option.KIND,
+    "memory": memory.KIND,
+    "cpus": cpus.KIND,
+    "prepare": prepare.KIND,
+    "sql": sql.KIND,
+    copy.NAME: copy.KIND,
+    "version": version.KIND,
+    "build": build.KIND,
+}
+# A storage's own options are part of its level, so the storage is patched before its read-ahead; the
+# build decides what else makes sense, and so does the workload that `sql` brings.
+ORDER = ("version", "build", "storage", "sql")
+# How a factor that is no setting is fixed for all arms; clients are an option of the workload.
+_FIXED_BY = {
+    "version": "--pg ",
+    "build": "--pg ",
+    "storage": "--storage ",
+    "sql": "--workload sql:",
+    "prepare": "--prepare ",
+}
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
+
+
+def parse_factor(text: str) -> Factor:
+    """`NAME=LEVEL,LEVEL` → a factor with at least two levels; raises UsageError."""
+    name, equals, rest = text.partition("=")
+    name = name.strip().lower()
+    if not equals or not _NAME.fullmatch(name):
+        raise UsageError(f"'{text}' is not a factor: write NAME=LEVEL,LEVEL, like io_method=sync,worker")
+    kind = KINDS.get(name, setting.KIND)
+    levels = kind.split(name, rest)
+    if len(levels) < 2:
+        fixed = _FIXED_BY.get(name, f"--set {name}=") + levels[0]
+        raise UsageError(
+            f"factor {name} has one level, '{levels[0]}', so there is nothing to compare: "
+            f"add a second level, or fix it for all arms with {fixed}"
+        )
+    return Factor(name=name, levels=levels, kind=kind)
+
+
+def parse_factors(texts: list[str]) -> tuple[Factor, ...]:
+    """All factors, in the order typed; raises UsageError for none, or one named twice."""
+    factors = tuple(parse_factor(text) for text in texts)
+    if not factors:
+        raise UsageError("nothing to compare: name a factor and its levels, like io_method=sync,worker")
+    names = [factor.name for factor in factors]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"factor {name} is given twice: give all its levels at once")
+    return factors

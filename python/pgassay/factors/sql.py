@@ -1,0 +1,32 @@
+"""`sql=a.sql,b.sql`: two ways to write one question; each level is a workload of its own."""
+
+from pgassay.errors import UsageError
+from pgassay.factors.base import FactorKind
+from pgassay.factors.levels import split_levels
+from pgassay.model.arm import ArmSpec
+from pgassay.workloads.statements import parse_sql_file
+
+
+def apply(name: str, level: str, spec: ArmSpec) -> ArmSpec:
+    """The arm that runs the statements of the file `level`.
+
+    Raises UsageError when the files can't be ways to write one question: they have different numbers
+    of statements, or one changes data and another does not.
+    """
+    workload, first = parse_sql_file("sql", level), spec.workload
+    if len(workload.statements) != len(first.statements):
+        raise UsageError(
+            f"{name}= compares ways to write one question, statement by statement, and "
+            f"{first.text.removeprefix('sql:')} has {len(first.statements)} of them, {level} "
+            f"{len(workload.statements)}: write as many in each"
+        )
+    if workload.writes != first.writes:
+        writing = level if workload.writes else first.text.removeprefix("sql:")
+        raise UsageError(
+            f"{name}=: {writing} changes data and another level does not: say writes=yes or writes=no for "
+            f"each, as {name}='a.sql,writes=no','b.sql,writes=no'"
+        )
+    return spec.model_copy(update={"workload": workload})
+
+
+KIND = FactorKind(split=split_levels, apply=apply)

@@ -1,0 +1,24 @@
+"""`storage=host,loop:size=4GB,read_mb_s=125`: where the data lives."""
+
+import re
+
+from pgassay.environment.storage.parse import parse_storage
+from pgassay.factors.base import FactorKind
+from pgassay.factors.levels import distinct
+from pgassay.model.arm import ArmSpec
+
+# A comma also separates a storage's own options, so a new level begins only where a kind is named.
+_NEW_LEVEL = re.compile(r",(?=[a-z-]+(?::|,|$))")
+
+
+def split(name: str, text: str) -> tuple[str, ...]:
+    """The storages, each with its own options."""
+    return distinct(name, tuple(_NEW_LEVEL.split(text)))
+
+
+def apply(_name: str, level: str, spec: ArmSpec) -> ArmSpec:
+    """The arm on another storage; raises UsageError for a kind or option that is not known."""
+    return spec.model_copy(update={"storage": parse_storage(level)})
+
+
+KIND = FactorKind(split=split, apply=apply)

@@ -1,0 +1,1 @@
+"""The words of pgassay as frozen data; imports no stage."""

@@ -1,0 +1,78 @@
+"""Arms: one combination of levels each, and everything a trial of it needs to know."""
+
+from typing import Literal
+
+from pgassay.model.base import Frozen
+from pgassay.model.build import Build
+from pgassay.model.storage import StorageSpec
+from pgassay.model.workload import Distribution, WorkloadSpec
+
+Role = Literal["control", "arm", "twin"]
+
+
+DatasetKindName = Literal["pgbench", "sysbench", "dump", "folder", "script"]
+
+
+class DatasetSpec(Frozen):
+    """The data in a server, and the initdb options it is made with (alike in all arms).
+
+    `source` is the file or folder that other data than pgbench's come from, `source_sha256` what it
+    held when the experiment was planned, `database` the one that the user named ('' for none).
+    `load` tells independent loads of the same data apart.
+    """
+
+    kind: DatasetKindName = "pgbench"
+    scale: int = 1
+    checksums: bool = True
+    encoding: str = "UTF8"
+    locale: str = "C"
+    wal_segment_mb: int = 16
+    load: int = 0
+    source: str = ""
+    source_sha256: str = ""
+    database: str = ""
+    tables: int = 1
+    table_size: int = 10_000
+    distribution: Distribution = "uniform"
+
+    def content(self) -> dict[str, object]:
+        """What decides the content of the data, by name; where the source lies is no part of it."""
+        of_sysbench = {"tables", "table_size", "distribution"}
+        if self.kind == "pgbench":
+            return self.model_dump(exclude={"source", "source_sha256", "database", *of_sysbench})
+        if self.kind == "sysbench":
+            return self.model_dump(exclude={"source", "source_sha256", "database", "scale"})
+        return self.model_dump(exclude={"source", "scale", *of_sysbench})
+
+
+class ArmSpec(Frozen):
+    """Everything that a level may patch; `settings` holds every setting given explicitly.
+
+    `memory_bytes` and `cpus` cap the whole server, page cache included; None: as the machine has.
+    """
+
+    build: Build
+    storage: StorageSpec
+    dataset: DatasetSpec
+    prepare: tuple[str, ...] = ()
+    settings: dict[str, str]
+    workload: WorkloadSpec
+    memory_bytes: int | None = None
+    cpus: float | None = None
+
+
+class Arm(Frozen):
+    """An arm of the design.
+
+    `id` says nothing of the levels, so a record does not give the twin away. `stratum` names the
+    levels of the factors that are not compared ('' when there are none). `data_copy` is 0 for the
+    copy of the data shared by the arms of a stratum and 1 for the twin's own.
+    """
+
+    id: str
+    name: str
+    levels: dict[str, str]
+    stratum: str = ""
+    role: Role = "arm"
+    data_copy: int = 0
+    spec: ArmSpec

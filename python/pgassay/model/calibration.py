@@ -1,0 +1,105 @@
+"""What `pgassay calibrate` says: the noise of equal arms, and what can be told apart in how much time."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from pgassay.model.base import Frozen
+from pgassay.model.result import Interval, Stopped
+from pgassay.model.workload import Metric
+
+CALIBRATION_SCHEMA = 1
+
+
+class NoiseResult(Frozen):
+    """Standard deviations of log speeds (0.03 is about 3 %) and their shares of a single trial's variance.
+
+    `within_trial`: what the fluctuation of a load's own seconds explains; None for statements, which have no
+    seconds. `between_trials`: the rest within a block. `between_blocks`: slow changes, which blocks cancel.
+    `trial`: within and between together. `paired`: of the ratio of two trials of one block; `paired_upper`:
+    its upper bound (80 %), from which the table is made. `shares` sum to 1.
+    """
+
+    within_trial: float | None
+    between_trials: float
+    between_blocks: float
+    trial: float
+    paired: float
+    paired_upper: float
+    shares: dict[str, float]
+
+
+class DriftResult(Frozen):
+    """Change of speed over the run's `hours`, as a straight line; fractions, negative is slower.
+
+    `interval` is a 95 % interval of `change`; `seen`: it excludes no drift.
+    """
+
+    change: float
+    interval: Interval
+    hours: float
+    seen: bool
+
+
+class StealResult(Frozen):
+    """The share of one processor's time that a hypervisor took, over the measured parts of trials."""
+
+    mean: float
+    highest: float
+
+
+class Resolution(Frozen):
+    """What so many minutes resolve in a comparison of two levels with this workload; None: nothing yet.
+
+    `effect`: the smallest difference found at 80 % power; `margin`: the smallest margin within which equal
+    arms are found equivalent at 80 % power. Both are fractions.
+    """
+
+    minutes: int
+    blocks: int
+    effect: float | None
+    margin: float | None
+
+
+class EqualArms(Frozen):
+    """What the comparison said of its equal arms: anything but equivalent or inconclusive is an error."""
+
+    name: str
+    ratio: float | None
+    interval: tuple[float | None, float | None] | None
+    verdict: Literal["faster", "slower", "equivalent", "inconclusive"]
+
+
+class LedgerResult(Frozen):
+    """The twins' evidence of this machine over all its experiments; the alarm is at 1000."""
+
+    experiments: int
+    evidence: float
+    alarm: bool
+
+
+class CalibrationResult(Frozen):
+    """The document of `pgassay calibrate --json`; schema in schemas/calibration.schema.json."""
+
+    schema_: int = Field(default=CALIBRATION_SCHEMA, alias="schema")
+    folder: str
+    workload: str
+    cache: str
+    metric: Metric
+    margin: float
+    alpha: float
+    blocks: int
+    trials: int
+    stopped: Stopped
+    trial_s: float | None
+    block_s: float | None
+    noise: NoiseResult | None
+    drift: DriftResult | None
+    steal: StealResult | None
+    resolves: tuple[Resolution, ...]
+    minutes_for_margin: float | None
+    equal_arms: tuple[EqualArms, ...]
+    twin_evidence: float
+    ledger: LedgerResult | None
+    sentences: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()

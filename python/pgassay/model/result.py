@@ -1,0 +1,104 @@
+"""The document that `--json` prints, and that every report is made from."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from pgassay.model.base import Frozen
+from pgassay.model.work import WorkResult
+from pgassay.model.workload import Metric
+
+Verdict = Literal["faster", "slower", "equivalent", "inconclusive", "control"]
+SecondaryVerdict = Literal["less", "more", "equivalent", "inconclusive", "control"]
+Stopped = Literal["decided", "max-time", "blocks", "interrupted", "failed", "running"]
+Interval = tuple[float, float]
+RESULT_SCHEMA = 1
+
+
+class ArmResult(Frozen):
+    """An arm against its control. `ratio` is speed over the control's: above 1 is faster.
+
+    `ratio` and `interval` are None while there is no block to compare, and for the control itself
+    ratio is 1 and the interval (1, 1). An interval end that the data do not bound is 0 or infinite
+    (written null in JSON). `meaningful`: the interval lies wholly outside the margin. `values` are
+    the metric of every valid trial in run order, in the metric's unit; `median` is of those.
+    `note` holds what qualifies the verdict, e.g. "the distribution changed"; `confound` in what the
+    arm's binaries differ from the control's beside the version ('' when in nothing).
+    """
+
+    name: str
+    levels: dict[str, str]
+    ratio: float | None
+    interval: tuple[float | None, float | None] | None
+    verdict: Verdict
+    meaningful: bool
+    trials: int
+    failures: int
+    median: float | None
+    values: tuple[float, ...]
+    stratum: str = ""
+    withheld: bool = False
+    note: str = ""
+    confound: str = ""
+
+
+class TwinResult(Frozen):
+    """The hidden duplicate of the control. ok None: fewer blocks than its gate can speak on."""
+
+    ratio: float | None
+    interval: tuple[float | None, float | None] | None
+    ok: bool | None
+    evidence: float = 1.0
+    stratum: str = ""
+
+
+class StatementResult(Frozen):
+    """One statement's arms; a second, labelled family with its own error control (e-BH)."""
+
+    name: str
+    cold: bool
+    aio: bool
+    arms: tuple[ArmResult, ...]
+
+
+class SecondaryArmResult(ArmResult):
+    """An arm's secondary metric. `ratio` is the metric over the control's: below 1 is less of it."""
+
+    # Readers take the word as text, so another set of words can't mislead them.
+    verdict: SecondaryVerdict  # type: ignore[assignment]
+
+
+class SecondaryResult(Frozen):
+    """A secondary metric (server CPU per unit of work): another estimand, never 'faster'."""
+
+    name: str
+    unit: str
+    arms: tuple[SecondaryArmResult, ...]
+
+
+class CompareResult(Frozen):
+    """The contract for scripts; schema in schemas/compare.schema.json."""
+
+    schema_: int = Field(default=RESULT_SCHEMA, alias="schema")
+    folder: str
+    workload: str
+    metric: Metric
+    control: str
+    margin: float
+    alpha: float
+    blocks: int
+    stopped: Stopped
+    arms: tuple[ArmResult, ...]
+    twin: TwinResult
+    statements: tuple[StatementResult, ...] = ()
+    plans_differ: bool = False
+    confounds: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    secondary: tuple[SecondaryResult, ...] = ()
+    work: tuple[WorkResult, ...] = ()
+    twins: tuple[TwinResult, ...] = ()
+    family: str = ""
+    failures: int = 0
+    cache: str = ""
+    skipped: tuple[str, ...] = ()
+    verdict: str = ""

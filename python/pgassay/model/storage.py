@@ -1,0 +1,32 @@
+"""Where a data directory lives: the description of a storage, not the storage itself."""
+
+from typing import Literal
+
+from pgassay.model.base import Frozen
+
+StorageKindName = Literal["host", "loop"]
+
+
+class StorageSpec(Frozen):
+    """A storage as the user describes it.
+
+    kind: `host` (a folder where the user points, or pgassay's own) or `loop` (an image file with
+    direct I/O, XFS and its own read-ahead). Limits are enforced by the block-I/O controller of
+    the server's cgroup; None means unlimited. `read_ahead_kb` None means the default of the kind
+    (host: as the device has it; loop: 128).
+    """
+
+    kind: StorageKindName = "host"
+    path: str | None = None
+    size_bytes: int | None = None
+    read_ahead_kb: int | None = None
+    read_mb_s: float | None = None
+    write_mb_s: float | None = None
+    read_iops: int | None = None
+    write_iops: int | None = None
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether any rate limit is asked for."""
+        limits = (self.read_mb_s, self.write_mb_s, self.read_iops, self.write_iops)
+        return any(limit is not None for limit in limits)

@@ -1,0 +1,98 @@
+"""One arm's run in one block: what is asked for, and what it left behind."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from pgassay.model.arm import Arm
+from pgassay.model.base import Frozen
+from pgassay.model.maintenance import MaintenanceObservation
+from pgassay.model.protocol import Protocol
+
+TrialStatus = Literal["ok", "failed", "invalid", "interrupted"]
+TRIAL_FORMAT = 1
+
+
+class TrialSpec(Frozen):
+    """A trial to run. Knows nothing of the experiment around it but its own place in the order."""
+
+    number: int
+    attempt: int
+    block: int
+    position: int
+    arm: Arm
+    protocol: Protocol
+
+
+class StatementObservation(Frozen):
+    """One statement's run.
+
+    `elapsed_s`: from sending it to the server's ReadyForQuery, by the native binary's monotonic
+    clock. `cold`: the statement began with nothing of its relations in any cache pgassay can see.
+    Byte counts are differences over the statement, None where they can't be had.
+    `aio`: the plan holds a node that can use asynchronous reads on this major version.
+    `device_bytes_min`: PostgreSQL's reads less what the page cache already held.
+    """
+
+    name: str
+    elapsed_s: float
+    rows: int
+    cold: bool
+    aio: bool
+    postgres_read_bytes: int | None = None
+    postgres_hit_bytes: int | None = None
+    device_read_bytes: int | None = None
+    device_read_requests: int | None = None
+    server_cpu_s: float | None = None
+
+
+class LoadObservation(Frozen):
+    """A load's measured interval (the warm-up is not in it).
+
+    `late_transactions` began within the interval and ended after it, so they are not counted: with
+    those of the warm-up and the measured ones they are all that the load committed.
+    """
+
+    transactions: int
+    elapsed_s: float
+    errors: int
+    client_cpu_s: float
+    per_second: tuple[int, ...] = ()
+    latency_ms: dict[str, float] = Field(default_factory=dict)
+    warmup_transactions: int = 0
+    late_transactions: int = 0
+
+
+class TrialRecord(Frozen):
+    """trial.json. Raw observations and facts; every summary is recomputed from them.
+
+    `facts` holds what is true before the measurement (effective settings, checksums, cache state,
+    read-ahead), `counters` differences of the server's and the host's counters over it,
+    `verification` what the protocol checked afterwards. `clock_ns` are CLOCK_MONOTONIC readings at
+    the start and the end of the measured part, on the boot named by `boot_id`.
+    """
+
+    format: int = TRIAL_FORMAT
+    number: int
+    attempt: int
+    block: int
+    position: int
+    arm_id: str
+    status: TrialStatus
+    reason: str = ""
+    started_at: str
+    ended_at: str
+    wall_s: float
+    clock_ns: tuple[int, int] | None = None
+    host: str
+    boot_id: str
+    canary_s: float | None = None
+    statements: tuple[StatementObservation, ...] = ()
+    load: LoadObservation | None = None
+    maintenance: tuple[MaintenanceObservation, ...] = ()
+    server_cpu_s: float | None = None
+    steal_s: float | None = None
+    facts: dict[str, Any] = Field(default_factory=dict)
+    counters: dict[str, Any] = Field(default_factory=dict)
+    verification: dict[str, Any] = Field(default_factory=dict)
+    warnings: tuple[str, ...] = ()

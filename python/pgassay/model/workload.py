@@ -1,0 +1,84 @@
+"""What is run, and what is measured from it."""
+
+from typing import Literal
+
+from pgassay.model.base import Frozen
+
+QueryProtocol = Literal["prepared", "simple"]
+Distribution = Literal["uniform", "special"]
+
+
+class Metric(Frozen):
+    """The primary metric of a workload: its name, unit, and which direction is better."""
+
+    name: str
+    unit: str
+    better: Literal["lower", "higher"]
+
+
+class Statement(Frozen):
+    """One timed SQL statement; `name` is unique within its workload.
+
+    `before` is SQL that is run just before it and not timed (of maintenance files alone).
+    """
+
+    name: str
+    sql: str
+    before: tuple[str, ...] = ()
+
+
+class ReadOnlyOptions(Frozen):
+    """Options of sysbench's oltp_read_only, with its names and defaults.
+
+    `tables` of `table_size` rows each; `range_size` rows a range; how many statements of each kind a
+    transaction has; without BEGIN and COMMIT when `skip_trx`; how keys are drawn.
+    """
+
+    tables: int = 1
+    table_size: int = 10_000
+    range_size: int = 100
+    point_selects: int = 10
+    simple_ranges: int = 1
+    sum_ranges: int = 1
+    order_ranges: int = 1
+    distinct_ranges: int = 1
+    skip_trx: bool = False
+    distribution: Distribution = "uniform"
+
+
+class LoadSpec(Frozen):
+    """A closed loop of transactions over `clients` connections on `threads` threads."""
+
+    script: str
+    clients: int = 1
+    threads: int = 1
+    protocol: QueryProtocol = "prepared"
+    duration_s: float = 10.0
+    warmup_s: float = 2.0
+    oltp_read_only: ReadOnlyOptions | None = None
+
+
+class WorkloadSpec(Frozen):
+    """Either a list of statements, timed one by one, or a load.
+
+    `text` is the workload as the user typed it. `writes` says whether it changes data: a
+    read-only workload that dirties blocks or writes WAL makes its trial invalid.
+    """
+
+    text: str
+    family: str
+    kind: Literal["statements", "load"]
+    metric: Metric
+    writes: bool
+    statements: tuple[Statement, ...] = ()
+    load: LoadSpec | None = None
+
+    @property
+    def is_maintenance(self) -> bool:
+        """Whether its statements are maintenance commands, of which is kept what they did."""
+        return self.family == "maintenance"
+
+    @property
+    def wants_autovacuum(self) -> bool:
+        """Whether autovacuum runs as in production; it would do a maintenance command's work before it."""
+        return self.writes and not self.is_maintenance

@@ -1,0 +1,1 @@
+"""The on-disk contract of an experiment's folder: layout, versions, atomic writes, reading."""

@@ -1,0 +1,39 @@
+"""Names of the files and folders of an experiment."""
+
+import re
+from pathlib import Path
+
+EXPERIMENT_FILE = "experiment.json"
+STATE_FILE = "state.json"
+TRIALS_FOLDER = "trials"
+TRIAL_FILE = "trial.json"
+PLANS_FILE = "plans.json"
+HISTOGRAM_FILE = "latency.hdr"
+SERVER_LOG_FILE = "server.log"
+OBSERVATIONS_FOLDER = "observations"
+
+_ATTEMPT = re.compile(r"attempt-(\d+)")
+_NUMBER = re.compile(r"\d{6}")
+
+
+def attempt_folder(folder: Path, number: int, attempt: int) -> Path:
+    """Where attempt `attempt` (from 1) of trial `number` (from 0) lives in an experiment's folder."""
+    return folder / TRIALS_FOLDER / f"{number:06d}" / f"attempt-{attempt}"
+
+
+def attempt_folders(folder: Path) -> list[Path]:
+    """Every whole attempt of an experiment, ordered by trial number, then attempt."""
+    found: list[Path] = []
+    trials = folder / TRIALS_FOLDER
+    if not trials.is_dir():
+        return []
+    for trial in sorted(trials.iterdir()):
+        if not _NUMBER.fullmatch(trial.name):
+            continue
+        attempts = [
+            (int(match.group(1)), path)
+            for path in trial.iterdir()
+            if (match := _ATTEMPT.fullmatch(path.name)) and (path / TRIAL_FILE).is_file()
+        ]
+        found.extend(path for _, path in sorted(attempts))
+    return found

@@ -1,0 +1,55 @@
+"""What a trial's samplers saw, read back: columnar files and the load's histogram."""
+
+import base64
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pgassay.errors import UsageError
+from pgassay.record import layout
+
+if TYPE_CHECKING:
+    from hdrh.histogram import HdrHistogram
+
+
+def observation_path(trial: Path, name: str) -> Path:
+    """The file of one sampler below a trial's folder."""
+    return trial / layout.OBSERVATIONS_FOLDER / f"{name}.parquet"
+
+
+def names(trials: Sequence[Path]) -> list[str]:
+    """The samplers that left a file in any of the trials' folders, by name."""
+    found = {path.stem for trial in trials for path in (trial / layout.OBSERVATIONS_FOLDER).glob("*.parquet")}
+    return sorted(found)
+
+
+def columns(trial: Path, name: str) -> dict[str, list[float]] | None:
+    """The columns of one sampler in one trial; None when it left none. Raises UsageError when damaged."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = observation_path(trial, name)
+    if not path.is_file():
+        return None
+    try:
+        table = pq.ParquetFile(path).read(use_threads=False)
+    except (OSError, pa.ArrowException) as error:
+        raise UsageError(f"{path} is damaged ({error}): restore it from a copy") from error
+    read: dict[str, list[float]] = table.to_pydict()
+    return read
+
+
+def histogram(trial: Path) -> "HdrHistogram | None":
+    """A load's latencies in microseconds; None when the trial has none. Raises UsageError when damaged."""
+    from hdrh.codec import HdrCookieException, HdrLengthException
+    from hdrh.histogram import HdrHistogram
+
+    path = trial / layout.HISTOGRAM_FILE
+    if not path.is_file():
+        return None
+    try:
+        return HdrHistogram.decode(base64.b64encode(path.read_bytes()))
+    except (HdrCookieException, HdrLengthException, OSError, ValueError, IndexError, zlib.error) as error:
+        why = str(error) or "no HdrHistogram V2"
+        raise UsageError(f"{path} is damaged ({why}): restore it from a copy") from error

@@ -1,0 +1,126 @@
+"""Reading a stored experiment: needs no server and nothing but its folder."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import ValidationError
+
+from pgassay.errors import UsageError
+from pgassay.model.experiment import EXPERIMENT_FORMAT, Experiment
+from pgassay.model.result import Stopped
+from pgassay.model.trial import TRIAL_FORMAT, TrialRecord
+from pgassay.record import layout
+
+
+@dataclass(frozen=True)
+class StoredTrial:
+    """One attempt of a trial as it lies on disk; `plans` maps a statement to its EXPLAIN JSON."""
+
+    record: TrialRecord
+    plans: dict[str, Any]
+    folder: Path
+
+
+@dataclass(frozen=True)
+class StoredExperiment:
+    """A plan and everything measured for it so far, in trial order.
+
+    `stopped`: decided, max-time, blocks, interrupted, failed or running. `seconds_used`: the time
+    spent measuring, over all sessions; `warnings`: what was said of the machine at its end.
+    """
+
+    folder: Path
+    experiment: Experiment
+    trials: tuple[StoredTrial, ...]
+    stopped: str = "running"
+    seconds_used: float = 0.0
+    warnings: tuple[str, ...] = ()
+
+
+def _json(path: Path, newest: int) -> Any:
+    """Parse a file and refuse a format newer than this version can read."""
+    try:
+        value = json.loads(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"can't read {path} ({error.strerror}): name an experiment's folder") from error
+    except ValueError as error:
+        raise UsageError(f"{path} is not JSON ({error}): restore it from a copy") from error
+    found = value.get("format") if isinstance(value, dict) else None
+    if not isinstance(found, int):
+        raise UsageError(f"{path} was not written by pgassay: name an experiment's folder")
+    if found > newest:
+        raise UsageError(
+            f"{path} has format {found}, written by a newer pgassay; this one reads up to "
+            f"{newest}: install the newer version to read it"
+        )
+    return value
+
+
+def _first_error(error: ValidationError) -> str:
+    first = error.errors()[0]
+    return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
+
+
+def load_experiment(folder: Path) -> Experiment:
+    """Read experiment.json; raises UsageError for a folder that holds none, or a newer one."""
+    path = folder / layout.EXPERIMENT_FILE
+    if not path.is_file():
+        raise UsageError(
+            f"{folder} holds no experiment: name a folder that has an {layout.EXPERIMENT_FILE}, "
+            "as 'pgassay list' prints them"
+        )
+    try:
+        return Experiment.model_validate(_json(path, EXPERIMENT_FORMAT))
+    except ValidationError as error:
+        raise UsageError(f"{path} is damaged ({_first_error(error)}): restore it from a copy") from error
+
+
+def load_trial(folder: Path) -> StoredTrial:
+    """Read one attempt's folder; raises UsageError when it is damaged or newer."""
+    path = folder / layout.TRIAL_FILE
+    try:
+        record = TrialRecord.model_validate(_json(path, TRIAL_FORMAT))
+    except ValidationError as error:
+        raise UsageError(f"{path} is damaged ({_first_error(error)}): restore it from a copy") from error
+    plans = _plans(folder / layout.PLANS_FILE)
+    return StoredTrial(record=record, plans=plans, folder=folder)
+
+
+def _plans(path: Path) -> dict[str, Any]:
+    try:
+        plans = json.loads(path.read_bytes()) if path.is_file() else {}
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} is damaged ({error}): restore it from a copy") from error
+    if not isinstance(plans, dict) or not all(isinstance(plan, dict) for plan in plans.values()):
+        raise UsageError(f"{path} is damaged (it maps no statements to plans): restore it from a copy")
+    return plans
+
+
+def load_state(folder: Path) -> tuple[str, float, tuple[str, ...]]:
+    """How the experiment stopped, the seconds it has used, and what was said of its machine.
+
+    ('running', 0, ()) before it says so.
+    """
+    path = folder / layout.STATE_FILE
+    if not path.is_file():
+        return "running", 0.0, ()
+    state = _json(path, 1)
+    stopped, seconds_used = state.get("stopped", "running"), state.get("seconds_used", 0.0)
+    warnings = state.get("warnings", [])
+    if (
+        stopped not in get_args(Stopped)
+        or not isinstance(seconds_used, int | float)
+        or not isinstance(warnings, list)
+    ):
+        raise UsageError(f"{path} is damaged (it does not say how it ended): restore it from a copy")
+    return stopped, float(seconds_used), tuple(str(sentence) for sentence in warnings)
+
+
+def load(folder: Path) -> StoredExperiment:
+    """Read a whole experiment; raises UsageError with what is wrong and where."""
+    experiment = load_experiment(folder)
+    trials = tuple(load_trial(path) for path in layout.attempt_folders(folder))
+    stopped, seconds_used, warnings = load_state(folder)
+    return StoredExperiment(folder, experiment, trials, stopped, seconds_used, warnings)

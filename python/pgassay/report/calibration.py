@@ -1,0 +1,164 @@
+"""The calibration as a page for a terminal, as Markdown, and as one JSON document; pure."""
+
+import math
+
+from pgassay.analysis.planner import duration_words, percent_words
+from pgassay.model.calibration import CalibrationResult, EqualArms, LedgerResult
+from pgassay.report import text
+from pgassay.report.json import render_document
+from pgassay.report.markdown import escape
+
+_COMPONENTS = (
+    ("within_trial", "within a trial", "its seconds, one after the other"),
+    ("between_trials", "between trials", "of one block"),
+    ("between_blocks", "between blocks", "slow changes; blocks cancel them"),
+)
+
+
+def render(result: CalibrationResult, *, unicode: bool = True) -> str:
+    """The sentences, where the noise comes from, what can be resolved, the equal arms, the ledger."""
+    lines = [*map(text.clean, result.sentences), "", *_facts(result)]
+    for heading, header, rows in _tables(result):
+        lines += ["", heading, *_aligned([header, *rows])]
+    lines += ["", *_checks(result)]
+    if result.warnings:
+        lines += ["", "Warnings", *(f"- {text.clean(each)}" for each in result.warnings)]
+    lines += ["", f"Folder: {text.clean(result.folder)}"]
+    page = "\n".join(lines) + "\n"
+    return page if unicode else text.ascii_only(page)
+
+
+def render_markdown(result: CalibrationResult) -> str:
+    """The same for an issue or a wiki."""
+    parts = [f"**{escape(line)}**" for line in result.sentences[:1]]
+    parts += [escape(line) for line in (*result.sentences[1:], *_facts(result))]
+    for heading, header, rows in _tables(result):
+        cells = [
+            header,
+            ["---"] + ["--:"] * (len(header) - 1),
+            *([escape(cell) for cell in row] for row in rows),
+        ]
+        parts += [heading, "\n".join(f"| {' | '.join(row)} |" for row in cells)]
+    parts.append("\n".join(f"- {escape(line)}" for line in (*_checks(result), *result.warnings)))
+    return "\n\n".join(parts) + "\n"
+
+
+def render_json(result: CalibrationResult) -> str:
+    """One JSON document; schema in schemas/calibration.schema.json."""
+    return render_document(result)
+
+
+def _facts(result: CalibrationResult) -> list[str]:
+    cache = f", cache {result.cache}" if result.cache else ""
+    lines = [
+        f"Workload {text.clean(result.workload)}{cache}: "
+        f"{text.plural(result.blocks, 'complete block')} of equal arms, "
+        f"{text.plural(result.trials, 'trial')}."
+    ]
+    if result.trial_s is not None and result.block_s is not None:
+        lines.append(
+            f"A trial takes {text.seconds(result.trial_s)} with its preparation, a block of a comparison "
+            f"of two levels {text.seconds(result.block_s)}."
+        )
+    return lines
+
+
+Table = tuple[str, list[str], list[list[str]]]
+
+
+def _tables(result: CalibrationResult) -> list[Table]:
+    return [table for table in (_noise(result), _resolves(result)) if table[2]]
+
+
+def _noise(result: CalibrationResult) -> Table:
+    rows: list[list[str]] = []
+    made = result.noise
+    if made is not None:
+        for name, words, meaning in _COMPONENTS:
+            value: float | None = getattr(made, name)
+            spread = "n/a" if value is None else percent_words(value)
+            share = "" if value is None else f"{made.shares[name] * 100:.0f} %"
+            rows.append([f"{words} ({meaning})", spread, share])
+        rows.append(["a trial beside the others of its block", percent_words(made.trial), ""])
+        rows.append(["the ratio of two trials of a block", percent_words(made.paired), ""])
+    return "Where the noise comes from (standard deviation)", ["noise", "spread", "share"], rows
+
+
+def _resolves(result: CalibrationResult) -> Table:
+    rows = [
+        [str(row.minutes), str(row.blocks), _percent(row.effect), _percent(row.margin)]
+        for row in result.resolves
+    ]
+    heading = "What a comparison of two levels resolves, at 80 % power"
+    return heading, ["minutes", "blocks", "effect found from", "equivalence within"], rows
+
+
+def _percent(value: float | None) -> str:
+    return "nothing yet" if value is None else f"±{percent_words(value)}"
+
+
+def _checks(result: CalibrationResult) -> list[str]:
+    lines = []
+    drift, steal = result.drift, result.steal
+    if drift is not None:
+        low, high = (_signed(end) for end in drift.interval)
+        lines.append(
+            f"Drift: {_signed(drift.change)} of speed in {duration_words(drift.hours * 3600)} "
+            f"(95 % interval {low} to {high})."
+        )
+    if steal is not None:
+        lines.append(
+            f"Steal: {steal.mean:.1%} of a processor on average, at most {steal.highest:.1%} in a trial."
+        )
+    lines += [_equal(arm, result.margin) for arm in result.equal_arms]
+    lines.append(f"The twin's evidence in this run: {_evidence(result.twin_evidence)} (speaks from 100 on).")
+    if result.ledger is not None:
+        lines.append(_ledger(result.ledger))
+    return lines
+
+
+def _signed(fraction: float) -> str:
+    if not math.isfinite(fraction):
+        return "unbounded"
+    return f"{'+' if fraction >= 0 else '-'}{percent_words(abs(fraction))}"
+
+
+def _equal(arm: EqualArms, margin: float) -> str:
+    name = text.clean(arm.name)
+    if arm.ratio is None:
+        return f"Equal arms: {name} can't be compared yet."
+    figures = f"{text.ratio(arm.ratio)} (interval {text.interval(arm.interval) or 'none yet'})"
+    if arm.verdict == "inconclusive":
+        return f"Equal arms: {name} {figures}: not yet shown equivalent within ±{text.percent(margin)}."
+    if arm.verdict == "equivalent":
+        return f"Equal arms: {name} {figures}: equivalent within ±{text.percent(margin)}, as it must be."
+    return (
+        f"Equal arms: {name} {figures} was called {arm.verdict}, which is wrong: a chance of one in "
+        "twenty at the usual error rate, or a bias of this machine; calibrate again."
+    )
+
+
+def _ledger(ledger: LedgerResult) -> str:
+    so_far = (
+        f"Ledger of twins: evidence {_evidence(ledger.evidence)} over "
+        f"{text.plural(ledger.experiments, 'experiment')} on this machine"
+    )
+    if ledger.alarm:
+        return f"{so_far}: ALARM, it has passed 1000, so this machine does not treat equal arms alike."
+    return f"{so_far}, no alarm (that is at 1000)."
+
+
+def _evidence(value: float) -> str:
+    return f"{value:.3g}"
+
+
+def _aligned(rows: list[list[str]]) -> list[str]:
+    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    return [
+        "  "
+        + "  ".join(
+            cell.ljust(width) if place == 0 else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

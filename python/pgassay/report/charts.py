@@ -1,0 +1,37 @@
+"""All drawings of a result, made offline; none refers to anything outside itself."""
+
+from collections.abc import Callable, Iterator
+
+from pgassay.model.result import CompareResult
+from pgassay.record.read import StoredExperiment
+from pgassay.report import drawing, heat_map, interval_chart, load_charts, machine_chart, trial_chart
+from pgassay.report.drawing import NARROW_PX, WIDE_PX, Drawing, Specification
+from pgassay.report.series import Observed
+
+
+def intervals(result: CompareResult, *, width_px: int = WIDE_PX, name: str = "intervals") -> str:
+    """The interval plot as an SVG element `width_px` wide; its identifiers begin with `name`."""
+    return drawing.svg(interval_chart.specification(result, width_px=width_px), name)
+
+
+def trials(stored: StoredExperiment, *, width_px: int = WIDE_PX, name: str = "trials") -> str:
+    """Every trial in run order as an SVG element `width_px` wide; its identifiers begin with `name`."""
+    return drawing.svg(trial_chart.specification(stored, width_px=width_px), name)
+
+
+def drawings(result: CompareResult, stored: StoredExperiment, observed: Observed) -> Iterator[Drawing]:
+    """What there is to draw, in the page's order; `observed` holds what the samplers saw."""
+    if heat_map.is_grid(result):
+        yield _both("grid", lambda width: heat_map.specification(result, width_px=width))
+    yield _both("intervals", lambda width: interval_chart.specification(result, width_px=width))
+    yield _both("trials", lambda width: trial_chart.specification(stored, width_px=width))
+    if observed.seconds:
+        yield _both("seconds", lambda width: load_charts.seconds(observed.seconds, width_px=width))
+    if observed.latencies:
+        yield _both("latency", lambda width: load_charts.latency(observed.latencies, width_px=width))
+    if observed.machine:
+        yield _both("machine", lambda width: machine_chart.specification(observed.machine, width_px=width))
+
+
+def _both(name: str, make: Callable[[int], Specification]) -> Drawing:
+    return Drawing(name, make(WIDE_PX), make(NARROW_PX))

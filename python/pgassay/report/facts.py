@@ -1,0 +1,167 @@
+"""Facts recorded with the trials as tables: what differs between arms first."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pgassay.record.read import StoredExperiment
+from pgassay.report.trials import arm_name
+
+# A fact with more distinct values within one arm than this (a time, a process id) is summarised.
+_VALUES_SHOWN_MAX = 3
+
+
+@dataclass(frozen=True)
+class FactRow:
+    """One fact: `values` in the order of the table's arms; `differs` when two arms disagree."""
+
+    name: str
+    values: tuple[str, ...]
+    differs: bool
+
+
+@dataclass(frozen=True)
+class FactTable:
+    """Facts of one subject over the arms; rows that differ come first."""
+
+    title: str
+    arms: tuple[str, ...]
+    rows: tuple[FactRow, ...]
+
+    @property
+    def differing(self) -> tuple[FactRow, ...]:
+        """The rows on which two arms disagree."""
+        return tuple(row for row in self.rows if row.differs)
+
+    @property
+    def alike(self) -> tuple[FactRow, ...]:
+        """The rows on which all arms agree."""
+        return tuple(row for row in self.rows if not row.differs)
+
+
+def flatten(value: Any, prefix: str = "") -> dict[str, str]:
+    """A nested JSON value as dotted names with text values.
+
+    A row of a view, as the counters hold them, is named after its text columns.
+    """
+    if isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
+        value = _rows_by_name(value)
+    if isinstance(value, Mapping):
+        flat: dict[str, str] = {}
+        for key, item in value.items():
+            flat |= flatten(item, f"{prefix}.{key}" if prefix else str(key))
+        return flat
+    return {prefix: plain(value)}
+
+
+def _rows_by_name(rows: list[Mapping[str, Any]]) -> dict[str, Any]:
+    named: dict[str, Any] = {}
+    for number, row in enumerate(rows, start=1):
+        words = [item for item in row.values() if isinstance(item, str)]
+        figures = {key: item for key, item in row.items() if not isinstance(item, str)}
+        name = " ".join(words) or (str(number) if len(rows) > 1 else "")
+        named[name if name not in named else f"{name} {number}"] = figures
+    return named[""] if list(named) == [""] else named
+
+
+def plain(value: Any) -> str:
+    """One fact as a person reads it."""
+    if value is None:
+        return "unknown"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, list | tuple):
+        if all(not isinstance(item, Mapping | list | tuple) for item in value):
+            return ", ".join(plain(item) for item in value) or "none"
+        return "; ".join(
+            " ".join(f"{name}={text}" for name, text in flatten(item).items())
+            if isinstance(item, Mapping)
+            else plain(item)
+            for item in value
+        )
+    return str(value)
+
+
+def trial_tables(stored: StoredExperiment, part: str) -> list[FactTable]:
+    """Tables of `facts`, `counters` or `verification`: one per nested object, and one of the rest.
+
+    Raises AttributeError for another name of `part`: it is a field of TrialRecord.
+    """
+    arms = {arm.id: arm for arm in stored.experiment.arms}
+    subjects: dict[str, dict[str, dict[str, dict[str, None]]]] = {}
+    seen_arms: dict[str, None] = {}
+    for trial in stored.trials:
+        if trial.record.status != "ok" or trial.record.arm_id not in arms:
+            continue
+        seen_arms[trial.record.arm_id] = None
+        for key, value in getattr(trial.record, part).items():
+            is_nested = isinstance(value, Mapping) or (isinstance(value, list) and len(flatten(value)) > 1)
+            subject = str(key) if is_nested else ""
+            flat = flatten(value) if subject else {str(key): plain(value)}
+            for name, text in flat.items():
+                by_arm = subjects.setdefault(subject, {}).setdefault(name, {})
+                by_arm.setdefault(trial.record.arm_id, {})[text] = None
+    order = [arm_id for arm_id in arms if arm_id in seen_arms]
+    names = tuple(arm_name(arms[arm_id]) for arm_id in order)
+    return [
+        FactTable(title=subject, arms=names, rows=_rows(facts, order))
+        for subject, facts in sorted(
+            subjects.items(), key=lambda item: (item[0] == "", item[0] != "settings")
+        )
+    ]
+
+
+def _rows(facts: dict[str, dict[str, dict[str, None]]], order: list[str]) -> tuple[FactRow, ...]:
+    rows = []
+    for name in sorted(facts):
+        sets = [tuple(facts[name].get(arm_id, {})) for arm_id in order]
+        # A value that changes from trial to trial within one arm is no difference between arms.
+        steady = all(len(values) <= 1 for values in sets)
+        differs = steady and len(set(sets)) > 1
+        rows.append(FactRow(name=name, values=tuple(_summary(values) for values in sets), differs=differs))
+    return tuple(sorted(rows, key=lambda row: not row.differs))
+
+
+def _summary(values: tuple[str, ...]) -> str:
+    if not values:
+        return "not recorded"
+    if len(values) <= _VALUES_SHOWN_MAX:
+        return " | ".join(values)
+    try:
+        numbers = [float(value) for value in values]
+    except ValueError:
+        return f"{len(values)} different values"
+    return f"{min(numbers):.6g} … {max(numbers):.6g}"
+
+
+def environment_tables(stored: StoredExperiment) -> list[tuple[str, list[tuple[str, str]]]]:
+    """The machine's facts and the probe's ceilings: (title, [(name, value)])."""
+    tables: list[tuple[str, list[tuple[str, str]]]] = []
+    for title, facts in (("", stored.experiment.environment), ("ceilings", stored.experiment.ceilings)):
+        scalars = [(str(key), plain(value)) for key, value in facts.items() if not isinstance(value, Mapping)]
+        if scalars:
+            tables.append((title or "machine", scalars))
+        for key, value in facts.items():
+            if isinstance(value, Mapping) and value:
+                heading = f"{title}: {key}" if title else str(key)
+                tables.append((heading, list(flatten(value).items())))
+    return tables
+
+
+def builds(stored: StoredExperiment) -> list[list[tuple[str, str]]]:
+    """Every build of the experiment once, as (name, value) lines."""
+    unique = {arm.spec.build.bin_directory: arm.spec.build for arm in stored.experiment.arms}
+    return [
+        [
+            ("version", build.version),
+            ("origin", build.origin),
+            ("binaries", build.bin_directory),
+            ("io_uring", "yes" if build.has_io_uring else "no"),
+            ("CFLAGS", build.cflags or "unknown"),
+            ("configure", build.configure or "unknown"),
+            ("sha256 of postgres", build.binary_sha256 or "unknown"),
+        ]
+        for build in unique.values()
+    ]

@@ -1,0 +1,167 @@
+"""Progress while an experiment runs: the contract, a silent form, and one line per event.
+
+Everything goes to standard error: standard output belongs to the result.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Protocol, Self, TextIO
+
+from pgassay.model.result import CompareResult
+from pgassay.report import text
+
+_ARMS_IN_LINES_MAX = 8
+
+
+class Progress(Protocol):
+    """Where the experiment's loop tells what happens; every method returns at once.
+
+    Used as a context manager, so that a terminal is restored however the loop ends.
+    """
+
+    def stage(self, content: str, fraction: float | None = None) -> None:
+        """A step of the preparation, e.g. 'loading pgbench data, scale 100'; `fraction` done, 0 to 1."""
+
+    def plan(self, arms: Sequence[str], blocks_max: int, trials_total: int, sentence: str) -> None:
+        """The plan before the first trial: `sentence` says what it can resolve in the time given."""
+
+    def trial_started(self, block: int, position: int, arm: str, expected_s: float | None) -> None:
+        """A trial begins: block and position count from 0, `arm` is the hidden name."""
+
+    def trial_ended(self, block: int, position: int, status: str, metric_text: str) -> None:
+        """A trial is recorded; `metric_text` is its figure, or the reason it has none."""
+
+    def estimate(self, result: CompareResult, seconds_left: float | None) -> None:
+        """The estimates so far, and the time until the limit or the expected decision."""
+
+    def message(self, content: str) -> None:
+        """A sentence a person should see, e.g. a warning."""
+
+    def close(self) -> None:
+        """The end: gives the terminal back; calling it again does nothing."""
+
+    def __enter__(self) -> Self:
+        """Start showing."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """As `close`."""
+
+
+class NullProgress:
+    """Says nothing."""
+
+    def stage(self, content: str, fraction: float | None = None) -> None:
+        """Nothing is shown."""
+
+    def plan(self, arms: Sequence[str], blocks_max: int, trials_total: int, sentence: str) -> None:
+        """Nothing is shown."""
+
+    def trial_started(self, block: int, position: int, arm: str, expected_s: float | None) -> None:
+        """Nothing is shown."""
+
+    def trial_ended(self, block: int, position: int, status: str, metric_text: str) -> None:
+        """Nothing is shown."""
+
+    def estimate(self, result: CompareResult, seconds_left: float | None) -> None:
+        """Nothing is shown."""
+
+    def message(self, content: str) -> None:
+        """Nothing is shown."""
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class PlainProgress(NullProgress):
+    """One short line per event, for a file, a pipe or a build log."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        """Writes to `stream`, by default standard error."""
+        self._stream: TextIO | None = stream if stream is not None else sys.stderr
+        self._stage = ""
+        self._blocks_max = 0
+        self._block_estimated = 0
+
+    def _line(self, content: str) -> None:
+        if self._stream is None:
+            return
+        encoding = getattr(self._stream, "encoding", None) or "utf-8"
+        shown = text.clean(content).encode(encoding, "backslashreplace").decode(encoding)
+        try:
+            self._stream.write(f"{shown}\n")
+            self._stream.flush()
+        except BrokenPipeError:
+            # Whoever read the progress is gone; the experiment goes on.
+            self._stream = None
+
+    def stage(self, content: str, fraction: float | None = None) -> None:
+        """A line when the stage changes, none for its fractions."""
+        del fraction
+        if content != self._stage:
+            self._stage = content
+            self._line(content)
+
+    def plan(self, arms: Sequence[str], blocks_max: int, trials_total: int, sentence: str) -> None:
+        """The size of the experiment, then what it can resolve."""
+        self._blocks_max = blocks_max
+        self._line(plan_text(arms, blocks_max, trials_total))
+        if sentence:
+            self._line(sentence)
+
+    def trial_ended(self, block: int, position: int, status: str, metric_text: str) -> None:
+        """A line per recorded trial."""
+        of = f" of at most {self._blocks_max}" if self._blocks_max else ""
+        self._line(f"block {block + 1}{of}, trial {position + 1}: {status} {metric_text}".rstrip())
+
+    def estimate(self, result: CompareResult, seconds_left: float | None) -> None:
+        """A line per arm when a block has been completed since the last time."""
+        if result.blocks <= self._block_estimated:
+            return
+        self._block_estimated = result.blocks
+        for line in _estimates(result):
+            self._line(f"after block {result.blocks}: {line}")
+        if seconds_left is not None:
+            self._line(f"at most {text.duration(seconds_left)} left")
+
+    def message(self, content: str) -> None:
+        """The sentence as a line."""
+        self._line(content)
+
+
+def _estimates(result: CompareResult) -> list[str]:
+    """One line per compared arm, or how many arms have which word where the grid is large."""
+    compared = [arm for arm in result.arms if arm.verdict != "control"]
+    if len(compared) > _ARMS_IN_LINES_MAX:
+        words = Counter(arm.verdict for arm in compared)
+        return [", ".join(f"{count} {word}" for word, count in sorted(words.items()))]
+    lines = []
+    for arm in compared:
+        interval = text.interval(arm.interval) or "none yet"
+        word = text.verdict_word(arm, result.margin)
+        lines.append(f"{arm.name}: {text.ratio(arm.ratio) or 'no ratio'} ({interval}) {word}")
+    return lines
+
+
+def plan_text(arms: Sequence[str], blocks_max: int, trials_total: int) -> str:
+    """The size of an experiment in words."""
+    count = text.plural(len(arms), "arm")
+    limit = f"at most {text.plural(blocks_max, 'block')}, {text.plural(trials_total, 'trial')}"
+    return f"{count}: {text.join(arms)}; {limit}"

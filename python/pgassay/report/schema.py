@@ -1,0 +1,70 @@
+"""The JSON schemas of a comparison's and a calibration's result, made from the models.
+
+`python -m pgassay.report.schema` writes them to schemas/ of the checkout; a test checks that the files
+there are what the models give.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from pgassay.model.calibration import CALIBRATION_SCHEMA, CalibrationResult
+from pgassay.model.result import RESULT_SCHEMA, CompareResult
+
+SCHEMA_FILE = Path(__file__).resolve().parents[3] / "schemas" / "compare.schema.json"
+CALIBRATION_FILE = SCHEMA_FILE.with_name("calibration.schema.json")
+
+# A plain number in the model that can overflow: the twin's evidence is a product without a bound.
+_NULL_WHEN_INFINITE = ("evidence", "twin_evidence")
+
+
+def calibration_schema() -> dict[str, Any]:
+    """The schema of what `report.calibration.render_json` writes."""
+    schema = CalibrationResult.model_json_schema(by_alias=True, mode="serialization")
+    for part in (schema, *schema.get("$defs", {}).values()):
+        _tighten(part)
+    schema["properties"]["schema"]["const"] = CALIBRATION_SCHEMA
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def compare_schema() -> dict[str, Any]:
+    """The schema (JSON Schema 2020-12) of what `report.json.render` writes."""
+    schema = CompareResult.model_json_schema(by_alias=True, mode="serialization")
+    for part in (schema, *schema.get("$defs", {}).values()):
+        _tighten(part)
+    schema["properties"]["schema"]["const"] = RESULT_SCHEMA
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def _tighten(part: dict[str, Any]) -> None:
+    """Every key is always written, so all are required; defaults say nothing to a reader."""
+    properties = part.get("properties", {})
+    part["required"] = list(properties)
+    for name, value in properties.items():
+        value.pop("default", None)
+        if name in _NULL_WHEN_INFINITE:
+            value["type"] = ["number", "null"]
+
+
+def schema_text() -> str:
+    """The schema as the file holds it."""
+    return json.dumps(compare_schema(), indent=2) + "\n"
+
+
+def calibration_schema_text() -> str:
+    """The schema of calibrations as the file holds it."""
+    return json.dumps(calibration_schema(), indent=2) + "\n"
+
+
+def main() -> int:
+    """Write the schemas into the checkout and say where."""
+    SCHEMA_FILE.parent.mkdir(exist_ok=True)
+    for file, content in ((SCHEMA_FILE, schema_text()), (CALIBRATION_FILE, calibration_schema_text())):
+        file.write_text(content, encoding="utf-8")
+        print(file, file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+"""The table "what it did" of maintenance commands, as words: for every report alike."""
+
+from dataclasses import dataclass
+
+from pgassay.model.result import CompareResult
+from pgassay.model.work import WorkFigure, WorkResult
+from pgassay.report import text
+from pgassay.report.labels import compared_factors, short_name
+
+HEADING = "What it did (medians; descriptive, without a verdict)"
+
+
+@dataclass(frozen=True)
+class WorkRow:
+    """A figure with one cell per arm; `per_unit` rows are the cost of a unit of work."""
+
+    name: str
+    per_unit: bool
+    cells: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class WorkTable:
+    """What one command did in the arms of one stratum ('' when there are none)."""
+
+    title: str
+    arms: tuple[str, ...]
+    rows: tuple[WorkRow, ...]
+
+
+def work_tables(result: CompareResult) -> tuple[WorkTable, ...]:
+    """One table per command and stratum; names cleaned of what could steer a terminal."""
+    return tuple(
+        _table(result, work, stratum) for work in result.work for stratum in dict.fromkeys(work.strata)
+    )
+
+
+def _table(result: CompareResult, work: WorkResult, stratum: str) -> WorkTable:
+    places = [place for place, found in enumerate(work.strata) if found == stratum]
+    factors = compared_factors(result.arms)
+    labels = {(arm.name, arm.stratum): short_name(arm, factors) for arm in result.arms}
+    where = f" at {text.clean(stratum)}" if stratum else ""
+    name, command = text.clean(work.statement), work.command.upper()
+    return WorkTable(
+        title=f"{name} ({command}){where}",
+        arms=tuple(labels.get((work.arms[place], stratum), work.arms[place]) for place in places),
+        rows=tuple(
+            WorkRow(figure.name, figure.per_unit, tuple(_cell(figure, place) for place in places))
+            for figure in work.figures
+            if any(figure.medians[place] is not None for place in places)
+        ),
+    )
+
+
+def _cell(figure: WorkFigure, place: int) -> str:
+    value = figure.medians[place]
+    if value is None:
+        return "-"
+    if figure.unit == "B":
+        return text.size(value)
+    if figure.unit in ("s", "ms"):
+        return text.seconds(value if figure.unit == "s" else value / 1e3)
+    return f"{value:,.0f}"

@@ -1,0 +1,160 @@
+"""SQL text: splits it into statements as psql does, at semicolons outside quotes, comments, parentheses.
+
+The lexical rules are those of PostgreSQL's manual, chapter "Lexical Structure": '' and E'' strings,
+"identifiers", $tag$ quoting, -- comments and nested /* */ comments. A body BEGIN ATOMIC … END of a
+function belongs to its statement (src/fe_utils/psqlscan.l counts its words the same way).
+"""
+
+import re
+from dataclasses import dataclass
+
+from pgassay.errors import UsageError
+
+_TOKEN = re.compile(
+    r"""(?P<line_comment>--[^\n]*)
+      | (?P<block_comment>/\*)
+      | (?P<escape_string>\b[eE]'(?:[^'\\]|\\.|'')*')
+      | (?P<string>'(?:[^']|'')*')
+      | (?P<identifier>"(?:[^"]|"")*")
+      | (?P<dollar>\$(?:[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_\x80-\U0010ffff]*)?\$)
+      | (?P<word>[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_$\x80-\U0010ffff]*)
+      | (?P<open>\()
+      | (?P<close>\))
+      | (?P<semicolon>;)
+      | (?P<quote>['"])
+      | (?P<other>[^-/'"$A-Za-z_\x80-\U0010ffff();]+|.)""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+_ATOMIC_WORDS = ("begin", "case", "end")
+_FUNCTION_WORDS = frozenset({("create", "function"), ("create", "procedure")})
+_HEADING_WORDS_MAX = 4
+
+
+@dataclass(frozen=True)
+class Token:
+    """One lexical element of SQL text: its kind (a group of the lexical rules) and where it ends."""
+
+    kind: str
+    text: str
+    end: int
+
+
+def token_at(text: str, position: int, source: str) -> Token:
+    """The token that begins at `position`; raises UsageError with the line for one that never closes."""
+    match = _TOKEN.match(text, position)
+    if match is None:  # the last alternative takes any character
+        raise AssertionError(position)
+    kind, end = match.lastgroup or "other", match.end()
+    if kind == "block_comment":
+        end = _block_comment_end(text, position)
+    elif kind == "dollar":
+        closing = text.find(match.group(), end)
+        end = -1 if closing < 0 else closing + len(match.group())
+    if end < 0 or kind == "quote":
+        line = text.count("\n", 0, position) + 1
+        raise UsageError(f"{source}, line {line}: {match.group()} is never closed: close it")
+    return Token(kind, match.group(), end)
+
+
+def _block_comment_end(text: str, start: int) -> int:
+    """The position after a nested comment that opens at `start`, or -1 when it never closes."""
+    depth = 0
+    for match in re.compile(r"/\*|\*/").finditer(text, start):
+        depth += 1 if match.group() == "/*" else -1
+        if depth == 0:
+            return match.end()
+    return -1
+
+
+class _Depth:
+    """How deep a statement is in parentheses and in the body of a function."""
+
+    def __init__(self) -> None:
+        self.parentheses = 0
+        self.blocks = 0
+        self._heading: list[str] = []
+
+    def take(self, token: Token) -> None:
+        """Count one token."""
+        self.parentheses += {"open": 1, "close": -1}.get(token.kind, 0)
+        if token.kind != "word":
+            return
+        word = token.text.lower()
+        if len(self._heading) < _HEADING_WORDS_MAX:
+            self._heading.append(word)
+        if word in _ATOMIC_WORDS and self._makes_a_function():
+            if word == "end":
+                self.blocks = max(0, self.blocks - 1)
+            elif word == "begin" or self.blocks:
+                self.blocks += 1
+
+    def _makes_a_function(self) -> bool:
+        words = [word for word in self._heading if word not in ("or", "replace")]
+        return tuple(words[:2]) in _FUNCTION_WORDS
+
+
+def next_statement(text: str, begin: int, source: str) -> tuple[str | None, int]:
+    """The statement that begins at `begin`, without its semicolon, and the position after it.
+
+    None at the end of the text, or for an empty statement (comments alone). Raises UsageError
+    naming `source` and the line of a quote or comment that never closes.
+    """
+    position, depth, code = begin, _Depth(), False
+    while position < len(text):
+        token = token_at(text, position, source)
+        depth.take(token)
+        if token.kind == "semicolon" and depth.parentheses <= 0 and depth.blocks == 0:
+            return text[begin:position] if code else None, token.end
+        if token.kind not in ("line_comment", "block_comment") and not token.text.isspace():
+            code = True
+        position = token.end
+    return text[begin:] if code else None, len(text)
+
+
+def split_statements(text: str, source: str) -> list[str]:
+    """The statements of `text`, without their semicolons; empty ones are left out.
+
+    Raises UsageError naming `source` and the line of a quote or comment that never closes.
+    """
+    statements, position = [], 0
+    while position < len(text):
+        statement, position = next_statement(text, position, source)
+        if statement is not None:
+            statements.append(statement)
+    return statements
+
+
+def split_at_commas(text: str, source: str) -> list[str]:
+    """The parts of `text` between commas that stand outside quotes, comments and parentheses."""
+    parts, begin, position, depth = [], 0, 0, 0
+    while position < len(text):
+        token = token_at(text, position, source)
+        depth += {"open": 1, "close": -1}.get(token.kind, 0)
+        if token.kind == "other" and depth <= 0:
+            for offset, character in enumerate(token.text):
+                if character == ",":
+                    parts.append(text[begin : position + offset])
+                    begin = position + offset + 1
+        position = token.end
+    return [*parts, text[begin:]]
+
+
+def strip_comments(statement: str) -> str:
+    """The statement with comments blanked and strings emptied, for looking at its words."""
+    words, position = [], 0
+    while position < len(statement):
+        match = _TOKEN.match(statement, position)
+        if match is None:
+            raise AssertionError(position)
+        kind, end = match.lastgroup, match.end()
+        if kind == "block_comment":
+            end = max(_block_comment_end(statement, position), end)
+        elif kind == "dollar":
+            closing = statement.find(match.group(), end)
+            end = closing + len(match.group()) if closing >= 0 else end
+        quoted = kind in ("line_comment", "block_comment", "string", "escape_string", "identifier", "dollar")
+        words.append(" " if quoted else match.group())
+        position = end
+    return "".join(words)

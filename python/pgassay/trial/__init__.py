@@ -1,0 +1,1 @@
+"""One trial: prepared, measured, verified and recorded by the protocol."""

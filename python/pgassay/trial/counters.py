@@ -1,0 +1,142 @@
+"""The server's cumulative statistics, as differences of snapshots (never a reset).
+
+What differs between versions is data: the views below with the first major that has each column.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import psycopg
+
+BLOCK_BYTES = 8192
+
+
+@dataclass(frozen=True)
+class View:
+    """One statistics view: how its rows are told apart, and its counters per first and last major."""
+
+    name: str
+    keys: tuple[str, ...]
+    columns: Mapping[str, tuple[int, int]]
+    majors: tuple[int, int]
+    condition: str = "true"
+
+
+_ALL = (0, 99)
+_TABLE_COUNTERS = (
+    *("seq_scan", "idx_scan", "n_tup_ins", "n_tup_upd", "n_tup_hot_upd", "n_tup_del"),
+    *("vacuum_count", "autovacuum_count", "analyze_count", "autoanalyze_count"),
+)
+VIEWS = (
+    View(
+        "pg_stat_io",
+        ("backend_type", "object", "context"),
+        {
+            **dict.fromkeys(
+                ("reads", "writes", "writebacks", "extends", "hits", "evictions", "reuses"), _ALL
+            ),
+            **dict.fromkeys(("fsyncs", "read_time", "write_time", "fsync_time"), _ALL),
+            "op_bytes": (16, 17),
+            **dict.fromkeys(("read_bytes", "write_bytes", "extend_bytes"), (18, 99)),
+        },
+        (16, 99),
+    ),
+    View(
+        "pg_stat_database",
+        (),
+        dict.fromkeys(
+            (
+                "xact_commit",
+                "xact_rollback",
+                "blks_read",
+                "blks_hit",
+                "temp_files",
+                "temp_bytes",
+                "deadlocks",
+            ),
+            _ALL,
+        ),
+        _ALL,
+        "datname = current_database()",
+    ),
+    View(
+        "pg_statio_user_tables",
+        ("schemaname", "relname"),
+        dict.fromkeys(("heap_blks_read", "heap_blks_hit", "idx_blks_read", "idx_blks_hit"), _ALL),
+        _ALL,
+    ),
+    View("pg_stat_user_tables", ("schemaname", "relname"), dict.fromkeys(_TABLE_COUNTERS, _ALL), _ALL),
+    View("pg_stat_wal", (), dict.fromkeys(("wal_records", "wal_fpi", "wal_bytes"), _ALL), (14, 99)),
+    View(
+        "pg_stat_checkpointer",
+        (),
+        dict.fromkeys(("num_timed", "num_requested", "buffers_written"), _ALL),
+        (17, 99),
+    ),
+    View(
+        "pg_stat_bgwriter",
+        (),
+        {
+            **dict.fromkeys(("buffers_clean", "maxwritten_clean", "buffers_alloc"), _ALL),
+            **dict.fromkeys(("checkpoints_timed", "checkpoints_req", "buffers_checkpoint"), (0, 16)),
+        },
+        _ALL,
+    ),
+)
+# Levels, not counters: kept as they are in the later snapshot.
+_LEVELS = frozenset({"op_bytes"})
+
+Snapshot = dict[str, dict[tuple[str, ...], dict[str, float]]]
+
+
+def _query(view: View, major: int) -> str:
+    columns = [name for name, (first, last) in view.columns.items() if first <= major <= last]
+    keys = [f"{key}::text" for key in view.keys]
+    values = [f"coalesce({column}, 0)::float8" for column in columns]
+    return f"SELECT {', '.join([*keys, *values])} FROM {view.name} WHERE {view.condition}"
+
+
+def snapshot(connection: "psycopg.Connection[Any]", major: int) -> Snapshot:
+    """All views that this major has, read in one transaction's view of the statistics."""
+    result: Snapshot = {}
+    # This session's own reads (a prewarm) must be counted before the snapshot, not within what follows.
+    connection.execute("SELECT pg_stat_force_next_flush()")
+    connection.execute("SELECT pg_stat_clear_snapshot()")
+    for view in VIEWS:
+        if not view.majors[0] <= major <= view.majors[1]:
+            continue
+        names = [name for name, (first, last) in view.columns.items() if first <= major <= last]
+        width = len(view.keys)
+        result[view.name] = {
+            tuple(row[:width]): dict(zip(names, (float(value) for value in row[width:]), strict=True))
+            for row in connection.execute(_query(view, major).encode()).fetchall()
+        }
+    return result
+
+
+def difference(before: Snapshot, after: Snapshot) -> dict[str, list[dict[str, Any]]]:
+    """Per view the rows whose counters moved: their keys and the differences, ready for JSON."""
+    moved: dict[str, list[dict[str, Any]]] = {}
+    for view in VIEWS:
+        for key, values in after.get(view.name, {}).items():
+            old = before.get(view.name, {}).get(key, {})
+            changes = {
+                name: value - old.get(name, 0.0) for name, value in values.items() if name not in _LEVELS
+            }
+            if not any(changes.values()):
+                continue
+            levels = {name: value for name, value in values.items() if name in _LEVELS}
+            row: dict[str, Any] = dict(zip(view.keys, key, strict=True))
+            moved.setdefault(view.name, []).append({**row, **changes, **levels})
+    return moved
+
+
+def database_blocks(before: Snapshot, after: Snapshot) -> tuple[int, int]:
+    """Bytes that this database's backends read and found in shared buffers between two snapshots."""
+    old = next(iter(before["pg_stat_database"].values()))
+    new = next(iter(after["pg_stat_database"].values()))
+    read = int(new["blks_read"] - old["blks_read"]) * BLOCK_BYTES
+    hit = int(new["blks_hit"] - old["blks_hit"]) * BLOCK_BYTES
+    return read, hit

@@ -1,0 +1,189 @@
+"""What a trial may touch of one machine: volumes, snapshots, and at most one running server.
+
+A server is started once for as many trials as it can serve: a factor that a session can change
+does not restart it. Everything a host provides is gone when it is closed.
+"""
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol as Interface
+from typing import Self
+
+from pgassay.environment import pagecache
+from pgassay.environment.cgroup import Cgroup
+from pgassay.environment.cgroup import capabilities as cgroup_capabilities
+from pgassay.environment.scratch import scratch_folder
+from pgassay.environment.server import Server
+from pgassay.environment.server_limits import server_limits
+from pgassay.environment.snapshots import Snapshot
+from pgassay.environment.snapshots import key as snapshot_key
+from pgassay.environment.storage.base import Volume
+from pgassay.environment.storage.parse import describe
+from pgassay.model.arm import Arm, ArmSpec
+from pgassay.model.storage import StorageSpec
+from pgassay.trial.running import RunningServer
+
+
+class Provider(Interface):
+    """Provides what arms need; the experiment's preparation implements it."""
+
+    def volume(self, spec: StorageSpec) -> Volume:
+        """The volume for a storage (made once, shared by its arms)."""
+
+    def snapshot(self, spec: ArmSpec) -> Snapshot:
+        """The frozen data directory for an arm's build, dataset and prepare."""
+
+
+@dataclass(frozen=True)
+class ServerIdentity:
+    """What can't change while a server runs: its data, its build, its group, its start settings."""
+
+    working: Path
+    bin_directory: str
+    storage: str
+    memory_bytes: int | None
+    cpus: float | None
+    settings: tuple[tuple[str, str], ...]
+
+
+class Host:
+    """The machine of a run. `session_names` are the varied settings that a session can change.
+
+    `evicts_at_start`: drop an arm's data from the page cache before each start of a server. An experiment
+    in which any arm's memory is capped does so for all of them, since each starts alike then.
+    """
+
+    def __init__(
+        self, provider: Provider, session_names: frozenset[str], *, evicts_at_start: bool = False
+    ) -> None:
+        self._provider = provider
+        self._session_names = session_names
+        self._evicts_at_start = evicts_at_start
+        self._stack = ExitStack()
+        self._running: RunningServer | None = None
+        self._identity: ServerIdentity | None = None
+        self._cgroup: Cgroup | None = None
+        self._used: Path | None = None
+        self._used_volume: Volume | None = None
+        self._unclean = False
+        self._log: Path | None = None
+
+    def __enter__(self) -> Self:
+        scratch = self._stack.enter_context(scratch_folder())
+        self._log = scratch / "server.log"
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.stop_server()
+        finally:
+            self._stack.close()
+
+    @property
+    def group(self) -> Cgroup | None:
+        """The control group of the running server; None without one."""
+        return self._cgroup
+
+    @property
+    def log(self) -> Path:
+        """The log of the servers of this host; a trial takes the part that it caused."""
+        if self._log is None:
+            raise AssertionError("the host is entered before it is used")
+        return self._log
+
+    def volume(self, arm: Arm) -> Volume:
+        """The volume that an arm's data lie on."""
+        return self._provider.volume(arm.spec.storage)
+
+    def working_copy(self, arm: Arm) -> Path:
+        """The arm's working copy of its dataset (cloned at its first use)."""
+        snapshot = self._provider.snapshot(arm.spec)
+        key = snapshot_key(arm.spec.build, arm.spec.dataset, arm.spec.prepare)
+        return self.volume(arm).clone(snapshot.path, key, arm.data_copy)
+
+    def restore(self, arm: Arm) -> bool:
+        """Give the arm's working copy its original content; True when something had to be copied.
+
+        A running server on it is stopped only when the copy is not as it was.
+        """
+        volume, working = self.volume(arm), self.working_copy(arm)
+        if self._used == working and self._running is not None:
+            if not self._unclean and not arm.spec.workload.writes:
+                return False
+            self.stop_server()
+        if volume.is_clean(working):
+            return False
+        volume.reset(working, self._provider.snapshot(arm.spec).path)
+        return True
+
+    def start_server(self, arm: Arm, *, fresh: bool) -> tuple[RunningServer, bool]:
+        """A running server for the arm, and whether it was started just now.
+
+        `fresh` asks for a new start even if the running one would do. Raises MeasurementError.
+        """
+        session = {name: value for name, value in arm.spec.settings.items() if name in self._session_names}
+        identity = self._identity_of(arm, session)
+        if self._running is not None and self._identity == identity and not fresh and self._is_running():
+            if self._running.session_settings != session:
+                self._running.close_control()
+                self._running = RunningServer(self._running.server, session, self._running.database)
+            return self._running, False
+        self.stop_server()
+        volume, working = self.volume(arm), self.working_copy(arm)
+        limits = {**volume.limits_cgroup(), **server_limits(arm.spec)}
+        if limits or cgroup_capabilities()["cpu_accounting"].is_available:
+            self._cgroup = Cgroup.create("server", limits)
+        volume.activate()
+        volume.mark(working, clean=False)
+        if self._evicts_at_start:
+            # A page counts in the group that touched it first: what the machine holds would cost nothing.
+            pagecache.evict([*pagecache.relation_files(working), *pagecache.wal_files(working)])
+        self._used, self._used_volume, self._unclean = working, volume, False
+        server = Server(arm.spec.build, working, dict(identity.settings), self._cgroup, self.log)
+        try:
+            server.start()
+        except BaseException:
+            self._unclean = True
+            self.stop_server()
+            raise
+        database = self._provider.snapshot(arm.spec).database
+        self._running, self._identity = RunningServer(server, session, database), identity
+        return self._running, True
+
+    def _is_running(self) -> bool:
+        return self._running is not None and self._running.server.is_running()
+
+    def _identity_of(self, arm: Arm, session: dict[str, str]) -> ServerIdentity:
+        settings = {name: value for name, value in arm.spec.settings.items() if name not in session}
+        return ServerIdentity(
+            working=self.working_copy(arm),
+            bin_directory=arm.spec.build.bin_directory,
+            storage=describe(arm.spec.storage),
+            memory_bytes=arm.spec.memory_bytes,
+            cpus=arm.spec.cpus,
+            settings=tuple(sorted(settings.items())),
+        )
+
+    def taint(self) -> None:
+        """Say that the working copy in use is no longer as it was (written to, or crashed)."""
+        self._unclean = True
+
+    def stop_server(self) -> None:
+        """Stop the running server, if any, and mark its working copy clean when it still is."""
+        running, self._running, self._identity = self._running, None, None
+        crashed = running is not None and not running.server.is_running()
+        try:
+            if running is not None:
+                running.close_control()
+                running.server.stop()
+        finally:
+            if self._cgroup is not None:
+                self._cgroup.remove()
+                self._cgroup = None
+            if running is not None and self._used_volume is not None and self._used is not None:
+                self._used_volume.mark(self._used, clean=not self._unclean and not crashed)
+            self._used = self._used_volume = None

@@ -1,0 +1,63 @@
+"""Runs a load by the native generator and takes its observation."""
+
+import base64
+from collections.abc import Callable
+from typing import Any
+
+from pgassay.model.arm import ArmSpec
+from pgassay.model.trial import LoadObservation
+from pgassay.native import run_load
+from pgassay.record import layout
+from pgassay.record.columns import to_parquet
+from pgassay.trial.observation import Observation
+from pgassay.trial.running import RunningServer
+
+
+def load_document(server: RunningServer, spec: ArmSpec, seed: int) -> dict[str, Any]:
+    """What the native generator reads on its standard input (ARCHITECTURE.md, "Python ↔ native")."""
+    load = spec.workload.load
+    if load is None:
+        raise AssertionError("a load workload has a load")
+    oltp = load.oltp_read_only
+    return {
+        "connect": server.parameters(),
+        "script": load.script,
+        **({"scale": spec.dataset.scale} if oltp is None else {"oltp_read_only": oltp.model_dump()}),
+        "clients": load.clients,
+        "threads": load.threads,
+        "protocol": load.protocol,
+        "duration_s": load.duration_s,
+        "warmup_s": load.warmup_s,
+        "seed": seed,
+    }
+
+
+def run(
+    server: RunningServer, spec: ArmSpec, seed: int, on_progress: Callable[[dict[str, Any]], None]
+) -> Observation:
+    """Run the load once; raises MeasurementError when a connection or a transaction fails for good."""
+    record = run_load(load_document(server, spec, seed), on_progress)
+    per_second = tuple(int(count) for count in record["per_second"])
+    load = LoadObservation(
+        transactions=record["transactions"],
+        elapsed_s=record["elapsed_s"],
+        errors=record["errors"],
+        client_cpu_s=record["client_cpu_s"],
+        per_second=per_second,
+        latency_ms=record["latency_ms"],
+        warmup_transactions=record["warmup_transactions"],
+        late_transactions=record["late_transactions"],
+    )
+    seconds = to_parquet(
+        {"second": list(range(1, len(per_second) + 1)), "transactions": list(per_second)},
+        sampler="load_seconds",
+        version=1,
+    )
+    return Observation(
+        load=load,
+        clock_ns=(record["start_ns"], record["end_ns"]),
+        files={
+            layout.HISTOGRAM_FILE: base64.b64decode(record["histogram"]),
+            f"{layout.OBSERVATIONS_FOLDER}/load_seconds.parquet": seconds,
+        },
+    )

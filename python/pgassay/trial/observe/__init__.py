@@ -1,0 +1,1 @@
+"""Samplers: one file each, one line each in `registry.py`."""

@@ -1,0 +1,69 @@
+"""EXPLAIN of every statement: what is read, and whether asynchronous I/O can serve it.
+
+EXPLAIN runs before the caches are prepared, in a session with the arm's own settings, so it also
+warms the catalogs: their reads are not part of any measurement.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pgassay.model.aio import can_read_asynchronously
+from pgassay.model.workload import Statement
+from pgassay.workloads.split import strip_comments
+
+if TYPE_CHECKING:
+    import psycopg
+
+_EXPLAINABLE = ("select", "with", "values", "table", "insert", "update", "delete", "merge")
+
+
+@dataclass(frozen=True)
+class PlanFacts:
+    """What a plan says about I/O. `relations`: tables and indexes whose pages it reads."""
+
+    aio: bool
+    relations: frozenset[tuple[str, str]]
+
+
+def explainable(statement: Statement) -> bool:
+    """Whether EXPLAIN takes the statement (utility commands have no plan)."""
+    words = strip_comments(statement.sql).replace("(", " ").split()
+    return bool(words) and words[0].lower() in _EXPLAINABLE
+
+
+def explain(connection: "psycopg.Connection[Any]", statement: Statement) -> dict[str, Any] | None:
+    """The plan as EXPLAIN (FORMAT JSON, VERBOSE, SETTINGS) gives it, or None without a plan."""
+    if not explainable(statement):
+        return None
+    sql = "EXPLAIN (FORMAT JSON, VERBOSE, SETTINGS) " + statement.sql
+    row = connection.execute(sql.encode(), prepare=False).fetchone()
+    if row is None:
+        return None
+    document = row[0] if not isinstance(row[0], str) else json.loads(row[0])
+    plan: dict[str, Any] = document[0]
+    return plan
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every node below and including `plan` (a node, or the document that holds the top one)."""
+    node = plan.get("Plan", plan)
+    yield node
+    for child in node.get("Plans", ()):
+        yield from nodes(child)
+
+
+def facts(plan: dict[str, Any], major: int) -> PlanFacts:
+    """AIO eligibility on this major version, and the relations that the plan reads."""
+    relations: set[tuple[str, str]] = set()
+    aio = False
+    for node in nodes(plan):
+        kind = node["Node Type"]
+        aio = aio or can_read_asynchronously(kind, major)
+        schema = str(node.get("Schema", ""))
+        if "Index Name" in node:
+            relations.add((schema, str(node["Index Name"])))
+        if "Relation Name" in node and kind not in ("Index Only Scan", "Bitmap Index Scan"):
+            relations.add((schema, str(node["Relation Name"])))
+    return PlanFacts(aio=aio, relations=frozenset(relations))

@@ -1,0 +1,289 @@
+"""One trial by the protocol, from restoring the data to its record on disk.
+
+The order is that of the rules of a trial: restore and settle, start, assert from inside, plan (which
+warms the catalogs), cache state and its proof, canary, measure with samplers on one clock, collect,
+verify, write atomically. The trial knows nothing of the experiment around it.
+"""
+
+import socket
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pgassay.environment import cgroup_usage, machine
+from pgassay.environment.device import counters as device_counters
+from pgassay.environment.settle import wait_until_settled
+from pgassay.errors import InvalidTrialError, MeasurementError, UsageError
+from pgassay.model.trial import TrialRecord, TrialSpec, TrialStatus
+from pgassay.record import layout
+from pgassay.record.write import TrialWriter, to_json
+from pgassay.trial import caches, counters, limited, maintenance, measure_load, verify
+from pgassay.trial.assertions import assert_from_inside
+from pgassay.trial.cache_keeper import CacheKeeper
+from pgassay.trial.canary import canary_s
+from pgassay.trial.host import Host
+from pgassay.trial.measure_statements import StatementTimer, explain_all
+from pgassay.trial.observation import Observation
+from pgassay.trial.observe.registry import samplers
+from pgassay.trial.observe.runner import SamplerRunner
+from pgassay.trial.prefault import prefault_shared_memory
+from pgassay.trial.relations import user_relations
+from pgassay.trial.running import RunningServer
+
+LOG_BYTES_MAX = 4 * 1024 * 1024
+Progress = Callable[[str], None]
+
+
+class _Trial:
+    """The state of one trial while it runs; `fields` become the record."""
+
+    def __init__(self, spec: TrialSpec, host: Host, progress: Progress) -> None:
+        self.spec = spec
+        self.host = host
+        self.progress = progress
+        self.started = time.monotonic()
+        self.started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self.log_offset = host.log.stat().st_size if host.log.exists() else 0
+        self.observation = Observation()
+        self.fields: dict[str, Any] = {}
+        self.facts: dict[str, Any] = {}
+        self.warnings: list[str] = []
+        self._stage = ""
+        self._stage_began = self.started
+        self.stage_s: dict[str, float] = {}
+
+    def stage(self, name: str) -> None:
+        """The trial comes to its next stage; what the one before took is kept, to show the overhead."""
+        now = time.monotonic()
+        if self._stage:
+            took = self.stage_s.get(self._stage, 0.0) + now - self._stage_began
+            self.stage_s[self._stage] = round(took, 4)
+        self._stage, self._stage_began = name, now
+        if name:
+            self.progress(name)
+
+    def record(self, status: TrialStatus, reason: str) -> TrialRecord:
+        """What is known of the trial so far, as its record."""
+        spec = self.spec
+        return TrialRecord(
+            number=spec.number,
+            attempt=spec.attempt,
+            block=spec.block,
+            position=spec.position,
+            arm_id=spec.arm.id,
+            status=status,
+            reason=reason,
+            started_at=self.started_at,
+            ended_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            wall_s=round(time.monotonic() - self.started, 6),
+            host=socket.gethostname(),
+            boot_id=machine.boot_id(),
+            clock_ns=self.observation.clock_ns,
+            statements=tuple(self.observation.statements),
+            load=self.observation.load,
+            maintenance=tuple(self.observation.maintenance),
+            facts={**self.facts, "stage_s": self.stage_s},
+            warnings=tuple(dict.fromkeys(self.warnings + self.observation.warnings)),
+            **self.fields,
+        )
+
+
+def run_trial(
+    spec: TrialSpec, host: Host, folder: Path, progress: Progress = lambda _: None
+) -> tuple[Path, TrialRecord]:
+    """Run one trial and write its folder below `folder`; returns the folder and the record.
+
+    A trial that fails, or breaks a rule, is recorded with its reason and returned like any other;
+    one that is interrupted is recorded, and the interruption goes on. Raises UsageError for what
+    only the user can mend, and MeasurementError when the record itself can't be written.
+    """
+    trial = _Trial(spec, host, progress)
+    writer = TrialWriter(folder, spec.number, spec.attempt)
+    try:
+        status, reason = _attempt(trial)
+        if status != "ok":
+            reason += limited.out_of_memory_reason(spec.arm.spec, host.group)
+            host.taint()
+            host.stop_server()
+        record = _write(trial, writer, status, reason)
+    except UsageError:
+        host.taint()
+        raise
+    except (KeyboardInterrupt, SystemExit):
+        host.taint()
+        host.stop_server()
+        if not writer.final.exists():  # else it was whole before the interruption came
+            _write(trial, writer, "interrupted", "interrupted by the user")
+        raise
+    finally:
+        writer.discard()
+    return writer.final, record
+
+
+def _attempt(trial: _Trial) -> tuple[TrialStatus, str]:
+    import psycopg
+
+    try:
+        _measure(trial)
+    except InvalidTrialError as error:
+        return "invalid", str(error)
+    except MeasurementError as error:
+        return "failed", str(error)
+    except (psycopg.Error, OSError) as error:
+        sentence = str(error).strip().split("\n")[0]
+        return "failed", f"the server did not answer any more ({sentence}): see {layout.SERVER_LOG_FILE}"
+    return "ok", ""
+
+
+def _write(trial: _Trial, writer: TrialWriter, status: TrialStatus, reason: str) -> TrialRecord:
+    observation = trial.observation
+    if observation.plans:
+        writer.add(layout.PLANS_FILE, to_json(observation.plans))
+    for name, content in observation.files.items():
+        writer.add(name, content)
+    writer.add(layout.SERVER_LOG_FILE, _log_since(trial.host.log, trial.log_offset))
+    record = trial.record(status, reason)
+    writer.finish(record)
+    return record
+
+
+def _log_since(log: Path, offset: int) -> bytes:
+    if not log.exists():
+        return b""
+    with log.open("rb") as file:
+        file.seek(offset)
+        return file.read(LOG_BYTES_MAX)
+
+
+def _measure(trial: _Trial) -> None:
+    spec, host, arm = trial.spec, trial.host, trial.spec.arm
+    cold = spec.protocol.cache in ("cold", "cold-each")
+    trial.stage("restoring")
+    if cold:
+        trial.stage("stopping the last server")
+        host.stop_server()
+        trial.stage("restoring")
+    restored = host.restore(arm)
+    trial.stage("settling")
+    unsettled = wait_until_settled(spec.protocol.settle_timeout_s)
+    trial.warnings += [unsettled] if unsettled else []
+    trial.stage("starting")
+    server, fresh = host.start_server(arm, fresh=cold)
+    if arm.spec.workload.writes:
+        host.taint()
+    trial.stage("asserting")
+    control = server.control
+    trial.facts = assert_from_inside(control, arm.spec)
+    volume = host.volume(arm)
+    trial.facts["storage"] = dict(volume.facts())
+    trial.facts["restored"] = restored
+    if limited.is_limited(arm.spec):
+        trial.facts["limits"] = limited.assert_limits(arm.spec, host.group, server.server.pid)
+    trial.facts["started_for_this_trial"] = fresh
+    trial.stage("prefaulting")
+    if fresh:
+        trial.facts["prefaulted_bytes"] = prefault_shared_memory(server.server.pid)
+    if arm.spec.workload.is_maintenance:
+        trial.stage("running what is untimed")
+        maintenance.run_untimed(control, arm.spec.workload.statements[0])
+        trial.stage("settling")
+        unsettled = wait_until_settled(spec.protocol.settle_timeout_s)
+        trial.warnings += [unsettled] if unsettled else []
+    trial.stage("planning")
+    relations = user_relations(control, server.server.data_directory)
+    trial.warnings += caches.cliff_warnings(relations, _shared_buffers_bytes(server))
+    size_bytes = sum(relation.size_bytes for relation in relations)
+    explained = explain_all(server, arm.spec)
+    keeper = CacheKeeper(server, relations, spec.protocol.cache, arm.spec, host.group)
+    trial.stage("caches")
+    keeper.prepare_buffers(fresh=fresh)
+    if arm.spec.workload.kind == "statements":
+        with StatementTimer(server, arm.spec, spec.protocol, volume.device, relations) as timer:
+            keeper.prepare_pages()
+            trial.facts["cache"] = keeper.facts
+            _observed(trial, server, size_bytes, lambda: timer.run(explained, keeper))
+    else:
+        keeper.prepare_pages()
+        trial.facts["cache"] = keeper.facts
+        _observed(trial, server, size_bytes, lambda: _run_load(trial, server))
+    trial.observation.plans = explained
+    trial.stage("")
+
+
+def _run_load(trial: _Trial, server: RunningServer) -> Observation:
+    spec = trial.spec
+    seed = spec.number * 1009 + spec.attempt
+    return measure_load.run(
+        server, spec.arm.spec, seed, lambda second: trial.progress(f"second {second.get('second')}")
+    )
+
+
+def _observed(
+    trial: _Trial, server: RunningServer, size_bytes: int, measure: Callable[[], Observation]
+) -> None:
+    """Measure with samplers and counters around it, then verify; `size_bytes` is that of the relations."""
+    spec, arm = trial.spec, trial.spec.arm
+    trial.stage("canary")
+    trial.fields["canary_s"] = canary_s()
+    trial.stage("measuring")
+    device = trial.host.volume(arm).device
+    watched = samplers(device)
+    device_before = device_counters(device).read_bytes if device.name else 0
+    before = counters.snapshot(server.control, arm.spec.build.major)
+    wal_before = verify.wal_position(server.control)
+    capped = trial.host.group if limited.is_limited(arm.spec) else None
+    capped_before = cgroup_usage.counters(capped) if capped else {}
+    steal_before, cpu_before = _steal_s(), server.cpu_seconds()
+    with SamplerRunner(watched, spec.protocol.sample_interval_s) as runner:
+        observation = measure()
+    trial.fields["server_cpu_s"] = server.cpu_seconds() - cpu_before
+    trial.fields["steal_s"] = _steal_s() - steal_before
+    trial.observation = observation
+    for name, content in runner.files().items():
+        observation.files[f"{layout.OBSERVATIONS_FOLDER}/{name}"] = content
+    trial.warnings += runner.warnings
+    trial.stage("verifying")
+    wal_bytes = verify.wal_position(server.control) - wal_before
+    after = counters.snapshot(server.control, arm.spec.build.major)
+    moved = counters.difference(before, after)
+    read = verify.BytesRead(
+        postgres=counters.database_blocks(before, after)[0],
+        device=device_counters(device).read_bytes - device_before if device.name else None,
+    )
+    trial.fields["counters"] = moved
+    if capped:
+        trial.fields["counters"]["control_group"] = [
+            cgroup_usage.difference(capped_before, cgroup_usage.counters(capped))
+        ]
+        trial.facts["limits"] |= cgroup_usage.peaks(capped)
+    trial.fields["verification"] = {
+        "wal_bytes": wal_bytes,
+        "postgres_read_bytes": read.postgres,
+        "device_read_bytes": read.device,
+    }
+    verify.assert_nothing_written(arm.spec, wal_bytes)
+    trial.warnings += verify.write_regime(arm.spec, _checkpoints(moved))
+    if observation.load is not None:
+        if not arm.spec.workload.writes:
+            verify.assert_load_stayed_warm(spec.protocol.cache, read, size_bytes)
+        trial.warnings += verify.load_warnings(observation.load)
+
+
+def _steal_s() -> float:
+    times = machine.cpu_times()
+    return times.steal_s if times else 0.0
+
+
+def _checkpoints(moved: dict[str, list[dict[str, Any]]]) -> float:
+    names = ("num_timed", "num_requested", "checkpoints_timed", "checkpoints_req")
+    rows = [*moved.get("pg_stat_checkpointer", []), *moved.get("pg_stat_bgwriter", [])]
+    return sum(float(row.get(name, 0)) for row in rows for name in names)
+
+
+def _shared_buffers_bytes(server: RunningServer) -> int:
+    row = server.control.execute(
+        "SELECT setting::int8 * 8192 FROM pg_settings WHERE name = 'shared_buffers'"
+    ).fetchone()
+    return int(row[0]) if row else 0

@@ -1,0 +1,69 @@
+"""A running server as a trial sees it: how to connect to it, and one control session."""
+
+from typing import TYPE_CHECKING, Any
+
+from pgassay.environment.server import Server
+from pgassay.environment.sessions import connect
+
+if TYPE_CHECKING:
+    import psycopg
+
+DATABASE = "postgres"
+
+
+class RunningServer:
+    """A started server with the arm's session settings.
+
+    The control session has the same session settings as the measured ones, so what it asserts
+    holds for them; it is opened when first used and dropped over a restart.
+    """
+
+    def __init__(self, server: Server, session_settings: dict[str, str], database: str = DATABASE) -> None:
+        """Wrap a started server; `session_settings` go to every session as startup options.
+
+        `database` is the one that holds the data.
+        """
+        self.server = server
+        self.session_settings = session_settings
+        self.database = database
+        self._control: psycopg.Connection[Any] | None = None
+
+    def parameters(self) -> dict[str, Any]:
+        """Connection parameters with the arm's session settings."""
+        return self.server.connection_parameters(options=options(self.session_settings), dbname=self.database)
+
+    @property
+    def control(self) -> "psycopg.Connection[Any]":
+        """The control session."""
+        if self._control is None or self._control.closed:
+            self._control = connect({**self.parameters(), "application_name": "pgassay control"})
+        return self._control
+
+    def connect_another(self, application_name: str) -> "psycopg.Connection[Any]":
+        """A further control session, for a thread of its own; the caller closes it."""
+        return connect({**self.parameters(), "application_name": application_name})
+
+    def close_control(self) -> None:
+        """Close the control session; the next use opens another."""
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+
+    def restart(self) -> None:
+        """Stop and start the server with the same settings: shared buffers are empty afterwards."""
+        self.close_control()
+        self.server.stop()
+        self.server.start()
+
+    def cpu_seconds(self) -> float:
+        """CPU seconds of all the server's processes so far."""
+        return self.server.server_cpu_seconds()
+
+
+def options(settings: dict[str, str]) -> str:
+    """Startup options in libpq's notation: spaces and backslashes are escaped by a backslash."""
+    words = []
+    for name, value in sorted(settings.items()):
+        escaped = value.replace("\\", "\\\\").replace(" ", "\\ ")
+        words.append(f"-c {name}={escaped}")
+    return " ".join(words)

@@ -1,0 +1,1 @@
+"""Workloads: one file per family, one line each in `registry.py`."""

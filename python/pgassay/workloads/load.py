@@ -1,0 +1,58 @@
+"""The pgbench built-in transactions as closed loops: select-only, tpcb, simple-update."""
+
+from pgassay.errors import UsageError
+from pgassay.model.workload import LoadSpec, Metric, QueryProtocol, WorkloadSpec
+from pgassay.workloads.options import parse_duration, parse_options, parse_whole
+from pgassay.workloads.text import shipped_statements
+
+THROUGHPUT = Metric(name="throughput", unit="transactions/s", better="higher")
+OPTIONS = ("clients", "threads", "duration", "warmup", "protocol")
+CLIENTS_MAX = 5000
+_WRITES = {"select-only": False, "tpcb": True, "simple-update": True}
+
+
+def with_clients(load: LoadSpec, clients: int) -> LoadSpec:
+    """The same load with another number of connections (never fewer than its threads)."""
+    return load.model_copy(update={"clients": clients, "threads": min(load.threads, clients)})
+
+
+def _query_protocol(text: str) -> QueryProtocol:
+    if text == "prepared":
+        return "prepared"
+    if text == "simple":
+        return "simple"
+    raise UsageError(f"workload option protocol: '{text}' is not known: write prepared or simple")
+
+
+def load_of(family: str, options: dict[str, str]) -> LoadSpec:
+    """The load that the options in OPTIONS describe; raises UsageError."""
+    clients = parse_whole(options.get("clients", "1"), "workload option clients", 1, CLIENTS_MAX)
+    threads = parse_whole(options.get("threads", "1"), "workload option threads", 1, 256)
+    duration = parse_duration(options.get("duration", "10s"), "workload option duration")
+    warmup = parse_duration(options.get("warmup", "2s"), "workload option warmup")
+    if threads > clients:
+        raise UsageError(f"workload {family}: {threads} threads for {clients} clients: use at most one each")
+    if duration < 0.1:
+        raise UsageError(f"workload {family}: a duration of {duration} s is too short: write at least 100ms")
+    return LoadSpec(
+        script=family,
+        clients=clients,
+        threads=threads,
+        duration_s=duration,
+        warmup_s=warmup,
+        protocol=_query_protocol(options.get("protocol", "prepared")),
+    )
+
+
+def parse(family: str, text: str) -> WorkloadSpec:
+    """`FAMILY:clients=8,threads=2,duration=10s,warmup=2s,protocol=prepared|simple`."""
+    load = load_of(family, parse_options(text, family, OPTIONS))
+    return WorkloadSpec(
+        text=f"{family}:{text}" if text else family,
+        family=family,
+        kind="load",
+        metric=THROUGHPUT,
+        writes=_WRITES[family],
+        statements=shipped_statements(family),
+        load=load,
+    )

@@ -1,0 +1,2 @@
+-- name: select-account
+SELECT abalance FROM pgbench_accounts WHERE aid = 1;

@@ -1,0 +1,81 @@
+"""Workloads that are lists of statements, timed one by one: full-scan and sql:FILE."""
+
+import re
+from pathlib import Path
+
+from pgassay.errors import UsageError
+from pgassay.model.workload import Metric, Statement, WorkloadSpec
+from pgassay.workloads.options import parse_options
+from pgassay.workloads.split import named_statements, strip_comments
+from pgassay.workloads.text import read_sql_file, shipped_statements
+
+ELAPSED = Metric(name="total elapsed time", unit="s", better="lower")
+_READING = re.compile(r"\s*\(*\s*(select|with|values|table|show|explain)\b", re.IGNORECASE)
+_CHANGING = re.compile(r"\b(insert|update|delete|merge|into|nextval|setval|analyze)\b", re.IGNORECASE)
+_BACKSLASH = re.compile(r"^\s*\\(\w+)", re.MULTILINE)
+_TRANSACTION = re.compile(r"\s*(begin|start\s+transaction|commit|end|rollback|abort)\b", re.IGNORECASE)
+_WRITES_OPTION = re.compile(r",writes=(\w*)$")
+
+
+def changes_data(statement: str) -> bool:
+    """Whether a statement's words say that it may write (`FOR UPDATE` counts: it marks rows)."""
+    words = strip_comments(statement)
+    return _READING.match(words) is None or _CHANGING.search(words) is not None
+
+
+def parse_full_scan(family: str, text: str) -> WorkloadSpec:
+    """`full-scan[:only=NAME+NAME]`: the published statements, or some of them."""
+    options = parse_options(text, family, ("only",))
+    statements = shipped_statements(family)
+    if "only" in options:
+        wanted = options["only"].split("+")
+        known = {statement.name: statement for statement in statements}
+        for name in wanted:
+            if name not in known:
+                raise UsageError(
+                    f"full-scan has no statement '{name}': its statements are {', '.join(known)}"
+                )
+        statements = tuple(statement for statement in statements if statement.name in wanted)
+    return _spec(family, f"{family}:{text}" if text else family, statements, writes=False)
+
+
+def parse_sql_file(family: str, text: str) -> WorkloadSpec:
+    """`sql:FILE[,writes=yes|no]`: a user's statements; without `writes` their words decide."""
+    override = _WRITES_OPTION.search(text)
+    name = text[: override.start()] if override else text
+    if not name:
+        raise UsageError("workload sql needs a file: write --workload sql:FILE")
+    if override and override.group(1) not in ("yes", "no"):
+        raise UsageError(
+            f"workload sql: writes={override.group(1)} is not known: write writes=yes or writes=no"
+        )
+    source = Path(name)
+    content = read_sql_file(source)
+    statements = named_statements(content, str(source))
+    refuse_what_only_psql_knows(statements, str(source))
+    writes = any(changes_data(statement.sql) for statement in statements)
+    if override:
+        writes = override.group(1) == "yes"
+    return _spec(family, f"{family}:{text}", statements, writes=writes)
+
+
+def refuse_what_only_psql_knows(statements: tuple[Statement, ...], source: str) -> None:
+    """Raises UsageError for a command of psql, and for one that begins or ends a transaction."""
+    for statement in statements:
+        words = strip_comments(statement.sql)
+        command = _BACKSLASH.search(words)
+        if command:
+            raise UsageError(
+                f"{source}: \\{command.group(1)} is a command of psql, not SQL: write SQL statements only"
+            )
+        if _TRANSACTION.match(words):
+            raise UsageError(
+                f"{source}: each statement is timed on its own, so '{words.split()[0]}' "
+                "can't be used: leave transaction commands out"
+            )
+
+
+def _spec(family: str, text: str, statements: tuple[Statement, ...], *, writes: bool) -> WorkloadSpec:
+    return WorkloadSpec(
+        text=text, family=family, kind="statements", metric=ELAPSED, writes=writes, statements=statements
+    )
