@@ -1,0 +1,56 @@
+"""SIGHUP, when the terminal closes: ends a command like Ctrl-C, unless it was started by nohup."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+NOHUP = """import os, signal, sys
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+os.execv(sys.argv[1], sys.argv[1:])"""
+
+
+def started(file: Path, *prefix: str) -> "subprocess.Popen[str]":
+    """`pgassay run` of a named pipe: it waits in the middle of the command until somebody writes."""
+    os.mkfifo(file)
+    words = [*prefix, sys.executable, "-m", "pgassay.cli.main", "run", str(file)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "python")}
+    return subprocess.Popen(words, env=environment, stderr=subprocess.PIPE, text=True)
+
+
+def writer(file: Path) -> int:
+    """Open the pipe for writing, which succeeds once the command is reading."""
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            return os.open(file, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+
+
+def test_a_hangup_ends_the_command(tmp_path: Path) -> None:
+    with started(tmp_path / "pipe.toml") as process:
+        pipe = writer(tmp_path / "pipe.toml")
+        process.send_signal(signal.SIGHUP)
+        assert process.wait(20) == 130
+        os.close(pipe)
+
+
+def test_nohup_is_respected(tmp_path: Path) -> None:
+    with started(tmp_path / "pipe.toml", sys.executable, "-c", NOHUP) as process:
+        pipe = writer(tmp_path / "pipe.toml")
+        process.send_signal(signal.SIGHUP)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.5)
+        os.write(pipe, b"not TOML")
+        os.close(pipe)
+        assert process.wait(20) == 2
+        assert process.stderr is not None
+        assert "is not valid TOML" in process.stderr.read()

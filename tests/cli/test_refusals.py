@@ -1,0 +1,200 @@
+"""What can't be done as typed: exit status 2, one sentence on standard error that says what to type."""
+
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import replay
+import whole_tool
+from pgassay.errors import UsageError
+from pgassay.record.read import load
+
+Capture = pytest.CaptureFixture[str]
+
+# What is typed after `pgassay compare`, and words that the sentence must hold.
+AT_ONCE = {
+    "no level": (["io_method"], ["'io_method'", "io_method=sync,worker"]),
+    "one level": (["work_mem=1MB"], ["work_mem", "add a second level"]),
+    "a level twice": (["work_mem=1MB,1MB"], ["given twice", "once"]),
+    "an empty level": (["work_mem=1MB,,2MB"], ["empty", "write"]),
+    "a factor twice": (["work_mem=1MB,2MB", "work_mem=3MB,4MB"], ["work_mem", "twice"]),
+    "workload": (["work_mem=1MB,2MB", "--workload", "tpc-h"], ["tpc-h", "tpcb"]),
+    "workload option": (["work_mem=1MB,2MB", "--workload", "tpcb:client=3"], ["client", "clients"]),
+    "workload value": (["work_mem=1MB,2MB", "--workload", "tpcb:clients=many"], ["clients", "many"]),
+    "statement of full-scan": (["work_mem=1MB,2MB", "--workload", "full-scan:only=nix"], ["nix", "sum"]),
+    "no SQL file": (["work_mem=1MB,2MB", "--workload", "sql:nowhere.sql"], ["nowhere.sql", "readable"]),
+    "clients of statements": (["clients=1,2"], ["clients", "select-only"]),
+    "storage": (["work_mem=1MB,2MB", "--storage", "nvme"], ["nvme", "loop"]),
+    "storage option": (["work_mem=1MB,2MB", "--storage", "loop:speed=3"], ["speed", "read_mb_s"]),
+    "storage value": (["work_mem=1MB,2MB", "--storage", "loop:size=huge"], ["size", "huge"]),
+    "cache state": (["work_mem=1MB,2MB", "--cache", "hot"], ["hot", "warm-buffers"]),
+    "control": (["work_mem=1MB,2MB", "--control", "work_mem=9MB"], ["9MB", "work_mem=1MB,2MB"]),
+    "scale 0": (["work_mem=1MB,2MB", "--scale", "0"], ["--scale 0", "use 1"]),
+    "scale word": (["work_mem=1MB,2MB", "--scale", "big"], ["big", "digits"]),
+    "blocks 0": (["work_mem=1MB,2MB", "--blocks", "0"], ["--blocks 0", "use 1"]),
+    "margin": (["work_mem=1MB,2MB", "--margin", "90%"], ["--margin", "use 0.001"]),
+    "alpha": (["work_mem=1MB,2MB", "--alpha", "0"], ["--alpha", "use 0.0001"]),
+    "time": (["work_mem=1MB,2MB", "--max-time", "soon"], ["soon", "90s"]),
+    "build": (["work_mem=1MB,2MB", "--pg", "11"], ["11", "pgassay builds"]),
+    "build origin": (["work_mem=1MB,2MB", "--pg", "brew:18"], ["brew", "apt"]),
+    "build path": (["work_mem=1MB,2MB", "--pg", "/nowhere/bin"], ["/nowhere/bin"]),
+    "set without value": (["work_mem=1MB,2MB", "--set", "jit"], ["--set jit", "NAME=VALUE"]),
+    "set and factor": (["work_mem=1MB,2MB", "--set", "work_mem=3MB"], ["work_mem", "factor"]),
+    "read_ahead of the host": (["read_ahead=128,256"], ["read_ahead", "--storage loop"]),
+    "unknown option": (["work_mem=1MB,2MB", "--clients", "3"], ["--clients"]),
+}  # fmt: skip
+
+# Only a server of that build can tell.
+BY_A_SERVER = {
+    "setting": (["wrk_mem=1MB,2MB"], ["wrk_mem", "work_mem"]),
+    "level": (["io_method=sync,uring"], ["io_method=uring", "worker"]),
+    "value out of range": (["io_workers=3,99"], ["io_workers=99", "32"]),
+    "set": (["work_mem=1MB,2MB", "--set", "shared_bufers=1GB"], ["shared_bufers", "shared_buffers"]),
+    "value of set": (["work_mem=1MB,2MB", "--set", "jit=perhaps"], ["jit=perhaps", "on"]),
+    "pinned setting": (["port=5432,5433"], ["port"]),
+    "initdb setting": (["block_size=8192,16384"], ["block_size", "leave it out"]),
+}
+
+
+def refused(words: list[str], told: list[str], out: Path, capsys: Capture) -> None:
+    finished = whole_tool.run_here(capsys, "compare", *words, "--out", out)
+    complaint = whole_tool.assert_one_sentence(finished, 2)
+    for word in told:
+        assert word in complaint
+    assert not out.exists(), "a refused experiment leaves no folder"
+
+
+@pytest.mark.parametrize(("words", "told"), AT_ONCE.values(), ids=AT_ONCE)
+def test_a_slip_of_the_fingers(words: list[str], told: list[str], tmp_path: Path, capsys: Capture) -> None:
+    refused(words, told, tmp_path / "out", capsys)
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(("words", "told"), BY_A_SERVER.values(), ids=BY_A_SERVER)
+def test_what_a_build_refuses(
+    words: list[str], told: list[str], tmp_path: Path, capsys: Capture, require: Callable[..., None]
+) -> None:
+    require("server", "io_uring")
+    refused(words, told, tmp_path / "out", capsys)
+
+
+def test_a_folder_with_something_in_it(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.txt").write_text("do not lose me")
+    finished = whole_tool.run_here(capsys, "compare", "work_mem=1MB,2MB", "--out", tmp_path / "out")
+    assert "is not empty: name a new folder" in whole_tool.assert_one_sentence(finished, 2)
+    assert (tmp_path / "out" / "thesis.txt").read_text() == "do not lose me"
+
+
+def test_a_folder_that_is_a_file(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "out").write_text("a file")
+    finished = whole_tool.run_here(capsys, "compare", "work_mem=1MB,2MB", "--out", tmp_path / "out")
+    assert "name a new folder" in whole_tool.assert_one_sentence(finished, 2)
+
+
+@pytest.mark.parametrize("command", ["report", "resume"])
+def test_a_folder_without_an_experiment(command: str, tmp_path: Path, capsys: Capture) -> None:
+    finished = whole_tool.run_here(capsys, command, tmp_path)
+    assert "holds no experiment" in whole_tool.assert_one_sentence(finished, 2)
+
+
+@pytest.mark.parametrize("command", ["report", "resume"])
+@pytest.mark.parametrize("file", ["experiment.json", "trial.json", "state.json"])
+def test_a_folder_of_a_newer_version(command: str, file: str, tmp_path: Path, capsys: Capture) -> None:
+    folder = replay.recorded(tmp_path / "results")
+    newer = next(folder.rglob(file))
+    content = json.loads(newer.read_bytes()) | {"format": 99, "new_key": "of the future"}
+    newer.write_text(json.dumps(content))
+    before = sorted(path for path in folder.rglob("*"))
+    complaint = whole_tool.assert_one_sentence(whole_tool.run_here(capsys, command, folder), 2)
+    assert str(newer) in complaint
+    assert "written by a newer pgassay" in complaint
+    assert "install" in complaint
+    assert sorted(path for path in folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize("file", ["experiment.json", "trial.json", "state.json", "plans.json"])
+def test_a_damaged_file(file: str, tmp_path: Path, capsys: Capture) -> None:
+    """Named with the remedy, whatever is in it: nothing, other bytes, JSON that says something else."""
+    folder = replay.recorded(tmp_path / "results")
+    damaged = next(folder.rglob(file))
+    for content in (b"", b"[1]", b'{"format": 1, "stopped": 7, "arms": 3}', b"\xff"):
+        damaged.write_bytes(content)
+        with pytest.raises(UsageError) as raised:
+            load(folder)
+        assert str(damaged) in str(raised.value)
+        assert re.search("restore it from a copy|was not written by pgassay", str(raised.value))
+    complaint = whole_tool.assert_one_sentence(whole_tool.run_here(capsys, "report", folder), 2)
+    assert str(damaged) in complaint
+
+
+def test_an_experiment_of_another_machine_is_reported_and_not_continued(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    folder = replay.recorded(tmp_path / "results")
+    assert whole_tool.run_here(capsys, "report", folder, "--json").returncode == 0
+    finished = whole_tool.run_here(capsys, "resume", folder, "--blocks", "5")
+    assert "was measured on another machine" in whole_tool.assert_one_sentence(finished, 2)
+
+
+def test_a_folder_of_results_that_cannot_be_written(capsys: Capture) -> None:
+    finished = whole_tool.run_here(capsys, "compare", "work_mem=1MB,2MB", "--out", "/proc/pgassay-results")
+    assert "name another folder with --out" in whole_tool.assert_one_sentence(finished, 2)
+
+
+def test_a_home_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    finished = whole_tool.run(
+        "compare", "work_mem=1MB,2MB", "--out", tmp_path / "out", home=tmp_path / "file" / "home"
+    )
+    assert "PGASSAY_HOME" in whole_tool.assert_one_sentence(finished, 2)
+
+
+def test_no_apt_on_path(tmp_path: Path) -> None:
+    """What is there still works; what would need apt says what to do instead."""
+    bin_folder = tmp_path / "bin"
+    bin_folder.mkdir()
+    for name in ("sh", "env", "umount", "mount", "losetup", "find", "ldd", "uname"):
+        for parent in ("/usr/bin", "/usr/sbin"):
+            if (Path(parent) / name).exists():
+                (bin_folder / name).symlink_to(Path(parent) / name)
+    with whole_tool.private_home() as home:
+        variables = whole_tool.environment(home, PATH=str(bin_folder))
+        listed = whole_tool.run("builds", env=variables)
+        assert listed.returncode == 0, listed.stderr
+        complaint = whole_tool.assert_one_sentence(
+            whole_tool.run("builds", "install", "apt:18", env=variables), 2
+        )
+        assert "apt" in complaint
+        refusal = whole_tool.run("compare", "work_mem=1MB,2MB", "--pg", "18", env=variables)
+        complaint = whole_tool.assert_one_sentence(refusal, 2)
+        assert "pgassay builds install" in complaint
+
+
+def test_standard_output_that_is_full(tmp_path: Path) -> None:
+    folder = replay.recorded(tmp_path / "results")
+    with open("/dev/full", "w") as full:  # noqa: PTH123 - a device, not a path of the project
+        process = whole_tool.start("report", folder, "--json", stdout=full)
+        assert process.wait(60) == 1
+    assert process.stderr is not None
+    complaint = process.stderr.read()
+    process.stderr.close()
+    assert "Traceback" not in complaint
+    assert "free some space" in complaint
+
+
+def test_standard_output_that_is_closed(tmp_path: Path) -> None:
+    """`pgassay report … | head -1` is no error."""
+    folder = replay.recorded(tmp_path / "results")
+    reading, writing = os.pipe()
+    process = whole_tool.start("report", folder, stdout=writing)
+    os.close(writing)
+    os.close(reading)
+    assert process.wait(60) == 0
+    assert process.stderr is not None
+    assert process.stderr.read() == ""
+    process.stderr.close()

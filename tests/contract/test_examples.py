@@ -1,0 +1,127 @@
+"""The experiment files of examples/: each says its question, is planned, and some are really run."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pgassay.cli import main
+from pgassay.experiment.file import read_file
+from pgassay.experiment.plan import plan, understand
+from pgassay.record.read import load
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = sorted((ROOT / "examples").glob("*.toml"))
+
+
+def test_the_examples_were_found() -> None:
+    assert len(EXAMPLES) >= 8
+    used = " ".join(example.read_text("utf-8") for example in EXAMPLES)
+    assert not [sql.name for sql in (ROOT / "examples").glob("*.sql") if sql.name not in used]
+
+
+def run_pgassay(*words: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "pgassay.cli.main", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "python")},
+    )
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_says_its_question_and_how_to_read_it(example: Path) -> None:
+    comment = example.read_text("utf-8").partition("\n\n")[0]
+    assert comment.startswith("# ")
+    assert comment.splitlines()[0].endswith("?")
+    assert "How to read it" in comment
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_every_example_is_planned(example: Path, require: Callable[..., None]) -> None:
+    """Read, judged by small servers and turned into arms, without a warning of its own making."""
+    require("server")
+    request = read_file(example, None, ("pgassay", "run", str(example)))
+    if "version=16,17,18" in request.factors:
+        require("versions-16-17-18")
+    experiment = plan(understand(request), lambda _stage, _fraction: None)
+    controls = [arm for arm in experiment.arms if arm.role == "control"]
+    assert len(controls) == len([arm for arm in experiment.arms if arm.role == "twin"])
+    assert len(experiment.contrasts) >= len(controls)
+    # The published matrix asks after I/O methods where they play no part, and is told so.
+    assert len(experiment.warnings) == (example.stem == "oltp-read-only-matrix")
+    # The command that repeats it is one that the parser takes.
+    main.parser().parse_args(list(experiment.command[1:]))
+
+
+def shrunk(example: Path, folder: Path) -> Path:
+    """The example's file at scale 1, beside copies of its SQL files."""
+    for sql in example.parent.glob("*.sql"):
+        (folder / sql.name).write_text(sql.read_text("utf-8"), "utf-8")
+    content = re.sub(r"^scale = \d+$", "scale = 1", example.read_text("utf-8"), flags=re.MULTILINE)
+    content = re.sub(r"duration=\d+s(,warmup=\d+s)?", "duration=1s,warmup=100ms", content)
+    smaller = folder / example.name
+    smaller.write_text(f"blocks = 1\nseed = 7\n{content}", "utf-8")
+    return smaller
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    "name", ["io-method-cold-scan", "sql-two-settings", "synchronous-commit", "with-index", "two-ways"]
+)
+def test_an_example_really_runs(name: str, tmp_path: Path, require: Callable[..., None]) -> None:
+    require("server", "cold-cache")
+    smaller = shrunk(ROOT / "examples" / f"{name}.toml", tmp_path)
+    finished = run_pgassay("run", str(smaller), "--out", str(tmp_path / "out"), "--json", "--quiet")
+    assert finished.returncode == 0, finished.stderr
+    result = json.loads(finished.stdout)
+    stored = load(tmp_path / "out")
+    assert result["stopped"] == "blocks"
+    assert result["blocks"] == 1
+    assert len(stored.trials) == len(stored.experiment.arms)
+    assert all(arm["trials"] == 1 and arm["values"][0] > 0 for arm in result["arms"])
+    assert (tmp_path / "out" / "report.html").stat().st_size > 10_000
+    again = run_pgassay("report", str(tmp_path / "out"), "--json")
+    assert json.loads(again.stdout) == result
+    documented = set(re.findall(r"[\w.-]+", (ROOT / "docs" / "results-folder.md").read_text("utf-8")))
+    for trial in stored.trials:
+        assert not [key for key in trial.record.facts if key not in documented]
+        assert not [key for key in trial.record.verification if key not in documented]
+        files = {path.name for path in trial.folder.rglob("*") if path.is_file()}
+        assert files <= documented | {"trial.json", "plans.json", "latency.hdr", "server.log"}
+
+
+@pytest.mark.server
+def test_the_example_with_a_throttled_disk_runs(tmp_path: Path, require: Callable[..., None]) -> None:
+    require("server", "cold-cache", "loop", "cgroup-limits", "root")
+    smaller = shrunk(ROOT / "examples" / "io-method-throttled-disk.toml", tmp_path)
+    # 13 MB at 13 MB/s: the limit shows as about a second, and a disk without it would take milliseconds.
+    content = smaller.read_text("utf-8").replace("size=6GB,", "").replace("read_mb_s=125", "read_mb_s=13")
+    smaller.write_text(content, "utf-8")
+    finished = run_pgassay("run", str(smaller), "--out", str(tmp_path / "out"), "--json", "--quiet")
+    assert finished.returncode == 0, finished.stderr
+    values = [value for arm in json.loads(finished.stdout)["arms"] for value in arm["values"]]
+    assert len(values) >= 2
+    assert all(0.8 < value < 4 for value in values)
+
+
+@pytest.mark.server
+def test_the_example_with_two_read_aheads_runs(tmp_path: Path, require: Callable[..., None]) -> None:
+    """Both levels share one device, and every trial finds its own in force."""
+    require("server", "cold-cache", "loop", "root")
+    smaller = shrunk(ROOT / "examples" / "read-ahead.toml", tmp_path)
+    finished = run_pgassay("run", str(smaller), "--out", str(tmp_path / "out"), "--json", "--quiet")
+    assert finished.returncode == 0, finished.stderr
+    stored = load(tmp_path / "out")
+    arms = {arm.id: arm for arm in stored.experiment.arms}
+    asked = [int(arms[trial.record.arm_id].levels["read_ahead"]) for trial in stored.trials]
+    held = [trial.record.facts["storage"]["device"]["read_ahead_kb"] for trial in stored.trials]
+    assert held == asked
+    assert set(asked) == {128, 8192}

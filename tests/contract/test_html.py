@@ -1,0 +1,247 @@
+"""The HTML report in a real browser: no network, no error, no overflow, nothing that runs."""
+
+import html as escaping
+import json
+import re
+import time
+from collections.abc import Callable
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+import report_examples as examples
+from browser_visits import visit
+from pgassay.analysis.compare import analyse
+from pgassay.model.result import TwinResult
+from pgassay.report import html
+from steps.browser import find_browser
+
+WIDTHS_PX = (390, 1200)
+# Runs in the page around the reports, whose own policy lets nothing run in them.
+PROBE = """
+const shown = (node) => node.getClientRects().length > 0;
+const look = (frame) => {
+  const page = frame.contentDocument, root = page.documentElement;
+  const wide = [...page.querySelectorAll('body *')].filter((node) => shown(node)
+    && node.getBoundingClientRect().right > root.clientWidth + 1 && !node.closest('.scroll, pre'));
+  const size = (node) => {
+    const scale = node.ownerSVGElement ? node.getScreenCTM() : {a: 1, b: 0};
+    return parseFloat(getComputedStyle(node).fontSize) * Math.hypot(scale.a, scale.b);
+  };
+  const texts = [...page.querySelectorAll('p, td, th, li, figure svg text')].filter(shown);
+  const body = getComputedStyle(page.body);
+  return {
+    overflow: root.scrollWidth - root.clientWidth,
+    wide: wide.map((node) => node.tagName + '.' + (node.getAttribute('class') || '')),
+    font_min: Math.min(...texts.map(size)),
+    scripts: page.scripts.length,
+    text: page.body.innerText.slice(0, 3000),
+    ink: body.color, paper: body.backgroundColor,
+    images: page.querySelectorAll('img, iframe, object, embed').length,
+    resources: page.defaultView.performance.getEntriesByType('resource').map((entry) => entry.name),
+  };
+};
+addEventListener('load', () => {
+  document.body.textContent = 'REPORT ' + JSON.stringify([...document.querySelectorAll('iframe')].map(look));
+});
+"""
+
+
+@pytest.fixture(scope="module")
+def browser(require: Callable[..., None]) -> Path:
+    """A browser of the Chromium family."""
+    require("chromium")
+    found = find_browser()
+    assert found is not None
+    return found
+
+
+def look(browser: Path, page: str, folder: Path, *flags: str) -> dict[int, dict]:
+    """What the browser makes of the page in frames of each width."""
+    around = folder / "around.html"
+    source = escaping.escape(page, quote=True)
+    frames = "".join(
+        f'<iframe style="width:{width_px}px;height:2000px;border:0" srcdoc="{source}"></iframe>'
+        for width_px in WIDTHS_PX
+    )
+    around.write_text(
+        f'<!doctype html><meta charset="utf-8"><script>{PROBE}</script><body>{frames}', encoding="utf-8"
+    )
+    document, log = visit(browser, around, folder, *flags)
+    assert "CONSOLE" not in log, log
+    found = re.search(r"REPORT (\[.*\])", document, re.DOTALL)
+    assert found, document[:500]
+    return dict(zip(WIDTHS_PX, json.loads(escaping.unescape(found.group(1))), strict=True))
+
+
+@cache
+def hostile() -> str:
+    """The page of an experiment in which every text that comes from outside attacks it."""
+    bad = examples.HOSTILE
+    stored = examples.stored(
+        levels=["sync", bad, "'onload='alert(2)", "x\u202ey"],
+        blocks=5,
+        failing=frozenset({1, 6}),
+        reason=f"ERROR: {bad} <img src=http://example.invalid/x onerror=alert(3)>",
+        statement_names=(bad, "sum_abalance", "count_filler"),
+        title=bad,
+        differing_plans=True,
+        folder=Path(f"/results/{bad.replace('/', '_')}"),
+    )
+    return html.render(analyse(stored), stored)
+
+
+@cache
+def long_names() -> str:
+    """The page of a grid whose names have no place to break."""
+    stored = examples.stored(levels=["sync", "w" * 120, "io_uring"], strata=["1", "8"], blocks=4)
+    result = analyse(stored)
+    return html.render(
+        result.model_copy(update={"warnings": ("x" * 200,), "confounds": ("y " * 200,)}), stored
+    )
+
+
+@cache
+def usual(**changes) -> str:
+    """The page of an analysed experiment."""
+    stored = examples.stored(**changes)
+    return html.render(analyse(stored), stored)
+
+
+PAGES = {
+    "usual": usual,
+    "failures": lambda: usual(failing=frozenset({2, 9}), differing_plans=True),
+    "nothing yet": lambda: usual(blocks=0, stopped="running"),
+    "hostile": hostile,
+    "long names": long_names,
+}
+
+
+class References(HTMLParser):
+    """Everything in a page that could make a browser fetch or run something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, str, str | None]] = []
+        self.tags: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        for name, value in attrs:
+            is_address = name in ("src", "href", "xlink:href", "srcset", "action", "data", "poster")
+            if is_address or name.startswith("on") or (value and "url(" in value):
+                self.found.append((tag, name, value))
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_refers_to_nothing_outside_itself(name: str) -> None:
+    page = PAGES[name]()
+    references = References()
+    references.feed(page)
+    assert not references.tags & {
+        "script",
+        "img",
+        "iframe",
+        "object",
+        "embed",
+        "base",
+        "form",
+        "audio",
+        "video",
+    }
+    for tag, attribute, value in references.found:
+        assert (value or "").startswith(("#", "data:", "url(#")), (tag, attribute, value)
+    style = page[page.index("<style>") : page.index("</style>")]
+    assert "url(" not in style
+    assert "@import" not in style
+
+
+@pytest.fixture(scope="module")
+def seen(browser: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[int, dict]]:
+    """Every page as the browser shows it, by name and width."""
+    return {name: look(browser, make(), tmp_path_factory.mktemp("page")) for name, make in PAGES.items()}
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("width_px", WIDTHS_PX)
+def test_a_page_is_readable_in_a_browser(seen: dict[str, dict[int, dict]], name: str, width_px: int) -> None:
+    page = seen[name][width_px]
+    assert page["overflow"] == 0
+    assert page["wide"] == []
+    assert page["font_min"] >= 11
+    assert page["scripts"] == page["images"] == 0
+    assert page["resources"] == []
+
+
+def test_the_verdict_stands_above_everything(seen: dict[str, dict[int, dict]]) -> None:
+    lines = [line for line in seen["usual"][390]["text"].splitlines() if line.strip()]
+    assert lines[0] == "io_method on a cold full scan"
+    assert lines[1].startswith("io_method=worker is ")
+    assert lines[2].startswith("io_method=io_uring is ")
+
+
+def test_hostile_names_are_shown_as_text(seen: dict[str, dict[int, dict]]) -> None:
+    text = seen["hostile"][1200]["text"]
+    assert examples.HOSTILE in text
+    assert "\u202e" not in text
+
+
+def test_a_page_opened_by_itself_says_nothing_on_the_console(browser: Path, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    page.write_text(hostile(), encoding="utf-8")
+    document, log = visit(browser, page, tmp_path, "--host-resolver-rules=MAP * ~NOTFOUND")
+    assert "CONSOLE" not in log, log
+    assert "</html>" in document
+
+
+def test_the_page_follows_the_colour_scheme(
+    seen: dict[str, dict[int, dict]], browser: Path, tmp_path: Path
+) -> None:
+    light = seen["usual"][1200]
+    dark = look(browser, usual(), tmp_path, "--blink-settings=preferredColorScheme=0")[1200]
+
+    def brightness(colour: str) -> float:
+        return sum(float(part) for part in re.findall(r"[\d.]+", colour)[:3])
+
+    assert brightness(light["ink"]) < brightness(light["paper"])
+    assert brightness(dark["ink"]) > brightness(dark["paper"])
+
+
+def test_the_page_holds_what_a_reader_asks_for() -> None:
+    page = usual(failing=frozenset({2}), differing_plans=True, reason="the server was killed: signal 9")
+    for content in (
+        "How sure",
+        "Every trial, in the order they ran",
+        "the server was killed: signal 9",
+        "2 different plans",
+        "[AIO] Parallel Seq Scan on pgbench_accounts",
+        "Effective settings",
+        "1.25 GB",
+        "device_fraction_min",
+        "db-lab",
+        "pgassay compare io_method=sync,worker,io_uring",
+    ):
+        assert content in page, content
+
+
+def test_a_lying_twin_is_an_alarm() -> None:
+    stored = examples.stored()
+    result = examples.result(stored, twin=examples.lying_twin())
+    page = html.render(result, stored)
+    assert 'id="alarm"' in page
+    fine = html.render(
+        examples.result(stored, twin=TwinResult(ratio=1.0, interval=(0.9, 1.1), ok=None)), stored
+    )
+    assert 'id="alarm"' not in fine
+
+
+def test_two_hundred_trials_are_a_small_page_made_quickly() -> None:
+    stored = examples.stored(blocks=50)
+    result = analyse(stored)
+    began = time.process_time()
+    page = html.render(result, stored)
+    assert time.process_time() - began < 3
+    assert len(page.encode()) < 3_000_000
+    assert "Table of 200 trials" in page

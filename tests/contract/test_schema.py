@@ -1,0 +1,91 @@
+"""The JSON for scripts: its schema in the project is what the model gives, and documents obey it."""
+
+import json
+import math
+
+import jsonschema
+import pytest
+
+import report_examples as examples
+from pgassay.analysis.compare import analyse
+from pgassay.model.result import SecondaryArmResult, SecondaryResult, TwinResult
+from pgassay.report import json as json_report
+from pgassay.report import schema
+
+
+def test_the_schema_file_is_up_to_date() -> None:
+    assert schema.SCHEMA_FILE.read_text(encoding="utf-8") == schema.schema_text(), (
+        "run python -m pgassay.report.schema"
+    )
+
+
+def test_the_schema_is_one() -> None:
+    jsonschema.Draft202012Validator.check_schema(schema.compare_schema())
+
+
+def check(document: str) -> dict:
+    """Parse a document strictly and validate it against the schema."""
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is not JSON")
+
+    assert document.endswith("}\n")
+    value = json.loads(document, parse_constant=refuse)
+    jsonschema.validate(value, schema.compare_schema(), cls=jsonschema.Draft202012Validator)
+    return value
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"blocks": 0, "stopped": "running"},
+        {"failing": frozenset({2, 5}), "reason": examples.HOSTILE},
+        {"blocks": 3, "strata": ["1", "8"], "levels": ["größe", examples.HOSTILE, "\x1b[2J"]},
+    ],
+)
+def test_analysed_experiments_obey_the_schema(changes: dict) -> None:
+    result = analyse(examples.stored(**changes))
+    value = check(json_report.render(result))
+    assert value["schema"] == 1
+    assert [arm["name"] for arm in value["arms"]] == [arm.name for arm in result.arms]
+    assert list(value)[:4] == ["schema", "folder", "workload", "metric"]
+
+
+def test_numbers_that_are_not_finite_are_null() -> None:
+    stored = examples.stored()
+    arms = examples.result(stored).arms
+    open_ended = arms[1].model_copy(update={"interval": (0.9, math.inf), "median": math.nan})
+    secondary = SecondaryResult(
+        name="server CPU", unit="s", arms=(SecondaryArmResult(**(dict(arms[1]) | {"verdict": "less"})),)
+    )
+    result = examples.result(
+        stored,
+        arms=(arms[0], open_ended),
+        twin=TwinResult(ratio=1.0, interval=(0.0, math.inf), ok=None, evidence=math.inf),
+        secondary=(secondary,),
+    )
+    value = check(json_report.render(result))
+    assert value["arms"][1]["interval"] == [0.9, None]
+    assert value["arms"][1]["median"] is None
+    assert value["twin"] == {
+        "ratio": 1.0,
+        "interval": [0.0, None],
+        "ok": None,
+        "evidence": None,
+        "stratum": "",
+    }
+
+
+def test_the_schema_refuses_a_wrong_word() -> None:
+    value = check(json_report.render(examples.result(examples.stored())))
+    value["arms"][0]["verdict"] = "better"
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(value, schema.compare_schema(), cls=jsonschema.Draft202012Validator)
+
+
+def test_the_document_is_the_same_every_time_and_pure_ascii() -> None:
+    stored = examples.stored(levels=["größe", "worker"])
+    first = json_report.render(analyse(stored))
+    assert first == json_report.render(analyse(stored))
+    assert first.isascii()

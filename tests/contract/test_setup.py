@@ -1,0 +1,215 @@
+"""The set-up: what the lock promises, what make offers, and that required capabilities never skip."""
+
+import importlib.util
+import marshal
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import capabilities
+from setup import COMMANDS
+from steps import browser, project, python_packages, rust_toolchain
+
+ROOT = project.ROOT
+PINNED = re.compile(r"^([a-z0-9][a-z0-9.-]*)==\S+", re.MULTILINE)
+
+
+def test_lock_pins_and_hashes_everything_and_names_no_index() -> None:
+    text = python_packages.LOCK.read_text()
+    assert "://" not in text
+    assert "--index" not in text
+    entries = re.split(r"\n(?=[a-z0-9])", text.strip())
+    for entry in entries:
+        assert PINNED.match(entry), entry.partition("\n")[0]
+        assert "--hash=sha256:" in entry, entry.partition("\n")[0]
+
+
+def test_lock_covers_the_declared_dependencies() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*declared["dependencies"], *declared["optional-dependencies"]["dev"]]
+    names = {re.match(r"[A-Za-z0-9.-]+", text)[0].lower() for text in wanted}
+    assert names - set(PINNED.findall(python_packages.LOCK.read_text())) == set()
+
+
+def test_make_offers_every_command() -> None:
+    for command in COMMANDS:
+        result = subprocess.run(
+            ["make", "--dry-run", command], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        assert result.stdout.strip() == f"python3 tools/setup.py {command}"
+    assert set(COMMANDS) >= {"setup", "demo", "test", "test-all", "lint", "bench"}
+
+
+def test_set_up_needs_the_standard_library_only() -> None:
+    # -S leaves site-packages out, -I the user's own settings.
+    result = subprocess.run(
+        [sys.executable, "-I", "-S", "tools/setup.py", "--help"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "setup" in result.stdout
+    modules = "pgassay.environment.debian, pgassay.environment.home"
+    code = f"import sys; sys.path.insert(0, 'python'); import {modules}; print('pydantic' in sys.modules)"
+    result = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert result.stdout == "False\n"
+
+
+def test_integration_run_lists_its_capabilities() -> None:
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    text = script.read_text()
+    listed = re.search(r"PGASSAY_REQUIRE-([a-z_,-]+)", text)
+    assert listed
+    names = set(listed[1].split(","))
+    assert names >= {"server", "io_uring", "cold-cache", "loop", "cgroup-limits", "chromium"}
+    assert names <= set(capabilities.PROBES)
+    assert re.search(r"^exec make .*test </dev/null$", text, re.MULTILINE)
+
+
+def test_without_a_compiler_the_set_up_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(project.SetupError, match="no 'cc': install one"):
+        rust_toolchain.rust_environment()
+
+
+def test_old_cargo_does_not_count(tmp_path: Path) -> None:
+    assert rust_toolchain.cargo_version(str(tmp_path)) == (0, 0)
+    for name, answer in (("cargo", "cargo 1.63.0 (abc 2022-08-11)"), ("rustc", "rustc 1.63.0")):
+        (tmp_path / name).write_text(f"#!/bin/sh\necho '{answer}'\n")
+        (tmp_path / name).chmod(0o755)
+    assert rust_toolchain.cargo_version(str(tmp_path)) == (1, 63)
+
+
+def test_private_toolchain_finds_all_its_libraries(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Debian keeps libraries below /lib and below /usr/lib."""
+    for folder in ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "usr/bin"):
+        (tmp_path / folder).mkdir(parents=True)
+    monkeypatch.setattr(rust_toolchain, "cargo_version", lambda _path: (0, 0))
+    monkeypatch.setattr(rust_toolchain, "_private_toolchain", lambda _needed: tmp_path)
+    monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
+    environment = rust_toolchain.rust_environment()
+    libraries = environment["LD_LIBRARY_PATH"].split(os.pathsep)
+    assert {"lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"} == {
+        str(Path(folder).relative_to(tmp_path)) for folder in libraries
+    }
+    assert environment["PATH"].startswith(f"{tmp_path}/usr/bin{os.pathsep}")
+
+
+def test_a_browser_is_one_that_shows_a_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(browser, "_private_folder", lambda: tmp_path / "private")
+    assert browser.find_browser() is None
+    assert browser.why_no_browser().startswith("no browser on PATH: install one of chromium")
+    hint = tmp_path / "chromium"
+    hint.write_text("#!/bin/sh\necho 'get it from the other shop' >&2\nexit 1\n")
+    hint.chmod(0o755)
+    assert browser.find_browser() is None
+    assert browser.why_no_browser() == f"{hint}: get it from the other shop"
+    without_fonts = tmp_path / "private" / "bin" / "chromium"
+    without_fonts.parent.mkdir(parents=True)
+    without_fonts.write_text("#!/bin/sh\necho '<p>width false</p>'\n")
+    without_fonts.chmod(0o755)
+    assert "it has no font to write with" in browser.why_no_browser()
+    shows = tmp_path / "chromium-browser"
+    shows.write_text("#!/bin/sh\necho '<p>width true</p>'\n")
+    shows.chmod(0o755)
+    assert browser.find_browser() == shows
+    assert browser.why_no_browser() == ""
+
+
+def test_failing_program_decides_the_exit_code() -> None:
+    with pytest.raises(project.StepError) as caught:
+        project.run_openly([sys.executable, "-c", "raise SystemExit(7)"])
+    assert caught.value.exit_code == 7
+    with pytest.raises(project.StepError) as caught:
+        project.run_openly([sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"])
+    assert caught.value.exit_code == 137
+
+
+def test_failing_step_shows_the_end_and_the_remedy(capsys: pytest.CaptureFixture[str]) -> None:
+    program = "print('\\n'.join(map(str, range(50)))); raise SystemExit(3)"
+    with pytest.raises(project.SetupError, match="exit code 3: plug it in"):
+        project.run_quietly([sys.executable, "-c", program], "plug it in")
+    assert capsys.readouterr().err.split() == [str(number) for number in range(35, 50)]
+    with pytest.raises(project.SetupError, match="cannot be run"):
+        project.run_quietly(["/nowhere/program"], "install it")
+
+
+def test_stamp_follows_its_inputs(tmp_path: Path) -> None:
+    stamp = tmp_path / "folder" / "stamp"
+    first = project.fingerprint([python_packages.LOCK], "3.11")
+    assert not project.is_stamped(stamp, first)
+    project.write_stamp(stamp, first)
+    assert project.is_stamped(stamp, first)
+    assert not project.is_stamped(stamp, project.fingerprint([python_packages.LOCK], "3.12"))
+    assert not project.is_stamped(
+        stamp, project.fingerprint([python_packages.LOCK, ROOT / "Makefile"], "3.11")
+    )
+
+
+def test_sources_are_compiled_anew_when_they_change(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    source, broken = tmp_path / "source.py", tmp_path / "broken.py"
+    compiled = Path(importlib.util.cache_from_source(str(source)))
+    broken.write_text("def broken(:")
+    for second, text in enumerate(("answer = 42", "answer = 4711")):
+        source.write_text(text)
+        # compileall looks at the whole seconds of the modification time.
+        os.utime(source, (second, second))
+        python_packages.compile_sources(tmp_path)
+        # After the header: magic number, flags, modification time and size of the source (PEP 552).
+        assert marshal.loads(compiled.read_bytes()[16:]).co_consts[0] == int(text.split()[-1])
+    assert not Path(importlib.util.cache_from_source(str(broken))).exists()
+
+
+@pytest.mark.parametrize(
+    ("required", "outcome", "exit_code"),
+    [("", "1 skipped", 0), ("cold-cache", "1 skipped", 0), ("cold-cache, io_uring", "1 error|1 failed", 1)],
+)
+def test_required_capability_never_skips(tmp_path: Path, required: str, outcome: str, exit_code: int) -> None:
+    """In a home without builds and a PATH without apt there is no io_uring server: skip or fail."""
+    result = run_pytest(tmp_path, required)
+    assert re.search(outcome, result.stdout), result.stdout
+    assert result.returncode == exit_code
+
+
+def test_required_capability_with_a_wrong_name_is_refused(tmp_path: Path) -> None:
+    result = run_pytest(tmp_path, "io-uring")
+    assert result.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "names io-uring, which no probe knows" in result.stderr
+
+
+def run_pytest(folder: Path, required: str) -> "subprocess.CompletedProcess[str]":
+    test = folder / "test_probe.py"
+    (folder / "empty.ini").touch()
+    test.write_text("def test_probe(require):\n    require('io_uring')\n")
+    program = (
+        "import capabilities, pytest, sys\n"
+        "from pgassay.errors import UsageError\n"
+        "def no_build():\n"
+        "    raise UsageError('there is no PostgreSQL 18 at hand')\n"
+        "capabilities.PROBES['io_uring'] = no_build\n"
+        f"sys.exit(pytest.main(['-c', 'empty.ini', '-p', 'conftest', '{test}']))\n"
+    )
+    paths = os.pathsep.join(str(ROOT / name) for name in ("tests", "python", "tools"))
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=folder,
+        env=os.environ
+        | {"PGASSAY_REQUIRE": required, "PYTHONPATH": paths, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )

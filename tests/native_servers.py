@@ -1,0 +1,133 @@
+"""A private PostgreSQL server for the tests of the native binary: Unix socket and TCP, small pgbench data."""
+
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+PASSWORD = "a 'quoted' pässword"
+SCALE = 2
+# Roles with a password each: the way their password is asked for over TCP.
+TCP_ROLES = {"by_scram": "scram-sha-256", "by_md5": "md5", "by_cleartext": "password"}
+SETTINGS = {
+    "max_connections": "30",
+    "superuser_reserved_connections": "3",
+    "fsync": "off",
+    "autovacuum": "off",
+    "shared_buffers": "64MB",
+    "listen_addresses": "127.0.0.1",
+    "log_line_prefix": "%a|%p|",
+    "lc_messages": "C",
+}
+
+
+def bin_directory() -> Path:
+    """The newest PostgreSQL at hand: pgassay's own, else one that is installed."""
+    home = Path(os.environ.get("PGASSAY_HOME", "/var/cache/pgassay"))
+    own = sorted(home.glob("builds/apt/18*/usr/lib/postgresql/18/bin"))
+    installed = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
+    found = [path for path in [*installed, *own] if (path / "initdb").exists()]
+    assert found, "no PostgreSQL on this machine: type `make setup`"
+    return found[-1]
+
+
+class NativeTestServer:
+    """Started by `start`; `stop` leaves nothing behind."""
+
+    def __init__(self) -> None:
+        self.bin = bin_directory()
+        self.folder = Path(tempfile.mkdtemp(prefix="pgassay-native-", dir="/tmp"))
+        self.account: dict[str, Any] = {}
+        if os.geteuid() == 0:
+            entry = pwd.getpwnam(next(n for n in ("postgres", "nobody") if _account_exists(n)))
+            os.chown(self.folder, entry.pw_uid, entry.pw_gid)
+            self.account = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
+        self.log = self.folder / "log"
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+
+    def run(self, program: str, *arguments: str) -> str:
+        command = [self.bin / program, *arguments]
+        # A file, because a server that is started here would keep a pipe open.
+        with tempfile.TemporaryFile("w+") as output:
+            finished = subprocess.run(
+                command, cwd=self.folder, stdout=output, stderr=subprocess.STDOUT, check=False, **self.account
+            )
+            output.seek(0)
+            text = output.read()
+        log = self.log.read_text() if self.log.exists() else ""
+        assert finished.returncode == 0, f"{program}: {text} {log[-2000:]}"
+        return text
+
+    def start(self) -> None:
+        data = self.folder / "data"
+        self.run("initdb", "-D", str(data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
+        with (data / "postgresql.conf").open("a") as file:
+            file.writelines(f"{name} = '{value}'\n" for name, value in SETTINGS.items())
+            file.write(f"port = {self.port}\nunix_socket_directories = '{self.folder}'\n")
+        rules = [f"host all {role} 127.0.0.1/32 {method}\n" for role, method in TCP_ROLES.items()]
+        (data / "pg_hba.conf").write_text("local all all trust\n" + "".join(rules))
+        self.start_again()
+        with self.query_connection() as connection:
+            for role, method in TCP_ROLES.items():
+                encryption = "md5" if method == "md5" else "scram-sha-256"
+                connection.execute(f"set password_encryption = '{encryption}'")
+                quoted = PASSWORD.replace("'", "''")
+                connection.execute(f"create role {role} login superuser password '{quoted}'")
+        self.run(
+            "pgbench",
+            "-i",
+            "-q",
+            "-s",
+            str(SCALE),
+            "-h",
+            str(self.folder),
+            "-p",
+            str(self.port),
+            "-U",
+            "postgres",
+        )
+
+    def start_again(self) -> None:
+        self.run("pg_ctl", "-D", str(self.folder / "data"), "-w", "-l", str(self.log), "start")
+
+    def stop(self) -> None:
+        data = self.folder / "data"
+        if (data / "postmaster.pid").exists():
+            self.run("pg_ctl", "-D", str(data), "-w", "-m", "immediate", "stop")
+        shutil.rmtree(self.folder)
+
+    def parameters(self, **changes: Any) -> dict[str, Any]:
+        usual = {"host": str(self.folder), "port": self.port, "user": "postgres", "dbname": "postgres"}
+        return usual | changes
+
+    def query_connection(self) -> psycopg.Connection[Any]:
+        return psycopg.connect(host=str(self.folder), port=self.port, user="postgres", autocommit=True)
+
+    def query(self, sql: str) -> tuple[Any, ...]:
+        """The first row."""
+        with self.query_connection() as connection:
+            row = connection.execute(sql).fetchone()
+        assert row is not None
+        return row
+
+    def logged(self, application: str) -> list[str]:
+        """What the server logged of the sessions of this name, without the prefix."""
+        prefix = f"{application}|"
+        lines = self.log.read_text().splitlines()
+        return [line.split("|", 2)[2] for line in lines if line.startswith(prefix)]
+
+
+def _account_exists(name: str) -> bool:
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return False
+    return True

@@ -1,0 +1,252 @@
+"""A server killed in the middle of a trial, and pgassay itself killed or interrupted at random moments."""
+
+import json
+import os
+import pty
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import whole_tool
+from whole_tool import leftovers, servers_below, wait_for
+
+pytestmark = pytest.mark.server
+# Long enough that a kill finds the statement running.
+SLOW_SQL = "-- name: slow\nSELECT count(*), pg_sleep(1) FROM pgbench_accounts;\n"
+MOMENTS_BY_DEFAULT = 6
+MOMENTS = 30
+
+
+@pytest.fixture(scope="module")
+def home(require: Callable[..., None]) -> Iterator[Path]:
+    """One home for the module, so that the data are loaded once."""
+    require("server")
+    with whole_tool.private_home() as folder:
+        yield folder
+
+
+@pytest.fixture
+def slow_sql(tmp_path: Path) -> Path:
+    file = tmp_path / "slow.sql"
+    file.write_text(SLOW_SQL)
+    return file
+
+
+def words_of(workload: str, out: Path, *more: str) -> list[str]:
+    return [
+        "compare", "work_mem=1MB,2MB", "--workload", workload, "--cache", "as-is", *whole_tool.SMALL,
+        *whole_tool.build(), "--seed", "3", "--out", str(out), "--json", *more,
+    ]  # fmt: skip
+
+
+def wait_for_query(home: Path, text: str, process: "subprocess.Popen[str] | None" = None) -> int:
+    """The postmaster of a server that runs `text` now."""
+
+    def running() -> int | None:
+        for pid in servers_below(home / "data" / "work"):
+            try:
+                title = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode()
+            except OSError:
+                continue
+            if text in title and "control" not in title:
+                return whole_tool.postmaster_of(home)
+        return None
+
+    pid: int = wait_for(running, f"a backend in {text}", process=process)
+    return pid
+
+
+@pytest.mark.parametrize("kind", ["statement", "load"])
+def test_a_server_killed_in_a_trial(kind: str, home: Path, tmp_path: Path, slow_sql: Path) -> None:
+    """The trial is recorded as failed with its reason, repeated once, and the experiment goes on."""
+    before = whole_tool.socket_folders()
+    workload = f"sql:{slow_sql}" if kind == "statement" else "select-only:clients=2,duration=1s,warmup=100ms"
+    out = tmp_path / "out"
+    process = whole_tool.start(*words_of(workload, out, "--blocks", "2"), home=home)
+    wait_for(lambda: (out / "trials" / "000000" / "attempt-1").exists(), "the first trial", process=process)
+    postmaster = wait_for_query(home, "SELECT", process)
+    os.kill(postmaster, signal.SIGKILL)
+    output, progress = process.communicate(timeout=whole_tool.TIMEOUT_S)
+    assert process.returncode == 0, progress
+    result = json.loads(output)
+    assert result["blocks"] == 2
+    assert result["failures"] == 1
+    recorded = whole_tool.trials(out)
+    [failed] = [record for record in recorded if record["status"] != "ok"]
+    assert failed["status"] == "failed"
+    assert failed["attempt"] == 1
+    assert "server" in failed["reason"]
+    assert failed["reason"] in progress
+    [again] = [
+        record for record in recorded if (record["number"], record["attempt"]) == (failed["number"], 2)
+    ]
+    assert again["status"] == "ok"
+    assert len([record for record in recorded if record["status"] == "ok"]) == 6
+    assert leftovers(home, before, [process.pid]) == []
+
+
+def kill_at_a_random_moment(
+    words: list[str], home: Path, seconds: float, number: signal.Signals
+) -> "subprocess.Popen[str]":
+    """Start a run, wait, and send it (and for an interruption its whole group) the signal."""
+    process = whole_tool.start(*words, home=home)
+    time.sleep(seconds)
+    if process.poll() is None:
+        if number == signal.SIGINT:
+            os.killpg(process.pid, number)
+        else:
+            process.send_signal(number)
+    return process
+
+
+def survives_kills(home: Path, folder: Path, storage: str, kills: int, seed: int) -> None:
+    """SIGKILL until `kills` have hit, resume to the end, and find nothing left."""
+    before = whole_tool.socket_folders()
+    moments = random.Random(seed)
+    hits, run, pids = 0, 0, []
+    while hits < kills:
+        run += 1
+        out = folder / f"run-{run}"
+        options = ["--storage", storage, "--blocks", "3", "--quiet"]
+        words = words_of("full-scan:only=sum", out, *options)
+        while True:
+            process = kill_at_a_random_moment(words, home, moments.uniform(0.5, 9), signal.SIGKILL)
+            output, said = process.communicate(timeout=whole_tool.TIMEOUT_S)
+            pids.append(process.pid)
+            if process.returncode != -signal.SIGKILL:
+                assert process.returncode == 0, said
+                break
+            hits += 1
+            if (out / "experiment.json").exists():
+                words = ["resume", str(out), "--json", "--quiet"]
+            if hits >= kills:
+                finished = whole_tool.run(*words, home=home)
+                assert finished.returncode == 0, finished.stderr
+                output = finished.stdout
+                break
+        result = json.loads(output)
+        assert result["blocks"] == 3
+        assert result["failures"] == 0
+        recorded = whole_tool.trials(out)
+        assert [record["number"] for record in recorded if record["status"] == "ok"] == list(range(9))
+        assert list(out.rglob(".*")) == []
+    assert leftovers(home, before, pids) == []
+
+
+@pytest.mark.slow
+def test_killed_at_random_moments_on_the_hosts_disk(home: Path, tmp_path: Path) -> None:
+    survives_kills(home, tmp_path, "host", MOMENTS_BY_DEFAULT // 2, seed=1)
+
+
+@pytest.mark.slow
+def test_killed_at_random_moments_on_a_loop_device(
+    home: Path, tmp_path: Path, require: Callable[..., None]
+) -> None:
+    """Servers in cgroups on a mounted loop device: all of it is gone after the next start."""
+    require("loop", "cgroup-limits", "root")
+    survives_kills(home, tmp_path, "loop:read_mb_s=200", MOMENTS_BY_DEFAULT // 2, seed=2)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("storage", ["host", "loop:read_mb_s=200"])
+def test_killed_at_30_random_moments(
+    storage: str, home: Path, tmp_path: Path, require: Callable[..., None]
+) -> None:
+    if storage != "host":
+        require("loop", "cgroup-limits", "root")
+    survives_kills(home, tmp_path, storage, MOMENTS, seed=3)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_in_a_trial(number: signal.Signals, home: Path, tmp_path: Path, slow_sql: Path) -> None:
+    """Exit status 130, the trial kept as interrupted, nothing left; a second signal harms nothing."""
+    before = whole_tool.socket_folders()
+    out = tmp_path / "out"
+    words = words_of(f"sql:{slow_sql}", out, "--blocks", "1")
+    process = whole_tool.start(*words, home=home)
+    wait_for(lambda: (out / "trials" / "000000" / "attempt-1").exists(), "the first trial", process=process)
+    wait_for_query(home, "SELECT", process)
+    os.killpg(process.pid, number)
+    time.sleep(0.05)
+    os.killpg(process.pid, number)
+    output, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert output == ""
+    assert "Traceback" not in said
+    assert said.splitlines()[-1].startswith("pgassay: interrupted")
+    assert f"pgassay resume {out}" in said
+    assert leftovers(home, before, [process.pid]) == []
+    assert whole_tool.trials(out)[-1]["status"] == "interrupted"
+    assert json.loads((out / "state.json").read_bytes())["stopped"] == "interrupted"
+    result = whole_tool.result_of(whole_tool.run("resume", out, "--json", "--quiet", home=home))
+    assert result["blocks"] == 1
+    assert result["failures"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_interrupted_at_random_moments(home: Path, tmp_path: Path) -> None:
+    before = whole_tool.socket_folders()
+    moments = random.Random(5)
+    for turn in range(20):
+        out = tmp_path / f"run-{turn}"
+        words = words_of("full-scan:only=sum", out, "--blocks", "20", "--quiet")
+        process = kill_at_a_random_moment(words, home, moments.uniform(0.8, 12), signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 130, said
+        assert "Traceback" not in said
+        assert leftovers(home, before, [process.pid]) == []
+
+
+def test_ctrl_c_in_a_terminal(home: Path, tmp_path: Path, slow_sql: Path) -> None:
+    """Typed in a pty while the live view is up: the cursor comes back, and the last line is the sentence."""
+    before = whole_tool.socket_folders()
+    out = tmp_path / "out"
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(
+            sys.executable,
+            [*whole_tool.COMMAND, *words_of(f"sql:{slow_sql}", out, "--blocks", "3")],
+            whole_tool.environment(home, TERM="xterm", COLUMNS="80", LINES="24"),
+        )
+    os.set_blocking(terminal, False)
+    shown = b""
+
+    def in_first_trial() -> bool:
+        nonlocal shown
+        shown += read_all(terminal)
+        return b"trial 1" in shown and bool(servers_below(home / "data" / "work"))
+
+    wait_for(in_first_trial, "the first trial")
+    wait_for_query(home, "SELECT")
+    os.write(terminal, b"\x03")
+
+    def ended() -> bool:
+        nonlocal shown, status
+        shown += read_all(terminal)
+        done, status = os.waitpid(pid, os.WNOHANG)
+        return done != 0
+
+    status = 0
+    wait_for(ended, "the end", 60)
+    shown += read_all(terminal)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == 130
+    assert shown.rfind(b"\x1b[?25h") > shown.rfind(b"\x1b[?25l") >= 0
+    assert b"pgassay: interrupted" in shown
+    assert b"Traceback" not in shown
+    assert leftovers(home, before, [pid]) == []
+
+
+def read_all(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 1 << 20)
+    except (BlockingIOError, OSError):
+        return b""

@@ -1,0 +1,92 @@
+"""The workload maintenance:FILE on a real server: what it did is kept, shown, and true."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import whole_tool
+
+pytestmark = pytest.mark.server
+
+ACCOUNTS = 100_000
+FILE = """-- untimed
+DELETE FROM pgbench_accounts WHERE aid % 2 = 0;
+-- name: vacuum
+VACUUM pgbench_accounts;
+-- name: index
+CREATE INDEX balance ON pgbench_accounts (md5(filler), abalance);
+-- name: rewrite
+CLUSTER pgbench_accounts USING pgbench_accounts_pkey;
+"""
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Path]:
+    with whole_tool.private_home() as folder:
+        yield folder
+
+
+def test_every_command_tells_what_it_did(require: Callable[..., None], home: Path, tmp_path: Path) -> None:
+    require("server")
+    (tmp_path / "m.sql").write_text(FILE)
+    out = tmp_path / "results"
+    words = ["compare", "maintenance_work_mem=1MB,64MB", "--workload", f"maintenance:{tmp_path}/m.sql"]
+    options = ["--blocks", "1", "--seed", "5", "--json", "--cache", "as-is", *whole_tool.build()]
+    finished = whole_tool.run(*words, *whole_tool.SMALL, *options, "--out", out, home=home)
+    result = whole_tool.result_of(finished)
+    trials = whole_tool.trials(out)
+    assert len(trials) == 3 and {trial["status"] for trial in trials} == {"ok"}
+    for trial in trials:
+        vacuum, index, rewrite = trial["maintenance"]
+        # Each trial starts with the whole table again: as many tuples are removed in all of them.
+        assert vacuum["done"]["tuples_removed"] == ACCOUNTS / 2
+        assert vacuum["done"]["pages_scanned"] == vacuum["relations"][0]["pages_scanned"] > 1600
+        assert vacuum["relations"][0]["name"] == "postgres.public.pgbench_accounts"
+        assert vacuum["done"]["wal_bytes"] > 1_000_000
+        assert index["done"]["index_tuples_built"] == ACCOUNTS / 2
+        assert index["done"]["index_bytes_built"] > 300_000
+        assert rewrite["done"]["tuples_copied"] == ACCOUNTS / 2
+        assert rewrite["done"]["table_bytes_written"] > 5_000_000
+        assert trial["facts"]["settings"]["autovacuum"] == "off"
+        observed = {item["name"]: item["elapsed_s"] for item in trial["statements"]}
+        assert observed == {item["statement"]: item["elapsed_s"] for item in trial["maintenance"]}
+    assert [work["statement"] for work in result["work"]] == ["vacuum", "index", "rewrite"]
+    figures = {figure["name"]: figure for figure in result["work"][0]["figures"]}
+    assert figures["tuples removed"]["medians"] == [ACCOUNTS / 2, ACCOUNTS / 2]
+    time, per_million = figures["time"]["medians"], figures["time per million tuples removed"]["medians"]
+    assert per_million == pytest.approx([value / 0.05 for value in time])
+    assert figures["time per million tuples removed"]["per_unit"]
+    shown = whole_tool.run("report", out, home=home)
+    assert "What it did" in shown.stdout and "time per million tuples removed" in shown.stdout
+    page = (out / "report.html").read_text("utf-8")
+    assert page.count("time per million index tuples") == 2 and "full-page images" in page
+    markdown = whole_tool.run("report", out, "--markdown", home=home)
+    assert "| WAL bytes per tuple removed |" in markdown.stdout
+
+
+def test_progress_is_sampled_while_a_command_runs(
+    require: Callable[..., None], home: Path, tmp_path: Path
+) -> None:
+    require("server")
+    # A delay makes VACUUM last for several samples.
+    (tmp_path / "m.sql").write_text(
+        "-- untimed\nDELETE FROM pgbench_accounts WHERE aid % 2 = 0;\nVACUUM pgbench_accounts;\n"
+    )
+    out = tmp_path / "results"
+    words = ["compare", "vacuum_cost_delay=5ms,6ms", "--workload", f"maintenance:{tmp_path}/m.sql"]
+    options = ["--blocks", "1", "--seed", "5", "--json", "--cache", "as-is", *whole_tool.build()]
+    whole_tool.result_of(whole_tool.run(*words, *whole_tool.SMALL, *options, "--out", out, home=home))
+    (trial, *_) = sorted(out.glob("trials/*/attempt-1"))
+    record = json.loads((trial / "trial.json").read_bytes())
+    rows = pq.read_table(trial / "observations" / "progress.parquet").to_pylist()
+    assert record["maintenance"][0]["progress_samples"] == len({row["clock_ns"] for row in rows}) >= 2
+    scanned = [row["value"] for row in rows if row["name"] == "heap_blks_scanned"]
+    assert scanned == sorted(scanned) and scanned[-1] > 0
+    assert {(row["view"], row["relation"], row["statement"]) for row in rows} == {
+        ("vacuum", "pgbench_accounts", "statement-2")
+    }
+    first, last = record["clock_ns"]
+    assert all(first <= row["clock_ns"] <= last for row in rows)

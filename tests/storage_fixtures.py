@@ -1,0 +1,115 @@
+"""What the storage tests share: a private home that the servers' account can reach, and its remains."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pgassay.environment.home import account, home, home_path
+from pgassay.environment.mounts import mounts
+from pgassay.environment.removal import loop_devices_of
+
+MB = 1 << 20
+NOBODY = 65534
+
+
+@contextmanager
+def private_home() -> Iterator[Path]:
+    """A fresh home below /tmp (pytest's own folders are closed to other accounts).
+
+    Programs that the machine's real home has unpacked already are used from there.
+    """
+    tools = home_path() / "tools"
+    before = os.environ.get("PGASSAY_HOME")
+    folder = Path(tempfile.mkdtemp(prefix="pgassay-test-"))
+    folder.chmod(0o755)
+    os.environ["PGASSAY_HOME"] = str(folder)
+    try:
+        if tools.is_dir():
+            (folder / "tools").symlink_to(tools)
+        yield home()
+    finally:
+        if before is None:
+            del os.environ["PGASSAY_HOME"]
+        else:
+            os.environ["PGASSAY_HOME"] = before
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def frozen_directory(folder: Path, relation_mb: int = 64) -> Path:
+    """Something that looks like a frozen data directory, with one relation of random bytes."""
+    for name in ("base/5", "global", "pg_wal"):
+        (folder / name).mkdir(parents=True)
+    with (folder / "base/5/16384").open("wb") as file:
+        for _ in range(relation_mb):
+            file.write(os.urandom(MB))
+    (folder / "base/5/1259").write_bytes(os.urandom(8192))
+    (folder / "global/pg_control").write_bytes(os.urandom(8192))
+    (folder / "pg_wal/000000010000000000000001").write_bytes(os.urandom(16 * MB))
+    folder.chmod(0o700)
+    return folder
+
+
+def as_nobody(work: Callable[[], object], *, enter: Path | None = None) -> str:
+    """Run `work` in a forked child as the account nobody, in the cgroup `enter`; return repr of its result.
+
+    Forked, because that account may not be able to read this Python or the project.
+    """
+    readable, writable = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            if enter is not None:
+                (enter / "cgroup.procs").write_text(str(os.getpid()))
+            os.setgroups([])
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+            account.cache_clear()
+            sys.executable = "/usr/bin/python3"
+            os.write(writable, repr(work()).encode())
+            status = 0
+        finally:
+            if status:
+                os.write(writable, traceback.format_exc().encode())
+            os._exit(status)
+    os.close(writable)
+    with os.fdopen(readable) as answer:
+        text = answer.read()
+    assert os.waitpid(child, 0)[1] == 0, text
+    return text
+
+
+@contextmanager
+def home_of_nobody() -> Iterator[Path]:
+    """A home that belongs to nobody."""
+    with private_home() as folder:
+        own = folder.with_name(f"{folder.name}-nobody")
+        own.mkdir(mode=0o755)
+        os.chown(own, NOBODY, NOBODY)
+        os.environ["PGASSAY_HOME"] = str(own)
+        try:
+            yield own
+        finally:
+            shutil.rmtree(own)
+
+
+def assert_nothing_left(folder: Path) -> None:
+    """No mount, loop device, cgroup or registry entry of this home is left."""
+    assert [mount.point for mount in mounts() if mount.point.is_relative_to(folder)] == []
+    for image in [*folder.glob("images/*"), *folder.glob("data/*.xfs")]:
+        assert loop_devices_of(image) == []
+    assert list((folder / "registry").iterdir()) == []
+    assert cgroups_of(os.getpid()) == []
+
+
+def cgroups_of(pid: int) -> list[str]:
+    """The cgroups that the process with this pid made."""
+    roots = [str(mount.point) for mount in mounts() if mount.kind in ("cgroup", "cgroup2")]
+    command = ["find", *roots, "-type", "d", "-name", f"pgassay-*-{pid}"]
+    return subprocess.run(command, capture_output=True, text=True).stdout.split() if roots else []

@@ -1,0 +1,144 @@
+"""Which room may import which (ARCHITECTURE.md), without circles, and without weight at the start."""
+
+import ast
+import json
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "python" / "pgassay"
+# Each room and the rooms it may import beside itself; `errors` and the version are everybody's.
+ALLOWED = {
+    "model": set(),
+    "native": set(),
+    "sql_text": set(),
+    # The doctor asks whether the native binary is there.
+    "environment": {"model", "sql_text", "native"},
+    "workloads": {"model", "sql_text"},
+    # A level is a patch of an arm: of its storage and workload too, which their own rooms can read.
+    "factors": {"model", "workloads", "environment", "sql_text"},
+    "design": {"model", "factors"},
+    "record": {"model"},
+    "trial": {"model", "environment", "workloads", "record", "native"},
+    "analysis": {"model", "record", "workloads"},
+    "report": {"model", "record", "analysis"},
+    "notebook": {"model", "record", "analysis"},
+    "experiment": {
+        "model", "environment", "workloads", "factors", "design", "record", "trial", "analysis", "report",
+    },
+    "cli": {"model", "environment", "record", "analysis", "report", "experiment"},
+}  # fmt: skip
+HEAVY = ("numpy", "scipy", "psycopg", "pyarrow", "altair", "pydantic", "rich", "jinja2", "hdrh", "vl_convert")
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
+def imported(node: ast.Import | ast.ImportFrom) -> list[str]:
+    """The modules of pgassay that one import statement names."""
+    if isinstance(node, ast.Import):
+        names = [alias.name for alias in node.names]
+    else:
+        assert node.level == 0, "imports are absolute"
+        origin = node.module or ""
+        names = [f"{origin}.{alias.name}" for alias in node.names]
+        names = [name if name in MODULES else origin for name in names]
+    return [name for name in names if name.split(".")[0] == "pgassay"]
+
+
+def is_for_types_only(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def imports_at_start(module: str) -> set[str]:
+    """What importing the module imports: not what functions import later, nor what types alone need."""
+    found: set[str] = set()
+    waiting: list[ast.AST] = list(tree(MODULES[module]).body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) or is_for_types_only(node):
+            continue
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            found.update(imported(node))
+        waiting.extend(ast.iter_child_nodes(node))
+    return found
+
+
+def all_imports(module: str) -> set[str]:
+    nodes = ast.walk(tree(MODULES[module]))
+    return {
+        name for node in nodes if isinstance(node, ast.Import | ast.ImportFrom) for name in imported(node)
+    }
+
+
+def room(module: str) -> str:
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else ""
+
+
+def test_every_room_is_known() -> None:
+    assert {room(module) for module in MODULES} - {"", "errors"} == set(ALLOWED)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_imports_only_what_its_room_may(module: str) -> None:
+    own = room(module)
+    others = {room(name) for name in all_imports(module)} - {own, "errors", ""}
+    if own in ("", "errors"):
+        # `pgassay.open` imports what it needs when it is called.
+        assert others <= ({"notebook"} if own == "" else set())
+        return
+    forbidden = others - ALLOWED[own]
+    assert not forbidden, f"{module} of {own}/ may not import {', '.join(sorted(forbidden))}"
+
+
+def test_what_analyses_and_reports_never_reaches_a_machine() -> None:
+    """Through any chain of imports: a stored experiment is analysed on a laptop without a server."""
+    machine = {"environment", "trial", "experiment", "cli", "native"}
+    for start in [name for name in MODULES if room(name) in ("model", "record", "analysis", "report")]:
+        seen, waiting = set(), [start]
+        while waiting:
+            name = waiting.pop()
+            if name not in seen:
+                seen.add(name)
+                waiting.extend(all_imports(name))
+        assert not {name for name in seen if room(name) in machine}, start
+
+
+def test_no_circle_of_imports() -> None:
+    finished: set[str] = set()
+
+    def visit(module: str, path: tuple[str, ...]) -> None:
+        assert module not in path, " → ".join([*path[path.index(module) :], module])
+        if module in finished:
+            return
+        for other in sorted(imports_at_start(module)):
+            visit(other, (*path, module))
+        finished.add(module)
+
+    for module in MODULES:
+        if module != "pgassay":
+            visit(module, ())
+
+
+def test_the_start_of_the_command_line_is_light() -> None:
+    script = "import sys, json, pgassay.cli.main as m; m.parser(); print(json.dumps(sorted(sys.modules)))"
+    run = [sys.executable, "-c", script]
+    finished = subprocess.run(run, capture_output=True, text=True, check=True, cwd=PACKAGE.parent)
+    loaded = {name.split(".")[0] for name in json.loads(finished.stdout)}
+    assert "pgassay" in loaded
+    assert not loaded & set(HEAVY)

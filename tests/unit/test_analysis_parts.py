@@ -1,0 +1,247 @@
+"""The parts of the analysis, each against its definition or by what a reader is told."""
+
+import math
+
+import numpy as np
+import pytest
+
+from analysis_samples import experiment, record, simulate, stored
+from pgassay.analysis import ebh, planner, steady, twin
+from pgassay.analysis.blocks import complete_blocks
+from pgassay.analysis.covariate import slopes
+from pgassay.analysis.eprocess import predictable_scale
+from pgassay.analysis.median import log_sign_evidence, median_sequence
+from pgassay.analysis.metrics import primary_measure
+from pgassay.analysis.plans import outline, shape
+from pgassay.analysis.sentences import outlook, span
+from pgassay.analysis.verdict import DISTRIBUTION_CHANGED, Finding, judge
+from pgassay.errors import UsageError
+from pgassay.model.workload import Metric
+
+
+def blocks_of(plan, records):
+    """The block table of these trials."""
+    return complete_blocks(stored(plan, records), primary_measure(plan.contract.metric))
+
+
+def test_a_second_attempt_stands_in_for_a_failed_first():
+    plan = experiment()
+    records = simulate(plan, 3)
+    arm = records[4].arm_id
+    failed = records[4].model_copy(update={"status": "failed", "reason": "crash"})
+    again = record(plan, 4, 1, arm, 2.0, attempt=2)
+    table = blocks_of(plan, [*records[:4], failed, again, *records[5:]])
+    assert table.numbers == (0, 1, 2)
+    assert table.rows[1][arm].attempt == 2
+    assert table.failures == {arm: 1}
+    assert table.voided == ()
+
+
+def test_a_second_failure_voids_the_block_for_every_arm():
+    plan = experiment()
+    records = simulate(plan, 3)
+    failed = [records[4].model_copy(update={"status": "invalid", "attempt": attempt}) for attempt in (1, 2)]
+    table = blocks_of(plan, [*records[:4], *failed, *records[5:]])
+    assert table.numbers == (0, 2)
+    assert table.voided == (1,)
+    assert sum(len(found) for found in table.valid.values()) == 8
+
+
+def test_an_interrupted_attempt_is_no_failure_and_a_half_done_block_waits():
+    plan = experiment()
+    records = simulate(plan, 2)
+    interrupted = [
+        records[3].model_copy(update={"status": "interrupted", "attempt": attempt}) for attempt in (1, 2)
+    ]
+    resumed = records[3].model_copy(update={"attempt": 3})
+    table = blocks_of(plan, [*records[:3], *interrupted, resumed, *records[4:5]])
+    assert table.failures == {}
+    assert table.voided == ()
+    assert table.numbers == (0,)
+    assert blocks_of(plan, [*records[:3], *interrupted, resumed, *records[4:]]).numbers == (0, 1)
+
+
+def test_a_trial_without_a_figure_counts_as_failed():
+    plan = experiment()
+    records = simulate(plan, 1)
+    empty = records[0].model_copy(update={"statements": ()})
+    table = blocks_of(plan, [empty, *records[1:]])
+    assert table.failures == {empty.arm_id: 1}
+    assert "could not be computed" in table.reasons[empty.arm_id]
+
+
+def test_the_scale_is_the_one_of_the_definition():
+    difference = np.array([0.3, -0.1, 0.25, 0.0])
+    expected = [0.05]
+    for block in range(2, 5):
+        before = difference[: block - 1]
+        expected.append(math.sqrt((((before - before.mean()) ** 2).sum() + 3 * 0.05**2) / (block + 1)))
+    np.testing.assert_allclose(predictable_scale(difference), expected, rtol=1e-12)
+
+
+def test_the_slope_is_the_one_of_the_definition_and_0_for_four_blocks():
+    random = np.random.default_rng(1)
+    values, covariate = random.standard_normal((2, 9, 2))
+    d, x = values[:, 0] - values[:, 1], covariate[:, 0] - covariate[:, 1]
+    found = slopes(values, covariate)
+    assert (found[:4] == 0).all()
+    for block in range(4, 9):
+        before_d, before_x = d[:block], x[:block]
+        centred = before_x - before_x.mean()
+        products = (centred * (before_d - before_d.mean())).sum()
+        expected = products / ((centred**2).sum() + 3 * (before_x**2).mean())
+        assert found[block] == pytest.approx(expected, rel=1e-12)
+
+
+def test_the_median_sequence_has_the_sign_evidence_of_its_formula():
+    # 2ⁿ·B(n + ½, ½)/B(½, ½) for n = 8: the arcsine law gives C(16, 8)/4⁸ of 2⁸.
+    expected = 2**8 * math.comb(16, 8) / 4**8
+    assert math.exp(log_sign_evidence(np.array(8.0), 8)) == pytest.approx(expected)
+    pairs = np.arange(20.0)
+    ends = median_sequence(pairs, 0.05)
+    assert 0 < ends.lower < 9.5 < ends.upper < 19
+    assert ends.lower + ends.upper == 19
+    assert np.isinf(median_sequence(pairs[:5], 0.05).lower)
+
+
+def test_ebh_selects_the_largest_set_that_its_rule_allows():
+    evidences = np.log(np.array([200.0, 45.0, 1.0, 60.0]))
+    selection = ebh.select(evidences, 0.05)
+    # Thresholds 80, 40, 26.7, 20 for k = 1 to 4: the three largest are 200, 60, 45, all above 26.7.
+    assert selection.count == 3
+    assert selection.selected.tolist() == [True, True, False, True]
+    assert ebh.selected_level(0.05, selection) == pytest.approx(0.0375)
+    assert ebh.select(np.log(np.array([79.0, 1.0, 1.0, 1.0])), 0.05).count == 0
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "word", "meaningful"),
+    [
+        (-0.02, 0.02, "equivalent", False),
+        (0.005, 0.02, "equivalent", False),
+        (0.005, 0.05, "faster", False),
+        (0.04, 0.09, "faster", True),
+        (-0.09, -0.04, "slower", True),
+        (-0.05, -0.01, "slower", False),
+        (-0.05, 0.02, "inconclusive", False),
+        (-math.inf, math.inf, "inconclusive", False),
+    ],
+)
+def test_words_come_from_the_interval_in_order_of_precedence(lower, upper, word, meaningful):
+    middle = (lower + upper) / 2 if math.isfinite(lower) else 0.0
+    judgement = judge(Finding(middle, lower, upper), 0.03)
+    assert (judgement.verdict, judgement.meaningful) == (word, meaningful)
+    assert ("slightly faster" in judgement.note) == (word == "equivalent" and lower > 0)
+
+
+def test_an_estimate_outside_the_medians_interval_has_no_direction():
+    judgement = judge(Finding(0.2, 0.1, 0.3, median_lower=-0.1, median_upper=0.15), 0.03)
+    assert (judgement.verdict, judgement.note) == ("inconclusive", DISTRIBUTION_CHANGED)
+    moved = judge(Finding(0.2, 0.3, 0.1), 0.03)
+    assert moved.note == DISTRIBUTION_CHANGED
+
+
+def test_a_twin_that_fired_keeps_only_what_lies_beyond_it():
+    assert judge(Finding(0.1, 0.05, 0.15), 0.03, twin_bound=0.06).withheld
+    assert judge(Finding(0.1, 0.07, 0.15), 0.03, twin_bound=0.06).verdict == "faster"
+    assert judge(Finding(0.0, -0.01, 0.01), 0.03, twin_bound=0.06).withheld
+
+
+def test_the_planner_gives_the_worked_example():
+    assert planner.blocks_for_detection(0.07 * math.sqrt(2), 0.03, pooled=True) == 115
+    assert planner.resolvable_spread(15, 0.03, pooled=True) == pytest.approx(0.0324, abs=2e-4)
+    sentence = planner.resolution_sentence(720, 12, 4)
+    assert sentence.startswith("12 minutes are about 15 blocks of 4 trials: they resolve 3 % if")
+    assert "at most 3.2 %" in sentence
+    assert "at a trial-to-trial spread of 7 % it takes 115 blocks, about 92 minutes." in sentence
+
+
+def test_the_planner_says_when_the_time_is_too_short_for_anything():
+    assert "too few for a verdict, which takes at least 4 blocks" in planner.resolution_sentence(60, 12, 4)
+
+
+def test_planner_and_its_inverse_agree():
+    for pooled in (False, True):
+        effect = planner.resolvable_effect(40, 0.05, pooled=pooled, contrasts=3)
+        assert planner.blocks_for_detection(0.05, effect, pooled=pooled, contrasts=3) == 40
+    assert math.isinf(planner.resolvable_effect(3, 0.05, pooled=True))
+    assert planner.minimum_blocks(pooled=True) == 4
+    assert planner.minimum_blocks(pooled=False) == 6
+    with pytest.raises(ValueError, match="power"):
+        planner.blocks_for_detection(0.05, 0.03, pooled=True, power=0.5)
+
+
+def test_the_upper_spread_exceeds_the_true_one_in_80_percent_of_pilots():
+    random = np.random.default_rng(5)
+    above = [planner.upper_spread(random.standard_normal(8)) > 1 for _ in range(4000)]
+    assert np.mean(above) == pytest.approx(0.8, abs=0.02)
+
+
+def test_the_ledger_multiplies_once_per_experiment_and_keeps_its_alarm():
+    empty: dict = {}
+    first = twin.ledger_update(empty, "m", "a", 50.0)
+    assert empty == {}
+    assert twin.ledger_update(first, "m", "a", 50.0) == first
+    second = twin.ledger_update(first, "m", "b", 25.0)
+    assert twin.ledger_evidence(second, "m") == pytest.approx(1250)
+    assert twin.ledger_alarm(second, "m")
+    assert not twin.ledger_alarm(first, "m")
+    third = twin.ledger_update(second, "m", "c", 0.01)
+    assert twin.ledger_evidence(third, "m") == pytest.approx(12.5)
+    assert twin.ledger_alarm(third, "m")
+    assert twin.ledger_evidence(third, "other") == 1.0
+    assert not twin.ledger_alarm(third, "other")
+    with pytest.raises(ValueError, match="evidence of d"):
+        twin.ledger_update(third, "m", "d", math.nan)
+
+
+def test_plans_have_one_shape_whatever_their_costs_and_workers():
+    node = {"Node Type": "Gather", "Workers Planned": 2, "Total Cost": 5.0, "Plans": []}
+    scan = {"Node Type": "Seq Scan", "Relation Name": "t", "Filter": "(a > 0)", "Parallel Aware": True}
+    one = [{"Plan": {**node, "Plans": [{**scan, "Plan Rows": 7}]}}]
+    two = {"Plan": {**node, "Workers Planned": 4, "Total Cost": 9.0, "Plans": [{**scan, "Plan Rows": 8}]}}
+    assert shape(one) == shape(two) != ""
+    assert outline(shape(one)) == "Gather > Parallel Seq Scan on t"
+    other = {"Plan": {**node, "Plans": [{**scan, "Filter": "(a > 1)"}]}}
+    assert shape(other) != shape(one)
+    assert shape("no plan") == shape(None) == shape([]) == ""
+
+
+def test_drift_is_found_and_steady_noise_is_not():
+    random = np.random.default_rng(3)
+    noise = 0.01 * random.standard_normal(30)
+    assert steady.find_drift(noise, 0.03) is None
+    drift = steady.find_drift(noise + np.linspace(0, -0.3, 30), 0.03)
+    assert drift is not None
+    assert drift.change == pytest.approx(-0.3, abs=0.05)
+    assert not drift.settled
+    early = steady.find_drift(noise + 0.3 * np.exp(-np.arange(30) / 3), 0.03)
+    assert early is not None
+    assert early.settled
+
+
+def test_a_load_that_keeps_rising_never_settled():
+    rising = [[100 + 5 * second + run for second in range(10)] for run in range(5)]
+    level = [[100 + (second * 7 + run) % 5 for second in range(10)] for run in range(5)]
+    assert steady.unsettled_change(rising, 0.03) > 0.1
+    assert steady.unsettled_change(level, 0.03) is None
+    assert steady.unsettled_change(rising[:2], 0.03) is None
+    assert steady.unsettled_change([[100] * 5 + [0] * 5] * 3, 0.03) == -math.inf
+
+
+def test_intervals_in_words():
+    assert span((1.17, 1.25)) == "between 17 % and 25 %"
+    assert span((0.7, 0.83)) == "between 17 % and 30 %"
+    assert span((0.96, 1.07)) == "between 4 % slower and 7 % faster"
+    assert span((None, None)) == "nothing is bounded"
+    assert span((1.1, None)) == "at least 10 % faster"
+    assert span((None, 0.9)) == "at least 10 % slower"
+    assert span((None, 1.1)) == "at most 10 % faster"
+    assert outlook(3, 60.0) == "about 3 more blocks (3 minutes) would decide it"
+    assert outlook(5000, 60.0).startswith("more than 1000 more blocks")
+    assert outlook(None, 60.0) == ""
+
+
+def test_a_metric_with_an_unknown_unit_of_time_is_refused():
+    with pytest.raises(UsageError, match="furlong"):
+        primary_measure(Metric(name="time", unit="furlong", better="lower"))

@@ -1,0 +1,127 @@
+"""One experiment per machine, with real processes."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pgassay.environment import lock
+from pgassay.errors import UsageError
+
+HOLDER = """
+import sys, subprocess, time
+from pgassay.environment import lock
+with lock.acquire(False, print, sys.argv[1]):
+    child = subprocess.Popen(["sleep", sys.argv[2]])
+    print(child.pid, flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def holder(name: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """A process that holds the lock, and the pid of a child it started meanwhile."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, name, "60"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    child = int(process.stdout.readline())
+    try:
+        yield process, child
+    finally:
+        process.kill()
+        process.wait()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+
+
+def never(pid: int | None) -> None:
+    pytest.fail(f"waited for {pid}")
+
+
+def test_a_second_process_is_refused_and_told_who_holds_it() -> None:
+    name = f"pgassay-test-{os.getpid()}-a"
+    with (
+        holder(name) as (process, _),
+        pytest.raises(UsageError, match=f"process {process.pid}"),
+        lock.acquire(False, never, name),
+    ):
+        pass
+    with lock.acquire(False, never, name):
+        pass
+    with lock.acquire(False, never, name):
+        pass
+
+
+def test_a_waiter_goes_on_when_the_holder_is_killed_although_its_child_lives() -> None:
+    name = f"pgassay-test-{os.getpid()}-b"
+    heard: list[int | None] = []
+    with holder(name) as (process, child):
+        timer = threading.Timer(0.5, process.kill)
+        timer.start()
+        started = time.monotonic()
+        with lock.acquire(True, heard.append, name):
+            waited_s = time.monotonic() - started
+            os.kill(child, 0)  # the child outlives its parent and must not keep the lock
+    assert heard[0] == process.pid
+    assert 0.3 < waited_s < 5
+
+
+def test_a_forked_child_does_not_keep_the_lock() -> None:
+    name = f"pgassay-test-{os.getpid()}-c"
+    with lock.acquire(False, never, name):
+        readable, writable = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.write(writable, b"!")
+            time.sleep(30)
+            os._exit(0)
+        os.read(readable, 1)
+        os.close(readable)
+        os.close(writable)
+    try:
+        with lock.acquire(False, never, name):
+            pass
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_the_file_lock_of_other_systems(tmp_path: Path) -> None:
+    holding: Callable[..., contextlib.AbstractContextManager[None]] = lock._locked_file
+    with (
+        holding(False, never, "host", tmp_path),
+        pytest.raises(UsageError, match=f"process {os.getpid()}"),
+        holding(False, never, "host", tmp_path),
+    ):
+        pass
+    heard: list[int | None] = []
+    release = threading.Event()
+
+    def hold() -> None:
+        with holding(False, never, "host", tmp_path):
+            release.wait(10)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    while not (tmp_path / "host.lock").exists() or lock_is_free(tmp_path / "host.lock"):
+        time.sleep(0.01)
+    threading.Timer(0.5, release.set).start()
+    with holding(True, heard.append, "host", tmp_path):
+        assert heard
+    thread.join()
+
+
+def lock_is_free(file: Path) -> bool:
+    descriptor = os.open(file, os.O_RDWR)
+    try:
+        return lock._try_lock(descriptor)
+    finally:
+        os.close(descriptor)

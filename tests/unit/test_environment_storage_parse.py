@@ -1,0 +1,104 @@
+"""The text of a storage and its meaning."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgassay.environment.storage.parse import describe, format_bytes, parse_storage
+from pgassay.errors import UsageError
+from pgassay.model.storage import StorageSpec
+
+paths = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1).map(
+    lambda text: "/" + text.strip("/").replace("//", "/") + "x"
+)
+rates = st.floats(min_value=1e-5, max_value=1e9, allow_nan=False)
+limits = {
+    "read_mb_s": st.none() | rates,
+    "write_mb_s": st.none() | rates,
+    "read_iops": st.none() | st.integers(1, 10**9),
+    "write_iops": st.none() | st.integers(1, 10**9),
+    "path": st.none() | paths,
+}
+specs = st.builds(StorageSpec, kind=st.just("host"), **limits) | st.builds(
+    StorageSpec,
+    kind=st.just("loop"),
+    size_bytes=st.none() | st.integers(1, 2**50),
+    read_ahead_kb=st.none() | st.integers(0, 2**20),
+    **limits,
+)
+
+
+def normal(spec: StorageSpec) -> StorageSpec:
+    """The same storage with its path as the operating system's library writes it (// and /./ dropped)."""
+    if spec.path is None:
+        return spec
+    return parse_storage(describe(StorageSpec(kind=spec.kind, path=spec.path))).model_copy(
+        update=spec.model_dump(exclude={"path"})
+    )
+
+
+@given(specs)
+def test_what_describe_writes_parse_reads(spec: StorageSpec) -> None:
+    assert parse_storage(describe(spec)) == normal(spec)
+
+
+def test_the_published_example() -> None:
+    spec = parse_storage("loop:size=4GB,read_ahead=128,read_mb_s=125,read_iops=3000")
+    assert spec.size_bytes == 4 * 1024**3
+    assert spec.read_ahead_kb == 128
+    assert spec.read_mb_s == 125.0
+    assert spec.read_iops == 3000
+    assert spec.is_limited
+    assert describe(spec) == "loop:size=4GB,read_ahead=128,read_mb_s=125,read_iops=3000"
+
+
+def test_units_and_escapes() -> None:
+    assert parse_storage("loop:size=1.5gb").size_bytes == 1536 * 1024**2
+    assert parse_storage("loop:read_ahead=1MB").read_ahead_kb == 1024
+    assert parse_storage(r"host:path=/a\,b\\c").path == "/a,b\\c"
+    assert parse_storage("host:path=/a=b,read_iops=5").path == "/a=b"
+
+
+def test_a_relative_path_becomes_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert parse_storage("host:path=data").path == str(tmp_path / "data")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("disk", "the kinds are host and loop"),
+        ("host:", "Nothing follows the colon"),
+        ("loop:bogus=1", "Unknown storage option 'bogus'"),
+        ("loop:bogus=1", "size, read_ahead"),
+        ("host:read_ahead=128", "loop:read_ahead="),
+        ("host:size=1GB", "loop:size="),
+        ("loop:size", "has no value"),
+        ("loop:size=", "has no value"),
+        ("loop:size=4", "kB, MB, GB or TB"),
+        ("loop:size=0GB", "more than nothing"),
+        ("loop:size=4XB", "no size"),
+        ("loop:size=1GB,size=2GB", "twice"),
+        ("loop:read_ahead=100B", "whole kB"),
+        ("loop:read_mb_s=fast", "MB per second"),
+        ("loop:read_mb_s=nan", "MB per second"),
+        ("loop:read_mb_s=-1", "MB per second"),
+        ("loop:read_iops=1.5", "requests per second"),
+        ("loop:read_iops=0", "requests per second"),
+    ],
+)
+def test_an_error_names_the_part_and_the_remedy(text: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_storage(text)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@given(st.integers(1, 2**60))
+def test_a_formatted_size_is_exact(size: int) -> None:
+    text = format_bytes(size)
+    number, unit = next((text[: -len(u)], u) for u in ("TB", "GB", "MB", "kB", "B") if text.endswith(u))
+    assert int(number) * 1024 ** ["B", "kB", "MB", "GB", "TB"].index(unit) == size
+    assert math.isclose(int(number), size / 1024 ** ["B", "kB", "MB", "GB", "TB"].index(unit))

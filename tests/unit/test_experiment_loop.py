@@ -1,0 +1,163 @@
+"""The loop of an experiment: repeats, voids, stops, resumes; the trials are replayed, the rest is real."""
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+import replay
+from pgassay.analysis.compare import analyse
+from pgassay.experiment.loop import RunLimits, run_experiment
+from pgassay.record.read import load
+from pgassay.report import json as json_report
+from pgassay.report.progress import NullProgress
+
+LIMITS = RunLimits(blocks_max=10, time_max_s=600.0, until_decided=False)
+KILLS = 30
+
+
+def document(folder: Path) -> dict[str, object]:
+    """The JSON document of a stored experiment, without its folder."""
+    result = analyse(load(folder)).model_copy(update={"folder": ""})
+    return dict(result.model_dump(mode="json")) | {"text": json_report.render(result)}
+
+
+def run_to_the_end(folder: Path, runner: replay.Replay, limits: RunLimits = LIMITS) -> str:
+    return run_experiment(load(folder), runner, limits, NullProgress()).stopped
+
+
+def statuses(folder: Path) -> dict[int, list[str]]:
+    found: dict[int, list[str]] = {}
+    for trial in load(folder).trials:
+        found.setdefault(trial.record.number, []).append(trial.record.status)
+    return found
+
+
+def killed_after(folder: Path, seconds: float, runner: replay.Replay) -> bool:
+    """Run in a child and SIGKILL it; False when it had ended before."""
+    child = os.fork()
+    if child == 0:
+        try:
+            run_to_the_end(folder, runner)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            assert status == 0
+            return False
+        time.sleep(0.001)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return True
+
+
+def test_killed_at_30_random_moments_and_resumed_it_ends_as_if_undisturbed(tmp_path: Path) -> None:
+    """Recorded outcomes with failures in them, replayed; SIGKILL, resume, until 30 kills have hit."""
+    undisturbed = replay.new_experiment(tmp_path / "undisturbed", seed=11)
+    runner = replay.Replay(seed=3, sleep_s=0.004, failing_fraction=0.12)
+    begun = time.monotonic()
+    assert run_to_the_end(undisturbed, runner) == "blocks"
+    took_s = time.monotonic() - begun
+    expected = document(undisturbed)
+    attempts = statuses(undisturbed)
+    assert any(len(tries) == 2 and tries[1] == "ok" for tries in attempts.values())
+    assert any(len(tries) == 2 and tries[1] != "ok" for tries in attempts.values())
+    moments, kills, runs, resumed_runs = random.Random(20), 0, 0, 0
+    while kills < KILLS:
+        runs += 1
+        folder = replay.new_experiment(tmp_path / f"run-{runs}", seed=11)
+        hits = 0
+        while killed_after(folder, moments.uniform(0, took_s * 0.4), runner):
+            kills, hits = kills + 1, hits + 1
+        resumed_runs += hits > 0
+        assert document(folder) == expected
+        assert statuses(folder) == attempts
+        assert not list(folder.rglob("*.tmp"))
+    assert resumed_runs > 1
+
+
+def test_a_kill_while_a_trial_is_written_leaves_no_part_of_it(tmp_path: Path) -> None:
+    """A runner killed between two files of a trial's folder; what it began is gone after the resume."""
+    folder = replay.new_experiment(tmp_path / "half", seed=11)
+    assert killed_after(folder, 0.5, replay.Replay(seed=3, sleep_s=30))
+    half = [path for path in (folder / "trials").rglob("*.tmp") if path.is_dir()]
+    assert len(half) == 1
+    assert list(half[0].iterdir())
+    assert run_to_the_end(folder, replay.Replay(seed=3)) == "blocks"
+    assert not list(folder.rglob("*.tmp"))
+    assert not half[0].exists()
+
+
+def test_a_failed_trial_is_repeated_once_in_its_block(tmp_path: Path) -> None:
+    folder = replay.new_experiment(tmp_path / "one", seed=5)
+    runner = replay.Replay(seed=1, failing={(4, 1)})
+    assert run_to_the_end(folder, runner, RunLimits(3, 600.0)) == "blocks"
+    assert statuses(folder)[4] == ["failed", "ok"]
+    # The second attempt follows at once, in its place.
+    order = runner.ran
+    assert order[order.index((4, 1)) + 1] == (4, 2)
+    result = analyse(load(folder))
+    assert result.blocks == 3
+    assert result.failures == 1
+
+
+def test_a_second_failure_voids_the_block_and_the_experiment_goes_on(tmp_path: Path) -> None:
+    folder = replay.new_experiment(tmp_path / "void", seed=5)
+    runner = replay.Replay(seed=1, failing={(4, 1), (4, 2)})
+    assert run_to_the_end(folder, runner, RunLimits(3, 600.0)) == "blocks"
+    assert statuses(folder)[4] == ["failed", "failed"]
+    assert 5 not in statuses(folder) or statuses(folder)[5] == ["ok"]
+    assert analyse(load(folder)).blocks == 2
+
+
+def test_two_voided_blocks_end_it_and_a_resume_tries_again(tmp_path: Path) -> None:
+    folder = replay.new_experiment(tmp_path / "failed", seed=5)
+    broken = {(number, attempt) for number in range(100) for attempt in (1, 2)}
+    assert run_to_the_end(folder, replay.Replay(seed=1, failing=broken), RunLimits(6, 600.0)) == "failed"
+    assert load(folder).stopped == "failed"
+    # Still broken: two more blocks are tried, then it ends again.
+    tried = len(load(folder).trials)
+    assert run_to_the_end(folder, replay.Replay(seed=1, failing=broken), RunLimits(8, 600.0)) == "failed"
+    assert len(load(folder).trials) == 2 * tried
+    # Mended: it goes on to its end.
+    assert run_to_the_end(folder, replay.Replay(seed=1), RunLimits(8, 600.0)) == "blocks"
+    assert analyse(load(folder)).blocks == 4
+
+
+def test_an_interruption_is_written_down_and_raised_on(tmp_path: Path) -> None:
+    folder = replay.new_experiment(tmp_path / "interrupted", seed=5)
+    with pytest.raises(KeyboardInterrupt):
+        run_to_the_end(folder, replay.Replay(seed=1, interrupted_at=7))
+    assert load(folder).stopped == "interrupted"
+    assert len(load(folder).trials) == 7
+    assert run_to_the_end(folder, replay.Replay(seed=1), RunLimits(4, 600.0)) == "blocks"
+
+
+def test_the_limit_of_time_counts_all_sittings(tmp_path: Path) -> None:
+    folder = replay.new_experiment(tmp_path / "time", seed=5)
+    slow = replay.Replay(seed=1, sleep_s=0.02, wall_s=0.03)
+    assert run_to_the_end(folder, slow, RunLimits(500, 0.5, until_decided=False)) == "max-time"
+    first = load(folder)
+    assert 0 < first.seconds_used < 2
+    assert run_to_the_end(folder, slow, RunLimits(500, 0.5, until_decided=False)) == "max-time"
+    assert len(load(folder).trials) == len(first.trials)
+    assert run_to_the_end(folder, slow, RunLimits(500, first.seconds_used + 0.5)) in ("max-time", "decided")
+    assert len(load(folder).trials) > len(first.trials)
+
+
+def test_a_decided_experiment_stops_and_more_blocks_may_be_added(tmp_path: Path) -> None:
+    folder = replay.new_experiment(tmp_path / "decided", seed=5)
+    runner = replay.Replay(seed=1, spread=0.01, speed_up=2.0)
+    assert run_to_the_end(folder, runner, RunLimits(60, 600.0)) == "decided"
+    result = analyse(load(folder))
+    assert {arm.verdict for arm in result.arms} == {"control", "faster"}
+    assert result.blocks < 20
+    more = RunLimits(result.blocks + 3, 600.0, until_decided=False)
+    assert run_to_the_end(folder, runner, more) == "blocks"
+    assert analyse(load(folder)).blocks == result.blocks + 3

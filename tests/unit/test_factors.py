@@ -1,0 +1,98 @@
+"""Factors and levels as typed."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from plans_for_tests import base_spec
+
+from pgassay.errors import UsageError
+from pgassay.factors.levels import split_levels
+from pgassay.factors.registry import parse_factor, parse_factors
+from pgassay.model.arm import DatasetSpec
+
+
+def test_any_other_name_is_a_setting() -> None:
+    factor = parse_factor("Work_Mem=4MB,64MB")
+    assert (factor.name, factor.levels) == ("work_mem", ("4MB", "64MB"))
+    assert factor.kind.apply(factor.name, "64MB", base_spec()).settings["work_mem"] == "64MB"
+
+
+def test_storages_keep_their_own_commas() -> None:
+    factor = parse_factor("storage=host,loop:size=4GB,read_ahead=128,loop:size=4GB,read_mb_s=125")
+    assert factor.levels == ("host", "loop:size=4GB,read_ahead=128", "loop:size=4GB,read_mb_s=125")
+    spec = factor.kind.apply("storage", factor.levels[2], base_spec())
+    assert (spec.storage.kind, spec.storage.read_mb_s) == ("loop", 125)
+
+
+def test_clients_change_the_load() -> None:
+    factor = parse_factor("clients=1,50")
+    load = factor.kind.apply("clients", "50", base_spec("select-only:clients=4,threads=2")).workload.load
+    assert load is not None and (load.clients, load.threads) == (50, 2)
+    one = factor.kind.apply("clients", "1", base_spec("select-only:clients=4,threads=2")).workload.load
+    assert one is not None and one.threads == 1
+    with pytest.raises(UsageError, match="runs its statements on one"):
+        factor.kind.apply("clients", "50", base_spec("full-scan"))
+
+
+def test_options_of_sysbench_s_transaction_change_what_goes_with_them() -> None:
+    spec = base_spec("oltp_read_only:tables=2,clients=3")
+    spec = spec.model_copy(update={"dataset": DatasetSpec(kind="sysbench", tables=2)})
+    ranges = parse_factor("range_size=100,10000").kind.apply("range_size", "10000", spec)
+    load = ranges.workload.load
+    assert load is not None and load.oltp_read_only is not None
+    assert (load.oltp_read_only.range_size, load.oltp_read_only.tables, load.clients) == (10_000, 2, 3)
+    assert "BETWEEN 1 AND 10000" in ranges.workload.statements[-1].sql
+    assert ranges.dataset == spec.dataset
+    tables = parse_factor("tables=2,8").kind.apply("tables", "8", spec)
+    assert (tables.dataset.tables, tables.dataset.table_size) == (8, 10_000)
+    own = spec.model_copy(update={"dataset": DatasetSpec(kind="dump", source="/a")})
+    assert parse_factor("table_size=5,6").kind.apply("table_size", "5", own).dataset == own.dataset
+    with pytest.raises(UsageError, match="use --workload oltp_read_only"):
+        parse_factor("range_size=1,2").kind.apply("range_size", "2", base_spec("select-only"))
+    with pytest.raises(UsageError, match="whole number from 1"):
+        parse_factor("range_size=0,2").kind.apply("range_size", "0", spec)
+
+
+def test_read_ahead_belongs_to_a_device_of_pgassay() -> None:
+    factor = parse_factor("read_ahead=128,8192")
+    with pytest.raises(UsageError, match="add --storage loop"):
+        factor.kind.apply("read_ahead", "128", base_spec())
+    loop = parse_factor("storage=host,loop:size=1GB").kind.apply("storage", "loop:size=1GB", base_spec())
+    assert factor.kind.apply("read_ahead", "8192", loop).storage.read_ahead_kb == 8192
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("io_method", "write NAME=LEVEL"),
+        ("=a,b", "write NAME=LEVEL"),
+        ("a b=1,2", "write NAME=LEVEL"),
+        ("io_method=sync", "add a second level"),
+        ("io_method=sync,sync", "given twice"),
+        ("io_method=sync,", "a level is empty"),
+        ("search_path='a,b", "never closed"),
+    ],
+)
+def test_what_is_no_factor_is_refused_with_a_remedy(text: str, sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        parse_factor(text)
+
+
+def test_a_factor_named_twice_is_refused() -> None:
+    with pytest.raises(UsageError, match="given twice"):
+        parse_factors(["a=1,2", "A=3,4"])
+
+
+@given(st.lists(st.text(alphabet="ab, '", max_size=5), min_size=1, max_size=5, unique=True))
+def test_quoted_levels_come_back_as_they_were(levels: list[str]) -> None:
+    typed = ",".join("'" + level.replace("'", "''") + "'" for level in levels)
+    assert split_levels("x", typed) == tuple(levels)
+
+
+@given(st.text(alphabet="ab,' ", max_size=12))
+def test_no_list_of_levels_breaks_it(text: str) -> None:
+    try:
+        levels = split_levels("x", text)
+    except UsageError:
+        return
+    assert levels and len(set(levels)) == len(levels)

@@ -1,0 +1,141 @@
+"""Workloads as typed: what each word becomes, and what is refused with a remedy."""
+
+from pathlib import Path
+
+import pytest
+
+from pgassay.errors import UsageError
+from pgassay.model.workload import ReadOnlyOptions
+from pgassay.workloads.registry import parse_workload
+from pgassay.workloads.statements import changes_data
+
+
+def test_full_scan_holds_the_published_statements_and_one_that_reads_the_table() -> None:
+    workload = parse_workload("full-scan")
+    assert [each.name for each in workload.statements] == [
+        "count",
+        "sum",
+        "group",
+        "join",
+        "filter",
+        "read-table",
+    ]
+    assert "count(filler)" in workload.statements[-1].sql
+    assert not workload.writes
+    assert (workload.metric.unit, workload.metric.better) == ("s", "lower")
+
+
+def test_full_scan_can_be_restricted() -> None:
+    workload = parse_workload("full-scan:only=count+read-table")
+    assert [each.name for each in workload.statements] == ["count", "read-table"]
+
+
+def test_a_load_takes_its_options() -> None:
+    load = parse_workload("tpcb:clients=20,threads=4,duration=1m,warmup=500ms,protocol=simple").load
+    assert load is not None
+    assert (load.clients, load.threads, load.duration_s, load.warmup_s) == (20, 4, 60.0, 0.5)
+    assert load.protocol == "simple"
+    assert parse_workload("tpcb").writes
+    assert not parse_workload("select-only").writes
+
+
+def test_sysbench_s_transaction_has_sysbench_s_names_and_defaults() -> None:
+    plain = parse_workload("oltp_read_only")
+    assert plain.load is not None and plain.load.oltp_read_only == ReadOnlyOptions()
+    assert (plain.kind, plain.metric.unit, plain.writes) == ("load", "transactions/s", False)
+    text = (
+        "oltp_read_only:tables=4,table_size=1000,range_size=7,sum_ranges=0,skip_trx=on,distribution=special"
+    )
+    workload = parse_workload(f"{text},clients=8,duration=1s")
+    assert workload.load is not None and workload.load.oltp_read_only is not None
+    options = workload.load.oltp_read_only
+    assert (options.tables, options.table_size, options.range_size, options.sum_ranges) == (4, 1000, 7, 0)
+    assert (options.skip_trx, options.distribution, options.point_selects) == (True, "special", 10)
+    assert (workload.load.clients, workload.load.duration_s) == (8, 1.0)
+    explained = {statement.name: statement.sql for statement in workload.statements}
+    assert list(explained) == ["point-select", "simple-range", "order-range", "distinct-range"]
+    assert explained["simple-range"].endswith("BETWEEN 1 AND 7")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("oltp_read_only:tables=0", "whole number from 1 to 10000"),
+        ("oltp_read_only:table_size=3000000000", "whole number from 1 to 2147483647"),
+        ("oltp_read_only:skip_trx=yes", "write on or off"),
+        ("oltp_read_only:distribution=zipfian", "write uniform or special"),
+        ("oltp_read_only:range=5", "its options are tables"),
+        (
+            "oltp_read_only:point_selects=0,simple_ranges=0,sum_ranges=0,order_ranges=0,distinct_ranges=0",
+            "asks nothing",
+        ),
+        ("full-scn", "did you mean full-scan"),
+        ("nothing", "write one of full-scan"),
+        ("full-scan:only=nope", "its statements are count"),
+        ("select-only:client=3", "its options are clients"),
+        ("select-only:clients=0", "whole number from 1"),
+        ("select-only:clients=2,clients=3", "given twice"),
+        ("select-only:clients=1,threads=2", "at most one each"),
+        ("select-only:duration=5x", "not a duration"),
+        ("select-only:duration=0", "too short"),
+        ("select-only:protocol=extended", "write prepared or simple"),
+        ("sql", "needs a file"),
+        ("sql:/does/not/exist.sql", "name a readable file"),
+    ],
+)
+def test_what_can_not_be_run_is_refused_with_a_remedy(text: str, sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        parse_workload(text)
+
+
+@pytest.mark.parametrize(
+    ("statement", "changes"),
+    [
+        ("SELECT 1", False),
+        ("  (SELECT 1) UNION (SELECT 2)", False),
+        ("WITH a AS (DELETE FROM t RETURNING *) SELECT * FROM a", True),
+        ("SELECT 'delete'", False),
+        ('SELECT "update" FROM t', False),
+        ("SELECT * FROM t FOR UPDATE", True),
+        ("SELECT * INTO u FROM t", True),
+        ("VACUUM t", True),
+        ("EXPLAIN ANALYZE SELECT 1", True),
+        ("TABLE t", False),
+        ("SELECT nextval('s')", True),
+    ],
+)
+def test_words_tell_whether_a_statement_may_write(statement: str, changes: bool) -> None:
+    assert changes_data(statement) is changes
+
+
+def test_a_file_says_itself_whether_it_writes(tmp_path: Path) -> None:
+    file = tmp_path / "a,b:c.sql"
+    file.write_text("SELECT my_function();")
+    assert not parse_workload(f"sql:{file}").writes
+    assert parse_workload(f"sql:{file},writes=yes").writes
+    with pytest.raises(UsageError, match="write writes=yes or writes=no"):
+        parse_workload(f"sql:{file},writes=perhaps")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("\\timing on\nSELECT 1;", "command of psql"),
+        ("BEGIN; SELECT 1; COMMIT;", "leave transaction commands out"),
+    ],
+)
+def test_what_only_psql_knows_is_refused(tmp_path: Path, text: str, sentence: str) -> None:
+    file = tmp_path / "a.sql"
+    file.write_text(text)
+    with pytest.raises(UsageError, match=sentence):
+        parse_workload(f"sql:{file}")
+
+
+def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "a.sql"
+    file.write_bytes(b"SELECT '\xff\xfe'")
+    with pytest.raises(UsageError, match="not UTF-8"):
+        parse_workload(f"sql:{file}")
+    file.write_bytes(b"SELECT 1\0")
+    with pytest.raises(UsageError, match="zero byte"):
+        parse_workload(f"sql:{file}")

@@ -1,0 +1,191 @@
+"""What the tests of the whole tool share: running it as its user does, and looking for what it left."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pgassay.cli import main
+from pgassay.environment.builds.registry import resolve
+from pgassay.environment.home import home_path
+from pgassay.environment.mounts import mounts
+
+ROOT = Path(__file__).resolve().parents[1]
+COMMAND = (sys.executable, "-m", "pgassay.cli.main")
+TIMEOUT_S = 400
+# The smallest server on which every method may still pin its buffers; quick to start.
+SMALL = ("--scale", "1", "--set", "shared_buffers=64MB")
+
+
+@contextmanager
+def private_home() -> Iterator[Path]:
+    """A home of its own that sees the tools of the machine's; gone afterwards."""
+    tools = home_path() / "tools"
+    folder = Path(tempfile.mkdtemp(prefix="pgassay-test-", dir="/tmp"))
+    folder.chmod(0o755)
+    if tools.is_dir():
+        (folder / "tools").symlink_to(tools)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def build() -> tuple[str, str]:
+    """`--pg` and the machine's best build: a home of one's own knows only the builds unpacked in it."""
+    return "--pg", resolve("18").bin_directory
+
+
+def environment(home: Path | None = None, **variables: str) -> dict[str, str]:
+    """The environment of a child that runs this checkout, with `home` as its PGASSAY_HOME."""
+    own = {"PYTHONPATH": str(ROOT / "python"), **variables}
+    return os.environ | own | ({"PGASSAY_HOME": str(home)} if home else {})
+
+
+def run(*words: str | Path, home: Path | None = None, **options: Any) -> "subprocess.CompletedProcess[str]":
+    """Run `pgassay words…` to its end."""
+    options = {"env": environment(home), "timeout": TIMEOUT_S, **options}
+    return subprocess.run(
+        [*COMMAND, *map(str, words)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        **options,
+    )
+
+
+def run_here(capsys: Any, *words: str | Path) -> "subprocess.CompletedProcess[str]":
+    """As `run`, in this process: for the many cases that end before anything is started."""
+    handlers = {number: signal.getsignal(number) for number in main.SIGNALS}
+    try:
+        status = main.main([str(word) for word in words])
+    except SystemExit as ended:
+        status = int(ended.code or 0)
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    said = capsys.readouterr()
+    return subprocess.CompletedProcess(words, status, said.out, said.err)
+
+
+def start(*words: str | Path, home: Path | None = None, **options: Any) -> "subprocess.Popen[str]":
+    """Start `pgassay words…` in a process group of its own, both outputs as pipes."""
+    options = {"env": environment(home), "process_group": 0, "stderr": subprocess.PIPE, **options}
+    return subprocess.Popen(
+        [*COMMAND, *map(str, words)],
+        stdin=subprocess.DEVNULL,
+        stdout=options.pop("stdout", subprocess.PIPE),
+        text=True,
+        **options,
+    )
+
+
+def result_of(finished: "subprocess.CompletedProcess[str]") -> dict[str, Any]:
+    """The JSON document that a run with --json printed; fails with its standard error."""
+    assert finished.returncode in (0, 3), finished.stderr
+    document: dict[str, Any] = json.loads(finished.stdout)
+    return document
+
+
+def assert_one_sentence(finished: "subprocess.CompletedProcess[str]", exit_status: int) -> str:
+    """No traceback, the given exit status, and a last line that is the complaint; returns that line."""
+    assert finished.returncode == exit_status, finished.stderr
+    assert "Traceback" not in finished.stderr, finished.stderr
+    lines = finished.stderr.strip().splitlines()
+    complaints = [line for line in lines if line.startswith("pgassay")]
+    assert len(complaints) == 1, finished.stderr
+    assert complaints[0] == lines[-1]
+    assert finished.stdout == ""
+    return complaints[0]
+
+
+def wait_for(
+    condition: Any, what: str, timeout_s: float = 120, process: "subprocess.Popen[str] | None" = None
+) -> Any:
+    """Call `condition` until it answers something true; returns that. Fails when `process` ends first."""
+    deadline = time.monotonic() + timeout_s
+    while not (answer := condition()):
+        if process is not None and process.poll() is not None:
+            raise AssertionError(f"{what}: the run ended before: {process.communicate()[1]}")
+        assert time.monotonic() < deadline, f"{what}: not within {timeout_s} s"
+        time.sleep(0.02)
+    return answer
+
+
+def servers_below(home: Path) -> list[int]:
+    """The processes of PostgreSQL whose data directory lies below `home`."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            folder, program = (entry / "cwd").readlink(), (entry / "exe").readlink()
+        except OSError:
+            continue
+        if folder.is_relative_to(home) and program.name.startswith("postgres"):
+            found.append(int(entry.name))
+    return sorted(found)
+
+
+def postmaster_of(home: Path) -> int | None:
+    """The postmaster of the measuring server below `home`, once it accepts connections."""
+    for file in (home / "data" / "work").rglob("postmaster.pid"):
+        try:
+            lines = file.read_text("ascii").splitlines()
+        except OSError:
+            continue
+        if len(lines) > 7 and lines[7].strip() == "ready":
+            return int(lines[0])
+    return None
+
+
+def socket_folders() -> set[Path]:
+    """The folders of servers' sockets that exist now, whoever's they are."""
+    return set(Path("/tmp").glob("pgassay-????????????")) | set(Path("/tmp").glob("pgassay-????????"))
+
+
+def others_folders(home: Path) -> set[Path]:
+    """The folders that runs with another home have registered: theirs to remove."""
+    homes = {home_path(), *Path("/tmp").glob("pgassay-test-*")} - {home}
+    found = set()
+    for file in (file for other in homes for file in other.glob("registry/folder-*.json")):
+        try:
+            found.add(Path(json.loads(file.read_bytes())["details"]["path"]))
+        except (OSError, ValueError):
+            continue  # removed, or being written, at this very moment
+    return found
+
+
+def leftovers(home: Path, folders_before: Iterable[Path], pids: Iterable[int]) -> list[str]:
+    """What runs with this home left: servers, mounts, loop devices, cgroups, entries, folders in /tmp."""
+    left = [f"process {pid}" for pid in servers_below(home)]
+    left += [f"mount {mount.point}" for mount in mounts() if home in mount.point.parents]
+    for device in Path("/sys/block").glob("loop*/loop/backing_file"):
+        if home in Path(device.read_text()).parents:
+            left.append(f"loop device {device.parts[3]}")
+    roots = [str(mount.point) for mount in mounts() if mount.kind in ("cgroup", "cgroup2")]
+    groups = subprocess.run(
+        ["find", *roots, "-type", "d", "-name", "pgassay-*"], capture_output=True, text=True
+    ).stdout.split()
+    ours = {str(pid) for pid in pids}
+    left += [f"cgroup {group}" for group in groups if group.rpartition("-")[2] in ours]
+    left += [f"entry {path.name}" for path in (home / "registry").glob("*")]
+    registered = others_folders(home)
+    left += [
+        f"folder {folder}" for folder in socket_folders() - set(folders_before) if folder not in registered
+    ]
+    return left
+
+
+def trials(folder: Path) -> list[dict[str, Any]]:
+    """Every recorded attempt of an experiment, in order."""
+    return [json.loads(file.read_bytes()) for file in sorted(folder.glob("trials/*/attempt-*/trial.json"))]
