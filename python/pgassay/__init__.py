@@ -3,8 +3,7 @@
 Importing this package costs nothing: every heavy import belongs to the stage that needs it.
 """
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
     from pathlib import Path
 

@@ -1,12 +1,14 @@
 """`pgassay index`: one page over all experiments in a folder."""
 
 import argparse
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-from pgassay.cli import options
+from pgassay.cli import options, stored_experiments
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pgassay.errors import UsageError
     from pgassay.report.index import IndexRow
 
 INDEX_FILE = "index.html"
@@ -22,57 +24,48 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,
     )
-    parser.add_argument(
-        "folder",
-        type=options.folder,
-        nargs="?",
-        metavar="FOLDER",
-        help="where to look, and to write (default pgassay-results)",
-    )
+    stored_experiments.add_folder(parser, "where to look, and to write")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Read every experiment, make the reports that are missing, write the page."""
-    from pgassay.errors import UsageError
-    from pgassay.experiment.folder import DEFAULT_PARENT, find_experiments
     from pgassay.record.write import write_file
     from pgassay.report import index
 
-    parent = arguments.folder or DEFAULT_PARENT
-    if not parent.is_dir():
-        raise UsageError(f"{parent} is not a folder: name one that holds experiments")
-    rows = [_row(parent, folder) for folder in find_experiments(parent)]
+    parent = stored_experiments.parent_of(arguments)
+    rows = [_row(parent, folder, found) for folder, found in stored_experiments.analysed_below(parent)]
     target = parent / INDEX_FILE
     write_file(target, index.render(rows, title=str(parent)).encode())
     print(f"index: {target}")
     return 0
 
 
-def _row(parent: Path, folder: Path) -> "IndexRow":
-    """One experiment; one that can't be read is named with the reason."""
-    from pgassay.analysis.compare import analyse
+def _row(
+    parent: "Path", folder: "Path", found: "stored_experiments.Analysed | UsageError"
+) -> "IndexRow":
+    """One experiment, its report made; one that can't be read is named with the reason."""
     from pgassay.cli.chart_library import chart_library
     from pgassay.cli.outcome import REPORT_FILE
     from pgassay.errors import UsageError
-    from pgassay.record.read import load
     from pgassay.record.write import write_file
     from pgassay.report import html
     from pgassay.report.index import IndexRow, row_of
 
     place = folder.relative_to(parent)
-    try:
-        stored = load(folder)
-        result = analyse(stored)
-        report = folder / REPORT_FILE
-        if _is_stale(report, folder):
+    if isinstance(found, UsageError):
+        return IndexRow(folder=str(place), link="", error=str(found))
+    stored, result = found
+    report = folder / REPORT_FILE
+    if _is_stale(report, folder):
+        try:
             write_file(report, html.render(result, stored, chart_library=chart_library()).encode())
-    except UsageError as error:
-        return IndexRow(folder=str(place), link="", error=str(error))
+        except UsageError as error:
+            return IndexRow(folder=str(place), link="", error=str(error))
     return row_of(result, stored, folder=str(place), link=(place / REPORT_FILE).as_posix())
 
 
-def _is_stale(report: Path, folder: Path) -> bool:
+def _is_stale(report: "Path", folder: "Path") -> bool:
     """Whether the report is missing, or older than what it tells of."""
     from pgassay.record import layout
 

@@ -2,10 +2,10 @@
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
 
 from pgassay.cli import options
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 

@@ -1,0 +1,210 @@
+"""What the benchmarks of load generators share: a server of their own, paired blocks, ratios and their words.
+
+Ratios and intervals are those of pgassay's own statistics. Two placements. `apart`: the server on one half of
+the processors, the client on the other, so that the client's own hunger can't take from the server: this is
+where generators are compared as generators. `together`: no pinning; on a small machine what a lean client
+saves becomes throughput.
+"""
+
+import argparse
+import math
+import os
+import pwd
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pgassay.analysis.eprocess import gather_evidence
+from pgassay.analysis.sequence import confidence_sequence, point_estimate
+from pgassay.analysis.verdict import Finding, judge
+
+SCALE = 10
+MARGIN = 0.05
+LEVEL = 0.05
+WARMUP_S = 1.0
+SETTINGS = ("-c shared_buffers=512MB", "-c max_connections=100", "-c listen_addresses=''", "-c fsync=off")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One run: transactions per second, and microseconds of client CPU per transaction."""
+
+    throughput: float
+    cpu_us: float
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server with pgbench data of scale 10, and the programs it came with."""
+
+    bin: Path
+    folder: Path
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        return {"host": str(self.folder), "port": 5432, "user": "postgres", "dbname": "postgres"}
+
+
+Runner = Callable[[Server, int, float, int], Outcome]
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A ratio of paired values with its confidence sequence, and the word that the margin gives it."""
+
+    ratio: float
+    low: float
+    high: float
+    word: str
+
+    def __str__(self) -> str:
+        return f"{self.ratio:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+
+def ratio_of(numerators: list[float], denominators: list[float]) -> Ratio:
+    """pgassay's paired evidence at level 0.05; words: equivalent, higher, lower, inconclusive."""
+    members = np.log(np.column_stack([numerators, denominators]))
+    evidence = gather_evidence(members)
+    sequence = confidence_sequence(evidence, LEVEL, running=True)
+    low, high = float(sequence.lower), float(sequence.upper)
+    word = judge(Finding(float(point_estimate(evidence)), low, high), MARGIN).verdict
+    words = {"faster": "higher", "slower": "lower"}
+    estimate = math.exp(float(point_estimate(evidence)))
+    return Ratio(estimate, math.exp(low), math.exp(high), words.get(word, word))
+
+
+def run_blocks(
+    runners: Mapping[str, Runner],
+    server: Server,
+    clients: int,
+    arguments: argparse.Namespace,
+    order: random.Random,
+) -> dict[str, list[Outcome]]:
+    """Every runner once in each block, in random order; each runner's outcomes in the order of the blocks."""
+    outcomes: dict[str, list[Outcome]] = {name: [] for name in runners}
+    for block in range(arguments.blocks):
+        for name in order.sample(sorted(runners), len(runners)):
+            outcomes[name].append(runners[name](server, clients, arguments.seconds, block + 1))
+    return outcomes
+
+
+def throughput_ratio(above: list[Outcome], below: list[Outcome]) -> Ratio:
+    """Transactions per second over transactions per second."""
+    return ratio_of([each.throughput for each in above], [each.throughput for each in below])
+
+
+def cpu_ratio(above: list[Outcome], below: list[Outcome]) -> Ratio:
+    """Client CPU per transaction over client CPU per transaction."""
+    return ratio_of([each.cpu_us for each in above], [each.cpu_us for each in below])
+
+
+def print_medians(here: str, outcomes: Mapping[str, list[Outcome]]) -> None:
+    """One line for each runner."""
+    for name, runs in outcomes.items():
+        middle = statistics.median(run.throughput for run in runs)
+        cost = statistics.median(run.cpu_us for run in runs)
+        print(f"{here}  {name:8} {middle:9.1f} transactions/s  {cost:7.2f} µs client CPU each")
+
+
+@contextmanager
+def on_processors(processors: set[int] | None) -> Iterator[None]:
+    """Let this process, and what it starts meanwhile, run on these processors only."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, processors or before)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+@contextmanager
+def running_server(bin_directory: Path):
+    """A server of its own, with data, as an unprivileged account; removed afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="pgassay-bench-", dir="/tmp"))
+    account = {}
+    if os.geteuid() == 0:
+        names = {entry.pw_name for entry in pwd.getpwall()}
+        entry = pwd.getpwnam("postgres" if "postgres" in names else "nobody")
+        os.chown(folder, entry.pw_uid, entry.pw_gid)
+        account = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
+
+    def run(program: str, *arguments: str) -> None:
+        with (folder / "output").open("wb") as output:
+            subprocess.run(
+                [bin_directory / program, *arguments],
+                stdout=output,
+                stderr=output,
+                check=True,
+                cwd=folder,
+                **account,
+            )
+
+    data = ["-D", str(folder / "data")]
+    options = " ".join([f"-k {folder}", *SETTINGS])
+    try:
+        run("initdb", *data, "-U", "postgres", "-A", "trust", "--no-sync")
+        run("pg_ctl", *data, "-w", "-l", str(folder / "log"), "-o", options, "start")
+        try:
+            run("pgbench", "-i", "-q", "-s", str(SCALE), "-h", str(folder), "-U", "postgres", "postgres")
+            yield Server(bin_directory, folder)
+        finally:
+            run("pg_ctl", *data, "-w", "-m", "immediate", "stop")
+    finally:
+        shutil.rmtree(folder)
+
+
+def default_bin_directory() -> Path:
+    """The newest PostgreSQL at hand: pgassay's own build of 18, else one that is installed."""
+    home = Path(os.environ.get("PGASSAY_HOME", "/var/cache/pgassay"))
+    installed = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
+    found = [*installed, *sorted(home.glob("builds/apt/18*/usr/lib/postgresql/18/bin"))]
+    if not found:
+        raise SystemExit("There is no PostgreSQL on this machine; type `make setup`, or name one with --bin.")
+    return found[-1]
+
+
+def arguments_of(description: str | None, clients: str) -> argparse.Namespace:
+    """The command line that these benchmarks share; `clients` is the default."""
+    parser = argparse.ArgumentParser(description=(description or "").split("\n", 1)[0])
+    parser.add_argument("--blocks", type=int, default=16, help="runs of each (default 16, at least 6)")
+    parser.add_argument("--seconds", type=float, default=2.0, help="measured seconds of a run (default 2)")
+    parser.add_argument("--clients", default=clients, help=f"numbers of connections (default {clients})")
+    parser.add_argument("--placements", default="apart,together", help="apart, together or both")
+    parser.add_argument("--bin", type=Path, default=None, help="the folder of PostgreSQL's programs")
+    parser.add_argument("--seed", type=int, default=1, help="of the order of runs (default 1)")
+    arguments = parser.parse_args()
+    if arguments.blocks < 6:
+        parser.error("--blocks must be at least 6: fewer pairs can give no verdict")
+    return arguments
+
+
+def run_placements(
+    arguments: argparse.Namespace,
+    compare: Callable[[Server, str, int, random.Random], None],
+    prepare: Callable[[Server], None] = lambda _: None,
+) -> None:
+    """Call `compare` with a running server for each placement and number of connections."""
+    order = random.Random(arguments.seed)
+    processors = sorted(os.sched_getaffinity(0))
+    half = max(1, len(processors) // 2)
+    for placement in arguments.placements.split(","):
+        apart = placement == "apart"
+        with (
+            on_processors(set(processors[:half]) if apart else None),
+            running_server(arguments.bin or default_bin_directory()) as server,
+            on_processors(set(processors[half:]) or None if apart else set(processors)),
+        ):
+            prepare(server)
+            print(f"{placement}: server {server.bin}; {arguments.blocks} blocks of {arguments.seconds} s")
+            for number in arguments.clients.split(","):
+                compare(server, f"{placement:8} {number:>3} connections", int(number), order)
+                sys.stdout.flush()
