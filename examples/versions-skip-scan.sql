@@ -1,2 +1,5 @@
--- name: skip-scan
-SELECT count(*), max(aid) FROM pgbench_accounts WHERE abalance > 4900;
+-- name: count
+SELECT count(*) FROM pgbench_accounts WHERE abalance > 4900;
+
+-- name: rows
+SELECT count(*), max(aid) FROM pgbench_accounts WHERE abalance > 4960;

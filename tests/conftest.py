@@ -5,11 +5,22 @@ PGASSAY_REQUIRE (names separated by commas) lists it: there the test fails.
 """
 
 import os
+import signal
 from collections.abc import Callable
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import capabilities
+
+# The same examples in every run, however slow the machine: what fails here fails everywhere.
+settings.register_profile(
+    "pgassay",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("pgassay")
 
 REQUIRED_VARIABLE = "PGASSAY_REQUIRE"
 
@@ -22,12 +33,24 @@ def required_capabilities() -> list[str]:
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse a list with a name that no probe has: it would require nothing."""
     del config
+    stop_passing_on_ignored_signals()
     unknown = [name for name in required_capabilities() if name not in capabilities.PROBES]
     if unknown:
         raise pytest.UsageError(
             f"{REQUIRED_VARIABLE} names {', '.join(unknown)}, which no probe knows: "
             f"use {', '.join(capabilities.PROBES)}."
         )
+
+
+def stop_passing_on_ignored_signals() -> None:
+    """Let programs that the tests start be interrupted, however the tests were started.
+
+    In the background of a shell, or under nohup, signals are ignored, and programs inherit that. One that is
+    handled (here by doing nothing) is not inherited.
+    """
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
 
 
 @pytest.fixture(scope="session")

@@ -64,7 +64,7 @@ def arms(levels: list[str], strata: list[str], factor: str = "io_method") -> tup
     return tuple(made)
 
 
-def scan_plan(table: str, *, index: bool = False) -> list[dict[str, Any]]:
+def scan_plan(table: str, *, index: bool = False, condition: str = "(abalance > 0)") -> list[dict[str, Any]]:
     """An EXPLAIN (FORMAT JSON) answer: an aggregate over a parallel scan."""
     scan: dict[str, Any] = {
         "Node Type": "Index Only Scan" if index else "Seq Scan",
@@ -72,7 +72,7 @@ def scan_plan(table: str, *, index: bool = False) -> list[dict[str, Any]]:
         "Relation Name": table,
         "Alias": table,
         "Plan Rows": 4166667,
-        "Filter": "(abalance > 0)",
+        "Filter": condition,
     }
     if index:
         scan["Index Name"] = f"{table}_pkey"

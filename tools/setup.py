@@ -17,7 +17,7 @@ from steps.native_binary import provide_native_binary
 from steps.project import PGASSAY, PYTHON, ROOT, VENV, SetupError, StepError, run_openly, say
 from steps.python_packages import LOCK, provide_python_packages
 from steps.rust_toolchain import rust_environment
-from steps.servers import provide_postgresql, provide_storage_tools
+from steps.servers import provide_compared_versions, provide_postgresql, provide_storage_tools
 
 DEMO = (
     "compare io_method=sync,worker,io_uring --workload full-scan --scale 10 --cache cold-each "
@@ -70,6 +70,7 @@ def test(*pytest_options: str) -> None:
     """Set up, lint, and run the tests of both languages; pytest's closing line comes last."""
     setup()
     provide_browser()
+    provide_compared_versions()
     lint()
     run_openly(["cargo", "test", "--quiet", "--workspace", "--locked"], rust_environment())
     run_openly([PYTHON, "-m", "pytest", *pytest_options])

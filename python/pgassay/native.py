@@ -126,13 +126,13 @@ def _check_version(path: Path, _modified_ns: int) -> None:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UsageError(f"The native binary {path} can't be run ({error}); {_REMEDY}.") from error
     answer = finished.stdout.strip()
-    if answer != f"{_PROGRAM} {__version__}":
+    if answer.split()[:2] != [_PROGRAM, __version__]:
         raise UsageError(
             f"The native binary {path} answers {answer!r}, not version {__version__}; {_REMEDY}."
         )
 
 
-class _Child:
+class Child:
     """The native binary and a conversation in JSON lines; standard error is kept to explain a crash."""
 
     def __init__(self, command: str, cpu_affinity: Iterable[int] | None):
@@ -167,17 +167,22 @@ class _Child:
 
     def receive(self) -> dict[str, Any]:
         """Reads one line; an error in it is raised as StatementError."""
+        document = self.receive_line()
+        if "error" in document:
+            failure = document["error"]
+            raise StatementError(
+                failure["message"], failure.get("sqlstate"), failure.get("detail"), failure.get("hint")
+            )
+        return document
+
+    def receive_line(self) -> dict[str, Any]:
+        """Reads one line, an error's too."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         try:
             document = json.loads(line)
         except ValueError as error:
             raise self._crashed() from error
-        if "error" in document:
-            failure = document["error"]
-            raise StatementError(
-                failure["message"], failure.get("sqlstate"), failure.get("detail"), failure.get("hint")
-            )
         assert isinstance(document, dict)
         return document
 
@@ -247,7 +252,7 @@ class SqlSession:
     """
 
     def __init__(self, cpu_affinity: Iterable[int] | None = None):
-        self._child: _Child | None = _Child("sql", cpu_affinity)
+        self._child: Child | None = Child("sql", cpu_affinity)
 
     @property
     def process_id(self) -> int:
@@ -295,7 +300,7 @@ class SqlSession:
     ) -> None:
         self.close()
 
-    def _open_child(self) -> _Child:
+    def _open_child(self) -> Child:
         if self._child is None:
             raise MeasurementError("The session with the native binary is closed; open a new SqlSession.")
         return self._child
@@ -338,7 +343,7 @@ def run_load(
         StatementError: a server that can't be reached or refuses, or a statement that fails for good.
         UsageError: there is no native binary of this version.
     """
-    child = _Child("load", cpu_affinity)
+    child = Child("load", cpu_affinity)
     try:
         child.send(spec)
         while True:

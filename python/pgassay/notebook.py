@@ -10,9 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from pgassay.analysis.accounts.arms import connection_accounts, trial_accounts
 from pgassay.analysis.compare import analyse
 from pgassay.analysis.metrics import primary_measure
 from pgassay.errors import UsageError
+from pgassay.model.account import Account
 from pgassay.model.arm import Arm
 from pgassay.model.result import CompareResult
 from pgassay.record import observations
@@ -27,6 +29,7 @@ _STATEMENT_KEYS = (
     "postgres_read_bytes",
     "postgres_hit_bytes",
     "device_read_bytes",
+    "server_device_read_bytes",
     "device_read_requests",
     "server_cpu_s",
 )
@@ -117,6 +120,38 @@ class OpenedExperiment:
             for statement in trial.record.statements
         ]
         return _table(rows, ("number", "attempt", "block", "status", "arm", "statement", "elapsed_s"))
+
+    @property
+    def accounts(self) -> pa.Table:
+        """One row per item of every valid trial's accounts, in seconds: where the time of its threads went.
+
+        `process` is the kind of thread; `pid` null in the sum over them, else the connection. The residue
+        is an item of its own, and each account's items add up to its `wall_s`.
+        """
+        rows: list[dict[str, Any]] = []
+        for trial in self.stored.trials:
+            if trial.record.status != "ok":
+                continue
+            found: list[tuple[int | None, Account]] = [(None, each) for each in trial_accounts(trial)]
+            found += connection_accounts(trial).items()
+            own = {"number": trial.record.number, "block": trial.record.block, **self._arm_columns(trial)}
+            for pid, account in found:
+                common = {**own, "process": account.process, "pid": pid, "wall_s": account.wall_s}
+                rows += [{**common, **item.model_dump(exclude={"share"})} for item in account.items]
+                rows.append({**common, "kind": "residue", "seconds": account.residue_s})
+        names = (
+            "number",
+            "block",
+            "arm",
+            "process",
+            "pid",
+            "wall_s",
+            "kind",
+            "state",
+            "wait_event",
+            "seconds",
+        )
+        return _table(rows, names)
 
     @property
     def series_names(self) -> list[str]:

@@ -179,7 +179,7 @@ def test_standard_output_that_is_full(tmp_path: Path) -> None:
     folder = replay.recorded(tmp_path / "results")
     with open("/dev/full", "w") as full:  # noqa: PTH123 - a device, not a path of the project
         process = whole_tool.start("report", folder, "--json", stdout=full)
-        assert process.wait(60) == 1
+        assert process.wait(300) == 1
     assert process.stderr is not None
     complaint = process.stderr.read()
     process.stderr.close()
@@ -194,7 +194,7 @@ def test_standard_output_that_is_closed(tmp_path: Path) -> None:
     process = whole_tool.start("report", folder, stdout=writing)
     os.close(writing)
     os.close(reading)
-    assert process.wait(60) == 0
+    assert process.wait(300) == 0
     assert process.stderr is not None
     assert process.stderr.read() == ""
     process.stderr.close()

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+from pgassay.analysis.causes.registry import RULES as CAUSE_RULES
 from pgassay.cli import main, options
 from pgassay.environment.builds.registry import ORIGINS
 from pgassay.environment.datasets import KINDS as DATASET_KINDS
@@ -26,16 +27,21 @@ from pgassay.experiment.file import _KEYS, _TABLES
 from pgassay.experiment.plan import default_cache
 from pgassay.factors.registry import KINDS as FACTOR_KINDS
 from pgassay.factors.registry import parse_factors
+from pgassay.model.account import Account, AccountItem, ArmAccounts
 from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.build import Build
+from pgassay.model.cause import Cause, Explanation, MovedItem
 from pgassay.model.experiment import Contrast, Experiment
-from pgassay.model.protocol import CACHE_STATES, Protocol, StatisticalContract
+from pgassay.model.protocol import CACHE_STATES, OBSERVE, Protocol, StatisticalContract
 from pgassay.model.result import ArmResult, CompareResult, SecondaryResult, StatementResult, TwinResult
 from pgassay.model.storage import StorageSpec
 from pgassay.model.trial import LoadObservation, StatementObservation, TrialRecord
 from pgassay.trial.counters import VIEWS
 from pgassay.trial.observe.device import DeviceSampler
 from pgassay.trial.observe.host_cpu import HostCpuSampler
+from pgassay.trial.observe.memory import MemorySampler
+from pgassay.trial.observe.page_cache import PageCacheSampler
+from pgassay.trial.observe.pressure import PressureSampler
 from pgassay.trial.observe.registry import samplers
 from pgassay.workloads.load import OPTIONS as LOAD_OPTIONS
 from pgassay.workloads.oltp import OPTIONS as OLTP_OPTIONS
@@ -178,8 +184,11 @@ def code_words(page: str) -> set[str]:
         ("storage.md", [name for name in StorageSpec.model_fields if name.endswith(("_mb_s", "_iops"))]),
         ("builds.md", [origin.name for origin in ORIGINS]),
         ("builds.md", ["build", "kernel", "limits"]),
+        ("causes.md", [*(rule.cause for rule in CAUSE_RULES), "unknown"]),
         ("results-folder.md", [view.name for view in VIEWS]),
         ("results-folder.md", [*DeviceSampler.columns, *HostCpuSampler.columns]),
+        ("results-folder.md", [*MemorySampler.columns, *PressureSampler.columns, *PageCacheSampler.columns]),
+        ("compare.md", list(OBSERVE)),
     ],
     ids=lambda part: part if isinstance(part, str) else ",".join(part)[:40],
 )
@@ -214,6 +223,12 @@ def test_every_sampler_of_a_trial_is_documented() -> None:
         ("scripting.md", TwinResult),
         ("scripting.md", StatementResult),
         ("scripting.md", SecondaryResult),
+        ("scripting.md", Cause),
+        ("scripting.md", Explanation),
+        ("scripting.md", MovedItem),
+        ("scripting.md", ArmAccounts),
+        ("scripting.md", Account),
+        ("scripting.md", AccountItem),
     ],
     ids=lambda part: getattr(part, "__name__", part),
 )

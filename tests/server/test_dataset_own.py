@@ -232,12 +232,29 @@ def test_what_is_no_dump_is_refused(build: Build, home: Path) -> None:
         (b"PGDMP\x01", "cut short or damaged"),
         (b"-- PostgreSQL database cluster dump\n", "a whole cluster"),
         (b"", "is no dump"),
+        (b"-- PostgreSQL database dump\nCOPY t FROM stdin;\n1\n", "is cut short .*: dump again"),
     ):
         other.write_bytes(content)
         with pytest.raises(UsageError, match=complaint):
             datasets.parse_dataset(f"dump:{other}", build, 1)
     with pytest.raises(UsageError, match="there is no"):
         datasets.parse_dataset(f"dump:{home}/nowhere", build, 1)
+
+
+@pytest.mark.parametrize(
+    ("statement", "complaint"),
+    [
+        ("CREATE EXTENSION no_such;", "needs the extension no_such, which PostgreSQL .*--pg /path/to/bin"),
+        ("SET default_tablespace = fast;", "into a tablespace: dump with pg_dump --no-tablespaces"),
+    ],
+)
+def test_a_dump_that_asks_for_more_than_there_is(
+    build: Build, home: Path, statement: str, complaint: str
+) -> None:
+    dump = home / "plain.sql"
+    dump.write_text(f"-- PostgreSQL database dump\n{statement}\n-- PostgreSQL database dump complete\n")
+    with pytest.raises(UsageError, match=complaint):
+        make(build, f"dump:{dump}")
 
 
 def test_a_data_folder_is_copied_and_never_written(build: Build, source: Path) -> None:

@@ -39,7 +39,7 @@ def build():
     return best_build()
 
 
-@pytest.fixture(scope="module", params=[1, 2, 13])
+@pytest.fixture(scope="module", params=[1, pytest.param(2, marks=pytest.mark.slow), 13])
 def pair(request, build):
     """(scale, what `pgbench -i` left, what the snapshot holds): two data directories, both stopped."""
     scale = request.param

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -77,7 +78,10 @@ def test_while_trials_are_recorded(tmp_path: Path, require: Callable[..., None])
         process = whole_tool.start(*words_of(out, "--json"), home=home)
         second = out / "trials" / "000001" / "attempt-1" / "trial.json"
         whole_tool.wait_for(second.exists, "the second trial", process=process)
+        # Held meanwhile: it could come to its end before the space is taken.
+        process.send_signal(signal.SIGSTOP)
         ballast = fill(tiny)
+        process.send_signal(signal.SIGCONT)
         output, said = process.communicate(timeout=whole_tool.TIMEOUT_S)
         assert process.returncode == 1, said
         assert output == ""

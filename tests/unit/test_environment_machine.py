@@ -189,11 +189,9 @@ def test_syncing_a_tree_leaves_nothing_dirty(
 
 def test_settling_warns_when_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settle, "SETTLED_BYTES", -1)
-    started = time.monotonic()
     warning = settle.wait_until_settled(0.3)
     assert warning is not None
     assert "something else on this machine writes" in warning
-    assert time.monotonic() - started < 2
 
 
 def test_settling_writes_what_is_dirty(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def clone(copies: WorkingCopies, source: Path, key: str = "key") -> Path:
     copies.prepare_folders(key)
     target = copies.path(key, 0)
     copies.make_equal(target, source, copy_real)
-    time.sleep(0.01)  # the kernel's file times move in ticks
+    time.sleep(0.02)  # the kernel's file times move in ticks
     return target
 
 

@@ -115,3 +115,13 @@ def test_the_fingerprint_changes_with_any_trial() -> None:
     assert summary.fingerprint(stored) != summary.fingerprint(examples.stored(blocks=3))
     assert summary.fingerprint(stored) in summary.citation(stored)
     assert "PostgreSQL 18.6 (apt)" in summary.citation(stored)
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_load(tmp_path / "one", strata=[""], blocks=2)
+    monkeypatch.setattr("os.access", lambda path, _: Path(path) != tmp_path)
+    with pytest.raises(UsageError, match=r"can't write into .*: make it writable"):
+        main(["index", str(tmp_path)])
+    monkeypatch.setattr("os.access", lambda path, _: Path(path) == tmp_path)
+    assert main(["index", str(tmp_path)]) == 0
+    assert "can&#39;t write into" in (tmp_path / "index.html").read_text()

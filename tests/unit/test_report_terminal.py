@@ -1,13 +1,14 @@
 """The terminal's report, the Markdown report and the listing."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
 import report_examples as examples
 from pgassay.analysis.compare import analyse
 from pgassay.model.workload import Metric
-from pgassay.report import listing, markdown, terminal
+from pgassay.report import html, listing, markdown, terminal
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -140,3 +141,37 @@ def test_the_listing_is_in_order_of_start_and_survives_a_damaged_folder() -> Non
     assert lines[5].strip() == "no verdict yet"
     assert all(line.isascii() for line in lines)
     assert "pgassay compare" in listing.render([])
+
+
+@pytest.mark.parametrize(
+    ("caps", "said"),
+    [
+        ({"a": "memory 512MB, cpus 0.5", "b": "memory 512MB, cpus 0.5"}, "memory 512MB, cpus 0.5"),
+        ({"a": "memory 512MB", "b": "memory 2GB"}, "memory 512MB; memory 2GB (by arm)"),
+        ({}, ""),
+    ],
+)
+def test_caps_are_named_in_every_format(caps: dict[str, str], said: str) -> None:
+    plain = examples.stored()
+    environment = {**plain.experiment.environment, "caps": caps}
+    stored = replace(plain, experiment=plain.experiment.model_copy(update={"environment": environment}))
+    result = examples.result(stored)
+    shown = terminal.render(result, stored, width=200, colour=False)
+    assert (f"Caps on the server: {said}." in shown) == bool(said)
+    assert ("caps on the server" in shown.lower()) == bool(said)
+    assert (f"caps on the server: {said}" in markdown.render(result, stored)) == bool(said)
+    assert (f"Caps on the server: {said}." in html.render(result, stored)) == bool(said)
+
+
+def test_bars_below_a_narrow_table_tell_long_names_apart() -> None:
+    """Levels often differ at the end of the name, so that both ends of it are kept."""
+    levels = [
+        "a-rather-long-level-number-one",
+        "a-rather-long-level-number-two",
+        "a-rather-long-level-number-ten",
+    ]
+    stored = examples.stored(levels=levels, blocks=6)
+    page = terminal.render(analyse(stored), stored, width=80, colour=False)
+    rows = [line.split()[0] for line in page.splitlines() if line.startswith(" io_met")]
+    assert len(set(rows)) >= 2
+    assert any(name.endswith("two") for name in rows) and any(name.endswith("ten") for name in rows)

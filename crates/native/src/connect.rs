@@ -1,4 +1,4 @@
-//! Opens connections: a Unix or a TCP socket, then the startup of the protocol, all of it blocking.
+//! Opens connections: a Unix or a TCP socket, TLS where it is asked for, then the startup of the protocol, all of it blocking.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
@@ -6,18 +6,23 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use pgassay_protocol::{Failure, InputBuffer, Parameters, Session, Startup};
+use pgassay_protocol::{Failure, InputBuffer, Parameters, Session, SslMode, Startup};
+use rustls::{ClientConnection, StreamOwned};
+
+use crate::tls;
 
 /// A server that has not finished the startup by then never will: its own limit (authentication_timeout) is 60 s.
 const STARTUP_TIMEOUT: Duration = Duration::from_secs(60);
 const INPUT_CAPACITY_BYTES: usize = 16 << 10;
 
-/// A blocking socket. An encrypted one would be one more variant.
+/// A blocking socket.
 pub enum Socket {
     /// On this host.
     Unix(UnixStream),
     /// Anywhere.
     Tcp(TcpStream),
+    /// Anywhere, encrypted.
+    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
 
 impl Socket {
@@ -29,15 +34,21 @@ impl Socket {
         match self {
             Self::Unix(stream) => stream.set_read_timeout(timeout),
             Self::Tcp(stream) => stream.set_read_timeout(timeout),
+            Self::Tls(stream) => stream.sock.set_read_timeout(timeout),
         }
     }
 
     /// Ends the connection for both sides.
-    pub fn shut_down(&self) {
+    pub fn shut_down(&mut self) {
         // It may be closed already, which is as good.
         let _ = match self {
             Self::Unix(stream) => stream.shutdown(Shutdown::Both),
             Self::Tcp(stream) => stream.shutdown(Shutdown::Both),
+            Self::Tls(stream) => {
+                stream.conn.send_close_notify();
+                let _ = stream.flush();
+                stream.sock.shutdown(Shutdown::Both)
+            }
         };
     }
 }
@@ -47,6 +58,11 @@ impl Read for Socket {
         match self {
             Self::Unix(stream) => stream.read(buffer),
             Self::Tcp(stream) => stream.read(buffer),
+            // A server that ends at once says no goodbye: the end of the stream, as without TLS.
+            Self::Tls(stream) => match stream.read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
+                outcome => outcome,
+            },
         }
     }
 }
@@ -56,11 +72,15 @@ impl Write for Socket {
         match self {
             Self::Unix(stream) => stream.write(bytes),
             Self::Tcp(stream) => stream.write(bytes),
+            Self::Tls(stream) => stream.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        match self {
+            Self::Unix(_) | Self::Tcp(_) => Ok(()),
+            Self::Tls(stream) => stream.flush(),
+        }
     }
 }
 
@@ -74,37 +94,46 @@ pub struct Connection {
     pub session: Session,
 }
 
-/// Opens a socket to the server, without a word of the protocol.
+/// Opens a socket to the server, encrypted where that is asked for, without a word of the protocol.
 ///
 /// # Errors
-/// When nobody listens there.
+/// When nobody listens there, or TLS can't be agreed on.
 pub fn open_socket(parameters: &Parameters, timeout: Duration) -> Result<Socket, Failure> {
-    let refused = |error: &io::Error| {
-        Failure::client(format!(
-            "no server can be reached at {}: {error}; check that it runs and listens there",
-            parameters.server_name()
-        ))
-    };
     if let Some(path) = parameters.socket_path() {
         return UnixStream::connect(path)
             .map(Socket::Unix)
-            .map_err(|error| refused(&error));
+            .map_err(|error| unreachable(parameters, &error));
     }
-    let addresses = (parameters.host.as_str(), parameters.port)
-        .to_socket_addrs()
-        .map_err(|e| refused(&e))?;
+    let mut stream = open_tcp(parameters, timeout).map_err(|error| unreachable(parameters, &error))?;
+    if parameters.sslmode == SslMode::Disable {
+        return Ok(Socket::Tcp(stream));
+    }
+    let connection = tls::negotiate(&mut stream, parameters, Instant::now() + timeout)
+        .map_err(|failure| failure.within(&format!("connecting to {} failed", parameters.server_name())))?;
+    Ok(Socket::Tls(Box::new(StreamOwned::new(connection, stream))))
+}
+
+fn open_tcp(parameters: &Parameters, timeout: Duration) -> io::Result<TcpStream> {
+    let host = parameters.hostaddr.as_deref().unwrap_or(&parameters.host);
     let mut last_error = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
-    for address in addresses {
+    for address in (host, parameters.port).to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, timeout) {
             Ok(stream) => {
                 // As libpq does: a request must not wait for the answer to the one before.
-                stream.set_nodelay(true).map_err(|error| refused(&error))?;
-                return Ok(Socket::Tcp(stream));
+                stream.set_nodelay(true)?;
+                return Ok(stream);
             }
             Err(error) => last_error = error,
         }
     }
-    Err(refused(&last_error))
+    Err(last_error)
+}
+
+fn unreachable(parameters: &Parameters, error: &io::Error) -> Failure {
+    Failure::client(format!(
+        "no server can be reached at {}: {error}; check that it runs and listens there",
+        parameters.server_name()
+    ))
 }
 
 /// Opens a connection and authenticates.
@@ -137,7 +166,7 @@ fn start_up(
     let mut startup = Startup::begin(parameters, &mut output)?;
     loop {
         // What the server has to say about a startup that it refuses is read even where writing fails.
-        let written = socket.write_all(&output);
+        let written = socket.write_all(&output).and_then(|()| socket.flush());
         output.clear();
         let remaining = deadline
             .saturating_duration_since(Instant::now())

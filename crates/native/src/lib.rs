@@ -3,10 +3,15 @@
 //! Each command reads JSON on standard input and writes JSON lines on standard output; passwords only ever travel
 //! there. When standard input closes, the process ends. Times are nanoseconds of CLOCK_MONOTONIC.
 
+pub mod certificate;
 pub mod connect;
 pub mod lines;
 pub mod link;
 pub mod load_command;
 pub mod null_answers;
 pub mod null_server;
+pub mod observe_command;
+pub mod probe_command;
 pub mod sql_command;
+pub mod tls;
+pub mod tls_link;

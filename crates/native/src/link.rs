@@ -9,6 +9,7 @@ use pgassay_protocol::{Failure, InputBuffer, Parameters};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::connect::{self, Socket};
+use crate::tls_link::TlsLink;
 
 /// A socket for an epoll loop.
 pub enum Link {
@@ -16,6 +17,8 @@ pub enum Link {
     Unix(mio::net::UnixStream),
     /// Anywhere.
     Tcp(mio::net::TcpStream),
+    /// Anywhere, encrypted.
+    Tls(Box<TlsLink>),
 }
 
 impl Read for Link {
@@ -24,6 +27,7 @@ impl Read for Link {
         match self {
             Self::Unix(stream) => stream.read(buffer),
             Self::Tcp(stream) => stream.read(buffer),
+            Self::Tls(link) => link.read(buffer),
         }
     }
 }
@@ -34,6 +38,7 @@ impl Write for Link {
         match self {
             Self::Unix(stream) => stream.write(bytes),
             Self::Tcp(stream) => stream.write(bytes),
+            Self::Tls(link) => link.write(bytes),
         }
     }
 
@@ -47,6 +52,7 @@ impl Source for Link {
         match self {
             Self::Unix(stream) => stream.register(registry, token, interests),
             Self::Tcp(stream) => stream.register(registry, token, interests),
+            Self::Tls(link) => link.stream().register(registry, token, interests),
         }
     }
 
@@ -54,6 +60,7 @@ impl Source for Link {
         match self {
             Self::Unix(stream) => stream.reregister(registry, token, interests),
             Self::Tcp(stream) => stream.reregister(registry, token, interests),
+            Self::Tls(link) => link.stream().reregister(registry, token, interests),
         }
     }
 
@@ -61,6 +68,7 @@ impl Source for Link {
         match self {
             Self::Unix(stream) => stream.deregister(registry),
             Self::Tcp(stream) => stream.deregister(registry),
+            Self::Tls(link) => link.stream().deregister(registry),
         }
     }
 }
@@ -83,6 +91,10 @@ impl Connector for LinkConnector {
             Socket::Tcp(stream) => stream
                 .set_nonblocking(true)
                 .map(|()| Link::Tcp(mio::net::TcpStream::from_std(stream))),
+            Socket::Tls(stream) => stream.sock.set_nonblocking(true).map(|()| {
+                let (tls, socket) = (stream.conn, mio::net::TcpStream::from_std(stream.sock));
+                Link::Tls(Box::new(TlsLink::new(tls, socket)))
+            }),
         };
         match link {
             Ok(link) => Ok((link, connection.input)),

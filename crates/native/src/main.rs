@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use pgassay_native::lines::EXIT_USAGE;
 use pgassay_native::load_command::load;
 use pgassay_native::null_server::null_server;
+use pgassay_native::observe_command::observe;
+use pgassay_native::probe_command::probe;
 use pgassay_native::sql_command::sql;
 
 const HELP: &str = "\
@@ -16,8 +18,10 @@ Commands (JSON on standard input, JSON lines on standard output):
   sql          run statements one by one and time each
   load         run a closed loop of transactions over many connections
   null-server  answer every query at once with an empty result
+  probe        measure storage as PostgreSQL reads and writes it
+  observe      sample what the threads of a server do and wait for
 
-  --version    print the version
+  --version    print the version and a checksum of the sources
   --help       print this
 
 When standard input closes, the process ends.";
@@ -29,8 +33,15 @@ fn main() -> ExitCode {
         ["sql"] => sql(),
         ["load"] => load(),
         ["null-server"] => null_server(),
+        ["probe"] => probe(),
+        ["observe"] => observe(),
         ["--version"] => {
-            println!("pgassay-native {}", env!("CARGO_PKG_VERSION"));
+            // The second word tells builds of one version apart: Python compares it with the sources beside it.
+            println!(
+                "pgassay-native {} {}",
+                env!("CARGO_PKG_VERSION"),
+                env!("PGASSAY_SOURCES")
+            );
             0
         }
         ["--help" | "-h"] => {

@@ -197,7 +197,10 @@ fn run_statement<'a>(
         ..Answer::default()
     };
     let start_ns = monotonic_ns();
-    let written = connection.socket.write_all(&request);
+    let written = connection
+        .socket
+        .write_all(&request)
+        .and_then(|()| connection.socket.flush());
     let received = read_answer(connection, &mut answer);
     let end_ns = monotonic_ns();
     if let Err(failure) = received {

@@ -8,7 +8,8 @@ const KEPT_BODY_BYTES_MAX: usize = 64 << 20;
 const DROPPED_BODY_BYTES_MAX: usize = 1 << 30;
 const HEADER_BYTES: usize = 5;
 
-/// One message. The body of a row (`D`) or of COPY data (`d`) is always empty: it is dropped unread.
+/// One message. The body of a row (`D`) or of COPY data (`d`) is empty: it is dropped unread, unless the buffer
+/// was asked to keep rows.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
     /// The type of the message.
@@ -24,6 +25,7 @@ pub struct InputBuffer {
     start: usize,
     end: usize,
     dropping: usize,
+    keeps_rows: bool,
     received_bytes: u64,
 }
 
@@ -36,8 +38,14 @@ impl InputBuffer {
             start: 0,
             end: 0,
             dropping: 0,
+            keeps_rows: false,
             received_bytes: 0,
         }
+    }
+
+    /// From now on rows keep their bodies, for the few queries whose answer is read.
+    pub fn keep_rows(&mut self) {
+        self.keeps_rows = true;
     }
 
     /// Where the next bytes go; never empty.
@@ -102,7 +110,7 @@ impl InputBuffer {
         let header = &self.bytes[self.start..self.start + HEADER_BYTES];
         let tag = header[0];
         let length = u32::from_be_bytes([header[1], header[2], header[3], header[4]]) as usize;
-        let is_dropped = matches!(tag, b'D' | b'd');
+        let is_dropped = tag == b'd' || (tag == b'D' && !self.keeps_rows);
         let limit = if is_dropped {
             DROPPED_BODY_BYTES_MAX
         } else {
@@ -192,6 +200,15 @@ mod tests {
             })
         );
         assert_eq!(input.bytes.len(), 64);
+    }
+
+    #[test]
+    fn a_row_is_kept_where_that_is_asked_for() {
+        let mut input = InputBuffer::with_capacity(8);
+        input.keep_rows();
+        feed(&mut input, b"D\0\0\0\x0b\0\x01\0\0\0\x01x");
+        let frame = input.next_frame().unwrap().unwrap();
+        assert_eq!((frame.tag, frame.body), (b'D', &b"\0\x01\0\0\0\x01x"[..]));
     }
 
     #[test]

@@ -16,5 +16,5 @@ pub use answer::{Answer, AnswerState, TransactionStatus};
 pub use failure::Failure;
 pub use input::{Frame, InputBuffer};
 pub use notice::{Notice, NoticeStore};
-pub use parameters::Parameters;
+pub use parameters::{Parameters, SslMode};
 pub use startup::{Session, Startup};

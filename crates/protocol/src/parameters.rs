@@ -5,12 +5,31 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
+/// Whether the connection is encrypted and what of the server's certificate is checked; libpq's `sslmode`
+/// without its modes that try one thing and then another: the caller has decided.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum SslMode {
+    /// Not encrypted.
+    #[default]
+    Disable,
+    /// Encrypted; whoever answers is believed.
+    Require,
+    /// Encrypted, and the certificate is signed by one of `sslrootcert`.
+    VerifyCa,
+    /// As `VerifyCa`, and the certificate is for `host`.
+    VerifyFull,
+}
+
 /// Connection parameters.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameters {
     /// The folder of a Unix socket (begins with '/') or the name or address of a host.
     pub host: String,
+    /// The address to connect to, where `host` is not to be looked up.
+    #[serde(default)]
+    pub hostaddr: Option<String>,
     /// The port; part of a Unix socket's name as well.
     pub port: u16,
     /// The role.
@@ -26,6 +45,12 @@ pub struct Parameters {
     /// Seen in pg_stat_activity and the server's log.
     #[serde(default = "default_application_name")]
     pub application_name: String,
+    /// Encryption of a TCP connection; a Unix socket has none, as in libpq.
+    #[serde(default)]
+    pub sslmode: SslMode,
+    /// A file of certificates, PEM, that may sign the server's.
+    #[serde(default)]
+    pub sslrootcert: Option<PathBuf>,
 }
 
 fn default_application_name() -> String {

@@ -74,6 +74,11 @@ pub fn cancel(process_id: i32, secret_key: i32, output: &mut BytesMut) {
     frontend::cancel_request(process_id, secret_key, output);
 }
 
+/// Asks, before anything else, whether the server has TLS.
+pub fn ssl(output: &mut BytesMut) {
+    frontend::ssl_request(output);
+}
+
 /// Says goodbye.
 pub fn terminate(output: &mut BytesMut) {
     frontend::terminate(output);

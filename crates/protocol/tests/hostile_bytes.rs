@@ -1,7 +1,9 @@
 //! Whatever a peer sends, in whatever pieces, the outcome is an event or a failure: never a panic, never a loop.
 
 use bytes::BytesMut;
-use pgassay_protocol::{Answer, AnswerState, Failure, InputBuffer, Parameters, Startup, TransactionStatus};
+use pgassay_protocol::{
+    Answer, AnswerState, Failure, InputBuffer, Parameters, SslMode, Startup, TransactionStatus,
+};
 use rand_xoshiro::Xoroshiro128StarStar;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -15,12 +17,15 @@ const ERROR: &[u8] = b"E\0\0\0\x2eSFEHLER\0VERROR\0C40P01\0Mtoo bad\0Htry\0Dwhy\
 fn parameters(password: Option<&str>) -> Parameters {
     Parameters {
         host: "/tmp".to_owned(),
+        hostaddr: None,
         port: 5432,
         user: "me".to_owned(),
         password: password.map(str::to_owned),
         dbname: "db".to_owned(),
         options: String::new(),
         application_name: "test".to_owned(),
+        sslmode: SslMode::Disable,
+        sslrootcert: None,
     }
 }
 

@@ -5,9 +5,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pgassay.analysis.accounts.arms import arm_accounts
 from pgassay.analysis.builders import builder_difference
+from pgassay.analysis.causes.difference import explanations
+from pgassay.analysis.causes.rank import arm_causes
 from pgassay.analysis.confounds import find_confounds
+from pgassay.analysis.crossed import crossed_results, crossed_sentences, halves
+from pgassay.analysis.device_use import device_use
 from pgassay.analysis.metrics import Measure
+from pgassay.analysis.network import network_sentences
 from pgassay.analysis.notices import collect_warnings
 from pgassay.analysis.plans import plan_findings
 from pgassay.analysis.primary import PrimaryResult, analyse_primary
@@ -111,15 +117,35 @@ def _all_decided(arms: list[ArmProgress] | list[ArmResult]) -> bool:
 def analyse(stored: StoredExperiment) -> CompareResult:
     """The whole result of a stored experiment, at any moment of it.
 
-    Raises UsageError when experiment.json contradicts itself (contrasts of unknown arms, a unit that is no
-    unit of time).
+    Where two servers' settings were swapped halfway, arms are compared before the swap, and both halves tell
+    the settings from the machines. Raises UsageError when experiment.json contradicts itself (contrasts of
+    unknown arms, a unit that is no unit of time).
     """
+    before, after = halves(stored)
+    result = _analyse(before)
+    if after is None:
+        return result
+    crossed = result.model_copy(update={"crossed": crossed_results(before, after)})
+    at_first = [f"Before the swap: {line}" for line in result.verdict.splitlines()]
+    lines = [*crossed_sentences(crossed, stored), *at_first]
+    later = (sentence for trial in after.trials for sentence in trial.record.warnings)
+    return crossed.model_copy(
+        update={
+            "verdict": "\n".join(lines),
+            "warnings": tuple(dict.fromkeys((*result.warnings, *later))),
+        }
+    )
+
+
+def _analyse(stored: StoredExperiment) -> CompareResult:
     study = gather_study(stored)
     experiment = study.experiment
     primary = analyse_primary(study) if study.blocks else PrimaryResult((), (), {}, ())
     family = analyse_secondary(study, primary.twins)
     plans_differ, plan_sentences = plan_findings(experiment, stored.trials)
     twins = _twin_results(primary.twins)
+    arms = _primary_arms(stored, study, primary)
+    network_confounds, network_warnings = network_sentences(study, arms)
     result = CompareResult(
         schema=1,
         folder=str(stored.folder),
@@ -130,14 +156,18 @@ def analyse(stored: StoredExperiment) -> CompareResult:
         alpha=experiment.contract.alpha,
         blocks=study.blocks,
         stopped=_STOPPED.get(stored.stopped, "running"),
-        arms=_primary_arms(stored, study, primary),
+        arms=arms,
         twin=_worst_twin(twins),
         statements=_statements(study, family),
         plans_differ=plans_differ,
-        confounds=find_confounds(experiment, study.table),
-        warnings=collect_warnings(stored, study, primary.twins, plan_sentences),
+        confounds=(*find_confounds(experiment, study.table), *network_confounds),
+        warnings=(*network_warnings, *collect_warnings(stored, study, primary.twins, plan_sentences)),
         secondary=_secondary(study, family),
+        device_use=device_use(stored),
         work=work_results(study),
+        accounts=arm_accounts(stored),
+        causes=arm_causes(stored),
+        explanations=explanations(stored, study),
         twins=twins,
         family=_family_words(study, family),
         failures=sum(study.table.failures.values()),

@@ -8,6 +8,7 @@ from pgassay.model.result import ArmResult, CompareResult, SecondaryArmResult
 
 Ends = tuple[float | None, float | None]
 BLOCKS_WORTH_SAYING_MAX = 1000
+RATIO_SAID_MIN = 2.0
 
 
 def arm_sentence(result: CompareResult, arm: ArmResult) -> str:
@@ -36,7 +37,8 @@ def _sentence(arm: ArmResult, control: str, blocks: int, margin: float) -> str:
     counted = blocks_words(blocks)
     if arm.verdict in ("faster", "slower"):
         small = "" if arm.meaningful else f"; it may be less than the margin of {percent_words(margin)}"
-        return f"{arm.name} is {amount(arm.ratio)} than {control} ({span(arm.interval)}, {counted}{small})."
+        found = f"{_times(arm.ratio)}{span(arm.interval)}, {counted}{small}"
+        return f"{arm.name} is {amount(arm.ratio)} than {control} ({found})."
     if arm.verdict == "equivalent":
         note = f"; it is {arm.note}" if arm.note else ""
         return (
@@ -55,6 +57,11 @@ def _sentence(arm: ArmResult, control: str, blocks: int, margin: float) -> str:
         )
     outlook = f"; {arm.note}" if arm.note else ""
     return f"{arm.name} can't be told from {control} yet: {span(arm.interval)} after {counted}{outlook}."
+
+
+def _times(ratio: float) -> str:
+    """Beside a percentage above 100, which many read as the ratio itself."""
+    return f"{ratio:.3g} times its speed; " if ratio >= RATIO_SAID_MIN else ""
 
 
 def blocks_words(blocks: int) -> str:

@@ -13,7 +13,7 @@ from pgassay.model.trial import TrialRecord
 from pgassay.model.work import WorkFigure, WorkResult
 
 # A figure of `MaintenanceObservation.done` → its name in words and its unit; in the order of the report.
-_COUNTS = {
+COUNTS = {
     "pages_scanned": ("pages scanned", "pages"),
     "pages_eagerly_scanned": ("pages eagerly scanned", "pages"),
     "pages_removed": ("pages removed", "pages"),
@@ -104,7 +104,7 @@ def _result(study: Study, arms: Sequence[Arm], name: str) -> WorkResult:
     for unit in _PER_UNIT:
         medians = tuple(_median(found, unit.cost, unit.work, unit.scale) for found in works)
         figures.append(WorkFigure(name=unit.name, unit=unit.unit, per_unit=True, medians=medians))
-    for key, (words, unit_name) in _COUNTS.items():
+    for key, (words, unit_name) in COUNTS.items():
         medians = tuple(_median(found, key) for found in works)
         figures.append(WorkFigure(name=words, unit=unit_name, per_unit=False, medians=medians))
     return WorkResult(

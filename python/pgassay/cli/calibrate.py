@@ -5,6 +5,7 @@ import sys
 
 from pgassay.cli import options
 from pgassay.cli.compare import add_plan_options, request_of
+from pgassay.cli.output import is_unicode
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
@@ -76,5 +77,4 @@ def _page(result: "CalibrationResult", arguments: argparse.Namespace) -> str:
         return calibration.render_json(result)
     if arguments.markdown:
         return calibration.render_markdown(result)
-    is_unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    return calibration.render(result, unicode=is_unicode)
+    return calibration.render(result, unicode=is_unicode())

@@ -30,8 +30,8 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "factors",
         nargs="+",
         metavar="NAME=LEVEL,LEVEL",
-        help="a factor and its levels: any server setting, or clients, storage, read_ahead, memory, cpus; "
-        "several make a grid, of which the first is compared within the strata of the others",
+        help="a factor and its levels: any server setting, or clients, storage, read_ahead, memory, cpus, "
+        "server; several make a grid, of which the first is compared within the strata of the others",
     )
     add_plan_options(parser)
     options.add_output_options(parser)
@@ -88,6 +88,9 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
         metavar="BUILD",
         help="18, apt:18, installed:17, or a path to a bin folder (see pgassay builds)",
     )
+    add("--server", metavar="DSN", help="a server that runs already, by a connection string of libpq")
+    add("--swap", metavar="COMMAND", help="run halfway: swaps the settings of the two servers of server=")
+    add("--allow-writes", metavar="DATABASE", help="this database of the servers may be written to")
     add(
         "--control",
         metavar="FACTOR=LEVEL",
@@ -112,6 +115,12 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=options.whole, metavar="N", help="seed of the order of the trials (default: drawn)")
     add("--out", type=options.folder, metavar="FOLDER", help="a new folder for the results")
     add("--covariate", choices=("none", "canary"), default="none", help="adjust for the canary's speed")
+    add(
+        "--observe",
+        choices=("off", "normal", "fast"),
+        default="normal",
+        help="how often the server's threads and their waits are sampled (default normal)",
+    )
     add("--no-pool", action="store_true", help="do not pool the twin with the control")
     add(
         "--skip-unavailable",
@@ -146,6 +155,10 @@ def request_of(arguments: argparse.Namespace) -> "CompareRequest":
         skip_unavailable=arguments.skip_unavailable,
         pool_twin=not arguments.no_pool,
         covariate=arguments.covariate,
+        observe=arguments.observe,
+        server=arguments.server,
+        swap=arguments.swap,
+        allow_writes=arguments.allow_writes,
         command=tuple(arguments.words),
     )
 

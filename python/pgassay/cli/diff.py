@@ -4,6 +4,11 @@ import argparse
 import sys
 
 from pgassay.cli import options
+from pgassay.cli.output import is_unicode
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -18,17 +23,39 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument("first", type=options.folder, metavar="A", help="the first experiment's folder")
     parser.add_argument("second", type=options.folder, metavar="B", help="the second experiment's folder")
-    parser.add_argument("--json", action="store_true", help="print the comparison as one JSON document")
+    formats = parser.add_mutually_exclusive_group()
+    formats.add_argument("--json", action="store_true", help="print the comparison as one JSON document")
+    formats.add_argument(
+        "--markdown", action="store_true", help="print Markdown, for an issue or a pull request"
+    )
+    parser.add_argument("--html", type=options.folder, metavar="FILE", help="write a page here as well")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read both, compare, print."""
+    """Read both, compare, print, and write the page that was asked for."""
     from pgassay.analysis.diff import compare_experiments
-    from pgassay.cli.outcome import is_unicode
     from pgassay.record.read import load
-    from pgassay.report import diff
+    from pgassay.report import diff, diff_json
 
     found = compare_experiments(load(arguments.first), load(arguments.second))
-    sys.stdout.write(diff.to_json(found) if arguments.json else diff.render(found, unicode=is_unicode()))
+    if arguments.html is not None:
+        _write(arguments.html, diff.render_html(found))
+    if arguments.json:
+        sys.stdout.write(diff_json.render(found))
+    elif arguments.markdown:
+        sys.stdout.write(diff.render_markdown(found))
+    else:
+        sys.stdout.write(diff.render(found, unicode=is_unicode()))
     return 0
+
+
+def _write(target: "Path", page: str) -> None:
+    from pgassay.errors import UsageError
+
+    try:
+        target.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"can't write the page to {target} ({error.strerror}): name another file with --html"
+        ) from error

@@ -4,6 +4,7 @@ import argparse
 import sys
 
 from pgassay.cli import options
+from pgassay.cli.output import is_unicode
 
 EXIT_MISSING = 1
 SECONDS_DEFAULT = 5.0
@@ -50,8 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         sys.stdout.write(doctor.render_json(report))
     else:
-        is_unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-        sys.stdout.write(doctor.render(report, colour=sys.stdout.isatty(), unicode=is_unicode))
+        sys.stdout.write(doctor.render(report, colour=sys.stdout.isatty(), unicode=is_unicode()))
     lacking = report.lacking(required)
     for finding in lacking:
         print(f"pgassay: {finding.name} is required and missing: {finding.text}", file=sys.stderr)

@@ -34,6 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.report import index
 
     parent = stored_experiments.parent_of(arguments)
+    _check_writable(parent)
     rows = [_row(parent, folder, found) for folder, found in stored_experiments.analysed_below(parent)]
     target = parent / INDEX_FILE
     write_file(target, index.render(rows, title=str(parent)).encode())
@@ -41,9 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _row(
-    parent: "Path", folder: "Path", found: "stored_experiments.Analysed | UsageError"
-) -> "IndexRow":
+def _row(parent: "Path", folder: "Path", found: "stored_experiments.Analysed | UsageError") -> "IndexRow":
     """One experiment, its report made; one that can't be read is named with the reason."""
     from pgassay.cli.chart_library import chart_library
     from pgassay.cli.outcome import REPORT_FILE
@@ -59,10 +58,21 @@ def _row(
     report = folder / REPORT_FILE
     if _is_stale(report, folder):
         try:
+            _check_writable(folder)
             write_file(report, html.render(result, stored, chart_library=chart_library()).encode())
         except UsageError as error:
             return IndexRow(folder=str(place), link="", error=str(error))
     return row_of(result, stored, folder=str(place), link=(place / REPORT_FILE).as_posix())
+
+
+def _check_writable(folder: "Path") -> None:
+    """Raise UsageError for a folder that this account may not write to."""
+    import os
+
+    from pgassay.errors import UsageError
+
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UsageError(f"can't write into {folder}: make it writable, or name a copy of it")
 
 
 def _is_stale(report: "Path", folder: "Path") -> bool:

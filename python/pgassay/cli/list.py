@@ -3,7 +3,8 @@
 import argparse
 import sys
 
-from pgassay.cli import options
+from pgassay.cli import options, stored_experiments
+from pgassay.cli.output import is_unicode
 
 
 def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -15,49 +16,31 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,
     )
-    parser.add_argument(
-        "folder",
-        type=options.folder,
-        nargs="?",
-        metavar="FOLDER",
-        help="where to look (default pgassay-results)",
-    )
+    stored_experiments.add_folder(parser, "where to look")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Read every experiment and print a row; one that can't be read is named with the reason."""
-    from pgassay.analysis.compare import analyse
     from pgassay.errors import UsageError
-    from pgassay.experiment.folder import DEFAULT_PARENT, find_experiments
-    from pgassay.record.read import load
-    from pgassay.report import listing
+    from pgassay.report import listing, summary
 
-    parent = arguments.folder or DEFAULT_PARENT
-    if arguments.folder is not None and not parent.is_dir():
-        raise UsageError(f"{parent} is not a folder: name one that holds experiments")
     rows = []
-    for folder in find_experiments(parent):
-        try:
-            stored = load(folder)
-            result = analyse(stored)
-        except UsageError as error:
-            rows.append(listing.ListingRow(str(folder), "", "", 0, "", "", error=str(error)))
+    parent = stored_experiments.parent_of(arguments, may_be_missing=True)
+    for folder, found in stored_experiments.analysed_below(parent):
+        if isinstance(found, UsageError):
+            rows.append(listing.ListingRow(str(folder), "", "", 0, "", "", error=str(found)))
             continue
-        experiment = stored.experiment
+        stored, result = found
         rows.append(
             listing.ListingRow(
                 folder=str(folder),
-                started=experiment.created_at,
-                title=experiment.title,
+                started=stored.experiment.created_at,
+                title=stored.experiment.title,
                 blocks=result.blocks,
                 stopped=result.stopped,
-                verdict=result.verdict,
+                verdict="\n".join(summary.headline_lines(result)),
             )
         )
-    sys.stdout.write(listing.render(rows, unicode=_is_unicode()))
+    sys.stdout.write(listing.render(rows, unicode=is_unicode()))
     return 0
-
-
-def _is_unicode() -> bool:
-    return (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"

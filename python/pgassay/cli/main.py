@@ -13,20 +13,44 @@ import time
 from collections.abc import Sequence
 
 from pgassay import __version__
-from pgassay.cli import builds, calibrate, clean, compare, diff, doctor, index, options, report, resume, run
+from pgassay.cli import (
+    builds,
+    calibrate,
+    clean,
+    compare,
+    diff,
+    doctor,
+    index,
+    options,
+    probe,
+    report,
+    resume,
+    run,
+)
 from pgassay.cli import list as list_command
 from pgassay.errors import PgassayError
 
-COMMANDS = (compare, run, resume, report, list_command, index, diff, builds, calibrate, doctor, clean)
+TYPE_CHECKING = False  # typing itself is not worth its import here
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+COMMANDS = (compare, run, resume, report, list_command, index, diff, builds, calibrate, probe, doctor, clean)
 EXIT_INTERRUPTED = 130
 EXIT_FAILED = 1
 CLEAN_UP_S = 15.0
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
+class _Parser(argparse.ArgumentParser):
+    """Complains without repeating a password of a connection string."""
+
+    def error(self, message: str) -> "NoReturn":
+        super().error(_without_secrets(message))
+
+
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    top = argparse.ArgumentParser(
+    top = _Parser(
         prog="pgassay",
         description="A performance laboratory for PostgreSQL: controlled experiments, with a verdict.",
         epilog="Example: pgassay compare io_method=sync,worker --workload full-scan --scale 10",
@@ -70,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status: int = chosen.run(chosen)
         sys.stdout.flush()
     except PgassayError as error:
-        print(f"pgassay: {error}", file=sys.stderr)
+        print(f"pgassay: {_without_secrets(str(error))}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("pgassay: interrupted; nothing is left running", file=sys.stderr)
@@ -86,6 +110,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"pgassay: {error.strerror}{where}: free some space and type it again", file=sys.stderr)
         return EXIT_FAILED
     return status
+
+
+def _without_secrets(message: str) -> str:
+    """A slip of the fingers may have put a connection string where a message repeats what was typed."""
+    from pgassay.model.redaction import without_secrets
+
+    return without_secrets(message)
 
 
 if __name__ == "__main__":

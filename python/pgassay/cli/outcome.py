@@ -6,10 +6,11 @@ import sys
 
 from pgassay.analysis.compare import analyse
 from pgassay.cli.chart_library import chart_library
+from pgassay.cli.output import is_unicode
 from pgassay.model.result import CompareResult
 from pgassay.record.read import StoredExperiment
 from pgassay.record.write import write_file
-from pgassay.report import html, live, terminal
+from pgassay.report import html, live, summary, terminal
 from pgassay.report import json as json_report
 from pgassay.report.progress import Progress
 
@@ -32,7 +33,7 @@ def finish(stored: StoredExperiment, arguments: argparse.Namespace) -> int:
     write_file(report, html.render(result, stored, chart_library=chart_library()).encode())
     if not arguments.json:
         # The page is longer than a screen: what a person came for stands at its end as well.
-        print(f"\n{result.verdict}\nreport: {report}")
+        print("", *summary.headline_lines(result), f"report: {report}", sep="\n")
     if stored.stopped == "failed":
         return EXIT_FAILED
     if arguments.fail_if and any(
@@ -55,8 +56,3 @@ def show(result: CompareResult, stored: StoredExperiment, *, as_json: bool) -> N
         unicode=is_unicode(),
     )
     sys.stdout.write(page)
-
-
-def is_unicode() -> bool:
-    """Whether standard output takes signs beyond ASCII."""
-    return (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"

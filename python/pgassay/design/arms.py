@@ -79,12 +79,14 @@ def build_arms(
 ) -> tuple[tuple[Arm, ...], tuple[Contrast, ...]]:
     """The arms of every stratum, each with the twin of its control, and the contrasts.
 
-    `specs` holds the combinations that are available. Raises UsageError when a stratum has lost its
-    control, or nothing is left to compare.
+    `specs` holds the combinations that are available. A factor that some levels of the compared one
+    lack is nested in it: its levels are arms of one stratum. Raises UsageError when a stratum has lost
+    its control, or nothing is left to compare.
     """
+    within = {compared.factor, *_nested(compared.factor, [levels for levels, _ in specs])}
     strata: dict[str, list[tuple[dict[str, str], ArmSpec]]] = {}
     for levels, spec in specs:
-        rest = {name: level for name, level in levels.items() if name != compared.factor}
+        rest = {name: level for name, level in levels.items() if name not in within}
         strata.setdefault(level_name(rest), []).append((levels, spec))
     strata = {name: members for name, members in strata.items() if len(members) > 1}
     if not strata:
@@ -94,19 +96,14 @@ def build_arms(
     arms: list[Arm] = []
     contrasts: list[Contrast] = []
     for stratum, members in strata.items():
+        place = _place_of_control(compared, [levels for levels, _ in members], stratum)
         made = [
-            _arm(next(ids), levels, spec, compared, stratum).model_copy(
+            _arm(next(ids), levels, spec, "control" if number == place else "arm", stratum).model_copy(
                 update={"data_copy": _data_copy(factors, levels)}
             )
-            for levels, spec in members
+            for number, (levels, spec) in enumerate(members)
         ]
-        control = next((arm for arm in made if arm.role == "control"), None)
-        if control is None:
-            where = f" at {stratum}" if stratum else ""
-            raise UsageError(
-                f"the control {compared.factor}={compared.control} is not available{where}: "
-                "name another with --control FACTOR=LEVEL"
-            )
+        control = made[place]
         twin = control.model_copy(update={"id": next(ids), "role": "twin", "data_copy": 1})
         arms += [control, *(arm for arm in made if arm.role == "arm"), twin]
         contrasts += [
@@ -115,6 +112,28 @@ def build_arms(
             if arm.role == "arm"
         ]
     return tuple(arms), tuple(contrasts)
+
+
+def _nested(compared: str, combinations: list[dict[str, str]]) -> set[str]:
+    """The factors that whole levels of the compared factor lack, and others have."""
+    names = {name for levels in combinations for name in levels}
+    having = {
+        name: {levels[compared] for levels in combinations if name in levels} for name in names - {compared}
+    }
+    lacking = {name: {levels[compared] for levels in combinations if name not in levels} for name in having}
+    return {name for name in having if lacking[name] and not lacking[name] & having[name]}
+
+
+def _place_of_control(compared: Compared, members: list[dict[str, str]], stratum: str) -> int:
+    """The first combination with the control's level; a nested factor may give it several."""
+    for place, levels in enumerate(members):
+        if levels[compared.factor] == compared.control:
+            return place
+    where = f" at {stratum}" if stratum else ""
+    raise UsageError(
+        f"the control {compared.factor}={compared.control} is not available{where}: "
+        "name another with --control FACTOR=LEVEL"
+    )
 
 
 def _data_copy(factors: tuple[Factor, ...], levels: dict[str, str]) -> int:
@@ -126,6 +145,5 @@ def _data_copy(factors: tuple[Factor, ...], levels: dict[str, str]) -> int:
     return place + 1 if place else 0
 
 
-def _arm(identity: str, levels: dict[str, str], spec: ArmSpec, compared: Compared, stratum: str) -> Arm:
-    role: Role = "control" if levels[compared.factor] == compared.control else "arm"
+def _arm(identity: str, levels: dict[str, str], spec: ArmSpec, role: Role, stratum: str) -> Arm:
     return Arm(id=identity, name=level_name(levels), levels=levels, stratum=stratum, role=role, spec=spec)

@@ -82,10 +82,16 @@ def _default(fact: SettingFact) -> str:
 
 
 def _sorted(names: Collection[str]) -> list[str]:
-    return sorted(names, key=lambda name: (_rank(name), name))
+    return sorted(names, key=lambda name: (rank(name), name))
 
 
-def _rank(name: str) -> int:
+def is_place(name: str) -> bool:
+    """Whether a setting names a place, a version or an encoding, and decides nothing of a measurement."""
+    return _MEANINGLESS.match(name.lower()) is not None
+
+
+def rank(name: str) -> int:
+    """How relevant a setting is to a measurement: 0 the most."""
     if _LAST.match(name):
         return len(_RELEVANCE) + 1
     ranks = (place for place, pattern in enumerate(_RELEVANCE) if pattern.match(name))

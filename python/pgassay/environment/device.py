@@ -79,6 +79,29 @@ def counters(device: BlockDevice) -> DeviceCounters:
     )
 
 
+# Every field of /sys/block/*/stat in its order (Documentation/block/stat.rst); sectors become bytes.
+_STATISTICS = (
+    *("reads", "reads_merged", "read_bytes", "read_ms"),
+    *("writes", "writes_merged", "write_bytes", "write_ms"),
+    *("in_flight", "in_flight_ms", "weighted_ms"),
+    *("discards", "discards_merged", "discard_bytes", "discard_ms", "flushes", "flush_ms"),
+)
+
+
+def statistics(device: BlockDevice) -> dict[str, float]:
+    """All that the kernel counts of the device; `in_flight` is the number of requests at the moment.
+
+    What this kernel does not have (discards before 4.18, flushes before 5.5) is 0. Raises MeasurementError
+    where there is no device.
+    """
+    values = [float(word) for word in (_folder(device) / "stat").read_text().split()]
+    values += [0.0] * (len(_STATISTICS) - len(values))
+    return {
+        name: value * _SECTOR_BYTES if name.endswith("_bytes") else value
+        for name, value in zip(_STATISTICS, values, strict=False)
+    }
+
+
 def read_ahead_kb(device: BlockDevice) -> int:
     """How far the kernel reads ahead on the device's disk, in kB."""
     return int(_queue(device, "read_ahead_kb"))

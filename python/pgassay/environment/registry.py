@@ -11,6 +11,7 @@ pid namespace. `sweep` removes what dead owners left. Kinds and their details:
 | cgroup | paths |
 | folder | path |
 | read_ahead | disk, value_kb to restore |
+| probe | path |
 """
 
 import json
@@ -26,11 +27,11 @@ from pgassay.environment import machine, removal
 from pgassay.environment.home import home
 from pgassay.errors import MeasurementError, PgassayError, UsageError
 
-Kind = Literal["server", "mount", "loop", "cgroup", "folder", "read_ahead"]
+Kind = Literal["server", "mount", "loop", "cgroup", "folder", "read_ahead", "probe"]
 
 # What stands on something goes before it: a server runs on a mount, that on a loop device.
-REMOVAL_ORDER: tuple[Kind, ...] = ("server", "mount", "read_ahead", "loop", "cgroup", "folder")
-_SURVIVES_REBOOT: tuple[Kind, ...] = ("folder",)
+REMOVAL_ORDER: tuple[Kind, ...] = ("server", "mount", "read_ahead", "loop", "cgroup", "folder", "probe")
+_SURVIVES_REBOOT: tuple[Kind, ...] = ("folder", "probe")
 _FORMAT = 1
 
 
@@ -149,6 +150,11 @@ def _remove_folder(details: dict[str, Any]) -> str:
     return f"Removed the folder {path}" if removal.remove_folder(path) else ""
 
 
+def _remove_probe(details: dict[str, Any]) -> str:
+    path = _path(details["path"])
+    return f"Removed the probe's files in {path}" if removal.remove_probe_folder(path) else ""
+
+
 def _restore_read_ahead(details: dict[str, Any]) -> str:
     disk, value_kb = str(details["disk"]), int(details["value_kb"])
     restored = removal.restore_read_ahead(disk, value_kb)
@@ -162,6 +168,7 @@ _REMOVERS: dict[Kind, Callable[[dict[str, Any]], str]] = {
     "loop": _remove_loop,
     "cgroup": _remove_cgroups,
     "folder": _remove_folder,
+    "probe": _remove_probe,
 }
 
 

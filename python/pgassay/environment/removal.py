@@ -20,11 +20,14 @@ from pgassay.environment.mounts import mounted_at, mounts
 from pgassay.errors import MeasurementError, UsageError
 
 CGROUP_PREFIX = "pgassay-"
+# A probe's folder stands wherever its user points, so its name and what is in it must tell that it is one.
+PROBE_PREFIX = "pgassay-probe-"
 _QUIT_TIMEOUT_S = 5.0
 _KILL_TIMEOUT_S = 10.0
 _BUSY_TIMEOUT_S = 10.0
 _POLL_S = 0.05
 _SYS_BLOCK = Path("/sys/block")
+_PROBE_NAME = re.compile(re.escape(PROBE_PREFIX) + r"[0-9a-f]{16}")
 _DISK_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -194,6 +197,29 @@ def remove_folder(folder: Path) -> bool:
         shutil.rmtree(folder)
     except FileNotFoundError:
         return True
+    except OSError as error:
+        raise MeasurementError(f"{folder} can't be removed: {error.strerror} ({error.filename}).") from error
+    return True
+
+
+def remove_probe_folder(folder: Path) -> bool:
+    """Remove a probe's folder and its files; False when it is gone already.
+
+    Refuses a folder that has not a probe's name, is a link or another account's, or holds anything but files.
+    """
+    if not os.path.lexists(folder):
+        return False
+    is_named = _PROBE_NAME.fullmatch(folder.name) is not None
+    if not is_named or folder.is_symlink() or folder.lstat().st_uid != os.geteuid():
+        raise UsageError(f"{folder} is no folder of a probe's, so it is left alone.")
+    files = list(folder.iterdir())
+    odd = next((file for file in files if file.is_symlink() or not file.is_file()), None)
+    if odd is not None:
+        raise UsageError(f"{odd} is none of a probe's files, so {folder} is left alone.")
+    try:
+        for file in files:
+            file.unlink()
+        folder.rmdir()
     except OSError as error:
         raise MeasurementError(f"{folder} can't be removed: {error.strerror} ({error.filename}).") from error
     return True

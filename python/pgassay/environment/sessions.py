@@ -38,6 +38,15 @@ def connect(parameters: Mapping[str, Any]) -> psycopg.Connection[tuple[Any, ...]
         )
 
 
+def startup_options(settings: Mapping[str, str]) -> str:
+    """Settings of a session in libpq's notation of `options`: a backslash before spaces and backslashes."""
+    words = []
+    for name, value in sorted(settings.items()):
+        escaped = value.replace("\\", "\\\\").replace(" ", "\\ ")
+        words.append(f"-c {name}={escaped}")
+    return " ".join(words)
+
+
 @contextmanager
 def _no_libpq_variables() -> Iterator[None]:
     """Hide PG* from libpq, which would read PGSERVICE, PGOPTIONS and others for what is not given."""

@@ -39,7 +39,7 @@ CLAMPED_BY = {
 
 def build_settings(build: Build) -> dict[str, SettingFact]:
     """Return what a build says of each of its settings; starts a server at the first call for a build."""
-    folder = _cluster(build)
+    folder = small_cluster(build)
     file = folder / SETTINGS_FILE
     with locked(folder.with_suffix(".lock")):
         if not file.exists():
@@ -63,7 +63,7 @@ def validate_settings(build: Build, settings: Mapping[str, str]) -> None:
     _check_io_uring(build, settings)
     for name in settings:
         _check_name(build, facts, name)
-    folder = _cluster(build)
+    folder = small_cluster(build)
     with locked(folder.with_suffix(".lock")):
         try:
             with Server(build, folder, {**SMALL_SETTINGS, **settings}) as server, control(server) as session:
@@ -142,8 +142,8 @@ def _check_clamps(held: dict[str, SettingFact]) -> None:
             )
 
 
-def _cluster(build: Build) -> Path:
-    """Return the build's own tiny cluster, making it at its first use."""
+def small_cluster(build: Build) -> Path:
+    """Return the build's own tiny cluster, making it at its first use; who starts it holds its `.lock`."""
     parent = ensure_private_folder(home() / "data" / "validation")
     identity = f"{build.bin_directory} {build.version} {build.binary_sha256}"
     folder = parent / hashlib.sha256(identity.encode()).hexdigest()[:16]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pgassay.environment.server_limits import check_limits
+from pgassay.environment.storage.registry import KINDS as STORAGE_KINDS
 from pgassay.environment.validation import validate_settings
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.arm import ArmSpec
@@ -37,7 +38,7 @@ def judge(
     for index, (levels, spec) in enumerate(candidates):
         progress("checking every level on a small server", index / len(candidates))
         settings = tuple(sorted(spec.settings.items()))
-        key = (spec.build.bin_directory, settings, spec.memory_bytes, spec.cpus)
+        key = (spec.build.bin_directory, settings, spec.memory_bytes, spec.cpus, spec.storage.kind)
         if key not in verdicts:
             verdicts[key] = _refusal(spec)
         refusal = verdicts[key]
@@ -56,6 +57,9 @@ def judge(
 
 
 def _refusal(spec: ArmSpec) -> UsageError | None:
+    missing = STORAGE_KINDS[spec.storage.kind].capability()
+    if missing is not None:
+        return UsageError(missing)
     try:
         check_limits(spec)
         validate_settings(spec.build, spec.settings)

@@ -19,6 +19,7 @@ from typing import Any
 
 from pgassay.errors import UsageError
 from pgassay.experiment.request import CompareRequest
+from pgassay.model.protocol import OBSERVE
 from pgassay.workloads.options import parse_duration
 
 # Key of the file → (field of the request, type it must have).
@@ -41,6 +42,10 @@ _KEYS: Mapping[str, tuple[str, type | tuple[type, ...]]] = {
     "skip-unavailable": ("skip_unavailable", bool),
     "pool": ("pool_twin", bool),
     "covariate": ("covariate", str),
+    "observe": ("observe", str),
+    "server": ("server", str),
+    "swap": ("swap", str),
+    "allow-writes": ("allow_writes", str),
 }
 _TABLES = ("factors", "set")
 
@@ -72,6 +77,8 @@ def read_file(path: Path, out: Path | None, command: tuple[str, ...]) -> Compare
         fields["cpus"] = str(fields["cpus"])
     if fields.get("covariate", "none") not in ("none", "canary"):
         raise UsageError(f"{path}: covariate '{fields['covariate']}' is not known: write none or canary")
+    if fields.get("observe", "normal") not in OBSERVE:
+        raise UsageError(f"{path}: observe '{fields['observe']}' is not known: write {', '.join(OBSERVE)}")
     if "workload" in fields:
         fields["workload"] = _beside(path, fields["workload"])
     if "dataset" in fields:
@@ -91,6 +98,9 @@ def _checked(path: Path, key: str, value: Any, kind: type | tuple[type, ...]) ->
     kinds = kind if isinstance(kind, tuple) else (kind,)
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         names = " or ".join(each.__name__ for each in kinds)
+        if key == "server":
+            # It may hold a password.
+            raise UsageError(f"{path}: {key} is not a {names}: write one connection string")
         raise UsageError(f"{path}: {key} = {value!r} is not a {names}: correct it")
     return value
 

@@ -40,7 +40,9 @@ def _key(experiment: Experiment) -> str:
     clients = sorted({arm.spec.workload.load.clients for arm in experiment.arms if arm.spec.workload.load})
     parts = [spec.build.version, spec.workload.text, str(clients), describe_dataset(spec.dataset)]
     parts += [caps] if (caps := describe_limits(spec)) else []
-    return " | ".join([*parts, experiment.protocol.cache, describe(spec.storage)])
+    servers = sorted({arm.spec.server.name for arm in experiment.arms if arm.spec.server})
+    place = " ".join(servers) if servers else describe(spec.storage)
+    return " | ".join([*parts, experiment.protocol.cache, place])
 
 
 def _file() -> Path:

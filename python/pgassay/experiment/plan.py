@@ -20,6 +20,8 @@ from pgassay.experiment.builds import (
     settings_where_they_exist,
 )
 from pgassay.experiment.caps import caps_by_arm, with_buffers_for_the_smallest, with_caps
+from pgassay.experiment.command import repeatable
+from pgassay.experiment.lacking import alone, one_arm_where_lacking
 from pgassay.experiment.own_data import check_data, dataset_of, prepare_of, title_of, workload_of
 from pgassay.experiment.request import CompareRequest, check_request, parse_cache, parse_settings
 from pgassay.experiment.traps import plan_confounds, plan_warnings
@@ -97,10 +99,13 @@ def plan(parsed: Understood, notify: Notify) -> Experiment:
     """
     request, compared = parsed.request, parsed.compared
     alike = settings_where_they_exist(parsed.candidates)
-    available = judge(alike.candidates, skip_unavailable=request.skip_unavailable, progress=notify)
+    candidates, lacking = alike.candidates, list[str]()
+    if request.skip_unavailable:
+        candidates, lacking = one_arm_where_lacking(candidates, compared.factor)
+    available = judge(candidates, skip_unavailable=request.skip_unavailable, progress=notify)
     seed = request.seed if request.seed is not None else secrets.randbelow(2**31)
     arms, contrasts = build_arms(parsed.factors, compared, available.candidates, seed)
-    protocol = Protocol(cache=parsed.cache)
+    protocol = Protocol(cache=parsed.cache, observe=request.observe)
     contract = StatisticalContract(
         metric=parsed.workload.metric,
         margin=request.margin,
@@ -115,14 +120,14 @@ def plan(parsed: Understood, notify: Notify) -> Experiment:
     return Experiment(
         pgassay_version=__version__,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        command=_repeatable(request.command, seed),
+        command=repeatable(request.command, seed),
         title=title_of(request, parsed.factors, parsed.base.dataset),
         arms=arms,
         contrasts=contrasts,
         contract=contract,
         protocol=protocol,
         dataset_loads=dataset_loads(arms),
-        skipped=available.skipped,
+        skipped=(*lacking, *available.skipped, *alone(available.candidates, arms, compared.factor)),
         confounds=(*plan_confounds(arms), *alike.sentences, *default_differences(arms, contrasts)),
         warnings=plan_warnings(arms, parsed.base, compared.factor),
         environment=_environment(parsed.build, arms),
@@ -154,23 +159,6 @@ def _with_connections(candidates: list[Candidate]) -> list[Candidate]:
         else (levels, spec.model_copy(update={"settings": {**spec.settings, "max_connections": connections}}))
         for levels, spec in candidates
     ]
-
-
-def _repeatable(command: tuple[str, ...], seed: int) -> tuple[str, ...]:
-    """The command line that repeats the experiment: with the seed that was drawn, into a new folder."""
-    words: list[str] = []
-    skip = False
-    for word in command:
-        if skip or word.startswith("--out="):
-            skip = False
-            continue
-        if word == "--out":
-            skip = True
-            continue
-        words.append(word)
-    if words and not any(word == "--seed" or word.startswith("--seed=") for word in words):
-        words += ["--seed", str(seed)]
-    return tuple(words)
 
 
 def _environment(build: Build, arms: tuple[Arm, ...]) -> dict[str, Any]:

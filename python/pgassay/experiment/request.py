@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from pgassay.errors import UsageError
-from pgassay.model.protocol import CACHE_STATES, CacheState
+from pgassay.model.protocol import CACHE_STATES, CacheState, Observe
 
 SCALE_MAX = 100_000
 BLOCKS_MAX = 10_000
@@ -13,7 +13,10 @@ BLOCKS_MAX = 10_000
 
 @dataclass(frozen=True)
 class CompareRequest:
-    """One comparison as typed. `None` means: the default, which the plan chooses and records."""
+    """One comparison as typed. `None` means: the default, which the plan chooses and records.
+
+    `factors`, `server` and `command` may hold passwords as typed: what is stored is the plan's.
+    """
 
     factors: tuple[str, ...]
     workload: str = "full-scan"
@@ -36,6 +39,10 @@ class CompareRequest:
     skip_unavailable: bool = False
     pool_twin: bool = True
     covariate: Literal["none", "canary"] = "none"
+    observe: Observe = "normal"
+    server: str | None = field(default=None, repr=False)
+    swap: str | None = field(default=None, repr=False)
+    allow_writes: str | None = None
     command: tuple[str, ...] = field(default=())
 
 

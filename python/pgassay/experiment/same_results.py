@@ -17,6 +17,7 @@ from pgassay.model.arm import Arm
 from pgassay.model.experiment import Experiment
 from pgassay.model.workload import Statement, WorkloadSpec
 from pgassay.trial.host import Host
+from pgassay.trial.remote_host import RemoteHost
 from pgassay.workloads.split import strip_comments
 
 Progress = Callable[[str, float | None], None]
@@ -36,6 +37,14 @@ def check_same_results(experiment: Experiment, host: Host, progress: Progress) -
             host.taint()
         for other in others:
             compare_results(running.control, control.spec.workload, other.spec.workload)
+
+
+def compare_remote_results(experiment: Experiment, host: RemoteHost, progress: Progress) -> None:
+    """As `check_same_results`, on the control's remote server, whose session is read-only for what reads."""
+    for control, others in _groups(experiment):
+        progress("comparing the results of the ways to write the question", None)
+        for other in others:
+            compare_results(host.session(control).control, control.spec.workload, other.spec.workload)
 
 
 def _groups(experiment: Experiment) -> list[tuple[Arm, list[Arm]]]:

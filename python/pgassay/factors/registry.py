@@ -12,6 +12,7 @@ from pgassay.factors import (
     prepare,
     read_ahead,
     read_only_option,
+    server,
     setting,
     sql,
     storage,
@@ -33,10 +34,11 @@ KINDS: dict[str, FactorKind] = {
     copy.NAME: copy.KIND,
     "version": version.KIND,
     "build": build.KIND,
+    server.NAME: server.KIND,
 }
 # A storage's own options are part of its level, so the storage is patched before its read-ahead; the
 # build decides what else makes sense, and so does the workload that `sql` brings.
-ORDER = ("version", "build", "storage", "sql")
+ORDER = ("version", "build", "server", "storage", "sql")
 # How a factor that is no setting is fixed for all arms; clients are an option of the workload.
 _FIXED_BY = {
     "version": "--pg ",
@@ -44,6 +46,7 @@ _FIXED_BY = {
     "storage": "--storage ",
     "sql": "--workload sql:",
     "prepare": "--prepare ",
+    "server": "--server ",
 }
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 

@@ -10,7 +10,7 @@ from pgassay.model.workload import Distribution, WorkloadSpec
 Role = Literal["control", "arm", "twin"]
 
 
-DatasetKindName = Literal["pgbench", "sysbench", "dump", "folder", "script"]
+DatasetKindName = Literal["pgbench", "sysbench", "dump", "folder", "script", "remote"]
 
 
 class DatasetSpec(Frozen):
@@ -45,10 +45,29 @@ class DatasetSpec(Frozen):
         return self.model_dump(exclude={"source", "scale", *of_sysbench})
 
 
+class RemoteServer(Frozen):
+    """A server that runs already, as it was found; never a password.
+
+    `name` is how reports call it, `connection` the string that names it to libpq, without its secrets.
+    `version` is the server's, "18.1"; `encryption` libpq's sslmode as it was settled ('disable': none).
+    """
+
+    name: str
+    connection: str
+    host: str
+    port: int
+    dbname: str
+    user: str
+    version: str
+    major: int
+    encryption: str = "disable"
+
+
 class ArmSpec(Frozen):
     """Everything that a level may patch; `settings` holds every setting given explicitly.
 
     `memory_bytes` and `cpus` cap the whole server, page cache included; None: as the machine has.
+    `server`: one that runs already, in place of a build, a storage and a dataset of pgassay's own.
     """
 
     build: Build
@@ -59,6 +78,7 @@ class ArmSpec(Frozen):
     workload: WorkloadSpec
     memory_bytes: int | None = None
     cpus: float | None = None
+    server: RemoteServer | None = None
 
 
 class Arm(Frozen):

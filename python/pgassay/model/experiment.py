@@ -26,6 +26,7 @@ class Experiment(Frozen):
     `dataset_loads`: the data are loaded so many times for each arm, and block b uses load b modulo it.
 
     `confounds` and `warnings` are what the plan itself says against its findings.
+    `swap` is the user's command that swaps the settings of two remote servers halfway ('' for none).
     `environment` holds the machine's facts, `ceilings` the limits measured by a probe of the same
     device (empty when there is none), so that analysis needs nothing but this folder.
     """
@@ -43,5 +44,6 @@ class Experiment(Frozen):
     skipped: tuple[str, ...] = ()
     confounds: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    swap: str = ""
     environment: dict[str, Any] = Field(default_factory=dict)
     ceilings: dict[str, Any] = Field(default_factory=dict)

@@ -7,6 +7,8 @@ from pgassay.model.workload import Metric
 
 CacheState = Literal["cold", "cold-each", "warm-buffers", "warm-pages", "as-is"]
 CACHE_STATES: tuple[CacheState, ...] = ("cold", "cold-each", "warm-buffers", "warm-pages", "as-is")
+Observe = Literal["off", "normal", "fast"]
+OBSERVE: tuple[Observe, ...] = ("off", "normal", "fast")
 
 
 class Protocol(Frozen):
@@ -14,7 +16,8 @@ class Protocol(Frozen):
 
     `device_fraction_min`: the share of PostgreSQL's own read bytes that the device must have
     delivered for a statement to count as cold. `settle_timeout_s` bounds the wait for dirty and
-    writeback pages to fall to nothing before a trial.
+    writeback pages to fall to nothing before a trial. `sample_interval_s` is the time between two rows of
+    every sampler; `observe` says how often the states and wait events of the server's threads are read.
     """
 
     cache: CacheState
@@ -22,6 +25,7 @@ class Protocol(Frozen):
     settle_timeout_s: float = 60.0
     statement_timeout_s: float = 3600.0
     sample_interval_s: float = 0.2
+    observe: Observe = "normal"
 
 
 class StatisticalContract(Frozen):

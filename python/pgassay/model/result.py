@@ -4,7 +4,9 @@ from typing import Literal
 
 from pydantic import Field
 
+from pgassay.model.account import ArmAccounts
 from pgassay.model.base import Frozen
+from pgassay.model.cause import Cause, Explanation
 from pgassay.model.work import WorkResult
 from pgassay.model.workload import Metric
 
@@ -76,6 +78,45 @@ class SecondaryResult(Frozen):
     arms: tuple[SecondaryArmResult, ...]
 
 
+class DeviceUse(Frozen):
+    """How near an arm came to its device's ceiling: the nearer of bandwidth (10⁶ bytes) and reads a second.
+
+    `value` and `ceiling` are in `unit`; `fraction` is the one over the other.
+    """
+
+    arm: str
+    value: float
+    ceiling: float
+    unit: Literal["MB/s", "reads/s"]
+    fraction: float
+    sentence: str
+
+
+class CrossedEffect(Frozen):
+    """One effect of two that were crossed; `ratio` and `interval` as for an arm."""
+
+    ratio: float | None
+    interval: tuple[float | None, float | None]
+    verdict: Verdict
+
+
+class CrossedResult(Frozen):
+    """Two servers whose settings were swapped halfway: the effect of the settings apart from the machines'.
+
+    `settings`: those that `name` had at first over those of `control`; `hardware`: its machine over the
+    other. `withheld`: a twin differs from its control in one of the halves.
+    """
+
+    name: str
+    control: str
+    stratum: str = ""
+    settings: CrossedEffect
+    hardware: CrossedEffect
+    blocks_before: int
+    blocks_after: int
+    withheld: bool = False
+
+
 class CompareResult(Frozen):
     """The contract for scripts; schema in schemas/compare.schema.json."""
 
@@ -96,9 +137,14 @@ class CompareResult(Frozen):
     warnings: tuple[str, ...] = ()
     secondary: tuple[SecondaryResult, ...] = ()
     work: tuple[WorkResult, ...] = ()
+    accounts: tuple[ArmAccounts, ...] = ()
+    causes: tuple[Cause, ...] = ()
+    explanations: tuple[Explanation, ...] = ()
     twins: tuple[TwinResult, ...] = ()
     family: str = ""
     failures: int = 0
     cache: str = ""
     skipped: tuple[str, ...] = ()
+    device_use: tuple[DeviceUse, ...] = ()
+    crossed: tuple[CrossedResult, ...] = ()
     verdict: str = ""

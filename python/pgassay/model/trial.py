@@ -28,8 +28,10 @@ class StatementObservation(Frozen):
     """One statement's run.
 
     `elapsed_s`: from sending it to the server's ReadyForQuery, by the native binary's monotonic
-    clock. `cold`: the statement began with nothing of its relations in any cache pgassay can see.
-    Byte counts are differences over the statement, None where they can't be had.
+    clock; `clock_ns` are its readings at both ends. `cold`: the statement began with nothing of its
+    relations in any cache pgassay can see.
+    Byte counts are differences over the statement, None where they can't be had. `device_read_bytes` is what
+    the device delivered to anybody, `server_device_read_bytes` what it delivered to the server's processes.
     `aio`: the plan holds a node that can use asynchronous reads on this major version.
     `device_bytes_min`: PostgreSQL's reads less what the page cache already held.
     """
@@ -43,7 +45,16 @@ class StatementObservation(Frozen):
     postgres_hit_bytes: int | None = None
     device_read_bytes: int | None = None
     device_read_requests: int | None = None
+    server_device_read_bytes: int | None = None
     server_cpu_s: float | None = None
+    clock_ns: tuple[int, int] | None = None
+
+    @property
+    def delivered_bytes(self) -> int | None:
+        """What the device delivered to the server; to anybody, where the two can't be told apart."""
+        if self.server_device_read_bytes is not None:
+            return self.server_device_read_bytes
+        return self.device_read_bytes
 
 
 class LoadObservation(Frozen):

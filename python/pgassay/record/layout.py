@@ -5,6 +5,8 @@ from pathlib import Path
 
 EXPERIMENT_FILE = "experiment.json"
 STATE_FILE = "state.json"
+SERVERS_FILE = "servers.json"
+SWAP_FILE = "swap.json"
 TRIALS_FOLDER = "trials"
 TRIAL_FILE = "trial.json"
 PLANS_FILE = "plans.json"

@@ -24,6 +24,15 @@ class StoredTrial:
 
 
 @dataclass(frozen=True)
+class Swap:
+    """A swap of two servers' settings: the first block after it, what changed places, what did not."""
+
+    at_block: int
+    swapped: tuple[str, ...]
+    stayed: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class StoredExperiment:
     """A plan and everything measured for it so far, in trial order.
 
@@ -37,6 +46,7 @@ class StoredExperiment:
     stopped: str = "running"
     seconds_used: float = 0.0
     warnings: tuple[str, ...] = ()
+    swap: Swap | None = None
 
 
 def _json(path: Path, newest: int) -> Any:
@@ -118,9 +128,31 @@ def load_state(folder: Path) -> tuple[str, float, tuple[str, ...]]:
     return stopped, float(seconds_used), tuple(str(sentence) for sentence in warnings)
 
 
+def load_servers(folder: Path) -> dict[str, Any]:
+    """What remote servers said of themselves at the plan, by name; {} when there are none."""
+    path = folder / layout.SERVERS_FILE
+    servers = _json(path, 1).get("servers") if path.is_file() else {}
+    if not isinstance(servers, dict):
+        raise UsageError(f"{path} is damaged (it holds no servers): restore it from a copy")
+    return servers
+
+
+def load_swap(folder: Path) -> Swap | None:
+    """Where the servers' settings were swapped; None when they were not."""
+    path = folder / layout.SWAP_FILE
+    if not path.is_file():
+        return None
+    swap = _json(path, 1)
+    block, swapped, stayed = swap.get("at_block"), swap.get("swapped"), swap.get("stayed")
+    if not isinstance(block, int) or not isinstance(swapped, list) or not isinstance(stayed, list):
+        raise UsageError(f"{path} is damaged (it does not say what was swapped): restore it from a copy")
+    return Swap(block, tuple(map(str, swapped)), tuple(map(str, stayed)))
+
+
 def load(folder: Path) -> StoredExperiment:
     """Read a whole experiment; raises UsageError with what is wrong and where."""
     experiment = load_experiment(folder)
     trials = tuple(load_trial(path) for path in layout.attempt_folders(folder))
     stopped, seconds_used, warnings = load_state(folder)
-    return StoredExperiment(folder, experiment, trials, stopped, seconds_used, warnings)
+    swap = load_swap(folder)
+    return StoredExperiment(folder, experiment, trials, stopped, seconds_used, warnings, swap)

@@ -82,6 +82,16 @@ def write_state(folder: Path, *, stopped: str, seconds_used: float, warnings: tu
     write_file(folder / layout.STATE_FILE, to_json(state))
 
 
+def write_servers(folder: Path, servers: dict[str, Any]) -> None:
+    """Keep what remote servers say of themselves: their settings and extensions, by name."""
+    write_file(folder / layout.SERVERS_FILE, to_json({"format": 1, "servers": servers}))
+
+
+def write_swap(folder: Path, swap: dict[str, Any]) -> None:
+    """Keep where the settings of two remote servers were swapped, and what changed places."""
+    write_file(folder / layout.SWAP_FILE, to_json({"format": 1, **swap}))
+
+
 def remove_unfinished(folder: Path) -> None:
     """Remove the temporary files and folders that a killed run left in an experiment's folder.
 

@@ -4,7 +4,16 @@ from collections.abc import Callable, Iterator
 
 from pgassay.model.result import CompareResult
 from pgassay.record.read import StoredExperiment
-from pgassay.report import drawing, heat_map, interval_chart, load_charts, machine_chart, trial_chart
+from pgassay.report import (
+    account_chart,
+    drawing,
+    heat_map,
+    interval_chart,
+    load_charts,
+    machine_chart,
+    trial_chart,
+)
+from pgassay.report.accounts import account_tables
 from pgassay.report.drawing import NARROW_PX, WIDE_PX, Drawing, Specification
 from pgassay.report.series import Observed
 
@@ -25,6 +34,9 @@ def drawings(result: CompareResult, stored: StoredExperiment, observed: Observed
         yield _both("grid", lambda width: heat_map.specification(result, width_px=width))
     yield _both("intervals", lambda width: interval_chart.specification(result, width_px=width))
     yield _both("trials", lambda width: trial_chart.specification(stored, width_px=width))
+    tables = account_tables(result)
+    if tables:
+        yield _both("accounts", lambda width: account_chart.specification(tables, width_px=width))
     if observed.seconds:
         yield _both("seconds", lambda width: load_charts.seconds(observed.seconds, width_px=width))
     if observed.latencies:

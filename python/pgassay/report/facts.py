@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pgassay.model.arm import Arm
 from pgassay.record.read import StoredExperiment
-from pgassay.report.trials import arm_name
+from pgassay.report.labels import arm_name, described
 
 # A fact with more distinct values within one arm than this (a time, a process id) is summarised.
 _VALUES_SHOWN_MAX = 3
@@ -13,11 +14,15 @@ _VALUES_SHOWN_MAX = 3
 
 @dataclass(frozen=True)
 class FactRow:
-    """One fact: `values` in the order of the table's arms; `differs` when two arms disagree."""
+    """One fact: `values` in the order of the table's arms; `differs` when two arms disagree.
+
+    `holders`, of a row that differs: each value with the arms that have it in words.
+    """
 
     name: str
     values: tuple[str, ...]
     differs: bool
+    holders: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -106,22 +111,30 @@ def trial_tables(stored: StoredExperiment, part: str) -> list[FactTable]:
     order = [arm_id for arm_id in arms if arm_id in seen_arms]
     names = tuple(arm_name(arms[arm_id]) for arm_id in order)
     return [
-        FactTable(title=subject, arms=names, rows=_rows(facts, order))
+        FactTable(title=subject, arms=names, rows=_rows(facts, [arms[arm_id] for arm_id in order]))
         for subject, facts in sorted(
             subjects.items(), key=lambda item: (item[0] == "", item[0] != "settings")
         )
     ]
 
 
-def _rows(facts: dict[str, dict[str, dict[str, None]]], order: list[str]) -> tuple[FactRow, ...]:
+def _rows(facts: dict[str, dict[str, dict[str, None]]], arms: list[Arm]) -> tuple[FactRow, ...]:
     rows = []
     for name in sorted(facts):
-        sets = [tuple(facts[name].get(arm_id, {})) for arm_id in order]
+        sets = [tuple(facts[name].get(arm.id, {})) for arm in arms]
         # A value that changes from trial to trial within one arm is no difference between arms.
         steady = all(len(values) <= 1 for values in sets)
         differs = steady and len(set(sets)) > 1
-        rows.append(FactRow(name=name, values=tuple(_summary(values) for values in sets), differs=differs))
+        values = tuple(_summary(found) for found in sets)
+        rows.append(FactRow(name, values, differs, _holders(values, arms) if differs else ()))
     return tuple(sorted(rows, key=lambda row: not row.differs))
+
+
+def _holders(values: tuple[str, ...], arms: list[Arm]) -> tuple[tuple[str, str], ...]:
+    members: dict[str, list[Arm]] = {}
+    for value, arm in zip(values, arms, strict=True):
+        members.setdefault(value, []).append(arm)
+    return tuple((value, described(found, arms)) for value, found in members.items())
 
 
 def _summary(values: tuple[str, ...]) -> str:

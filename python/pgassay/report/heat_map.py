@@ -6,7 +6,7 @@ from typing import Any
 from pgassay.model.result import ArmResult, CompareResult
 from pgassay.report import drawing, palette, text
 from pgassay.report.drawing import NARROW_PX, Specification, field, layer, shortened, tips
-from pgassay.report.labels import compared_factors, short_name, strata
+from pgassay.report.labels import compared_factors, levels_alone, strata
 
 # From these ratios, to either side, a cell has the second and the third shade.
 _SHADES_FROM = (math.log(1.1), math.log(1.5))
@@ -79,7 +79,7 @@ def _cells(result: CompareResult, *, narrow: bool) -> list[dict[str, Any]]:
     return [
         {
             "row": shortened(text.clean(arm.stratum), limit),
-            "column": shortened(_levels(arm, factors), 12 if narrow else 30),
+            "column": shortened(levels_alone(arm, factors), 12 if narrow else 30),
             "colour": _colour(arm),
             "ratio": text.ratio(arm.ratio) or "–",
             "word": "withheld" if arm.withheld else arm.verdict,
@@ -90,12 +90,6 @@ def _cells(result: CompareResult, *, narrow: bool) -> list[dict[str, Any]]:
         for arm in result.arms
         if arm.verdict != "control"
     ]
-
-
-def _levels(arm: ArmResult, factors: tuple[str, ...]) -> str:
-    """The compared levels without their factors' names, which stand above all columns."""
-    levels = [arm.levels[factor] for factor in factors if factor in arm.levels]
-    return text.clean(", ".join(levels)) or short_name(arm, factors)
 
 
 def _colour(arm: ArmResult) -> str:

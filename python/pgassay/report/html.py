@@ -8,14 +8,17 @@ from pgassay import __version__
 from pgassay.model.result import ArmResult, CompareResult
 from pgassay.record.read import StoredExperiment
 from pgassay.report import facts, interactive, palette, plans, series, summary, text, trials
+from pgassay.report.accounts import HEADING as ACCOUNTS_HEADING
+from pgassay.report.accounts import account_tables
+from pgassay.report.causes import HEADING as CAUSES_HEADING
+from pgassay.report.causes import cause_rows, difference_sentences
+from pgassay.report.changes import change_sentences
 from pgassay.report.drawing import Drawing, svg
 from pgassay.report.labels import compared_factors, short_name, strata
 from pgassay.report.page import environment
 from pgassay.report.work import HEADING, work_tables
 
 _TEMPLATE = "report.html.jinja"
-# With more arms than this the headline counts the verdicts, and the sentences follow in small print.
-_SENTENCES_MAX = 7
 _NARROW_STATIC = frozenset({"intervals", "trials"})
 
 
@@ -42,10 +45,11 @@ def _context(result: CompareResult, stored: StoredExperiment, chart_library: str
         "experiment": stored.experiment,
         "title": text.clean(stored.experiment.title) or f"Comparison of {text.clean(result.workload)}",
         "verdicts": [_unbroken(line) for line in summary.verdict_lines(result)],
-        "tally": summary.tally(result) if len(result.arms) > _SENTENCES_MAX else "",
+        "tally": summary.tally(result) if summary.is_tallied(result) else "",
         "how_sure": [_unbroken(line) for line in summary.how_sure(result)],
         "control": _control(result, factors),
         "metric": summary.metric_text(result),
+        "caps": summary.caps(stored),
         "command": summary.reproduce_command(stored),
         "plans_sentence": summary.differing_statements(result),
         "folder": text.clean(result.folder),
@@ -54,6 +58,13 @@ def _context(result: CompareResult, stored: StoredExperiment, chart_library: str
         "secondary": [
             (metric, [_arm(arm, factors, result) for arm in metric.arms]) for metric in result.secondary
         ],
+        "causes_heading": CAUSES_HEADING,
+        "causes": cause_rows(result),
+        "differences": [
+            _unbroken(line) for line in (*difference_sentences(result), *change_sentences(stored))
+        ],
+        "accounts_heading": ACCOUNTS_HEADING,
+        "accounts": account_tables(result),
         "work_heading": HEADING,
         "work": work_tables(result),
         "drawings": {drawing.name: _figure(drawing) for drawing in drawings},

@@ -6,10 +6,11 @@ from typing import Any
 from pgassay.model.result import ArmResult, CompareResult, TwinResult
 from pgassay.report import drawing, palette, text
 from pgassay.report.drawing import NARROW_PX, WIDE_PX, Specification, field, layer, shortened, tips
-from pgassay.report.labels import compared_factors, short_name
+from pgassay.report.labels import compared_factors, levels_alone, short_name
 
 # Beyond this ratio to either side an interval is drawn as open, so that one arm can't flatten the rest.
 _RATIO_SHOWN_MAX = 32.0
+_NAMES_PX_MAX = 330
 # A list of more rows than this has its axis at the top.
 _ROWS_FROM_TOP = 16
 
@@ -26,7 +27,8 @@ def specification(result: CompareResult, *, width_px: int = WIDE_PX) -> Specific
     for row in rows:
         _cut(row, ends)
     # On a narrow page names stand above their intervals, else beside them.
-    names_px = 0 if narrow else min(300, 24 + 7 * max((len(row["label"]) for row in rows), default=0))
+    longest = max((len(row["label"]) for row in rows), default=0)
+    names_px = 0 if narrow else min(_NAMES_PX_MAX, 28 + math.ceil(7.4 * longest))
     height_px = (46 if narrow else 30) * max(1, len(rows))
     scale = {"type": "log", "domain": list(ends), "nice": False}
     y = field("key", "nominal", scale={"domain": [row["key"] for row in rows], "padding": 0.5}, axis=None)
@@ -128,10 +130,12 @@ def _interval_rows(result: CompareResult, *, narrow: bool) -> list[dict[str, Any
         suffix = f" at {text.clean(stratum)}" if stratum else ""
         for arm in result.arms:
             if arm.stratum == stratum and arm.verdict != "control":
-                label = shortened(short_name(arm, factors) + suffix, limit)
+                # In a grid the stratum needs the room that the compared factor's name would take.
+                name = levels_alone(arm, factors) if stratum else short_name(arm, factors)
+                label = shortened(name + suffix, limit)
                 rows.append(_row(len(rows), label, arm, palette.ARMS[0], "circle", _says(arm)))
         if stratum in twins:
-            label = shortened(f"twin of the control{suffix}", limit)
+            label = shortened(f"twin{suffix}" if stratum else "twin of the control", limit)
             rows.append(_row(len(rows), label, twins[stratum], palette.TWIN, "diamond", "no interval yet"))
     return rows
 

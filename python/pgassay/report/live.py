@@ -68,6 +68,7 @@ class LiveProgress:
         self.trials_in_block = 0
         self.trial: tuple[int, int, str, float | None] | None = None
         self.trial_began = 0.0
+        self.doing = ""
         self.counts: dict[str, int] = {}
         self.last_trial = ""
         self.result: CompareResult | None = None
@@ -76,7 +77,7 @@ class LiveProgress:
     def stage(self, content: str, fraction: float | None = None) -> None:
         """Show a step of the preparation, with a bar when its fraction is known."""
         if content != self.stage_text:
-            self.stage_text, self.stage_started = content, time.monotonic()
+            self.stage_text, self.stage_started, self.doing = content, time.monotonic(), ""
         self.stage_fraction = fraction
         self.trial = None
         self._open()
@@ -91,9 +92,13 @@ class LiveProgress:
 
     def trial_started(self, block: int, position: int, arm: str, expected_s: float | None) -> None:
         """Show the current trial with its elapsed time."""
-        self.stage_text = ""
+        self.stage_text = self.doing = ""
         self.trial, self.trial_began = (block, position, arm, expected_s), time.monotonic()
         self._open()
+
+    def trial_doing(self, content: str) -> None:
+        """Show what the trial is at, from the next refresh on."""
+        self.doing = text.clean(content)
 
     def trial_ended(self, block: int, position: int, status: str, metric_text: str) -> None:
         """Count the trial; one that isn't ok is printed above the view."""
@@ -162,7 +167,8 @@ class LiveProgress:
         of = f" of {self.trials_in_block}" if self.trials_in_block else ""
         expected = f" of about {text.duration(expected_s)}" if expected_s is not None else ""
         name = f" ({text.clean(arm)})" if arm else ""
-        return f"trial {position + 1}{of}{name}: {elapsed}{expected}"
+        doing = f" · {self.doing}" if self.doing else ""
+        return f"trial {position + 1}{of}{name}: {elapsed}{expected}{doing}"
 
     def arm_table(self, width: int) -> Table | None:
         """The arms with their estimates so far."""
@@ -236,7 +242,8 @@ class _View:
     def _stage(self) -> RenderableType:
         progress = self._progress
         elapsed = text.duration(time.monotonic() - progress.stage_started)
-        content = Text(progress.plain(f"{text.clean(progress.stage_text)} {elapsed}"))
+        doing = f" · {progress.doing}" if progress.doing else ""
+        content = Text(progress.plain(f"{text.clean(progress.stage_text)} {elapsed}{doing}"))
         if progress.stage_fraction is None:
             return content
         grid = Table.grid(padding=(0, 1))

@@ -81,7 +81,7 @@ def latency(rows: Sequence[LatencyRow], *, width_px: int) -> Specification:
             "percentile",
             "ordinal",
             sort=None,
-            axis={"title": "share of the transactions that were at most so slow", "labelAngle": 0},
+            axis={"title": None, "labelAngle": 0},
         ),
         "y": field(
             "latency",
@@ -92,7 +92,8 @@ def latency(rows: Sequence[LatencyRow], *, width_px: int) -> Specification:
         **arm_encoding(labels, legend(labels, narrow=narrow, width_px=width_px), shapes=False),
     }
     mark = {"type": "line", "strokeWidth": 2, "point": {"size": 40}}
-    heading = drawing.title("Latency by percentile", ["from the merged histograms of the arm's valid trials"])
+    lines = ["the share of transactions that were at most so slow", "from all valid trials of the arm"]
+    heading = drawing.title("Latency by percentile", lines if narrow else ["; ".join(lines)])
     return _panels([layer("rows", mark, encoding)], data, heading, [row.stratum for row in rows], width_px)
 
 

@@ -5,6 +5,9 @@ import re
 from pgassay.model.result import ArmResult, CompareResult
 from pgassay.record.read import StoredExperiment
 from pgassay.report import summary, text
+from pgassay.report.causes import HEADING as CAUSES_HEADING
+from pgassay.report.causes import cause_rows, difference_sentences
+from pgassay.report.changes import change_sentences
 from pgassay.report.labels import compared_factors, short_name, strata
 from pgassay.report.plans import statement_plans
 from pgassay.report.work import HEADING, WorkTable, work_tables
@@ -33,7 +36,10 @@ def code(content: str) -> str:
 
 def render(result: CompareResult, stored: StoredExperiment) -> str:
     """Verdict, a table of arms per stratum, statements, what qualifies it, and how to repeat it."""
-    parts = [f"**{escape(line)}**" for line in summary.verdict_lines(result)]
+    parts = [f"**{escape(line)}**" for line in summary.headline_lines(result)]
+    if summary.is_tallied(result):
+        sentences = "\n".join(f"- {escape(line)}" for line in summary.verdict_lines(result))
+        parts.append(f"<details><summary>The verdicts in sentences</summary>\n\n{sentences}\n\n</details>")
     cache = f", cache {code(result.cache)}" if result.cache else ""
     parts.append(f"Workload {code(result.workload)}{cache}: {escape(summary.metric_text(result))}.")
     factors = compared_factors(result.arms)
@@ -46,6 +52,7 @@ def render(result: CompareResult, stored: StoredExperiment) -> str:
     tables = work_tables(result)
     parts += [f"{HEADING}:"] if tables else []
     parts += [_work(table) for table in tables]
+    parts += _causes(result, stored)
     notes = [*result.confounds, *result.warnings, *result.skipped]
     if notes:
         parts.append("\n".join(f"- {escape(note)}" for note in notes))
@@ -74,13 +81,25 @@ def _arm_table(members: list[ArmResult], factors: tuple[str, ...], result: Compa
     return "\n".join(lines)
 
 
+def _causes(result: CompareResult, stored: StoredExperiment) -> list[str]:
+    """Limits and faults with their figures, then what explains the differences."""
+    lines = [
+        f"- {escape(row.sentence)}" + (f" ({escape(row.figures)})" if row.figures else "")
+        for row in cause_rows(result)
+    ]
+    lines += [
+        f"- {escape(sentence)}" for sentence in (*difference_sentences(result), *change_sentences(stored))
+    ]
+    return [f"{CAUSES_HEADING}:", "\n".join(lines)] if lines else []
+
+
 def _work(work: WorkTable) -> str:
     heads = " | ".join(escape(arm) for arm in work.arms)
     lines = [f"| {escape(work.title)} | {heads} |", f"|---|{'--:|' * len(work.arms)}"]
     for row in work.rows:
         cells = " | ".join(escape(cell) for cell in row.cells)
         lines.append(f"| {escape(row.name)} | {cells} |")
-    return "\n".join(lines)
+    return "\n".join([*lines, "", escape(work.sentence)])
 
 
 def _statements(result: CompareResult, factors: tuple[str, ...]) -> list[str]:
@@ -115,6 +134,6 @@ def _environment(stored: StoredExperiment) -> str:
     machine = experiment.environment.get("machine", {})
     known = {name: machine.get(name) for name in ("cpu_model", "cores_online", "kernel")}
     facts = [f"{name.replace('_', ' ')} {value}" for name, value in known.items() if value]
-    caps = dict.fromkeys(experiment.environment.get("caps", {}).values())
-    facts += [f"caps on the server: {', '.join(caps)}"] if caps else []
+    caps = summary.caps(stored)
+    facts += [f"caps on the server: {caps}"] if caps else []
     return escape("; ".join([*builds, *facts, f"pgassay {experiment.pgassay_version}"]))

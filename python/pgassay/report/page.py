@@ -22,6 +22,7 @@ def environment() -> Environment:
     made.filters |= {
         "clean": text.clean,
         "clean_lines": text.clean_lines,
+        "excerpt": text.excerpt,
         "quantity": text.quantity,
         "ratio": text.ratio,
         "interval": text.interval,

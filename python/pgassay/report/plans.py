@@ -9,9 +9,11 @@ from typing import Any
 
 from pgassay.analysis.plans import shape
 from pgassay.model.aio import can_read_asynchronously
+from pgassay.model.arm import Arm
 from pgassay.record.read import StoredExperiment
+from pgassay.report.labels import arm_name, described
 from pgassay.report.text import clean
-from pgassay.report.trials import arm_name, in_run_order
+from pgassay.report.trials import in_run_order
 
 # Conditions and figures shown below a node, in this order, when the plan holds them.
 _DETAIL_KEYS = (
@@ -49,9 +51,13 @@ class PlanLine:
 
 @dataclass(frozen=True)
 class PlanVariant:
-    """A plan, the arms that used it with the number of attempts of each, and its scans in words."""
+    """A plan, the arms that used it with the number of attempts of each, and its scans in words.
+
+    `used_by`: the same arms by the levels that they alone share.
+    """
 
     trials_by_arm: tuple[tuple[str, int], ...]
+    used_by: str
     scans: str
     lines: tuple[PlanLine, ...]
     json_text: str
@@ -77,10 +83,12 @@ class _Found:
     plan: Any
     major: int
     trials_by_arm: Counter[str] = field(default_factory=Counter)
+    arms: dict[str, Arm] = field(default_factory=dict)
 
-    def finish(self) -> PlanVariant:
+    def finish(self, everyone: Sequence[Arm]) -> PlanVariant:
         return PlanVariant(
             trials_by_arm=tuple(sorted(self.trials_by_arm.items())),
+            used_by=described(tuple(self.arms.values()), everyone),
             scans=scans(self.plan),
             lines=tuple(plan_lines(self.plan, self.major)),
             json_text=json.dumps(self.plan, indent=2, ensure_ascii=False),
@@ -119,10 +127,13 @@ def statement_plans(stored: StoredExperiment) -> list[StatementPlans]:
             variants = found.setdefault(statement, {})
             variant = variants.setdefault(plan_shape, _Found(plan, arm.spec.build.major))
             variant.trials_by_arm[arm_name(arm)] += 1
-    return [
-        StatementPlans(statement, mark_differences([variant.finish() for variant in variants.values()]))
-        for statement, variants in found.items()
-    ]
+            variant.arms[arm.id] = arm
+    return [StatementPlans(statement, _variants(variants)) for statement, variants in found.items()]
+
+
+def _variants(found: dict[str, _Found]) -> tuple[PlanVariant, ...]:
+    everyone = tuple({key: arm for each in found.values() for key, arm in each.arms.items()}.values())
+    return mark_differences([each.finish(everyone) for each in found.values()])
 
 
 def mark_differences(variants: Sequence[PlanVariant]) -> tuple[PlanVariant, ...]:

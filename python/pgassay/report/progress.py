@@ -30,6 +30,9 @@ class Progress(Protocol):
     def trial_started(self, block: int, position: int, arm: str, expected_s: float | None) -> None:
         """A trial begins: block and position count from 0, `arm` is the hidden name."""
 
+    def trial_doing(self, content: str) -> None:
+        """What the running trial is at, e.g. 'settling'; called often, and from any thread."""
+
     def trial_ended(self, block: int, position: int, status: str, metric_text: str) -> None:
         """A trial is recorded; `metric_text` is its figure, or the reason it has none."""
 
@@ -64,6 +67,9 @@ class NullProgress:
         """Nothing is shown."""
 
     def trial_started(self, block: int, position: int, arm: str, expected_s: float | None) -> None:
+        """Nothing is shown."""
+
+    def trial_doing(self, content: str) -> None:
         """Nothing is shown."""
 
     def trial_ended(self, block: int, position: int, status: str, metric_text: str) -> None:
@@ -164,4 +170,6 @@ def plan_text(arms: Sequence[str], blocks_max: int, trials_total: int) -> str:
     """The size of an experiment in words."""
     count = text.plural(len(arms), "arm")
     limit = f"at most {text.plural(blocks_max, 'block')}, {text.plural(trials_total, 'trial')}"
+    if len(arms) > _ARMS_IN_LINES_MAX:
+        return f"{count}, from {arms[0]} to {arms[-1]}; {limit}"
     return f"{count}: {text.join(arms)}; {limit}"

@@ -1,4 +1,4 @@
-"""The JSON schemas of a comparison's and a calibration's result, made from the models.
+"""The JSON schemas of a comparison's, a calibration's and a probe's result, made from the models.
 
 `python -m pgassay.report.schema` writes them to schemas/ of the checkout; a test checks that the files
 there are what the models give.
@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from pgassay.model.calibration import CALIBRATION_SCHEMA, CalibrationResult
+from pgassay.model.probe import PROBE_SCHEMA, ProbeResult
 from pgassay.model.result import RESULT_SCHEMA, CompareResult
 
 SCHEMA_FILE = Path(__file__).resolve().parents[3] / "schemas" / "compare.schema.json"
 CALIBRATION_FILE = SCHEMA_FILE.with_name("calibration.schema.json")
+PROBE_FILE = SCHEMA_FILE.with_name("probe.schema.json")
 
 # A plain number in the model that can overflow: the twin's evidence is a product without a bound.
 _NULL_WHEN_INFINITE = ("evidence", "twin_evidence")
@@ -25,6 +27,15 @@ def calibration_schema() -> dict[str, Any]:
     for part in (schema, *schema.get("$defs", {}).values()):
         _tighten(part)
     schema["properties"]["schema"]["const"] = CALIBRATION_SCHEMA
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def probe_schema() -> dict[str, Any]:
+    """The schema of what `report.probe.render_json` writes of a result."""
+    schema = ProbeResult.model_json_schema(by_alias=True, mode="serialization")
+    for part in (schema, *schema.get("$defs", {}).values()):
+        _tighten(part)
+    schema["properties"]["schema"]["const"] = PROBE_SCHEMA
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
@@ -43,7 +54,7 @@ def _tighten(part: dict[str, Any]) -> None:
     part["required"] = list(properties)
     for name, value in properties.items():
         value.pop("default", None)
-        if name in _NULL_WHEN_INFINITE:
+        if name in _NULL_WHEN_INFINITE and value.get("type") == "number":
             value["type"] = ["number", "null"]
 
 
@@ -57,10 +68,20 @@ def calibration_schema_text() -> str:
     return json.dumps(calibration_schema(), indent=2) + "\n"
 
 
+def probe_schema_text() -> str:
+    """The schema of probes as the file holds it."""
+    return json.dumps(probe_schema(), indent=2) + "\n"
+
+
 def main() -> int:
     """Write the schemas into the checkout and say where."""
     SCHEMA_FILE.parent.mkdir(exist_ok=True)
-    for file, content in ((SCHEMA_FILE, schema_text()), (CALIBRATION_FILE, calibration_schema_text())):
+    made = (
+        (SCHEMA_FILE, schema_text()),
+        (CALIBRATION_FILE, calibration_schema_text()),
+        (PROBE_FILE, probe_schema_text()),
+    )
+    for file, content in made:
         file.write_text(content, encoding="utf-8")
         print(file, file=sys.stderr)
     return 0

@@ -19,6 +19,8 @@ _STOPPED = {
 }
 
 
+# With more arms than this a report counts the verdicts first.
+_SENTENCES_MAX = 7
 # With more strata than this the twins are counted, and only those that differ are named.
 _TWINS_MAX = 3
 
@@ -43,6 +45,16 @@ def tally(result: CompareResult) -> str:
     return f"Of {plural(sum(counts.values()), 'comparison')}: {join(parts)}."
 
 
+def is_tallied(result: CompareResult) -> bool:
+    """Whether there are so many arms that a count of the verdicts stands for their sentences."""
+    return len(result.arms) > _SENTENCES_MAX
+
+
+def headline_lines(result: CompareResult) -> list[str]:
+    """What a person reads first: the verdicts' sentences, or their count where they are many."""
+    return [tally(result)] if is_tallied(result) and result.blocks else verdict_lines(result)
+
+
 def ended(result: CompareResult) -> str:
     """How the experiment ended, in words."""
     return _STOPPED[result.stopped]
@@ -61,7 +73,7 @@ def how_sure(result: CompareResult) -> list[str]:
     lines += [twin_sentence(twin) for twin in twins] if len(twins) <= _TWINS_MAX else [_twins_tally(result)]
     if result.failures:
         lines.append(f"{plural(result.failures, 'trial')} FAILED: see the trials for the reasons.")
-    return lines
+    return lines + [clean(each.sentence) for each in result.device_use]
 
 
 def _twins_tally(result: CompareResult) -> str:
@@ -84,6 +96,12 @@ def metric_text(result: CompareResult) -> str:
     """The primary metric with its unit and direction."""
     unit = f" ({clean(result.metric.unit)})" if result.metric.unit else ""
     return f"{clean(result.metric.name)}{unit}, {result.metric.better} is better"
+
+
+def caps(stored: StoredExperiment) -> str:
+    """The caps on the servers in words, each once; '' without any."""
+    found = list(dict.fromkeys(stored.experiment.environment.get("caps", {}).values()))
+    return clean("; ".join(found)) + (" (by arm)" if len(found) > 1 else "")
 
 
 def reproduce_command(stored: StoredExperiment) -> str:

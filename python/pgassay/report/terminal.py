@@ -10,7 +10,13 @@ from rich.text import Text
 
 from pgassay.model.result import ArmResult, CompareResult
 from pgassay.record.read import StoredExperiment
-from pgassay.report import bar, summary, text
+from pgassay.report import bar, summary, terminal_grid, text
+from pgassay.report.accounts import HEADING as ACCOUNTS_HEADING
+from pgassay.report.accounts import account_tables
+from pgassay.report.causes import HEADING as CAUSES_HEADING
+from pgassay.report.causes import cause_rows, difference_sentences
+from pgassay.report.changes import change_sentences
+from pgassay.report.drawing import shortened
 from pgassay.report.labels import compared_factors, short_name, strata
 from pgassay.report.plans import statement_plans
 from pgassay.report.work import HEADING, work_tables
@@ -28,6 +34,8 @@ _ASCII_BOX = Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=True)
 _FIGURES_WIDTH = 66
 _NAME_WIDTH_MAX = 40
 _BAR_WIDTH_MIN, _BAR_WIDTH_MAX = 21, 31
+# Bars below a narrow table: the room for an arm's name, "speed, log scale" at least.
+_BAR_BELOW_WIDTH_MAX, _LABEL_WIDTH_MIN = 51, 22
 
 
 def render(
@@ -79,6 +87,8 @@ class _Page:
         self.statements()
         self.secondary()
         self.work()
+        self.causes()
+        self.accounts()
         self.notes()
         self.place()
         lines = [line.rstrip() for line in self.buffer.getvalue().splitlines()]
@@ -109,17 +119,33 @@ class _Page:
 
     def verdict(self) -> None:
         """The sentences a person acts on, then what they rest on."""
-        for line in summary.verdict_lines(self.result):
+        for line in summary.headline_lines(self.result):
             self.say(line, style="bold")
+        if summary.is_tallied(self.result) and self.result.blocks:
+            self.grid()
         self.console.print()
         title = text.clean(self.stored.experiment.title)
         if title:
             self.say(title)
         cache = f", cache {self.result.cache}" if self.result.cache else ""
         self.say(f"Workload {text.clean(self.result.workload)}{cache}: {summary.metric_text(self.result)}.")
+        caps = summary.caps(self.stored)
+        if caps:
+            self.say(f"Caps on the server: {caps}.")
         for line in summary.how_sure(self.result):
             alarm = "DIFFERS" in line or "FAILED" in line
             self.say(line, style="bold red" if alarm else "")
+
+    def grid(self) -> None:
+        """Many arms at a glance."""
+        table = self.table()
+        if terminal_grid.fill(table, self.result, self.styled):
+            self.console.print()
+            self.console.print(table)
+
+    def styled(self, words: str, verdict: str) -> Text:
+        """A cell in the colour of its verdict."""
+        return Text(self.plain(words), style=_STYLES.get(verdict, ""))
 
     def arms(self) -> None:
         """A table per stratum."""
@@ -128,13 +154,16 @@ class _Page:
             self.heading(f"Arms at {text.clean(stratum)}" if stratum else "Arms")
             self.arm_table(members, self.result.metric.unit)
 
-    def arm_table(self, members: list[ArmResult], unit: str) -> None:
+    def arm_table(self, members: list[ArmResult], unit: str, what: str = "speed") -> None:
         """Arms with figures; the bar stands in the table or, where it is narrow, below it."""
         factors = compared_factors(self.result.arms)
-        name_width = min(_NAME_WIDTH_MAX, max(len(short_name(arm, factors)) for arm in members))
+        labels = [short_name(arm, factors) for arm in members]
+        name_width = min(_NAME_WIDTH_MAX, max(map(len, labels)))
         room = self.console.width - name_width - _FIGURES_WIDTH
         is_wide = room >= _BAR_WIDTH_MIN
-        bar_width = min(_BAR_WIDTH_MAX, room) if is_wide else max(21, min(51, self.console.width - 28))
+        label_width = min(max(map(len, labels)), max(_LABEL_WIDTH_MIN, self.console.width // 3))
+        below = max(_BAR_WIDTH_MIN, min(_BAR_BELOW_WIDTH_MAX, self.console.width - label_width - 6))
+        bar_width = min(_BAR_WIDTH_MAX, room) if is_wide else below
         scale = bar.scale_for(
             [arm.interval for arm in members], [arm.ratio for arm in members], self.result.margin, bar_width
         )
@@ -159,10 +188,14 @@ class _Page:
             table.add_row(*empty, Text(bar.axis(scale), style="dim"))
         self.console.print(table)
         if not is_wide:
-            self.bars(members, scale, factors)
+            self.bars(members, scale, label_width, what)
         for arm in members:
-            if arm.note and arm.note not in self.result.verdict:
+            if arm.note and arm.note not in self.result.verdict and not self.is_said_by_its_row(arm):
                 self.note(arm.note, short_name(arm, factors))
+
+    def is_said_by_its_row(self, arm: ArmResult) -> bool:
+        """Whether a note only repeats that nothing is known yet, of one arm among many."""
+        return summary.is_tallied(self.result) and arm.verdict == "inconclusive" and not arm.withheld
 
     def note(self, note: str, name: str) -> None:
         """What qualifies an arm's row, as a sentence that names the arm."""
@@ -186,18 +219,22 @@ class _Page:
             return bar.draw(scale, None, None, self.glyphs)
         return bar.draw(scale, arm.interval, arm.ratio, self.glyphs)
 
-    def bars(self, members: list[ArmResult], scale: bar.Scale, factors: tuple[str, ...]) -> None:
-        """The bars below a narrow table."""
+    def bars(self, members: list[ArmResult], scale: bar.Scale, label_width: int, what: str) -> None:
+        """The bars of the ratios of `what`, below a narrow table; of a long name both ends are kept."""
+        factors = compared_factors(self.result.arms)
         compared = [arm for arm in members if arm.verdict != "control" and arm.interval is not None]
         if not compared:
             return
         grid = Table.grid(padding=(0, 2))
-        grid.add_column(max_width=22, overflow="ellipsis", no_wrap=True)
+        grid.add_column(max_width=label_width, overflow="ellipsis", no_wrap=True)
         grid.add_column(no_wrap=True)
         for arm in compared:
-            label = Text(self.plain(short_name(arm, factors)))
-            grid.add_row(label, Text(self.bar_of(arm, scale)))
-        grid.add_row(Text("speed, log scale", style="dim"), Text(bar.axis(scale), style="dim"))
+            # In ASCII the sign of what is left out takes three places instead of one.
+            room = label_width if self.unicode else label_width - 2
+            label = self.plain(short_name(arm, factors))
+            label = label if len(label) <= label_width else self.plain(shortened(label, room))
+            grid.add_row(Text(label), Text(self.bar_of(arm, scale)))
+        grid.add_row(Text(f"{what}, log scale", style="dim"), Text(bar.axis(scale), style="dim"))
         self.console.print(Padding(grid, (0, 0, 0, 1)))
 
     def statements(self) -> None:
@@ -226,7 +263,11 @@ class _Page:
             self.heading(
                 f"{text.clean(metric.name)} (a secondary metric, not speed: a ratio below 1 is less)"
             )
-            self.arm_table(list(metric.arms), metric.unit)
+            for stratum in strata(metric.arms):
+                if stratum:
+                    self.console.print()
+                    self.say(f"At {text.clean(stratum)}", indent=1)
+                self.arm_table([arm for arm in metric.arms if arm.stratum == stratum], metric.unit, "ratio")
 
     def work(self) -> None:
         """What maintenance commands did, an arm per column."""
@@ -242,6 +283,35 @@ class _Page:
             for row in work.rows:
                 cells = [Text(self.plain(cell)) for cell in row.cells]
                 table.add_row(Text(row.name, style="bold" if row.per_unit else ""), *cells)
+            self.console.print(table)
+            self.say(work.sentence, indent=1)
+
+    def causes(self) -> None:
+        """What limits each arm, what should be mended, and what explains a difference."""
+        rows = cause_rows(self.result)
+        told = [*difference_sentences(self.result), *change_sentences(self.stored)]
+        if rows or told:
+            self.heading(CAUSES_HEADING)
+        for row in rows:
+            self.bullets([row.sentence], "yellow" if row.kind == "fault" else "")
+            if row.figures:
+                self.say(row.figures, style="dim", indent=2)
+        self.bullets(told)
+
+    def accounts(self) -> None:
+        """Where the connections' time went, and that of the processes that worked for them."""
+        tables = account_tables(self.result)
+        if tables:
+            self.heading(ACCOUNTS_HEADING)
+        for account in tables:
+            table = self.table()
+            table.add_column(Text(self.plain(account.title)), overflow="fold", min_width=16)
+            for arm in account.arms:
+                table.add_column(Text(self.plain(arm)), justify="right", overflow="fold")
+            for row in account.rows:
+                table.add_row(Text(self.plain(row.name)), *(Text(self.plain(cell)) for cell in row.cells))
+            walls = (text.quantity(wall, "s") for wall in account.walls_s)
+            table.add_row(Text("wall time", style="bold"), *(Text(self.plain(wall)) for wall in walls))
             self.console.print(table)
 
     def notes(self) -> None:

@@ -34,6 +34,13 @@ def clean_lines(content: str) -> str:
     return "\n".join(clean(line) for line in content.splitlines())
 
 
+def excerpt(content: str, characters_max: int) -> str:
+    """The beginning of a text that is longer than a page should hold, with the length of the whole."""
+    if len(content) <= characters_max:
+        return content
+    return f"{content[:characters_max]} … (cut: {len(content):,} characters in all)"
+
+
 def ascii_only(text: str) -> str:
     """The text for an output that can show ASCII alone; signs pgassay uses get their plain form."""
     plain = (
@@ -44,6 +51,7 @@ def ascii_only(text: str) -> str:
         .replace("·", "-")
         .replace("…", "...")
         .replace("µ", "u")
+        .replace("→", "->")
     )
     return plain.encode("ascii", "backslashreplace").decode("ascii")
 

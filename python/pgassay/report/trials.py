@@ -7,7 +7,7 @@ from statistics import median
 from pgassay.analysis.metrics import primary_measure
 from pgassay.model.arm import Arm
 from pgassay.record.read import StoredExperiment, StoredTrial
-from pgassay.report.labels import compared_factors, short_name
+from pgassay.report.labels import arm_name, compared_factors, short_name
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,6 @@ class ReadRow:
     device_read_bytes: float | None
     device_fraction_min: float | None
     server_cpu_s: float | None
-
-
-def arm_name(arm: Arm) -> str:
-    """An arm's name as reports write it: the twin is named after its role and stratum."""
-    if arm.role != "twin":
-        return arm.name
-    return f"twin ({arm.name})"
 
 
 def in_run_order(stored: StoredExperiment) -> list[StoredTrial]:
@@ -120,7 +113,7 @@ def read_rows(stored: StoredExperiment) -> list[ReadRow]:
             counts = (
                 statement.postgres_read_bytes,
                 statement.postgres_hit_bytes,
-                statement.device_read_bytes,
+                statement.delivered_bytes,
             )
             seen.setdefault(key, []).append(counts)
             cold[key] = cold.get(key, 0) + int(statement.cold)

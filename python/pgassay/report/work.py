@@ -7,16 +7,24 @@ from pgassay.model.work import WorkFigure, WorkResult
 from pgassay.report import text
 from pgassay.report.labels import compared_factors, short_name
 
+# Counts of work that lie closer together than this are called alike.
+ALIKE_FRACTION = 0.01
+# How the work was served and not how much of it there was: these differ by chance and by memory.
+HOW_SERVED = frozenset({"buffers hit", "buffers read", "WAL buffers full", "parallel workers launched"})
 HEADING = "What it did (medians; descriptive, without a verdict)"
 
 
 @dataclass(frozen=True)
 class WorkRow:
-    """A figure with one cell per arm; `per_unit` rows are the cost of a unit of work."""
+    """A figure with one cell per arm.
+
+    `per_unit`: the cost of a unit of work. `differs`: a count of work in which the arms aren't alike.
+    """
 
     name: str
     per_unit: bool
     cells: tuple[str, ...]
+    differs: bool
 
 
 @dataclass(frozen=True)
@@ -26,6 +34,17 @@ class WorkTable:
     title: str
     arms: tuple[str, ...]
     rows: tuple[WorkRow, ...]
+
+    @property
+    def sentence(self) -> str:
+        """Whether the arms did the same work, which decides what their times say."""
+        limit = text.percent(ALIKE_FRACTION)
+        names = [row.name for row in self.rows if row.differs]
+        if not names:
+            return f"The arms did the same work: no count differs by more than {limit}."
+        return (
+            f"The arms did not do the same work; counts that differ by more than {limit}: {', '.join(names)}."
+        )
 
 
 def work_tables(result: CompareResult) -> tuple[WorkTable, ...]:
@@ -45,11 +64,24 @@ def _table(result: CompareResult, work: WorkResult, stratum: str) -> WorkTable:
         title=f"{name} ({command}){where}",
         arms=tuple(labels.get((work.arms[place], stratum), work.arms[place]) for place in places),
         rows=tuple(
-            WorkRow(figure.name, figure.per_unit, tuple(_cell(figure, place) for place in places))
+            WorkRow(
+                figure.name,
+                figure.per_unit,
+                tuple(_cell(figure, place) for place in places),
+                _differs(figure, places),
+            )
             for figure in work.figures
             if any(figure.medians[place] is not None for place in places)
         ),
     )
+
+
+def _differs(figure: WorkFigure, places: list[int]) -> bool:
+    """Whether a count differs between the arms that tell it; a time is no work."""
+    if figure.per_unit or figure.unit in ("s", "ms") or figure.name in HOW_SERVED:
+        return False
+    known = [value for place in places if (value := figure.medians[place]) is not None]
+    return len(known) > 1 and max(known) - min(known) > ALIKE_FRACTION * max(known)
 
 
 def _cell(figure: WorkFigure, place: int) -> str:

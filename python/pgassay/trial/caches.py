@@ -22,6 +22,7 @@ RESIDENT_FRACTION_MIN = 0.99
 # a ring of 256 kB (src/backend/access/heap/heapam.c, initscan).
 RING_THRESHOLD_DIVISOR = 4
 CLIFF_FRACTION = 0.10
+WARMING_ROUNDS_MAX = 3
 
 
 @dataclass(frozen=True)
@@ -84,11 +85,18 @@ def make_cold(relations: Sequence[Relation]) -> int:
 
 
 def make_pages_warm(relations: Sequence[Relation]) -> float:
-    """Read every file through the page cache; returns the fraction that is resident."""
+    """Read every file through the page cache; returns the fraction that is resident.
+
+    Read again where pages are missing: whoever empties the machine's caches at that moment spoils no trial.
+    """
     files = all_files(relations)
     size = sum(file.stat().st_size for file in files)
-    pagecache.load(files)
-    fraction = 1.0 if size == 0 else min(1.0, pagecache.resident_bytes(files) / size)
+    fraction = 0.0
+    for _ in range(WARMING_ROUNDS_MAX):
+        pagecache.load(files)
+        fraction = 1.0 if size == 0 else min(1.0, pagecache.resident_bytes(files) / size)
+        if fraction == 1.0:
+            break
     if fraction < RESIDENT_FRACTION_MIN:
         raise InvalidTrialError(
             f"only {fraction:.1%} of the relations stayed in the page cache: not warm (too little memory)"
@@ -106,7 +114,8 @@ def make_buffers_warm(
     if not able.prewarm:
         raise UsageError(
             "--cache warm-buffers needs the extension pg_prewarm, which this build lacks: "
-            "use --cache warm-pages, or a build with contrib modules (--pg apt:18)"
+            "use --cache warm-pages, or --pg with a build that has the contrib modules ('pgassay builds' "
+            "lists what can be had; the origin wheel comes without them)"
         )
     kept = [relation for relation in relations if relation.is_heap_or_index]
     size = sum(relation.size_bytes for relation in kept)

@@ -38,6 +38,7 @@ VIEWS = (
                 ("reads", "writes", "writebacks", "extends", "hits", "evictions", "reuses"), _ALL
             ),
             **dict.fromkeys(("fsyncs", "read_time", "write_time", "fsync_time"), _ALL),
+            **dict.fromkeys(("writeback_time", "extend_time"), _ALL),
             "op_bytes": (16, 17),
             **dict.fromkeys(("read_bytes", "write_bytes", "extend_bytes"), (18, 99)),
         },
@@ -46,33 +47,47 @@ VIEWS = (
     View(
         "pg_stat_database",
         (),
-        dict.fromkeys(
-            (
-                "xact_commit",
-                "xact_rollback",
-                "blks_read",
-                "blks_hit",
-                "temp_files",
-                "temp_bytes",
-                "deadlocks",
-            ),
-            _ALL,
-        ),
+        {
+            **dict.fromkeys(("xact_commit", "xact_rollback", "blks_read", "blks_hit"), _ALL),
+            **dict.fromkeys(("tup_returned", "tup_fetched", "tup_inserted"), _ALL),
+            **dict.fromkeys(("tup_updated", "tup_deleted", "conflicts", "deadlocks"), _ALL),
+            **dict.fromkeys(("temp_files", "temp_bytes", "blk_read_time", "blk_write_time"), _ALL),
+            **dict.fromkeys(("session_time", "active_time", "idle_in_transaction_time"), (14, 99)),
+            **dict.fromkeys(("sessions", "sessions_killed", "sessions_fatal"), (14, 99)),
+            **dict.fromkeys(("parallel_workers_to_launch", "parallel_workers_launched"), (18, 99)),
+        },
         _ALL,
         "datname = current_database()",
     ),
     View(
         "pg_statio_user_tables",
         ("schemaname", "relname"),
-        dict.fromkeys(("heap_blks_read", "heap_blks_hit", "idx_blks_read", "idx_blks_hit"), _ALL),
+        {
+            **dict.fromkeys(("heap_blks_read", "heap_blks_hit", "idx_blks_read", "idx_blks_hit"), _ALL),
+            **dict.fromkeys(("toast_blks_read", "toast_blks_hit", "tidx_blks_read", "tidx_blks_hit"), _ALL),
+        },
         _ALL,
     ),
     View("pg_stat_user_tables", ("schemaname", "relname"), dict.fromkeys(_TABLE_COUNTERS, _ALL), _ALL),
-    View("pg_stat_wal", (), dict.fromkeys(("wal_records", "wal_fpi", "wal_bytes"), _ALL), (14, 99)),
+    View(
+        "pg_stat_wal",
+        (),
+        {
+            **dict.fromkeys(("wal_records", "wal_fpi", "wal_bytes", "wal_buffers_full"), _ALL),
+            # From 18 on these are rows of pg_stat_io.
+            **dict.fromkeys(("wal_write", "wal_sync", "wal_write_time", "wal_sync_time"), (14, 17)),
+            "wal_fpi_bytes": (19, 99),
+        },
+        (14, 99),
+    ),
     View(
         "pg_stat_checkpointer",
         (),
-        dict.fromkeys(("num_timed", "num_requested", "buffers_written"), _ALL),
+        {
+            **dict.fromkeys(("num_timed", "num_requested", "write_time", "sync_time"), _ALL),
+            "buffers_written": _ALL,
+            **dict.fromkeys(("num_done", "slru_written"), (18, 99)),
+        },
         (17, 99),
     ),
     View(
@@ -81,6 +96,8 @@ VIEWS = (
         {
             **dict.fromkeys(("buffers_clean", "maxwritten_clean", "buffers_alloc"), _ALL),
             **dict.fromkeys(("checkpoints_timed", "checkpoints_req", "buffers_checkpoint"), (0, 16)),
+            **dict.fromkeys(("checkpoint_write_time", "checkpoint_sync_time"), (0, 16)),
+            **dict.fromkeys(("buffers_backend", "buffers_backend_fsync"), (0, 16)),
         },
         _ALL,
     ),

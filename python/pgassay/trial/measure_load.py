@@ -2,7 +2,7 @@
 
 import base64
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from pgassay.model.arm import ArmSpec
 from pgassay.model.trial import LoadObservation
@@ -10,10 +10,16 @@ from pgassay.native import run_load
 from pgassay.record import layout
 from pgassay.record.columns import to_parquet
 from pgassay.trial.observation import Observation
-from pgassay.trial.running import RunningServer
 
 
-def load_document(server: RunningServer, spec: ArmSpec, seed: int) -> dict[str, Any]:
+class Connectable(Protocol):
+    """A server that says how to connect to it."""
+
+    def parameters(self) -> dict[str, Any]:
+        """Connection parameters with the arm's session settings."""
+
+
+def load_document(server: Connectable, spec: ArmSpec, seed: int) -> dict[str, Any]:
     """What the native generator reads on its standard input (ARCHITECTURE.md, "Python ↔ native")."""
     load = spec.workload.load
     if load is None:
@@ -33,7 +39,7 @@ def load_document(server: RunningServer, spec: ArmSpec, seed: int) -> dict[str, 
 
 
 def run(
-    server: RunningServer, spec: ArmSpec, seed: int, on_progress: Callable[[dict[str, Any]], None]
+    server: Connectable, spec: ArmSpec, seed: int, on_progress: Callable[[dict[str, Any]], None]
 ) -> Observation:
     """Run the load once; raises MeasurementError when a connection or a transaction fails for good."""
     record = run_load(load_document(server, spec, seed), on_progress)

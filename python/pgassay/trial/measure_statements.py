@@ -1,13 +1,16 @@
 """Times a list of statements, one by one, in one session of the native binary."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
 from pgassay.environment.device import DeviceCounters, counters
+from pgassay.environment.server_reads import ServerReads, reads_between
 from pgassay.environment.settle import wait_until_settled
 from pgassay.environment.storage.base import BlockDevice
-from pgassay.errors import InvalidTrialError, MeasurementError
+from pgassay.errors import MeasurementError
+from pgassay.model.aio import command_reads_asynchronously
 from pgassay.model.arm import ArmSpec
 from pgassay.model.maintenance import MaintenanceObservation
 from pgassay.model.protocol import Protocol
@@ -15,19 +18,16 @@ from pgassay.model.trial import StatementObservation
 from pgassay.model.workload import Statement
 from pgassay.native import Executed, SqlSession
 from pgassay.record import layout
-from pgassay.trial import caches, maintenance, plans
+from pgassay.trial import caches, maintenance, plans, verify
 from pgassay.trial.cache_keeper import CacheKeeper
 from pgassay.trial.counters import Snapshot, database_blocks, snapshot
 from pgassay.trial.observation import Observation
 from pgassay.trial.progress import FILE, ProgressSampler
 from pgassay.trial.relations import Relation, user_relations
 from pgassay.trial.running import RunningServer
-from pgassay.trial.verify import PROOF_BYTES_MIN
 
 # A cold statement's relations may hold this much of the page cache: catalogs' neighbours, no data.
 COLD_RESIDENT_FRACTION_MAX = 0.01
-# Catalog pages that a statement may find in the page cache although its relations are cold.
-CATALOG_BYTES = 2 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ class _Edge:
 
     views: Snapshot
     device: DeviceCounters | None
+    server_reads: ServerReads | None
     cpu_s: float
 
 
@@ -53,12 +54,15 @@ class StatementTimer:
         protocol: Protocol,
         device: BlockDevice,
         relations: list[Relation],
+        tell: Callable[[str], None] = lambda _: None,
     ) -> None:
+        """`tell` gets what a maintenance command is at, in words, while it runs; on another thread."""
         self._server = server
         self._spec = spec
         self._protocol = protocol
         self._device = device
         self._relations = relations
+        self._tell = tell
         self._session = SqlSession()
         self._progress: ProgressSampler | None = None
         self._done: list[MaintenanceObservation] = []
@@ -80,8 +84,8 @@ class StatementTimer:
         self._session.connect(self._server.parameters())
         if self._spec.workload.is_maintenance:
             if self._progress is None:
-                major = self._spec.build.major
-                self._progress = ProgressSampler(self._server, major, self._protocol.sample_interval_s)
+                major, interval_s = self._spec.build.major, self._protocol.sample_interval_s
+                self._progress = ProgressSampler(self._server, major, interval_s, self._tell)
             else:
                 self._progress.connect()
         for statement in self._spec.workload.statements:
@@ -140,7 +144,9 @@ class StatementTimer:
         size_bytes = self._size()
         files = maintenance.relation_files(self._server.control) if self._progress else {}
         before = self._edge()
+        self._server.mark()
         done, samples = self._execute(statement)
+        self._server.mark()
         self._session.execute("flush", "SELECT pg_stat_force_next_flush()")
         after = self._edge()
         if self._progress is not None:
@@ -157,17 +163,21 @@ class StatementTimer:
         moved = after.device - before.device if after.device and before.device else None
         observed = StatementObservation(
             name=statement.name,
+            clock_ns=(done.start_ns, done.end_ns),
             elapsed_s=done.elapsed_ns / 1e9,
             rows=done.rows,
             cold=cold,
-            aio=facts.aio if facts else False,
+            aio=self._reads_asynchronously(facts),
             postgres_read_bytes=read,
             postgres_hit_bytes=hit,
             device_read_bytes=moved.read_bytes if moved else None,
             device_read_requests=moved.reads if moved else None,
+            server_device_read_bytes=reads_between(before.server_reads, after.server_reads),
             server_cpu_s=after.cpu_s - before.cpu_s,
         )
-        self._prove(observed, size_bytes)
+        verify.assert_statement_cache(
+            observed, self._protocol, size_bytes, reads_once=not self._spec.workload.is_maintenance
+        )
         return observed, done.start_ns, done.end_ns
 
     def _edge(self) -> _Edge:
@@ -175,8 +185,14 @@ class StatementTimer:
         return _Edge(
             views=snapshot(control, self._spec.build.major),
             device=counters(self._device) if self._device.name else None,
+            server_reads=self._server.device_reads(),
             cpu_s=self._server.cpu_seconds(),
         )
+
+    def _reads_asynchronously(self, facts: plans.PlanFacts | None) -> bool:
+        if self._spec.workload.is_maintenance:
+            return command_reads_asynchronously(self._spec.build.major)
+        return facts is not None and facts.aio
 
     def _starts_cold(self, facts: plans.PlanFacts | None) -> bool:
         if self._protocol.cache not in ("cold", "cold-each"):
@@ -190,32 +206,6 @@ class StatementTimer:
             names = facts.relations
         fraction = caches.resident_fraction(self._relations, names)
         return fraction is not None and fraction <= COLD_RESIDENT_FRACTION_MAX
-
-    def _prove(self, observed: StatementObservation, size_bytes: int) -> None:
-        """After the fact: what was called cold came from the device, and warm from where it was said."""
-        name, read, device = observed.name, observed.postgres_read_bytes or 0, observed.device_read_bytes
-        fraction_min = self._protocol.device_fraction_min
-        if observed.cold and device is not None and read >= PROOF_BYTES_MIN:
-            # A maintenance command reads a page more than once (the heap's second pass, the ring of VACUUM).
-            is_once = not self._spec.workload.is_maintenance
-            if is_once and device < (read - CATALOG_BYTES) * fraction_min:
-                raise InvalidTrialError(
-                    f"statement {name} was to be cold, and the device delivered {device >> 20} MB of the "
-                    f"{read >> 20} MB that PostgreSQL read: something else had them in memory"
-                )
-        elif self._protocol.cache == "cold-each" and read >= PROOF_BYTES_MIN and not observed.cold:
-            raise InvalidTrialError(f"statement {name} did not start cold: the page cache held its relations")
-        warm_bytes_max = max(PROOF_BYTES_MIN, 0.01 * size_bytes)
-        if self._protocol.cache == "warm-buffers" and read > warm_bytes_max:
-            raise InvalidTrialError(
-                f"statement {name} was to find everything in shared buffers and read {read >> 20} MB"
-            )
-        if self._protocol.cache == "warm-pages" and device is not None and device > warm_bytes_max:
-            raise InvalidTrialError(
-                f"statement {name} was to find everything in the page cache, and the device "
-                f"delivered {device >> 20} MB: the memory is too small to keep the data, or something else "
-                "on this machine read from the same device"
-            )
 
     def _size(self) -> int:
         return sum(relation.size_bytes for relation in self._relations)

@@ -2,11 +2,13 @@
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
 from pgassay.record.columns import to_parquet
+from pgassay.trial.progress_words import progress_words
 from pgassay.trial.running import RunningServer
 
 FILE = "progress.parquet"
@@ -39,10 +41,14 @@ class ProgressSampler:
     """Samples over a control connection of its own; the figures of all statements go into one file.
 
     `interval_s` is the time between two samples; the first is taken one interval after the statement began.
+    `tell` gets each sample in words, on a thread of its own.
     """
 
-    def __init__(self, server: RunningServer, major: int, interval_s: float) -> None:
+    def __init__(
+        self, server: RunningServer, major: int, interval_s: float, tell: Callable[[str], None]
+    ) -> None:
         self._interval_s = interval_s
+        self._tell = tell
         self._server = server
         self._connection = server.connect_another("pgassay progress")
         self._query = _query(major)
@@ -66,6 +72,8 @@ class ProgressSampler:
         """Take one sample now; whether the server had anything to tell."""
         clock_ns = time.monotonic_ns()
         rows = self._connection.execute(self._query.encode()).fetchall()
+        for view, relation, figures in rows[:1]:
+            self._tell(f"{statement}: {progress_words(view, relation or '', figures)}")
         for view, relation, figures in rows:
             self._figures += [
                 _Figure(

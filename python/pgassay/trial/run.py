@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from pgassay.environment import cgroup_usage, machine
+from pgassay.environment.cgroup import Cgroup
 from pgassay.environment.device import counters as device_counters
+from pgassay.environment.server_reads import reads_between
 from pgassay.environment.settle import wait_until_settled
 from pgassay.errors import InvalidTrialError, MeasurementError, UsageError
 from pgassay.model.trial import TrialRecord, TrialSpec, TrialStatus
@@ -21,6 +23,7 @@ from pgassay.record import layout
 from pgassay.record.write import TrialWriter, to_json
 from pgassay.trial import caches, counters, limited, maintenance, measure_load, verify
 from pgassay.trial.assertions import assert_from_inside
+from pgassay.trial.before import Before, counters_before, steal_s
 from pgassay.trial.cache_keeper import CacheKeeper
 from pgassay.trial.canary import canary_s
 from pgassay.trial.host import Host
@@ -28,8 +31,9 @@ from pgassay.trial.measure_statements import StatementTimer, explain_all
 from pgassay.trial.observation import Observation
 from pgassay.trial.observe.registry import samplers
 from pgassay.trial.observe.runner import SamplerRunner
+from pgassay.trial.observe.server_observer import ServerObserver, rate_hz
 from pgassay.trial.prefault import prefault_shared_memory
-from pgassay.trial.relations import user_relations
+from pgassay.trial.relations import Relation, user_relations
 from pgassay.trial.running import RunningServer
 
 LOG_BYTES_MAX = 4 * 1024 * 1024
@@ -95,6 +99,7 @@ def run_trial(
 ) -> tuple[Path, TrialRecord]:
     """Run one trial and write its folder below `folder`; returns the folder and the record.
 
+    `progress` gets what the trial is at, in words; it returns at once, and is called from any thread.
     A trial that fails, or breaks a rule, is recorded with its reason and returned like any other;
     one that is interrupted is recorded, and the interruption goes on. Raises UsageError for what
     only the user can mend, and MeasurementError when the record itself can't be written.
@@ -194,20 +199,21 @@ def _measure(trial: _Trial) -> None:
     trial.stage("planning")
     relations = user_relations(control, server.server.data_directory)
     trial.warnings += caches.cliff_warnings(relations, _shared_buffers_bytes(server))
-    size_bytes = sum(relation.size_bytes for relation in relations)
     explained = explain_all(server, arm.spec)
     keeper = CacheKeeper(server, relations, spec.protocol.cache, arm.spec, host.group)
     trial.stage("caches")
     keeper.prepare_buffers(fresh=fresh)
     if arm.spec.workload.kind == "statements":
-        with StatementTimer(server, arm.spec, spec.protocol, volume.device, relations) as timer:
+        with StatementTimer(
+            server, arm.spec, spec.protocol, volume.device, relations, trial.progress
+        ) as timer:
             keeper.prepare_pages()
             trial.facts["cache"] = keeper.facts
-            _observed(trial, server, size_bytes, lambda: timer.run(explained, keeper))
+            _observed(trial, server, relations, lambda: timer.run(explained, keeper))
     else:
         keeper.prepare_pages()
         trial.facts["cache"] = keeper.facts
-        _observed(trial, server, size_bytes, lambda: _run_load(trial, server))
+        _observed(trial, server, relations, lambda: _run_load(trial, server))
     trial.observation.plans = explained
     trial.stage("")
 
@@ -221,59 +227,72 @@ def _run_load(trial: _Trial, server: RunningServer) -> Observation:
 
 
 def _observed(
-    trial: _Trial, server: RunningServer, size_bytes: int, measure: Callable[[], Observation]
+    trial: _Trial,
+    server: RunningServer,
+    relations: list[Relation],
+    measure: Callable[[], Observation],
 ) -> None:
-    """Measure with samplers and counters around it, then verify; `size_bytes` is that of the relations."""
+    """Measure with samplers and counters around it, then verify; `relations` are the user's, before it."""
     spec, arm = trial.spec, trial.spec.arm
+    size_bytes = sum(relation.size_bytes for relation in relations)
     trial.stage("canary")
     trial.fields["canary_s"] = canary_s()
     trial.stage("measuring")
     device = trial.host.volume(arm).device
-    watched = samplers(device)
-    device_before = device_counters(device).read_bytes if device.name else 0
-    before = counters.snapshot(server.control, arm.spec.build.major)
-    wal_before = verify.wal_position(server.control)
-    capped = trial.host.group if limited.is_limited(arm.spec) else None
-    capped_before = cgroup_usage.counters(capped) if capped else {}
-    steal_before, cpu_before = _steal_s(), server.cpu_seconds()
-    with SamplerRunner(watched, spec.protocol.sample_interval_s) as runner:
-        observation = measure()
-    trial.fields["server_cpu_s"] = server.cpu_seconds() - cpu_before
-    trial.fields["steal_s"] = _steal_s() - steal_before
+    files = [file for relation in relations for file in relation.files]
+    watched = samplers(device, trial.host.group, files)
+    interval_s = spec.protocol.sample_interval_s
+    with ServerObserver(server, rate_hz(arm.spec, spec.protocol), interval_s) as observer:
+        before = counters_before(server, device, _capped_group(trial), arm.spec.build.major)
+        with SamplerRunner(watched, interval_s) as runner:
+            observation = measure()
+        server_cpu_s = server.cpu_seconds() - before.cpu_s
+    # What the server spent on answering the samples is no work of the workload.
+    trial.fields["server_cpu_s"] = server_cpu_s - observer.own_cpu_s
+    trial.fields["steal_s"] = steal_s() - before.steal_s
+    trial.facts["observer"] = observer.facts
     trial.observation = observation
-    for name, content in runner.files().items():
+    for name, content in (runner.files() | observer.files()).items():
         observation.files[f"{layout.OBSERVATIONS_FOLDER}/{name}"] = content
-    trial.warnings += runner.warnings
+    trial.warnings += runner.warnings + observer.warnings
     trial.stage("verifying")
-    wal_bytes = verify.wal_position(server.control) - wal_before
+    _verify(trial, server, before, size_bytes)
+
+
+def _capped_group(trial: _Trial) -> Cgroup | None:
+    return trial.host.group if limited.is_limited(trial.spec.arm.spec) else None
+
+
+def _verify(trial: _Trial, server: RunningServer, before: Before, size_bytes: int) -> None:
+    """Record how the counters moved, and hold them against the rules; `size_bytes`: of the relations."""
+    arm, observation = trial.spec.arm, trial.observation
+    device, capped = trial.host.volume(arm).device, _capped_group(trial)
+    wal_bytes = verify.wal_position(server.control) - before.wal
     after = counters.snapshot(server.control, arm.spec.build.major)
-    moved = counters.difference(before, after)
+    moved = counters.difference(before.views, after)
     read = verify.BytesRead(
-        postgres=counters.database_blocks(before, after)[0],
-        device=device_counters(device).read_bytes - device_before if device.name else None,
+        postgres=counters.database_blocks(before.views, after)[0],
+        device=device_counters(device).read_bytes - before.device_bytes if device.name else None,
+        server=reads_between(before.reads, server.device_reads()),
     )
     trial.fields["counters"] = moved
     if capped:
         trial.fields["counters"]["control_group"] = [
-            cgroup_usage.difference(capped_before, cgroup_usage.counters(capped))
+            cgroup_usage.difference(before.group, cgroup_usage.counters(capped))
         ]
         trial.facts["limits"] |= cgroup_usage.peaks(capped)
     trial.fields["verification"] = {
         "wal_bytes": wal_bytes,
         "postgres_read_bytes": read.postgres,
         "device_read_bytes": read.device,
+        "server_device_read_bytes": read.server,
     }
     verify.assert_nothing_written(arm.spec, wal_bytes)
     trial.warnings += verify.write_regime(arm.spec, _checkpoints(moved))
     if observation.load is not None:
         if not arm.spec.workload.writes:
-            verify.assert_load_stayed_warm(spec.protocol.cache, read, size_bytes)
+            verify.assert_load_stayed_warm(trial.spec.protocol.cache, read, size_bytes)
         trial.warnings += verify.load_warnings(observation.load)
-
-
-def _steal_s() -> float:
-    times = machine.cpu_times()
-    return times.steal_s if times else 0.0
 
 
 def _checkpoints(moved: dict[str, list[dict[str, Any]]]) -> float:

@@ -1,9 +1,11 @@
 """A running server as a trial sees it: how to connect to it, and one control session."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pgassay.environment.server import Server
-from pgassay.environment.sessions import connect
+from pgassay.environment.server_reads import ServerReads, reads_of
+from pgassay.environment.sessions import connect, startup_options
 
 if TYPE_CHECKING:
     import psycopg
@@ -26,11 +28,14 @@ class RunningServer:
         self.server = server
         self.session_settings = session_settings
         self.database = database
+        # Who observes the server hears of a statement's edges and of a restart; nobody does otherwise.
+        self.on_edge: Callable[[], None] | None = None
+        self.on_restart: Callable[[], None] | None = None
         self._control: psycopg.Connection[Any] | None = None
 
     def parameters(self) -> dict[str, Any]:
         """Connection parameters with the arm's session settings."""
-        return self.server.connection_parameters(options=options(self.session_settings), dbname=self.database)
+        return self.server.connection_parameters(options=startup_options(self.session_settings), dbname=self.database)
 
     @property
     def control(self) -> "psycopg.Connection[Any]":
@@ -54,16 +59,18 @@ class RunningServer:
         self.close_control()
         self.server.stop()
         self.server.start()
+        if self.on_restart is not None:
+            self.on_restart()
+
+    def mark(self) -> None:
+        """Say that something measured begins or has ended; whoever observes the server reads its counters."""
+        if self.on_edge is not None:
+            self.on_edge()
 
     def cpu_seconds(self) -> float:
         """CPU seconds of all the server's processes so far."""
         return self.server.server_cpu_seconds()
 
-
-def options(settings: dict[str, str]) -> str:
-    """Startup options in libpq's notation: spaces and backslashes are escaped by a backslash."""
-    words = []
-    for name, value in sorted(settings.items()):
-        escaped = value.replace("\\", "\\\\").replace(" ", "\\ ")
-        words.append(f"-c {name}={escaped}")
-    return " ".join(words)
+    def device_reads(self) -> ServerReads | None:
+        """What all the server's processes have had the device read so far; None where that is hidden."""
+        return reads_of(self.server.pid)

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from pgassay.errors import InvalidTrialError
 from pgassay.model.arm import ArmSpec
-from pgassay.model.protocol import CacheState
-from pgassay.model.trial import LoadObservation
+from pgassay.model.protocol import CacheState, Protocol
+from pgassay.model.trial import LoadObservation, StatementObservation
 
 if TYPE_CHECKING:
     import psycopg
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 WAL_BYTES_OF_A_READ_TRIAL_MAX = 4096
 # Reads below this prove nothing: catalogs, read-ahead and metadata blur so few pages.
 PROOF_BYTES_MIN = 16 * 1024 * 1024
+# Catalog pages that a statement may find in the page cache although its relations are cold.
+CATALOG_BYTES = 2 * 1024 * 1024
 
 
 def wal_position(connection: "psycopg.Connection[Any]") -> int:
@@ -36,34 +38,85 @@ def write_regime(spec: ArmSpec, checkpoints: float) -> list[str]:
     """A warning that names the regime when a writing trial saw less than two whole checkpoint cycles."""
     if not spec.workload.writes or checkpoints >= 2:
         return []
+    if spec.workload.is_maintenance:
+        return [
+            "the finding holds for commands right after a checkpoint, where each page's first change logs "
+            "the whole page: without one before them they write less WAL, and VACUUM may freeze fewer pages"
+        ]
     load = spec.workload.load
     seconds = f"first {load.duration_s + load.warmup_s:.0f} s" if load else "moments"
+    remedy = " (make the duration longer for a steady state)" if load else ""
     return [
         f"the finding holds for the {seconds} after a checkpoint: full-page images weigh on it, and no "
-        "trial saw two whole checkpoint cycles (make the duration longer for a steady state)"
+        f"trial saw two whole checkpoint cycles{remedy}"
     ]
 
 
 @dataclass(frozen=True)
 class BytesRead:
-    """What was read over a measurement; `device` None where no device is known."""
+    """What was read over a measurement.
+
+    `device`: by anybody from the device, None where no device is known. `server`: by the server's own
+    processes from a device, None where this account may not know; the better witness, since other
+    processes can neither spoil a warm state with it nor lend their reads to a cold one.
+    """
 
     postgres: int
     device: int | None
+    server: int | None
 
 
 def assert_load_stayed_warm(cache: CacheState, read: BytesRead, size_bytes: int) -> None:
     """Raise InvalidTrialError when a load read from further away than its cache state says."""
+    _assert_stayed_warm("the load", cache, read, size_bytes)
+
+
+def assert_statement_cache(
+    observed: StatementObservation, protocol: Protocol, size_bytes: int, *, reads_once: bool
+) -> None:
+    """Raise InvalidTrialError unless what was called cold came from the device, and warm from its memory.
+
+    `size_bytes` is that of the relations. `reads_once` False: a maintenance command, which may read a page
+    more than once (the heap's second pass, the ring of VACUUM), so that its bytes prove nothing.
+    """
+    name, cache = f"statement {observed.name}", protocol.cache
+    read = BytesRead(
+        postgres=observed.postgres_read_bytes or 0,
+        device=observed.device_read_bytes,
+        server=observed.server_device_read_bytes,
+    )
+    if observed.cold and read.device is not None and read.postgres >= PROOF_BYTES_MIN:
+        # Some file systems read in threads of the kernel: the server's own figure says nothing then.
+        delivered = read.server or read.device
+        if reads_once and delivered < (read.postgres - CATALOG_BYTES) * protocol.device_fraction_min:
+            raise InvalidTrialError(
+                f"{name} was to be cold, and the device delivered {delivered >> 20} MB of the "
+                f"{read.postgres >> 20} MB that PostgreSQL read: something else had them in memory"
+            )
+    elif cache == "cold-each" and read.postgres >= PROOF_BYTES_MIN and not observed.cold:
+        raise InvalidTrialError(f"{name} did not start cold: the page cache held its relations")
+    _assert_stayed_warm(name, cache, read, size_bytes)
+
+
+def _assert_stayed_warm(what: str, cache: CacheState, read: BytesRead, size_bytes: int) -> None:
     bytes_max = max(PROOF_BYTES_MIN, 0.01 * size_bytes)
     if cache == "warm-buffers" and read.postgres > bytes_max:
         raise InvalidTrialError(
-            f"the load was to find everything in shared buffers and read {read.postgres >> 20} MB: "
+            f"{what} was to find everything in shared buffers and read {read.postgres >> 20} MB: "
             "use a larger shared_buffers or --cache warm-pages"
         )
-    if cache == "warm-pages" and read.device is not None and read.device > bytes_max:
+    if cache != "warm-pages":
+        return
+    if read.server is not None and read.server > bytes_max:
         raise InvalidTrialError(
-            f"the load was to find everything in the page cache, and the device delivered "
-            f"{read.device >> 20} MB: the memory is too small to keep the data"
+            f"{what} was to find everything in the page cache, and the server had {read.server >> 20} MB "
+            "read from the device: the memory is too small to keep the data"
+        )
+    if read.server is None and read.device is not None and read.device > bytes_max:
+        raise InvalidTrialError(
+            f"{what} was to find everything in the page cache, and the device delivered "
+            f"{read.device >> 20} MB: the memory is too small to keep the data, or another process read from "
+            "this device (as root, or as the account of the server, pgassay tells the two apart)"
         )
 
 

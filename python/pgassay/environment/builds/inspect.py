@@ -5,12 +5,12 @@ import json
 import os
 import re
 import subprocess
-import tempfile
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from pgassay.environment.home import account, closed_folder, home
+from pgassay.environment.scratch import scratch_folder
 from pgassay.errors import UsageError
 from pgassay.model.build import Build
 
@@ -93,8 +93,8 @@ def accepts_io_uring(bin_directory: Path, major: int) -> bool:
     """
     if major < IO_METHOD_MAJOR_MIN:
         return False
-    with tempfile.TemporaryDirectory(prefix="pgassay-") as folder:
-        (Path(folder) / "postgresql.conf").touch()
+    with scratch_folder() as folder:
+        (folder / "postgresql.conf").touch()
         command = [
             str(bin_directory / "postgres"),
             "-C",
@@ -102,7 +102,7 @@ def accepts_io_uring(bin_directory: Path, major: int) -> bool:
             "-c",
             "io_method=io_uring",
             "-D",
-            folder,
+            str(folder),
         ]
         result = _answer(command)
     return result.returncode == 0 and result.stdout.strip() == "io_uring"

@@ -16,25 +16,22 @@ from pgassay.environment.datasets.base import (
     DatasetKind,
     Made,
     Progress,
-    bulk_settings,
     content_sha256,
     existing_source,
     overhead_bytes,
     refuse_changed,
     size_bytes,
 )
-from pgassay.environment.datasets.dump_header import DumpFacts, read_header
-from pgassay.environment.datasets.finish import freeze, install_extensions, relation_facts
-from pgassay.environment.datasets.script import read_text
-from pgassay.environment.datasets.statements import run_text
+from pgassay.environment.datasets.dump_header import DumpFacts, read_header, refuse_cut_short
+from pgassay.environment.datasets.finish import freeze
+from pgassay.environment.datasets.loading import make_by_loading
+from pgassay.environment.datasets.script import run_file
 from pgassay.environment.home import account
-from pgassay.environment.initdb import make_cluster
-from pgassay.environment.load_failure import translated_errors
 from pgassay.environment.processes import identity, run_program
 from pgassay.environment.server import Server
 from pgassay.environment.server_folder import PORT, SUPERUSER
 from pgassay.environment.sessions import control
-from pgassay.errors import UsageError
+from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
 
@@ -47,6 +44,9 @@ _ROLES = re.compile(
     rb"|CREATE POLICY [^\n]* TO )((?:%(name)s)(?:, *(?:%(name)s))*)" % {b"name": _NAME.pattern},
     re.MULTILINE,
 )
+# The server's words (src/backend/commands/extension.c and tablespace.c).
+_EXTENSION = re.compile(r'extension "([^"]+)" is not available')
+_TABLESPACE = 'parameter "default_tablespace"'
 _PUBLIC_SCHEMA = re.compile(rb"^CREATE SCHEMA public;", re.MULTILINE)
 _NO_ROLES = (b"public", b"current_user", b"session_user", b"current_role")
 
@@ -78,6 +78,8 @@ def check(build: Build, spec: DatasetSpec) -> None:
         )
     if facts.format == "directory":
         _refuse_unreadable(path)
+    if facts.format == "plain":
+        refuse_cut_short(path)
 
 
 def needed_bytes(spec: DatasetSpec) -> int:
@@ -93,14 +95,35 @@ def make(build: Build, folder: Path, spec: DatasetSpec, on_progress: Progress) -
     """Make the cluster and restore the dump; see DatasetKind."""
     path = refuse_changed(spec, content_sha256)
     check(build, spec)
-    on_progress("making a cluster", None)
-    make_cluster(build, folder, spec)
-    with Server(build, folder, bulk_settings(build)) as server:
-        with translated_errors(server, f"restoring {path}"):
-            _restore(server, path, read_header(path), on_progress)
-        install_extensions(server, build)
-        freeze(server, on_progress)
-        return Made(DATABASE, relation_facts(server), NOTES)
+    return make_by_loading(
+        build,
+        folder,
+        spec,
+        on_progress,
+        purpose=f"restoring {path}",
+        load=lambda server: _restore_explained(server, path, on_progress),
+        finish=lambda server: freeze(server, on_progress),
+        notes=NOTES,
+    )
+
+
+def _restore_explained(server: Server, path: Path, on_progress: Progress) -> None:
+    """Restore it; raises UsageError where the dump asks for what a cluster of pgassay's own can't have."""
+    try:
+        _restore(server, path, read_header(path), on_progress)
+    except MeasurementError as error:
+        extension = _EXTENSION.search(str(error))
+        if extension:
+            raise UsageError(
+                f"{path} needs the extension {extension.group(1)}, which PostgreSQL {server.build.version} "
+                f"of {server.build.origin} comes without: name a build that has it, --pg /path/to/bin"
+            ) from error
+        if _TABLESPACE in str(error):
+            raise UsageError(
+                f"{path} puts tables into a tablespace: dump with pg_dump --no-tablespaces, or with "
+                "--format=custom, of which tablespaces are left out"
+            ) from error
+        raise
 
 
 def _restore(server: Server, path: Path, facts: DumpFacts, on_progress: Progress) -> None:
@@ -123,8 +146,7 @@ def _restore_plain(server: Server, path: Path, purpose: str, on_progress: Progre
         _make_way(server, text)
     psql = _program(server.build, "psql")
     if not psql.exists():
-        with control(server) as session:
-            run_text(server, session, read_text(path), str(path), on_progress)
+        run_file(server, path, on_progress)
         return
     quiet = ["--no-psqlrc", "--quiet", "--set", "ON_ERROR_STOP=1", "--output", "/dev/null"]
     run_program([psql, *quiet, *_connection(server), "--file", "-"], purpose, input_path=path)

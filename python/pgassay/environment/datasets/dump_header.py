@@ -6,6 +6,7 @@ and two versions as strings. A tar archive and a directory keep it in `toc.dat`.
 """
 
 import io
+import mmap
 import re
 import tarfile
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ _PACKED = {
 }
 _PLAIN_SERVER = re.compile(r"^-- Dumped from database version (\d+)(\S*)", re.MULTILINE)
 _PLAIN_PROGRAM = re.compile(r"^-- Dumped by pg_dump version (\d+)(\S*)", re.MULTILINE)
+_COMPLETE = b"-- PostgreSQL database dump complete"
 _WHOLE_CLUSTER = "-- PostgreSQL database cluster dump"
 
 
@@ -73,6 +75,18 @@ def read_header(path: Path) -> DumpFacts:
     return _plain(head, path)
 
 
+def refuse_cut_short(path: Path) -> None:
+    """Raise UsageError for a plain dump without its last line: psql takes its data's end for the end.
+
+    pg_dump has always written that line (src/bin/pg_dump/pg_backup_archiver.c, RestoreArchive).
+    """
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        if text.rfind(_COMPLETE) < 0:
+            raise UsageError(
+                f"{path} is cut short (it has no line 'PostgreSQL database dump complete'): dump again"
+            )
+
+
 def _directory(path: Path) -> DumpFacts:
     for packed in ("toc.dat.gz", "toc.dat.lz4", "toc.dat.zst"):
         if (path / packed).exists():
@@ -94,7 +108,9 @@ def _tar(path: Path) -> DumpFacts:
                 return _archive("tar", member, path)
     except (KeyError, tarfile.TarError):
         pass  # said below
-    raise UsageError(f"{path} is a tar file without toc.dat, so it is no dump of pg_dump --format=tar")
+    raise UsageError(
+        f"{path} is a tar file without toc.dat, so it is no dump of pg_dump --format=tar, or cut short"
+    )
 
 
 def _archive(kind: Format, file: IO[bytes], path: Path) -> DumpFacts:

@@ -8,6 +8,7 @@ import os
 import re
 from pathlib import Path
 
+from pgassay.environment.builds.registry import MAJOR_MIN
 from pgassay.environment.datasets.base import (
     DatasetKind,
     Made,
@@ -70,7 +71,7 @@ def refuse_unfit(build: Build, path: Path) -> None:
     if major != str(build.major):
         raise UsageError(
             f"the data folder {path} was made by PostgreSQL {major} and can't be read by {build.version}: "
-            f"use --pg {major}, or move the data by a dump"
+            f"{_remedy_of_another_major(major)}"
         )
     running = _postmaster_of(path)
     if running is not None:
@@ -88,6 +89,12 @@ def refuse_unfit(build: Build, path: Path) -> None:
         raise UsageError(
             f"{path} holds prepared transactions: commit them or roll them back, and stop the server again"
         )
+
+
+def _remedy_of_another_major(major: str) -> str:
+    by_dump = "move the data by a dump (pg_dump, then --dataset dump:FILE)"
+    is_measured = major.isdigit() and int(major) >= MAJOR_MIN
+    return f"use --pg {major}, or {by_dump}" if is_measured else by_dump
 
 
 def listing_sha256(path: Path) -> str:

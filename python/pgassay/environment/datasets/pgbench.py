@@ -6,18 +6,9 @@ from typing import Any
 import psycopg
 
 from pgassay.environment import pgbench_data
-from pgassay.environment.datasets.base import (
-    DATABASE,
-    MEGABYTE,
-    DatasetKind,
-    Made,
-    Progress,
-    bulk_settings,
-    overhead_bytes,
-)
-from pgassay.environment.datasets.finish import freeze, install_extensions, relation_facts
-from pgassay.environment.initdb import make_cluster
-from pgassay.environment.load_failure import translated_errors
+from pgassay.environment.datasets.base import MEGABYTE, DatasetKind, Made, Progress, overhead_bytes
+from pgassay.environment.datasets.finish import freeze
+from pgassay.environment.datasets.loading import make_by_loading
 from pgassay.environment.server import Server
 from pgassay.environment.sessions import control
 from pgassay.errors import UsageError
@@ -50,21 +41,20 @@ def needed_bytes(dataset: DatasetSpec) -> int:
 
 def make(build: Build, folder: Path, dataset: DatasetSpec, on_progress: Progress) -> Made:
     """Make the cluster with the tables, frozen; see DatasetKind."""
-    on_progress("making a cluster", None)
-    make_cluster(build, folder, dataset)
-    with Server(build, folder, bulk_settings(build)) as server:
-        load(server, dataset, on_progress)
-        install_extensions(server, build)
-        freeze(server, on_progress)
-        return Made(DATABASE, relation_facts(server))
+    return make_by_loading(
+        build,
+        folder,
+        dataset,
+        on_progress,
+        purpose=f"loading the pgbench data, scale {dataset.scale}",
+        load=lambda server: load(server, dataset, on_progress),
+        finish=lambda server: freeze(server, on_progress),
+    )
 
 
 def load(server: Server, dataset: DatasetSpec, on_progress: Progress) -> None:
     """Load the tables into the database `postgres` of an empty cluster."""
-    with (
-        translated_errors(server, f"loading the pgbench data, scale {dataset.scale}"),
-        control(server) as session,
-    ):
+    with control(server) as session:
         _load(session, dataset.scale, on_progress)
 
 

@@ -6,22 +6,19 @@ What it leaves is kept: dead row versions, the visibility map and statistics are
 from pathlib import Path
 
 from pgassay.environment.datasets.base import (
-    DATABASE,
     MEGABYTE,
     DatasetKind,
     Made,
     Progress,
-    bulk_settings,
     content_sha256,
     existing_source,
     overhead_bytes,
     refuse_changed,
     size_bytes,
 )
-from pgassay.environment.datasets.finish import install_extensions, relation_facts, settle
+from pgassay.environment.datasets.finish import settle
+from pgassay.environment.datasets.loading import make_by_loading
 from pgassay.environment.datasets.statements import run_text
-from pgassay.environment.initdb import make_cluster
-from pgassay.environment.load_failure import translated_errors
 from pgassay.environment.server import Server
 from pgassay.environment.sessions import control
 from pgassay.errors import UsageError
@@ -74,14 +71,22 @@ def needed_bytes(spec: DatasetSpec) -> int:
 def make(build: Build, folder: Path, spec: DatasetSpec, on_progress: Progress) -> Made:
     """Make the cluster and run the script; see DatasetKind."""
     path = refuse_changed(spec, content_sha256)
-    on_progress("making a cluster", None)
-    make_cluster(build, folder, spec)
-    with Server(build, folder, bulk_settings(build)) as server:
-        with translated_errors(server, f"running {path}"), control(server) as session:
-            run_text(server, session, read_text(path), str(path), on_progress)
-        install_extensions(server, build)
-        settle(server, on_progress, analyse=True)
-        return Made(DATABASE, relation_facts(server), NOTES)
+    return make_by_loading(
+        build,
+        folder,
+        spec,
+        on_progress,
+        purpose=f"running {path}",
+        load=lambda server: run_file(server, path, on_progress),
+        finish=lambda server: settle(server, on_progress, analyse=True),
+        notes=NOTES,
+    )
+
+
+def run_file(server: Server, path: Path, on_progress: Progress) -> None:
+    """Run a file statement by statement in one session; raises UsageError, see `statements.run_text`."""
+    with control(server) as session:
+        run_text(server, session, read_text(path), str(path), on_progress)
 
 
 KIND = DatasetKind(specify=specify, check=check, needed_bytes=needed_bytes, make=make)

@@ -9,17 +9,9 @@ from typing import Any
 import psycopg
 
 from pgassay.environment import sysbench_data
-from pgassay.environment.datasets.base import (
-    DATABASE,
-    DatasetKind,
-    Made,
-    Progress,
-    bulk_settings,
-    overhead_bytes,
-)
-from pgassay.environment.datasets.finish import freeze, install_extensions, relation_facts
-from pgassay.environment.initdb import make_cluster
-from pgassay.environment.load_failure import translated_errors
+from pgassay.environment.datasets.base import DatasetKind, Made, Progress, overhead_bytes
+from pgassay.environment.datasets.finish import freeze
+from pgassay.environment.datasets.loading import make_by_loading
 from pgassay.environment.server import Server
 from pgassay.environment.sessions import control
 from pgassay.errors import UsageError
@@ -62,17 +54,22 @@ def needed_bytes(spec: DatasetSpec) -> int:
 
 def make(build: Build, folder: Path, spec: DatasetSpec, on_progress: Progress) -> Made:
     """Make the cluster with the tables, frozen; see DatasetKind."""
-    on_progress("making a cluster", None)
-    make_cluster(build, folder, spec)
-    with Server(build, folder, bulk_settings(build)) as server:
-        purpose = f"loading {spec.tables} sysbench tables of {spec.table_size} rows"
-        with translated_errors(server, purpose), control(server) as session:
-            for table in range(1, spec.tables + 1):
-                _load(session, table, spec)
-                on_progress("loading the sysbench tables", table / spec.tables)
-        install_extensions(server, build)
-        freeze(server, on_progress)
-        return Made(DATABASE, relation_facts(server))
+    return make_by_loading(
+        build,
+        folder,
+        spec,
+        on_progress,
+        purpose=f"loading {spec.tables} sysbench tables of {spec.table_size} rows",
+        load=lambda server: _load_all(server, spec, on_progress),
+        finish=lambda server: freeze(server, on_progress),
+    )
+
+
+def _load_all(server: Server, spec: DatasetSpec, on_progress: Progress) -> None:
+    with control(server) as session:
+        for table in range(1, spec.tables + 1):
+            _load(session, table, spec)
+            on_progress("loading the sysbench tables", table / spec.tables)
 
 
 def _load(session: psycopg.Connection[Any], table: int, spec: DatasetSpec) -> None:

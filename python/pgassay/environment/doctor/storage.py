@@ -51,7 +51,8 @@ def reflink() -> list[Finding]:
             copy_reflink(source, Path(folder) / "copy")
         except (OSError, PgassayError):
             text = f"reflink in the home: {kind} has none, so working copies on host storage are copied whole"
-            return [warning(GROUP, "reflink", text, "use --storage loop, whose XFS has it", file_system=kind)]
+            remedy = _loop_remedy("use --storage loop, whose XFS has it")
+            return [warning(GROUP, "reflink", text, remedy, file_system=kind)]
     return [ok(GROUP, "reflink", f"reflink in the home: {kind} has it", file_system=kind)]
 
 
@@ -59,17 +60,25 @@ def loop() -> list[Finding]:
     """Loop devices and the maker of their file system."""
     reason = KINDS["loop"].capability()
     program = find_tool("mkfs.xfs")
-    findings = [
-        ok(GROUP, "loop", "loop devices with XFS: can be made")
-        if reason is None
-        else missing(GROUP, "loop", f"loop devices: {reason}", "use --storage host, or mend what is named")
-    ]
+    found = ok(GROUP, "loop", "loop devices with XFS: can be made") if reason is None else _no_loop(reason)
+    findings = [found]
     if program is None:
         remedy = "it is fetched by apt when first needed; elsewhere install xfsprogs"
         findings.append(warning(GROUP, "mkfs.xfs", "mkfs.xfs: not there", remedy))
     else:
         findings.append(ok(GROUP, "mkfs.xfs", f"mkfs.xfs: {program}"))
     return findings
+
+
+def _no_loop(reason: str) -> Finding:
+    """The sentence of the storage kind, whose end after the colon is the remedy."""
+    what, _, remedy = reason.rstrip(".").partition(": ")
+    return missing(GROUP, "loop", f"loop devices: {what}", remedy)
+
+
+def _loop_remedy(remedy: str) -> str:
+    """A remedy by loop devices, which may themselves be missing."""
+    return remedy if KINDS["loop"].capability() is None else f"{remedy} (not possible here, see loop devices)"
 
 
 def free_space() -> list[Finding]:
@@ -102,6 +111,8 @@ def home_device() -> list[Finding]:
     facts = device.facts(block)
     text = f"device of the home: {block.name}, read-ahead {read_ahead_kb} kB, scheduler {facts['scheduler']}"
     if read_ahead_kb > READ_AHEAD_KB_USUAL:
-        remedy = "a large one hides asynchronous I/O, and most hosts have 128 kB: --storage loop has its own"
+        remedy = _loop_remedy(
+            "a large one hides asynchronous I/O, and most hosts have 128 kB: --storage loop has its own"
+        )
         return [warning(GROUP, "read-ahead", text, remedy, read_ahead_kb=read_ahead_kb)]
     return [ok(GROUP, "read-ahead", text, read_ahead_kb=read_ahead_kb)]

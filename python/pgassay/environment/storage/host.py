@@ -1,13 +1,14 @@
 """The kind `host`: a folder on a file system that the machine has already."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pgassay.environment import device, pagecache
+from pgassay.environment import device
 from pgassay.environment.home import account, closed_folder, home
 from pgassay.environment.mounts import mount_of
 from pgassay.environment.storage.base import BlockDevice
+from pgassay.environment.storage.copied import CopiedVolume
 from pgassay.environment.storage.files import (
     copy_real,
     extents_of_largest,
@@ -49,14 +50,14 @@ class HostKind:
         return volume
 
 
-class HostVolume:
+class HostVolume(CopiedVolume):
     """See the contract in `base`."""
 
     def __init__(self, spec: StorageSpec, root: Path) -> None:
+        super().__init__(WorkingCopies(root, account()))
         self.spec = spec
         self.root = root
         self.device: BlockDevice = device.device_of(root)
-        self.copies = WorkingCopies(root, account())
 
     def activate(self) -> None:
         """Nothing to do: the device is the user's and stays as it is."""
@@ -64,6 +65,7 @@ class HostVolume:
     def clone(self, source: Path, key: str, copy: int) -> Path:
         """See `Volume.clone`; a copy that was touched gets back only the files that were written."""
         working = self.copies.path(key, copy)
+        self.cloned.add(working)
         if self.copies.is_whole(working, source) or self.copies.is_running(working):
             return working
         self.copies.prepare_folders(key)
@@ -75,22 +77,6 @@ class HostVolume:
         """See `Volume.reset`."""
         self.copies.make_equal(working, source, copy_real)
 
-    def mark(self, working: Path, *, clean: bool) -> None:
-        """See `Volume.mark`."""
-        self.copies.mark(working, clean=clean)
-
-    def is_clean(self, working: Path) -> bool:
-        """See `Volume.is_clean`."""
-        return self.copies.is_clean(working)
-
-    def drop_cache(self, files: Sequence[Path]) -> None:
-        """See `Volume.drop_cache`."""
-        pagecache.evict(files)
-
-    def resident_bytes(self, files: Sequence[Path]) -> int:
-        """See `Volume.resident_bytes`."""
-        return pagecache.resident_bytes(files)
-
     def facts(self) -> Mapping[str, Any]:
         """See `Volume.facts`."""
         mount = mount_of(self.root)
@@ -101,7 +87,7 @@ class HostVolume:
             "mount_options": sorted(mount.options) if mount else [],
             "device": device.facts(self.device),
             "limits": dict(self.limits_cgroup()),
-            "extents": extents_of_largest(self.copies.copies()),
+            "extents": extents_of_largest(sorted(self.cloned)),
         }
 
     def limits_cgroup(self) -> Mapping[str, str]:

@@ -6,14 +6,15 @@ twin's data share nothing with the control's.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pgassay.environment import device, pagecache
+from pgassay.environment import device
 from pgassay.environment.home import account, home
 from pgassay.environment.mounts import mounted_at
 from pgassay.environment.storage.base import BlockDevice
+from pgassay.environment.storage.copied import CopiedVolume
 from pgassay.environment.storage.files import (
     copy_real,
     copy_reflink,
@@ -78,14 +79,14 @@ class LoopKind:
         return volume
 
 
-class LoopVolume:
+class LoopVolume(CopiedVolume):
     """See the contract in `base`."""
 
     def __init__(self, spec: StorageSpec, attached: AttachedImage) -> None:
+        super().__init__(WorkingCopies(attached.root, account()))
         self.spec = spec
         self.root = attached.root
         self.device: BlockDevice = attached.device
-        self.copies = WorkingCopies(attached.root, account())
         self._image = attached
         self._is_removed = False
 
@@ -101,6 +102,7 @@ class LoopVolume:
     def clone(self, source: Path, key: str, copy: int) -> Path:
         """See `Volume.clone`."""
         working, base = self.copies.path(key, copy), self.copies.base_path(key, copy)
+        self.cloned.add(working)
         if self.copies.is_running(working):
             return working
         self.copies.prepare_folders(key)
@@ -118,22 +120,6 @@ class LoopVolume:
         if not self.copies.is_whole(base, source):
             self.copies.make_equal(base, source, copy_real)
         self.copies.make_equal(working, base, copy_reflink)
-
-    def mark(self, working: Path, *, clean: bool) -> None:
-        """See `Volume.mark`."""
-        self.copies.mark(working, clean=clean)
-
-    def is_clean(self, working: Path) -> bool:
-        """See `Volume.is_clean`."""
-        return self.copies.is_clean(working)
-
-    def drop_cache(self, files: Sequence[Path]) -> None:
-        """See `Volume.drop_cache`."""
-        pagecache.evict(files)
-
-    def resident_bytes(self, files: Sequence[Path]) -> int:
-        """See `Volume.resident_bytes`."""
-        return pagecache.resident_bytes(files)
 
     def facts(self) -> Mapping[str, Any]:
         """See `Volume.facts`; checks read-ahead, direct I/O and the mount."""
@@ -164,7 +150,7 @@ class LoopVolume:
             "direct_io": True,
             "backing_device": device.facts(device.device_of(self._image.image)),
             "limits": dict(self.limits_cgroup()),
-            "extents": extents_of_largest(self.copies.copies()),
+            "extents": extents_of_largest(sorted(self.cloned)),
         }
 
     def limits_cgroup(self) -> Mapping[str, str]:

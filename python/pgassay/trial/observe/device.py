@@ -1,22 +1,23 @@
 """The block device's counters, as the kernel keeps them (Documentation/block/stat.rst)."""
 
-from pgassay.environment.device import counters
+from pgassay.environment.device import statistics
 from pgassay.environment.storage.base import BlockDevice
 
 
 class DeviceSampler:
-    """Cumulative reads, bytes and times of one device; rates are differences of rows."""
+    """Cumulative counters of one device, and its requests in flight, from which all of iostat's columns
+    follow.
+
+    Rates are differences of rows; docs/observation.md has iostat's definitions.
+    """
 
     name = "device"
-    version = 1
+    version = 2
     columns: tuple[str, ...] = (
-        "reads",
-        "read_bytes",
-        "read_ms",
-        "writes",
-        "write_bytes",
-        "write_ms",
-        "weighted_ms",
+        *("reads", "reads_merged", "read_bytes", "read_ms"),
+        *("writes", "writes_merged", "write_bytes", "write_ms"),
+        *("in_flight", "in_flight_ms", "weighted_ms"),
+        *("discards", "discards_merged", "discard_bytes", "discard_ms", "flushes", "flush_ms"),
     )
 
     def __init__(self, device: BlockDevice) -> None:
@@ -28,6 +29,6 @@ class DeviceSampler:
         return self._device.name is not None
 
     def sample(self) -> tuple[float, ...]:
-        """The counters now."""
-        now = counters(self._device)
-        return tuple(float(getattr(now, name)) for name in self.columns)
+        """The counters now; 0 for those that this kernel does not have."""
+        now = statistics(self._device)
+        return tuple(now[name] for name in self.columns)

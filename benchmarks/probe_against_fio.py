@@ -1,0 +1,172 @@
+"""The probe's engines beside fio on one file: psync and io_uring, direct and buffered, at several depths.
+
+Every block runs both once in each cell, in random order, on the same file: pages of the probe's own making,
+none of them verified, completions taken in any order, as fio does. Buffered reads find the file in the page
+cache; fio has `fadvise_hint=0` and `norandommap`. Printed: operations per second of the probe over fio's
+(to be equivalent within 5 %), and CPU per operation over fio's (at most 1). CPU time: the probe's threads and
+the kernel's workers for it; fio's own figures of its job.
+
+    python benchmarks/probe_against_fio.py [--blocks 12] [--seconds 1] [--mb 1024] [--cells WORD] [--folder F]
+"""
+
+import argparse
+import json
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from _paired_loads import Outcome, cpu_ratio, print_medians, throughput_ratio
+from pgassay.native import binary
+
+PAGE = 8192
+DEPTHS = (1, 8, 32, 128)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One way of reading; `method` is sync or io_uring."""
+
+    method: str
+    direct: bool
+    pattern: str
+    request_bytes: int
+    depth: int
+
+    def __str__(self) -> str:
+        where = "direct" if self.direct else "buffered"
+        return f"{self.method} {where} {self.pattern} {self.request_bytes // 1024} kB depth {self.depth}"
+
+
+def all_cells() -> list[Cell]:
+    """psync knows no depth; sequences are asked for in PostgreSQL's largest default request."""
+    cells = []
+    for direct in (True, False):
+        cells.append(Cell("sync", direct, "random", PAGE, 1))
+        cells += [Cell("io_uring", direct, "random", PAGE, depth) for depth in DEPTHS]
+        cells.append(Cell("sync", direct, "sequential", 16 * PAGE, 1))
+        cells.append(Cell("io_uring", direct, "sequential", 16 * PAGE, 8))
+    return cells
+
+
+class Probe:
+    """A conversation with the native binary."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self._process = process
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        """Send a request; return what the answer holds."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        while True:
+            answer = json.loads(self._process.stdout.readline())
+            if "error" in answer:
+                raise SystemExit(answer["error"]["message"])
+            if "progress" not in answer:
+                document: dict[str, Any] = next(iter(answer.values()))
+                return document
+
+
+@contextmanager
+def probe_of_a_file(folder: Path | None, megabytes: int) -> Iterator[tuple[Probe, Path]]:
+    """The conversation, and a file of its making; both gone afterwards."""
+    with (
+        tempfile.TemporaryDirectory(dir=folder, prefix="pgassay-bench-") as own,
+        subprocess.Popen(
+            [binary(), "probe"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as process,
+    ):
+        probe = Probe(process)
+        file = Path(own) / "pages"
+        probe.ask(make={"file": str(file), "bytes": megabytes << 20})
+        yield probe, file
+
+
+def run_probe(probe: Probe, file: Path, cell: Cell, seconds: float, seed: int) -> Outcome:
+    record = probe.ask(
+        cell={
+            "file": str(file),
+            "engine": cell.method,
+            "direct": cell.direct,
+            "pattern": cell.pattern,
+            "request_bytes": cell.request_bytes,
+            "depth": cell.depth,
+            "duration_s": seconds,
+            "verify": False,
+            "in_order": False,
+            "kernel_workers": False,
+            "seed": seed,
+        }
+    )
+    cpu_s = sum(record["cpu_s"].values())
+    return Outcome(record["iops"], cpu_s / record["operations"] * 1e6)
+
+
+def run_fio(file: Path, cell: Cell, seconds: float, seed: int) -> Outcome:
+    engine = {"sync": "psync", "io_uring": "io_uring"}[cell.method]
+    command = ["fio", "--name=read", f"--filename={file}", "--readonly", "--output-format=json"]
+    command += [f"--ioengine={engine}", f"--direct={int(cell.direct)}", f"--bs={cell.request_bytes}"]
+    command += [f"--rw={'randread' if cell.pattern == 'random' else 'read'}", f"--iodepth={cell.depth}"]
+    command += ["--time_based", f"--runtime={round(seconds * 1e3)}ms", "--fadvise_hint=0", "--norandommap"]
+    # Without it fio evicts the file before a buffered job.
+    command += ["--invalidate=0", f"--randseed={seed}"]
+    finished = subprocess.run(command, capture_output=True, text=True, check=True)
+    (job,) = json.loads(finished.stdout[finished.stdout.index("{") :])["jobs"]
+    read = job["read"]
+    cpu_s = (job["usr_cpu"] + job["sys_cpu"]) / 100 * read["runtime"] / 1e3
+    return Outcome(read["iops"], cpu_s / read["total_ios"] * 1e6)
+
+
+def compare(probe: Probe, file: Path, cell: Cell, arguments: argparse.Namespace, order: random.Random) -> None:
+    """Run both in every block and print what they say."""
+    outcomes: dict[str, list[Outcome]] = {"pgassay": [], "fio": []}
+    if not cell.direct:
+        probe.ask(warm={"file": str(file), "bytes": arguments.mb << 20})
+    for block in range(1, arguments.blocks + 1):
+        for name in order.sample(sorted(outcomes), len(outcomes)):
+            if name == "fio":
+                outcomes[name].append(run_fio(file, cell, arguments.seconds, block))
+            else:
+                outcomes[name].append(run_probe(probe, file, cell, arguments.seconds, block))
+    here = f"{cell!s:42}"
+    print_medians(here, outcomes)
+    speed = throughput_ratio(outcomes["pgassay"], outcomes["fio"])
+    cost = cpu_ratio(outcomes["pgassay"], outcomes["fio"])
+    print(f"{here}  operations/s, pgassay / fio  {speed}  {speed.word} (±5 %)")
+    met = "met" if cost.ratio <= 1 else "missed"
+    print(f"{here}  CPU each,     pgassay / fio  {cost}  at most 1: {met}")
+    sys.stdout.flush()
+
+
+def main() -> int:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--blocks", type=int, default=12, help="runs of each (default 12, at least 6)")
+    parser.add_argument("--seconds", type=float, default=1.0, help="measured seconds of a run (default 1)")
+    parser.add_argument("--mb", type=int, default=1024, help="size of the file (default 1024)")
+    parser.add_argument("--cells", default="", help="only cells whose name holds this, e.g. 'direct random'")
+    parser.add_argument("--folder", type=Path, default=None, help="where the file is made")
+    parser.add_argument("--seed", type=int, default=1, help="of the order of runs (default 1)")
+    arguments = parser.parse_args()
+    if arguments.blocks < 6:
+        parser.error("--blocks must be at least 6: fewer pairs can give no verdict")
+    if shutil.which("fio") is None:
+        parser.error("fio is not installed (Debian: apt-get install fio)")
+    order = random.Random(arguments.seed)
+    with probe_of_a_file(arguments.folder, arguments.mb) as (probe, file):
+        for cell in all_cells():
+            if arguments.cells in str(cell):
+                compare(probe, file, cell, arguments, order)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

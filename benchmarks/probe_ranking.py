@@ -1,0 +1,151 @@
+"""Does the probe rank the I/O methods as PostgreSQL does?
+
+    python benchmarks/probe_ranking.py [--scale 20] [--seconds 60] [--max-time 6m] [--cell NAME ...]
+
+For each cell (a throttled volume, two read-aheads, cached data) the storage is probed, inside the same rate
+limits, and then `pgassay compare io_method=sync,worker,io_uring` measures a real cold (or cached) scan on a
+storage of the same description. Prints prediction and measurement side by side, and for each pair of methods
+whose measured verdict is not "equivalent" or "inconclusive" whether the probe ranked it alike (target: all of
+them, over at least four cells).
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pgassay.environment.cgroup import Cgroup
+from pgassay.environment.storage.parse import parse_storage
+from pgassay.environment.storage.registry import provide
+
+PGASSAY = Path(sys.executable).with_name("pgassay")
+METHODS = ("sync", "worker", "io_uring")
+GB = 1 << 30
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One storage and cache state; `work` is the probe's name of the scan."""
+
+    name: str
+    storage: str
+    cache: str
+    work: str
+
+
+CELLS = (
+    Cell("throttled", "loop:read_ahead=128,read_mb_s=125,read_iops=3000", "cold-each", "cold-scan"),
+    Cell("throttled-far", "loop:read_ahead=8192,read_mb_s=125,read_iops=3000", "cold-each", "cold-scan"),
+    Cell("read-ahead-128", "loop:read_ahead=128", "cold-each", "cold-scan"),
+    Cell("read-ahead-8192", "loop:read_ahead=8192", "cold-each", "cold-scan"),
+    Cell("few-requests", "loop:read_ahead=128,read_iops=800", "cold-each", "cold-scan"),
+    Cell("cached", "host", "warm-pages", "cached-scan"),
+)
+
+
+def probed(cell: Cell, seconds: float) -> dict[str, Any]:
+    """The probe's document for the cell's storage, measured inside its limits."""
+    volume = provide(parse_storage(cell.storage), 2 * GB)
+    try:
+        volume.activate()
+        limits = volume.limits_cgroup()
+        group = Cgroup.create("probe-ranking", limits) if limits else None
+        try:
+            command = [*(group.join_command() if group else ()), str(PGASSAY), "probe", str(volume.root)]
+            options = ["--seconds", f"{seconds:g}", "--keep-read-ahead", "--json", "--quiet"]
+            finished = subprocess.run([*command, *options], stdout=subprocess.PIPE, text=True, check=True)
+        finally:
+            if group:
+                group.remove()
+    finally:
+        volume.remove()
+    document: dict[str, Any] = json.loads(finished.stdout)
+    return document
+
+
+def compared(cell: Cell, scale: int, max_time: str, folder: Path) -> dict[str, Any]:
+    """What PostgreSQL does on a storage of the same description."""
+    words = ["compare", f"io_method={','.join(METHODS)}", "--workload", "full-scan:only=read-table"]
+    words += ["--scale", str(scale), "--cache", cell.cache, "--storage", cell.storage, "--max-time", max_time]
+    words += ["--set", "shared_buffers=512MB", "--set", "max_parallel_workers_per_gather=0"]
+    finished = subprocess.run(
+        [str(PGASSAY), *words, "--json", "--quiet", "--out", str(folder)],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    document: dict[str, Any] = json.loads(finished.stdout)
+    return document
+
+
+def predicted_s(probe: dict[str, Any], work: str) -> dict[str, dict[str, Any]]:
+    """Method → its prediction for one connection."""
+    return {
+        each["method"]: each
+        for each in probe["predictions"]
+        if each["work"] == work and each["connections"] == 1
+    }
+
+
+def judge(cell: Cell, probe: dict[str, Any], result: dict[str, Any], table_gb: float) -> tuple[int, int]:
+    """Print the cell's figures; returns how many pairs were told apart, and how many were ranked alike."""
+    predictions = predicted_s(probe, cell.work)
+    print(f"\n{cell.name}: {cell.storage}, {cell.cache}")
+    measured = {}
+    for arm in result["arms"]:
+        method = arm["levels"]["io_method"]
+        measured[method] = arm
+        each = predictions.get(method)
+        told = "no prediction"
+        if each is not None:
+            low, high = (end * table_gb for end in each["interval"])
+            told = f"predicted {each['time_s'] * table_gb:.3f} s ({low:.3f} to {high:.3f})"
+        print(f"  {method:9} {told}; measured {arm['median']:.3f} s, {arm['verdict']}")
+    pairs = alike = 0
+    for method, arm in measured.items():
+        if arm["verdict"] not in ("faster", "slower") or not {method, "sync"} <= predictions.keys():
+            continue
+        pairs += 1
+        quicker = predictions[method]["time_s"] < predictions["sync"]["time_s"]
+        same = quicker == (arm["verdict"] == "faster")
+        alike += same
+        print(
+            f"  {method} against sync: measured {arm['verdict']}, "
+            f"{'ranked alike' if same else 'RANKED WRONGLY'}"
+        )
+    return pairs, alike
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--scale", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--max-time", default="6m")
+    parser.add_argument("--cell", action="append", choices=[cell.name for cell in CELLS])
+    arguments = parser.parse_args()
+    # A page of pgbench_accounts holds 61 rows.
+    table_gb = arguments.scale * 100_000 / 61 * 8192 / GB
+    pairs = alike = told_apart = 0
+    for cell in CELLS:
+        if arguments.cell and cell.name not in arguments.cell:
+            continue
+        probe = probed(cell, arguments.seconds)
+        with tempfile.TemporaryDirectory(prefix="pgassay-bench-") as scratch:
+            result = compared(cell, arguments.scale, arguments.max_time, Path(scratch, "out"))
+        made = judge(cell, probe, result, table_gb)
+        pairs, alike, told_apart = pairs + made[0], alike + made[1], told_apart + (made[0] > 0)
+    print(
+        f"\n{alike} of {pairs} measured differences ranked alike, in {told_apart} cells (target: all, 4 "
+        "cells)"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+//! `sync`: io_method = sync. The consumer does everything itself, one after the other.
+//!
+//! Starting a request at most announces it with posix_fadvise, which PostgreSQL does where the pages aren't in
+//! sequence and O_DIRECT isn't used; the reading is done when the request's turn comes, by pread where the buffers
+//! are neighbours (`pg_preadv`), then the pages are verified.
+
+use std::collections::VecDeque;
+use std::num::NonZeroU64;
+
+use rustix::fs::{Advice, fadvise};
+
+use super::null::nothing_started;
+use crate::engine::{Engine, Lane, Wanted};
+use crate::failure::Failure;
+use crate::reading::{Completed, Read, Target};
+use crate::stopwatch::{Stopwatch, Task};
+
+/// The engine.
+pub struct Sync {
+    /// What is read.
+    pub target: Target,
+    /// Whether requests are announced.
+    pub advise: bool,
+}
+
+struct SyncLane<'a> {
+    engine: &'a Sync,
+    started: VecDeque<Read>,
+}
+
+impl Engine for Sync {
+    fn lane(&self, _consumer: usize) -> Result<Box<dyn Lane + '_>, Failure> {
+        Ok(Box::new(SyncLane {
+            engine: self,
+            started: VecDeque::new(),
+        }))
+    }
+}
+
+impl Lane for SyncLane<'_> {
+    fn start(&mut self, read: Read, watch: &mut Stopwatch) -> Result<(), Failure> {
+        if self.engine.advise {
+            watch.lap(Task::Harness);
+            let file = &*self.engine.target.file;
+            // Advice: one that can't be followed is no error.
+            let _ = fadvise(
+                file,
+                read.offset(),
+                NonZeroU64::new(read.bytes() as u64),
+                Advice::WillNeed,
+            );
+            watch.lap(Task::Read);
+        }
+        self.started.push_back(read);
+        Ok(())
+    }
+
+    #[inline]
+    fn wait(&mut self, _wanted: Wanted, watch: &mut Stopwatch) -> Result<Completed, Failure> {
+        let mut read = self.started.pop_front().ok_or_else(nothing_started)?;
+        read.started_ns = watch.lap(Task::Harness);
+        let ended_ns = self.engine.target.read(&mut read, watch)?;
+        let broken = self.engine.target.check(&read, watch);
+        Ok(Completed {
+            latency_ns: ended_ns - read.started_ns,
+            read,
+            broken,
+        })
+    }
+}

@@ -1,0 +1,197 @@
+//! What a cell of the probe's grid is: one way of reading, one pattern, one set of limits.
+
+use serde::Deserialize;
+
+use crate::failure::{Code, Failure};
+use crate::page::PAGE_BYTES;
+
+/// The most that io_combine_limit allows.
+const REQUEST_BYTES_MAX: usize = 1024 * 1024;
+const DEPTH_MAX: usize = 1024;
+const THREADS_MAX: usize = 1024;
+const DURATION_S_MAX: f64 = 3600.0;
+
+/// How pages are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EngineName {
+    /// Not at all: what the harness itself costs.
+    Null,
+    /// By the consumer itself.
+    Sync,
+    /// By a pool of workers.
+    Worker,
+    /// By the kernel, asked through a ring.
+    IoUring,
+    /// By the kernel, with helpers for the checksums while the consumer's core is the limit.
+    Hybrid,
+}
+
+/// Which pages, in which order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pattern {
+    /// One after the other, each consumer in a part of its own, from its start again after its end.
+    Sequential,
+    /// Any, independent of each other.
+    Random,
+    /// Any, each known only when the one before was read: the descent of an index.
+    Dependent,
+    /// In order, with pages left out: a bitmap scan.
+    Gaps,
+}
+
+/// One cell.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CellSpec {
+    /// The file to read.
+    pub file: String,
+    /// The way of reading.
+    pub engine: EngineName,
+    /// Past the page cache.
+    #[serde(default)]
+    pub direct: bool,
+    /// Which pages.
+    pub pattern: Pattern,
+    /// The largest request: io_combine_limit.
+    #[serde(default = "one_page")]
+    pub request_bytes: usize,
+    /// The most requests that a consumer has on their way: effective_io_concurrency.
+    #[serde(default = "one")]
+    pub depth: usize,
+    /// Threads that want pages.
+    #[serde(default = "one")]
+    pub consumers: usize,
+    /// I/O workers, of the engine that has any.
+    #[serde(default = "three")]
+    pub workers: usize,
+    /// Whether the checksum of each page is verified.
+    #[serde(default = "yes")]
+    pub verify: bool,
+    /// Pages are wanted from this one of the file on …
+    #[serde(default)]
+    pub first_block: u64,
+    /// … so many; to the end of the file when it is left out.
+    #[serde(default)]
+    pub blocks: Option<u64>,
+    /// The number of the file's first page in its relation, which the checksums depend on.
+    #[serde(default)]
+    pub file_first_block: u32,
+    /// How long it is measured, in seconds.
+    pub duration_s: f64,
+    /// It ends early after so many bytes, all consumers taken together.
+    #[serde(default)]
+    pub bytes_max: Option<u64>,
+    /// The share of the pages that the pattern with gaps wants.
+    #[serde(default = "half")]
+    pub gap: f64,
+    /// Whether the engine `sync` announces requests with posix_fadvise, as PostgreSQL does where the pages aren't
+    /// in sequence.
+    #[serde(default)]
+    pub advise: bool,
+    /// CPU time that the consumer spends on each page, as an executor would.
+    #[serde(default)]
+    pub execute_ns_per_page: u64,
+    /// Threads that compute all the time meanwhile.
+    #[serde(default)]
+    pub competing_cpus: usize,
+    /// Whether the engine `io_uring` gives buffered reads to worker threads of the kernel by PostgreSQL's rule; else
+    /// never.
+    #[serde(default = "yes")]
+    pub kernel_workers: bool,
+    /// The version of PostgreSQL whose rules are followed.
+    #[serde(default = "eighteen")]
+    pub major: u32,
+    /// Whether pages are consumed in the order in which they were asked for, as a scan does, or as they come, as a
+    /// benchmark of devices does.
+    #[serde(default = "yes")]
+    pub in_order: bool,
+    /// Decides the random patterns.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+fn one_page() -> usize {
+    PAGE_BYTES
+}
+
+fn one() -> usize {
+    1
+}
+
+fn three() -> usize {
+    3
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn half() -> f64 {
+    0.5
+}
+
+fn eighteen() -> u32 {
+    18
+}
+
+impl CellSpec {
+    /// Whether the numbers make sense.
+    ///
+    /// # Errors
+    /// With a sentence that names the first one which doesn't.
+    pub fn check(&self) -> Result<(), Failure> {
+        let must_be_pages =
+            format!("request_bytes must be a multiple of {PAGE_BYTES} up to {REQUEST_BYTES_MAX}");
+        let rules = [
+            (
+                self.request_bytes % PAGE_BYTES == 0
+                    && (PAGE_BYTES..=REQUEST_BYTES_MAX).contains(&self.request_bytes),
+                must_be_pages.as_str(),
+            ),
+            (
+                (1..=DEPTH_MAX).contains(&self.depth),
+                "depth must be from 1 to 1024",
+            ),
+            (
+                (1..=THREADS_MAX).contains(&self.consumers),
+                "consumers must be from 1 to 1024",
+            ),
+            (
+                (1..=32).contains(&self.workers),
+                "workers must be from 1 to 32, as io_workers",
+            ),
+            (
+                self.duration_s > 0.0 && self.duration_s <= DURATION_S_MAX,
+                "duration_s must be more than 0 and at most 3600",
+            ),
+            (
+                self.gap > 0.0 && self.gap <= 1.0,
+                "gap must be more than 0 and at most 1",
+            ),
+            (
+                self.competing_cpus <= THREADS_MAX,
+                "competing_cpus must be at most 1024",
+            ),
+            (self.major >= 16, "major must be a major version of PostgreSQL"),
+        ];
+        match rules.iter().find(|(holds, _)| !holds) {
+            Some((_, rule)) => Err(Failure::new(Code::Usage, *rule)),
+            None => Ok(()),
+        }
+    }
+
+    /// The most requests that a consumer can have on their way: one, where each depends on the one before.
+    pub fn effective_depth(&self) -> usize {
+        match self.pattern {
+            Pattern::Dependent => 1,
+            _ => self.depth,
+        }
+    }
+
+    /// The pages of a full request.
+    pub fn request_pages(&self) -> u64 {
+        (self.request_bytes / PAGE_BYTES) as u64
+    }
+}

@@ -1,0 +1,1 @@
+"""Time accounts: from counters and samples of threads to where the time went. Pure."""

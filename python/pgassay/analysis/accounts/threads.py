@@ -1,0 +1,213 @@
+"""The times of a trial's threads from what was written down of them (threads.parquet, waits.parquet)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgassay.analysis.accounts.times import Times, TrialTimes
+
+Columns = Mapping[str, Sequence[Any]]
+Clocks = NDArray[np.float64]
+_NS = 1e-9
+# /proc counts a thread's start in ticks of 10 ms, downwards.
+_BIRTH_TICK_NS = 20e6
+BACKEND = "backend"
+POSTMASTER = "postmaster"
+OTHER = "other"
+
+
+@dataclass(frozen=True)
+class Span:
+    """A part of the trial that was measured, in nanoseconds of the monotonic clock.
+
+    is_marked: counters were written down just before and just after it, while the measured session was idle.
+    """
+
+    begin_ns: float
+    end_ns: float
+    is_marked: bool
+
+
+@dataclass(frozen=True)
+class _Thread:
+    """One thread's rows in the order of time.
+
+    written: the clock of the row; read: when its counters were read, which for a thread that has gone is
+    the last time that it was there; gone_ns: when it ended, infinite when it did not.
+    """
+
+    pid: int
+    kind: str
+    written: Clocks
+    read: Clocks
+    run: Clocks
+    delay: Clocks
+    children: Clocks
+    start_ns: float
+    gone_ns: float
+
+
+def trial_times(threads: Columns, waits: Columns, spans: Sequence[Span], rate_hz: float) -> TrialTimes:
+    """Add up what happened within the spans.
+
+    threads, waits: the columns of the two files; rate_hz: looks per second, for the moment at which a
+    thread that was not there any more had ended.
+    """
+    if not threads.get("clock_ns"):
+        return TrialTimes(0.0, {}, {})
+    edges = np.unique(np.asarray(threads["clock_ns"], dtype=np.float64))
+    members = _threads(threads, 0.5e9 / rate_hz if rate_hz > 0 else 0.0)
+    kinds: dict[str, Times] = {}
+    connections: dict[int, Times] = {}
+    for span in spans:
+        limits = _limits(span, edges)
+        for member in members:
+            times = _within(member, span, limits)
+            if times is not None:
+                kinds.setdefault(member.kind, Times()).add(times)
+                if member.kind == BACKEND:
+                    connections.setdefault(member.pid, Times()).add(times)
+        _add_unseen(kinds, members, limits, is_marked=span.is_marked)
+    _add_looks(kinds, connections, waits, spans)
+    measured_s = sum(span.end_ns - span.begin_ns for span in spans) * _NS
+    return TrialTimes(measured_s, kinds, connections)
+
+
+def _threads(columns: Columns, half_interval_ns: float) -> list[_Thread]:
+    rows: dict[tuple[int, int], list[int]] = {}
+    for place, key in enumerate(zip(columns["pid"], columns["thread"], strict=True)):
+        rows.setdefault(key, []).append(place)
+    arrays = {
+        name: np.asarray(columns[name], dtype=np.float64)
+        for name in ("clock_ns", "seen_ns", "run_ns", "delay_ns", "children_cpu_ns")
+    }
+    members = []
+    for (pid, _thread), places in rows.items():
+        last = places[-1]
+        is_gone = not columns["alive"][last]
+        members.append(
+            _Thread(
+                pid=pid,
+                # What the server says of itself comes with the first look, after the process's title.
+                kind=columns["kind"][last],
+                written=arrays["clock_ns"][places],
+                read=arrays["seen_ns"][places],
+                run=arrays["run_ns"][places],
+                delay=arrays["delay_ns"][places],
+                children=arrays["children_cpu_ns"][places],
+                start_ns=float(columns["start_ns"][places[0]]),
+                gone_ns=float(columns["seen_ns"][last]) + half_interval_ns if is_gone else np.inf,
+            )
+        )
+    return members
+
+
+def _limits(span: Span, edges: Clocks) -> tuple[float, float]:
+    """Between which readings of the counters the span's are: its marks, or the span itself."""
+    if not span.is_marked:
+        return span.begin_ns, span.end_ns
+    before, after = edges[edges <= span.begin_ns], edges[edges >= span.end_ns]
+    begin = float(before[-1]) if before.size else span.begin_ns
+    end = float(after[0]) if after.size else float(edges[-1])
+    return begin, end
+
+
+def _within(member: _Thread, span: Span, limits: tuple[float, float]) -> Times | None:
+    """The thread's times in the span; None when it did not exist then."""
+    begin, end = limits
+    first_ns = float(member.read[0])
+    if first_ns <= begin:
+        from_ns = span.begin_ns
+    elif _is_born_after(member, begin):
+        from_ns = min(max(member.start_ns, span.begin_ns), first_ns)
+    else:
+        from_ns = first_ns
+    # One that was missed only after the span may have gone after it as well.
+    to_ns = min(span.end_ns, member.gone_ns) if member.written[-1] <= end else span.end_ns
+    if to_ns <= from_ns or (span.is_marked and member.written[0] > end):
+        return None
+    return Times(
+        wall_s=(to_ns - from_ns) * _NS,
+        run_s=_moved(member, member.run, limits, is_marked=span.is_marked) * _NS,
+        delay_s=_moved(member, member.delay, limits, is_marked=span.is_marked) * _NS,
+    )
+
+
+def _is_born_after(member: _Thread, begin: float) -> bool:
+    return member.start_ns > begin - _BIRTH_TICK_NS
+
+
+def _moved(member: _Thread, counter: Clocks, limits: tuple[float, float], *, is_marked: bool) -> float:
+    """How far a counter moved: between the rows written at the marks, or along straight lines between rows.
+
+    That of a thread that was born within began at 0; one that was there until the end and never read again
+    went on as before.
+    """
+    begin, end = limits
+    is_born = member.written[0] > begin and _is_born_after(member, begin)
+    if is_marked:
+        low_place, high_place = np.searchsorted(member.written, limits, side="right") - 1
+        before = 0.0 if is_born else float(counter[0])
+        low, high = (float(counter[place]) if place >= 0 else before for place in (low_place, high_place))
+        return high - low
+    clock = member.read
+    if is_born:
+        clock = np.concatenate(([min(max(member.start_ns, begin), clock[0] - 1)], clock))
+        counter = np.concatenate(([0.0], counter))
+    if clock[-1] < end < member.written[-1] and clock.size > 1:
+        slope = (counter[-1] - counter[-2]) / max(1.0, clock[-1] - clock[-2])
+        clock, counter = np.append(clock, end), np.append(counter, counter[-1] + slope * (end - clock[-1]))
+    low, high = np.interp(limits, clock, counter)
+    return float(high - low)
+
+
+def _add_unseen(
+    kinds: dict[str, Times], members: Sequence[_Thread], limits: tuple[float, float], *, is_marked: bool
+) -> None:
+    """CPU time of processes that ended, beyond what was seen of them: the postmaster is told the whole of it.
+
+    (wait4(2) adds it to the parent's children's time.) It goes to the kind of which most ended.
+    """
+    begin, end = limits
+    postmaster = next((member for member in members if member.kind == POSTMASTER), None)
+    if postmaster is None:
+        return
+    told = _moved(postmaster, postmaster.children, limits, is_marked=is_marked)
+    ended = [
+        member
+        for member in members
+        if member.gone_ns < np.inf and begin < member.written[-1] <= end and member is not postmaster
+    ]
+    if told <= 0 and not ended:
+        return
+    seen = sum(float(member.run[-1]) for member in ended)
+    names = [member.kind for member in ended]
+    kind = max(set(names), key=names.count) if names else OTHER
+    unseen_s = (told - seen) * _NS
+    times = kinds.setdefault(kind, Times())
+    times.unseen_s += unseen_s
+    times.run_s += unseen_s
+
+
+def _add_looks(
+    kinds: dict[str, Times], connections: dict[int, Times], waits: Columns, spans: Sequence[Span]
+) -> None:
+    """Count the looks whose window lies within a span."""
+    if not waits.get("clock_ns"):
+        return
+    middle = (np.asarray(waits["from_ns"], np.float64) + np.asarray(waits["clock_ns"], np.float64)) / 2
+    inside = np.zeros(middle.shape, dtype=bool)
+    for span in spans:
+        inside |= (middle >= span.begin_ns) & (middle <= span.end_ns)
+    names = ("pid", "kind", "wait_event_type", "wait_event", "scheduler_state", "samples")
+    columns = [waits[name] for name in names]
+    for place in np.flatnonzero(inside).tolist():
+        pid, kind, event_type, event, state, samples = (column[place] for column in columns)
+        seen = (event_type, event, state)
+        if kind in kinds:
+            kinds[kind].seen[seen] += samples
+        if kind == BACKEND and pid in connections:
+            connections[pid].seen[seen] += samples

@@ -1,0 +1,30 @@
+"""The server waits for its client: between an answer and the next request nothing of it works."""
+
+from pgassay.analysis.causes.base import Answer, Found, Rule, gain
+from pgassay.analysis.causes.evidence import Evidence
+from pgassay.analysis.causes.processors import is_saturated
+
+_SHARE_MIN = 0.5
+
+
+def _client(evidence: Evidence) -> Answer:
+    """Wait event Client:ClientRead, as the account tells it from the network's, in a closed loop of no
+    think time."""
+    load, times = evidence.record.load, evidence.times
+    if load is None or is_saturated(evidence) or times.share(times.client_s) < _SHARE_MIN:
+        return None
+    figures: dict[str, float | str] = {"client_s": times.client_s, "client_cpu_s": load.client_cpu_s}
+    spec = evidence.arm.spec.workload.load
+    if spec is not None:
+        figures |= {"connections": float(spec.clients), "client_threads": float(spec.threads)}
+        figures["client_cpu_per_thread"] = load.client_cpu_s / (spec.threads * evidence.elapsed_s)
+    return Found(times.client_s, figures, gain(evidence, times.client_s))
+
+
+CLIENT = Rule(
+    "client-bound",
+    "limit",
+    "measurement",
+    "Give the client more threads, connections or a machine of its own: it is what was measured.",
+    _client,
+)

@@ -1,0 +1,148 @@
+"""Which items of the time account moved between an arm and its control, and by how much.
+
+The items are a fixed list, so that what is told is not picked by what was seen. Each has a confidence
+sequence from the same evidence as the verdicts (`analysis/eprocess.py`), which needs no more than that the
+members of a block could have changed places: seconds are as good as logarithms once they are divided by the
+typical time of the first block. All items of all comparisons share α.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pgassay.analysis.accounts.arms import trial_accounts
+from pgassay.analysis.causes.times import WorkTimes, work_times
+from pgassay.analysis.contrasts import ContrastSet
+from pgassay.analysis.eprocess import FloatArray
+from pgassay.analysis.study import Study
+from pgassay.model.account import Account
+from pgassay.model.cause import Explanation, MovedItem
+from pgassay.record.read import StoredExperiment, StoredTrial
+
+CONNECTIONS = "connections"
+# The names of the items of connections and their parallel workers, and the figures they are.
+_OF_CONNECTIONS: Mapping[str, str] = {
+    "on CPU": "cpu_s",
+    "waiting for a CPU": "runnable_s",
+    "waiting for reads": "read_s",
+    "waiting for temporary files": "temporary_s",
+    "waiting for WAL": "wal_s",
+    "waiting for rows": "row_lock_s",
+    "waiting for LWLocks": "lwlock_s",
+    "waiting for the client": "client_s",
+    "sending and receiving": "network_s",
+}
+# Whoever reads for the connections, and the event in which it has nothing to do.
+_HELPERS: Mapping[str, str] = {"io worker": "I/O workers", "io_uring worker": "io_uring's kernel workers"}
+_IDLE = "IoWorkerMain"
+ITEMS: tuple[tuple[str, str], ...] = (
+    *((CONNECTIONS, item) for item in _OF_CONNECTIONS),
+    *((name, item) for name in _HELPERS.values() for item in ("on CPU", "waiting")),
+)
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Seconds per item, comparison: estimates and the ends of their intervals, shape (items, contrasts)."""
+
+    estimate: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+
+
+def explanations(stored: StoredExperiment, study: Study) -> tuple[Explanation, ...]:
+    """One for each comparison of which at least one item moved; () where not every trial was observed."""
+    seconds = _seconds(stored, study)
+    if seconds is None or not study.experiment.contrasts:
+        return ()
+    moved = differences(seconds, study, study.experiment.contract.alpha)
+    is_load = any(arm.spec.workload.kind == "load" for arm in study.experiment.arms)
+    found = []
+    for place, contrast in enumerate(study.experiment.contrasts):
+        items = items_of(moved, place)
+        if items:
+            arm = study.arms[contrast.arm_id]
+            found.append(
+                Explanation(
+                    arm=arm.name,
+                    control=study.arms[contrast.control_id].name,
+                    stratum=arm.stratum,
+                    per="1000 transactions" if is_load else "trial",
+                    moved=items,
+                )
+            )
+    return tuple(found)
+
+
+def items_of(moved: Moved, place: int) -> tuple[MovedItem, ...]:
+    """The items whose interval leaves out 0, the greatest first."""
+    items = []
+    for row, (process, item) in enumerate(ITEMS):
+        low, high = float(moved.lower[row, place]), float(moved.upper[row, place])
+        if low > 0 or high < 0:
+            ends = (low if np.isfinite(low) else None, high if np.isfinite(high) else None)
+            seconds = float(moved.estimate[row, place])
+            items.append(MovedItem(process=process, item=item, seconds=seconds, interval=ends))
+    return tuple(sorted(items, key=lambda each: -abs(each.seconds)))
+
+
+def differences(seconds: FloatArray, study: Study, alpha: float) -> Moved:
+    """The arms' seconds less their controls', at level α for all together.
+
+    seconds: (items, blocks, arms), all finite.
+    """
+    scale = float(seconds[: len(_OF_CONNECTIONS), 0].sum(axis=0).mean()) or 1.0
+    # Items that nobody ever spent time on can't move, and cost nothing to leave in: their evidence is 1.
+    contrasts = study.contrast_set(seconds / scale)
+    return _scaled(contrasts, scale, alpha / (len(seconds) * study.contrast_count))
+
+
+def _scaled(contrasts: ContrastSet, scale: float, level: float) -> Moved:
+    ends = contrasts.intervals(level, running=True)
+    return Moved(contrasts.effects() * scale, ends.lower * scale, ends.upper * scale)
+
+
+def _seconds(stored: StoredExperiment, study: Study) -> FloatArray | None:
+    """Seconds of each item, (items, blocks, arms); None when a trial of a complete block has no account."""
+    trials = {(trial.record.number, trial.record.attempt): trial for trial in stored.trials}
+    blocks = []
+    for row in study.table.rows:
+        columns = []
+        for arm_id in study.table.arm_ids:
+            record = row[arm_id]
+            found = _of_trial(trials[record.number, record.attempt])
+            if found is None:
+                return None
+            columns.append(found)
+        blocks.append(columns)
+    if not blocks:
+        return None
+    return np.moveaxis(np.asarray(blocks, dtype=np.float64), -1, 0)
+
+
+def _of_trial(trial: StoredTrial) -> list[float] | None:
+    accounts = trial_accounts(trial)
+    times = work_times(accounts)
+    if times.total_s <= 0:
+        return None
+    load = trial.record.load
+    if load is not None and not load.transactions:
+        return None
+    unit = 1000 / load.transactions if load is not None else 1.0
+    return [value * unit for value in (*_connections(times), *_helpers(accounts))]
+
+
+def _connections(times: WorkTimes) -> list[float]:
+    return [float(getattr(times, name)) for name in _OF_CONNECTIONS.values()]
+
+
+def _helpers(accounts: Sequence[Account]) -> list[float]:
+    found = []
+    by_process = {account.process: account for account in accounts}
+    for process in _HELPERS:
+        account = by_process.get(process)
+        items = account.items if account else ()
+        found.append(sum(item.seconds for item in items if item.kind == "cpu"))
+        found.append(sum(item.seconds for item in items if item.kind == "wait" and item.wait_event != _IDLE))
+    return found

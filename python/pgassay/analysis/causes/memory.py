@@ -1,0 +1,35 @@
+"""A cap on memory makes the server read again what it had just read.
+
+workingset_refault_file counts pages that were evicted and soon needed again
+(Documentation/admin-guide/cgroup-v2.rst; mm/workingset.c).
+"""
+
+from pgassay.analysis.causes.base import Answer, Found, Missing, Rule, gain
+from pgassay.analysis.causes.evidence import Evidence
+
+_PAGE_BYTES = 4096
+_AGAIN_MIN = 0.1
+_SHARE_MIN = 0.05
+
+
+def _memory(evidence: Evidence) -> Answer:
+    if evidence.arm.spec.memory_bytes is None:
+        return None
+    pages = evidence.group.get("workingset_refault_file")
+    if pages is None or evidence.device is None:
+        return Missing("pages that had to be read again")
+    again, read = pages * _PAGE_BYTES, evidence.device.read_bytes
+    if again <= 0 or again < _AGAIN_MIN * read or evidence.times.share(evidence.times.read_s) < _SHARE_MIN:
+        return None
+    seconds = evidence.times.read_s * min(1.0, again / read) if read > 0 else 0.0
+    figures: dict[str, float | str] = {
+        "memory_cap_bytes": float(evidence.arm.spec.memory_bytes),
+        "read_again_bytes": again,
+        "device_read_bytes": read,
+    }
+    return Found(seconds, figures, gain(evidence, seconds))
+
+
+MEMORY = Rule(
+    "memory", "fault", "infrastructure", "Give the server more memory, or let it touch less data.", _memory
+)

@@ -1,0 +1,148 @@
+"""Processors set the speed: one of them, all of them, or the share that a cap allows.
+
+CPU time and time in the queue for a processor are the scheduler's own counts
+(Documentation/scheduler/sched-stats.rst); what a cap holds back is counted by the bandwidth controller
+(Documentation/scheduler/sched-bwc.rst) and shows as time in the queue. A missing wait event is no evidence.
+"""
+
+from pgassay.analysis.causes.base import Answer, Found, Missing, Rule, gain
+from pgassay.analysis.causes.evidence import Evidence
+
+# The server was held back in at least so many of its periods of 100 ms.
+_THROTTLED_MIN = 0.5
+_SATURATED = 0.85
+_BUSY_CORE_MIN = 0.5
+_NOISE_SHARE_MIN = 0.1
+
+
+def throttled_share(evidence: Evidence) -> float:
+    """The share of the periods in which the server used up what its cap allows; 0 without a cap."""
+    periods = evidence.group.get("nr_periods", 0.0)
+    return evidence.group.get("nr_throttled", 0.0) / periods if periods else 0.0
+
+
+def is_saturated(evidence: Evidence) -> bool | None:
+    """Whether the server and its client use all processors of the machine; None when not counted."""
+    processors = evidence.processors
+    if processors is None:
+        return None
+    return processors.own_s >= _SATURATED * processors.count * evidence.elapsed_s
+
+
+def _quota(evidence: Evidence) -> Answer:
+    cap = evidence.arm.spec.cpus
+    if cap is None:
+        return None
+    if "nr_periods" not in evidence.group:
+        return Missing("how often the cap on processors held the server back")
+    share = throttled_share(evidence)
+    if share < _THROTTLED_MIN:
+        return None
+    times = evidence.times
+    seconds = min(times.runnable_s, evidence.group.get("throttled_s", times.runnable_s))
+    figures: dict[str, float | str] = {
+        "cpus": cap,
+        "throttled_periods_share": share,
+        "throttled_s": evidence.group.get("throttled_s", 0.0),
+        "runnable_s": times.runnable_s,
+    }
+    client_s = times.client_s if evidence.is_load else 0.0
+    return Found(seconds, figures, _quota_gain(evidence, seconds), times.cpu_s + times.runnable_s + client_s)
+
+
+def _quota_gain(evidence: Evidence, seconds: float) -> float | None:
+    """Without the cap the machine's processors are what can be used."""
+    processors, times = evidence.processors, evidence.times
+    if processors is None or times.total_s <= seconds:
+        return None
+    most = processors.count * evidence.elapsed_s / processors.own_s if processors.own_s > 0 else 1.0
+    return max(1.0, min(times.total_s / (times.total_s - seconds), most))
+
+
+def _all_cores(evidence: Evidence) -> Answer:
+    processors, times = evidence.processors, evidence.times
+    saturated = is_saturated(evidence)
+    if processors is None or saturated is None:
+        return Missing("the machine's processor time")
+    if not saturated:
+        return None
+    figures: dict[str, float | str] = {
+        "processors": processors.count,
+        "own_cpu_s": processors.own_s,
+        "others_cpu_s": processors.others_s,
+        "runnable_s": times.runnable_s,
+    }
+    seconds = times.cpu_s + times.runnable_s
+    # The client beside the server waits for a processor too, and the server for it meanwhile.
+    return Found(seconds, figures, None, seconds + times.client_s)
+
+
+def _backend_core(evidence: Evidence) -> Answer:
+    times = evidence.times
+    if throttled_share(evidence) >= _THROTTLED_MIN or is_saturated(evidence):
+        return None
+    # The queue for a processor is this limit too: `noise` says when others caused it.
+    busy_s = times.cpu_s + times.runnable_s
+    if times.share(busy_s) < _BUSY_CORE_MIN:
+        return None
+    figures: dict[str, float | str] = {
+        "cpu_s": times.cpu_s,
+        "connections": sum(
+            evidence.accounts[name].threads for name in evidence.accounts if name == "backend"
+        ),
+        "cpu_per_connection": times.share(times.cpu_s),
+        "runnable_s": times.runnable_s,
+        "cpu_in_reads_s": times.cpu_in_reads_s,
+    }
+    if evidence.processors is not None:
+        figures["processors"] = evidence.processors.count
+    return Found(times.cpu_s, figures, None, busy_s)
+
+
+def _noise(evidence: Evidence) -> Answer:
+    """Others took the processors: the server waited for one that neither it nor its client used."""
+    processors, times = evidence.processors, evidence.times
+    if processors is None:
+        return Missing("the machine's processor time")
+    if is_saturated(evidence) or throttled_share(evidence) >= _THROTTLED_MIN:
+        return None
+    if times.share(times.runnable_s) < _NOISE_SHARE_MIN:
+        return None
+    capacity_s = processors.count * evidence.elapsed_s
+    if processors.others_s < (1 - _SATURATED) * capacity_s:
+        return None
+    if processors.own_s + processors.others_s < _SATURATED * capacity_s:
+        return None
+    figures: dict[str, float | str] = {
+        "runnable_s": times.runnable_s,
+        "others_cpu_s": processors.others_s,
+        "own_cpu_s": processors.own_s,
+        "processors": processors.count,
+    }
+    return Found(times.runnable_s, figures, gain(evidence, times.runnable_s))
+
+
+CPU_QUOTA = Rule(
+    "cpu-quota", "limit", "infrastructure", "Give the server more processors (cpus, CPU quota).", _quota
+)
+ALL_CORES = Rule(
+    "all-cores",
+    "limit",
+    "infrastructure",
+    "Do less work per transaction, run the client on another machine, or add processors.",
+    _all_cores,
+)
+BACKEND_CORE = Rule(
+    "backend-core",
+    "limit",
+    "design",
+    "Do less work in the statement (index, plan), or use parallel workers: one process uses one processor.",
+    _backend_core,
+)
+NOISE = Rule(
+    "noise",
+    "fault",
+    "measurement",
+    "Stop what else runs on this machine, and measure again.",
+    _noise,
+)

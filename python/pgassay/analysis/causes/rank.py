@@ -1,0 +1,127 @@
+"""Which of the rules' findings is the limit, and what the trials of an arm say together."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median_low
+from typing import Any
+
+from pgassay.analysis.causes.base import Found, Missing, Rule
+from pgassay.analysis.causes.evidence import Evidence, gather
+from pgassay.analysis.causes.registry import RULES
+from pgassay.model.arm import Arm
+from pgassay.model.cause import Cause, CauseName
+from pgassay.record.read import StoredExperiment, StoredTrial
+
+# A limit explains at least this share of the time; less is no answer.
+LIMIT_SHARE_MIN = 0.25
+_UNKNOWN = "Look at the account of the time: no rule explains a quarter of it."
+_UNOBSERVED = (
+    "Measure where the server's processes can be observed (as root, on this machine, --observe normal)."
+)
+
+
+@dataclass(frozen=True)
+class TrialCauses:
+    """One trial: its limit (None: unknown), its faults, and what rules would have had to know."""
+
+    limit: tuple[Rule, Found] | None
+    faults: tuple[tuple[Rule, Found], ...]
+    missing: tuple[str, ...]
+    total_s: float
+
+
+def trial_causes(evidence: Evidence) -> TrialCauses:
+    """Ask every rule about one trial. The limit is what explains most; of equals the first of the table."""
+    limits: list[tuple[Rule, Found]] = []
+    faults: list[tuple[Rule, Found]] = []
+    missing: dict[str, None] = {}
+    for rule in RULES:
+        answer = rule.find(evidence)
+        if isinstance(answer, Missing):
+            missing[f"{rule.cause}: {answer.what}"] = None
+        elif answer is not None:
+            (limits if rule.kind == "limit" else faults).append((rule, answer))
+    best = max(limits, key=lambda pair: pair[1].rank_s, default=None)
+    if best is not None and evidence.times.share(best[1].rank_s) < LIMIT_SHARE_MIN:
+        best = None
+    return TrialCauses(best, tuple(faults), tuple(missing), evidence.times.total_s)
+
+
+def arm_causes(stored: StoredExperiment) -> tuple[Cause, ...]:
+    """Of each compared arm and control its limit, then its faults, in the plan's order.
+
+    The limit is the one of most trials; a fault is one of more than half of them.
+    """
+    ceilings = stored.experiment.ceilings.get("by_arm")
+    known: Mapping[str, Any] = ceilings if isinstance(ceilings, Mapping) else {}
+    found: list[Cause] = []
+    for arm in stored.experiment.arms:
+        trials = [
+            trial for trial in stored.trials if trial.record.arm_id == arm.id and trial.record.status == "ok"
+        ]
+        if arm.role != "twin" and trials:
+            found += _arm(arm, trials, known)
+    return tuple(found)
+
+
+def _arm(arm: Arm, trials: Sequence[StoredTrial], ceilings: Mapping[str, Any]) -> list[Cause]:
+    gathered = [evidence for trial in trials if (evidence := gather(trial, arm, ceilings)) is not None]
+    each = [trial_causes(evidence) for evidence in gathered]
+    if not each:
+        return [_unknown(arm, _UNOBSERVED, ["the time of the server's processes"], 0, 0)]
+    limits = [(causes.limit, causes.total_s) for causes in each]
+    names: list[CauseName] = [limit[0].cause if limit else "unknown" for limit, _ in limits]
+    # Of equally frequent ones the first of the table; unknown only where nothing is as frequent.
+    order = [rule.cause for rule in RULES]
+    name = max(order, key=lambda cause: (names.count(cause), -order.index(cause)))
+    found: list[Cause] = []
+    if names.count(name) >= max(1, names.count("unknown")):
+        chosen = [(limit[0], limit[1], total) for limit, total in limits if limit and limit[0].cause == name]
+        found.append(_cause(arm, chosen, len(each)))
+    else:
+        missing = list(dict.fromkeys(words for causes in each for words in causes.missing))
+        found.append(_unknown(arm, _UNKNOWN, missing, names.count("unknown"), len(each)))
+    for rule in RULES:
+        seen = [
+            (pair[0], pair[1], causes.total_s) for causes in each for pair in causes.faults if pair[0] is rule
+        ]
+        if 2 * len(seen) > len(each):
+            found.append(_cause(arm, seen, len(each)))
+    return found
+
+
+def _cause(arm: Arm, seen: Sequence[tuple[Rule, Found, float]], observed: int) -> Cause:
+    """The trial whose share is the median stands for all that show the cause."""
+    shares = [(found.seconds or 0.0) / total_s for _, found, total_s in seen]
+    rule, found, total_s = seen[shares.index(median_low(shares))]
+    return Cause(
+        arm=arm.name,
+        stratum=arm.stratum,
+        kind=rule.kind,
+        cause=rule.cause,
+        layer=rule.layer,
+        seconds=found.seconds,
+        share=None if found.seconds is None else found.seconds / total_s,
+        evidence=found.figures,
+        gain_if_lifted=found.gain,
+        remedy=rule.remedy,
+        trials=len(seen),
+        observed=observed,
+    )
+
+
+def _unknown(arm: Arm, remedy: str, missing: Sequence[str], trials: int, observed: int) -> Cause:
+    return Cause(
+        arm=arm.name,
+        stratum=arm.stratum,
+        kind="limit",
+        cause="unknown",
+        layer="measurement",
+        seconds=None,
+        share=None,
+        evidence={"not_known": "; ".join(missing)} if missing else {},
+        gain_if_lifted=None,
+        remedy=remedy,
+        trials=trials,
+        observed=observed,
+    )

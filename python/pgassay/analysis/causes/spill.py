@@ -1,0 +1,30 @@
+"""Sorts, hashes and materialised results that didn't fit into work_mem and went through files."""
+
+from pgassay.analysis.causes.base import Answer, Found, Missing, Rule, gain
+from pgassay.analysis.causes.evidence import Evidence
+
+# Less than this per measured second is noise of no account (10⁶ bytes).
+_BYTES_S_MIN = 1e6
+
+
+def _spill(evidence: Evidence) -> Answer:
+    """Bytes of temporary files by pg_stat_database, time by the wait events of their reads and writes.
+
+    The extra passes of a sort that spills are ordinary CPU time and not in these seconds.
+    """
+    written = evidence.counter("pg_stat_database", "temp_bytes")
+    if written is None:
+        return Missing("the bytes of temporary files")
+    if written < _BYTES_S_MIN * evidence.elapsed_s:
+        return None
+    times = evidence.times
+    seconds = times.temporary_s + times.temporary_cpu_s
+    figures: dict[str, float | str] = {
+        "temporary_bytes": written,
+        "temporary_files": evidence.counter("pg_stat_database", "temp_files") or 0.0,
+        "work_mem": str(evidence.record.facts.get("settings", {}).get("work_mem", "")),
+    }
+    return Found(seconds, figures, gain(evidence, seconds, times.temporary_cpu_s))
+
+
+SPILL = Rule("temp-spill", "fault", "infrastructure", "Raise work_mem, or sort and hash less.", _spill)

@@ -1,0 +1,118 @@
+"""The device sets the speed: by its bytes, by its requests, or by how long one request takes.
+
+The utilisation law: a resource that delivers as much as it can is the bottleneck (Denning and Buzen,
+"The Operational Analysis of Queueing Network Models", 1978). What it can is measured, by the probe of the
+same device, or asked of it, by a limit. %util is no evidence: a device that works on many requests at once
+is 100 % busy long before it is full (iostat(1), svctm and %util).
+"""
+
+from pgassay.analysis.causes.base import Answer, Found, Missing, Rule, gain
+from pgassay.analysis.causes.evidence import DeviceFlow, Evidence
+
+# As near as this to its ceiling, a device is full: both are measured with an error of some percent.
+FULL = 0.85
+# The device's own time must explain at least this share of the wait for it.
+_EXPLAINED_MIN = 0.5
+# Requests in flight per process that waits, up to which a queue is shallow.
+_SHALLOW_MAX = 1.5
+
+
+def _fractions(evidence: Evidence) -> dict[str, float]:
+    """How full the device is, by 'read_mb_s' and 'read_iops', as far as ceilings are known."""
+    flow, ceiling = evidence.device, evidence.ceiling
+    found = {}
+    if flow is not None and ceiling.read_mb_s:
+        found["read_mb_s"] = flow.read_mb_s / ceiling.read_mb_s
+    if flow is not None and flow.reads_s is not None and ceiling.read_iops:
+        found["read_iops"] = flow.reads_s / ceiling.read_iops
+    return found
+
+
+def is_full(evidence: Evidence) -> bool | None:
+    """Whether the device delivers what it can; None when a ceiling is not known."""
+    found = _fractions(evidence)
+    if any(fraction >= FULL for fraction in found.values()):
+        return True
+    return False if len(found) == 2 else None
+
+
+def _ceiling_cause(evidence: Evidence, name: str) -> Answer:
+    flow = evidence.device
+    if flow is None:
+        return Missing("what the device delivered")
+    found = _fractions(evidence)
+    if name not in found:
+        return Missing("the ceiling of the device ('pgassay probe' measures it)")
+    if found[name] < FULL or found[name] < max(found.values()):
+        return None
+    figures = _figures(flow) | {
+        f"ceiling_{name}": float(getattr(evidence.ceiling, name)),
+        "ceiling_from": getattr(evidence.ceiling, f"{name}_from") or "probe",
+        "share_of_ceiling": found[name],
+    }
+    seconds = evidence.times.read_s
+    return Found(seconds, figures, gain(evidence, seconds))
+
+
+def _figures(flow: DeviceFlow) -> dict[str, float | str]:
+    figures: dict[str, float | str] = {"read_mb_s": flow.read_mb_s}
+    if flow.reads_s is not None:
+        figures["read_iops"] = flow.reads_s
+    return figures
+
+
+def _throughput(evidence: Evidence) -> Answer:
+    return _ceiling_cause(evidence, "read_mb_s")
+
+
+def _iops(evidence: Evidence) -> Answer:
+    return _ceiling_cause(evidence, "read_iops")
+
+
+def _latency(evidence: Evidence) -> Answer:
+    """Few requests at a time, each waited for: the device's own time explains the wait, and it is not full.
+
+    Where its ceiling is not known, a queue of about one request per waiting process says that no more was
+    asked of it.
+    """
+    flow = evidence.device
+    if flow is None or flow.service_s is None or not flow.reads_s:
+        return Missing("how long the device worked on its requests")
+    full = is_full(evidence)
+    seconds = evidence.times.read_s
+    if full or seconds <= 0 or flow.service_s < _EXPLAINED_MIN * seconds:
+        return None
+    if full is None and flow.service_s > _SHALLOW_MAX * seconds:
+        return Missing("the ceiling of the device ('pgassay probe' measures it)")
+    figures = _figures(flow) | {
+        "ceiling": "not known" if full is None else "not reached",
+        "requests_in_flight": flow.service_s / flow.seconds,
+        "read_latency_ms": 1000 * flow.service_s / (flow.reads_s * flow.seconds),
+        "device_service_s": flow.service_s,
+    }
+    return Found(seconds, figures, gain(evidence, seconds))
+
+
+THROUGHPUT = Rule(
+    "storage-throughput",
+    "limit",
+    "infrastructure",
+    "Read fewer bytes, keep more of them in memory, or use storage that delivers more MB/s.",
+    _throughput,
+)
+IOPS = Rule(
+    "storage-iops",
+    "limit",
+    "infrastructure",
+    "Ask for larger pieces (io_combine_limit, read-ahead), keep more in memory, or use storage with more "
+    "IOPS.",
+    _iops,
+)
+LATENCY = Rule(
+    "storage-latency",
+    "limit",
+    "infrastructure",
+    "Keep more requests in flight (effective_io_concurrency, asynchronous I/O, more connections), or use "
+    "storage that answers sooner.",
+    _latency,
+)

@@ -1,0 +1,1 @@
+"""Servers that run already: reached by libpq's rules, read and never administered."""

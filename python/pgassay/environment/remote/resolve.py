@@ -1,0 +1,216 @@
+"""From a connection string to explicit parameters, by libpq itself.
+
+libpq knows service files, password files, PG* variables, lists of hosts and the modes of TLS; what it settled
+on for a connection is read from that connection. The password lives in memory alone: in
+`Resolved.parameters`, which are handed to the native binary on its standard input.
+"""
+
+import os
+import re
+import ssl
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import conninfo, pq
+
+from pgassay.environment.remote.secrets import SECRET_KEYWORDS, redacted, scrub
+from pgassay.errors import UsageError
+from pgassay.model.arm import RemoteServer
+
+MAJOR_MIN = 16
+CONNECT_TIMEOUT_S = 15
+CONTROL_NAME = "pgassay control"
+# What libpq's own connection would honour and the measuring process does not: never silently left out.
+_UNSUPPORTED = (
+    *("sslcert", "sslkey", "sslcrl", "sslcrldir", "require_auth", "requirepeer", "replication"),
+    *("scram_client_key", "scram_server_key", "oauth_issuer", "sslkeylogfile"),
+)
+_UNSUPPORTED_VALUES = {"channel_binding": "require", "gssencmode": "require", "sslcertmode": "require"}
+_SYSTEM_ROOTS = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/cert.pem",
+)
+# The parts of libpq's complaints that repeat a keyword and nothing of a value.
+_SAFE_COMPLAINT = re.compile(r'invalid (?:connection option|URI query parameter):? "[a-z_]{1,40}"')
+_ATTEMPT = re.compile(r"^- host: .*?: connection failed: |^connection (?:failed|is bad): ", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A server that has answered.
+
+    `parameters` are those of the native binary and of control sessions, with the password; `notes` what the
+    user should hear of the way they were found.
+    """
+
+    server: RemoteServer
+    parameters: dict[str, Any] = field(repr=False)
+    has_typed_secret: bool = False
+
+
+def resolve(connection_string: str, what: str) -> Resolved:
+    """Connect once as libpq does, and read off what it settled on.
+
+    `what` names the option in messages, e.g. "server=, connection string 2". Raises UsageError, in one
+    sentence without any secret, for a string that is none, a server that can't be reached or refuses, a
+    database that isn't named, and parameters that the measuring process can't honour.
+    """
+    given = _parse(connection_string, what)
+    secrets = [value for name, value in given.items() if name in SECRET_KEYWORDS]
+    is_named = _names_database(given)
+    if not is_named and "service" not in given:
+        raise _no_database(what)
+    usual: dict[str, Any] = {"application_name": CONTROL_NAME, "client_encoding": "UTF8"}
+    if "connect_timeout" not in given and "PGCONNECT_TIMEOUT" not in os.environ:
+        usual["connect_timeout"] = CONNECT_TIMEOUT_S
+    if "gssencmode" not in given and "PGGSSENCMODE" not in os.environ:
+        # The measuring process knows no Kerberos: what it would be refused is better found out here.
+        usual["gssencmode"] = "disable"
+    try:
+        with psycopg.connect(connection_string, autocommit=True, **usual) as connection:
+            if not is_named:
+                raise _no_database(what)
+            return _read_off(connection, given, what, redacted(connection_string, given))
+    except psycopg.Error as error:
+        raise UsageError(f"{what}: {_complaint(error, given, secrets)}") from None
+
+
+def _parse(connection_string: str, what: str) -> dict[str, str]:
+    try:
+        found = conninfo.conninfo_to_dict(connection_string)
+    except psycopg.Error as error:
+        # libpq repeats the part it stumbled over, which may be one of the password.
+        safe = _SAFE_COMPLAINT.search(str(error))
+        told = f" ({safe.group()})" if safe else ""
+        raise UsageError(
+            f"{what} is no connection string{told}: write postgresql://USER@HOST:PORT/DATABASE or "
+            "host=HOST port=PORT dbname=DATABASE user=USER (in a URI a % or @ within a value is %25 or %40)"
+        ) from None
+    return {name: str(value) for name, value in found.items() if value is not None}
+
+
+def _no_database(what: str) -> UsageError:
+    return UsageError(
+        f"{what}: no database is named: add dbname=DATABASE (or /DATABASE after the host of a URI)"
+    )
+
+
+def _names_database(given: dict[str, str]) -> bool:
+    """Whether the string, the service file or the environment names one; libpq would take the user's name."""
+    if given.get("dbname") or os.environ.get("PGDATABASE"):
+        return True
+    before = os.environ.get("PGSERVICE")
+    service = given.get("service") or before
+    if not service:
+        return False
+    os.environ["PGSERVICE"] = service
+    try:
+        defaults = pq.Conninfo.get_defaults()
+    finally:
+        if before is None:
+            del os.environ["PGSERVICE"]
+        else:
+            os.environ["PGSERVICE"] = before
+    return any(option.keyword == b"dbname" and option.val for option in defaults)
+
+
+def _read_off(
+    connection: "psycopg.Connection[Any]", given: dict[str, str], what: str, shown: str
+) -> Resolved:
+    info, native = connection.info, connection.pgconn
+    settled = {option.keyword.decode(): option.val.decode() for option in native.info if option.val}
+    for name, value in settled.items():
+        if name in _UNSUPPORTED or _UNSUPPORTED_VALUES.get(name) == value:
+            raise UsageError(
+                f"{what}: {name} can't be used: the measuring process authenticates by a password, over TLS "
+                f"or without: leave {name} out"
+            )
+    version = (info.parameter_status("server_version") or "").split(" ")[0]
+    major = info.server_version // 10000
+    if major < MAJOR_MIN:
+        raise UsageError(
+            f"{what}: {info.host} runs PostgreSQL {version}, and pgassay measures {MAJOR_MIN} and newer: "
+            "name a newer server"
+        )
+    encryption, roots = _encryption(settled, is_encrypted=bool(native.ssl_in_use), what=what)
+    port, host = info.port, info.host or info.hostaddr
+    server = RemoteServer(
+        name=f"{f'[{host}]' if ':' in host else host}:{port}/{info.dbname}",
+        connection=shown,
+        host=host,
+        port=port,
+        dbname=info.dbname,
+        user=info.user,
+        version=version,
+        major=major,
+        encryption=encryption,
+    )
+    parameters: dict[str, Any] = {
+        "host": host,
+        "port": port,
+        "user": info.user,
+        "password": native.password.decode() if native.password else None,
+        "dbname": info.dbname,
+        "options": settled.get("options", ""),
+        "application_name": "pgassay",
+        "sslmode": encryption,
+        "sslrootcert": roots,
+    }
+    if "hostaddr" in settled:
+        parameters["hostaddr"] = info.hostaddr
+    return Resolved(server, parameters, has_typed_secret=any(name in SECRET_KEYWORDS for name in given))
+
+
+def _encryption(settled: dict[str, str], *, is_encrypted: bool, what: str) -> tuple[str, str | None]:
+    """The mode that native code is to hold to, and the file of roots.
+
+    Where there is such a file libpq checks the certificate in the weaker modes as well
+    (src/interfaces/libpq/fe-secure-openssl.c, initialize_SSL).
+    """
+    if not is_encrypted:
+        return "disable", None
+    named = settled.get("sslrootcert")
+    file = Path(named).expanduser() if named else Path("~/.postgresql/root.crt").expanduser()
+    if named == "system":
+        file = _system_roots(what)
+    mode = settled.get("sslmode", "prefer")
+    if file.is_file():
+        return (mode if mode == "verify-full" else "verify-ca"), str(file)
+    return "require", None
+
+
+def _system_roots(what: str) -> Path:
+    paths = ssl.get_default_verify_paths()
+    for candidate in (paths.cafile, *_SYSTEM_ROOTS):
+        if candidate and Path(candidate).is_file():
+            return Path(candidate)
+    raise UsageError(f"{what}: this system has no file of root certificates: name one with sslrootcert=FILE")
+
+
+def _complaint(error: psycopg.Error, given: dict[str, str], secrets: list[str]) -> str:
+    """libpq's complaint in one sentence, with what to do."""
+    lines = [line.strip() for line in _ATTEMPT.sub("", str(error)).splitlines() if line.strip()]
+    if len(lines) > 1 and lines[0].startswith("Multiple connection attempts failed"):
+        lines = lines[1:]
+    told = scrub("; ".join(dict.fromkeys(lines)) or "it ended without a word", secrets).rstrip("?.")
+    told = told.replace("FATAL:  ", "")
+    if "no password supplied" in told:
+        return (
+            f"{told}: put the password into a password file (~/.pgpass), a service file or "
+            "$PGPASSWORD; one that was typed is never stored"
+        )
+    if "authentication failed" in told:
+        # After it comes the refusal of a second attempt without TLS, which says nothing new.
+        return f"{told.partition('; ')[0]}: correct the user or the password"
+    if "no pg_hba.conf entry" in told:
+        told = told.partition("; ")[0]
+        return f"{told}: allow the role from this machine in pg_hba.conf, or correct sslmode"
+    if "certificate" in told or "SSL" in told:
+        return f"{told}: correct sslmode or sslrootcert, or the name of the host"
+    if "does not exist" in told:
+        return f"{told}: name one that it has"
+    where = "the connection string" if "service" not in given else "the service file or the connection string"
+    return f"{told}: correct {where}"

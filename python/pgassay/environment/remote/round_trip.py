@@ -1,0 +1,19 @@
+"""The time of a statement that does nothing: the network, both ways, and the least work of a server."""
+
+from statistics import median
+
+from pgassay.native import SqlSession
+
+SAMPLES_OF_A_PLAN = 21
+SAMPLES_OF_A_TRIAL = 5
+
+
+def round_trip_ms(session: SqlSession, samples: int) -> float:
+    """The median of several `SELECT 1`, on the path by which everything else is measured.
+
+    The first, which may still warm something, is not counted. Raises StatementError when the connection is
+    lost.
+    """
+    session.execute("round trip", "SELECT 1")
+    taken = [session.execute("round trip", "SELECT 1").elapsed_ns for _ in range(samples)]
+    return float(median(taken)) / 1e6

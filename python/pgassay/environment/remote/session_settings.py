@@ -1,0 +1,55 @@
+"""Settings on a server that belongs to somebody else: only those that a session can change for itself."""
+
+from collections.abc import Mapping
+
+import psycopg
+
+from pgassay.environment.remote.resolve import Resolved
+from pgassay.environment.sessions import connect, startup_options
+from pgassay.environment.setting_values import equal_value
+from pgassay.environment.settings import classify, describe_settings
+from pgassay.errors import UsageError
+
+READ_ONLY = {"default_transaction_read_only": "on"}
+_WHEN = {"reload": "when the server reads its files again", "restart": "when the server starts"}
+
+
+def session_parameters(resolved: Resolved, settings: Mapping[str, str]) -> dict[str, object]:
+    """The connection parameters of a session with these settings, after the user's own options."""
+    given = [resolved.parameters["options"], startup_options(settings)]
+    return {**resolved.parameters, "options": " ".join(filter(None, given))}
+
+
+def check_session_settings(resolved: Resolved, settings: Mapping[str, str]) -> None:
+    """Open a session with the settings and see that they hold.
+
+    Raises UsageError for one that a session can't change, and for one that this server refuses.
+    """
+    name_of_server = resolved.server.name
+    with connect(resolved.parameters) as control:
+        known = describe_settings(control)
+    for name, value in settings.items():
+        level = classify(known, name)
+        if level in _WHEN:
+            raise UsageError(
+                f"{name}={value}: {name_of_server} takes it up {_WHEN[level]}, and on a remote server only "
+                "what a session can change is varied or set: give the value to one of two servers and "
+                "compare them with server="
+            )
+        if level == "initdb":
+            raise UsageError(f"{name} is fixed when a cluster is made: leave it out")
+        if level == "unknown" and "." not in name:
+            raise UsageError(f"{name_of_server} has no setting {name} that this role may see: leave it out")
+    try:
+        with connect(session_parameters(resolved, settings)) as session:
+            held = describe_settings(session)
+    except psycopg.Error as error:
+        told = str(error).strip().splitlines()[0].removeprefix("connection failed: ")
+        raise UsageError(f"{name_of_server} refuses the settings of an arm: {told}") from None
+    for name, value in settings.items():
+        fact = held.get(name) or held.get(name.lower())
+        if fact is not None and not equal_value(fact.name, value, fact.value or "", fact):
+            raise UsageError(
+                f"{name_of_server} runs a session with {name}={fact.shown()} when asked for {value}: choose "
+                "a value that it keeps"
+            )

@@ -1,0 +1,81 @@
+"""Why a trial was as fast as it was: its limit, and what should be mended."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from pgassay.model.base import Frozen
+
+CauseName = Literal[
+    "storage-throughput",
+    "storage-iops",
+    "storage-latency",
+    "throttle-change",
+    "backend-core",
+    "all-cores",
+    "cpu-quota",
+    "too-few-io-workers",
+    "cached",
+    "no-aio",
+    "row-locks",
+    "lwlocks",
+    "wal-fsync",
+    "checkpoint",
+    "temp-spill",
+    "client-bound",
+    "memory",
+    "noise",
+    "unknown",
+]
+CauseKind = Literal["limit", "fault"]
+Layer = Literal["design", "operations", "infrastructure", "measurement"]
+
+
+class Cause(Frozen):
+    """A limit (what sets an arm's speed now; each arm has one) or a fault (what should be mended).
+
+    `seconds`: of the `trials` trials that show it the median of the time it explains, summed over the
+    connections and their parallel workers; `share`: of all their time. Both are None for a fault whose
+    time can't be told from other work. `evidence`: figures by name, with their units, of the trial whose
+    share is that median. `gain_if_lifted`: how many times as fast the trial could be at most without it;
+    None where that can't be said. `observed`: the trials that could be looked into.
+    """
+
+    arm: str
+    stratum: str = ""
+    kind: CauseKind
+    cause: CauseName
+    layer: Layer
+    seconds: float | None
+    share: float | None
+    evidence: dict[str, float | str] = Field(default_factory=dict)
+    gain_if_lifted: float | None
+    remedy: str
+    trials: int
+    observed: int
+
+
+class MovedItem(Frozen):
+    """One item of the time account that differs between an arm and its control.
+
+    `seconds`: the arm's less the control's, `interval` its confidence interval; all intervals of an
+    experiment hold together. `process`: whose time it is.
+    """
+
+    process: str
+    item: str
+    seconds: float
+    interval: tuple[float | None, float | None]
+
+
+class Explanation(Frozen):
+    """Which items of the account moved between an arm and its control, the greatest first.
+
+    `per`: what the seconds are those of, a trial or 1000 transactions of a load.
+    """
+
+    arm: str
+    control: str
+    stratum: str = ""
+    per: Literal["trial", "1000 transactions"] = "trial"
+    moved: tuple[MovedItem, ...]

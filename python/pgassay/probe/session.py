@@ -1,0 +1,199 @@
+"""One probe from its start to its record: place → files → what works → rounds of cells → record.
+
+Cells are measured in rounds of random order: first every cell once, tier by tier, then those whose next run
+tells most about a choice that is still open.
+"""
+
+import random
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pgassay import __version__
+from pgassay.analysis.probe_choice import next_round, weights
+from pgassay.analysis.probe_estimates import estimate
+from pgassay.analysis.probe_plan import Facilities, ceiling_cells, decisions, tiers
+from pgassay.analysis.probe_recommend import leader
+from pgassay.environment import lock, machine, registry
+from pgassay.environment.builds.registry import resolve
+from pgassay.errors import UsageError
+from pgassay.model.probe import CellSpec, ChecksumSpeed, ExecutorCost, ProbeRecord
+from pgassay.probe import place as places
+from pgassay.probe.conversation import NativeProbe, ProbeError
+from pgassay.probe.executor import executor_cost
+from pgassay.probe.facilities import try_everything
+from pgassay.probe.files import SMALLEST_BYTES, Files, Notify, given_file, make_files
+from pgassay.probe.runner import Runner
+
+SECONDS_MIN = 3.0
+_CELLS_AFFORDED = 240
+_CELL_S_MIN, _CELL_S_MAX = 0.1, 2.0
+_ROUND_CELLS = 8
+# Preparing a cell's caches and starting its threads.
+_OVERHEAD_S = 0.05
+_CHECKSUM_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class ProbeRequest:
+    """What the user asked for: `file` is read instead of one that the probe makes; `build` as `--pg` says."""
+
+    path: Path
+    file: Path | None = None
+    seconds: float = 60.0
+    build: str | None = None
+    vary_read_ahead: bool = True
+    seed: int | None = None
+
+
+def run_probe(request: ProbeRequest, notify: Notify, *, wait: bool) -> ProbeRecord:
+    """Measure; raises UsageError before anything is, MeasurementError when the device or the file fails.
+
+    Nothing is left on the disk, whatever ends it; what a killed probe left goes first.
+    """
+    _check(request)
+    place = places.check_file(request.file) if request.file else _folder_with_space(request.path)
+    build = resolve(request.build) if request.build else None
+    with _host_to_ourselves(notify, wait=wait):
+        started = time.monotonic()
+        notify("looking what the executor takes for a page", None)
+        cost = executor_cost(build)
+        with ExitStack() as stack:
+            # The native process ends before its folder goes: it may be making a file there.
+            folder = None if request.file else stack.enter_context(places.own_folder(request.path))
+            native = stack.enter_context(NativeProbe())
+            files = _files(request, native, folder, notify)
+            return _measure(request, place, files, native, cost, notify, started)
+
+
+def _folder_with_space(path: Path) -> places.Place:
+    """The folder, with room for the smallest files: no time is spent before it turns out too small."""
+    place = places.check_folder(path)
+    places.check_space(path, SMALLEST_BYTES)
+    return place
+
+
+def _check(request: ProbeRequest) -> None:
+    if request.seconds < SECONDS_MIN:
+        raise UsageError(
+            f"--seconds {request.seconds:g} is too short to measure: give at least {SECONDS_MIN:g}"
+        )
+
+
+@contextmanager
+def _host_to_ourselves(notify: Notify, *, wait: bool) -> Iterator[None]:
+    def waiting(holder: int | None) -> None:
+        notify(
+            f"waiting: {f'process {holder}' if holder else 'another process'} is measuring on this host", None
+        )
+
+    with lock.acquire(wait, waiting):
+        for sentence in registry.sweep():
+            notify(sentence, None)
+        yield
+
+
+def _files(request: ProbeRequest, native: NativeProbe, folder: Path | None, notify: Notify) -> Files:
+    if request.file is not None:
+        return given_file(request.file)
+    assert folder is not None
+    return make_files(native, folder, request.seconds, notify)
+
+
+def _measure(
+    request: ProbeRequest,
+    place: places.Place,
+    files: Files,
+    native: NativeProbe,
+    cost: ExecutorCost,
+    notify: Notify,
+    started: float,
+) -> ProbeRecord:
+    have, missing = try_everything(
+        native,
+        files,
+        place,
+        execute_ns=round(cost.ns_per_page),
+        vary_read_ahead=request.vary_read_ahead and request.file is None,
+    )
+    checksum = _checksum(native, missing)
+    seed = request.seed if request.seed is not None else secrets.randbelow(2**31)
+    cell_s = min(_CELL_S_MAX, max(_CELL_S_MIN, request.seconds / _CELLS_AFFORDED))
+    runner = Runner(native, files, place, cell_s)
+    _rounds(runner, have, started + request.seconds, random.Random(seed), notify)
+    return ProbeRecord(
+        pgassay_version=__version__,
+        measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        path=str(place.path),
+        seconds=time.monotonic() - started,
+        cores=have.cores,
+        device=places.device_facts(place),
+        machine=dict(machine.facts()),
+        file={
+            "bytes": files.cold_bytes,
+            "cached_bytes": files.cached_bytes,
+            "made": request.file is None,
+            "seed": seed,
+            "cell_s": cell_s,
+        },
+        executor=cost,
+        checksum=checksum,
+        missing=missing,
+        cells=runner.cells,
+        warnings=tuple(runner.warnings),
+    )
+
+
+def _checksum(native: NativeProbe, missing: dict[str, str]) -> ChecksumSpeed | None:
+    try:
+        return native.checksum(_CHECKSUM_BYTES)
+    except ProbeError as error:
+        missing["checksum"] = f"The checksum's speed could not be measured: {error}"
+        return None
+
+
+def _rounds(runner: Runner, have: Facilities, deadline: float, draw: random.Random, notify: Notify) -> None:
+    """Rounds until the time is used; a cell that would end after it is not begun.
+
+    The first two tiers are measured in any case: without them there is nothing to say.
+    """
+    always = frozenset(spec for tier in tiers(have, None) for spec in tier)
+    needed = frozenset(ceiling_cells(have))
+    first = time.monotonic()
+    while True:
+        cells = _next_cells(runner, have, needed, draw)
+        if not cells:
+            return
+        for spec in cells:
+            left = deadline - time.monotonic()
+            if left < runner.cell_s + _OVERHEAD_S and not (spec in always and spec not in runner.measured):
+                return
+            done = 1 - left / max(deadline - first, 1e-9)
+            notify(f"measuring cell {sum(len(cell.runs) for cell in runner.cells) + 1}", done)
+            runner.run(spec)
+
+
+def _next_cells(
+    runner: Runner, have: Facilities, needed: frozenset[CellSpec], draw: random.Random
+) -> list[CellSpec]:
+    """The rest of the first tier that has cells without a run, else the cells that tell most; shuffled."""
+    estimates = estimate(runner.cells)
+    tried = estimates.keys() | runner.refused
+    leading = leader(have, estimates) if _has_works(have, tried) else None
+    ordered = tiers(have, leading)
+    for tier in ordered:
+        fresh = [spec for spec in tier if spec not in tried]
+        if fresh:
+            draw.shuffle(fresh)
+            return fresh
+    known = [spec for tier in ordered for spec in tier if spec not in runner.refused]
+    return next_round(weights(known, decisions(have, leading), estimates, needed), _ROUND_CELLS, draw)
+
+
+def _has_works(have: Facilities, tried: set[CellSpec]) -> bool:
+    """Whether every cell of the first two tiers was tried, so that the leader can be told."""
+    return all(spec in tried for tier in tiers(have, None) for spec in tier)

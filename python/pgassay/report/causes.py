@@ -1,0 +1,149 @@
+"""Limits, faults and what explains a difference, as sentences: for every report alike."""
+
+from dataclasses import dataclass
+
+from pgassay.model.cause import Cause, Explanation, MovedItem
+from pgassay.model.result import CompareResult
+from pgassay.report import text
+from pgassay.report.labels import compared_factors, short_name
+
+HEADING = "Why: limits, faults, differences"
+# How a cause is called in a sentence: "sync was limited by the bandwidth of its storage".
+_LIMITS = {
+    "storage-throughput": "the bandwidth of its storage",
+    "storage-iops": "the requests per second of its storage",
+    "storage-latency": "the latency of its storage, with few requests in flight",
+    "backend-core": "what one processor can do for each connection",
+    "all-cores": "the machine's processors, all of them busy",
+    "cpu-quota": "the cap on its processors",
+    "too-few-io-workers": "the number of I/O workers",
+    "cached": "processors, with nothing to read from a device",
+    "row-locks": "waiting for rows that others had locked",
+    "lwlocks": "waiting for locks within the server",
+    "wal-fsync": "waiting for WAL to reach the disk",
+    "client-bound": "its client",
+}
+_FAULTS = {
+    "noise": "other processes on this machine took the processors",
+    "no-aio": "what is compared can't matter to these statements: none that reads can use asynchronous I/O",
+    "temp-spill": "sorts or hashes went through temporary files",
+    "checkpoint": "checkpoints came because the WAL grew to max_wal_size",
+    "memory": "the cap on memory made the server read again what it had just read",
+    "throttle-change": "the device's rate changed during the run",
+}
+_ITEMS_MAX = 4
+# Smaller gains than this are not worth a clause.
+_GAIN_MIN = 1.01
+
+
+@dataclass(frozen=True)
+class CauseRow:
+    """One cause as words, all clean of control characters.
+
+    sentence: what it is, and in the first row of each cause what to do; figures: what it rests on.
+    """
+
+    arm: str
+    kind: str
+    cause: str
+    layer: str
+    sentence: str
+    figures: str
+
+
+def cause_rows(result: CompareResult) -> tuple[CauseRow, ...]:
+    """A row for each cause, in the result's order; none where no arm was observed."""
+    if not any(cause.observed for cause in result.causes):
+        return ()
+    labels = _labels(result)
+    rows = []
+    advised: set[str] = set()
+    for cause in result.causes:
+        name = labels.get((cause.arm, cause.stratum), text.clean(cause.arm))
+        where = f"{name} at {text.clean(cause.stratum)}" if cause.stratum else name
+        rows.append(
+            CauseRow(
+                arm=where,
+                kind=cause.kind,
+                cause=cause.cause,
+                layer=cause.layer,
+                sentence=_sentence(cause, where) + ("" if cause.cause in advised else f" {cause.remedy}"),
+                figures=_figures(cause),
+            )
+        )
+        advised.add(cause.cause)
+    return tuple(rows)
+
+
+def difference_sentences(result: CompareResult) -> tuple[str, ...]:
+    """What moved between each arm and its control, a sentence each."""
+    labels = _labels(result)
+    return tuple(_difference(result, explanation, labels) for explanation in result.explanations)
+
+
+def _labels(result: CompareResult) -> dict[tuple[str, str], str]:
+    factors = compared_factors(result.arms)
+    return {(arm.name, arm.stratum): short_name(arm, factors) for arm in result.arms}
+
+
+def _sentence(cause: Cause, name: str) -> str:
+    if cause.cause == "unknown":
+        why = cause.evidence.get("not_known")
+        return f"{name}: what limits it is not known" + (
+            f" (missing: {text.clean(str(why))})." if why else "."
+        )
+    if cause.kind == "fault":
+        said = f"{name}: {_FAULTS.get(cause.cause, cause.cause)}{_explained(cause)}"
+    else:
+        said = f"{name} was limited by {_LIMITS.get(cause.cause, cause.cause)}{_explained(cause)}"
+    if cause.gain_if_lifted is not None and cause.gain_if_lifted >= _GAIN_MIN:
+        said += f"; without that it could be at most {cause.gain_if_lifted:.2f} times as fast"
+    if cause.trials < cause.observed:
+        said += f" (in {cause.trials} of {text.plural(cause.observed, 'trial')})"
+    return said + "."
+
+
+def _explained(cause: Cause) -> str:
+    if cause.seconds is None or cause.share is None:
+        return ""
+    return f": {text.seconds(cause.seconds)}, {text.percent(round(cause.share, 3))} of its time"
+
+
+def _figures(cause: Cause) -> str:
+    """The evidence by name, as 'read_mb_s 16.5, ceiling_read_mb_s 16.8'."""
+    parts = []
+    for name, value in cause.evidence.items():
+        if isinstance(value, str):
+            shown = text.clean(value)
+        elif name.endswith("_bytes"):
+            shown = text.size(value)
+        else:
+            shown = f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+        parts.append(f"{name} {shown}")
+    return ", ".join(parts)
+
+
+def _difference(result: CompareResult, found: Explanation, labels: dict[tuple[str, str], str]) -> str:
+    key = (found.arm, found.stratum)
+    name = labels.get(key, text.clean(found.arm))
+    control = labels.get((found.control, found.stratum), text.clean(found.control))
+    where = f" at {text.clean(found.stratum)}" if found.stratum else ""
+    arm = next((each for each in result.arms if (each.name, each.stratum) == key), None)
+    if arm is not None and arm.verdict in ("faster", "slower") and arm.ratio and not arm.withheld:
+        said = f"{name}{where} is {text.percent(abs(arm.ratio - 1))} {arm.verdict} than {control}"
+    else:
+        said = f"Between {name}{where} and {control}"
+    items = "; ".join(_moved(item) for item in found.moved[:_ITEMS_MAX])
+    unit = " in 1000 transactions" if found.per != "trial" else ""
+    return f"{said}: {items}{unit}."
+
+
+def _moved(item: MovedItem) -> str:
+    sign = "+" if item.seconds > 0 else "−"
+    low, high = item.interval
+    ends = " to ".join("?" if end is None else f"{_signed(end)}" for end in (low, high))
+    return f"{item.process} {item.item} {sign}{text.seconds(abs(item.seconds))} ({ends})"
+
+
+def _signed(seconds: float) -> str:
+    return f"{'−' if seconds < 0 else '+'}{text.seconds(abs(seconds))}"

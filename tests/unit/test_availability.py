@@ -1,0 +1,38 @@
+"""Arms are judged before anything is loaded: the storage that an arm asks for is part of that."""
+
+import pytest
+
+import report_examples as examples
+from pgassay.environment.storage.loop import LoopKind
+from pgassay.errors import UsageError
+from pgassay.experiment import availability
+from pgassay.experiment.availability import Candidate, judge
+from pgassay.model.storage import StorageSpec
+
+REASON = "Loop storage needs XFS and this kernel has none: use --storage host."
+
+
+def candidates() -> list[Candidate]:
+    host = examples.spec({"work_mem": "4MB"})
+    return [
+        ({"storage": kind}, host.model_copy(update={"storage": StorageSpec(kind=kind)}))
+        for kind in ("host", "loop")
+    ]
+
+
+def quiet(stage: str, fraction: float) -> None:
+    del stage, fraction
+
+
+def test_a_storage_that_cannot_be_is_refused_or_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With settings alike in both arms, so that one verdict can't be taken for the other's."""
+    monkeypatch.setattr(availability, "validate_settings", lambda *_: None)
+    monkeypatch.setattr(LoopKind, "capability", lambda _: REASON)
+    with pytest.raises(UsageError) as refused:
+        judge(candidates(), skip_unavailable=False, progress=quiet)
+    assert str(refused.value) == REASON
+    found = judge(candidates(), skip_unavailable=True, progress=quiet)
+    assert [levels["storage"] for levels, _ in found.candidates] == ["host"]
+    assert found.skipped == (f"storage=loop was skipped: {REASON}",)
+    monkeypatch.setattr(LoopKind, "capability", lambda _: None)
+    assert len(judge(candidates(), skip_unavailable=False, progress=quiet).candidates) == 2

@@ -1,0 +1,128 @@
+"""Causes and explanations as sentences in every report: figures, remedies, hostile names."""
+
+from typing import Any
+
+import pytest
+
+import report_examples as examples
+from pgassay.analysis.compare import analyse
+from pgassay.model.cause import Cause, Explanation, MovedItem
+from pgassay.model.result import CompareResult
+from pgassay.model.trial import LoadObservation
+from pgassay.record.read import StoredExperiment, StoredTrial
+from pgassay.report import html, markdown, terminal
+from pgassay.report.causes import cause_rows, difference_sentences
+from pgassay.report.changes import change_sentences
+
+LIMIT = Cause(
+    arm="io_method=sync",
+    kind="limit",
+    cause="storage-throughput",
+    layer="infrastructure",
+    seconds=1.477,
+    share=0.9083,
+    evidence={"read_mb_s": 16.52, "read_bytes": 2.0**20, "ceiling_from": "limit"},
+    gain_if_lifted=10.9,
+    remedy="Read fewer bytes.",
+    trials=3,
+    observed=4,
+)
+FAULT = LIMIT.model_copy(
+    update={"kind": "fault", "cause": "checkpoint", "seconds": None, "share": None, "gain_if_lifted": None}
+)
+MOVED = Explanation(
+    arm="io_method=worker",
+    control="io_method=sync",
+    moved=(
+        MovedItem(process="connections", item="waiting for reads", seconds=-0.41, interval=(-0.5, -0.3)),
+        MovedItem(process="I/O workers", item="on CPU", seconds=0.38, interval=(0.3, None)),
+    ),
+)
+
+
+def result(*causes: Cause, **changes: Any) -> CompareResult:
+    analysed = analyse(examples.stored(levels=["sync", "worker"], blocks=2))
+    return analysed.model_copy(update={"causes": causes, **changes})
+
+
+def test_a_limit_says_what_how_much_and_in_how_many_trials() -> None:
+    row = cause_rows(result(LIMIT))[0]
+    assert row.sentence == (
+        "io_method=sync was limited by the bandwidth of its storage: 1.477 s, 90.8 % of its time; "
+        "without that it could be at most 10.90 times as fast (in 3 of 4 trials). Read fewer bytes."
+    )
+    other = LIMIT.model_copy(update={"arm": "io_method=worker"})
+    assert "Read fewer" not in cause_rows(result(LIMIT, other))[1].sentence, "said once"
+    assert row.figures == "read_mb_s 16.5, read_bytes 1.00 MB, ceiling_from limit"
+
+
+def test_a_fault_without_seconds_makes_none_up() -> None:
+    row = cause_rows(result(FAULT))[0]
+    assert row.sentence.startswith("io_method=sync: checkpoints came")
+    assert "time" not in row.sentence
+
+
+def test_a_difference_is_told_with_the_verdict_and_intervals() -> None:
+    bare = result(explanations=(MOVED,))
+    arms = tuple(
+        arm.model_copy(update={"verdict": "faster", "ratio": 1.21}) if arm.verdict != "control" else arm
+        for arm in bare.arms
+    )
+    told = difference_sentences(bare.model_copy(update={"arms": arms}))
+    assert told == (
+        "io_method=worker is 21 % faster than io_method=sync: connections waiting for reads −410 ms "
+        "(−500 ms to −300 ms); I/O workers on CPU +380 ms (+300 ms to ?).",
+    )
+    undecided = tuple(arm.model_copy(update={"withheld": True}) for arm in arms)
+    assert difference_sentences(bare.model_copy(update={"arms": undecided}))[0].startswith("Between ")
+
+
+def test_every_report_says_it_and_shows_hostile_names_harmlessly() -> None:
+    hostile = LIMIT.model_copy(update={"arm": examples.HOSTILE, "evidence": {"compared": examples.HOSTILE}})
+    stored = examples.stored(levels=["sync", "worker"], blocks=2)
+    found = result(LIMIT, hostile, FAULT, explanations=(MOVED,))
+    page = html.render(found, stored)
+    assert "limited by the bandwidth of its storage" in page
+    assert 'id="causes"' in page
+    assert "<script>alert" not in page
+    text = markdown.render(found, stored)
+    assert "limited by the bandwidth" in text
+    assert "<script>" not in text
+    shown = terminal.render(found, stored, width=100, colour=False)
+    assert "storage-throughput" not in shown, "a sentence says it"
+    assert "limited by the bandwidth" in " ".join(shown.split())
+    assert shown.isascii()
+
+
+@pytest.mark.parametrize("what", [(), (LIMIT.model_copy(update={"observed": 0, "trials": 0}),)])
+def test_nothing_is_said_where_nothing_was_observed(what: tuple[Cause, ...]) -> None:
+    assert cause_rows(result(*what)) == ()
+    assert "Why:" not in terminal.render(result(*what), examples.stored(blocks=2), width=100, colour=False)
+
+
+def with_loads(per_second: tuple[int, ...]) -> StoredExperiment:
+    """An experiment of loads whose arms but the control went through these transactions a second."""
+    stored = examples.stored(levels=["sync", "worker"], blocks=3)
+    control = next(arm.id for arm in stored.experiment.arms if arm.role == "control")
+    trials = []
+    for trial in stored.trials:
+        seconds = (500, 510) * 10 if trial.record.arm_id == control else per_second
+        load = LoadObservation(
+            transactions=sum(seconds), elapsed_s=20, errors=0, client_cpu_s=1, per_second=seconds
+        )
+        record = trial.record.model_copy(update={"load": load})
+        trials.append(StoredTrial(record, trial.plans, trial.folder))
+    return StoredExperiment(stored.folder, stored.experiment, tuple(trials), stored.stopped)
+
+
+def test_a_throughput_that_changed_is_told_with_when_from_and_to() -> None:
+    halved = (500, 510) * 5 + (250, 255) * 5
+    told = change_sentences(with_loads(halved))
+    assert told[0] == (
+        "io_method=worker: the throughput changed within 3 of 3 trials, as from 505.0 to 252.5 transactions "
+        "a second after second 10."
+    )
+    assert told[1].startswith("the twin: ")
+    assert len(told) == 2, "the control's did not"
+    assert not change_sentences(with_loads((500, 510) * 10))
+    assert not change_sentences(with_loads(halved[8:13])), "too short to tell"

@@ -1,0 +1,285 @@
+"""What a probe says of simulated machines whose truth is known."""
+
+import math
+import random
+
+import pytest
+
+import probe_samples as samples
+from pgassay.analysis.probe import analyse_probe
+from pgassay.analysis.probe_choice import judge, next_round, weights
+from pgassay.analysis.probe_diff import compare_probes
+from pgassay.analysis.probe_estimates import estimate
+from pgassay.analysis.probe_plan import (
+    Decision,
+    decisions,
+    tiers,
+    work_cell,
+    worker_counts,
+)
+from pgassay.analysis.probe_steady import find_fall
+from pgassay.model.probe import CellSpec, ExecutorCost, ProbeResult
+
+
+@pytest.fixture(scope="module")
+def fast() -> ProbeResult:
+    """A device much faster than one core."""
+    return analyse_probe(samples.record(samples.Machine(device_mb_s=8000.0, latency_s=4e-6, cores=8)))
+
+
+@pytest.fixture(scope="module")
+def slow() -> ProbeResult:
+    """A device that any method can keep busy, given enough read-ahead."""
+    machine = samples.Machine(device_mb_s=150.0, latency_s=500e-6)
+    return analyse_probe(samples.record(machine))
+
+
+def spec(**changes: object) -> CellSpec:
+    return CellSpec.model_validate({"engine": "worker", "cache": "cold", "pattern": "sequential"} | changes)
+
+
+def test_the_ceilings_are_the_devices(slow: ProbeResult) -> None:
+    assert slow.ceilings.sequential_read_mb_s == pytest.approx(150, rel=0.05)
+    alone = 1 / (500e-6 + 8192 / 150e6)
+    assert slow.ceilings.random_read_iops["1"] == pytest.approx(alone, rel=0.05)
+    # 64 at once at most, and never more than the bandwidth.
+    assert slow.ceilings.random_read_iops["128"] == pytest.approx(150e6 / 8192, rel=0.05)
+    assert slow.ceilings.latency_us_depth_1["p50"] == pytest.approx(1e6 * (500e-6 + 8192 / 150e6), rel=0.1)
+    assert slow.ceilings.fdatasync_per_s == pytest.approx(1000, rel=0.05)
+    assert slow.warnings == ()
+
+
+def test_a_fast_device_is_best_read_by_workers(fast: ProbeResult) -> None:
+    chosen = fast.recommend["io_method"]
+    assert chosen.value == "worker"
+    regrets = {each.value: each.regret for each in chosen.alternatives}
+    assert regrets["worker"] == 0
+    assert regrets["sync"] > 0.1
+    assert any("One core is saturated by sync" in line and "worker" in line for line in fast.sentences)
+    assert any("more than one scan takes in by any method" in line for line in fast.sentences)
+
+
+def test_predictions_are_near_the_truth_and_rank_the_methods() -> None:
+    machine = samples.Machine(device_mb_s=8000.0, latency_s=4e-6, cores=8)
+    have = samples.facilities(cores=8)
+    result = analyse_probe(samples.record(machine, have))
+    for work in ("cold-scan", "cached-scan"):
+        for each in result.predictions:
+            if each.work != work or each.connections != 1:
+                continue
+            truth_s = (1 << 30) / (machine.rate_mb_s(work_cell(work, each.method, 1, have)) * 1e6)
+            assert each.interval[0] < truth_s < each.interval[1]
+            assert each.time_s == pytest.approx(truth_s, rel=0.05)
+    times = {
+        each.method: each.time_s
+        for each in result.predictions
+        if each.work == "cold-scan" and each.connections == 1
+    }
+    assert times["worker"] < times["io_uring"] < times["sync"]
+
+
+def test_index_lookups_take_the_same_time_by_every_method(slow: ProbeResult) -> None:
+    for connections in (1, 10, 50):
+        made = [
+            each
+            for each in slow.predictions
+            if each.work == "index-lookups" and each.connections == connections
+        ]
+        assert {each.method for each in made} == {"worker", "io_uring", "sync"}
+        assert len({each.time_s for each in made}) == 1
+    assert any("Index lookups take the same time" in line for line in slow.sentences)
+
+
+def test_the_intervals_of_predictions_grow_with_the_executors() -> None:
+
+    def machine() -> samples.Machine:
+        return samples.Machine(device_mb_s=8000.0, cores=8)
+
+    sure = ExecutorCost(ns_per_page=2000, interval=(2000, 2000), source="PostgreSQL 18")
+    vague = ExecutorCost(ns_per_page=2000, interval=(500, 8000), source="assumed")
+    narrow, wide = (
+        analyse_probe(samples.record(machine(), executor=cost)).predictions for cost in (sure, vague)
+    )
+    for known, assumed in zip(narrow, wide, strict=True):
+        assert assumed.interval[0] <= known.interval[0] * 1.001
+        assert assumed.interval[1] >= known.interval[1] * 0.999
+    cached = next(each for each in wide if each.work == "cached-scan" and each.method == "sync")
+    # Three parts of four of the page's time are the executor's, when it takes 8 µs.
+    assert cached.interval[1] > 2 * cached.time_s
+    result = analyse_probe(samples.record(machine(), executor=vague))
+    assert any("assumed and not measured" in line for line in result.sentences)
+
+
+def test_what_the_noise_hides_is_not_claimed() -> None:
+    machine = samples.Machine(device_mb_s=8000.0, latency_s=4e-6, cores=8, noise=0.6)
+    result = analyse_probe(samples.record(machine, runs=2))
+    assert "not told apart" in result.sentences[0] and "io_method = worker" in result.sentences[0]
+    assert not any("loses" in line and "100%" in line for line in result.sentences)
+    assert {name for name, each in result.recommend.items() if each.value != each.default} <= {
+        "io_combine_limit"
+    }
+
+
+def test_workers_are_recommended_to_the_knee() -> None:
+    # One worker takes in 4.5 GB/s, the consumer 3.7: more than one is of no use to one scan.
+    plenty = samples.Machine(device_mb_s=8000.0, latency_s=2e-6, cores=4)
+    result = analyse_probe(samples.record(plenty))
+    assert result.recommend["io_min_workers"].knee == "1"
+    assert result.recommend["io_workers"].value == "3"  # the default, as good
+    assert (result.recommend["io_min_workers"].value, result.recommend["io_max_workers"].value) == ("2", "8")
+    # Each worker holds one request: a slow answer needs more of them than the default 3.
+    far = samples.Machine(device_mb_s=8000.0, latency_s=400e-6, cores=4)
+    far_result = analyse_probe(samples.record(far))
+    chosen = far_result.recommend["io_workers"]
+    assert int(chosen.value) > 3
+    assert int(far_result.recommend["io_min_workers"].value) > 3
+    assert chosen.knee == chosen.value
+    assert {each.value: each.regret for each in chosen.alternatives}["3"] > 0.1
+
+
+def test_read_ahead_and_depth_are_recommended_where_they_matter(slow: ProbeResult) -> None:
+    machine = samples.Machine(device_mb_s=500.0, latency_s=2e-3, parallel=256)
+    have = samples.facilities(engines=("null", "sync"))
+    result = analyse_probe(samples.record(machine, have))
+    assert "io_method" not in result.recommend
+    assert int(result.recommend["read_ahead_kb"].value) > 128
+    assert int(result.recommend["effective_io_concurrency"].value) > 16
+    assert "posix" not in result.recommend["effective_io_concurrency"].reason
+    assert slow.recommend["io_combine_limit"].value == "128kB"
+
+
+def test_what_was_not_measured_is_left_out() -> None:
+    have = samples.facilities(
+        engines=("sync", "worker"), direct=False, can_write=False, can_set_read_ahead=False
+    )
+    result = analyse_probe(
+        samples.record(samples.Machine(), have, missing={"io_uring": "io_uring is left out."})
+    )
+    assert result.ceilings.fdatasync_per_s is None
+    assert "read_ahead_kb" not in result.recommend
+    assert {each.value for each in result.recommend["io_method"].alternatives} == {"worker", "sync"}
+    assert {each.method for each in result.predictions} == {"worker", "sync"}
+    empty = analyse_probe(samples.record(samples.Machine(), cells=()))
+    assert empty.predictions == () and empty.recommend == {}
+    assert empty.ceilings.sequential_read_mb_s is None
+
+
+@pytest.mark.parametrize("kind", ["latency", "bandwidth", "overlay"])
+def test_memory_in_the_devices_place_is_called_so(kind: str) -> None:
+    machine = samples.Machine(latency_s=4e-6 if kind == "latency" else 60e-6)
+    changes: dict[str, object] = {}
+    if kind == "bandwidth":
+        machine.device_mb_s = 9000.0
+    if kind == "overlay":
+        changes["device"] = {"name": None, "read_ahead_kb": None, "file_system": "overlay"}
+    warnings = analyse_probe(samples.record(machine, **changes)).warnings
+    words = {"latency": "faster than any flash", "bandwidth": "of what a core reads from memory"}
+    assert any(words.get(kind, "lies on an overlay") in line for line in warnings)
+
+
+def test_burst_credits_are_told_with_their_time() -> None:
+    machine = samples.Machine(falls_after_s=40.0)
+    result = analyse_probe(samples.record(machine, runs=4))
+    told = [line for line in result.warnings if line.startswith("NOT STEADY")]
+    assert len(told) == 1
+    assert "fell to 4" in told[0] or "fell to 3" in told[0]
+    steady = analyse_probe(samples.record(samples.Machine(noise=0.1), runs=4))
+    assert not [line for line in steady.warnings if "NOT STEADY" in line]
+
+
+def test_a_fall_is_found_at_its_time_and_a_dip_is_none() -> None:
+    draw = random.Random(3)
+
+    def series(level: list[float]) -> list[tuple[float, float]]:
+        return [(float(place), value * math.exp(draw.gauss(0, 0.05))) for place, value in enumerate(level)]
+
+    fall = find_fall(series([100.0] * 15 + [50.0] * 15))
+    assert fall is not None
+    assert fall.at_s == 15
+    assert fall.fraction == pytest.approx(0.5, rel=0.1)
+    assert find_fall(series([100.0] * 12 + [50.0] * 6 + [100.0] * 12)) is None
+    assert find_fall(series([50.0] * 15 + [100.0] * 15)) is None
+    assert find_fall(series([100.0] * 5)) is None
+    false = sum(find_fall(series([100.0] * 20)) is not None for _ in range(500))
+    assert false <= 2
+
+
+def test_the_interval_of_a_cell_covers_its_rate() -> None:
+    """95 % of the intervals hold the truth, for one, two and five runs."""
+    draw = random.Random(5)
+    specs = [spec(depth=depth) for depth in range(1, 41)]
+    for runs in (1, 2, 5):
+        held = total = 0
+        for _ in range(50):
+            machine = samples.Machine(noise=0.05, draw=random.Random(draw.random()))
+            for cell, made in estimate(samples.measure(machine, specs, runs)).items():
+                low, high = made.interval
+                held += low <= machine.rate_mb_s(cell) <= high
+                total += 1
+        assert 0.92 <= held / total <= 1.0
+
+
+def two_values(rates: dict[str, float], default: str) -> tuple[Decision, dict]:
+    cells = {value: spec(workers=int(value)) for value in rates}
+    machine = samples.Machine(noise=0.005)
+    measured = []
+    for value, cell in cells.items():
+        machine.rate_mb_s = lambda _spec, _at=0.0, rate=rates[value]: rate  # type: ignore[method-assign]
+        measured += samples.measure(machine, [cell], 6)
+    return Decision("io_workers", default, {value: (cell,) for value, cell in cells.items()}), estimate(
+        measured
+    )
+
+
+def test_a_default_is_left_only_for_more_than_two_percent() -> None:
+    decision, estimates = two_values({"1": 100.0, "3": 200.0, "4": 201.0}, default="3")
+    judged = judge(decision, estimates)
+    assert judged is not None and judged.choice == "3" and judged.knee == "3"
+    assert judged.regret_of["1"] == pytest.approx(1.0, abs=0.1)
+    decision, estimates = two_values({"1": 100.0, "3": 150.0, "8": 200.0, "16": 201.0}, default="3")
+    judged = judge(decision, estimates)
+    assert judged is not None and judged.choice == "8"
+
+
+def test_time_goes_where_the_answer_is_open() -> None:
+    decision, estimates = two_values({"1": 100.0, "3": 200.0, "4": 202.0}, default="3")
+    cells = [specs[0] for specs in decision.candidates.values()]
+    weighed = weights(cells, [decision], estimates)
+    assert weighed[cells[0]] < 0.5 * weighed[cells[1]]
+    fresh = spec(workers=9)
+    weighed = weights([*cells, fresh], [decision], estimates)
+    assert next_round(weighed, 1, random.Random(1)) == [fresh]
+    assert set(next_round(weighed, 3, random.Random(1))) == {fresh, cells[1], cells[2]}
+
+
+def test_the_plan_names_every_cell_once_and_holds_what_the_decisions_need() -> None:
+    have = samples.facilities()
+    cells = [each for tier in tiers(have, "io_uring") for each in tier]
+    assert len(cells) == len(set(cells))
+    needed = {
+        each
+        for decision in decisions(have, "io_uring")
+        for specs in decision.candidates.values()
+        for each in specs
+    }
+    assert needed <= set(cells)
+    assert {each.consumers for each in cells} >= {1, 2, 10, 50}
+    assert {each.depth for each in cells} >= {1, 8, 32, 128, 256}
+    assert {each.request_bytes >> 10 for each in cells} >= {8, 16, 32, 64, 128, 256, 512, 1024}
+    for cores in (1, 2, 16, 200):
+        counts = worker_counts(samples.facilities(cores=cores))
+        assert 3 in counts and 1 in counts and max(counts) <= 32 and len(counts) <= 11
+        assert max(counts) >= min(32, 2 * cores)
+
+
+def test_the_new_disk_is_compared_with_the_old_one() -> None:
+    old = analyse_probe(samples.record(samples.Machine(device_mb_s=300.0)))
+    new = analyse_probe(samples.record(samples.Machine(device_mb_s=600.0, latency_s=90e-6)))
+    made = {each.name: each for each in compare_probes(new, old, "old.json").ratios}
+    assert made["sequential read"].ratio == pytest.approx(2, rel=0.1)
+    assert made["sequential read"].verdict == "better"
+    assert made["latency at depth 1, p50"].ratio < 1
+    back = {each.name: each for each in compare_probes(old, new, "new.json").ratios}
+    assert back["sequential read"].verdict == "worse"
+    same = compare_probes(old, old, "old.json")
+    assert not [each for each in same.ratios if each.verdict in ("better", "worse")]

@@ -1,0 +1,35 @@
+"""The server's progress of a maintenance command, in words."""
+
+import pytest
+
+from pgassay.trial.progress_words import progress_words
+
+SCANNING = {"phase": "scanning heap", "heap_blks_scanned": 45, "heap_blks_total": 100}
+INDEXES = {"phase": "vacuuming indexes", "indexes_processed": 1, "indexes_total": 4}
+BUILDING = {"blocks_done": 9, "blocks_total": 9, "tuples_done": 10, "tuples_total": 1000}
+SAMPLING = {"phase": "acquiring sample rows", "sample_blks_scanned": 3000, "sample_blks_total": 30000}
+LOADING, SORTING = "building index: loading tuples in tree", "building index: sorting live tuples"
+
+
+@pytest.mark.parametrize(
+    ("view", "figures", "words"),
+    [
+        ("vacuum", SCANNING, "t: scanning heap, 45 %"),
+        ("vacuum", {**SCANNING, "index_vacuum_count": 0}, "t: scanning heap, 45 %"),
+        ("vacuum", {**SCANNING, "index_vacuum_count": 2}, "t: scanning heap (pass 3), 45 %"),
+        ("vacuum", {**SCANNING, "heap_blks_total": 0}, "t: scanning heap"),
+        ("vacuum", {**SCANNING, "phase": "truncating heap"}, "t: truncating heap"),
+        ("vacuum", {**INDEXES, "index_vacuum_count": 0}, "t: vacuuming indexes, 25 %"),
+        # 16 doesn't count the indexes.
+        ("vacuum", {"phase": "vacuuming indexes", "index_vacuum_count": 1}, "t: vacuuming indexes (pass 2)"),
+        ("create_index", {**BUILDING, "phase": LOADING}, f"t: {LOADING}, 1 %"),
+        ("create_index", {**BUILDING, "phase": SORTING}, f"t: {SORTING}"),
+        ("analyze", SAMPLING, "t: acquiring sample rows, 10 %"),
+        # A table that grew meanwhile.
+        ("analyze", {**SAMPLING, "sample_blks_scanned": 30001}, "t: acquiring sample rows, 100 %"),
+        ("repack", {"phase": None}, "t: "),
+    ],
+)
+def test_progress_in_words(view: str, figures: dict[str, object], words: str) -> None:
+    assert progress_words(view, "t", figures) == words
+    assert progress_words(view, "", figures) == words.removeprefix("t: ")
