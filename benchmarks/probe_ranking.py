@@ -1,6 +1,6 @@
 """Does the probe rank the I/O methods as PostgreSQL does?
 
-    python benchmarks/probe_ranking.py [--scale 20] [--seconds 60] [--max-time 6m] [--cell NAME ...]
+    python benchmarks/probe_ranking.py [--scale 20] [--seconds 60] [--max-time 6m] [--cell NAME ...] [--pg 18]
 
 For each cell (a throttled volume, two read-aheads, cached data) the storage is probed, inside the same rate
 limits, and then `pgassay compare io_method=sync,worker,io_uring` measures a real cold (or cached) scan on a
@@ -47,7 +47,7 @@ CELLS = (
 )
 
 
-def probed(cell: Cell, seconds: float) -> dict[str, Any]:
+def probed(cell: Cell, seconds: float, build: list[str]) -> dict[str, Any]:
     """The probe's document for the cell's storage, measured inside its limits."""
     volume = provide(parse_storage(cell.storage), 2 * GB)
     try:
@@ -56,7 +56,7 @@ def probed(cell: Cell, seconds: float) -> dict[str, Any]:
         group = Cgroup.create("probe-ranking", limits) if limits else None
         try:
             command = [*(group.join_command() if group else ()), str(PGASSAY), "probe", str(volume.root)]
-            options = ["--seconds", f"{seconds:g}", "--keep-read-ahead", "--json", "--quiet"]
+            options = ["--seconds", f"{seconds:g}", "--keep-read-ahead", "--json", "--quiet", *build]
             finished = subprocess.run([*command, *options], stdout=subprocess.PIPE, text=True, check=True)
         finally:
             if group:
@@ -67,13 +67,13 @@ def probed(cell: Cell, seconds: float) -> dict[str, Any]:
     return document
 
 
-def compared(cell: Cell, scale: int, max_time: str, folder: Path) -> dict[str, Any]:
+def compared(cell: Cell, scale: int, max_time: str, build: list[str], folder: Path) -> dict[str, Any]:
     """What PostgreSQL does on a storage of the same description."""
     words = ["compare", f"io_method={','.join(METHODS)}", "--workload", "full-scan:only=read-table"]
     words += ["--scale", str(scale), "--cache", cell.cache, "--storage", cell.storage, "--max-time", max_time]
     words += ["--set", "shared_buffers=512MB", "--set", "max_parallel_workers_per_gather=0"]
     finished = subprocess.run(
-        [str(PGASSAY), *words, "--json", "--quiet", "--out", str(folder)],
+        [str(PGASSAY), *words, *build, "--json", "--quiet", "--out", str(folder)],
         stdout=subprocess.PIPE,
         text=True,
         check=True,
@@ -129,16 +129,18 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--max-time", default="6m")
     parser.add_argument("--cell", action="append", choices=[cell.name for cell in CELLS])
+    parser.add_argument("--pg", help="the build, as for pgassay compare")
     arguments = parser.parse_args()
+    build = ["--pg", arguments.pg] if arguments.pg else []
     # A page of pgbench_accounts holds 61 rows.
     table_gb = arguments.scale * 100_000 / 61 * 8192 / GB
     pairs = alike = told_apart = 0
     for cell in CELLS:
         if arguments.cell and cell.name not in arguments.cell:
             continue
-        probe = probed(cell, arguments.seconds)
+        probe = probed(cell, arguments.seconds, build)
         with tempfile.TemporaryDirectory(prefix="pgassay-bench-") as scratch:
-            result = compared(cell, arguments.scale, arguments.max_time, Path(scratch, "out"))
+            result = compared(cell, arguments.scale, arguments.max_time, build, Path(scratch, "out"))
         made = judge(cell, probe, result, table_gb)
         pairs, alike, told_apart = pairs + made[0], alike + made[1], told_apart + (made[0] > 0)
     print(

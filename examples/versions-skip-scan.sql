@@ -2,4 +2,4 @@
 SELECT count(*) FROM pgbench_accounts WHERE abalance > 4900;
 
 -- name: rows
-SELECT count(*), max(aid) FROM pgbench_accounts WHERE abalance > 4960;
+SELECT count(*), max(aid) FROM pgbench_accounts WHERE abalance > 4910;

@@ -34,6 +34,7 @@ class Machine:
     cores: int = 2
     noise: float = 0.01
     falls_after_s: float = math.inf
+    crowded: float = 0.0
     draw: random.Random = field(default_factory=lambda: random.Random(1))
 
     def rate_mb_s(self, spec: CellSpec, at_s: float = 0.0) -> float:
@@ -85,7 +86,7 @@ class Machine:
             "hand_over": pages * self.hand_over_s,
             "checksum": pages * self.checksum_s if spec.engine != "worker" else 0.0,
             "kernel": pages * self.copy_s if spec.engine != "worker" else 0.0,
-            "runnable": 0.0,
+            "runnable": self.crowded * elapsed * spec.consumers,
         }
         parts["device_wait"] = max(0.0, elapsed * spec.consumers - sum(parts.values()))
         request = spec.request_bytes if spec.pattern == "sequential" else PAGE

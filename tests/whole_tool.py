@@ -125,7 +125,12 @@ def wait_for(
     while not (answer := condition()):
         if process is not None and process.poll() is not None:
             raise AssertionError(f"{what}: the run ended before: {process.communicate()[1]}")
-        assert time.monotonic() < deadline, f"{what}: not within {timeout_s} s"
+        if time.monotonic() >= deadline:
+            if process is not None:
+                # It would go on, and hold the host's lock against every test that follows.
+                process.kill()
+                process.communicate()
+            raise AssertionError(f"{what}: not within {timeout_s} s")
         time.sleep(0.02)
     return answer
 

@@ -20,8 +20,10 @@ from typing import IO, Any, Self
 
 from pgassay import __version__
 from pgassay.errors import MeasurementError, UsageError
+from pgassay.native_sources import source_id
 
 _PROGRAM = "pgassay-native"
+_CHECKOUT = Path(__file__).resolve().parents[2]
 _EXIT_TIMEOUT_S = 5.0
 _REMEDY = "type `make setup` in pgassay's folder"
 
@@ -88,12 +90,12 @@ class Executed:
 
 
 def binary() -> Path:
-    """The native binary of this very version of pgassay.
+    """The native binary of this very version of pgassay, built from the Rust sources beside it.
 
     Looked for at $PGASSAY_NATIVE, in the checkout's target/release, and beside the package in pgassay/bin.
 
     Raises:
-        UsageError: there is none, or it is of another version.
+        UsageError: there is none, or it is of another version or of other sources.
     """
     given = os.environ.get("PGASSAY_NATIVE")
     if given:
@@ -130,6 +132,10 @@ def _check_version(path: Path, _modified_ns: int) -> None:
         raise UsageError(
             f"The native binary {path} answers {answer!r}, not version {__version__}; {_REMEDY}."
         )
+    # A build of the same version may still speak documents of yesterday.
+    sources = source_id(_CHECKOUT)
+    if sources is not None and answer.split()[2:] != [sources]:
+        raise UsageError(f"The native binary {path} was not built from the Rust sources here; {_REMEDY}.")
 
 
 class Child:

@@ -230,6 +230,10 @@ def test_the_binary_is_of_this_version(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("PGASSAY_NATIVE", str(script(tmp_path / "old", "echo pgassay-native 0.0.1")))
     with pytest.raises(UsageError, match=r"'pgassay-native 0\.0\.1', not version .* `make setup`"):
         binary()
+    stale = script(tmp_path / "stale", f"echo pgassay-native {pgassay.__version__} 00000000")
+    monkeypatch.setenv("PGASSAY_NATIVE", str(stale))
+    with pytest.raises(UsageError, match=r"stale was not built from the Rust sources here; .*`make setup`"):
+        binary()
     monkeypatch.setenv("PGASSAY_NATIVE", str(tmp_path / "absent"))
     with pytest.raises(UsageError, match="no file"):
         binary()

@@ -3,6 +3,7 @@
 import argparse
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,12 @@ import jsonschema
 import pytest
 
 import probe_samples as samples
+from browser_visits import visit
 from pgassay.analysis.probe import analyse_probe
 from pgassay.analysis.probe_cells import PARTS
 from pgassay.analysis.probe_diff import compare_probes
 from pgassay.cli import main
+from pgassay.cli.chart_library import chart_library
 from pgassay.model.probe import (
     Alternative,
     CeilingRatio,
@@ -27,6 +30,7 @@ from pgassay.model.probe import (
     Recommendation,
 )
 from pgassay.report import probe, probe_charts, probe_html, schema
+from steps.browser import find_browser
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 _SPAN = re.compile(r"`([^`\n]+)`")
@@ -177,3 +181,14 @@ def test_settings_are_given_for_each_version() -> None:
     assert any(line.startswith("io_workers = ") for line in lines[18])
     assert not any("io_min_workers" in line or "io_max_workers" in line for line in lines[18])
     assert not any(line.startswith("io_workers") for line in lines[19])
+
+
+def test_the_drawings_come_alive_in_a_browser(tmp_path: Path, require: Callable[..., None]) -> None:
+    require("chromium")
+    browser = find_browser()
+    assert browser is not None
+    page = tmp_path / "probe.html"
+    page.write_text(probe_html.render(result(), chart_library=chart_library()), encoding="utf-8")
+    document, log = visit(browser, page, tmp_path, "--virtual-time-budget=20000")
+    assert re.findall(r'data-drawn="(\d+)"', document) == [str(len(probe_charts.NAMES))]
+    assert "CONSOLE" not in log

@@ -46,7 +46,7 @@ def test_every_arm_has_an_account_that_adds_up(
 
 
 def check_cpu(folder: Path) -> None:
-    """Each trial's account, of its measured part, against the CPU of the whole server while it was measured."""
+    """Each trial's account, of its measured part, against the CPU of the whole server meanwhile."""
     opened = pgassay.open(folder)
     used_s = {row["number"]: row["server_cpu_s"] for row in opened.trials.to_pylist()}
     found_s: dict[int, float] = {}

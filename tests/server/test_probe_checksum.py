@@ -1,4 +1,4 @@
-"""The probe's page checksum against real clusters: what PostgreSQL wrote, and what pg_checksums says of it."""
+"""The probe's page checksum against a real cluster: what PostgreSQL wrote, what pg_checksums says of it."""
 
 import os
 import re

@@ -1,6 +1,7 @@
 """What may go wrong with a probe: each says one sentence, and nothing stays behind."""
 
 import os
+import resource
 import subprocess
 import sys
 import threading
@@ -19,7 +20,7 @@ from pgassay.model.probe import CellSpec
 from pgassay.probe import place
 from pgassay.probe.conversation import NativeProbe, ProbeError
 from pgassay.probe.facilities import refusal, try_everything
-from pgassay.probe.files import Files, given_file
+from pgassay.probe.files import CACHED_BYTES_MIN, COLD_BYTES_MIN, Files, given_file, make_files
 from pgassay.probe.runner import Runner
 
 pytestmark = pytest.mark.server
@@ -101,6 +102,37 @@ def test_no_space_is_said_with_its_size(disk: Path, capsys: Any, require: Callab
         complaint = refused(capsys, folder)
         assert "MB free" in complaint and "free " in complaint
         assert [path.name for path in folder.iterdir()] == ["lost+found"]
+
+
+def test_a_limit_of_file_sizes_is_said_before_anything_is_written(disk: Path, capsys: Any) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8 * MB, limits[1]))
+    try:
+        assert "ulimit -f" in refused(capsys, disk)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list(disk.iterdir()) == []
+
+
+def test_a_slow_disk_gets_small_files(disk: Path) -> None:
+    """The time of a probe is for measuring: a second's worth of writing decides how much is written."""
+
+    class Slow(NativeProbe):
+        mb_s = 5.0
+
+        def make(self, file: Path, size_bytes: int, progress: Any = None) -> dict[str, Any]:
+            return super().make(file, size_bytes, progress) | {"mb_s": self.mb_s}
+
+    with Slow() as native:
+        slow = make_files(native, disk, 60.0, lambda *_: None)
+        for file in (slow.cold, slow.cached):
+            file.unlink()
+        native.mb_s = 25.0
+        fast = make_files(native, disk, 60.0, lambda *_: None)
+    assert (slow.cold_bytes, slow.cached_bytes) == (COLD_BYTES_MIN, CACHED_BYTES_MIN)
+    assert fast.cold_bytes > slow.cold_bytes and fast.cached_bytes > slow.cached_bytes
+    assert sorted(path.name for path in disk.iterdir()) == ["cached", "cold"]
+    assert fast.cold.stat().st_size == fast.cold_bytes
 
 
 def cell(**changes: object) -> CellSpec:

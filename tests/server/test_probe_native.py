@@ -1,5 +1,6 @@
-"""`pgassay-native probe`: every engine reads the right pages and finds broken ones; every failure has its code."""
+"""`pgassay-native probe`: every engine reads the right pages and finds the broken; failures have codes."""
 
+import json
 import os
 import resource
 import signal
@@ -122,7 +123,7 @@ def test_durable_writes_leave_nothing_behind(probe: RawProbe, folder: Path, kind
 
 
 def test_a_device_that_fails(require: Callable[..., None], probe: RawProbe, folder: Path) -> None:
-    """A file system whose image is cut behind its back: its device answers with an error of input or output."""
+    """A file system whose image is cut behind its back: its device answers with an error."""
     require("loop")
     image, mount_point = folder / "image", folder / "mount"
     mount_point.mkdir()
@@ -135,12 +136,18 @@ def test_a_device_that_fails(require: Callable[..., None], probe: RawProbe, fold
         run("mount", "-o", "remount,ro", mount_point)
         os.truncate(image, 24 * MB)
         for engine in ENGINES:
-            error = probe.error("cell", file=str(made), engine=engine, pattern="random", duration_s=5, direct=True)
+            error = probe.error(
+                "cell", file=str(made), engine=engine, pattern="random", duration_s=5, direct=True
+            )
             assert error["code"] in ("eio", "io-uring-refused"), error
             assert str(made) in error["message"] or error["code"] != "eio"
     finally:
         run("umount", mount_point)
         image.unlink()
+
+
+def random_reads(file: Path, duration_s: float) -> dict[str, object]:
+    return {"file": str(file), "pattern": "random", "duration_s": duration_s}
 
 
 def run(*command: str | Path) -> None:
@@ -156,11 +163,10 @@ def test_a_file_that_shrinks(
         require("io_uring")
     shrinking = probe.make(folder / f"shrinking-{engine}", 256)
     assert probe.process.stdin is not None and probe.process.stdout is not None
-    request = '{"cell": {"file": "%s", "engine": "%s", "pattern": "random", "depth": 8, "duration_s": 60}}\n'
-    probe.process.stdin.write(request % (shrinking, engine))
+    cell = {"file": str(shrinking), "engine": engine, "pattern": "random", "depth": 8, "duration_s": 60}
+    probe.process.stdin.write(json.dumps({"cell": cell}) + "\n")
     probe.process.stdin.flush()
-    # However early: a file that is too small from the start is refused, a smaller one is only read so far.
-    time.sleep(0.3)
+    wait_until(lambda: "consumer" in threads_of(probe.process.pid))
     os.truncate(shrinking, 10 * PAGE)
     answer = probe.process.stdout.readline()
     assert '"short-read"' in answer
@@ -175,15 +181,21 @@ def test_limits_that_are_too_low(require: Callable[..., None], file: Path) -> No
         resource.setrlimit(resource.RLIMIT_NOFILE, (12, 12))
 
     with probing(few_files) as probe:
-        error = probe.error("cell", file=str(file), engine="worker", workers=32, pattern="random", duration_s=1)
+        error = probe.error(
+            "cell", file=str(file), engine="worker", workers=32, pattern="random", duration_s=1
+        )
         assert error["code"] == "too-many-files"
-        error = probe.error("cell", file=str(file), engine="io_uring", consumers=20, pattern="random", duration_s=1)
+        error = probe.error(
+            "cell", file=str(file), engine="io_uring", consumers=20, pattern="random", duration_s=1
+        )
         assert error["code"] == "io-uring-refused"
         assert "RLIMIT_NOFILE" in error["message"]
         assert probe.cell(file, "sync")["bytes"] > 0
 
 
-def test_no_space_and_other_places_where_nothing_can_be_made(probe: RawProbe, folder: Path, file: Path) -> None:
+def test_no_space_and_other_places_where_nothing_can_be_made(
+    probe: RawProbe, folder: Path, file: Path
+) -> None:
     error = probe.error("make", file=str(folder / "large"), bytes=1 << 50)
     assert error["code"] == "no-space"
     assert not (folder / "large").exists()
@@ -218,18 +230,27 @@ def test_the_end_of_input_keeps_what_is_whole(folder: Path) -> None:
     with probing() as probe:
         made = probe.make(folder / "kept", 16)
         assert probe.process.stdin is not None
-        probe.process.stdin.write('{"make": {"file": "%s", "bytes": %d}}\n' % (folder / "half", 4096 * MB))
+        request = {"make": {"file": str(folder / "half"), "bytes": 4096 * MB}}
+        probe.process.stdin.write(json.dumps(request) + "\n")
         probe.process.stdin.flush()
-        wait_for(folder / "half")
+        wait_until((folder / "half").exists)
         probe.process.stdin.close()
         assert probe.process.wait(120) == 0
         assert made.exists()
         assert not (folder / "half").exists()
 
 
-def wait_for(path: Path) -> None:
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and not path.exists():
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to pass"
+        time.sleep(0.005)
+
+
+def threads_of(pid: int) -> list[str]:
+    """The names of a process's threads; one may end while they are looked at."""
+    names = []
+    for thread in Path(f"/proc/{pid}/task").iterdir():
         with suppress(OSError):
-            time.sleep(0.005)
-    assert path.exists()
+            names.append((thread / "comm").read_text().strip())
+    return names

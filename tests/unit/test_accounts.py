@@ -167,6 +167,18 @@ def test_a_load_gets_its_interval_by_interpolation() -> None:
     assert set(times.connections) == {1, 2}
 
 
+def test_a_connection_that_ended_with_the_load_went_on_at_its_own_rate() -> None:
+    """It was last read a moment after a row was written, and missed only after the load."""
+    rows = [thread(clock, 1, "backend", clock * 0.25) for clock in (9.0, 9.5, 10.0, 10.5, 11.0)]
+    gone = thread(11.2, 1, "backend", 11.0 * 0.25 + 0.001, alive=0) | {"seen_ns": round(11.0005 * S)}
+    parent = [thread(clock, 2, "postmaster", 0.0, children_cpu_ns=0) for clock in (9.0, 11.0)]
+    parent.append(thread(11.2, 2, "postmaster", 0.0, children_cpu_ns=3 * S))
+    times = trial_times(columns([*rows, gone, *parent]), {}, [Span(9 * S, round(11.1 * S), False)], 20.0)
+    assert set(times.kinds) == {"backend", "postmaster"}, "what it used is told after the load"
+    assert times.kinds["backend"].run_s == pytest.approx(2.1 * 0.25, rel=0.01)
+    assert times.kinds["backend"].wall_s == pytest.approx(2.1)
+
+
 def test_what_a_worker_used_after_the_last_look_is_known_from_its_parent() -> None:
     born = {"start_ns": round(10.1 * S)}
     rows = [
@@ -243,8 +255,8 @@ def test_arms_have_the_means_of_their_trials_and_a_damaged_file_costs_one(tmp_pa
         assert (arm.trials, arm.measured_s) == (2, 1.0)
         (backend,) = arm.accounts
         assert seconds(backend, "cpu") == pytest.approx(0.25)
-        assert seconds(backend, "wait", event) == pytest.approx(0.5)
-        assert backend.residue_s == pytest.approx(0.25)
+        assert seconds(backend, "wait", event) == pytest.approx(0.75)
+        assert backend.residue_s == pytest.approx(0.0)
         assert backend.samples == 20
     broken = next(trial for trial in stored.trials if trial.record.arm_id == stored.experiment.arms[0].id)
     fresh = broken.record.model_copy(update={"started_at": "2026-01-01T00:00:00"})

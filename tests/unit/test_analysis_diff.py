@@ -123,6 +123,7 @@ def test_what_else_differs_is_named_once() -> None:
     assert named["settings", "shared_buffers"] == ("1GB", "2GB")
     assert any(subject == "plan" and "Seq Scan" in values[0] for (subject, _), values in named.items())
     assert not compare_experiments(first, first).differences
+    assert "   kernel: 6.18.0 -> 7.0\n" in report.render(diff, unicode=False)
 
 
 def test_statements_are_a_family_of_their_own_whose_intervals_hold_together() -> None:

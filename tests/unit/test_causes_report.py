@@ -49,11 +49,23 @@ def test_a_limit_says_what_how_much_and_in_how_many_trials() -> None:
     row = cause_rows(result(LIMIT))[0]
     assert row.sentence == (
         "io_method=sync was limited by the bandwidth of its storage: 1.477 s, 90.8 % of its time; "
-        "without that it could be at most 10.90 times as fast (in 3 of 4 trials). Read fewer bytes."
+        "without that it could be up to about 10.9 times as fast (in 3 of 4 trials). Read fewer bytes."
     )
     other = LIMIT.model_copy(update={"arm": "io_method=worker"})
     assert "Read fewer" not in cause_rows(result(LIMIT, other))[1].sentence, "said once"
     assert row.figures == "read_mb_s 16.5, read_bytes 1.00 MB, ceiling_from limit"
+
+
+def test_of_many_arms_each_cause_is_told_once() -> None:
+    many = [LIMIT.model_copy(update={"arm": f"arm {number}"}) for number in range(15)]
+    rows = cause_rows(result(*many, FAULT, FAULT))
+    assert [(row.kind, row.cause) for row in rows] == [
+        ("limit", "storage-throughput"),
+        ("fault", "checkpoint"),
+    ]
+    assert rows[0].sentence.startswith("15 arms were limited by the bandwidth of its storage: arm 0; arm 1;")
+    assert "and 9 more" in rows[0].sentence
+    assert rows[1].sentence.startswith("In 2 arms checkpoints came")
 
 
 def test_a_fault_without_seconds_makes_none_up() -> None:

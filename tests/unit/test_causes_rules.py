@@ -228,6 +228,32 @@ def test_missing_counters_are_no_evidence() -> None:
     assert sum(isinstance(answer, Missing) for answer in answers) >= 5
 
 
+def test_a_limit_is_used_up_sooner_than_a_measured_ceiling() -> None:
+    """At 25 requests a second the kernel lets 20 pass of those that come one by one."""
+    planted = {"read_s": 9.0, "cpu_s": 0.5, "device": DeviceFlow(2e6, 0.2, 20.4, ELAPSED_S, 0.3)}
+    limit = Ceiling(read_iops=25, read_iops_from="limit")
+    assert limit_of(evidence(**planted, ceiling=limit))[0] == "storage-iops"
+    probe = Ceiling(read_iops=25, read_iops_from="probe")
+    assert limit_of(evidence(**planted, ceiling=probe))[0] == "unknown"
+
+
+def test_a_starved_client_is_not_blamed() -> None:
+    """Others used the processors that the client would have needed: what it waited for is not known."""
+    planted = LIMITS["client-bound"][0] | {"processors": Processors(2.0, 20.0, 6.0, 13.9)}
+    assert limit_of(evidence(**planted))[0] == "unknown"
+    busy = load_record(client_cpu_s=9.0)
+    assert limit_of(evidence(**planted | {"record": busy}))[0] == "client-bound"
+
+
+def test_data_in_memory_are_told_where_reading_is_compared_or_takes_the_time() -> None:
+    other = {"cpu_s": 9.5, "bytes_read": 1e9}
+    assert limit_of(evidence(**other))[0] == "backend-core"
+    assert limit_of(evidence(**other, arm=arm(IO_FACTOR)))[0] == "cached"
+    assert limit_of(evidence(**other, cpu_in_reads_s=4.0))[0] == "cached"
+    # A worker copies from the page cache, and the connection waits for it.
+    assert limit_of(evidence(bytes_read=1e9, cpu_s=3.0, read_s=6.0, arm=arm(IO_FACTOR)))[0] == "cached"
+
+
 def test_a_leader_that_waits_for_its_workers_is_explained_by_them() -> None:
     leader = account("backend", item("wait", 9.0, "IPC:ExecuteGather"), item("cpu", 1.0))
     worker = account("parallel worker", item("wait", 8.0, "IO:DataFileRead"), item("cpu", 2.0))

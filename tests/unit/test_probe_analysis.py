@@ -4,6 +4,7 @@ import math
 import random
 
 import pytest
+from scipy.stats import mannwhitneyu
 
 import probe_samples as samples
 from pgassay.analysis.probe import analyse_probe
@@ -18,6 +19,7 @@ from pgassay.analysis.probe_plan import (
     worker_counts,
 )
 from pgassay.analysis.probe_steady import find_fall
+from pgassay.analysis.rank_test import probability_of_fall
 from pgassay.model.probe import CellSpec, ExecutorCost, ProbeResult
 
 
@@ -177,6 +179,12 @@ def test_memory_in_the_devices_place_is_called_so(kind: str) -> None:
     assert any(words.get(kind, "lies on an overlay") in line for line in warnings)
 
 
+def test_cores_that_others_use_are_told() -> None:
+    told = analyse_probe(samples.record(samples.Machine(crowded=0.5))).warnings
+    assert any("Other processes kept the cores busy" in line for line in told)
+    assert analyse_probe(samples.record(samples.Machine(crowded=0.05))).warnings == ()
+
+
 def test_burst_credits_are_told_with_their_time() -> None:
     machine = samples.Machine(falls_after_s=40.0)
     result = analyse_probe(samples.record(machine, runs=4))
@@ -202,6 +210,18 @@ def test_a_fall_is_found_at_its_time_and_a_dip_is_none() -> None:
     assert find_fall(series([100.0] * 5)) is None
     false = sum(find_fall(series([100.0] * 20)) is not None for _ in range(500))
     assert false <= 2
+
+
+@pytest.mark.parametrize("sizes", [(4, 4), (5, 15), (10, 10), (20, 30), (40, 60)])
+def test_the_rank_test_is_scipys(sizes: tuple[int, int]) -> None:
+    draw = random.Random(sum(sizes))
+    for shift in (0.0, 0.5, 2.0):
+        before = [draw.gauss(shift, 1) for _ in range(sizes[0])]
+        after = [draw.gauss(0, 1) for _ in range(sizes[1])]
+        method = "exact" if sizes[0] * sizes[1] <= 900 else "asymptotic"
+        expected = mannwhitneyu(before, after, alternative="greater", method=method).pvalue
+        assert probability_of_fall(before, after) == pytest.approx(expected, rel=1e-6)
+    assert probability_of_fall([1.0] * 5, [1.0] * 5) > 0.3
 
 
 def test_the_interval_of_a_cell_covers_its_rate() -> None:

@@ -1,7 +1,11 @@
 """`server=…`: where one connection string ends and the next begins; passwords in what is shown."""
 
+import shlex
+from urllib.parse import quote
+
 import pytest
 
+from pgassay.environment.remote.secrets import redacted, scrub
 from pgassay.errors import UsageError
 from pgassay.factors.registry import parse_factor
 from pgassay.factors.server import split_connection_strings
@@ -71,3 +75,17 @@ def test_the_levels_of_a_factor_hold_no_password() -> None:
         with pytest.raises(UsageError) as refused:
             parse_factor(text)
         assert "hidden" not in str(refused.value)
+
+
+def test_a_secret_is_found_however_it_is_quoted() -> None:
+    secret = "it's 100%, /"
+    forms = [secret, shlex.quote(secret), quote(secret), quote(secret, safe=""), secret.replace("'", "\\'")]
+    assert scrub(" | ".join(forms), [secret, ""]) == " | ".join(["***"] * len(forms))
+
+
+def test_a_connection_string_is_stored_as_typed_or_without_its_secrets() -> None:
+    typed = "host=a  dbname='x y' passfile=/p"
+    given = {"host": "a", "dbname": "x y", "passfile": "/p"}
+    assert redacted(typed, given) == typed
+    stored = redacted(f"{typed} password=hidden", {**given, "password": "hidden"})
+    assert stored == "host=a dbname='x y' passfile=/p"

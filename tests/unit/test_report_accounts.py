@@ -94,6 +94,21 @@ def test_every_item_is_drawn_and_a_negative_residue_lies_left_of_zero() -> None:
     json.dumps(chart, allow_nan=False)
 
 
+def test_a_large_grid_draws_connections_first_and_no_more_than_fits() -> None:
+    strata = [f"clients={number}" for number in range(15)]
+    levels = ["sync", "worker"]
+    stored = report_examples.stored(levels=levels, strata=[name.split("=")[1] for name in strata], blocks=1)
+    names = [[f"io_method={level} {stratum}" for level in levels] for stratum in strata]
+    made = [accounts(pair, stratum) for pair, stratum in zip(names, strata, strict=True)]
+    result = report_examples.result(stored, accounts=tuple(arm for pair in made for arm in pair))
+    chart = account_chart.specification(account_tables(result), width_px=WIDE_PX)
+    panels = list(dict.fromkeys(row["panel"] for row in chart["datasets"]["items"]))
+    assert [panel for panel in panels if panel.startswith("connections")] == [
+        f"connections at {stratum}" for stratum in strata
+    ]
+    assert len(panels) < 2 * len(strata)
+
+
 def test_reports_show_them_and_escape_what_a_server_named() -> None:
     stored = report_examples.stored(levels=["sync", "worker"], blocks=2)
     hostile = account("backend", item("wait", "asleep", 2.0, f"Extension:{report_examples.HOSTILE}\x1b[31m"))

@@ -1,5 +1,7 @@
 """The native binary, target/release/pgassay-native, built by cargo from the locked crates."""
 
+import subprocess
+
 from steps.project import ROOT, fingerprint, is_stamped, run_quietly, say, write_stamp
 from steps.rust_toolchain import rust_environment
 
@@ -17,7 +19,7 @@ def provide_native_binary() -> None:
         if path.is_file() and path.suffix in (".rs", ".toml")
     ]
     inputs = fingerprint([ROOT / "Cargo.toml", ROOT / "Cargo.lock", *sources])
-    if is_stamped(STAMP, inputs) and BINARY.exists():
+    if is_stamped(STAMP, inputs) and _is_of_these_sources():
         say("native binary: in place")
         return
     say("native binary: building …")
@@ -29,3 +31,14 @@ def provide_native_binary() -> None:
     )
     write_stamp(STAMP, inputs)
     say("native binary: done")
+
+
+def _is_of_these_sources() -> bool:
+    """Whether the binary names the checksum of the sources; cargo may have been called by hand since."""
+    from pgassay.native_sources import source_id
+
+    try:
+        finished = subprocess.run([BINARY, "--version"], capture_output=True, text=True, check=False)
+    except OSError:
+        return False
+    return finished.stdout.split()[2:] == [source_id(ROOT)]

@@ -55,8 +55,6 @@ pub struct PathStep {
     pub helpers: usize,
     /// Whether worker threads of the kernel copy from the page cache, from now on.
     pub kernel_copies: bool,
-    /// Whether it is a trial, after which the way before may come back.
-    pub is_trial: bool,
     /// The share of the time in which the consumer had used a core, or waited for one, before.
     pub cpu_share: f64,
     /// Its rate before, 10⁶ bytes a second.

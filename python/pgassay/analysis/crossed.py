@@ -13,7 +13,7 @@ from dataclasses import replace
 from pgassay.analysis.equivalence import log_margin
 from pgassay.analysis.planner import percent_words
 from pgassay.analysis.primary import PrimaryResult, analyse_primary
-from pgassay.analysis.sentences import amount, blocks_words, span
+from pgassay.analysis.sentences import blocks_words, comparison, span
 from pgassay.analysis.study import Study, gather_study
 from pgassay.analysis.verdict import DISTRIBUTION_CHANGED, Finding
 from pgassay.model.arm import Arm
@@ -130,7 +130,7 @@ def crossed_sentences(result: CompareResult, stored: StoredExperiment) -> list[s
 def _sentence(whose: str, others: str, effect: CrossedEffect, counted: str, margin: float) -> str:
     found = f"({span(effect.interval)}; {counted})"
     if effect.verdict in ("faster", "slower") and effect.ratio is not None:
-        text = f"{whose} {amount(effect.ratio)} than {others} {found}."
+        text = f"{whose} {comparison(effect.ratio)} {others} {found}."
     elif effect.verdict == "equivalent":
         text = f"{whose} equivalent to {others} within {percent_words(margin)} {found}."
     else:

@@ -22,6 +22,8 @@ from pgassay.model.workload import WorkloadSpec
 
 # Below this share of the time the round trips widen no interval by more than a tenth.
 SHARE_MIN = 0.1
+# A `SELECT 1` within one machine takes about 0.05 ms, which is the server's own work and no network.
+ROUND_TRIP_MIN_MS = 0.2
 SENTENCES_MAX = 4
 # BEGIN and END beside the statements (src/bin/pgbench/pgbench.c, builtin_script).
 _TRIPS_OF_LOAD = {"select-only": 1, "simple-update": 5, "tpcb": 7}
@@ -106,7 +108,13 @@ def network_sentences(study: Study, results: Sequence[ArmResult]) -> tuple[list[
         if mine is None or other is None:
             continue
         margin = study.experiment.contract.margin
-        if abs(mine.network_ms - other.network_ms) > margin / 2 * other.whole_ms:
+        is_far = max(mine.network_ms, other.network_ms) >= ROUND_TRIP_MIN_MS * round_trips(arm.spec.workload)
+        if not is_far:
+            continue
+        if (
+            arm.spec.server != control.spec.server
+            and abs(mine.network_ms - other.network_ms) > margin / 2 * other.whole_ms
+        ):
             confounds.append(_difference(arm, mine, control, other))
         share = max(each.network_ms / each.whole_ms for each in (mine, other))
         result = by_name.get((arm.name, arm.stratum))

@@ -1,5 +1,8 @@
 """From the record of a probe to what it says; pure, so that a stored record can be judged anew."""
 
+from collections.abc import Sequence
+from statistics import median
+
 from pgassay.analysis.probe_ceilings import ceilings, memory_sentences
 from pgassay.analysis.probe_cells import cell_results, facilities
 from pgassay.analysis.probe_estimates import estimate
@@ -7,7 +10,9 @@ from pgassay.analysis.probe_predict import predictions
 from pgassay.analysis.probe_recommend import judged_decisions, recommendations
 from pgassay.analysis.probe_sentences import sentences
 from pgassay.analysis.probe_steady import fall_over, fall_within
-from pgassay.model.probe import CellSpec, ProbeRecord, ProbeResult
+from pgassay.model.probe import CellResult, CellSpec, ProbeRecord, ProbeResult
+
+_CROWDED_SHARE = 0.15
 
 
 def analyse_probe(record: ProbeRecord) -> ProbeResult:
@@ -28,6 +33,7 @@ def analyse_probe(record: ProbeRecord) -> ProbeResult:
         recommend=recommend,
         warnings=(
             *memory_sentences(made, record.checksum, record.device, direct=have.direct),
+            *_crowded(cells),
             *_falls(record),
             *record.warnings,
         ),
@@ -37,6 +43,22 @@ def analyse_probe(record: ProbeRecord) -> ProbeResult:
         measured_at=record.measured_at,
         pgassay_version=record.pgassay_version,
     )
+
+
+def _crowded(cells: Sequence[CellResult]) -> list[str]:
+    """One consumer alone should hardly ever wait for a core: if it does, others use them."""
+    waits = [
+        cell.split.get("runnable", 0.0)
+        for cell in cells
+        if cell.split and cell.spec.consumers == 1 and not cell.spec.competing_cpus
+    ]
+    share = median(waits) if waits else 0.0
+    if share < _CROWDED_SHARE:
+        return []
+    return [
+        f"Other processes kept the cores busy: a single consumer waited {share:.0%} of its time for one. The "
+        "figures are those of this machine under that load; probe again when it is quiet."
+    ]
 
 
 def _falls(record: ProbeRecord) -> list[str]:

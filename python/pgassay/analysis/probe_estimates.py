@@ -100,6 +100,6 @@ def _squares(values: list[float]) -> float:
 
 def quantile(freedom: float) -> float:
     """The two-sided 95 % quantile of Student's t distribution."""
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
-    return float(t.ppf((1 + _LEVEL) / 2, freedom))
+    return float(stdtrit(freedom, (1 + _LEVEL) / 2))

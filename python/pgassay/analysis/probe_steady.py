@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
+from pgassay.analysis.rank_test import probability_of_fall
 from pgassay.model.probe import MeasuredCell
 
 # Falls smaller than this are the noise of short windows.
@@ -50,7 +51,8 @@ def find_fall(points: Sequence[Point]) -> Fall | None:
     fraction = median(after) / level if level > 0 else 1.0
     if fraction > 1 - _FALL_MIN or median(late) / level > 1 - _FALL_MIN:
         return None
-    return Fall(points[best][0], fraction) if _differs(before, after, len(tried)) else None
+    chance = probability_of_fall(before, after)
+    return Fall(points[best][0], fraction) if chance <= _P_MAX / len(tried) else None
 
 
 def _gap(rates: list[float], split: int) -> float:
@@ -58,13 +60,6 @@ def _gap(rates: list[float], split: int) -> float:
     before, after = fmean(rates[:split]), fmean(rates[split:])
     share = split * (len(rates) - split) / len(rates)
     return share * (before - after) ** 2 if before > after else 0.0
-
-
-def _differs(before: list[float], after: list[float], tried: int) -> bool:
-    from scipy.stats import mannwhitneyu
-
-    found = mannwhitneyu(before, after, alternative="greater")
-    return bool(found.pvalue <= _P_MAX / tried)
 
 
 def fall_within(cell: MeasuredCell) -> Fall | None:

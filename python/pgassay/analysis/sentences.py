@@ -9,6 +9,7 @@ from pgassay.model.result import ArmResult, CompareResult, SecondaryArmResult
 Ends = tuple[float | None, float | None]
 BLOCKS_WORTH_SAYING_MAX = 1000
 RATIO_SAID_MIN = 2.0
+RATIO_ALONE_MIN = 10.0
 
 
 def arm_sentence(result: CompareResult, arm: ArmResult) -> str:
@@ -38,7 +39,7 @@ def _sentence(arm: ArmResult, control: str, blocks: int, margin: float) -> str:
     if arm.verdict in ("faster", "slower"):
         small = "" if arm.meaningful else f"; it may be less than the margin of {percent_words(margin)}"
         found = f"{_times(arm.ratio)}{span(arm.interval)}, {counted}{small}"
-        return f"{arm.name} is {amount(arm.ratio)} than {control} ({found})."
+        return f"{arm.name} is {comparison(arm.ratio)} {control} ({found})."
     if arm.verdict == "equivalent":
         note = f"; it is {arm.note}" if arm.note else ""
         return (
@@ -61,7 +62,7 @@ def _sentence(arm: ArmResult, control: str, blocks: int, margin: float) -> str:
 
 def _times(ratio: float) -> str:
     """Beside a percentage above 100, which many read as the ratio itself."""
-    return f"{ratio:.3g} times its speed; " if ratio >= RATIO_SAID_MIN else ""
+    return f"{ratio:.3g} times its speed; " if RATIO_SAID_MIN <= ratio < RATIO_ALONE_MIN else ""
 
 
 def blocks_words(blocks: int) -> str:
@@ -70,10 +71,17 @@ def blocks_words(blocks: int) -> str:
 
 
 def amount(ratio: float, more: str = "faster", less: str = "slower") -> str:
-    """A ratio as a difference in words: '21 % faster', '20 % slower', '140 % faster'."""
+    """A ratio as a difference in words: '21 % faster', '20 % slower', '140 % faster', '12 times as fast'."""
+    if ratio >= RATIO_ALONE_MIN and more == "faster":
+        return f"{ratio:.3g} times as fast"
     if ratio >= 1:
         return f"{percent_words(ratio - 1)} {more}"
     return f"{percent_words(1 - ratio)} {less}"
+
+
+def comparison(ratio: float) -> str:
+    """What stands between two names: '21 % faster than', '12 times as fast as'."""
+    return f"{amount(ratio)} {'as' if ratio >= RATIO_ALONE_MIN else 'than'}"
 
 
 def span(interval: Ends, more: str = "faster", less: str = "slower") -> str:
@@ -87,6 +95,8 @@ def span(interval: Ends, more: str = "faster", less: str = "slower") -> str:
         return f"{word} {amount(1.0 if high is None else high, more, less)}"
     if high is None:
         return f"at least {amount(low, more, less)}" if low >= 1 else f"at most {amount(low, more, less)}"
+    if low >= 1 and high >= RATIO_ALONE_MIN and more == "faster":
+        return f"between {low:.3g} and {high:.3g} times as fast"
     if low >= 1:
         return f"between {percent_words(low - 1)} and {percent_words(high - 1)}"
     if high <= 1:

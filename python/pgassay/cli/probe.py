@@ -144,6 +144,7 @@ def _keep(
     comparison: "ProbeComparison | None",
 ) -> None:
     """The last probe of the device, the page, and the folder with everything."""
+    from pgassay.cli.chart_library import chart_library
     from pgassay.environment.device import device_of
     from pgassay.environment.last_probe import keep
     from pgassay.record.write import write_file
@@ -155,7 +156,7 @@ def _keep(
         keep(device_of(arguments.file or arguments.path), document)
     if arguments.html is None and arguments.out is None:
         return
-    page = probe_html.render(result, comparison).encode()
+    page = probe_html.render(result, comparison, chart_library=chart_library()).encode()
     if arguments.html is not None:
         write_file(arguments.html, page)
         print(f"report: {arguments.html}", file=sys.stderr)

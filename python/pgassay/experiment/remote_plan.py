@@ -12,7 +12,7 @@ from pgassay import __version__
 from pgassay.design.arms import Compared, apply_levels, build_arms, choose_control, combinations
 from pgassay.environment import machine
 from pgassay.environment.remote.resolve import Resolved
-from pgassay.environment.remote.round_trip import SAMPLES_OF_A_PLAN, round_trip_ms
+from pgassay.environment.remote.round_trip import first_round_trip_ms
 from pgassay.environment.remote.session_settings import (
     READ_ONLY,
     check_session_settings,
@@ -20,7 +20,7 @@ from pgassay.environment.remote.session_settings import (
 )
 from pgassay.environment.remote.settings import differences_sentence
 from pgassay.environment.sessions import connect
-from pgassay.errors import MeasurementError, UsageError
+from pgassay.errors import UsageError
 from pgassay.experiment.availability import Candidate
 from pgassay.experiment.command import repeatable
 from pgassay.experiment.own_data import workload_of
@@ -28,9 +28,9 @@ from pgassay.experiment.remote_servers import (
     Found,
     Typed,
     inspect,
+    refuse_secrets_in,
     resolve_all,
     storable_command,
-    storable_swap,
     take_servers,
 )
 from pgassay.experiment.request import CompareRequest, check_request, parse_settings
@@ -41,7 +41,6 @@ from pgassay.model.arm import ArmSpec
 from pgassay.model.experiment import Contrast, Experiment
 from pgassay.model.protocol import Protocol, StatisticalContract
 from pgassay.model.workload import WorkloadSpec
-from pgassay.native import SqlSession, StatementError
 from pgassay.trial import plans
 
 Notify = Callable[[str, float | None], None]
@@ -95,8 +94,10 @@ def understand_remote(request: CompareRequest, notify: Notify) -> RemoteUndersto
     workload = workload_of(request, others)
     given = parse_settings(request.settings)
     _refuse_settings_twice(given, others)
+    _refuse_the_guard({*given, *(factor.name for factor in others)})
     _refuse_unfit(workload, request, typed)
     resolved = resolve_all(typed.strings, lambda stage: notify(stage, None))
+    refuse_secrets_in(request.swap or "", resolved)
     writes = workload.writes
     _check_writes(writes, request, resolved)
     found = tuple(inspect(each, workload) for each in resolved)
@@ -116,7 +117,7 @@ def plan_remote(parsed: RemoteUnderstood, notify: Notify) -> tuple[Experiment, d
     seed = request.seed if request.seed is not None else secrets.randbelow(2**31)
     arms, contrasts = build_arms(parsed.factors, parsed.compared, parsed.candidates, seed)
     notify("measuring the round trip", None)
-    trips = {each.name: _round_trip(each.resolved) for each in found}
+    trips = {each.name: first_round_trip_ms(each.resolved.parameters, each.name) for each in found}
     contract = StatisticalContract(
         metric=parsed.candidates[0][1].workload.metric,
         margin=request.margin,
@@ -129,7 +130,7 @@ def plan_remote(parsed: RemoteUnderstood, notify: Notify) -> tuple[Experiment, d
         contrasts=len(contrasts),
     )
     resolved = [each.resolved for each in found]
-    command = storable_command(request.command, parsed.typed, resolved, request.swap)
+    command = storable_command(request.command, parsed.typed, resolved)
     experiment = Experiment(
         pgassay_version=__version__,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -141,7 +142,7 @@ def plan_remote(parsed: RemoteUnderstood, notify: Notify) -> tuple[Experiment, d
         protocol=Protocol(cache=CACHE),
         confounds=_confounds(parsed, contrasts),
         warnings=_warnings(parsed),
-        swap=storable_swap(request.swap or "", resolved),
+        swap=request.swap or "",
         environment={
             "machine": machine.facts(),
             "machine_id": machine.machine_id(),
@@ -181,6 +182,15 @@ def _refuse_settings_twice(given: dict[str, str], factors: tuple[Factor, ...]) -
             raise UsageError(
                 f"{factor.name} is a factor and is also fixed by --set {factor.name}: leave one of them out"
             )
+
+
+def _refuse_the_guard(names: set[str]) -> None:
+    """What keeps a workload that reads from writing is nobody's to turn off."""
+    for name in sorted(names & {*READ_ONLY, "transaction_read_only"}):
+        raise UsageError(
+            f"{name} is on for a workload that reads and off for one that writes, which --allow-writes "
+            f"DATABASE allows: leave {name} out"
+        )
 
 
 def _refuse_unfit(workload: WorkloadSpec, request: CompareRequest, typed: Typed) -> None:
@@ -264,18 +274,6 @@ def _check_statements(resolved: Resolved, spec: ArmSpec) -> None:
                     f"{resolved.server.name} can't plan statement {statement.name} ({told}): correct its "
                     "SQL, or the database's tables"
                 ) from None
-
-
-def _round_trip(resolved: Resolved) -> float:
-    """Raises UsageError when the measuring process can't connect where libpq could."""
-    try:
-        with SqlSession() as session:
-            session.connect(resolved.parameters)
-            return round_trip_ms(session, SAMPLES_OF_A_PLAN)
-    except StatementError as error:
-        raise UsageError(f"{resolved.server.name}: {error}") from error
-    except MeasurementError as error:
-        raise UsageError(f"{resolved.server.name}: the measuring process failed ({error})") from error
 
 
 def _described(found: Found, trip_ms: float) -> dict[str, Any]:

@@ -23,6 +23,8 @@ from pgassay.model.workload import WorkloadSpec
 
 OPTION = f"--{NAME}"
 ORIGIN = "remote"
+# A shorter one occurs in a command by chance.
+SECRET_LENGTH_MIN = 4
 
 
 @dataclass(frozen=True)
@@ -159,14 +161,8 @@ def again(experiment: Experiment) -> dict[str, Resolved]:
     return found
 
 
-def storable_command(
-    command: Sequence[str], typed: Typed, found: Sequence[Resolved], swap: str | None
-) -> tuple[str, ...]:
-    """The command line without what is secret in it.
-
-    A connection string that holds a password is written anew without it; what a swap command holds of the
-    passwords becomes ***.
-    """
+def storable_command(command: Sequence[str], typed: Typed, found: Sequence[Resolved]) -> tuple[str, ...]:
+    """The command line with its connection strings written anew where they hold a password, without it."""
     stored = dict(zip(typed.strings, (each.server.connection for each in found), strict=True))
     words: list[str] = []
     for word in command:
@@ -178,16 +174,20 @@ def storable_command(
             words.append(f"{name}={','.join(map(_quoted, shown)) if name != OPTION else shown[0]}")
         elif before == OPTION:
             words.append(stored.get(word.strip(), ""))
-        elif swap and swap in word:
-            words.append(storable_swap(word, found))
         else:
             words.append(word)
     return tuple(words)
 
 
-def storable_swap(text: str, found: Sequence[Resolved]) -> str:
-    """A user's command without the passwords that it may hold."""
-    return scrub(text, secrets_of({each.server.name: each for each in found}))
+def refuse_secrets_in(command: str, found: Sequence[Resolved]) -> None:
+    """Raise UsageError for a user's command that holds a password: the command is stored."""
+    for each in found:
+        secret = str(each.parameters["password"] or "")
+        if len(secret) >= SECRET_LENGTH_MIN and scrub(command, [secret]) != command:
+            raise UsageError(
+                f"--swap holds the password for {each.server.name}, and the command is stored: let it read "
+                "the password from a file"
+            )
 
 
 def secrets_of(servers: Mapping[str, Resolved]) -> list[str]:

@@ -13,11 +13,13 @@ from pgassay.probe.conversation import NativeProbe, ProbeError
 
 MB = 1 << 20
 CACHED_BYTES = 192 * MB
+CACHED_BYTES_MIN = 32 * MB
 COLD_BYTES_MAX = 1024 * MB
 COLD_BYTES_MIN = 64 * MB
 # The share of a probe's time that writing its files may take.
 _MAKING_SHARE = 0.08
-SMALLEST_BYTES = COLD_BYTES_MIN + CACHED_BYTES // 4 + place.WRITES_BYTES
+_FIRST_BYTES = 8 * MB
+SMALLEST_BYTES = COLD_BYTES_MIN + CACHED_BYTES_MIN + place.WRITES_BYTES
 Notify = Callable[[str, float | None], None]
 
 
@@ -35,16 +37,22 @@ class Files:
 
 
 def make_files(native: NativeProbe, folder: Path, seconds: float, notify: Notify) -> Files:
-    """Write both files; the cold one as large as the time and the space allow.
+    """Write both files, as large as the time and the space allow.
 
     Raises UsageError when there is no space, MeasurementError when writing fails.
     """
     place.check_space(folder, SMALLEST_BYTES)
+    # A slow disk must not spend the probe's time on writing.
+    first = folder / "first"
+    bytes_per_s = _make(native, first, _FIRST_BYTES, notify) * 1e6
+    first.unlink()
     room = place.usable_bytes(folder)
-    cached_bytes = _pages(min(CACHED_BYTES, room // 4 + COLD_BYTES_MIN // 2, machine.memory_bytes() // 8))
     cached, cold = folder / "cached", folder / "cold"
-    mb_s = _make(native, cached, cached_bytes, notify)
-    affordable = int(mb_s * 1e6 * seconds * _MAKING_SHARE)
+    affordable = int(bytes_per_s * seconds * _MAKING_SHARE / 2)
+    wanted = min(CACHED_BYTES, room // 4 + COLD_BYTES_MIN // 2, machine.memory_bytes() // 8)
+    cached_bytes = _pages(max(CACHED_BYTES_MIN, min(wanted, affordable)))
+    bytes_per_s = _make(native, cached, cached_bytes, notify) * 1e6
+    affordable = int(bytes_per_s * seconds * _MAKING_SHARE)
     cold_bytes = _pages(max(COLD_BYTES_MIN, min(COLD_BYTES_MAX, room, affordable)))
     _make(native, cold, cold_bytes, notify)
     return Files(cold, cold_bytes, cached, cached_bytes)

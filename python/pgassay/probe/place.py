@@ -5,6 +5,7 @@ removes what a killed probe left.
 """
 
 import os
+import resource
 import secrets
 import shutil
 from collections.abc import Iterator
@@ -106,7 +107,13 @@ def _place(path: Path, folder: Path | None) -> Place:
 
 
 def check_space(folder: Path, size_bytes: int) -> None:
-    """Raise UsageError unless the folder's file system has the space, with some left over."""
+    """Raise UsageError unless the file system has the space, with some left over, and files may be large."""
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    if limit != resource.RLIM_INFINITY and limit < size_bytes:
+        raise UsageError(
+            f"The limit of a file's size ({limit // MB} MB) is too small for the probe's files of "
+            f"{size_bytes // MB} MB: raise it with ulimit -f, or read an existing file with --file FILE"
+        )
     free = shutil.disk_usage(folder).free
     if free < size_bytes + SPARE_BYTES:
         raise UsageError(

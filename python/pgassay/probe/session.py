@@ -30,7 +30,7 @@ from pgassay.probe.files import SMALLEST_BYTES, Files, Notify, given_file, make_
 from pgassay.probe.runner import Runner
 
 SECONDS_MIN = 3.0
-_CELLS_AFFORDED = 240
+_CELLS_AFFORDED = 200
 _CELL_S_MIN, _CELL_S_MAX = 0.1, 2.0
 _ROUND_CELLS = 8
 # Preparing a cell's caches and starting its threads.

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from pgassay.report import drawing, palette
-from pgassay.report.accounts import RESIDUE, AccountTable
+from pgassay.report.accounts import RESIDUE, SHOWN, AccountTable
 from pgassay.report.drawing import NARROW_PX, Specification, field, shortened, tips
 
 _BAR_PX = 26
-_PANELS_MAX = 8
+# A page of bars; what does not fit is in the tables below the drawing.
+_BARS_MAX = 36
 # CPU, run queue, then waits from the longest to the shortest, then the rest.
 _CPU = (palette.ARMS[0], palette.ARMS[5], palette.HEAT_FASTER[1])
 _RUNNABLE = palette.ARMS[3]
@@ -27,7 +28,7 @@ _RESIDUE = palette.FAILURE
 
 def specification(tables: Sequence[AccountTable], *, width_px: int) -> Specification:
     """Seconds of each kind of threads by what they did; a negative residue lies left of zero."""
-    shown = tables[:_PANELS_MAX]
+    shown = _that_fit(tables)
     narrow = width_px <= NARROW_PX
     limit = 14 if narrow else 34
     arms = list(dict.fromkeys(shortened(arm, limit) for table in shown for arm in table.arms))
@@ -71,6 +72,16 @@ def specification(tables: Sequence[AccountTable], *, width_px: int) -> Specifica
         "padding": {"left": 4, "right": 16, "top": 4, "bottom": 4},
     }
     return drawing.specification(chart, {"items": _data(shown, limit)})
+
+
+def _that_fit(tables: Sequence[AccountTable]) -> list[AccountTable]:
+    """The first table and as many of the next as have room, connections before all others."""
+    shown: list[AccountTable] = []
+    for table in sorted(tables, key=lambda table: list(SHOWN).index(table.process)):
+        if shown and sum(len(each.arms) for each in [*shown, table]) > _BARS_MAX:
+            break
+        shown.append(table)
+    return [table for table in tables if table in shown]
 
 
 def _data(tables: Sequence[AccountTable], limit: int) -> list[dict[str, Any]]:

@@ -1,5 +1,6 @@
 """Limits, faults and what explains a difference, as sentences: for every report alike."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pgassay.model.cause import Cause, Explanation, MovedItem
@@ -32,6 +33,9 @@ _FAULTS = {
     "throttle-change": "the device's rate changed during the run",
 }
 _ITEMS_MAX = 4
+# With more causes than this each is told once, with the arms that have it.
+_ROWS_MAX = 16
+_NAMES_MAX = 6
 # Smaller gains than this are not worth a clause.
 _GAIN_MIN = 1.01
 
@@ -57,10 +61,11 @@ def cause_rows(result: CompareResult) -> tuple[CauseRow, ...]:
         return ()
     labels = _labels(result)
     rows = []
+    if len(result.causes) > _ROWS_MAX:
+        return tuple(_grouped(result.causes, labels))
     advised: set[str] = set()
     for cause in result.causes:
-        name = labels.get((cause.arm, cause.stratum), text.clean(cause.arm))
-        where = f"{name} at {text.clean(cause.stratum)}" if cause.stratum else name
+        where = _place(cause, labels)
         rows.append(
             CauseRow(
                 arm=where,
@@ -73,6 +78,41 @@ def cause_rows(result: CompareResult) -> tuple[CauseRow, ...]:
         )
         advised.add(cause.cause)
     return tuple(rows)
+
+
+def _place(cause: Cause, labels: dict[tuple[str, str], str]) -> str:
+    name = labels.get((cause.arm, cause.stratum), text.clean(cause.arm))
+    return f"{name} at {text.clean(cause.stratum)}" if cause.stratum else name
+
+
+def _grouped(causes: Sequence[Cause], labels: dict[tuple[str, str], str]) -> Iterator[CauseRow]:
+    """One row for each cause with the arms that have it; their figures are in the JSON document."""
+    groups: dict[str, list[Cause]] = {}
+    for cause in sorted(causes, key=lambda each: each.kind != "limit"):
+        groups.setdefault(cause.cause, []).append(cause)
+    for members in groups.values():
+        first = members[0]
+        names = [_place(cause, labels) for cause in members]
+        shown = "; ".join(names[:_NAMES_MAX])
+        if len(names) > _NAMES_MAX:
+            shown += f"; and {len(names) - _NAMES_MAX} more"
+        yield CauseRow(
+            arm="",
+            kind=first.kind,
+            cause=first.cause,
+            layer=first.layer,
+            sentence=f"{_of_arms(first, len(members))}: {shown}. {first.remedy}",
+            figures="",
+        )
+
+
+def _of_arms(cause: Cause, count: int) -> str:
+    arms = text.plural(count, "arm")
+    if cause.cause == "unknown":
+        return f"What limits {arms} is not known"
+    if cause.kind == "fault":
+        return f"In {arms} {_FAULTS.get(cause.cause, cause.cause)}"
+    return f"{arms} {'was' if count == 1 else 'were'} limited by {_LIMITS.get(cause.cause, cause.cause)}"
 
 
 def difference_sentences(result: CompareResult) -> tuple[str, ...]:
@@ -97,7 +137,7 @@ def _sentence(cause: Cause, name: str) -> str:
     else:
         said = f"{name} was limited by {_LIMITS.get(cause.cause, cause.cause)}{_explained(cause)}"
     if cause.gain_if_lifted is not None and cause.gain_if_lifted >= _GAIN_MIN:
-        said += f"; without that it could be at most {cause.gain_if_lifted:.2f} times as fast"
+        said += f"; without that it could be up to about {cause.gain_if_lifted:.3g} times as fast"
     if cause.trials < cause.observed:
         said += f" (in {cause.trials} of {text.plural(cause.observed, 'trial')})"
     return said + "."
@@ -130,12 +170,19 @@ def _difference(result: CompareResult, found: Explanation, labels: dict[tuple[st
     where = f" at {text.clean(found.stratum)}" if found.stratum else ""
     arm = next((each for each in result.arms if (each.name, each.stratum) == key), None)
     if arm is not None and arm.verdict in ("faster", "slower") and arm.ratio and not arm.withheld:
-        said = f"{name}{where} is {text.percent(abs(arm.ratio - 1))} {arm.verdict} than {control}"
+        said = f"{name}{where} is {_speed(arm.ratio)} {control}"
     else:
         said = f"Between {name}{where} and {control}"
     items = "; ".join(_moved(item) for item in found.moved[:_ITEMS_MAX])
     unit = " in 1000 transactions" if found.per != "trial" else ""
     return f"{said}: {items}{unit}."
+
+
+def _speed(ratio: float) -> str:
+    """What stands before the control's name: '21 % faster than', '3.2 times as fast as'."""
+    if ratio >= 2:
+        return f"{ratio:.1f} times as fast as"
+    return f"{text.percent(round(abs(ratio - 1), 3))} {'faster' if ratio > 1 else 'slower'} than"
 
 
 def _moved(item: MovedItem) -> str:

@@ -125,7 +125,9 @@ def citation(stored: StoredExperiment) -> str:
     )
     machine = experiment.environment.get("machine", {})
     cpu = machine.get("cpu_model") if isinstance(machine, dict) else None
-    where = f" on {cpu}" if cpu else ""
+    # Of a remote server the processor is not known: this machine is only where the client ran.
+    is_remote = any(arm.spec.server is not None for arm in experiment.arms)
+    where = f" on {cpu}" if cpu and not is_remote else ""
     measured = f"measured {experiment.created_at[:10]} with pgassay {experiment.pgassay_version}"
     record = f"{plural(len(stored.trials), 'trial')}, record {fingerprint(stored)}"
     return clean(f"{experiment.title}: {join(list(builds))}{where}, {measured}, {record}.")

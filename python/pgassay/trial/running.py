@@ -35,7 +35,9 @@ class RunningServer:
 
     def parameters(self) -> dict[str, Any]:
         """Connection parameters with the arm's session settings."""
-        return self.server.connection_parameters(options=startup_options(self.session_settings), dbname=self.database)
+        return self.server.connection_parameters(
+            options=startup_options(self.session_settings), dbname=self.database
+        )
 
     @property
     def control(self) -> "psycopg.Connection[Any]":

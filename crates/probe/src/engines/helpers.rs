@@ -1,6 +1,7 @@
-//! Threads that verify pages for the consumers of the engine `hybrid`.
+//! Threads that help the consumers of the engine `hybrid`: they copy what is in the page cache, and verify.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::engine::Wanted;
@@ -9,6 +10,24 @@ use crate::latch::Latch;
 use crate::mailbox::Mailbox;
 use crate::reading::{Completed, Read, Target};
 use crate::stopwatch::{Stopwatch, Task};
+
+/// What a helper can be given.
+pub enum Work {
+    /// To be read, most likely from the page cache, and verified.
+    Read(Read),
+    /// To be verified.
+    Verify(Unverified),
+}
+
+impl Work {
+    /// The number of its request.
+    pub fn number(&self) -> u64 {
+        match self {
+            Self::Read(read) => read.number,
+            Self::Verify(unverified) => unverified.read.number,
+        }
+    }
+}
 
 /// A read that the kernel has done, and how long that took.
 pub struct Unverified {
@@ -31,7 +50,7 @@ impl Unverified {
 }
 
 struct Queue {
-    work: VecDeque<(usize, Unverified)>,
+    work: VecDeque<(usize, Work)>,
     /// A bit for each idle helper.
     idle: u64,
     is_retired: bool,
@@ -42,6 +61,8 @@ pub struct Helpers {
     queue: Mutex<Queue>,
     latches: Vec<Latch>,
     mailboxes: Vec<Mailbox>,
+    /// Of each consumer: whether something that a helper should read wasn't in the page cache.
+    missed: Vec<AtomicBool>,
 }
 
 impl Helpers {
@@ -58,7 +79,14 @@ impl Helpers {
             }),
             latches: (0..helpers).map(|_| Latch::new()).collect::<Result<_, _>>()?,
             mailboxes: (0..consumers).map(|_| Mailbox::new()).collect::<Result<_, _>>()?,
+            missed: (0..consumers).map(|_| AtomicBool::new(false)).collect(),
         })
+    }
+
+    /// Whether a helper missed the page cache for this consumer since it was asked last.
+    pub fn has_missed(&self, consumer: usize) -> bool {
+        let missed = &self.missed[consumer];
+        missed.load(Ordering::Relaxed) && missed.swap(false, Ordering::Relaxed)
     }
 
     /// How many there are.
@@ -92,20 +120,42 @@ impl Helpers {
             };
             drop(queue);
             watch.lap(Task::HandOver);
-            let completed = work.verified(target, watch);
-            self.mailboxes[consumer].deliver(Ok(completed));
+            let outcome = self.perform(consumer, work, target, watch);
+            self.mailboxes[consumer].deliver(outcome);
             watch.lap(Task::HandOver);
         }
     }
 
+    fn perform(
+        &self,
+        consumer: usize,
+        work: Work,
+        target: &Target,
+        watch: &mut Stopwatch,
+    ) -> Result<Completed, Failure> {
+        let unverified = match work {
+            Work::Verify(unverified) => unverified,
+            Work::Read(mut read) => {
+                read.started_ns = watch.last_ns();
+                let ended_ns = if target.read_if_cached(&mut read) {
+                    watch.lap(Task::Read)
+                } else {
+                    self.missed[consumer].store(true, Ordering::Relaxed);
+                    target.read(&mut read, watch)?
+                };
+                let latency_ns = ended_ns.saturating_sub(read.started_ns);
+                Unverified { read, latency_ns }
+            }
+        };
+        Ok(unverified.verified(target, watch))
+    }
+
     /// Gives them work; wakes as many of the first `helpers` as there is work for, where they are idle.
-    pub fn give(&self, consumer: usize, work: &mut Vec<Unverified>, helpers: usize) {
+    pub fn give(&self, consumer: usize, work: &mut Vec<Work>, helpers: usize) {
         let mut to_wake = 0;
         let mut queue = self.lock();
         let mut wakes = work.len();
-        queue
-            .work
-            .extend(work.drain(..).map(|unverified| (consumer, unverified)));
+        queue.work.extend(work.drain(..).map(|work| (consumer, work)));
         for index in 0..helpers.min(self.count()) {
             if wakes > 0 && queue.idle & 1 << index != 0 {
                 queue.idle &= !(1 << index);
@@ -122,12 +172,12 @@ impl Helpers {
     }
 
     /// Takes work back that no helper has begun.
-    pub fn take_back(&self, consumer: usize, wanted: Wanted) -> Option<Unverified> {
+    pub fn take_back(&self, consumer: usize, wanted: Wanted) -> Option<Work> {
         let mut queue = self.lock();
-        let is_it = |(owner, work): &(usize, Unverified)| {
+        let is_it = |(owner, work): &(usize, Work)| {
             let is_wanted = match wanted {
                 Wanted::Any => true,
-                Wanted::Number(number) => work.read.number == number,
+                Wanted::Number(number) => work.number() == number,
             };
             *owner == consumer && is_wanted
         };

@@ -2,6 +2,7 @@
 
 pub mod helpers;
 pub mod hybrid;
+mod hybrid_lane;
 pub mod io_uring;
 pub mod null;
 pub mod pilot;

@@ -1,5 +1,5 @@
-//! The system calls that have no safe form, and the code that is compiled for more than the least processor: the
-//! only place with `unsafe`, each with its reason. What leaves this module is safe to use.
+//! The system calls that have no safe form, and the code that is compiled for more than the least processor. This is
+//! the only place where the compiler has to take our word; each time the reason is given. What leaves it is safe.
 #![allow(unsafe_code)]
 
 pub mod files;

@@ -11,8 +11,10 @@ from pgassay.model.account import Account, AccountItem, ItemKind, ItemState
 Found = dict[tuple[ItemKind, ItemState, str, str], float]
 _STATES: dict[str, ItemState] = {"S": "asleep", "D": "device"}
 _INPUT_OUTPUT = "IO"
-# So many standard errors may the looks be off by chance.
+# By so many standard errors may the looks be off by chance, and by this share of the wall time for the moment
+# at which they come: reading the states takes longer than a short transaction.
 _ERRORS_MAX = 2.0
+_BIAS_MAX = 0.2
 
 
 def account(
@@ -29,11 +31,10 @@ def account(
     in all of them where a network lies between it and the server: what the server waits longer than that
     for requests is the network's.
 
-    CPU and run queue are the scheduler's counts, and so is what they leave of the wall time. Looks share
-    that among the wait events: a look comes when the scheduler lets it, often just when another thread has
-    gone to sleep, so that their number alone would say too much. Where they say significantly less, what is
-    missing was neither running nor queued nor asleep (a hypervisor or an interrupt had the processor), and
-    stays a residue.
+    CPU and run queue are the scheduler's counts, and so is what they leave of the wall time. Looks share that
+    among the wait events; their number alone is no measure of it where threads change within microseconds: a
+    look comes when the scheduler lets it. Where they find far less sleep than is left, what is missing
+    was neither running nor queued nor asleep (a hypervisor had the processor), and stays a residue.
     """
     looks = times.seen.total()
     asleep = _asleep(times.seen)
@@ -41,7 +42,8 @@ def account(
     delay_s = _delay_s(times)
     left_s = max(0.0, times.wall_s - times.run_s - delay_s)
     error_s = _sampling_error(sum(asleep.values()), looks) * times.wall_s
-    waits_s = left_s if sampled_s + _ERRORS_MAX * error_s >= left_s else sampled_s
+    doubt_s = _ERRORS_MAX * error_s + _BIAS_MAX * times.wall_s
+    waits_s = left_s if sampled_s + doubt_s >= left_s else sampled_s
     look_s = waits_s / sum(asleep.values()) if asleep else 0.0
     found = _found(times, delay_s, {key: count * look_s for key, count in asleep.items()})
     _split_network(found, client_cpu_s)

@@ -14,6 +14,8 @@ Clocks = NDArray[np.float64]
 _NS = 1e-9
 # /proc counts a thread's start in ticks of 10 ms, downwards.
 _BIRTH_TICK_NS = 20e6
+# The rate of a counter is taken over at least so long.
+_RATE_OVER_NS = 0.2e9
 BACKEND = "backend"
 POSTMASTER = "postmaster"
 OTHER = "other"
@@ -70,7 +72,7 @@ def trial_times(threads: Columns, waits: Columns, spans: Sequence[Span], rate_hz
                 kinds.setdefault(member.kind, Times()).add(times)
                 if member.kind == BACKEND:
                     connections.setdefault(member.pid, Times()).add(times)
-        _add_unseen(kinds, members, limits, is_marked=span.is_marked)
+        _add_unseen(kinds, members, limits)
     _add_looks(kinds, connections, waits, spans)
     measured_s = sum(span.end_ns - span.begin_ns for span in spans) * _NS
     return TrialTimes(measured_s, kinds, connections)
@@ -158,15 +160,22 @@ def _moved(member: _Thread, counter: Clocks, limits: tuple[float, float], *, is_
         clock = np.concatenate(([min(max(member.start_ns, begin), clock[0] - 1)], clock))
         counter = np.concatenate(([0.0], counter))
     if clock[-1] < end < member.written[-1] and clock.size > 1:
-        slope = (counter[-1] - counter[-2]) / max(1.0, clock[-1] - clock[-2])
-        clock, counter = np.append(clock, end), np.append(counter, counter[-1] + slope * (end - clock[-1]))
+        clock, counter = np.append(clock, end), np.append(counter, counter[-1] + _more(clock, counter, end))
     low, high = np.interp(limits, clock, counter)
     return float(high - low)
 
 
-def _add_unseen(
-    kinds: dict[str, Times], members: Sequence[_Thread], limits: tuple[float, float], *, is_marked: bool
-) -> None:
+def _more(clock: Clocks, counter: Clocks, end: float) -> float:
+    """How far a counter would move from its last reading until `end`, at the rate of the time before that.
+
+    The last two readings may be a moment apart, which is no rate. No thread runs faster than time.
+    """
+    before = max(0, int(np.searchsorted(clock, clock[-1] - _RATE_OVER_NS)) - 1)
+    rate = (counter[-1] - counter[before]) / max(1.0, clock[-1] - clock[before])
+    return float(min(1.0, rate) * (end - clock[-1]))
+
+
+def _add_unseen(kinds: dict[str, Times], members: Sequence[_Thread], limits: tuple[float, float]) -> None:
     """CPU time of processes that ended, beyond what was seen of them: the postmaster is told the whole of it.
 
     (wait4(2) adds it to the parent's children's time.) It goes to the kind of which most ended.
@@ -175,7 +184,8 @@ def _add_unseen(
     postmaster = next((member for member in members if member.kind == POSTMASTER), None)
     if postmaster is None:
         return
-    told = _moved(postmaster, postmaster.children, limits, is_marked=is_marked)
+    # It moves by leaps, whenever a child ends: nothing lies between two rows.
+    told = _moved(postmaster, postmaster.children, limits, is_marked=True)
     ended = [
         member
         for member in members

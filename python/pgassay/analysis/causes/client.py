@@ -1,10 +1,12 @@
 """The server waits for its client: between an answer and the next request nothing of it works."""
 
-from pgassay.analysis.causes.base import Answer, Found, Rule, gain
+from pgassay.analysis.causes.base import Answer, Found, Missing, Rule, gain
 from pgassay.analysis.causes.evidence import Evidence
-from pgassay.analysis.causes.processors import is_saturated
+from pgassay.analysis.causes.processors import is_machine_full, is_saturated
 
 _SHARE_MIN = 0.5
+# A client's thread that computes less than this could have been kept from it.
+_BUSY_THREAD_MIN = 0.5
 
 
 def _client(evidence: Evidence) -> Answer:
@@ -13,11 +15,15 @@ def _client(evidence: Evidence) -> Answer:
     load, times = evidence.record.load, evidence.times
     if load is None or is_saturated(evidence) or times.share(times.client_s) < _SHARE_MIN:
         return None
+    threads = evidence.arm.spec.workload.load.threads if evidence.arm.spec.workload.load else 1
+    per_thread = load.client_cpu_s / (threads * evidence.elapsed_s)
+    if per_thread < _BUSY_THREAD_MIN and is_machine_full(evidence):
+        return Missing("whether the client waited for a processor that others used")
     figures: dict[str, float | str] = {"client_s": times.client_s, "client_cpu_s": load.client_cpu_s}
     spec = evidence.arm.spec.workload.load
     if spec is not None:
         figures |= {"connections": float(spec.clients), "client_threads": float(spec.threads)}
-        figures["client_cpu_per_thread"] = load.client_cpu_s / (spec.threads * evidence.elapsed_s)
+        figures["client_cpu_per_thread"] = per_thread
     return Found(times.client_s, figures, gain(evidence, times.client_s))
 
 

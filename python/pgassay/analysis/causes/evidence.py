@@ -30,6 +30,8 @@ _BUSY = ("user", "nice", "system", "irq", "softirq", "steal")
 class DeviceFlow:
     """What the device delivered while statements read, or during a load; MB are 10⁶ bytes.
 
+    read_bytes: to the server where that is known, a load's warm-up included; the rates are those of all who
+    read from the device, since its ceiling is for them together.
     service_s: the time of its requests from their start to their end, summed (the kernel's weighted time);
     None where its counters were not sampled. seconds: how long that was.
     """
@@ -159,12 +161,19 @@ def _blocks(record: TrialRecord) -> tuple[float, float]:
     return 8192.0 * rows[0].get("blks_read", 0.0), 8192.0 * rows[0].get("blks_hit", 0.0)
 
 
+# A rule asks for the same file again and again; a trial's folder never changes once it is written.
+@lru_cache(maxsize=8)
+def read_columns(folder: Path, sampler: str) -> Mapping[str, Sequence[float]]:
+    """The columns of a sampler's file; {} when there is none, or a damaged one."""
+    try:
+        return observations.columns(folder, sampler) or {}
+    except UsageError:
+        return {}
+
+
 def moved(folder: Path, sampler: str, names: Sequence[str], spans: Sequence[Span]) -> list[float] | None:
     """How far cumulative counters of a sampler moved within the spans; None when it left no such file."""
-    try:
-        columns = observations.columns(folder, sampler)
-    except UsageError:
-        return None
+    columns = read_columns(folder, sampler)
     if not columns or not columns.get("clock_ns") or not {*names} <= columns.keys():
         return None
     clock = np.asarray(columns["clock_ns"], np.float64)
@@ -182,7 +191,9 @@ def _device(trial: StoredTrial, spans: Sequence[Span]) -> DeviceFlow | None:
         return None
     seconds = sum(span.end_ns - span.begin_ns for span in spans) / 1e9
     read_bytes, reads, weighted_ms = counters
-    return DeviceFlow(read_bytes, read_bytes / seconds / MB, reads / seconds, seconds, weighted_ms / 1000)
+    own_bytes = record.verification.get("server_device_read_bytes")
+    delivered = float(own_bytes) if isinstance(own_bytes, int | float) else read_bytes
+    return DeviceFlow(delivered, read_bytes / seconds / MB, reads / seconds, seconds, weighted_ms / 1000)
 
 
 def _statements_flow(trial: StoredTrial, spans: Sequence[Span]) -> DeviceFlow | None:

@@ -29,6 +29,15 @@ def is_saturated(evidence: Evidence) -> bool | None:
     return processors.own_s >= _SATURATED * processors.count * evidence.elapsed_s
 
 
+def is_machine_full(evidence: Evidence) -> bool:
+    """Whether all processors were used, by whomever; False when that was not counted."""
+    processors = evidence.processors
+    if processors is None:
+        return False
+    used_s = processors.own_s + processors.others_s
+    return used_s >= _SATURATED * processors.count * evidence.elapsed_s
+
+
 def _quota(evidence: Evidence) -> Answer:
     cap = evidence.arm.spec.cpus
     if cap is None:
@@ -81,9 +90,7 @@ def _backend_core(evidence: Evidence) -> Answer:
     times = evidence.times
     if throttled_share(evidence) >= _THROTTLED_MIN or is_saturated(evidence):
         return None
-    # The queue for a processor is this limit too: `noise` says when others caused it.
-    busy_s = times.cpu_s + times.runnable_s
-    if times.share(busy_s) < _BUSY_CORE_MIN:
+    if times.share_awake(times.cpu_s) < _BUSY_CORE_MIN:
         return None
     figures: dict[str, float | str] = {
         "cpu_s": times.cpu_s,
@@ -96,7 +103,8 @@ def _backend_core(evidence: Evidence) -> Answer:
     }
     if evidence.processors is not None:
         figures["processors"] = evidence.processors.count
-    return Found(times.cpu_s, figures, None, busy_s)
+    # The queue for a processor is part of this limit: `noise` says when others caused it.
+    return Found(times.cpu_s, figures, None, times.cpu_s + times.runnable_s)
 
 
 def _noise(evidence: Evidence) -> Answer:
@@ -109,9 +117,7 @@ def _noise(evidence: Evidence) -> Answer:
     if times.share(times.runnable_s) < _NOISE_SHARE_MIN:
         return None
     capacity_s = processors.count * evidence.elapsed_s
-    if processors.others_s < (1 - _SATURATED) * capacity_s:
-        return None
-    if processors.own_s + processors.others_s < _SATURATED * capacity_s:
+    if not is_machine_full(evidence) or processors.others_s < (1 - _SATURATED) * capacity_s:
         return None
     figures: dict[str, float | str] = {
         "runnable_s": times.runnable_s,

@@ -16,6 +16,7 @@ _OF_AIO = _OF_READS - {"storage", "read_ahead", "io_combine_limit", "io_max_comb
 _FROM_DEVICE_MAX = 0.05
 _READ_BYTES_MIN = 1e6
 _CPU_SHARE_MIN = 0.5
+_COPYING_MIN = 0.25
 _THROTTLED_MIN = 0.5
 _WORTH_TELLING = 0.05
 
@@ -25,14 +26,20 @@ def _cached(evidence: Evidence) -> Answer:
     flow, times = evidence.device, evidence.times
     if flow is None:
         return Missing("what the device delivered")
-    busy_s = times.cpu_s + times.runnable_s
-    if throttled_share(evidence) >= _THROTTLED_MIN or times.share(busy_s) < _CPU_SHARE_MIN:
+    # Whoever waits for a read then, waits for an I/O worker that copies from memory.
+    busy_s = times.cpu_s + times.read_s
+    if throttled_share(evidence) >= _THROTTLED_MIN or times.share_awake(busy_s) < _CPU_SHARE_MIN:
         return None
-    is_about_reads = bool(_OF_READS & set(evidence.arm.levels))
-    asked = evidence.bytes_read + (evidence.bytes_hit if is_about_reads else 0.0)
+    is_compared = bool(_OF_READS & set(evidence.arm.levels))
+    asked = evidence.bytes_read + evidence.bytes_hit
     if asked < _READ_BYTES_MIN or flow.read_bytes > _FROM_DEVICE_MAX * asked:
         return None
-    if not is_about_reads and evidence.bytes_read < evidence.bytes_hit:
+    # Of few reads among many hits the device may deliver all: then waiting for them says whether it matters.
+    is_delivered = flow.read_bytes > _FROM_DEVICE_MAX * evidence.bytes_read
+    if is_delivered and times.share_awake(times.read_s) >= _WORTH_TELLING:
+        return None
+    # Else it is of interest only where much of the time goes into copying from the page cache.
+    if not is_compared and times.share_awake(times.cpu_in_reads_s + times.read_s) < _COPYING_MIN:
         return None
     figures: dict[str, float | str] = {
         "postgres_read_bytes": evidence.bytes_read,
@@ -41,7 +48,7 @@ def _cached(evidence: Evidence) -> Answer:
         "cpu_s": times.cpu_s,
         "cpu_in_reads_s": times.cpu_in_reads_s,
     }
-    return Found(times.cpu_s, figures, None, busy_s)
+    return Found(busy_s, figures, None, busy_s + times.runnable_s)
 
 
 def _no_aio(evidence: Evidence) -> Answer:

@@ -11,8 +11,13 @@ from pgassay.analysis.causes.evidence import DeviceFlow, Evidence
 
 # As near as this to its ceiling, a device is full: both are measured with an error of some percent.
 FULL = 0.85
+# A limit delivers less than it says to requests that come one by one: the kernel lets them pass in slices and
+# on its timer's ticks (block/blk-throttle.c), at 25 requests a second 20.
+FULL_OF_LIMIT = 0.7
 # The device's own time must explain at least this share of the wait for it.
 _EXPLAINED_MIN = 0.5
+# Who waits less for reads than this share of the time is not limited by them.
+_READING_MIN = 0.05
 # Requests in flight per process that waits, up to which a queue is shallow.
 _SHALLOW_MAX = 1.5
 
@@ -28,22 +33,29 @@ def _fractions(evidence: Evidence) -> dict[str, float]:
     return found
 
 
+def _is_used_up(evidence: Evidence, name: str, fraction: float) -> bool:
+    is_limit = getattr(evidence.ceiling, f"{name}_from") == "limit"
+    return fraction >= (FULL_OF_LIMIT if is_limit else FULL)
+
+
 def is_full(evidence: Evidence) -> bool | None:
     """Whether the device delivers what it can; None when a ceiling is not known."""
     found = _fractions(evidence)
-    if any(fraction >= FULL for fraction in found.values()):
+    if any(_is_used_up(evidence, name, fraction) for name, fraction in found.items()):
         return True
     return False if len(found) == 2 else None
 
 
 def _ceiling_cause(evidence: Evidence, name: str) -> Answer:
     flow = evidence.device
+    if evidence.times.share(evidence.times.read_s) < _READING_MIN:
+        return None
     if flow is None:
         return Missing("what the device delivered")
     found = _fractions(evidence)
     if name not in found:
         return Missing("the ceiling of the device ('pgassay probe' measures it)")
-    if found[name] < FULL or found[name] < max(found.values()):
+    if not _is_used_up(evidence, name, found[name]) or found[name] < max(found.values()):
         return None
     figures = _figures(flow) | {
         f"ceiling_{name}": float(getattr(evidence.ceiling, name)),
@@ -76,11 +88,13 @@ def _latency(evidence: Evidence) -> Answer:
     asked of it.
     """
     flow = evidence.device
+    if evidence.times.share(evidence.times.read_s) < _READING_MIN:
+        return None
     if flow is None or flow.service_s is None or not flow.reads_s:
         return Missing("how long the device worked on its requests")
     full = is_full(evidence)
     seconds = evidence.times.read_s
-    if full or seconds <= 0 or flow.service_s < _EXPLAINED_MIN * seconds:
+    if full or flow.service_s < _EXPLAINED_MIN * seconds:
         return None
     if full is None and flow.service_s > _SHALLOW_MAX * seconds:
         return Missing("the ceiling of the device ('pgassay probe' measures it)")

@@ -7,11 +7,9 @@ changed.
 
 from pgassay.analysis.accounts.threads import Span
 from pgassay.analysis.causes.base import Answer, Found, Missing, Rule
-from pgassay.analysis.causes.evidence import MB, Evidence, moved
+from pgassay.analysis.causes.evidence import MB, Evidence, moved, read_columns
 from pgassay.analysis.causes.times import READS, WORKING
 from pgassay.analysis.change_points import ChangePoint, change_points
-from pgassay.errors import UsageError
-from pgassay.record import observations
 
 _SECONDS_MIN = 12
 _RATIO_MIN = 1.33
@@ -61,10 +59,7 @@ def _is_same_work(evidence: Evidence, before: Span, after: Span) -> bool:
 
 def _reading_share(evidence: Evidence, span: Span) -> float:
     """The share of looks at working processes in the span that found them waiting for reads."""
-    try:
-        waits = observations.columns(evidence.folder, "waits") or {}
-    except UsageError:
-        return 0.0
+    waits = read_columns(evidence.folder, "waits")
     looks = reading = 0.0
     if not waits.get("clock_ns"):
         return 0.0

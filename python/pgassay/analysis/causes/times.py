@@ -47,6 +47,11 @@ class WorkTimes:
     temporary_cpu_s: float
     lwlocks: Mapping[str, float]
 
+    def share_awake(self, seconds: float) -> float:
+        """As a share of the time outside the queue for a processor, which others can lengthen."""
+        left = self.total_s - self.runnable_s
+        return seconds / left if left > 0 else 0.0
+
     def share(self, seconds: float) -> float:
         """These seconds as a share of all; 0 of nothing."""
         return seconds / self.total_s if self.total_s > 0 else 0.0

@@ -1,7 +1,10 @@
 """The time of a statement that does nothing: the network, both ways, and the least work of a server."""
 
+from collections.abc import Mapping
 from statistics import median
+from typing import Any
 
+from pgassay.errors import MeasurementError, UsageError
 from pgassay.native import SqlSession
 
 SAMPLES_OF_A_PLAN = 21
@@ -17,3 +20,16 @@ def round_trip_ms(session: SqlSession, samples: int) -> float:
     session.execute("round trip", "SELECT 1")
     taken = [session.execute("round trip", "SELECT 1").elapsed_ns for _ in range(samples)]
     return float(median(taken)) / 1e6
+
+
+def first_round_trip_ms(parameters: Mapping[str, Any], name: str) -> float:
+    """Connect as everything will be measured, and time the round trip to the server `name`.
+
+    Raises UsageError when the measuring process can't connect where libpq could.
+    """
+    try:
+        with SqlSession() as session:
+            session.connect(parameters)
+            return round_trip_ms(session, SAMPLES_OF_A_PLAN)
+    except MeasurementError as error:
+        raise UsageError(f"{name}: {error}") from error

@@ -1,6 +1,8 @@
 """Keeping passwords out of whatever is written or shown."""
 
+import shlex
 from collections.abc import Iterable, Mapping
+from urllib.parse import quote
 
 from psycopg import conninfo
 
@@ -20,7 +22,13 @@ def redacted(connection_string: str, given: Mapping[str, str]) -> str:
 
 
 def scrub(text: str, secrets: Iterable[str]) -> str:
-    """The text with *** in place of every secret."""
-    for secret in sorted(filter(None, secrets), key=len, reverse=True):
-        text = text.replace(secret, "***")
+    """The text with *** for every secret, as it is or quoted for a URI, a connection string or a shell."""
+    forms = {form for secret in secrets if secret for form in _forms(secret)}
+    for form in sorted(forms, key=len, reverse=True):
+        text = text.replace(form, "***")
     return text
+
+
+def _forms(secret: str) -> set[str]:
+    escaped = secret.replace("\\", "\\\\").replace("'", "\\'")
+    return {secret, escaped, quote(secret), quote(secret, safe=""), shlex.quote(secret)}
