@@ -98,6 +98,9 @@ impl<'a> Floor<'a> {
             match &connection.socket {
                 connect::Socket::Unix(stream) => epoll::add(&epoll, stream, data, flags)?,
                 connect::Socket::Tcp(stream) => epoll::add(&epoll, stream, data, flags)?,
+                connect::Socket::Tls(_) => {
+                    return Err("the bare loop knows no TLS: name a local server".into());
+                }
             }
         }
         Ok(Self {

@@ -37,7 +37,7 @@ class Cause(Frozen):
     `seconds`: of the `trials` trials that show it the median of the time it explains, summed over the
     connections and their parallel workers; `share`: of all their time. Both are None for a fault whose
     time can't be told from other work. `evidence`: figures by name, with their units, of the trial whose
-    share is that median. `gain_if_lifted`: how many times as fast the trial could be up to about without it;
+    share is that median. `gain_if_lifted`: how many times as fast the trial could be, about, without it;
     None where that can't be said. `observed`: the trials that could be looked into.
     """
 

@@ -18,7 +18,7 @@ class Found:
     seconds: what it explains of the time of connections and parallel workers, None where that can't be told
     from other work. weight_s: the time by which limits compete, where it is another than `seconds`: a full
     resource also sets the time that is spent using it. figures: the evidence, by name with units. gain: how
-    many times as fast up to about without it.
+    many times as fast it could be, about, without it.
     """
 
     seconds: float | None
@@ -54,7 +54,7 @@ class Rule:
 
 
 def gain(evidence: Evidence, seconds: float, cpu_s: float = 0.0) -> float | None:
-    """How many times as fast up to about, were these seconds not spent: the rest stays as it is.
+    """About how many times as fast, were these seconds not spent: the rest stays as it is.
 
     The processors bound it too: their time per unit of work stays the same (the utilisation law, Denning
     and Buzen, "The Operational Analysis of Queueing Network Models", 1978) but for `cpu_s`, the part of the
