@@ -272,7 +272,9 @@ impl<T: Transport> Client<T> {
 
     #[cold]
     fn lost(&self, reason: &str) -> Failure {
-        self.blame(Failure::client(format!("the connection was lost: {reason}")))
+        self.blame(Failure::client(format!(
+            "the connection to the server was lost: {reason}"
+        )))
     }
 
     /// Says what the client was doing when the failure came.

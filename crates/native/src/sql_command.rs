@@ -234,12 +234,16 @@ fn read_answer(connection: &mut Connection, answer: &mut Answer) -> Result<(), F
             AnswerState::Incomplete => match connection.socket.read(connection.input.space()) {
                 Ok(0) => {
                     return Err(Failure::client(
-                        "the connection was lost: the server closed it while the statement ran",
+                        "the connection to the server was lost: the server closed it while the statement ran",
                     ));
                 }
                 Ok(count) => connection.input.received(count),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(Failure::client(format!("the connection was lost: {error}"))),
+                Err(error) => {
+                    return Err(Failure::client(format!(
+                        "the connection to the server was lost: {error}"
+                    )));
+                }
             },
         }
     }
@@ -250,5 +254,5 @@ fn refuse_copy(socket: &mut Socket) -> Result<(), Failure> {
     requests::copy_fail("pgassay has no data to copy from standard input", &mut refusal)?;
     socket
         .write_all(&refusal)
-        .map_err(|error| Failure::client(format!("the connection was lost: {error}")))
+        .map_err(|error| Failure::client(format!("the connection to the server was lost: {error}")))
 }
