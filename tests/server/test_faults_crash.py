@@ -90,6 +90,30 @@ def held_in_a_query(home: Path, process: "subprocess.Popen[str] | None" = None) 
             os.kill(backend, signal.SIGCONT)
 
 
+@contextmanager
+def held_in_a_load(home: Path, process: "subprocess.Popen[str]") -> Iterator[int]:
+    """The postmaster of a server whose load stands still: its transactions are too short to be caught."""
+
+    def stop_client() -> int | None:
+        for status in Path("/proc").glob("[0-9]*/status"):
+            with suppress(OSError):
+                words = status.with_name("cmdline").read_bytes().split(b"\0")
+                is_load = words[0].endswith(b"pgassay-native") and words[1:2] == [b"load"]
+                if is_load and f"\nPPid:\t{process.pid}\n" in status.read_text():
+                    pid = int(status.parent.name)
+                    os.kill(pid, signal.SIGSTOP)
+                    return pid
+        return None
+
+    client = wait_for(stop_client, "the client of a load", process=process)
+    try:
+        postmaster = whole_tool.postmaster_of(home)
+        assert postmaster is not None
+        yield postmaster
+    finally:
+        os.kill(client, signal.SIGCONT)
+
+
 @pytest.mark.parametrize("kind", ["statement", "load"])
 def test_a_server_killed_in_a_trial(kind: str, home: Path, tmp_path: Path, slow_sql: Path) -> None:
     """The trial is recorded as failed with its reason, repeated once, and the experiment goes on."""
@@ -98,7 +122,8 @@ def test_a_server_killed_in_a_trial(kind: str, home: Path, tmp_path: Path, slow_
     out = tmp_path / "out"
     process = whole_tool.start(*words_of(workload, out, "--blocks", "1"), home=home)
     wait_for(lambda: (out / "trials" / "000000" / "attempt-1").exists(), "the first trial", process=process)
-    with held_in_a_query(home, process) as postmaster:
+    held = held_in_a_load if kind == "load" else held_in_a_query
+    with held(home, process) as postmaster:
         os.kill(postmaster, signal.SIGKILL)
     output, progress = process.communicate(timeout=whole_tool.TIMEOUT_S)
     assert process.returncode == 0, progress
