@@ -64,7 +64,7 @@ def shrunk(example: Path, folder: Path) -> Path:
 @pytest.mark.parametrize(
     "name",
     [
-        "synchronous-commit",
+        pytest.param("synchronous-commit", marks=pytest.mark.slow),
         "with-index",
         "two-ways",
         # Cold scans and settings of a session are run by the tests of compare.
