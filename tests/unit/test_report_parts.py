@@ -9,7 +9,7 @@ import pytest
 import report_examples as examples
 from pgassay.analysis.compare import analyse
 from pgassay.record.read import StoredExperiment, StoredTrial
-from pgassay.report import charts, facts, palette, plans, trials
+from pgassay.report import charts, facts, interval_chart, palette, plans, trials
 from pgassay.report.drawing import NARROW_PX, WIDE_PX
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -165,6 +165,17 @@ def test_arms_without_an_interval_say_so_and_open_ends_have_arrows() -> None:
     svg = charts.intervals(examples.result(stored, arms=(arms[0], unbounded)))
     # A line, a point and two arrow heads.
     assert marks(svg, palette.ARMS[0]) == 4
+
+
+@pytest.mark.parametrize("ratio", [186.0, 1 / 186])
+def test_a_very_large_effect_lies_on_its_axis_with_its_interval(ratio: float) -> None:
+    stored = examples.stored()
+    arms = examples.result(stored).arms
+    large = arms[1].model_copy(update={"ratio": ratio, "interval": (ratio * 0.7, ratio * 1.35)})
+    drawn = interval_chart.specification(examples.result(stored, arms=(arms[0], large)))
+    [row] = [row for row in drawn["datasets"]["rows"] if row["ratio"] == ratio]
+    assert not row["open_low"]
+    assert not row["open_high"]
 
 
 def test_drawings_survive_having_nothing_to_draw() -> None:

@@ -8,7 +8,8 @@ from pgassay.report import drawing, palette, text
 from pgassay.report.drawing import NARROW_PX, WIDE_PX, Specification, field, layer, shortened, tips
 from pgassay.report.labels import compared_factors, levels_alone, short_name
 
-# Beyond this ratio to either side an interval is drawn as open, so that one arm can't flatten the rest.
+# An interval that goes beyond this ratio, and beyond twice every estimate, is drawn as open, so that one
+# wide arm can't flatten the rest.
 _RATIO_SHOWN_MAX = 32.0
 _NAMES_PX_MAX = 330
 # A list of more rows than this has its axis at the top.
@@ -174,9 +175,10 @@ def _word(member: ArmResult | TwinResult) -> str:
 
 
 def _axis_ends(rows: list[dict[str, Any]], margin: float) -> tuple[float, float]:
-    """A domain that holds the band, 1 and every end within the span that is shown."""
+    """A domain that holds the band, 1, every estimate, and every end within the span that is shown."""
     logs = [math.log1p(margin) * 2, -math.log1p(margin) * 2]
-    limit = math.log(_RATIO_SHOWN_MAX)
+    estimates = [abs(math.log(row["ratio"])) for row in rows if row["ratio"]]
+    limit = max(math.log(_RATIO_SHOWN_MAX), math.log(2) + max(estimates, default=0.0))
     for row in rows:
         ends = (row["low"], row["high"], row["ratio"])
         known = [math.log(value) for value in ends if value is not None and 0 < value < math.inf]
@@ -204,8 +206,9 @@ def _ticks(ends: tuple[float, float], count: int) -> list[float]:
         first, last = math.ceil((low - 1) / step - 1e-9), math.floor((high - 1) / step + 1e-9)
         if last - first < count:
             return [round(1 + number * step, 4) for number in range(first, last + 1)]
-    powers = [2.0**exponent for exponent in range(-5, 6)]
-    return [power for power in powers if low <= power <= high]
+    exponents = range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1)
+    step = math.ceil(len(exponents) / count)
+    return [2.0**exponent for exponent in exponents if exponent % step == 0]
 
 
 def _interval_subtitle(result: CompareResult, narrow: bool) -> list[str]:
