@@ -19,7 +19,7 @@ def render(result: CalibrationResult, *, unicode: bool = True) -> str:
     """The sentences, where the noise comes from, what can be resolved, the equal arms, the ledger."""
     lines = [*map(text.clean, result.sentences), "", *_facts(result)]
     for heading, header, rows in _tables(result):
-        lines += ["", heading, *_aligned([header, *rows])]
+        lines += ["", heading, *text.aligned([header, *rows])]
     lines += ["", *_checks(result)]
     if result.warnings:
         lines += ["", "Warnings", *(f"- {text.clean(each)}" for each in result.warnings)]
@@ -150,15 +150,3 @@ def _ledger(ledger: LedgerResult) -> str:
 
 def _evidence(value: float) -> str:
     return f"{value:.3g}"
-
-
-def _aligned(rows: list[list[str]]) -> list[str]:
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    return [
-        "  "
-        + "  ".join(
-            cell.ljust(width) if place == 0 else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]

@@ -29,7 +29,7 @@ def render(result: ProbeResult, comparison: ProbeComparison | None = None, *, un
     """What it means, what to set, the limits, the predictions; then what is missing and the warnings."""
     lines = [*_comparison_lines(comparison), *map(text.clean, result.sentences), "", *facts(result)]
     for heading, header, rows in tables(result, comparison):
-        lines += ["", heading, *_aligned([header, *rows])]
+        lines += ["", heading, *text.aligned([header, *rows])]
     for major, settings in settings_lines(result):
         lines += ["", f"For PostgreSQL {major}:", *(f"  {line}" for line in settings)]
     notes = [*result.warnings, *result.missing.values()]
@@ -197,15 +197,3 @@ def settings_lines(result: ProbeResult) -> list[tuple[int, list[str]]]:
     disk = result.device.get("disk")
     made = [(major, shell_lines(result.recommend, major, str(disk) if disk else None)) for major in _MAJORS]
     return [(major, lines) for major, lines in made if lines]
-
-
-def _aligned(rows: list[list[str]]) -> list[str]:
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    return [
-        "  "
-        + "  ".join(
-            cell.ljust(width) if place == 0 else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]

@@ -4,10 +4,6 @@ No restart, no eviction, no restoring: the caches are as they are. Assert from i
 catalogs), canary, round trip, measure between two snapshots of the statistics, write atomically.
 """
 
-import socket
-import time
-from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +11,7 @@ import psycopg
 
 from pgassay.environment import machine
 from pgassay.environment.remote.round_trip import SAMPLES_OF_A_TRIAL, round_trip_ms
-from pgassay.errors import InvalidTrialError, MeasurementError, UsageError
+from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.trial import StatementObservation, TrialRecord, TrialSpec, TrialStatus
 from pgassay.native import SqlSession
 from pgassay.record import layout
@@ -25,50 +21,19 @@ from pgassay.trial.assertions import assert_from_inside
 from pgassay.trial.canary import canary_s
 from pgassay.trial.observation import Observation
 from pgassay.trial.remote_host import RemoteHost, RemoteSession
+from pgassay.trial.state import Progress, TrialState, attempt
 
 _OTHERS = """
 SELECT count(*) FROM pg_stat_activity
 WHERE state = 'active' AND backend_type = 'client backend' AND application_name NOT LIKE 'pgassay%'"""
-Progress = Callable[[str], None]
 
 
-class _RemoteTrial:
-    """The state of one trial while it runs."""
+class _RemoteTrial(TrialState):
+    """A trial on one remote server."""
 
     def __init__(self, spec: TrialSpec, session: RemoteSession, progress: Progress) -> None:
-        self.spec = spec
+        super().__init__(spec, progress)
         self.session = session
-        self.progress = progress
-        self.started = time.monotonic()
-        self.started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        self.observation = Observation()
-        self.fields: dict[str, Any] = {}
-        self.facts: dict[str, Any] = {}
-        self.warnings: list[str] = []
-
-    def record(self, status: TrialStatus, reason: str) -> TrialRecord:
-        """What is known of the trial so far, as its record."""
-        spec = self.spec
-        return TrialRecord(
-            number=spec.number,
-            attempt=spec.attempt,
-            block=spec.block,
-            position=spec.position,
-            arm_id=spec.arm.id,
-            status=status,
-            reason=reason,
-            started_at=self.started_at,
-            ended_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
-            wall_s=round(time.monotonic() - self.started, 6),
-            host=socket.gethostname(),
-            boot_id=machine.boot_id(),
-            clock_ns=self.observation.clock_ns,
-            statements=tuple(self.observation.statements),
-            load=self.observation.load,
-            facts=self.facts,
-            warnings=tuple(dict.fromkeys(self.warnings)),
-            **self.fields,
-        )
 
 
 def run_remote_trial(
@@ -82,7 +47,7 @@ def run_remote_trial(
     trial = _RemoteTrial(spec, host.session(spec.arm), progress)
     writer = TrialWriter(folder, spec.number, spec.attempt)
     try:
-        status, reason = _attempt(trial)
+        status, reason = attempt(lambda: _measure(trial))
         if status != "ok":
             host.close_sessions()
         record = _write(trial, writer, status, reason)
@@ -97,19 +62,6 @@ def run_remote_trial(
     finally:
         writer.discard()
     return writer.final, record
-
-
-def _attempt(trial: _RemoteTrial) -> tuple[TrialStatus, str]:
-    try:
-        _measure(trial)
-    except InvalidTrialError as error:
-        return "invalid", str(error)
-    except MeasurementError as error:
-        return "failed", str(error)
-    except (psycopg.Error, OSError) as error:
-        sentence = str(error).strip().split("\n")[0]
-        return "failed", f"the server did not answer any more ({sentence})"
-    return "ok", ""
 
 
 def _write(trial: _RemoteTrial, writer: TrialWriter, status: TrialStatus, reason: str) -> TrialRecord:

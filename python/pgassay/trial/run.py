@@ -5,19 +5,17 @@ warms the catalogs), cache state and its proof, canary, measure with samplers on
 verify, write atomically. The trial knows nothing of the experiment around it.
 """
 
-import socket
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pgassay.environment import cgroup_usage, machine
+from pgassay.environment import cgroup_usage
 from pgassay.environment.cgroup import Cgroup
 from pgassay.environment.device import counters as device_counters
 from pgassay.environment.server_reads import reads_between
 from pgassay.environment.settle import wait_until_settled
-from pgassay.errors import InvalidTrialError, MeasurementError, UsageError
+from pgassay.errors import UsageError
 from pgassay.model.trial import TrialRecord, TrialSpec, TrialStatus
 from pgassay.record import layout
 from pgassay.record.write import TrialWriter, to_json
@@ -35,25 +33,18 @@ from pgassay.trial.observe.server_observer import ServerObserver, rate_hz
 from pgassay.trial.prefault import prefault_shared_memory
 from pgassay.trial.relations import Relation, user_relations
 from pgassay.trial.running import RunningServer
+from pgassay.trial.state import Progress, TrialState, attempt
 
 LOG_BYTES_MAX = 4 * 1024 * 1024
-Progress = Callable[[str], None]
 
 
-class _Trial:
-    """The state of one trial while it runs; `fields` become the record."""
+class _Trial(TrialState):
+    """A trial on a server of this machine; what each stage took is a fact of its record."""
 
     def __init__(self, spec: TrialSpec, host: Host, progress: Progress) -> None:
-        self.spec = spec
+        super().__init__(spec, progress)
         self.host = host
-        self.progress = progress
-        self.started = time.monotonic()
-        self.started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
         self.log_offset = host.log.stat().st_size if host.log.exists() else 0
-        self.observation = Observation()
-        self.fields: dict[str, Any] = {}
-        self.facts: dict[str, Any] = {}
-        self.warnings: list[str] = []
         self._stage = ""
         self._stage_began = self.started
         self.stage_s: dict[str, float] = {}
@@ -70,28 +61,8 @@ class _Trial:
 
     def record(self, status: TrialStatus, reason: str) -> TrialRecord:
         """What is known of the trial so far, as its record."""
-        spec = self.spec
-        return TrialRecord(
-            number=spec.number,
-            attempt=spec.attempt,
-            block=spec.block,
-            position=spec.position,
-            arm_id=spec.arm.id,
-            status=status,
-            reason=reason,
-            started_at=self.started_at,
-            ended_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
-            wall_s=round(time.monotonic() - self.started, 6),
-            host=socket.gethostname(),
-            boot_id=machine.boot_id(),
-            clock_ns=self.observation.clock_ns,
-            statements=tuple(self.observation.statements),
-            load=self.observation.load,
-            maintenance=tuple(self.observation.maintenance),
-            facts={**self.facts, "stage_s": self.stage_s},
-            warnings=tuple(dict.fromkeys(self.warnings + self.observation.warnings)),
-            **self.fields,
-        )
+        self.facts["stage_s"] = self.stage_s
+        return super().record(status, reason)
 
 
 def run_trial(
@@ -107,7 +78,7 @@ def run_trial(
     trial = _Trial(spec, host, progress)
     writer = TrialWriter(folder, spec.number, spec.attempt)
     try:
-        status, reason = _attempt(trial)
+        status, reason = attempt(lambda: _measure(trial), f": see {layout.SERVER_LOG_FILE}")
         if status != "ok":
             reason += limited.out_of_memory_reason(spec.arm.spec, host.group)
             host.taint()
@@ -125,21 +96,6 @@ def run_trial(
     finally:
         writer.discard()
     return writer.final, record
-
-
-def _attempt(trial: _Trial) -> tuple[TrialStatus, str]:
-    import psycopg
-
-    try:
-        _measure(trial)
-    except InvalidTrialError as error:
-        return "invalid", str(error)
-    except MeasurementError as error:
-        return "failed", str(error)
-    except (psycopg.Error, OSError) as error:
-        sentence = str(error).strip().split("\n")[0]
-        return "failed", f"the server did not answer any more ({sentence}): see {layout.SERVER_LOG_FILE}"
-    return "ok", ""
 
 
 def _write(trial: _Trial, writer: TrialWriter, status: TrialStatus, reason: str) -> TrialRecord:
