@@ -42,6 +42,17 @@ def pytest_configure(config: pytest.Config) -> None:
         )
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let a test on real servers that failed run again, twice at most: the machine is shared with others.
+
+    What is wrong fails every time. Each repetition is named at the end of the run, with the letter R, and
+    whoever sees one makes that test independent of the machine's noise.
+    """
+    for item in items:
+        if item.get_closest_marker("server"):
+            item.add_marker(pytest.mark.flaky(reruns=2))
+
+
 def stop_passing_on_ignored_signals() -> None:
     """Let programs that the tests start be interrupted, however the tests were started.
 

@@ -97,7 +97,7 @@ def test_requests_that_are_used_up_and_a_method_that_cannot_matter(
 
 def test_a_cap_on_the_processors(require: Callable[..., None], bench: Bench) -> None:
     require("cgroup-cpu")
-    found = bench.run("cpus=0.1,2", BURN, "--cache", "as-is")
+    found = bench.run("cpus=0.1,2", BURN, "--cache", "warm-buffers")
     assert (found["cpus=0.1"]["limit"], found["cpus=0.1"]["faults"]) == ("cpu-quota", set())
     assert found["cpus=0.1"]["all"]["cpu-quota"]["evidence"]["cpus"] == 0.1
     assert (found["cpus=2"]["limit"], found["cpus=2"]["faults"]) == ("backend-core", set())
