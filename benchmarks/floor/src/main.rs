@@ -1,6 +1,8 @@
 //! The floor: a bare epoll loop of prepared point selects. No transactions, no latencies, no errors handled, one
 //! thread; what it spends is the kernel's part of a transaction (send, wake-up, receive) and next to nothing else.
-//! A load generator's client CPU per transaction is measured against it.
+//! A load generator's client CPU per transaction is measured against it. With many clients it polls for a moment
+//! before it sleeps, as the load generator does, for as much throughput (`CLIENTS_TO_POLL_FOR` of
+//! `crates/load/src/worker.rs`).
 //!
 //! Standard input: `{"connect": PARAMETERS, "clients": 8, "scale": 10, "duration_s": 5.0, "warmup_s": 1.0}`.
 //! Standard output: `{"transactions", "elapsed_s", "client_cpu_s"}` of the interval after the warm-up.
@@ -13,7 +15,7 @@ use bytes::BytesMut;
 use pgassay_native::connect::{self, Connection};
 use pgassay_protocol::{Parameters, requests};
 use rustix::buffer::spare_capacity;
-use rustix::event::epoll;
+use rustix::event::{Timespec, epoll};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Deserialize;
 use serde_json::json;
@@ -22,6 +24,8 @@ use serde_json::json;
 const REQUESTS: u64 = 1 << 16;
 /// How often the clock is read: once in so many returns of epoll_wait.
 const WAITS_PER_CLOCK: u32 = 64;
+const CLIENTS_TO_POLL_FOR: usize = 16;
+const POLL: Duration = Duration::from_micros(10);
 const READY_FOR_QUERY: &[u8] = b"Z\0\0\0\x05I";
 
 #[derive(Deserialize)]
@@ -134,7 +138,7 @@ impl<'a> Floor<'a> {
                 return Ok(());
             }
             events.clear();
-            epoll::wait(&self.epoll, spare_capacity(&mut events), None)?;
+            self.wait(&mut events)?;
             for event in &events {
                 let index = usize::try_from(event.data.u64())?;
                 let count = self.connections[index].socket.read(&mut answer)?;
@@ -145,6 +149,20 @@ impl<'a> Floor<'a> {
                 self.send(index)?;
             }
         }
+    }
+
+    fn wait(&self, events: &mut Vec<epoll::Event>) -> Result<(), Box<dyn Error>> {
+        if self.connections.len() >= CLIENTS_TO_POLL_FOR {
+            let end = Instant::now() + POLL;
+            while Instant::now() < end {
+                epoll::wait(&self.epoll, spare_capacity(events), Some(&Timespec::default()))?;
+                if !events.is_empty() {
+                    return Ok(());
+                }
+            }
+        }
+        epoll::wait(&self.epoll, spare_capacity(events), None)?;
+        Ok(())
     }
 }
 

@@ -12,6 +12,7 @@ pub mod read_only;
 pub mod record;
 pub mod run;
 pub mod script;
+pub mod seconds;
 pub mod spec;
 pub mod transport;
 pub mod worker;

@@ -3,6 +3,7 @@
 use hdrhistogram::Histogram;
 
 use crate::clock::thread_cpu_ns;
+use crate::seconds::Second;
 use crate::spec::Schedule;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -29,7 +30,7 @@ pub struct Tally {
     /// Transactions that had begun by its end and ended after it.
     pub late_transactions: u64,
     /// Transactions by the second of the interval they ended in; the last may be a part of a second.
-    pub per_second: Vec<u64>,
+    pub seconds: Vec<Second>,
     /// Latencies of `transactions` in microseconds.
     pub histogram: Histogram<u64>,
     /// Sum, least and greatest of the same latencies.
@@ -75,7 +76,7 @@ impl Tally {
             errors: 0,
             warmup_transactions: 0,
             late_transactions: 0,
-            per_second: vec![0; seconds],
+            seconds: vec![Second::default(); seconds],
             histogram: Histogram::new_with_bounds(1, LATENCY_US_MAX, SIGNIFICANT_DIGITS)
                 .expect("valid histogram bounds"),
             latency_ns: Extent::EMPTY,
@@ -92,8 +93,8 @@ impl Tally {
         self.errors += other.errors;
         self.warmup_transactions += other.warmup_transactions;
         self.late_transactions += other.late_transactions;
-        for (mine, theirs) in self.per_second.iter_mut().zip(&other.per_second) {
-            *mine += theirs;
+        for (mine, theirs) in self.seconds.iter_mut().zip(&other.seconds) {
+            mine.merge(theirs);
         }
         self.histogram
             .add(&other.histogram)
@@ -168,7 +169,7 @@ impl Meter {
             Phase::Measured => {
                 let latency_ns = ended_ns.saturating_sub(started_ns);
                 self.tally.transactions += 1;
-                self.tally.per_second[self.second] += 1;
+                self.tally.seconds[self.second].count(latency_ns);
                 self.tally.histogram.saturating_record((latency_ns + 500) / 1000);
                 let extent = &mut self.tally.latency_ns;
                 extent.sum += u128::from(latency_ns);
@@ -215,6 +216,10 @@ mod tests {
         })
     }
 
+    fn by_second(tally: &Tally) -> Vec<u64> {
+        tally.seconds.iter().map(|second| second.transactions).collect()
+    }
+
     #[test]
     fn a_transaction_belongs_to_the_interval_in_which_it_ends() {
         let mut meter = meter();
@@ -234,7 +239,7 @@ mod tests {
             ),
             (1, 3, 1)
         );
-        assert_eq!(tally.per_second, [2, 0, 1]);
+        assert_eq!(by_second(&tally), [2, 0, 1]);
         assert_eq!(tally.errors, 1);
         assert_eq!(tally.latency_ns.min, 10_000);
         assert_eq!(tally.latency_ns.max, 2 * SECOND_NS);
@@ -248,7 +253,7 @@ mod tests {
         assert!(meter.committed(6 * SECOND_NS, 100 * SECOND_NS));
         let tally = meter.into_tally();
         assert_eq!((tally.transactions, tally.late_transactions), (0, 1));
-        assert_eq!(tally.per_second, [0, 0, 0]);
+        assert_eq!(by_second(&tally), [0, 0, 0]);
     }
 
     #[test]
@@ -268,6 +273,6 @@ mod tests {
             }
         );
         assert_eq!((merged.histogram.min(), merged.histogram.max()), (3, 9));
-        assert_eq!(merged.per_second, [2, 0, 0]);
+        assert_eq!(by_second(&merged), [2, 0, 0]);
     }
 }

@@ -7,6 +7,7 @@ use pgassay_protocol::Failure;
 use serde::Serialize;
 
 use crate::meter::Tally;
+use crate::seconds::LatencyBySecond;
 use crate::spec::Schedule;
 
 /// One second of a running load.
@@ -60,6 +61,8 @@ pub struct Record {
     pub client_cpu_s: f64,
     /// Transactions by second of the interval; the last may be a part of a second.
     pub per_second: Vec<u64>,
+    /// Latencies by second of the interval.
+    pub per_second_latency_ms: LatencyBySecond,
     /// Latencies.
     pub latency_ms: Latency,
     /// Base64 of the compressed V2 serialisation of a HdrHistogram of microseconds.
@@ -93,7 +96,8 @@ impl Record {
             client_cpu_s: tally.cpu_ns as f64 / 1e9,
             latency_ms: latency_ms(&tally),
             histogram: serialise(&tally)?,
-            per_second: tally.per_second,
+            per_second: tally.seconds.iter().map(|second| second.transactions).collect(),
+            per_second_latency_ms: LatencyBySecond::new(&tally.seconds),
             warmup_transactions: tally.warmup_transactions,
             late_transactions: tally.late_transactions,
         })

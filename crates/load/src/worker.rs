@@ -18,6 +18,13 @@ use crate::transport::Connector;
 
 const WAKE: Token = Token(usize::MAX);
 const EVENTS_PER_WAIT: usize = 1024;
+/// With so many clients the next answer is on its way, and a thread that sleeps makes the server pay for its
+/// wake-up: on a machine of two virtual processors a tenth of the throughput at 50 connections.
+const CLIENTS_TO_POLL_FOR: usize = 16;
+/// About what a sleep and a wake-up cost: a thread that polls so long never pays more than twice what the better
+/// of polling and sleeping would have cost it (Karlin, Li, Manasse and Owicki, "Empirical Studies of Competitive
+/// Spinning for a Shared-Memory Multiprocessor", 1991).
+const POLL_NS: u64 = 10_000;
 
 /// What the coordinator and one worker share. On a cache line of its own: the worker writes to it often.
 #[repr(align(128))]
@@ -185,8 +192,22 @@ impl<C: Connector> Worker<C> {
 
     #[inline]
     fn wait(&mut self) -> Result<(), Failure> {
+        if self.clients.len() >= CLIENTS_TO_POLL_FOR {
+            let end_ns = monotonic_ns() + POLL_NS;
+            while monotonic_ns() < end_ns {
+                self.poll_once(Some(Duration::ZERO))?;
+                if !self.events.is_empty() {
+                    return Ok(());
+                }
+            }
+        }
+        self.poll_once(None)
+    }
+
+    #[inline]
+    fn poll_once(&mut self, timeout: Option<Duration>) -> Result<(), Failure> {
         loop {
-            match self.poll.poll(&mut self.events, None) {
+            match self.poll.poll(&mut self.events, timeout) {
                 Ok(()) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(epoll_failure(&error)),

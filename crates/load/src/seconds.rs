@@ -1,0 +1,99 @@
+//! Transactions and their latencies by the second of the measured interval they ended in.
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+/// Longer latencies count as this long here: a minute, so that the histogram of one second stays small.
+const LATENCY_US_MAX: u64 = 60_000_000;
+const SIGNIFICANT_DIGITS: u8 = 2;
+
+/// One second: how many transactions ended in it, and how long they took.
+#[derive(Clone)]
+pub struct Second {
+    /// Transactions.
+    pub transactions: u64,
+    latency_ns: u128,
+    histogram: Histogram<u32>,
+}
+
+impl Default for Second {
+    fn default() -> Self {
+        Self {
+            transactions: 0,
+            latency_ns: 0,
+            histogram: Histogram::new_with_bounds(1, LATENCY_US_MAX, SIGNIFICANT_DIGITS)
+                .expect("valid histogram bounds"),
+        }
+    }
+}
+
+impl Second {
+    /// Counts a transaction.
+    #[inline]
+    pub fn count(&mut self, latency_ns: u64) {
+        self.transactions += 1;
+        self.latency_ns += u128::from(latency_ns);
+        self.histogram.saturating_record((latency_ns + 500) / 1000);
+    }
+
+    /// Adds another thread's counts of the same second.
+    pub fn merge(&mut self, other: &Self) {
+        self.transactions += other.transactions;
+        self.latency_ns += other.latency_ns;
+        self.histogram
+            .add(&other.histogram)
+            .expect("histograms of the same bounds");
+    }
+
+    #[allow(clippy::cast_precision_loss)] // A second's worth of latencies is exact in a double.
+    fn mean_ms(&self) -> Option<f64> {
+        (self.transactions > 0).then(|| self.latency_ns as f64 / self.transactions as f64 / 1e6)
+    }
+
+    #[allow(clippy::cast_precision_loss)]
+    fn p99_ms(&self) -> Option<f64> {
+        (self.transactions > 0).then(|| self.histogram.value_at_quantile(0.99) as f64 / 1e3)
+    }
+}
+
+/// Latencies in each second, in milliseconds; nothing for a second in which no transaction ended.
+#[derive(Clone, Debug, Serialize)]
+pub struct LatencyBySecond {
+    /// Exact.
+    pub mean: Vec<Option<f64>>,
+    /// 99 % took no longer, to two significant digits.
+    pub p99: Vec<Option<f64>>,
+}
+
+impl LatencyBySecond {
+    /// Of these seconds, in their order.
+    #[must_use]
+    pub fn new(seconds: &[Second]) -> Self {
+        Self {
+            mean: seconds.iter().map(Second::mean_ms).collect(),
+            p99: seconds.iter().map(Second::p99_ms).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_s_latencies_are_those_of_all_threads() {
+        let (mut first, mut second) = (Second::default(), Second::default());
+        for _ in 0..98 {
+            first.count(2_000_000);
+        }
+        second.count(2_000_000);
+        second.count(202_000_000);
+        first.merge(&second);
+        let found = LatencyBySecond::new(&[first.clone(), Second::default()]);
+        assert_eq!(first.transactions, 100);
+        assert_eq!(found.mean, [Some(4.0), None]);
+        assert!((found.p99[0].unwrap() - 2.0).abs() < 0.02, "{:?}", found.p99);
+        first.count(202_000_000);
+        assert!((first.p99_ms().unwrap() - 202.0).abs() < 2.1);
+    }
+}
