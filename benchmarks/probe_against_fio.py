@@ -1,7 +1,8 @@
 """The probe's engines beside fio on one file: psync and io_uring, direct and buffered, at several depths.
 
 Every block runs both once in each cell, in random order, on the same file: pages of the probe's own making,
-none of them verified, completions taken in any order, as fio does. Buffered reads find the file in the page
+none of them verified; completions are deferred and taken in any order, and every request is submitted by
+itself, as fio does and PostgreSQL does not. Buffered reads find the file in the page
 cache; fio has `fadvise_hint=0`, `norandommap` and aligned buffers. Printed: operations per second of the
 probe over fio's (to be equivalent within 5 %), and CPU per operation over fio's (at most 1). CPU time: the
 probe's threads and the kernel's workers for it; fio's own figures of its job.
@@ -104,6 +105,8 @@ def run_probe(probe: Probe, file: Path, cell: Cell, seconds: float, seed: int) -
             "verify": False,
             "in_order": False,
             "kernel_workers": False,
+            "defer_completions": True,
+            "submit_batch": 1,
             "seed": seed,
         }
     )

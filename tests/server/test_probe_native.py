@@ -74,6 +74,34 @@ def test_every_engine_finds_the_broken_page(
     assert probe.cell(copy, engine, verify=False, **more)["verify_failures"] == 0
 
 
+def test_deferred_completions_and_single_submissions_read_the_same_pages(
+    require: Callable[..., None], probe: RawProbe, file: Path
+) -> None:
+    require("io_uring")
+    more = {"pattern": "random", "request_bytes": PAGE, "depth": 8, "direct": True, "in_order": False}
+    more |= {"bytes_max": PAGES * PAGE, "duration_s": 30}
+    expected = probe.cell(file, "sync", **more)
+    record = probe.cell(file, "io_uring", defer_completions=True, submit_batch=1, **more)
+    assert record["operations"] == expected["operations"] == PAGES
+    assert record["page_sum"] == expected["page_sum"]
+
+
+def test_the_hybrid_sets_out_by_what_the_page_cache_has(
+    require: Callable[..., None], probe: RawProbe, file: Path
+) -> None:
+    require("io_uring")
+    probe.ask("warm", file=str(file), bytes=PAGES * PAGE)
+    cached = probe.cell(file, "hybrid")
+    assert cached["path"][0]["way"] == "own"
+    assert {step["way"] for step in cached["path"]} <= {"own", "ring", "shared", "given"}
+    probe.ask("evict", file=str(file))
+    assert probe.cell(file, "hybrid", bytes_max=PAGES * PAGE)["path"][0]["way"] == "ring"
+    assert probe.cell(file, "hybrid", direct=True)["path"][0]["way"] == "ring"
+    probe.ask("evict", file=str(file))
+    announced = probe.cell(file, "hybrid", pattern="gaps", bytes_max=PAGES * PAGE // 4)
+    assert announced["path"][0]["way"] == "own"
+
+
 @pytest.mark.parametrize("engine", ["null", *ENGINES])
 @pytest.mark.parametrize("pattern", ["random", "dependent", "gaps"])
 def test_the_time_is_accounted_for(
@@ -207,7 +235,8 @@ def test_no_space_and_other_places_where_nothing_can_be_made(
 
 def test_requests_that_make_no_sense(probe: RawProbe, file: Path) -> None:
     cell = {"file": str(file), "engine": "sync", "pattern": "random", "duration_s": 1}
-    for wrong in ({"depth": 0}, {"request_bytes": 1000}, {"consumers": 0}, {"duration_s": 0}, {"gap": 2}):
+    numbers = ({"depth": 0}, {"request_bytes": 1000}, {"consumers": 0}, {"submit_batch": 0})
+    for wrong in (*numbers, {"duration_s": 0}, {"gap": 2}):
         error = probe.error("cell", **cell | wrong)
         assert error["code"] == "usage"
         assert next(iter(wrong)) in error["message"]

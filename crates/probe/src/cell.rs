@@ -1,13 +1,13 @@
 //! Measures one cell: starts the threads together, lets them read, collects what they counted.
 
 use std::collections::VecDeque;
-use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, Scope, ScopedJoinHandle, scope};
 
 use crate::burn::Burn;
 use crate::clock::{process_cpu_ns, thread_cpu_ns};
 use crate::consumer::{Consumer, buffers_needed};
+use crate::delivered::Delivered;
 use crate::engine::Engine;
 use crate::engines;
 use crate::failure::{Code, Failure};
@@ -69,9 +69,10 @@ pub fn run(spec: &CellSpec) -> Result<Record, Failure> {
         blocks,
         burn: Burn::calibrated(),
     };
-    let delivered_before = delivered_bytes();
+    let counter = Delivered::to_this_process();
+    let delivered_before = counter.read_bytes();
     let mut measured = scope(|scope| measure(scope, &shared, buffers))?;
-    let delivered = delivered_bytes().saturating_sub(delivered_before);
+    let delivered = counter.read_bytes().saturating_sub(delivered_before);
     let report = engine.report();
     name_the_waits(&mut measured, spec, delivered, report.asynchronous_requests);
     let elapsed_s = measured.elapsed_ns.max(1) as f64 / 1e9;
@@ -293,13 +294,6 @@ fn compete(shared: &Shared<'_>) -> u64 {
         shared.burn.spend(COMPETITION_SLICE_NS);
     }
     thread_cpu_ns() - from_ns
-}
-
-/// Bytes that storage delivered to this process, its kernel workers included (`read_bytes` of `/proc/self/io`).
-fn delivered_bytes() -> u64 {
-    let text = fs::read_to_string("/proc/self/io").unwrap_or_default();
-    let field = text.lines().find_map(|line| line.strip_prefix("read_bytes:"));
-    field.and_then(|field| field.trim().parse().ok()).unwrap_or(0)
 }
 
 /// A consumer of a ring that is blocked waits for the device, or for a worker thread of the kernel that copies from

@@ -138,11 +138,11 @@ impl Consumer<'_> {
             stream.in_flight += 1;
             lane.start(read, watch)?;
             staged += 1;
-            if staged % BATCH == 0 {
+            if staged % self.spec.submit_batch == 0 {
                 lane.submit(watch)?;
             }
         }
-        if staged % BATCH != 0 {
+        if staged % self.spec.submit_batch != 0 {
             lane.submit(watch)?;
         }
         Ok(())

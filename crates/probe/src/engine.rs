@@ -51,10 +51,11 @@ pub struct PathStep {
     pub consumer: usize,
     /// Since the start of its lane.
     pub at_s: f64,
+    /// Who reads from now on: `own` (the consumer, when a request's turn comes), `ring`, `shared` with helpers, or
+    /// `given` to them.
+    pub way: &'static str,
     /// Helpers from now on.
     pub helpers: usize,
-    /// Whether worker threads of the kernel copy from the page cache, from now on.
-    pub kernel_copies: bool,
     /// The share of the time in which the consumer had used a core, or waited for one, before.
     pub cpu_share: f64,
     /// Its rate before, 10⁶ bytes a second.

@@ -9,6 +9,7 @@ pub mod cell;
 pub mod checksum;
 pub mod clock;
 pub mod consumer;
+pub mod delivered;
 pub mod durable;
 pub mod engine;
 pub mod engines;

@@ -2,9 +2,11 @@
 
 use std::fs::File;
 use std::io::{self, IoSliceMut};
+use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
+use rustix::fs::{Advice, fadvise};
 use rustix::io::{ReadWriteFlags, preadv2};
 
 use crate::failure::{Code, Failure};
@@ -73,6 +75,13 @@ impl Target {
         let outcome = self.read_from(read, 0);
         let now = watch.lap(Task::Read);
         outcome.map(|()| now)
+    }
+
+    /// Announces a request to the kernel, which may begin to read it into the page cache.
+    pub fn announce(&self, read: &Read) {
+        let bytes = NonZeroU64::new(read.bytes() as u64);
+        // Advice: one that can't be followed is no error.
+        let _ = fadvise(&*self.file, read.offset(), bytes, Advice::WillNeed);
     }
 
     /// Reads from the page cache alone; `false` when not all of it is there, and whenever anything is amiss, which

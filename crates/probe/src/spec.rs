@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use crate::engine::BATCH;
 use crate::failure::{Code, Failure};
 use crate::page::PAGE_BYTES;
 
@@ -100,6 +101,14 @@ pub struct CellSpec {
     /// never.
     #[serde(default = "yes")]
     pub kernel_workers: bool,
+    /// Whether the engine `io_uring` has the kernel keep completions back until they are waited for, as benchmarks of
+    /// devices do and PostgreSQL does not: its rings are shared by processes.
+    #[serde(default)]
+    pub defer_completions: bool,
+    /// How many requests are staged, at most, before they are submitted: PGAIO_SUBMIT_BATCH_SIZE in PostgreSQL, 1 in
+    /// benchmarks of devices.
+    #[serde(default = "batch")]
+    pub submit_batch: usize,
     /// The version of PostgreSQL whose rules are followed.
     #[serde(default = "eighteen")]
     pub major: u32,
@@ -118,6 +127,10 @@ fn one_page() -> usize {
 
 fn one() -> usize {
     1
+}
+
+fn batch() -> usize {
+    BATCH
 }
 
 fn three() -> usize {
@@ -173,6 +186,10 @@ impl CellSpec {
             (
                 self.competing_cpus <= THREADS_MAX,
                 "competing_cpus must be at most 1024",
+            ),
+            (
+                (1..=BATCH).contains(&self.submit_batch),
+                "submit_batch must be from 1 to 32",
             ),
             (self.major >= 16, "major must be a major version of PostgreSQL"),
         ];

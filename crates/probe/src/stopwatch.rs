@@ -106,9 +106,11 @@ impl Stopwatch {
 
     /// The thread's clocks now.
     pub fn usage(&self) -> Usage {
+        let delay_ns = self.run_delay.read_ns();
         Usage {
             at_ns: monotonic_ns(),
-            busy_ns: thread_cpu_ns() + self.run_delay.read_ns(),
+            busy_ns: thread_cpu_ns() + delay_ns,
+            delay_ns,
         }
     }
 
@@ -191,18 +193,25 @@ fn take(amount: f64, weights: [f64; TASKS], laps: [f64; TASKS], taken: &mut [f64
 }
 
 /// A thread's clocks at one instant.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
     /// CLOCK_MONOTONIC.
     pub at_ns: u64,
     /// The thread's CPU time, and the time that it was able to run and had no core.
     pub busy_ns: u64,
+    /// The latter alone.
+    pub delay_ns: u64,
 }
 
 impl Usage {
     /// The share of the time since `before` in which the thread used a core or waited for one.
     pub fn share_since(&self, before: Self) -> f64 {
         (self.busy_ns - before.busy_ns) as f64 / (self.at_ns - before.at_ns).max(1) as f64
+    }
+
+    /// The share of the time since `before` in which the thread waited for a core.
+    pub fn delay_since(&self, before: Self) -> f64 {
+        (self.delay_ns - before.delay_ns) as f64 / (self.at_ns - before.at_ns).max(1) as f64
     }
 }
 

@@ -1,9 +1,9 @@
-//! Threads that help the consumers of the engine `hybrid`: they copy what is in the page cache, and verify.
+//! Threads that help the consumers of the engine `hybrid`: they read through the page cache, and verify.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::ways::Way;
 use crate::engine::Wanted;
 use crate::failure::Failure;
 use crate::latch::Latch;
@@ -11,9 +11,13 @@ use crate::mailbox::Mailbox;
 use crate::reading::{Completed, Read, Target};
 use crate::stopwatch::{Stopwatch, Task};
 
+/// `IO_WORKER_WAKEUP_FANOUT`: where the consumer leaves all to them, helpers wake each other as PostgreSQL's I/O workers
+/// do.
+const FAN_OUT: usize = 2;
+
 /// What a helper can be given.
 pub enum Work {
-    /// To be read, most likely from the page cache, and verified.
+    /// To be read through the page cache, and verified.
     Read(Read),
     /// To be verified.
     Verify(Unverified),
@@ -53,7 +57,26 @@ struct Queue {
     work: VecDeque<(usize, Work)>,
     /// A bit for each idle helper.
     idle: u64,
+    /// So many of the first may be woken.
+    wanted: usize,
+    /// How many others a helper wakes that takes work while there is more.
+    fan_out: usize,
     is_retired: bool,
+}
+
+impl Queue {
+    /// Takes up to `most` of the idle helpers that are wanted, at most one for each piece of work that is left.
+    fn choose_idle(&mut self, most: usize) -> u64 {
+        let mut chosen = 0_u64;
+        for index in 0..self.wanted {
+            let bit = 1_u64 << index;
+            if self.idle & bit != 0 && (chosen.count_ones() as usize) < most.min(self.work.len()) {
+                chosen |= bit;
+            }
+        }
+        self.idle &= !chosen;
+        chosen
+    }
 }
 
 /// The helpers, their queue, and the consumers' mailboxes.
@@ -61,8 +84,6 @@ pub struct Helpers {
     queue: Mutex<Queue>,
     latches: Vec<Latch>,
     mailboxes: Vec<Mailbox>,
-    /// Of each consumer: whether something that a helper should read wasn't in the page cache.
-    missed: Vec<AtomicBool>,
 }
 
 impl Helpers {
@@ -75,18 +96,13 @@ impl Helpers {
             queue: Mutex::new(Queue {
                 work: VecDeque::new(),
                 idle: 0,
+                wanted: 0,
+                fan_out: 0,
                 is_retired: false,
             }),
             latches: (0..helpers).map(|_| Latch::new()).collect::<Result<_, _>>()?,
             mailboxes: (0..consumers).map(|_| Mailbox::new()).collect::<Result<_, _>>()?,
-            missed: (0..consumers).map(|_| AtomicBool::new(false)).collect(),
         })
-    }
-
-    /// Whether a helper missed the page cache for this consumer since it was asked last.
-    pub fn has_missed(&self, consumer: usize) -> bool {
-        let missed = &self.missed[consumer];
-        missed.load(Ordering::Relaxed) && missed.swap(false, Ordering::Relaxed)
     }
 
     /// How many there are.
@@ -118,54 +134,32 @@ impl Helpers {
                 watch.lap(Task::Idle);
                 continue;
             };
+            let fan_out = queue.fan_out;
+            let to_wake = queue.choose_idle(fan_out);
             drop(queue);
+            self.wake(to_wake);
             watch.lap(Task::HandOver);
-            let outcome = self.perform(consumer, work, target, watch);
+            let outcome = perform(work, target, watch);
             self.mailboxes[consumer].deliver(outcome);
             watch.lap(Task::HandOver);
         }
     }
 
-    fn perform(
-        &self,
-        consumer: usize,
-        work: Work,
-        target: &Target,
-        watch: &mut Stopwatch,
-    ) -> Result<Completed, Failure> {
-        let unverified = match work {
-            Work::Verify(unverified) => unverified,
-            Work::Read(mut read) => {
-                read.started_ns = watch.last_ns();
-                let ended_ns = if target.read_if_cached(&mut read) {
-                    watch.lap(Task::Read)
-                } else {
-                    self.missed[consumer].store(true, Ordering::Relaxed);
-                    target.read(&mut read, watch)?
-                };
-                let latency_ns = ended_ns.saturating_sub(read.started_ns);
-                Unverified { read, latency_ns }
-            }
-        };
-        Ok(unverified.verified(target, watch))
+    /// Gives them work; wakes as many of those that the way has as there is work for, where they are idle.
+    pub fn give(&self, consumer: usize, work: &mut Vec<Work>, way: Way) {
+        let mut queue = self.lock();
+        let count = work.len();
+        queue.wanted = way.helpers().min(self.count());
+        queue.fan_out = if matches!(way, Way::Given(_)) { FAN_OUT } else { 0 };
+        queue.work.extend(work.drain(..).map(|work| (consumer, work)));
+        let to_wake = queue.choose_idle(count);
+        drop(queue);
+        self.wake(to_wake);
     }
 
-    /// Gives them work; wakes as many of the first `helpers` as there is work for, where they are idle.
-    pub fn give(&self, consumer: usize, work: &mut Vec<Work>, helpers: usize) {
-        let mut to_wake = 0;
-        let mut queue = self.lock();
-        let mut wakes = work.len();
-        queue.work.extend(work.drain(..).map(|work| (consumer, work)));
-        for index in 0..helpers.min(self.count()) {
-            if wakes > 0 && queue.idle & 1 << index != 0 {
-                queue.idle &= !(1 << index);
-                to_wake |= 1_u64 << index;
-                wakes -= 1;
-            }
-        }
-        drop(queue);
+    fn wake(&self, chosen: u64) {
         for (index, latch) in self.latches.iter().enumerate() {
-            if to_wake & 1 << index != 0 {
+            if chosen & 1 << index != 0 {
                 latch.set();
             }
         }
@@ -196,4 +190,16 @@ impl Helpers {
             latch.set();
         }
     }
+}
+
+fn perform(work: Work, target: &Target, watch: &mut Stopwatch) -> Result<Completed, Failure> {
+    let unverified = match work {
+        Work::Verify(unverified) => unverified,
+        Work::Read(mut read) => {
+            let ended_ns = target.read(&mut read, watch)?;
+            let latency_ns = ended_ns.saturating_sub(read.started_ns);
+            Unverified { read, latency_ns }
+        }
+    };
+    Ok(unverified.verified(target, watch))
 }

@@ -1,10 +1,10 @@
 //! `hybrid`: pgassay's own. Rings as `io_uring`, with the work spread only while the consumer's core is the limit.
 //!
-//! Requests whose data are in the page cache are kept until their turn comes, and then read by a system call that
-//! fails rather than waits: no ring could be cheaper, and the pages are still in the processor's cache when they are
-//! verified. The first that isn't there sends the whole look-ahead to the ring. A [`Pilot`] decides whether helpers
-//! share this work, or worker threads of the kernel copy. Helpers take kept requests, copy and verify them; what came
-//! through the ring they only verify. The consumer never waits for a helper while there is something to do itself.
+//! What lies in the page cache is read by a system call when its turn comes: no ring is cheaper, and the pages are
+//! still in the processor's cache when they are verified. What doesn't goes through a ring by PostgreSQL's rules. A
+//! [`Pilot`](super::pilot::Pilot) decides whether helpers share the work: through the page cache they read requests
+//! and verify them, past it they only verify what came through the ring. The consumer doesn't wait for a helper while
+//! there is something to do itself; only where others want the cores as well it leaves all of it to them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -13,11 +13,11 @@ use std::thread::available_parallelism;
 use super::helpers::Helpers;
 use super::hybrid_lane::{HybridLane, Shared};
 use super::io_uring::AsyncRule;
-use super::pilot::Airspace;
+use super::ways::Airspace;
 use crate::engine::{Engine, EngineReport, Lane};
 use crate::failure::Failure;
 use crate::reading::Target;
-use crate::spec::CellSpec;
+use crate::spec::{CellSpec, Pattern};
 use crate::stopwatch::Stopwatch;
 
 const HELPERS_MAX: usize = 8;
@@ -46,12 +46,13 @@ impl Hybrid {
         };
         Ok(Self {
             shared: Shared {
-                target,
                 depth,
                 rule: AsyncRule {
-                    buffered: !spec.direct,
+                    buffered: !target.direct,
                     major: spec.major,
                 },
+                advises: !target.direct && spec.pattern != Pattern::Sequential,
+                target,
                 helpers: Helpers::new(helpers, spec.consumers)?,
                 may_spread,
                 airspace: Airspace::default(),

@@ -7,14 +7,13 @@ use std::sync::{Mutex, PoisonError};
 use super::helpers::{Helpers, Unverified, Work};
 use super::io_uring::{AsyncRule, RequestRing, take_from};
 use super::null::nothing_started;
-use super::pilot::{Airspace, Pilot};
+use super::pilot::Pilot;
+use super::ways::{Airspace, Way};
+use crate::delivered::Delivered;
 use crate::engine::{BATCH, Lane, PathStep, Wanted};
 use crate::failure::Failure;
 use crate::reading::{Completed, Read, Target};
 use crate::stopwatch::{Stopwatch, Task};
-
-/// So many reads in a row whose data were there at once, and the page cache is asked first.
-const STREAK: usize = 32;
 
 /// What the consumers share.
 pub(super) struct Shared {
@@ -22,6 +21,8 @@ pub(super) struct Shared {
     /// The most requests that a consumer has on their way.
     pub(super) depth: usize,
     pub(super) rule: AsyncRule,
+    /// Whether requests that the consumer reads itself are announced, as `sync` does where pages are left out.
+    pub(super) advises: bool,
     pub(super) helpers: Helpers,
     /// Whether the work may be spread over other cores at all.
     pub(super) may_spread: bool,
@@ -39,12 +40,10 @@ pub(super) struct HybridLane<'a> {
     consumer: usize,
     ring: RequestRing<'a>,
     pilot: Pilot,
-    /// Whether requests are kept until their turn comes.
-    is_lazy: bool,
-    /// Reads in a row whose data were there at once.
-    streak: usize,
-    /// Whether all reads have hit the page cache since it was last lazy.
-    is_cached: bool,
+    /// Whether nothing was started yet.
+    is_first: bool,
+    delivered: Delivered,
+    /// Requests that the consumer reads when their turn comes.
     lazy: VecDeque<Read>,
     /// Verified.
     arrived: VecDeque<Completed>,
@@ -59,16 +58,10 @@ impl<'a> HybridLane<'a> {
         Ok(Self {
             engine,
             consumer,
-            ring: RequestRing::new(&engine.target, engine.depth)?,
-            pilot: Pilot::new(
-                consumer,
-                engine.rule.buffered && engine.may_spread,
-                engine.helpers.count(),
-            ),
-            // A consumer that looks no further than one request can't gain from asking the kernel to go ahead.
-            is_lazy: engine.depth == 1,
-            streak: 0,
-            is_cached: false,
+            ring: RequestRing::new(&engine.target, engine.depth, false)?,
+            pilot: Pilot::new(consumer, ways(engine), engine.depth),
+            is_first: true,
+            delivered: Delivered::to_this_process(),
             lazy: VecDeque::with_capacity(engine.depth),
             arrived: VecDeque::with_capacity(engine.depth),
             handed: Vec::with_capacity(engine.depth),
@@ -77,74 +70,83 @@ impl<'a> HybridLane<'a> {
         })
     }
 
+    /// The first request tells whether the page cache has the data; None when it was read thereby.
+    fn set_out(&mut self, mut read: Read, watch: &mut Stopwatch) -> Option<Read> {
+        self.is_first = false;
+        if !self.engine.rule.buffered || self.engine.depth == 1 {
+            return Some(read);
+        }
+        if self.engine.advises {
+            // What is announced comes into the page cache in time.
+            self.pilot.set_out(true);
+            self.pilot.skip_first_trial();
+            return Some(read);
+        }
+        read.started_ns = watch.lap(Task::Harness);
+        let is_cached = self.engine.target.read_if_cached(&mut read);
+        let ended_ns = watch.lap(Task::Read);
+        self.pilot.set_out(is_cached);
+        if !is_cached {
+            return Some(read);
+        }
+        let latency_ns = ended_ns.saturating_sub(read.started_ns);
+        let done = Unverified { read, latency_ns };
+        self.arrived.push_back(done.verified(&self.engine.target, watch));
+        None
+    }
+
     fn stage(&mut self, mut read: Read, now_ns: u64) {
         read.started_ns = now_ns;
-        let copies = self.pilot.way().kernel_copies;
-        let marked = copies && self.engine.rule.marks(self.ring.pending(), read.bytes());
+        let marked = self.engine.rule.marks(self.ring.pending(), read.bytes());
         self.asynchronous += u64::from(marked);
         self.ring.stage(read, marked);
     }
 
-    /// Reads a request that was kept. When its data aren't at hand, all that were kept go to the ring.
-    fn read_lazily(&mut self, mut read: Read, watch: &mut Stopwatch) -> Result<Option<Completed>, Failure> {
+    /// Reads a request that was kept.
+    fn read_own(&mut self, mut read: Read, watch: &mut Stopwatch) -> Result<Completed, Failure> {
         read.started_ns = watch.lap(Task::Harness);
-        let ended_ns = if self.engine.depth == 1 {
-            self.engine.target.read(&mut read, watch)?
-        } else if self.engine.target.read_if_cached(&mut read) {
-            watch.lap(Task::Read)
-        } else {
-            watch.lap(Task::Read);
-            self.lazy.push_front(read);
-            self.is_cached = false;
-            self.leave_laziness(watch)?;
-            return Ok(None);
-        };
+        let ended_ns = self.engine.target.read(&mut read, watch)?;
         let latency_ns = ended_ns.saturating_sub(read.started_ns);
         let done = Unverified { read, latency_ns };
-        Ok(Some(done.verified(&self.engine.target, watch)))
+        Ok(done.verified(&self.engine.target, watch))
     }
 
-    /// Sends what was kept to the ring.
-    fn leave_laziness(&mut self, watch: &mut Stopwatch) -> Result<(), Failure> {
-        self.is_lazy = false;
-        self.streak = 0;
-        let now = watch.lap(Task::Harness);
-        while let Some(read) = self.lazy.pop_front() {
-            self.stage(read, now);
-        }
-        // What helpers have not begun yet.
-        let mut to_verify = Vec::new();
-        while let Some(work) = self.engine.helpers.take_back(self.consumer, Wanted::Any) {
-            match work {
-                Work::Read(read) => {
-                    self.handed.retain(|number| *number != read.number);
-                    self.stage(read, now);
-                }
-                Work::Verify(_) => to_verify.push(work),
+    /// Lets the pilot decide; what was kept goes with the new way, what is on its way stays on its own.
+    fn decide(&mut self, watch: &mut Stopwatch) -> Result<(), Failure> {
+        let before = self.pilot.way();
+        // What is announced is read by the consumer whether the page cache has it already or gets it.
+        let delivered = || {
+            if self.engine.advises {
+                0
+            } else {
+                self.delivered.read_bytes()
             }
+        };
+        self.pilot.decide(watch.usage(), &self.engine.airspace, delivered);
+        if self.pilot.way() == Way::Ring && before != Way::Ring {
+            let now = watch.lap(Task::Harness);
+            while let Some(read) = self.lazy.pop_front() {
+                self.stage(read, now);
+            }
+            self.ring.submit()?;
+            watch.lap(Task::Read);
         }
-        if !to_verify.is_empty() {
-            let helpers = &self.engine.helpers;
-            helpers.give(self.consumer, &mut to_verify, self.pilot.way().helpers);
-        }
-        self.ring.submit()?;
-        watch.lap(Task::Read);
         Ok(())
     }
 
-    /// Does what no helper has begun; None when it was a read that has gone to the ring.
-    fn do_work(&mut self, work: Work, watch: &mut Stopwatch) -> Result<Option<Completed>, Failure> {
+    /// Does what no helper has begun.
+    fn do_work(&mut self, work: Work, watch: &mut Stopwatch) -> Result<Completed, Failure> {
         let number = work.number();
         self.handed.retain(|other| *other != number);
         match work {
-            Work::Verify(unverified) => Ok(Some(unverified.verified(&self.engine.target, watch))),
-            Work::Read(read) => self.read_lazily(read, watch),
+            Work::Verify(unverified) => Ok(unverified.verified(&self.engine.target, watch)),
+            Work::Read(read) => self.read_own(read, watch),
         }
     }
 
     /// Takes what has ended off the ring: the wanted one is verified here, the others where it is cheapest.
     fn drain(&mut self, wanted: Wanted, watch: &mut Stopwatch) -> Result<(), Failure> {
-        let helpers = self.pilot.way().helpers;
+        let is_shared = !self.engine.rule.buffered && self.pilot.way().helpers() > 0;
         for _ in 0..BATCH {
             let Some(read) = self.ring.take()? else { break };
             let now = watch.lap(Task::Harness);
@@ -154,7 +156,7 @@ impl<'a> HybridLane<'a> {
                 Wanted::Any => self.arrived.is_empty(),
             };
             let done = Unverified { read, latency_ns };
-            if helpers == 0 || is_wanted {
+            if !is_shared || is_wanted {
                 self.arrived.push_back(done.verified(&self.engine.target, watch));
             } else {
                 self.handed.push(done.read.number);
@@ -168,7 +170,7 @@ impl<'a> HybridLane<'a> {
     fn give(&mut self, watch: &mut Stopwatch) {
         if !self.to_give.is_empty() {
             let helpers = &self.engine.helpers;
-            helpers.give(self.consumer, &mut self.to_give, self.pilot.way().helpers);
+            helpers.give(self.consumer, &mut self.to_give, self.pilot.way());
             watch.lap(Task::HandOver);
         }
     }
@@ -188,11 +190,16 @@ impl<'a> HybridLane<'a> {
             self.handed.retain(|number| *number != completed.read.number);
             return Ok(Some(completed));
         }
-        let taken_back = helpers.take_back(self.consumer, wanted);
+        let taken_back = self.take_back(wanted);
         watch.lap(Task::HandOver);
-        match taken_back {
-            Some(work) => self.do_work(work, watch),
-            None => Ok(None),
+        taken_back.map(|work| self.do_work(work, watch)).transpose()
+    }
+
+    /// What no helper has begun, unless all is left to them.
+    fn take_back(&self, wanted: Wanted) -> Option<Work> {
+        match self.pilot.way() {
+            Way::Given(_) => None,
+            _ => self.engine.helpers.take_back(self.consumer, wanted),
         }
     }
 
@@ -210,21 +217,18 @@ impl<'a> HybridLane<'a> {
             }
             if self.lazy.front().is_some_and(|read| matches(wanted, read)) {
                 if let Some(read) = self.lazy.pop_front() {
-                    if let Some(completed) = self.read_lazily(read, watch)? {
-                        return Ok(completed);
-                    }
-                    continue;
+                    return self.read_own(read, watch);
                 }
             }
             if self.ring.is_ready() {
                 self.drain(wanted, watch)?;
             } else if self.has_handed(wanted) {
                 // A helper is at it: meanwhile something else that will be wanted.
-                let other = self.engine.helpers.take_back(self.consumer, Wanted::Any);
+                let other = self.take_back(Wanted::Any);
                 watch.lap(Task::HandOver);
                 if let Some(work) = other {
                     let done = self.do_work(work, watch)?;
-                    self.arrived.extend(done);
+                    self.arrived.push_back(done);
                     continue;
                 }
                 let mailbox = self.engine.helpers.mailbox(self.consumer);
@@ -235,12 +239,31 @@ impl<'a> HybridLane<'a> {
                 watch.lap(Task::Harness);
                 self.ring.wait()?;
                 watch.lap(Task::Read);
-                self.streak = 0;
             } else {
                 return Err(nothing_started());
             }
         }
     }
+}
+
+/// The ways that can be flown here, in the order of their costs.
+fn ways(engine: &Shared) -> Vec<Way> {
+    if engine.depth == 1 {
+        // A consumer that looks no further than one request can't gain from asking the kernel to go ahead.
+        return vec![Way::Own];
+    }
+    let mut ways = match engine.rule.buffered {
+        true => vec![Way::Own, Way::Ring],
+        false => vec![Way::Ring],
+    };
+    // Few pages at a time are read sooner than handed over.
+    if engine.may_spread && !engine.advises {
+        let most = engine.helpers.count();
+        let growing = std::iter::successors(Some(1), |count| Some(count * 3));
+        ways.extend(growing.take_while(|count| *count < most).map(Way::Shared));
+        ways.extend([Way::Shared(most), Way::Given(most)]);
+    }
+    ways
 }
 
 fn matches(wanted: Wanted, read: &Read) -> bool {
@@ -251,14 +274,28 @@ fn matches(wanted: Wanted, read: &Read) -> bool {
 }
 
 impl Lane for HybridLane<'_> {
-    fn start(&mut self, read: Read, watch: &mut Stopwatch) -> Result<(), Failure> {
-        if !self.is_lazy {
-            self.stage(read, watch.last_ns());
-        } else if self.pilot.way().helpers > 0 {
-            self.handed.push(read.number);
-            self.to_give.push(Work::Read(read));
-        } else {
-            self.lazy.push_back(read);
+    fn start(&mut self, mut read: Read, watch: &mut Stopwatch) -> Result<(), Failure> {
+        if self.is_first {
+            match self.set_out(read, watch) {
+                Some(unread) => read = unread,
+                None => return Ok(()),
+            }
+        }
+        match self.pilot.way() {
+            Way::Own => {
+                if self.engine.advises {
+                    watch.lap(Task::Harness);
+                    self.engine.target.announce(&read);
+                    watch.lap(Task::Read);
+                }
+                self.lazy.push_back(read);
+            }
+            Way::Shared(_) | Way::Given(_) if self.engine.rule.buffered => {
+                read.started_ns = watch.last_ns();
+                self.handed.push(read.number);
+                self.to_give.push(Work::Read(read));
+            }
+            Way::Ring | Way::Shared(_) | Way::Given(_) => self.stage(read, watch.last_ns()),
         }
         Ok(())
     }
@@ -266,33 +303,19 @@ impl Lane for HybridLane<'_> {
     fn submit(&mut self, watch: &mut Stopwatch) -> Result<(), Failure> {
         watch.lap(Task::Harness);
         self.give(watch);
-        if self.is_lazy {
-            return Ok(());
+        if self.ring.pending() > 0 {
+            self.ring.submit()?;
+            watch.lap(Task::Read);
         }
-        self.ring.submit()?;
-        watch.lap(Task::Read);
-        // What is there already on return was copied within the system call: it was cached.
-        self.streak = if self.ring.is_ready() { self.streak + 1 } else { 0 };
         Ok(())
     }
 
     fn wait(&mut self, wanted: Wanted, watch: &mut Stopwatch) -> Result<Completed, Failure> {
         if self.pilot.is_due(watch.last_ns()) {
-            self.pilot.decide(watch.usage(), &self.engine.airspace);
+            self.decide(watch)?;
         }
         let completed = self.wait_somewhere(wanted, watch)?;
         self.engine.airspace.count(completed.read.bytes() as u64);
-        if self.engine.depth > 1 {
-            let may_be_lazy = self.engine.rule.buffered && !self.pilot.way().kernel_copies;
-            let has_missed = self.engine.helpers.has_missed(self.consumer);
-            self.is_cached &= !has_missed;
-            if self.is_lazy && (!may_be_lazy || has_missed) {
-                self.leave_laziness(watch)?;
-            } else if may_be_lazy && (self.is_cached || self.streak >= STREAK) {
-                self.is_lazy = true;
-                self.is_cached = true;
-            }
-        }
         Ok(completed)
     }
 
@@ -309,7 +332,7 @@ impl Lane for HybridLane<'_> {
         self.engine
             .asynchronous
             .fetch_add(self.asynchronous, Ordering::Relaxed);
-        let pilot = std::mem::replace(&mut self.pilot, Pilot::new(self.consumer, false, 0));
+        let pilot = std::mem::replace(&mut self.pilot, Pilot::new(self.consumer, vec![Way::Own], 0));
         let mut path = self.engine.path.lock().unwrap_or_else(PoisonError::into_inner);
         path.extend(pilot.land(&self.engine.airspace));
     }

@@ -49,6 +49,7 @@ pub struct Uring {
     target: Target,
     depth: usize,
     rule: AsyncRule,
+    defers: bool,
     asynchronous: AtomicU64,
 }
 
@@ -62,6 +63,7 @@ impl Uring {
                 buffered: !spec.direct && spec.kernel_workers,
                 major: spec.major,
             },
+            defers: spec.defer_completions,
             asynchronous: AtomicU64::new(0),
         }
     }
@@ -71,7 +73,7 @@ impl Engine for Uring {
     fn lane(&self, _consumer: usize) -> Result<Box<dyn Lane + '_>, Failure> {
         Ok(Box::new(UringLane {
             engine: self,
-            requests: RequestRing::new(&self.target, self.depth)?,
+            requests: RequestRing::new(&self.target, self.depth, self.defers)?,
             arrived: VecDeque::with_capacity(self.depth),
             asynchronous: 0,
         }))
@@ -180,9 +182,10 @@ pub(super) struct RequestRing<'a> {
 }
 
 impl<'a> RequestRing<'a> {
-    pub(super) fn new(target: &'a Target, depth: usize) -> Result<Self, Failure> {
+    /// `defers`: see `ReadRing`; PostgreSQL's rings don't.
+    pub(super) fn new(target: &'a Target, depth: usize, defers: bool) -> Result<Self, Failure> {
         // Requests that have ended leave the ring before others are started, so the depth is room enough.
-        let ring = ReadRing::new(target.file.clone(), depth).map_err(|error| refused(&error))?;
+        let ring = ReadRing::new(target.file.clone(), depth, defers).map_err(|error| refused(&error))?;
         Ok(Self {
             ring,
             target,

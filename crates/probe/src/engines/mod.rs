@@ -7,6 +7,7 @@ pub mod io_uring;
 pub mod null;
 pub mod pilot;
 pub mod sync;
+pub mod ways;
 pub mod worker;
 
 use crate::engine::Engine;

@@ -1,81 +1,96 @@
-//! Decides for one consumer of the engine `hybrid` who copies and who verifies, by what it measures.
+//! Decides for one consumer of the engine `hybrid` who reads and who verifies, by what it measures.
 //!
-//! As long as the consumer's core isn't the limit, it does everything itself: that costs the least CPU. When it is,
-//! all ways are flown in turn, some milliseconds each, there and back, and the one that needs the fewest
-//! helpers among the fastest is kept. Fast is what makes all consumers together fast, and one pilot tries at a time:
-//! what a helper takes from another consumer's core is no gain. That is repeated after a pause that doubles while the answer stays the same.
+//! It sets out on the way that costs the least for what is read: by itself where the page cache has the data, else
+//! through the ring as `io_uring`. Soon after, and again while the consumer's core is the limit, all ways are flown, a
+//! moment each: a more costly one is kept where it is clearly faster, so that the price of handing over is always
+//! weighed as it is. Fast is what makes all consumers together fast, and one pilot tries at a time: what a helper
+//! takes from another consumer's core is no gain. The trial is repeated after a pause, which doubles while the answer
+//! stays the same.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
+use super::ways::{Airspace, Total, Way};
 use crate::engine::PathStep;
 use crate::stopwatch::Usage;
 
 /// How often the pilot looks at the core while nothing is tried.
-const LOOK_NS: u64 = 20_000_000;
-/// A way that is tried is given this time first, to finish what the way before had begun.
-const SETTLE_NS: u64 = 1_000_000;
-/// Then it is measured.
-const SLICE_NS: u64 = 4_000_000;
-const ROUNDS: usize = 2;
+const LOOK_NS: u64 = 10_000_000;
+/// A way that is tried is measured at least so long …
+const SLICE_NS_MIN: u64 = 3_000_000;
+/// … and at most so long, however little has been read.
+const SLICE_NS_MAX: u64 = 60_000_000;
+/// How often it is looked whether a slice is over.
+const STEP_NS: u64 = 500_000;
+/// Where others compete for the cores, a slice must span several turns of the scheduler.
+const CROWDED_SLICE_NS: u64 = 24_000_000;
+const CROWDED: f64 = 0.1;
+/// A slice is measured over so many look-aheads, after one that the way before had begun.
+const LOOK_AHEADS: u64 = 2;
+/// When more than this share of what was read comes from the device, the page cache does not have it.
+const FROM_DEVICE: f64 = 0.1;
+/// After so many bytes of which the device delivered none it does: more than the kernel reads ahead.
+const QUIET_BYTES: f64 = 67_108_864.0;
 /// A core of which more than this is used, or waited for, is the limit.
 const LIMIT: f64 = 0.85;
-/// A way must be so close to the fastest to be kept for its fewer helpers …
+/// After the first round a way must have been so close to the fastest to be flown once more.
+const CONTENDER: f64 = 0.85;
+/// A way that costs less than the one that is kept takes its place when it is so close to the fastest …
 const CLOSE: f64 = 0.97;
-/// … and to do everything itself, which costs the least, only so close.
-const CLOSE_ALONE: f64 = 0.92;
+/// … and a more costly one only when it is faster by this.
+const WORTH: f64 = 1.05;
 const PAUSE_NS_MIN: u64 = 300_000_000;
 const PAUSE_NS_MAX: u64 = 8_000_000_000;
 
-/// A way of sharing the work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Way {
-    /// Whether the kernel's worker threads copy from the page cache, by PostgreSQL's rule.
-    pub kernel_copies: bool,
-    /// Helpers that copy what is cached, and verify.
-    pub helpers: usize,
+/// Where a trial stands.
+struct Trial {
+    /// The ways still to be flown in this round, the next one last.
+    to_fly: Vec<usize>,
+    is_second: bool,
+    /// Whether the way before is out of the look-ahead, so that this one is being measured.
+    is_measured: bool,
+    is_crowded: bool,
+    from: Usage,
+    /// Of each way, bytes and nanoseconds.
+    flown: Vec<(f64, f64)>,
 }
 
-/// What the pilots of a server share.
-#[derive(Default)]
-pub struct Airspace {
-    /// Bytes that all consumers were given.
-    bytes: AtomicU64,
-    /// Whether one of them is trying.
-    is_taken: AtomicBool,
-}
-
-impl Airspace {
-    /// Counts what was handed to a consumer.
-    #[inline]
-    pub fn count(&self, bytes: u64) {
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+impl Trial {
+    fn slice_ns(&self) -> u64 {
+        if self.is_crowded {
+            CROWDED_SLICE_NS
+        } else {
+            SLICE_NS_MIN
+        }
     }
-}
-
-enum Phase {
-    /// Nothing was measured yet.
-    Waiting,
-    /// One way is kept.
-    Keeping,
-    /// The ways are tried: how many slices are over, and whether this one is being measured.
-    Trying { slices: usize, measured: bool },
 }
 
 /// The pilot of one consumer.
 pub struct Pilot {
     consumer: usize,
+    /// In the order of their costs.
     ways: Vec<Way>,
     /// The way that is kept, or tried.
     way: usize,
     kept: usize,
-    phase: Phase,
-    /// Of each way, bytes and nanoseconds of its slices in this trial.
-    slices: Vec<(f64, f64)>,
-    /// Of each way, its rate by the trial's mean rate; earlier trials count half.
-    scores: Vec<f64>,
-    /// All consumers' bytes when it last looked.
-    bytes: u64,
-    from: Usage,
+    /// None while a way is kept.
+    trial: Option<Trial>,
+    /// The most requests that a consumer has on their way.
+    depth: u64,
+    /// Whether the page cache has what is read.
+    is_cached: bool,
+    /// Whether the ways were tried since it set out.
+    is_tried: bool,
+    /// Whether the consumer had to wait for a core in the trial before.
+    is_crowded: bool,
+    /// What the device had delivered when it last looked.
+    delivered: u64,
+    /// What was read since it last delivered anything.
+    quiet_bytes: f64,
+    /// Of each way, its rate by that of the best in the trials before; the latest counts half.
+    scores: Vec<Option<f64>>,
+    /// What all consumers had been given when it last looked.
+    before: Total,
+    from: Option<Usage>,
     start_ns: u64,
     next_ns: u64,
     next_trial_ns: u64,
@@ -84,41 +99,49 @@ pub struct Pilot {
 }
 
 impl Pilot {
-    /// Buffered reads can be copied by the kernel's workers; up to `helpers` can help.
-    pub fn new(consumer: usize, buffered: bool, helpers: usize) -> Self {
-        let way = |kernel_copies, helpers| Way {
-            kernel_copies,
-            helpers,
-        };
-        let mut ways = vec![way(false, 0)];
-        if buffered {
-            ways.push(way(true, 0));
-        }
-        let growing = std::iter::successors(Some(1), |count| Some(count * 3));
-        ways.extend(
-            growing
-                .take_while(|count| *count < helpers)
-                .map(|count| way(false, count)),
-        );
-        if helpers > 0 {
-            ways.push(way(false, helpers));
-        }
+    /// `ways` in the order of their costs; `depth`: the most requests that a consumer has on their way.
+    pub fn new(consumer: usize, ways: Vec<Way>, depth: usize) -> Self {
         Self {
             consumer,
-            slices: vec![(0.0, 0.0); ways.len()],
-            scores: Vec::new(),
+            scores: vec![None; ways.len()],
             ways,
             way: 0,
             kept: 0,
-            phase: Phase::Waiting,
-            bytes: 0,
-            from: Usage { at_ns: 0, busy_ns: 0 },
+            trial: None,
+            depth: depth as u64,
+            is_cached: false,
+            is_tried: false,
+            is_crowded: false,
+            delivered: 0,
+            quiet_bytes: 0.0,
+            before: Total::default(),
+            from: None,
             start_ns: 0,
             next_ns: 0,
             next_trial_ns: 0,
             pause_ns: PAUSE_NS_MIN,
             path: Vec::new(),
         }
+    }
+
+    /// Sets out on the way that costs the least for data in the page cache, or for those that aren't there.
+    pub fn set_out(&mut self, is_cached: bool) {
+        self.is_cached = is_cached;
+        self.is_tried = false;
+        self.way = self.unhelped();
+        self.kept = self.way;
+        self.scores.fill(None);
+        self.pause_ns = PAUSE_NS_MIN;
+    }
+
+    /// The ways need not be tried before the consumer's core is the limit.
+    pub fn skip_first_trial(&mut self) {
+        self.is_tried = true;
+    }
+
+    fn unhelped(&self) -> usize {
+        let way = if self.is_cached { Way::Own } else { Way::Ring };
+        self.ways.iter().position(|each| *each == way).unwrap_or(0)
     }
 
     /// The way to follow now.
@@ -133,113 +156,176 @@ impl Pilot {
         now_ns >= self.next_ns
     }
 
-    /// Decides, given the thread's clocks.
-    pub fn decide(&mut self, usage: Usage, airspace: &Airspace) {
-        let before = std::mem::replace(&mut self.from, usage);
-        let total = airspace.bytes.load(Ordering::Relaxed);
-        let bytes = (total - std::mem::replace(&mut self.bytes, total)) as f64;
-        let elapsed_ns = usage.at_ns.saturating_sub(before.at_ns).max(1) as f64;
-        match self.phase {
-            Phase::Waiting => {
-                self.start_ns = usage.at_ns;
-                self.note(usage.at_ns, 0.0, 0.0);
-                self.keep(0, usage.at_ns);
-            }
-            Phase::Keeping => {
-                let share = usage.share_since(before);
-                self.look(share, bytes / elapsed_ns, usage.at_ns, airspace);
-            }
-            Phase::Trying {
-                slices,
-                measured: false,
-            } => {
-                self.phase = Phase::Trying {
-                    slices,
-                    measured: true,
-                };
-                self.next_ns = usage.at_ns + SLICE_NS;
-            }
-            Phase::Trying { slices, .. } => {
-                let slice = &mut self.slices[self.way];
-                *slice = (slice.0 + bytes, slice.1 + elapsed_ns);
-                self.try_next(slices + 1, usage.at_ns);
-                if matches!(self.phase, Phase::Keeping) {
-                    airspace.is_taken.store(false, Ordering::Relaxed);
-                }
-            }
-        }
-    }
-
-    fn look(&mut self, share: f64, rate: f64, now_ns: u64, airspace: &Airspace) {
-        self.next_ns = now_ns + LOOK_NS;
-        let is_limit = share > LIMIT;
-        if !is_limit && self.kept == 0 {
-            // The core is free: the next time that it is the limit, trials begin at once.
-            self.pause_ns = PAUSE_NS_MIN;
-            self.next_trial_ns = now_ns;
-        } else if self.ways.len() > 1 && now_ns >= self.next_trial_ns {
-            if airspace.is_taken.swap(true, Ordering::Relaxed) {
+    /// Decides, given the thread's clocks. `delivered` tells how many bytes the device has delivered so far.
+    pub fn decide(&mut self, usage: Usage, airspace: &Airspace, delivered: impl FnOnce() -> u64) {
+        let total = airspace.total();
+        let Some(before) = self.from else {
+            self.start_ns = usage.at_ns;
+            self.next_trial_ns = usage.at_ns;
+            self.note(usage.at_ns, 0.0, 0.0);
+            self.delivered = delivered();
+            self.look_from(usage, total, LOOK_NS);
+            return;
+        };
+        let bytes = (total.bytes - self.before.bytes) as f64;
+        let requests = total.requests - self.before.requests;
+        let elapsed_ns = usage.at_ns.saturating_sub(before.at_ns).max(1);
+        let Some(trial) = &mut self.trial else {
+            self.look_from(usage, total, LOOK_NS);
+            if self.finds_otherwise(bytes, delivered()) {
+                self.set_out(!self.is_cached);
+                self.next_trial_ns = usage.at_ns;
                 return;
             }
-            self.note(now_ns, share, rate);
-            self.slices.fill((0.0, 0.0));
-            self.try_next(0, now_ns);
-        }
-    }
-
-    /// Every second round flies the ways in the opposite order, so that a drift favours none.
-    fn try_next(&mut self, slices: usize, now_ns: u64) {
-        let count = self.ways.len();
-        if slices == ROUNDS * count {
-            self.choose(now_ns);
+            self.look(before, usage, bytes / elapsed_ns as f64, airspace);
+            return;
+        };
+        if !trial.is_measured {
+            if requests >= self.depth || elapsed_ns >= SLICE_NS_MAX / 2 {
+                trial.is_measured = true;
+                self.look_from(usage, total, STEP_NS);
+            } else {
+                self.next_ns = usage.at_ns + STEP_NS;
+            }
             return;
         }
-        let place = slices % count;
-        self.way = if slices / count % 2 == 0 {
-            place
-        } else {
-            count - 1 - place
-        };
-        self.phase = Phase::Trying {
-            slices,
-            measured: false,
-        };
-        self.next_ns = now_ns + SETTLE_NS;
+        let is_enough = requests >= LOOK_AHEADS * self.depth && elapsed_ns >= trial.slice_ns();
+        if !is_enough && elapsed_ns < SLICE_NS_MAX {
+            self.next_ns = usage.at_ns + STEP_NS;
+            return;
+        }
+        let flown = &mut trial.flown[self.way];
+        *flown = (flown.0 + bytes, flown.1 + elapsed_ns as f64);
+        self.look_from(usage, total, STEP_NS);
+        self.fly_next(usage);
+        if self.trial.is_none() {
+            airspace.is_taken.store(false, Ordering::Relaxed);
+        }
     }
 
-    fn choose(&mut self, now_ns: u64) {
-        let rates: Vec<f64> = self
-            .slices
-            .iter()
-            .map(|(bytes, nanoseconds)| bytes / nanoseconds.max(1.0))
-            .collect();
-        let mean = (rates.iter().sum::<f64>() / rates.len() as f64).max(f64::MIN_POSITIVE);
-        let before = std::mem::take(&mut self.scores);
-        let score = |(way, rate): (usize, &f64)| match before.get(way) {
-            Some(score) => (score + rate / mean) / 2.0,
-            None => rate / mean,
+    /// Whether what is read has moved into the page cache, or out of it.
+    fn finds_otherwise(&mut self, bytes: f64, delivered: u64) -> bool {
+        let from_device = delivered.saturating_sub(std::mem::replace(&mut self.delivered, delivered));
+        self.quiet_bytes = if from_device == 0 {
+            self.quiet_bytes + bytes
+        } else {
+            0.0
         };
-        self.scores = rates.iter().enumerate().map(score).collect();
-        let best = self.scores.iter().copied().fold(0.0, f64::max);
-        let is_close = |score: &f64| *score >= best * CLOSE;
-        let chosen = match self.scores.first() {
-            Some(alone) if *alone >= best * CLOSE_ALONE => 0,
-            _ => self.scores.iter().position(is_close).unwrap_or(0),
+        match self.is_cached {
+            true => from_device as f64 > FROM_DEVICE * bytes,
+            false => self.quiet_bytes > QUIET_BYTES,
+        }
+    }
+
+    fn look_from(&mut self, usage: Usage, total: Total, pause_ns: u64) {
+        self.from = Some(usage);
+        self.before = total;
+        self.next_ns = usage.at_ns + pause_ns;
+    }
+
+    fn look(&mut self, before: Usage, usage: Usage, rate: f64, airspace: &Airspace) {
+        let share = usage.share_since(before);
+        let is_helped = self.way().helpers() > 0;
+        if share <= LIMIT && !is_helped && self.is_tried {
+            // The core is free: the next time that it is the limit, a trial begins at once.
+            self.pause_ns = PAUSE_NS_MIN;
+            self.next_trial_ns = usage.at_ns;
+        } else if self.ways.len() > 1
+            && usage.at_ns >= self.next_trial_ns
+            && !airspace.is_taken.swap(true, Ordering::Relaxed)
+        {
+            self.note(usage.at_ns, share, rate);
+            self.is_crowded |= usage.delay_since(before) > CROWDED;
+            self.trial = Some(Trial {
+                to_fly: self.ways_to_fly(),
+                is_second: false,
+                is_measured: false,
+                is_crowded: self.is_crowded,
+                from: usage,
+                flown: vec![(0.0, 0.0); self.ways.len()],
+            });
+            self.fly_next(usage);
+        }
+    }
+
+    /// The ways of a trial's first round, the first one last. More threads get more of cores that others want as well,
+    /// and long slices leave room for few ways.
+    fn ways_to_fly(&self) -> Vec<usize> {
+        let is_given = |way: &usize| matches!(self.ways[*way], Way::Given(_));
+        let all = 0..self.ways.len();
+        if !self.is_crowded {
+            return all.filter(|way| !is_given(way) || *way == self.kept).collect();
+        }
+        let other = if is_given(&self.kept) {
+            self.unhelped()
+        } else {
+            self.kept
         };
+        all.filter(|way| *way == other || is_given(way)).collect()
+    }
+
+    /// The second round goes the opposite way, so that a drift favours none.
+    fn fly_next(&mut self, usage: Usage) {
+        let Some(trial) = &mut self.trial else { return };
+        if trial.to_fly.is_empty() && !trial.is_second {
+            trial.is_second = true;
+            let rates = rates(&trial.flown);
+            let best = rates.iter().copied().fold(0.0, f64::max);
+            trial.to_fly = (0..self.ways.len())
+                .rev()
+                .filter(|way| rates[*way] >= best * CONTENDER)
+                .collect();
+            if trial.to_fly.len() < 2 {
+                trial.to_fly.clear();
+            }
+        }
+        match trial.to_fly.pop() {
+            Some(way) => {
+                self.way = way;
+                trial.is_measured = false;
+            }
+            None => self.choose(usage),
+        }
+    }
+
+    fn choose(&mut self, usage: Usage) {
+        let Some(trial) = self.trial.take() else { return };
+        self.is_tried = true;
+        let now_ns = usage.at_ns;
+        // A short look may miss what the trial met: then the next one comes at once.
+        self.is_crowded = usage.delay_since(trial.from) > CROWDED;
+        let is_mistaken = self.is_crowded && !trial.is_crowded;
+        let rates = rates(&trial.flown);
+        let fastest = rates.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+        for (score, rate) in self.scores.iter_mut().zip(&rates) {
+            if *rate == 0.0 {
+                // Not flown this time, and out of date.
+                *score = None;
+                continue;
+            }
+            let latest = rate / fastest;
+            *score = Some(score.map_or(latest, |before| (before + latest) / 2.0));
+        }
+        let scores: Vec<f64> = self.scores.iter().map(|score| score.unwrap_or(0.0)).collect();
+        let best = scores.iter().copied().fold(0.0, f64::max);
+        let is_worth = |way: &usize| {
+            let is_dearer = *way > self.kept;
+            scores[*way] >= best * CLOSE && (!is_dearer || scores[*way] >= scores[self.kept] * WORTH)
+        };
+        let chosen = (0..scores.len()).find(is_worth).unwrap_or(self.kept);
         self.pause_ns = match chosen == self.kept {
             true => (self.pause_ns * 2).min(PAUSE_NS_MAX),
             false => PAUSE_NS_MIN,
         };
-        self.next_trial_ns = now_ns + self.pause_ns;
-        self.keep(chosen, now_ns);
-        self.note(now_ns, 1.0, rates[chosen]);
-    }
-
-    fn keep(&mut self, way: usize, now_ns: u64) {
-        self.way = way;
-        self.kept = way;
-        self.phase = Phase::Keeping;
+        self.next_trial_ns = if is_mistaken {
+            now_ns
+        } else {
+            now_ns + self.pause_ns
+        };
+        self.way = chosen;
+        self.kept = chosen;
         self.next_ns = now_ns + LOOK_NS;
+        self.note(now_ns, 1.0, rates[chosen]);
     }
 
     fn note(&mut self, now_ns: u64, cpu_share: f64, rate: f64) {
@@ -247,8 +333,8 @@ impl Pilot {
         self.path.push(PathStep {
             consumer: self.consumer,
             at_s: now_ns.saturating_sub(self.start_ns) as f64 / 1e9,
-            helpers: way.helpers,
-            kernel_copies: way.kernel_copies,
+            way: way.name(),
+            helpers: way.helpers(),
             cpu_share,
             mb_s: rate * 1e3,
         });
@@ -256,91 +342,18 @@ impl Pilot {
 
     /// Ends its part. What was decided: each time the ways were tried, once before and once after.
     pub fn land(self, airspace: &Airspace) -> Vec<PathStep> {
-        if matches!(self.phase, Phase::Trying { .. }) {
+        if self.trial.is_some() {
             airspace.is_taken.store(false, Ordering::Relaxed);
         }
         self.path
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Flies for `milliseconds`, given each way's rate (bytes a microsecond) and the consumer's share of a core;
-    /// returns for each millisecond the way.
-    fn fly(
-        pilot: &mut Pilot,
-        air: &Airspace,
-        milliseconds: u64,
-        rate: impl Fn(Way) -> (u64, f64),
-    ) -> Vec<Way> {
-        let mut usage = pilot.from;
-        let mut ways = Vec::new();
-        for _ in 0..milliseconds * 10 {
-            let (bytes, share) = rate(pilot.way());
-            ways.push(pilot.way());
-            air.count(bytes * 100);
-            usage.at_ns += 100_000;
-            usage.busy_ns += (100_000.0 * share) as u64;
-            if pilot.is_due(usage.at_ns) {
-                pilot.decide(usage, air);
-            }
-        }
-        ways
-    }
-
-    #[test]
-    fn nothing_is_tried_while_the_core_is_free() {
-        let air = Airspace::default();
-        let mut pilot = Pilot::new(0, true, 2);
-        let ways = fly(&mut pilot, &air, 2000, |_| (1000, 0.4));
-        assert!(ways.iter().all(|way| way.helpers == 0 && !way.kernel_copies));
-    }
-
-    #[test]
-    fn help_is_kept_where_it_helps_and_given_up_when_it_no_longer_does() {
-        let air = Airspace::default();
-        let mut pilot = Pilot::new(0, false, 3);
-        fly(&mut pilot, &air, 300, |way| {
-            (1000 + 300 * way.helpers as u64, 1.0)
-        });
-        assert_eq!(pilot.way().helpers, 3);
-        fly(&mut pilot, &air, 30_000, |_| (100, 0.2));
-        assert_eq!(pilot.way().helpers, 0);
-    }
-
-    #[test]
-    fn of_ways_that_are_equally_fast_the_cheapest_is_kept() {
-        let air = Airspace::default();
-        let mut pilot = Pilot::new(0, true, 8);
-        let rate = |way: Way| (if way.helpers >= 3 { 1500 } else { 1000 }, 1.0);
-        fly(&mut pilot, &air, 300, rate);
-        assert_eq!(pilot.way().helpers, 3);
-    }
-
-    #[test]
-    fn trials_that_bring_nothing_become_rare() {
-        let air = Airspace::default();
-        let mut pilot = Pilot::new(0, true, 1);
-        let ways = fly(&mut pilot, &air, 20_000, |_| (1000, 1.0));
-        let elsewhere = ways
-            .iter()
-            .filter(|way| way.helpers > 0 || way.kernel_copies)
-            .count();
-        assert!(elsewhere > 0 && elsewhere * 50 < ways.len(), "{elsewhere}");
-    }
-
-    #[test]
-    fn one_pilot_tries_at_a_time() {
-        let air = Airspace::default();
-        air.is_taken.store(true, Ordering::Relaxed);
-        let mut pilot = Pilot::new(0, true, 1);
-        let ways = fly(&mut pilot, &air, 200, |_| (1000, 1.0));
-        assert!(ways.iter().all(|way| *way == ways[0]));
-        air.is_taken.store(false, Ordering::Relaxed);
-        let ways = fly(&mut pilot, &air, 200, |_| (1000, 1.0));
-        assert!(ways.iter().any(|way| way.helpers == 1));
-        assert!(!air.is_taken.load(Ordering::Relaxed));
-    }
+/// Bytes a nanosecond of each way; 0 of one that was not flown.
+fn rates(flown: &[(f64, f64)]) -> Vec<f64> {
+    let rate = |(bytes, nanoseconds): &(f64, f64)| bytes / nanoseconds.max(1.0);
+    flown.iter().map(rate).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,9 +5,6 @@
 //! are neighbours (`pg_preadv`), then the pages are verified.
 
 use std::collections::VecDeque;
-use std::num::NonZeroU64;
-
-use rustix::fs::{Advice, fadvise};
 
 use super::null::nothing_started;
 use crate::engine::{Engine, Lane, Wanted};
@@ -41,14 +38,7 @@ impl Lane for SyncLane<'_> {
     fn start(&mut self, read: Read, watch: &mut Stopwatch) -> Result<(), Failure> {
         if self.engine.advise {
             watch.lap(Task::Harness);
-            let file = &*self.engine.target.file;
-            // Advice: one that can't be followed is no error.
-            let _ = fadvise(
-                file,
-                read.offset(),
-                NonZeroU64::new(read.bytes() as u64),
-                Advice::WillNeed,
-            );
+            self.engine.target.announce(&read);
             watch.lap(Task::Read);
         }
         self.started.push_back(read);

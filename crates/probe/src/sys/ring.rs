@@ -32,14 +32,18 @@ pub struct RingCompletion {
 }
 
 impl ReadRing {
-    /// A ring with room for `slots` reads at a time, without a kernel thread that polls.
+    /// A ring with room for `slots` reads at a time, without a kernel thread that polls. It may be used by the
+    /// calling thread alone.
+    ///
+    /// With `defers` the kernel keeps completions back until they are waited for, and interrupts nobody before
+    /// (`IORING_SETUP_DEFER_TASKRUN`, Linux 6.1). A kernel that knows no such ring gives a plain one.
     ///
     /// # Errors
     /// What the kernel answers to `io_uring_setup` or to mapping the ring.
-    pub fn new(file: Arc<File>, slots: usize) -> io::Result<Self> {
+    pub fn new(file: Arc<File>, slots: usize, defers: bool) -> io::Result<Self> {
         let entries = u32::try_from(slots.next_power_of_two()).unwrap_or(u32::MAX);
         Ok(Self {
-            ring: IoUring::new(entries)?,
+            ring: make_ring(entries, defers)?,
             file,
             slots: (0..slots).map(|_| None).collect(),
             pending: 0,
@@ -124,6 +128,18 @@ impl ReadRing {
     pub fn pending(&self) -> usize {
         self.pending
     }
+}
+
+fn make_ring(entries: u32, defers: bool) -> io::Result<IoUring> {
+    if defers {
+        let mut builder = IoUring::builder();
+        builder.setup_single_issuer().setup_defer_taskrun();
+        match builder.build(entries) {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
+            made => return made,
+        }
+    }
+    IoUring::new(entries)
 }
 
 impl Drop for ReadRing {
