@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -18,21 +19,29 @@ from pgassay.errors import UsageError
 HOLDER = """
 import sys, subprocess, time
 from pgassay.environment import lock
-with lock.acquire(False, print, sys.argv[1]):
+with lock.acquire(True, lambda pid: print("waiting", flush=True), sys.argv[1]):
     child = subprocess.Popen(["sleep", sys.argv[2]])
     print(child.pid, flush=True)
     sys.stdin.read()
 """
 
 
+def start(name: str) -> "subprocess.Popen[str]":
+    """A process that takes the lock, in its turn, and holds it until its standard input ends."""
+    words = [sys.executable, "-c", HOLDER, name, "600"]
+    return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def line_of(process: "subprocess.Popen[str]") -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
 @contextlib.contextmanager
 def holder(name: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """A process that holds the lock, and the pid of a child it started meanwhile."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, name, "600"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    child = int(process.stdout.readline())
+    process = start(name)
+    child = int(line_of(process))
     try:
         yield process, child
     finally:
@@ -73,6 +82,80 @@ def test_a_waiter_goes_on_when_the_holder_is_killed_although_its_child_lives() -
             assert process.wait(60) == -signal.SIGKILL
             os.kill(child, 0)  # the child outlives its parent and must not keep the lock
     assert heard[0] == process.pid
+
+
+def test_who_waits_gets_it_in_the_order_of_coming() -> None:
+    """And before one who has had it already, however quickly that one comes again."""
+    name = f"pgassay-test-{os.getpid()}-d"
+    order: list[int] = []
+    threads = []
+
+    def take(number: int, waits: threading.Event) -> None:
+        with lock.acquire(True, lambda _: waits.set(), name):
+            order.append(number)
+
+    with lock.acquire(False, never, name):
+        for number in range(8):
+            waits = threading.Event()
+            threads.append(threading.Thread(target=take, args=(number, waits)))
+            threads[-1].start()
+            assert waits.wait(60)
+    with lock.acquire(True, lambda _: None, name):
+        order.append(8)
+    for thread in threads:
+        thread.join()
+    assert order == list(range(9))
+
+
+def test_one_who_got_it_handed_on_is_the_holder() -> None:
+    """Visitors are told its pid, those who gave up are passed over, and its death frees the lock."""
+    name = f"pgassay-test-{os.getpid()}-e"
+    with lock.acquire(False, never, name):
+        gave_up, process = start(name), None
+        try:
+            assert line_of(gave_up) == "waiting"
+            process = start(name)
+            assert line_of(process) == "waiting"
+        finally:
+            gave_up.kill()
+            gave_up.wait()
+    assert process is not None
+    child = int(line_of(process))
+    try:
+        with pytest.raises(UsageError, match=f"process {process.pid}"), lock.acquire(False, never, name):
+            pass
+        process.kill()
+        process.wait()
+        with lock.acquire(False, never, name):
+            os.kill(child, 0)
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+def test_a_socket_of_another_name_is_not_the_lock() -> None:
+    """Who bound the name and hands on something else has not let anybody in."""
+    name = f"pgassay-test-{os.getpid()}-f"
+    entered, waits = threading.Event(), threading.Event()
+
+    def take() -> None:
+        with lock.acquire(True, lambda _: waits.set(), name):
+            entered.set()
+
+    thread = threading.Thread(target=take)
+    with socket.socket(socket.AF_UNIX) as impostor, socket.socket(socket.AF_UNIX) as other:
+        impostor.bind(f"\0{name}")
+        impostor.listen()
+        other.bind(f"\0{name}-other")
+        thread.start()
+        assert waits.wait(60)
+        waits.clear()
+        visitor, _ = impostor.accept()
+        with visitor:
+            socket.send_fds(visitor, [b"!"], [other.fileno()])
+            assert waits.wait(60)  # it stands in the queue again
+        assert not entered.is_set()
+    thread.join(60)
+    assert entered.is_set()
 
 
 def test_a_forked_child_does_not_keep_the_lock() -> None:

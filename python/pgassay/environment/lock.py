@@ -1,8 +1,9 @@
 """One experiment per machine: two at once would measure each other.
 
 On Linux the lock is an abstract Unix socket: the kernel frees it whatever happens to its holder, it
-leaves no file, and whoever connects learns the holder's pid. It counts within one network
-namespace. Elsewhere it is a lock on a file.
+leaves no file, and whoever connects learns the holder's pid. Who waits stands in the socket's own
+queue, and gets the socket itself when its turn comes. It counts within one network namespace.
+Elsewhere it is a lock on a file.
 """
 
 import contextlib
@@ -41,8 +42,9 @@ os.register_at_fork(after_in_child=_drop_in_child)
 def acquire(wait: bool, on_wait: OnWait, name: str = LOCK_NAME) -> Iterator[None]:
     """Hold the machine's lock for the length of the `with` block.
 
-    When another process holds it: with `wait`, call `on_wait(pid)` once for each holder (None when
-    the pid is not known) and go on when it is free; otherwise raise UsageError naming the holder.
+    When another process holds it: with `wait`, call `on_wait(pid)` (None when the pid is not known)
+    and go on when all have had it who came before; otherwise raise UsageError naming the holder.
+    A holder that dies hands nothing on: those who wait then queue anew, and `on_wait` is called again.
     """
     holding = _abstract_socket if sys.platform == "linux" else _locked_file
     with holding(wait, on_wait, name):
@@ -51,22 +53,32 @@ def acquire(wait: bool, on_wait: OnWait, name: str = LOCK_NAME) -> Iterator[None
 
 @contextlib.contextmanager
 def _abstract_socket(wait: bool, on_wait: OnWait, name: str) -> Iterator[None]:
-    address = f"\0{name}"
-    while (listener := _try_listen(address)) is None:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as visitor:
-            holder = _visit(visitor, address)
-            if not wait:
-                raise _refusal(holder)
-            on_wait(holder)
-            if holder is None:
-                time.sleep(_RETRY_S)  # it was just let go, or its queue of visitors is full
-            else:
-                _wait_for_hangup(visitor)
+    listener = _listener(f"\0{name}", wait, on_wait)
     _held.add(listener)
     try:
         yield
     finally:
+        _hand_on(listener)
         listener.close()
+
+
+def _listener(address: str, wait: bool, on_wait: OnWait) -> socket.socket:
+    while (listener := _try_listen(address)) is None:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as visitor:
+            visitor.setblocking(False)
+            refused = visitor.connect_ex(address)
+            holder = None if refused else _pid_of_peer(visitor)
+            if refused == errno.ECONNREFUSED:
+                time.sleep(_RETRY_S)  # it was let go at this moment, or its holder has only begun
+            elif not wait:
+                raise _refusal(holder)
+            else:
+                on_wait(holder)
+                if refused:
+                    time.sleep(_RETRY_S)  # the queue is full
+                elif handed_on := _wait_for_turn(visitor, address):
+                    return handed_on
+    return listener
 
 
 def _try_listen(address: str) -> socket.socket | None:
@@ -82,23 +94,42 @@ def _try_listen(address: str) -> socket.socket | None:
     return listener
 
 
-def _visit(visitor: socket.socket, address: str) -> int | None:
-    """Connect to the holder and return its pid (unix(7), SO_PEERCRED); it never has to answer."""
-    visitor.setblocking(False)
-    try:
-        visitor.connect(address)
-    except OSError:
-        return None
+def _pid_of_peer(visitor: socket.socket) -> int | None:
+    """The holder's pid (unix(7), SO_PEERCRED), which never has to answer; None in another pid namespace."""
     credentials = visitor.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER_CREDENTIALS.size)
     pid: int = _PEER_CREDENTIALS.unpack(credentials)[0]
     return pid or None
 
 
-def _wait_for_hangup(visitor: socket.socket) -> None:
-    """Sleep until the holder's socket closes; the kernel then hangs up on every visitor."""
+def _wait_for_turn(visitor: socket.socket, address: str) -> socket.socket | None:
+    """Sleep until the holder hands its socket on; None when it ended without, which hangs up on everybody."""
     poll = select.poll()
     poll.register(visitor, select.POLLIN)
     poll.poll()
+    try:
+        # A child that this process starts must not keep the lock.
+        _, descriptors, _, _ = socket.recv_fds(visitor, 1, 1, socket.MSG_CMSG_CLOEXEC)
+    except OSError:
+        return None
+    for descriptor in descriptors:
+        listener = socket.socket(fileno=descriptor)
+        # Anybody may have called itself the holder: only the socket of this name is the lock.
+        if listener.getsockname() == address.encode():
+            listener.listen(socket.SOMAXCONN)  # from now on visitors are told this process's pid
+            return listener
+        listener.close()
+    return None
+
+
+def _hand_on(listener: socket.socket) -> None:
+    """Give the socket, with the rest of its queue, to the first in it who still waits; else do nothing."""
+    listener.setblocking(False)
+    with contextlib.suppress(OSError):  # nobody is left
+        while True:
+            visitor, _ = listener.accept()
+            with visitor, contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                socket.send_fds(visitor, [b"!"], [listener.fileno()])
+                return
 
 
 @contextlib.contextmanager
