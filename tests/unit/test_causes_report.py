@@ -8,11 +8,8 @@ import report_examples as examples
 from pgassay.analysis.compare import analyse
 from pgassay.model.cause import Cause, Explanation, MovedItem
 from pgassay.model.result import CompareResult
-from pgassay.model.trial import LoadObservation
-from pgassay.record.read import StoredExperiment, StoredTrial
 from pgassay.report import html, markdown, terminal
 from pgassay.report.causes import cause_rows, difference_sentences
-from pgassay.report.changes import change_sentences
 
 LIMIT = Cause(
     arm="io_method=sync",
@@ -110,31 +107,3 @@ def test_every_report_says_it_and_shows_hostile_names_harmlessly() -> None:
 def test_nothing_is_said_where_nothing_was_observed(what: tuple[Cause, ...]) -> None:
     assert cause_rows(result(*what)) == ()
     assert "Why:" not in terminal.render(result(*what), examples.stored(blocks=2), width=100, colour=False)
-
-
-def with_loads(per_second: tuple[int, ...]) -> StoredExperiment:
-    """An experiment of loads whose arms but the control went through these transactions a second."""
-    stored = examples.stored(levels=["sync", "worker"], blocks=3)
-    control = next(arm.id for arm in stored.experiment.arms if arm.role == "control")
-    trials = []
-    for trial in stored.trials:
-        seconds = (500, 510) * 10 if trial.record.arm_id == control else per_second
-        load = LoadObservation(
-            transactions=sum(seconds), elapsed_s=20, errors=0, client_cpu_s=1, per_second=seconds
-        )
-        record = trial.record.model_copy(update={"load": load})
-        trials.append(StoredTrial(record, trial.plans, trial.folder))
-    return StoredExperiment(stored.folder, stored.experiment, tuple(trials), stored.stopped)
-
-
-def test_a_throughput_that_changed_is_told_with_when_from_and_to() -> None:
-    halved = (500, 510) * 5 + (250, 255) * 5
-    told = change_sentences(with_loads(halved))
-    assert told[0] == (
-        "io_method=worker: the throughput changed within 3 of 3 trials, as from 505.0 to 252.5 transactions "
-        "a second after second 10."
-    )
-    assert told[1].startswith("the twin: ")
-    assert len(told) == 2, "the control's did not"
-    assert not change_sentences(with_loads((500, 510) * 10))
-    assert not change_sentences(with_loads(halved[8:13])), "too short to tell"

@@ -22,6 +22,7 @@ from pgassay.analysis.causes.evidence import Ceiling, DeviceFlow, Evidence, Proc
 from pgassay.analysis.causes.rank import trial_causes
 from pgassay.analysis.causes.registry import RULES
 from pgassay.analysis.causes.times import work_times
+from pgassay.analysis.round_trips import RoundTrips
 from pgassay.model.trial import StatementObservation
 from pgassay.record.columns import to_parquet
 
@@ -98,6 +99,18 @@ LIMITS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"client_s": 60.0, "cpu_s": 5.0, "total_s": 80.0, "arm": load_arm(), "record": load_record()},
         {"client_s": 20.0},
     ),
+    "network": (
+        {
+            "network_s": 60.0,
+            "client_s": 5.0,
+            "total_s": 80.0,
+            "over_network": True,
+            "trips": RoundTrips(6000, 0.01),
+            "arm": load_arm(),
+            "record": load_record(),
+        },
+        {"trips": RoundTrips(6000, 0.0001)},
+    ),
     "too-few-io-workers": (
         {
             "read_s": 9.0,
@@ -161,6 +174,34 @@ FAULTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         },
         {"group": {"workingset_refault_file": 0.0}},
     ),
+    "too-many-io-workers": (
+        {
+            "cpu_s": 12.0,
+            "runnable_s": 28.0,
+            "total_s": 40.0,
+            "processors": Processors(2.0, 20.0, 19.0, 0.5),
+            "accounts": {
+                "backend": account("backend", threads=4),
+                "io worker": account("io worker", item("cpu", 7.0), item("runnable", 90.0), threads=32),
+            },
+        },
+        {
+            "accounts": {
+                "backend": account("backend", threads=4),
+                "io worker": account("io worker", item("cpu", 7.0), item("runnable", 30.0), threads=32),
+            },
+        },
+    ),
+    "connections": (
+        {
+            "cpu_s": 5.0,
+            "sessions_opened": 500.0,
+            "connect_s": 0.004,
+            "record": load_record(counters={"pg_stat_database": [{"xact_commit": 510.0}]}),
+            "arm": load_arm(),
+        },
+        {"record": load_record(counters={"pg_stat_database": [{"xact_commit": 9000.0}]})},
+    ),
     "no-aio": (
         {"read_s": 8.0, "arm": arm(IO_FACTOR), "record": record(statements=(SCAN,))},
         {"record": record(statements=(SCAN.model_copy(update={"aio": True}),))},
@@ -178,7 +219,9 @@ def test_a_planted_fault_is_named_and_its_decoy_has_none(cause: str) -> None:
 
 
 def test_every_rule_is_planted_here() -> None:
-    assert {rule.cause for rule in RULES} == {*LIMITS, *FAULTS, "throttle-change"}
+    # Those of tables and of autovacuum are in test_causes_upkeep.py.
+    elsewhere = {"bloat", "bloat-held", "discarding-scan", "autovacuum"}
+    assert {rule.cause for rule in RULES} == {*LIMITS, *FAULTS, "throttle-change", *elsewhere}
     assert {rule.cause for rule in RULES if rule.kind == "limit"} == set(LIMITS)
 
 
@@ -249,9 +292,20 @@ def test_data_in_memory_are_told_where_reading_is_compared_or_takes_the_time() -
     other = {"cpu_s": 9.5, "bytes_read": 1e9}
     assert limit_of(evidence(**other))[0] == "backend-core"
     assert limit_of(evidence(**other, arm=arm(IO_FACTOR)))[0] == "cached"
-    assert limit_of(evidence(**other, cpu_in_reads_s=4.0))[0] == "cached"
+    copying = other | {"bytes_read": 4e9, "cpu_in_reads_s": 4.0}
+    assert limit_of(evidence(**copying))[0] == "cached"
     # A worker copies from the page cache, and the connection waits for it.
     assert limit_of(evidence(bytes_read=1e9, cpu_s=3.0, read_s=6.0, arm=arm(IO_FACTOR)))[0] == "cached"
+
+
+def test_few_samples_do_not_turn_a_computation_into_copying() -> None:
+    """Of the half second that a statement over 13 MB computes, four of ten looks found it in a read."""
+    few = {"cpu_s": 0.5, "total_s": 0.5, "elapsed_s": 0.5, "cpu_in_reads_s": 0.2, "bytes_read": 13e6}
+    assert limit_of(evidence(**few))[0] == "backend-core"
+    assert limit_of(evidence(**few | {"bytes_read": 130e6}))[0] == "cached"
+    # As many waits for an I/O worker are not what so few bytes take either.
+    handed_over = {"cpu_s": 0.3, "read_s": 0.2, "total_s": 0.5, "elapsed_s": 0.5, "bytes_read": 13e6}
+    assert limit_of(evidence(**handed_over, processors=None))[0] == "backend-core"
 
 
 def test_a_leader_that_waits_for_its_workers_is_explained_by_them() -> None:
@@ -277,16 +331,19 @@ def test_copying_within_a_wait_event_is_processor_time() -> None:
     assert (times.cpu_s, times.cpu_in_reads_s, times.read_s) == (6.0, 6.0, 3.0)
 
 
-def throttled(folder: Path, rates_mb_s: list[float], waiting: bool = True) -> Evidence:
-    """A trial whose device delivered so much in each second; requests of 128 kB."""
-    clocks, read = [0], [0.0]
+def throttled(
+    folder: Path, rates_mb_s: list[float], waiting: bool = True, slow_request_bytes: int = 131072
+) -> Evidence:
+    """A trial whose device delivered so much in each second; requests of 128 kB while it is fast."""
+    clocks, read, reads = [0], [0.0], [0.0]
     for place, rate in enumerate(rates_mb_s):
         clocks.append((place + 1) * S)
         read.append(read[-1] + rate * 1e6)
+        reads.append(reads[-1] + rate * 1e6 / (131072 if rate > 90 else slow_request_bytes))
     device = {
         "clock_ns": clocks,
         "read_bytes": read,
-        "reads": [value / 131072 for value in read],
+        "reads": reads,
     }
     kinds = len(rates_mb_s) * ["backend"]
     waits = {
@@ -316,6 +373,12 @@ def test_a_limit_that_drops_is_found_with_when_from_and_to(tmp_path: Path) -> No
     assert abs(float(found.figures["changed_at_s"]) - 20) <= 2
     assert found.figures["from_mb_s"] == pytest.approx(103, rel=0.05)
     assert found.figures["to_mb_s"] == pytest.approx(41, rel=0.05)
+    # 20 s at 41 of 103 MB/s would have been 8 s: 28 s in place of 40.
+    assert found.seconds == pytest.approx(12, abs=1)
+    assert found.gain == pytest.approx(40 / 28, rel=0.05)
+    # What is held back is merged into larger requests; single pages after a scan are other work.
+    assert "throttle-change" in faults_of(throttled(tmp_path / "merged", rates, slow_request_bytes=196608))
+    assert "throttle-change" not in faults_of(throttled(tmp_path / "pages", rates, slow_request_bytes=8192))
     # A server that waits for its client while less is read: the work changed, not the device.
     assert "throttle-change" not in faults_of(throttled(tmp_path / "work", rates, waiting=False))
     steady = [100 + 3 * (place % 3) for place in range(40)]

@@ -13,20 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from pgassay.analysis.planner import percent_words
+from pgassay.analysis.round_trips import ROUND_TRIP_MIN_MS, round_trip_ms, round_trips
 from pgassay.analysis.sentences import Ends, span
 from pgassay.analysis.study import Study
 from pgassay.model.arm import Arm
 from pgassay.model.result import ArmResult
 from pgassay.model.trial import TrialRecord
-from pgassay.model.workload import WorkloadSpec
 
 # Below this share of the time the round trips widen no interval by more than a tenth.
 SHARE_MIN = 0.1
-# A `SELECT 1` within one machine takes about 0.05 ms, which is the server's own work and no network.
-ROUND_TRIP_MIN_MS = 0.2
 SENTENCES_MAX = 4
-# BEGIN and END beside the statements (src/bin/pgbench/pgbench.c, builtin_script).
-_TRIPS_OF_LOAD = {"select-only": 1, "simple-update": 5, "tpcb": 7}
 
 
 @dataclass(frozen=True)
@@ -42,35 +38,17 @@ class ThroughNetwork:
         return self.whole_ms - self.network_ms
 
 
-def round_trips(workload: WorkloadSpec) -> int:
-    """How many times a unit of work waits for an answer: each of its statements once."""
-    load = workload.load
-    if load is None:
-        return len(workload.statements)
-    options = load.oltp_read_only
-    if options is None:
-        return _TRIPS_OF_LOAD.get(load.script, len(workload.statements))
-    ranges = options.simple_ranges + options.sum_ranges + options.order_ranges + options.distinct_ranges
-    return options.point_selects + ranges + (0 if options.skip_trx else 2)
-
-
 def through_network(arm: Arm, records: Sequence[TrialRecord]) -> ThroughNetwork | None:
     """The medians over an arm's trials; None when none of them measured the round trip."""
     pairs = [
         (whole, trip)
         for record in records
-        if (trip := _round_trip_ms(record)) is not None and (whole := _whole_ms(record)) is not None
+        if (trip := round_trip_ms(record)) is not None and (whole := _whole_ms(record)) is not None
     ]
     if not pairs:
         return None
     whole, trip = (float(np.median(column)) for column in zip(*pairs, strict=True))
     return ThroughNetwork(whole, round_trips(arm.spec.workload) * trip)
-
-
-def _round_trip_ms(record: TrialRecord) -> float | None:
-    server = record.facts.get("server")
-    trip = server.get("round_trip_ms") if isinstance(server, dict) else None
-    return float(trip) if isinstance(trip, int | float) else None
 
 
 def _whole_ms(record: TrialRecord) -> float | None:

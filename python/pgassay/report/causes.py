@@ -23,6 +23,7 @@ _LIMITS = {
     "lwlocks": "waiting for locks within the server",
     "wal-fsync": "waiting for WAL to reach the disk",
     "client-bound": "its client",
+    "network": "the way between its client and the server",
 }
 _FAULTS = {
     "noise": "other processes on this machine took the processors",
@@ -31,6 +32,12 @@ _FAULTS = {
     "checkpoint": "checkpoints came because the WAL grew to max_wal_size",
     "memory": "the cap on memory made the server read again what it had just read",
     "throttle-change": "the device's rate changed during the run",
+    "too-many-io-workers": "more I/O workers were awake than the processors could serve",
+    "discarding-scan": "a whole table was read and nearly all of it thrown away",
+    "bloat": "scans read pages that hold nothing alive",
+    "bloat-held": "scans read dead rows that VACUUM may not remove",
+    "autovacuum": "autovacuum needed the same processors, device or WAL",
+    "connections": "too many connections were opened, or at work at a time",
 }
 _ITEMS_MAX = 4
 # With more causes than this each is told once, with the arms that have it.
@@ -72,8 +79,8 @@ def cause_rows(result: CompareResult) -> tuple[CauseRow, ...]:
                 kind=cause.kind,
                 cause=cause.cause,
                 layer=cause.layer,
-                sentence=_sentence(cause, where) + ("" if cause.cause in advised else f" {cause.remedy}"),
-                figures=_figures(cause),
+                sentence=sentence(cause, where) + ("" if cause.cause in advised else f" {cause.remedy}"),
+                figures=figures(cause),
             )
         )
         advised.add(cause.cause)
@@ -126,7 +133,8 @@ def _labels(result: CompareResult) -> dict[tuple[str, str], str]:
     return {(arm.name, arm.stratum): short_name(arm, factors) for arm in result.arms}
 
 
-def _sentence(cause: Cause, name: str) -> str:
+def sentence(cause: Cause, name: str, limit: str = "") -> str:
+    """The cause of one arm or server, called `name`; `limit`: what limited it, in other words than usual."""
     if cause.cause == "unknown":
         why = cause.evidence.get("not_known")
         return f"{name}: what limits it is not known" + (
@@ -135,7 +143,7 @@ def _sentence(cause: Cause, name: str) -> str:
     if cause.kind == "fault":
         said = f"{name}: {_FAULTS.get(cause.cause, cause.cause)}{_explained(cause)}"
     else:
-        said = f"{name} was limited by {_LIMITS.get(cause.cause, cause.cause)}{_explained(cause)}"
+        said = f"{name} was limited by {limit or _LIMITS.get(cause.cause, cause.cause)}{_explained(cause)}"
     if cause.gain_if_lifted is not None and cause.gain_if_lifted >= _GAIN_MIN:
         said += f"; without that it could be up to about {cause.gain_if_lifted:.3g} times as fast"
     if cause.trials < cause.observed:
@@ -149,7 +157,7 @@ def _explained(cause: Cause) -> str:
     return f": {text.seconds(cause.seconds)}, {text.percent(round(cause.share, 3))} of its time"
 
 
-def _figures(cause: Cause) -> str:
+def figures(cause: Cause) -> str:
     """The evidence by name, as 'read_mb_s 16.5, ceiling_read_mb_s 16.8'."""
     parts = []
     for name, value in cause.evidence.items():

@@ -12,6 +12,8 @@ _BUSY_THREAD_MIN = 0.5
 def _client(evidence: Evidence) -> Answer:
     """Wait event Client:ClientRead, as the account tells it from the network's, in a closed loop of no
     think time."""
+    if evidence.is_live:
+        return _open_transactions(evidence)
     load, times = evidence.record.load, evidence.times
     if load is None or is_saturated(evidence) or times.share(times.client_s) < _SHARE_MIN:
         return None
@@ -24,6 +26,17 @@ def _client(evidence: Evidence) -> Answer:
     if spec is not None:
         figures |= {"connections": float(spec.clients), "client_threads": float(spec.threads)}
         figures["client_cpu_per_thread"] = per_thread
+    return Found(times.client_s, figures, gain(evidence, times.client_s))
+
+
+def _open_transactions(evidence: Evidence) -> Answer:
+    """Of a server that runs already, whose idle connections are nobody's wait: transactions that are open."""
+    times = evidence.times
+    if times.share(times.client_s) < _SHARE_MIN:
+        return None
+    figures: dict[str, float | str] = {"idle_in_transaction_s": times.client_s}
+    if "backend" in evidence.accounts:
+        figures["connections_busy"] = evidence.accounts["backend"].threads
     return Found(times.client_s, figures, gain(evidence, times.client_s))
 
 

@@ -1,7 +1,7 @@
 """All that the rules may look at of one trial, gathered from its record."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -10,11 +10,13 @@ import numpy as np
 
 from pgassay.analysis.accounts.arms import measured_spans, trial_accounts
 from pgassay.analysis.accounts.threads import Span
-from pgassay.analysis.causes.times import WorkTimes, work_times
+from pgassay.analysis.causes.times import WorkTimes, times_from_outside, work_times
+from pgassay.analysis.round_trips import RoundTrips, trips_of_trial
 from pgassay.errors import UsageError
 from pgassay.model.account import Account
 from pgassay.model.arm import Arm
 from pgassay.model.trial import StatementObservation, TrialRecord
+from pgassay.model.upkeep import Upkeep
 from pgassay.record import observations
 from pgassay.record.read import StoredTrial
 
@@ -23,6 +25,8 @@ MB = 1e6
 _LIMIT_MB = 1.048576
 # Statements that read less than this share of what the device delivered don't count in its rate.
 _READING_SHARE = 0.05
+# Sessions of pgassay's own that a trial opens beside the measured ones, at most.
+_OWN_SESSIONS = 4
 _BUSY = ("user", "nice", "system", "irq", "softirq", "steal")
 
 
@@ -71,7 +75,11 @@ class Processors:
 class Evidence:
     """One trial. `blocks_read`, `blocks_hit`: pages that PostgreSQL asked the kernel for, and found itself.
 
-    `group`: what the counters of the server's control group moved by, {} without one.
+    `group`: what the counters of the server's control group moved by, {} without one. `upkeep`: what VACUUM
+    had left to do, `plans` those of the statements by name. `over_network`: whether the clients come over
+    one, `trips` what they waited for it. `sessions_opened`: connections that others than pgassay opened
+    meanwhile, `connect_s` what opening one takes. None where that is not known. `is_live`: an interval of a
+    server that runs already, of whose clients nothing is known.
     """
 
     arm: Arm
@@ -87,20 +95,37 @@ class Evidence:
     bytes_hit: float
     group: Mapping[str, float]
     spans: tuple[Span, ...] = ()
+    upkeep: Upkeep | None = None
+    plans: Mapping[str, Any] = field(default_factory=dict)
+    over_network: bool | None = None
+    trips: RoundTrips | None = None
+    sessions_opened: float | None = None
+    connect_s: float | None = None
+    is_live: bool = False
+
+    @property
+    def is_unobserved(self) -> bool:
+        """Whether nothing is known of the server's processes, so that times but the whole are not counted."""
+        return not self.accounts
 
     @property
     def is_load(self) -> bool:
         """Whether a closed loop of connections was measured."""
         return self.record.load is not None
 
+    def rows(self, view: str) -> Sequence[Mapping[str, Any]]:
+        """The rows of a statistics view that moved, with what they moved by."""
+        rows: Sequence[Mapping[str, Any]] = self.record.counters.get(view, ())
+        return rows
+
     def counter(self, view: str, *names: str) -> float | None:
         """The sum of these counters over the rows of a view; None when the record has no such row."""
-        rows = [row for row in self.record.counters.get(view, ()) if any(name in row for name in names)]
+        rows = [row for row in self.rows(view) if any(name in row for name in names)]
         return sum(float(row.get(name, 0.0)) for row in rows for name in names) if rows else None
 
 
 def gather(trial: StoredTrial, arm: Arm, ceilings: Mapping[str, Any]) -> Evidence | None:
-    """The evidence of a trial; None when its threads were not observed.
+    """The evidence of a trial; None when the threads of a server of this machine were not observed.
 
     ceilings: `by_arm` of experiment.json's.
     """
@@ -128,9 +153,12 @@ class _Key:
 def _gather(key: _Key) -> Evidence | None:
     trial, arm = key.trial, key.arm
     accounts = {account.process: account for account in trial_accounts(trial)}
-    times = work_times(list(accounts.values()))
+    trips = trips_of_trial(trial.record, arm)
+    if not accounts and arm.spec.server is None:
+        return None
+    times = work_times(list(accounts.values())) if accounts else times_from_outside(trial.record, arm, trips)
     spans = measured_spans(trial.record)
-    elapsed_s = sum(span.end_ns - span.begin_ns for span in spans) / 1e9
+    elapsed_s = sum(span.end_ns - span.begin_ns for span in spans) / 1e9 or _elapsed_s(trial.record)
     if times.total_s <= 0 or elapsed_s <= 0:
         return None
     read, hit = _blocks(trial.record)
@@ -149,7 +177,30 @@ def _gather(key: _Key) -> Evidence | None:
         bytes_hit=hit,
         group={name: float(value) for name, value in groups[0].items()},
         spans=tuple(spans),
+        upkeep=trial.record.upkeep_after,
+        plans=trial.plans,
+        over_network=_over_network(trial.record, arm),
+        trips=trips,
+        sessions_opened=_sessions_opened(trial.record, arm),
     )
+
+
+def _elapsed_s(record: TrialRecord) -> float:
+    return record.load.elapsed_s if record.load else sum(item.elapsed_s for item in record.statements)
+
+
+def _over_network(record: TrialRecord, arm: Arm) -> bool | None:
+    """Whether the client came over a network: always to a remote server; else as the observer saw it."""
+    over = (record.facts.get("observer") or {}).get("over")
+    return True if arm.spec.server is not None else None if over is None else over == "tcp"
+
+
+def _sessions_opened(record: TrialRecord, arm: Arm) -> float | None:
+    """Beside those of the measurement itself."""
+    rows = record.counters.get("pg_stat_database") or [{}]
+    load = arm.spec.workload.load
+    own = (load.clients if load else len(record.statements)) + _OWN_SESSIONS
+    return max(0.0, float(rows[0]["sessions"]) - own) if "sessions" in rows[0] else None
 
 
 def _blocks(record: TrialRecord) -> tuple[float, float]:

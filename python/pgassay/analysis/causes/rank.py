@@ -18,6 +18,7 @@ _UNKNOWN = "Look at the account of the time: no rule explains a quarter of it."
 _UNOBSERVED = (
     "Measure where the server's processes can be observed (as root, on this machine, --observe normal)."
 )
+_NOT_OBSERVED = "the time of the server's processes"
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def _arm(arm: Arm, trials: Sequence[StoredTrial], ceilings: Mapping[str, Any]) -
     gathered = [evidence for trial in trials if (evidence := gather(trial, arm, ceilings)) is not None]
     each = [trial_causes(evidence) for evidence in gathered]
     if not each:
-        return [_unknown(arm, _UNOBSERVED, ["the time of the server's processes"], 0, 0)]
+        return [_unknown(arm, _UNOBSERVED, [_NOT_OBSERVED], 0, 0)]
     limits = [(causes.limit, causes.total_s) for causes in each]
     names: list[CauseName] = [limit[0].cause if limit else "unknown" for limit, _ in limits]
     # Of equally frequent ones the first of the table; unknown only where nothing is as frequent.
@@ -78,6 +79,8 @@ def _arm(arm: Arm, trials: Sequence[StoredTrial], ceilings: Mapping[str, Any]) -
     if names.count(name) >= max(1, names.count("unknown")):
         chosen = [(limit[0], limit[1], total) for limit, total in limits if limit and limit[0].cause == name]
         found.append(_cause(arm, chosen, len(each)))
+    elif all(evidence.is_unobserved for evidence in gathered):
+        found.append(_unknown(arm, _UNOBSERVED, [_NOT_OBSERVED], 0, 0))
     else:
         missing = list(dict.fromkeys(words for causes in each for words in causes.missing))
         found.append(_unknown(arm, _UNKNOWN, missing, names.count("unknown"), len(each)))

@@ -2,15 +2,20 @@
 first is named."""
 
 from pgassay.analysis.causes import (
+    bloat,
     client,
+    connections,
+    discarding,
     io_workers,
     locks,
     memory,
+    network,
     processors,
     reading,
     spill,
     storage,
     throttle,
+    vacuuming,
     wal,
 )
 from pgassay.analysis.causes.base import Rule
@@ -25,10 +30,17 @@ RULES: tuple[Rule, ...] = (
     reading.CACHED,
     processors.BACKEND_CORE,
     client.CLIENT,
+    network.NETWORK,
     locks.ROWS,
     locks.LIGHT,
     wal.FSYNC,
     processors.NOISE,
+    io_workers.TOO_MANY,
+    discarding.DISCARDING,
+    bloat.HELD,
+    bloat.BLOAT,
+    vacuuming.AUTOVACUUM,
+    connections.CONNECTIONS,
     reading.NO_AIO,
     spill.SPILL,
     wal.CHECKPOINT,

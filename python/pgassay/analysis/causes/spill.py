@@ -24,6 +24,8 @@ def _spill(evidence: Evidence) -> Answer:
         "temporary_files": evidence.counter("pg_stat_database", "temp_files") or 0.0,
         "work_mem": str(evidence.record.facts.get("settings", {}).get("work_mem", "")),
     }
+    if evidence.is_unobserved:
+        return Found(None, figures)
     return Found(seconds, figures, gain(evidence, seconds, times.temporary_cpu_s))
 
 

@@ -3,7 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pgassay.analysis.round_trips import RoundTrips
 from pgassay.model.account import Account, AccountItem
+from pgassay.model.arm import Arm
+from pgassay.model.trial import TrialRecord
 
 WORKING = ("backend", "parallel worker")
 # Events of reads of relations (src/backend/utils/activity/wait_event_names.txt of 16 to 18).
@@ -94,6 +97,17 @@ def work_times(accounts: Sequence[Account]) -> WorkTimes:
         temporary_cpu_s=of("cpu", _TEMPORARY),
         lwlocks=lwlocks,
     )
+
+
+def times_from_outside(record: TrialRecord, arm: Arm, trips: RoundTrips | None) -> WorkTimes:
+    """What is known where only the client was seen: how long its connections took, and the way there."""
+    load = arm.spec.workload.load
+    if record.load is not None and load is not None:
+        total_s = load.clients * record.load.elapsed_s
+    else:
+        total_s = sum(item.elapsed_s for item in record.statements)
+    network_s = min(total_s, trips.seconds) if trips else 0.0
+    return WorkTimes(total_s, 0, 0, 0, 0, 0, 0, 0, 0, network_s, 0, 0, {})
 
 
 def _group(item: AccountItem) -> str:

@@ -1,0 +1,55 @@
+"""What VACUUM has left to do in a database, and who keeps it from doing so."""
+
+import math
+from typing import Literal
+
+from pgassay.model.base import Frozen
+
+# A page less its header (src/include/storage/bufpage.h).
+PAGE_BYTES = 8192
+_USABLE_BYTES = PAGE_BYTES - 24
+
+
+class TableState(Frozen):
+    """One table: its pages, and the rows in them as the server's statistics estimate them.
+
+    `pages` of its main fork; `dead_rows` is None where the statistics were lost (a crash resets them).
+    `row_bytes`: what a live row takes in a page, by the average widths of ANALYZE; None without these.
+    `vacuumed_s`: how long ago a VACUUM of it ended, by whomever; None when none is known.
+    """
+
+    schema_name: str
+    name: str
+    pages: int
+    live_rows: float
+    dead_rows: float | None
+    row_bytes: float | None
+    fillfactor: int = 100
+    vacuumed_s: float | None = None
+
+    def pages_for(self, rows: float) -> float | None:
+        """The pages that so many rows fill, packed up to the fillfactor; None where widths are not known."""
+        if self.row_bytes is None:
+            return None
+        a_page = max(1, math.floor(_USABLE_BYTES * self.fillfactor / 100 / self.row_bytes))
+        return min(float(self.pages), float(math.ceil(rows / a_page)))
+
+
+class Holder(Frozen):
+    """Who may still need row versions of the past, so that VACUUM keeps them.
+
+    `transactions`: how many have begun since what it sees; `seconds`: how long it has existed, None where
+    the server doesn't say. `name`: of a session its process and application, else its own name.
+    """
+
+    kind: Literal["session", "prepared transaction", "replication slot"]
+    name: str
+    transactions: int
+    seconds: float | None = None
+
+
+class Upkeep(Frozen):
+    """The largest tables, and holders by the age of what they see, the oldest first."""
+
+    tables: tuple[TableState, ...] = ()
+    holders: tuple[Holder, ...] = ()

@@ -1,0 +1,140 @@
+"""Reads what VACUUM has left to do, and who keeps it from doing so: three queries of catalogs and views.
+
+All that they use exists in every major from 14 on.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgassay.model.upkeep import Holder, TableState, Upkeep
+
+if TYPE_CHECKING:
+    import psycopg
+
+TABLES_MAX = 50
+_HOLDERS_MAX = 5
+_ALIGNMENTS = {"c": 1, "s": 2, "i": 4, "d": 8}
+# A row's header without its map of nulls, its line pointer, and the alignment of both ends
+# (src/include/access/htup_details.h, itemid.h).
+_HEADER_BYTES = 23
+_POINTER_BYTES = 4
+_MAXIMUM_ALIGNMENT = 8
+# Up to here a value of variable length has a header of one byte and is not aligned (src/include/varatt.h).
+_SHORT_BYTES_MAX = 126
+
+# Few are asked for their size, which looks at files: pages by the last ANALYZE or rows by the statistics
+# pick them.
+_TABLES = """
+SELECT schemaname::text, relname::text, relid, pg_relation_size(relid) / 8192, reltuples::float8,
+       n_live_tup::float8, n_dead_tup::float8, fillfactor, vacuumed_s
+FROM (
+    SELECT s.schemaname, s.relname, s.relid, c.reltuples, s.n_live_tup, s.n_dead_tup,
+           coalesce((SELECT option_value::int FROM pg_options_to_table(c.reloptions)
+                     WHERE option_name = 'fillfactor'), 100) AS fillfactor,
+           extract(epoch FROM clock_timestamp()
+                   - greatest(s.last_vacuum, s.last_autovacuum))::float8 AS vacuumed_s
+    FROM pg_stat_user_tables s JOIN pg_class c ON c.oid = s.relid
+    WHERE c.relkind IN ('r', 'm') AND c.relpersistence <> 't'
+    ORDER BY greatest(c.relpages, (s.n_live_tup + s.n_dead_tup) / 200) DESC, s.relid
+    LIMIT %s
+) AS largest"""
+_COLUMNS = """
+SELECT a.attrelid, a.attlen::int, a.attalign::text, a.attisdropped, s.avg_width::int, s.null_frac::float8
+FROM pg_attribute a
+JOIN pg_class c ON c.oid = a.attrelid
+JOIN pg_namespace n ON n.oid = c.relnamespace
+LEFT JOIN pg_stats s ON s.schemaname = n.nspname AND s.tablename = c.relname AND s.attname = a.attname
+    AND NOT s.inherited
+WHERE a.attrelid = ANY(%s) AND a.attnum > 0
+ORDER BY a.attrelid, a.attnum"""
+# Rows of this database are kept for its own sessions and for those of replication; a slot's catalog_xmin
+# keeps rows of catalogs alone, and a VACUUM nobody's (src/backend/storage/ipc/procarray.c,
+# ComputeXidHorizons).
+_HOLDERS = r"""
+SELECT 'session', 'process ' || pid || coalesce(' (' || nullif(application_name, '') || ')', ''),
+       greatest(age(backend_xmin), age(backend_xid)),
+       extract(epoch FROM clock_timestamp() - coalesce(xact_start, backend_start))::float8
+FROM pg_stat_activity
+WHERE (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL) AND pid <> pg_backend_pid()
+    AND backend_type NOT LIKE 'autovacuum%%' AND query !~* '^\s*vacuum\M'
+    AND application_name NOT LIKE 'pgassay %%' AND (datname = current_database() OR datname IS NULL)
+UNION ALL
+SELECT 'prepared transaction', gid, age(transaction),
+       extract(epoch FROM clock_timestamp() - prepared)::float8
+FROM pg_prepared_xacts WHERE database = current_database()
+UNION ALL
+SELECT 'replication slot', slot_name::text, age(xmin), NULL
+FROM pg_replication_slots WHERE xmin IS NOT NULL
+ORDER BY 3 DESC LIMIT %s"""
+
+
+def upkeep_or_none(connection: "psycopg.Connection[Any]") -> Upkeep | None:
+    """As read_upkeep; None where the server refuses (a table locked for a rewrite, no right to read)."""
+    import psycopg
+
+    try:
+        return read_upkeep(connection)
+    except psycopg.Error:
+        # It costs this evidence alone; of a connection that is lost the next statement tells.
+        return None
+
+
+def read_upkeep(connection: "psycopg.Connection[Any]") -> Upkeep:
+    """The state of this database now; takes some milliseconds. Raises psycopg.Error."""
+    tables = [row for row in connection.execute(_TABLES.encode(), (TABLES_MAX,)) if row[3]]
+    identifiers = [row[2] for row in tables]
+    columns: dict[int, list[tuple[Any, ...]]] = {}
+    for identifier, *column in connection.execute(_COLUMNS.encode(), (identifiers,)):
+        columns.setdefault(identifier, []).append(tuple(column))
+    holders = connection.execute(_HOLDERS.encode(), (_HOLDERS_MAX,)).fetchall()
+    return Upkeep(
+        tables=tuple(_table(row, columns.get(row[2], ())) for row in tables),
+        holders=tuple(
+            Holder(kind=kind, name=name, transactions=age, seconds=seconds)
+            for kind, name, age, seconds in holders
+        ),
+    )
+
+
+def _table(row: Sequence[Any], columns: Sequence[tuple[Any, ...]]) -> TableState:
+    schema, name, _, pages, reltuples, live, dead, fillfactor, vacuumed_s = row
+    # A crash forgets the counts, and what came since is no count of all.
+    is_lost = live + dead < reltuples / 2
+    return TableState(
+        schema_name=schema,
+        name=name,
+        pages=int(pages),
+        live_rows=max(reltuples, 0.0) if is_lost else live,
+        dead_rows=None if is_lost else dead,
+        row_bytes=row_bytes(columns),
+        fillfactor=fillfactor,
+        vacuumed_s=vacuumed_s,
+    )
+
+
+def row_bytes(columns: Sequence[tuple[Any, ...]]) -> float | None:
+    """What a row takes in a page: line pointer, header, and values aligned one after the other.
+
+    columns: in their order (length or −1, alignment, whether it was dropped, average bytes, share of nulls),
+    the last two None without statistics. None where these are needed and not there.
+    (src/backend/access/common/heaptuple.c, heap_compute_data_size.)
+    """
+    offset = 0.0
+    has_nulls = False
+    for length, alignment, is_dropped, width, null_share in columns:
+        has_nulls = has_nulls or is_dropped or bool(null_share)
+        if is_dropped:
+            continue
+        if length < 0 and width is None:
+            return None
+        is_short = length < 0 and width <= _SHORT_BYTES_MAX
+        step = 1 if is_short else _ALIGNMENTS.get(alignment, 1)
+        value = _aligned(offset, step) - offset + (length if length >= 0 else width)
+        offset += value * (1 - (null_share or 0.0))
+    header = _HEADER_BYTES + (-(-len(columns) // 8) if has_nulls else 0)
+    whole = _aligned(header, _MAXIMUM_ALIGNMENT) + offset
+    return float(_POINTER_BYTES + _aligned(whole, _MAXIMUM_ALIGNMENT))
+
+
+def _aligned(offset: float, step: int) -> float:
+    return float(-(-offset // step) * step)
