@@ -1,0 +1,187 @@
+"""A plant: one cause put into a real server, the words of the comparison that lifts it, and its judgement."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+# As far as a prediction may lie from what lifting the cause then gains.
+GAIN_TOLERANCE = 0.25
+# What other processes of the machine do is no fault of a server in which something else was planted.
+NOISE = "noise"
+# The titles of processes of a server whose plant comes from outside; see `outside`.
+MARK = "planted"
+MARKED = f"cluster_name={MARK},lifted"
+
+
+# What is done while the comparison runs, in this home; answers words to put in place of others.
+Outside = Callable[[Path], AbstractContextManager[Mapping[str, str]]]
+
+
+def nothing(_home: Path) -> AbstractContextManager[Mapping[str, str]]:
+    """Most plants are settings, data or limits: nothing is done to them from outside."""
+    return nullcontext({})
+
+
+@dataclass(frozen=True)
+class Plant:
+    """One cause at one magnitude.
+
+    factor: `NAME=planted level,other level`. lifts: whether the other level takes the cause away; else both
+    arms have it. workload: as typed, or SQL, which becomes the file of a `sql` workload. also: faults, or the
+    limit, planted beside the cause, that are to be named too and stay in the other arm. tolerated: limits or
+    faults that may be named beside a planted fault or in the other arm, with the reason at the plant. needs:
+    capabilities, by the names of `needs`. files: SQL files by name. outside: what is done to the server while
+    it runs. is_remote: the servers run already. decoy: the fields of the harmless counterpart where the other
+    level is none.
+    """
+
+    cause: str
+    magnitude: str
+    factor: str
+    workload: str
+    options: tuple[str, ...] = ()
+    scale: int | None = 1
+    settings: Mapping[str, str] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+    outside: Outside = nothing
+    is_remote: bool = False
+    lifts: bool = True
+    also: frozenset[str] = frozenset()
+    tolerated: frozenset[str] = frozenset()
+    decoy: Mapping[str, Any] | None = None
+
+    @property
+    def name(self) -> str:
+        """The cause, or the causes of a mixture, joined by '+'."""
+        return "+".join([self.cause, *sorted(self.also)])
+
+    def words(self, folder: Path, given: Mapping[str, str]) -> list[str]:
+        """The words after `pgassay`; writes the plant's SQL files into the folder.
+
+        given: what stands for words of the factor.
+        """
+        texts = dict(self.files)
+        workload = self.workload
+        if workload.startswith("--"):
+            texts["statements.sql"] = workload
+            workload = "sql:statements.sql"
+        for name, text in texts.items():
+            (folder / name).write_text(text)
+        places = {name: str(folder / name) for name in texts} | dict(given)
+        factor, workload, *options = (
+            _replaced(word, places) for word in (self.factor, workload, *self.options)
+        )
+        words = ["compare", factor, "--workload", workload, *options]
+        words += ["--blocks", "1", "--json", "--quiet", "--out", str(folder / "results")]
+        if self.is_remote:
+            return words
+        # Whoever chooses a plan with workers adds a second cause to what is planted.
+        settings = {"shared_buffers": "64MB", "max_parallel_workers_per_gather": "0", **self.settings}
+        words += [word for pair in settings.items() for word in ("--set", "=".join(pair))]
+        return words if self.scale is None else [*words, "--scale", str(self.scale)]
+
+    def harmless(self) -> "Plant | None":
+        """The decoy that has a run of its own; None where the other level is one."""
+        return None if self.decoy is None else replace(self, decoy=None, **self.decoy)
+
+
+@dataclass(frozen=True)
+class Named:
+    """What was said of one arm; noise is kept apart."""
+
+    limit: str
+    faults: frozenset[str]
+    gains: Mapping[str, float | None]
+    is_noisy: bool
+
+    @property
+    def all(self) -> frozenset[str]:
+        """Limit and faults."""
+        return self.faults | {self.limit}
+
+    def __str__(self) -> str:
+        return " + ".join([self.limit, *sorted(self.faults)]) + (" (noise)" if self.is_noisy else "")
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One run of a plant.
+
+    is_named: the cause is the limit, or among the faults, and nothing that was not planted is a fault.
+    predicted, measured: how many times as fast without the cause; None where nothing is predicted or lifted.
+    is_clean: the arm without the cause doesn't name it, and has no fault; None where both arms have it.
+    """
+
+    is_named: bool
+    planted: Named
+    predicted: float | None
+    measured: float | None
+    is_clean: bool | None
+    other: Named
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether other processes took the processors: then the arms' speeds are theirs, too."""
+        return self.planted.is_noisy or self.other.is_noisy
+
+    @property
+    def is_near(self) -> bool | None:
+        """Whether what was predicted is within the tolerance; None where nothing was."""
+        if self.predicted is None or self.measured is None:
+            return None
+        return abs(self.predicted / self.measured - 1) <= GAIN_TOLERANCE
+
+
+def judge(plant: Plant, result: Mapping[str, Any]) -> Judgement:
+    """Set what the JSON document says beside what was planted."""
+    control, other = (
+        next(arm for arm in result["arms"] if (arm["verdict"] == "control") is is_control)
+        for is_control in (True, False)
+    )
+    planted, lifted = (_named(plant, result, arm["name"]) for arm in (control, other))
+    is_named = _has_all(plant, planted)
+    measured = predicted = is_clean = None
+    if plant.lifts:
+        ratio = control["median"] / other["median"]
+        measured = ratio if result["metric"]["better"] == "lower" else 1 / ratio
+        predicted = planted.gains.get(plant.cause)
+        is_clean = is_harmless(plant, lifted)
+    else:
+        is_named = is_named and _has_all(plant, lifted)
+    return Judgement(is_named, planted, predicted, measured, is_clean, lifted)
+
+
+def is_harmless(plant: Plant, named: Named) -> bool:
+    """The cause is not named, and no fault but what was planted beside it."""
+    return plant.cause not in named.all and named.faults <= plant.also | plant.tolerated
+
+
+def both(plant: Plant, result: Mapping[str, Any]) -> tuple[Named, ...]:
+    """What was said of each arm."""
+    return tuple(_named(plant, result, arm["name"]) for arm in result["arms"])
+
+
+def _replaced(word: str, places: Mapping[str, str]) -> str:
+    for name, place in places.items():
+        word = word.replace(name, place)
+    return word
+
+
+def _has_all(plant: Plant, named: Named) -> bool:
+    wanted = {plant.cause} | plant.also
+    return wanted <= named.all and named.faults <= wanted | plant.tolerated
+
+
+def _named(plant: Plant, result: Mapping[str, Any], arm: str) -> Named:
+    causes = [cause for cause in result["causes"] if cause["arm"] == arm]
+    is_planted_noise = NOISE in {plant.cause} | plant.also
+    faults = {cause["cause"] for cause in causes if cause["kind"] == "fault"}
+    return Named(
+        limit=next(cause["cause"] for cause in causes if cause["kind"] == "limit"),
+        faults=frozenset(faults if is_planted_noise else faults - {NOISE}),
+        gains={cause["cause"]: cause["gain_if_lifted"] for cause in causes},
+        is_noisy=NOISE in faults and not is_planted_noise,
+    )

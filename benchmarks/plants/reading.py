@@ -1,0 +1,178 @@
+"""Plants of reading: a device's bytes, requests and latency, a dropping limit, little memory, I/O workers.
+
+What lifting a cause gains can be told from the account of the time only while something else takes a part of
+it. So every statement also does work of its own, which takes a known time (`pg_sleep`: it needs nothing that
+other processes of the machine could take away).
+"""
+
+from plants.base import MARKED, Plant
+from plants.outside import burst_credit
+
+# A volume of its own; data of scale 1 fit in it four times, with their WAL.
+IMAGE = "loop:size=1280MB"
+# The same in memory: it answers at once, and no page cache does so in its place.
+MEMORY_IMAGE = f"{IMAGE},path=/dev/shm"
+# Faster than anything that is read here, so that the device is known not to be full.
+ROOM = "read_mb_s=4000,read_iops=500000"
+COLD = ("--cache", "cold")
+_LOOP = ("loop", "rate-limits")
+
+
+def scan(own_s: float, scale: int = 1) -> str:
+    """Read a table, 13 MB for each unit of scale, with work of one's own between."""
+    each_s = own_s / 200
+    return f"""-- name: scan
+SELECT count(filler), max(CASE WHEN aid % {500 * scale} = 0 THEN pg_sleep({each_s:g})::text END)
+FROM pgbench_accounts;
+"""
+
+
+def pages(count: int, own_s: float) -> str:
+    """Read `count` pages of a table of scale 1 one by one by their key, with work of one's own between."""
+    return f"""-- name: pages
+SELECT count(page.filler), max(CASE WHEN number % 10 = 0 THEN pg_sleep({10 * own_s / count:g})::text END)
+FROM generate_series(1, {count}) number,
+    LATERAL (SELECT filler FROM pgbench_accounts WHERE aid = (number * 3163) % 100000 + 1 OFFSET 0) page;
+"""
+
+
+def throughput(mb_s: int, own_s: float) -> Plant:
+    """A limit in bytes per second."""
+    return Plant(
+        "storage-throughput",
+        f"{mb_s} MB/s",
+        f"storage={IMAGE},read_mb_s={mb_s},{IMAGE},read_mb_s=4000",
+        scan(own_s),
+        options=COLD,
+        needs=_LOOP,
+    )
+
+
+def iops(reads_s: int, own_s: float) -> Plant:
+    """A limit in requests per second."""
+    return Plant(
+        "storage-iops",
+        f"{reads_s} reads/s",
+        f"storage={IMAGE},read_iops={reads_s},{IMAGE},read_iops=500000",
+        pages(400, own_s),
+        options=COLD,
+        needs=_LOOP,
+    )
+
+
+def latency(own_s: float) -> Plant:
+    """Reads that wait for each other, on a disk that is not full; beside it a device that answers at once."""
+    return Plant(
+        "storage-latency",
+        f"{own_s:g} s of other work",
+        f"storage={IMAGE},{ROOM},{MEMORY_IMAGE},{ROOM}",
+        pages(1600, own_s),
+        options=COLD,
+        needs=(*_LOOP, "memory-disk"),
+    )
+
+
+def throttle_change(fast_mb_s: int, slow_mb_s: int, credit_mb: int) -> Plant:
+    """A burst credit that is used up half-way."""
+    return Plant(
+        "throttle-change",
+        f"from {fast_mb_s} to {slow_mb_s} MB/s",
+        MARKED,
+        scan(0.5, scale=8),
+        options=(*COLD, "--storage", f"{IMAGE},read_mb_s={fast_mb_s}"),
+        scale=8,
+        needs=_LOOP,
+        outside=burst_credit(credit_mb, slow_mb_s=slow_mb_s),
+    )
+
+
+def memory(cap_mb: int) -> Plant:
+    """What was read is needed again and has been thrown away; the device is slow, so that it matters."""
+    both = scan(0.4, scale=8) + scan(0.4, scale=8).replace("name: scan", "name: again")
+    return Plant(
+        "memory",
+        f"{cap_mb} MB for 105 MB",
+        f"memory={cap_mb}MB,1GB",
+        both,
+        options=(*COLD, "--storage", f"{IMAGE},read_mb_s=50"),
+        scale=8,
+        settings={"shared_buffers": "16MB", "max_connections": "20"},
+        needs=(*_LOOP, "memory-cap"),
+    )
+
+
+def too_few_workers(own_s: float) -> Plant:
+    """One I/O worker carries every read of scattered pages, one at a time."""
+    return Plant(
+        "too-few-io-workers",
+        f"{own_s:g} s of other work",
+        "io_workers=1,8",
+        f"""-- name: scattered
+SELECT count(filler), max(CASE WHEN aid % 1830 = 0 THEN pg_sleep({own_s * 1830 / 800000:g})::text END)
+FROM pgbench_accounts WHERE aid % 183 = 0;
+""",
+        options=(*COLD, "--storage", f"{IMAGE},{ROOM}", "--prepare", "scattered.sql"),
+        settings={
+            "io_method": "worker",
+            "effective_io_concurrency": "64",
+            "io_combine_limit": "8kB",
+            "enable_seqscan": "off",
+            "enable_indexscan": "off",
+        },
+        scale=8,
+        needs=_LOOP,
+        files={
+            # A row in every third page.
+            "scattered.sql": "CREATE INDEX scattered ON pgbench_accounts ((aid % 183));\n"
+            "ANALYZE pgbench_accounts;\n"
+        },
+    )
+
+
+def cached(method: str, workload: str) -> Plant:
+    """Methods of reading are compared, and no read reaches a device."""
+    return Plant(
+        "cached",
+        workload,
+        f"io_method=sync,{method}",
+        workload,
+        options=("--cache", "warm-pages"),
+        lifts=False,
+        # The same reads, from a device that takes its time.
+        needs=_LOOP,
+        decoy={"options": (*COLD, "--storage", f"{IMAGE},read_mb_s=6")},
+    )
+
+
+def no_aio(reads_s: int) -> Plant:
+    """Methods of reading are compared on an index scan, which reads page by page whatever the method."""
+    return Plant(
+        "no-aio",
+        f"index scan, {reads_s} reads/s",
+        "io_method=sync,worker",
+        pages(200, 0.2),
+        options=(*COLD, "--storage", f"{IMAGE},read_iops={reads_s}"),
+        needs=_LOOP,
+        lifts=False,
+        decoy={"workload": scan(0.2)},
+    )
+
+
+PLANTS = (
+    throughput(6, 0.7),
+    throughput(3, 2.0),
+    iops(400, 0.7),
+    iops(200, 1.2),
+    latency(0.2),
+    latency(0.1),
+    throttle_change(12, 3, 75),
+    throttle_change(12, 6, 60),
+    too_few_workers(0.2),
+    too_few_workers(0.1),
+    memory(80),
+    memory(64),
+    cached("worker", "full-scan:only=read-table"),
+    cached("io_uring", "full-scan:only=sum"),
+    no_aio(200),
+    no_aio(100),
+)

@@ -1,0 +1,91 @@
+"""Plants of what was left undone or overdone: dead rows, a missing index, autovacuum, connections."""
+
+from plants.base import Plant
+from plants.reading import COLD, IMAGE, scan
+from plants.working import WARM
+from plants.writing import NO_SYNC
+
+_UPDATE = "UPDATE pgbench_accounts SET abalance = abalance + 1;\n"
+
+
+def bloat(times: int) -> Plant:
+    """Every row was rewritten, and nobody gave the space back."""
+    updated = _UPDATE * times
+    return Plant(
+        "bloat",
+        f"{times + 1} times the pages",
+        "prepare=bloated.sql,whole.sql",
+        scan(0.4),
+        options=(*COLD, "--storage", f"{IMAGE},read_mb_s=15"),
+        needs=("loop", "rate-limits"),
+        files={
+            "bloated.sql": f"{updated}VACUUM ANALYZE pgbench_accounts;\n",
+            "whole.sql": f"{updated}VACUUM FULL pgbench_accounts;\nANALYZE pgbench_accounts;\n",
+        },
+    )
+
+
+def discarding_scan(own_s: float) -> Plant:
+    """A few rows are looked for in all."""
+    looking = "".join(
+        f"-- name: look-{number}\n"
+        f"SELECT count(*), pg_sleep({own_s / 10:g}) FROM pgbench_accounts WHERE abalance = {number};\n"
+        for number in range(10)
+    )
+    spread = "UPDATE pgbench_accounts SET abalance = aid % 10000;\nVACUUM FULL ANALYZE pgbench_accounts;\n"
+    return Plant(
+        "discarding-scan",
+        f"{own_s:g} s of other work",
+        "prepare=none.sql,index.sql",
+        looking,
+        options=WARM,
+        files={
+            "none.sql": spread,
+            "index.sql": f"{spread}CREATE INDEX by_balance ON pgbench_accounts (abalance);\n",
+        },
+        scale=4,
+        settings={"shared_buffers": "128MB"},
+    )
+
+
+def autovacuum(clients: int) -> Plant:
+    """Vacuumed at every look, whatever has changed, without a pause, where the processors are full."""
+    return Plant(
+        "autovacuum",
+        f"every second, {clients} connections",
+        "autovacuum=on,off",
+        f"simple-update:clients={clients},duration=6s,warmup=2s",
+        settings={
+            **NO_SYNC,
+            "autovacuum_naptime": "1s",
+            "autovacuum_vacuum_threshold": "1",
+            "autovacuum_vacuum_scale_factor": "0",
+            "autovacuum_analyze_threshold": "1",
+            "autovacuum_analyze_scale_factor": "0",
+            "autovacuum_vacuum_cost_delay": "0",
+        },
+        scale=8,
+    )
+
+
+def connections(count: int) -> Plant:
+    """Far more connections at work than processors."""
+    return Plant(
+        "connections",
+        f"{count} at work",
+        f"clients={count},4",
+        "oltp_read_only:tables=1,table_size=10000,range_size=1000,duration=4s,warmup=1s,threads=1",
+        scale=None,
+    )
+
+
+PLANTS = (
+    bloat(2),
+    bloat(1),
+    discarding_scan(0.3),
+    discarding_scan(0.5),
+    autovacuum(8),
+    autovacuum(16),
+    connections(200),
+    connections(120),
+)
