@@ -18,6 +18,7 @@ from pgassay.cli import (
     calibrate,
     clean,
     compare,
+    diagnose,
     diff,
     doctor,
     index,
@@ -26,6 +27,7 @@ from pgassay.cli import (
     report,
     resume,
     run,
+    watch,
 )
 from pgassay.cli import list as list_command
 from pgassay.errors import PgassayError
@@ -34,7 +36,10 @@ TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
     from typing import NoReturn
 
-COMMANDS = (compare, run, resume, report, list_command, index, diff, builds, calibrate, probe, doctor, clean)
+COMMANDS = (
+    *(compare, run, resume, report, list_command, index, diff, builds, calibrate, probe, diagnose, watch),
+    *(doctor, clean),
+)
 EXIT_INTERRUPTED = 130
 EXIT_FAILED = 1
 CLEAN_UP_S = 15.0

@@ -1,0 +1,139 @@
+"""Where the time of a running server's threads went; connections without work are left out.
+
+On this machine CPU and queue are the scheduler's counts, as in a trial's account. Of a server elsewhere there
+are looks alone: they say which wait event a session was in, and of those in none nothing is known (a missing
+wait event is no sign of CPU), so that they are the residue.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pgassay.analysis.accounts.items import account
+from pgassay.analysis.accounts.threads import BACKEND, Span, trial_times
+from pgassay.analysis.diagnosis.interval import IDLE_CONNECTION, Interval
+from pgassay.model.account import Account, AccountItem, ItemKind
+from pgassay.record import observations
+
+# The wait event under which time without work goes through the account, to be taken out of it.
+_IDLE = "idle connection"
+OWN = "pgassay"
+_ORDER = (BACKEND, "parallel worker", "io worker", "io_uring worker")
+# By looks alone it is not known what else the server's processes do.
+_ASKED = frozenset({*_ORDER[:3], "checkpointer", "background writer", "WAL writer", "autovacuum"})
+
+Columns = Mapping[str, Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Accounts:
+    """By kind of thread, with the seconds that client connections were connected and had no work.
+
+    has_cpu: whether the scheduler's counts are in them.
+    """
+
+    by_process: tuple[Account, ...]
+    idle_s: float
+    has_cpu: bool
+
+    def of(self, process: str) -> Account | None:
+        """The account of one kind of thread."""
+        return next((each for each in self.by_process if each.process == process), None)
+
+
+def accounts(interval: Interval) -> Accounts:
+    """The accounts of an interval; without any where nothing was sampled."""
+    threads = observations.columns(interval.folder, "threads")
+    waits: Columns = observations.columns(interval.folder, "waits") or {}
+    if not threads:
+        return _by_looks(waits, interval)
+    span = Span(interval.begin_ns, interval.end_ns, False)
+    times = trial_times(threads, _as_waiting(waits), [span], interval.cost.rate_hz)
+    names = [*(name for name in _ORDER if name in times.kinds)]
+    names += sorted(set(times.kinds) - set(_ORDER) - {OWN})
+    made = [account(name, times.kinds[name], 1, times.measured_s) for name in names]
+    idle_s = sum(item.seconds for each in made for item in each.items if item.wait_event_type == _IDLE)
+    return Accounts(tuple(_without_idle(each, times.measured_s) for each in made), idle_s, True)
+
+
+def _as_waiting(waits: Columns) -> Columns:
+    """Idle connections as backends that wait for nothing of the server's."""
+    if not waits.get("kind"):
+        return waits
+    places = [place for place, kind in enumerate(waits["kind"]) if kind == IDLE_CONNECTION]
+    changed = {name: list(waits[name]) for name in ("kind", "wait_event_type", "wait_event")}
+    for place in places:
+        changed["kind"][place] = BACKEND
+        changed["wait_event_type"][place] = changed["wait_event"][place] = _IDLE
+    return {**waits, **changed}
+
+
+def _without_idle(made: Account, measured_s: float) -> Account:
+    kept = [item for item in made.items if item.wait_event_type != _IDLE]
+    idle_s = sum(item.seconds for item in made.items) - sum(item.seconds for item in kept)
+    if not idle_s:
+        return made
+    wall_s = max(0.0, made.wall_s - idle_s)
+    items = [item.model_copy(update={"share": item.seconds / wall_s if wall_s > 0 else 0.0}) for item in kept]
+    return made.model_copy(
+        update={
+            "wall_s": wall_s,
+            "threads": wall_s / measured_s if measured_s > 0 else 0.0,
+            "items": tuple(items),
+            "asleep_s": max(0.0, made.asleep_s - idle_s),
+            "asleep_sampled_s": max(0.0, made.asleep_sampled_s - idle_s),
+        }
+    )
+
+
+def _by_looks(waits: Columns, interval: Interval) -> Accounts:
+    """A look stands for the time between two of them."""
+    if not waits.get("clock_ns") or not interval.cost.samples:
+        return Accounts((), 0.0, False)
+    look_s = interval.seconds / interval.cost.samples
+    seen: dict[str, Counter[tuple[str, str]]] = {}
+    names = ("kind", "wait_event_type", "wait_event", "samples")
+    for kind, event_type, event, samples in zip(*(waits[name] for name in names), strict=True):
+        seen.setdefault(kind, Counter())[event_type, event] += samples
+    idle = seen.pop(IDLE_CONNECTION, Counter()).total()
+    order = [*(name for name in _ORDER if name in seen), *sorted(set(seen) & _ASKED - set(_ORDER))]
+    made = tuple(_looked_at(name, seen[name], look_s, interval.seconds) for name in order)
+    return Accounts(made, idle * look_s, False)
+
+
+def _looked_at(process: str, seen: Counter[tuple[str, str]], look_s: float, measured_s: float) -> Account:
+    wall_s = seen.total() * look_s
+    items = sorted(
+        (
+            AccountItem(
+                kind=_kind(event_type, event),
+                state="asleep",
+                wait_event_type=event_type,
+                wait_event=event,
+                seconds=count * look_s,
+                share=count / seen.total(),
+            )
+            for (event_type, event), count in seen.items()
+            if event_type
+        ),
+        key=lambda item: -item.seconds,
+    )
+    asleep_s = sum(item.seconds for item in items)
+    return Account(
+        process=process,
+        threads=wall_s / measured_s,
+        wall_s=wall_s,
+        items=tuple(items),
+        residue_s=wall_s - asleep_s,
+        sampling_error_s=0.0,
+        samples=seen.total(),
+        asleep_s=asleep_s,
+        asleep_sampled_s=asleep_s,
+    )
+
+
+def _kind(event_type: str, event: str) -> ItemKind:
+    if event_type != "Client":
+        return "wait"
+    return "client" if event == "ClientRead" else "network"

@@ -1,0 +1,186 @@
+"""The diagnosis of an interval: accounts, the limit, the faults, and what to look at next."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pgassay import __version__
+from pgassay.analysis.accounts.threads import Span
+from pgassay.analysis.causes.base import Found, Rule
+from pgassay.analysis.causes.evidence import MB, DeviceFlow, Evidence, moved, read_columns
+from pgassay.analysis.causes.rank import TrialCauses, trial_causes
+from pgassay.analysis.causes.times import WORKING
+from pgassay.analysis.change_points import change_points
+from pgassay.analysis.diagnosis.accounts import Accounts, accounts
+from pgassay.analysis.diagnosis.evidence import evidence, server_cpu_s, total
+from pgassay.analysis.diagnosis.interval import Interval
+from pgassay.analysis.diagnosis.next_steps import IDLE_NEXT, NEXT, REMEDIES
+from pgassay.analysis.diagnosis.sessions import blockers, sampled_statements
+from pgassay.model.cause import Cause
+from pgassay.model.diagnosis import Activity, Change, Diagnosis, Sampling
+
+# With less than so many connections at work at a time, on average, a server is idle.
+BUSY_MIN = 0.05
+_HIDDEN = "what sessions of other roles do and wait for (the role may not read it)"
+_NO_CPU = "the time on processors (the server's processes are not on this machine)"
+_LOOK = "Look at the account of the time: no rule explains a quarter of it."
+_IDLE = "Nothing limits a server without work."
+_ALLOW = "Give the role the right to read what all sessions do, and diagnose again."
+# A change of less than this is not worth a line.
+_RATIO_MIN = 1.33
+_OWN_SHARE_MIN = 0.5
+_S = 1_000_000_000
+
+
+def diagnose(interval: Interval) -> Diagnosis:
+    """Everything that can be said of an interval."""
+    found = accounts(interval)
+    seen = evidence(interval, found)
+    activity = _activity(interval, found, seen)
+    causes = _causes(interval, found, seen, activity)
+    is_idle = activity.connections_busy is not None and activity.connections_busy < BUSY_MIN
+    upkeep = interval.upkeep
+    return Diagnosis(
+        pgassay_version=__version__,
+        started_at=interval.started_at,
+        seconds_asked=interval.seconds_asked,
+        seconds=interval.seconds,
+        interrupted=interval.interrupted,
+        server=interval.server,
+        activity=activity,
+        causes=causes,
+        next=(IDLE_NEXT,) if is_idle else tuple(NEXT[cause.cause] for cause in causes),
+        accounts=found.by_process,
+        sampled=sampled_statements(interval.looks, interval.seconds),
+        statements=interval.statements,
+        blockers=blockers(interval.looks, interval.seconds),
+        holders=tuple(each for each in upkeep.holders if each.transactions > 0) if upkeep else (),
+        changes=_changes(interval, seen.device),
+        missing=interval.missing,
+        warnings=interval.warnings,
+        sampling=_sampling(interval),
+    )
+
+
+def _causes(interval: Interval, found: Accounts, seen: Evidence, activity: Activity) -> tuple[Cause, ...]:
+    name = interval.server.name
+    busy = activity.connections_busy
+    if busy is not None and busy < BUSY_MIN:
+        return (_unknown(name, _IDLE, {"idle_share": max(0.0, 1.0 - busy)}),)
+    made = trial_causes(seen)
+    faults = [_cause(name, rule, fault, made.total_s) for rule, fault in made.faults]
+    if interval.is_hidden:
+        return (_unknown(name, _ALLOW, {"not_known": _HIDDEN}), *faults)
+    return (_limit(name, made, found), *faults)
+
+
+def _limit(name: str, made: TrialCauses, found: Accounts) -> Cause:
+    if made.limit is not None:
+        return _cause(name, *made.limit, made.total_s)
+    missing = [*made.missing, *([] if found.has_cpu else [_NO_CPU])]
+    return _unknown(name, _LOOK, {"not_known": "; ".join(missing)} if missing else {})
+
+
+def _cause(name: str, rule: Rule, found: Found, total_s: float) -> Cause:
+    layer, remedy = REMEDIES.get(rule.cause, (rule.layer, rule.remedy))
+    return Cause(
+        arm=name,
+        kind=rule.kind,
+        cause=rule.cause,
+        layer=layer,
+        seconds=found.seconds,
+        share=None if found.seconds is None or total_s <= 0 else found.seconds / total_s,
+        evidence=found.figures,
+        gain_if_lifted=found.gain,
+        remedy=remedy,
+        trials=1,
+        observed=1,
+    )
+
+
+def _unknown(name: str, remedy: str, figures: dict[str, float | str]) -> Cause:
+    return Cause(
+        arm=name,
+        kind="limit",
+        cause="unknown",
+        layer="measurement",
+        seconds=None,
+        share=None,
+        evidence=figures,
+        gain_if_lifted=None,
+        remedy=remedy,
+        trials=1,
+        observed=1,
+    )
+
+
+def _activity(interval: Interval, found: Accounts, seen: Evidence) -> Activity:
+    busy_s = sum(each.wall_s for name in WORKING if (each := found.of(name)) is not None)
+    device, processors = seen.device, seen.processors
+    seconds = interval.seconds
+    span = Span(interval.begin_ns, interval.end_ns, False)
+    moved_bytes = moved(interval.folder, "device", ("read_bytes",), [span])
+
+    def rate(view: str, name: str, unit: float = 1.0) -> float:
+        # A view whose row did not move is not among the differences.
+        return (total(interval, view, name) or 0.0) / unit / seconds
+
+    return Activity(
+        connections_busy=None if interval.is_hidden else busy_s / seconds,
+        connections_idle=None if interval.is_hidden else found.idle_s / seconds,
+        transactions_s=rate("pg_stat_database", "xact_commit"),
+        rollbacks_s=rate("pg_stat_database", "xact_rollback"),
+        postgres_read_mb_s=seen.bytes_read / MB / seconds,
+        postgres_hit_mb_s=seen.bytes_hit / MB / seconds,
+        temporary_mb_s=rate("pg_stat_database", "temp_bytes", MB),
+        wal_mb_s=rate("pg_stat_wal", "wal_bytes", MB),
+        server_read_mb_s=device.read_bytes / MB / seconds if device else None,
+        device_read_mb_s=moved_bytes[0] / MB / seconds if moved_bytes else None,
+        server_cpus=server_cpu_s(found) / seconds if processors else None,
+        clients_cpus=interval.clients_cpu_s / seconds if processors else None,
+        others_cpus=processors.others_s / seconds if processors else None,
+        others={name: used_s / seconds for name, used_s in interval.others.items()},
+    )
+
+
+def _changes(interval: Interval, flow: DeviceFlow | None) -> tuple[Change, ...]:
+    """When the rates of transactions and of the server's reads changed, by seconds."""
+    found: list[Change] = []
+    count = int(interval.seconds)
+    grid = interval.begin_ns + np.arange(count + 1) * float(_S)
+    if len(interval.looks) > 1:
+        clock = [float(look.clock_ns) for look in interval.looks]
+        done = [look.transactions for look in interval.looks]
+        inside = grid[grid <= clock[-1]]
+        found += _changed("transactions", "per s", np.diff(np.interp(inside, clock, done)).tolist())
+    device = read_columns(interval.folder, "device")
+    if device.get("clock_ns"):
+        read_bytes = device["read_bytes"]
+        own_bytes = flow.read_bytes if flow is not None else 0.0
+        # What others read from the device is no matter of the server's.
+        if own_bytes >= _OWN_SHARE_MIN * (read_bytes[-1] - read_bytes[0]):
+            rates = np.diff(np.interp(grid, device["clock_ns"], read_bytes)) / MB
+            found += _changed("device reads", "MB/s", rates.tolist())
+    return tuple(sorted(found, key=lambda change: change.at_s))
+
+
+def _changed(what: str, unit: str, rates: Sequence[float]) -> list[Change]:
+    return [
+        Change(what=what, unit=unit, at_s=float(point.place), before=point.before, after=point.after)
+        for point in change_points(rates)
+        if not 1 / _RATIO_MIN < point.ratio < _RATIO_MIN
+    ]
+
+
+def _sampling(interval: Interval) -> Sampling:
+    cost = interval.cost
+    used_s = cost.tool_cpu_s + cost.observer_cpu_s + (cost.sessions_cpu_s or 0.0)
+    return Sampling(
+        rate_hz=cost.rate_hz,
+        samples=cost.samples,
+        missed=cost.missed,
+        tool_cpu_s=cost.tool_cpu_s,
+        observer_cpu_s=cost.observer_cpu_s,
+        sessions_cpu_s=cost.sessions_cpu_s,
+        share_of_core=used_s / interval.seconds,
+    )

@@ -1,0 +1,103 @@
+"""What was seen of a running server over an interval: the input of its diagnosis."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pgassay.analysis.causes.evidence import Ceiling
+from pgassay.model.diagnosis import CalledStatement, DiagnosedServer
+from pgassay.model.upkeep import Upkeep
+
+# The kind under which waits.parquet of an interval has client connections that had nothing to do.
+IDLE_CONNECTION = "idle connection"
+
+
+@dataclass(frozen=True)
+class Session:
+    """A client session within a statement or a transaction at one look.
+
+    event_type, event: '' for none; transaction_s: its transaction's age; blocked_by: the processes that it
+    waits for (pg_blocking_pids; 0 is a prepared transaction), () also where that was not asked.
+    """
+
+    pid: int
+    query_id: str | None
+    query: str
+    state: str
+    event_type: str = ""
+    event: str = ""
+    user: str = ""
+    application: str = ""
+    transaction_s: float | None = None
+    blocked_by: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Look:
+    """All such sessions at one moment, and the transactions that the whole server had counted by then."""
+
+    clock_ns: int
+    sessions: tuple[Session, ...]
+    transactions: float
+
+
+@dataclass(frozen=True)
+class Caps:
+    """What the server's control groups allow it, None without a cap."""
+
+    cpus: float | None = None
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Cost:
+    """CPU seconds that looking took: pgassay's process, its native sampler, the server's answers."""
+
+    tool_cpu_s: float
+    observer_cpu_s: float
+    sessions_cpu_s: float | None
+    rate_hz: float
+    samples: int
+    missed: int
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An interval, in CLOCK_MONOTONIC nanoseconds.
+
+    `folder` holds the samplers' files as a trial's folder does (device, host_cpu, threads, waits, …), with
+    idle connections as IDLE_CONNECTION. `counters`: differences of the statistics views, over all databases;
+    `group`: those of the control groups. `has_thread_bytes`: whether threads.parquet holds what devices
+    delivered to each thread. `clients_cpu_s`: CPU of processes of this machine that were
+    connected to the server at the end, `others` that of further ones by name. `statements` is None without
+    pg_stat_statements. `is_hidden`: the role may not see what sessions of other roles do.
+    """
+
+    server: DiagnosedServer
+    folder: Path
+    started_at: str
+    begin_ns: int
+    end_ns: int
+    seconds_asked: float
+    interrupted: bool
+    is_hidden: bool
+    cost: Cost
+    looks: tuple[Look, ...]
+    counters: Mapping[str, list[dict[str, Any]]]
+    settings: Mapping[str, str]
+    caps: Caps = Caps()
+    group: Mapping[str, float] = field(default_factory=dict)
+    ceiling: Ceiling = field(default_factory=Ceiling)
+    has_thread_bytes: bool = False
+    clients_cpu_s: float = 0.0
+    others: Mapping[str, float] = field(default_factory=dict)
+    statements: tuple[CalledStatement, ...] | None = None
+    upkeep: Upkeep | None = None
+    missing: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        """How long it was."""
+        return (self.end_ns - self.begin_ns) / 1e9

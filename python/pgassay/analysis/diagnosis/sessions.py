@@ -1,0 +1,132 @@
+"""What the looks at sessions say: which statements were at work and waited, and who blocked whom."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pgassay.analysis.diagnosis.interval import Look, Session
+from pgassay.model.diagnosis import Blocker, SampledStatement
+
+STATEMENTS_MAX = 10
+BLOCKERS_MAX = 5
+_WAITS_MAX = 4
+_IN_TRANSACTION = "idle in transaction"
+# Constants of SQL (PostgreSQL's manual, 4.1.2), by which texts of one statement differ.
+_CONSTANT = re.compile(r"\$([A-Za-z_]*)\$.*?\$\1\$|E?'(?:[^']|'')*'|(?<![\w.$])\d+(?:\.\d+)?\b", re.DOTALL)
+_SPACE = re.compile(r"\s+")
+
+
+def without_constants(query: str) -> str:
+    """The text of a statement with ? for each constant and single spaces; a cut one may keep its last."""
+    return _SPACE.sub(" ", _CONSTANT.sub("?", query)).strip()
+
+
+def sampled_statements(looks: Sequence[Look], seconds: float) -> tuple[SampledStatement, ...]:
+    """The statements that sessions were seen in, those of most time first.
+
+    seconds: the interval, which all looks share. A session between two statements of its transaction counts
+    for the last one, as waiting for its client.
+    """
+    if not looks:
+        return ()
+    look_s = seconds / len(looks)
+    waits: dict[tuple[str | None, str], Counter[str]] = {}
+    for session in (each for look in looks for each in look.sessions):
+        waits.setdefault(_statement(session), Counter())[_wait(session)] += 1
+    total = sum(each.total() for each in waits.values())
+    chosen = sorted(waits, key=lambda key: (-waits[key].total(), key[1]))[:STATEMENTS_MAX]
+    return tuple(
+        SampledStatement(
+            query_id=key[0],
+            query=key[1],
+            seconds=waits[key].total() * look_s,
+            share=waits[key].total() / total,
+            waits={event: count / waits[key].total() for event, count in waits[key].most_common(_WAITS_MAX)},
+        )
+        for key in chosen
+    )
+
+
+def _statement(session: Session) -> tuple[str | None, str]:
+    # Texts of one number differ in their constants alone, and the text is what a person knows it by.
+    return session.query_id, without_constants(session.query)
+
+
+def _wait(session: Session) -> str:
+    if session.state.startswith(_IN_TRANSACTION):
+        return _IN_TRANSACTION
+    return f"{session.event_type}:{session.event}" if session.event_type else ""
+
+
+@dataclass
+class _Head:
+    """What is gathered of one head of chains over all looks."""
+
+    session: Session | None = None
+    waiting_max: int = 0
+    waiting: int = 0
+    chain: tuple[int, ...] = ()
+    looks: list[int] = field(default_factory=list)
+
+
+def blockers(looks: Sequence[Look], seconds: float) -> tuple[Blocker, ...]:
+    """The heads of chains of locks, those for which others waited longest first."""
+    if not looks:
+        return ()
+    look_s = seconds / len(looks)
+    heads: dict[int, _Head] = {}
+    for look in looks:
+        _gather(look, heads)
+    chosen = sorted(heads, key=lambda pid: -heads[pid].waiting)[:BLOCKERS_MAX]
+    return tuple(_blocker(pid, heads[pid], look_s) for pid in chosen)
+
+
+def _gather(look: Look, heads: dict[int, _Head]) -> None:
+    sessions = {each.pid: each for each in look.sessions}
+    blocked = {each.pid: each.blocked_by for each in look.sessions if each.blocked_by}
+    behind: dict[int, set[int]] = {}
+    for pid in blocked:
+        for chain in _chains(pid, blocked):
+            head = chain[-1]
+            behind.setdefault(head, set()).add(pid)
+            found = heads.setdefault(head, _Head())
+            if len(chain) > len(found.chain):
+                found.chain = chain
+    for head, waiting in behind.items():
+        found = heads[head]
+        found.session = sessions.get(head, found.session)
+        found.waiting += len(waiting)
+        found.waiting_max = max(found.waiting_max, len(waiting))
+
+
+def _chains(pid: int, blocked: Mapping[int, tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """One way from a session that waits to each head; a circle (a deadlock not yet found) has none."""
+    found, seen = [], {pid}
+    waiting: list[tuple[int, ...]] = [(pid,)]
+    while waiting:
+        chain = waiting.pop(0)
+        for other in blocked.get(chain[-1], ()):
+            if other in seen:
+                continue
+            seen.add(other)
+            if other in blocked:
+                waiting.append((*chain, other))
+            else:
+                found.append((*chain, other))
+    return found
+
+
+def _blocker(pid: int, head: _Head, look_s: float) -> Blocker:
+    session = head.session
+    return Blocker(
+        pid=pid,
+        user=session.user if session else "",
+        application=session.application if session else "",
+        state=session.state if session else ("prepared transaction" if pid == 0 else ""),
+        query=without_constants(session.query) if session else "",
+        transaction_s=session.transaction_s if session else None,
+        waiting_max=head.waiting_max,
+        waiting_s=head.waiting * look_s,
+        chain=head.chain,
+    )
