@@ -19,9 +19,11 @@ from pgassay.analysis.plans import plan_findings
 from pgassay.analysis.primary import PrimaryResult, analyse_primary
 from pgassay.analysis.secondary import SecondaryFamily, analyse_secondary
 from pgassay.analysis.sentences import cpu_sentence, headline, outlook
+from pgassay.analysis.server_statements import arm_statements
 from pgassay.analysis.study import Study, gather_study
 from pgassay.analysis.twin import TwinCheck
 from pgassay.analysis.verdict import DISTRIBUTION_CHANGED, Finding, Judgement
+from pgassay.analysis.within.arms import arm_changes
 from pgassay.analysis.work import work_results
 from pgassay.model.arm import Arm
 from pgassay.model.result import (
@@ -168,6 +170,8 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
         accounts=arm_accounts(stored),
         causes=arm_causes(stored),
         explanations=explanations(stored, study),
+        within_trials=arm_changes(stored),
+        server_statements=arm_statements(stored),
         twins=twins,
         family=_family_words(study, family),
         failures=sum(study.table.failures.values()),

@@ -7,6 +7,8 @@ from pydantic import Field
 from pgassay.model.account import ArmAccounts
 from pgassay.model.base import Frozen
 from pgassay.model.cause import Cause, Explanation
+from pgassay.model.server_statement import ArmStatements
+from pgassay.model.within import ArmChanges
 from pgassay.model.work import WorkResult
 from pgassay.model.workload import Metric
 
@@ -140,6 +142,8 @@ class CompareResult(Frozen):
     accounts: tuple[ArmAccounts, ...] = ()
     causes: tuple[Cause, ...] = ()
     explanations: tuple[Explanation, ...] = ()
+    within_trials: tuple[ArmChanges, ...] = ()
+    server_statements: tuple[ArmStatements, ...] = ()
     twins: tuple[TwinResult, ...] = ()
     family: str = ""
     failures: int = 0

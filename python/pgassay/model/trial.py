@@ -8,6 +8,7 @@ from pgassay.model.arm import Arm
 from pgassay.model.base import Frozen
 from pgassay.model.maintenance import MaintenanceObservation
 from pgassay.model.protocol import Protocol
+from pgassay.model.upkeep import Upkeep
 
 TrialStatus = Literal["ok", "failed", "invalid", "interrupted"]
 TRIAL_FORMAT = 1
@@ -62,6 +63,8 @@ class LoadObservation(Frozen):
 
     `late_transactions` began within the interval and ended after it, so they are not counted: with
     those of the warm-up and the measured ones they are all that the load committed.
+    `per_second_mean_ms`, `per_second_p99_ms`: latencies of the transactions that ended in each second, None
+    for a second in which none did; () in records that did not keep them.
     """
 
     transactions: int
@@ -69,6 +72,8 @@ class LoadObservation(Frozen):
     errors: int
     client_cpu_s: float
     per_second: tuple[int, ...] = ()
+    per_second_mean_ms: tuple[float | None, ...] = ()
+    per_second_p99_ms: tuple[float | None, ...] = ()
     latency_ms: dict[str, float] = Field(default_factory=dict)
     warmup_transactions: int = 0
     late_transactions: int = 0
@@ -80,7 +85,10 @@ class TrialRecord(Frozen):
     `facts` holds what is true before the measurement (effective settings, checksums, cache state,
     read-ahead), `counters` differences of the server's and the host's counters over it,
     `verification` what the protocol checked afterwards. `clock_ns` are CLOCK_MONOTONIC readings at
-    the start and the end of the measured part, on the boot named by `boot_id`.
+    the start and the end of the measured part, on the boot named by `boot_id`. `upkeep_before` and
+    `upkeep_after`: what VACUUM had left to do at both ends, None where that could not be read.
+    `clock_offset_ns`: CLOCK_REALTIME less CLOCK_MONOTONIC just before and just after the measured part, which
+    ties the server's log to it.
     """
 
     format: int = TRIAL_FORMAT
@@ -95,6 +103,7 @@ class TrialRecord(Frozen):
     ended_at: str
     wall_s: float
     clock_ns: tuple[int, int] | None = None
+    clock_offset_ns: tuple[int, int] | None = None
     host: str
     boot_id: str
     canary_s: float | None = None
@@ -106,4 +115,6 @@ class TrialRecord(Frozen):
     facts: dict[str, Any] = Field(default_factory=dict)
     counters: dict[str, Any] = Field(default_factory=dict)
     verification: dict[str, Any] = Field(default_factory=dict)
+    upkeep_before: Upkeep | None = None
+    upkeep_after: Upkeep | None = None
     warnings: tuple[str, ...] = ()

@@ -87,7 +87,7 @@ def _rows(accounts: list[Account | None]) -> list[AccountRow]:
     keys: dict[tuple[str, str], None] = {}
     for account in accounts:
         for item in account.items if account else ():
-            keys[_label(item), item.kind] = None
+            keys[item_label(item), item.kind] = None
     rows: list[AccountRow] = []
     small: list[AccountRow] = []
     for label, kind in sorted(keys, key=lambda key: _ORDER.index(key[1])):
@@ -112,7 +112,7 @@ def _row(accounts: list[Account | None], label: str, kind: str) -> AccountRow:
     matching = [
         None
         if account is None
-        else [item for item in account.items if (_label(item), item.kind) == (label, kind)]
+        else [item for item in account.items if (item_label(item), item.kind) == (label, kind)]
         for account in accounts
     ]
     return AccountRow(
@@ -140,7 +140,7 @@ def _sum(values: list[float | None]) -> float | None:
     return sum(known) if known else None
 
 
-def _label(item: AccountItem) -> str:
+def item_label(item: AccountItem) -> str:
     """An item in words: what the threads did or waited for."""
     event = text.clean(f"{item.wait_event_type}:{item.wait_event}".strip(":"))
     if item.kind == "cpu":

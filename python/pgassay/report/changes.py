@@ -1,58 +1,75 @@
-"""When the throughput changed within a trial, as sentences."""
+"""What changed within the trials and what happened then, as sentences: coincidences in time, no causes."""
 
-from pgassay.analysis.change_points import ChangePoint, change_points
-from pgassay.model.arm import Arm
-from pgassay.record.read import StoredExperiment
+from pgassay.model.result import CompareResult
+from pgassay.model.within import ArmChanges, Change, Coincidence, Moment
 from pgassay.report import text
 from pgassay.report.labels import compared_factors, short_name
 
-# A shorter load has too few seconds to tell a change from its noise.
-_SECONDS_MIN = 12
-# A change of less than a tenth is not worth a sentence.
-_RATIO_MIN = 1.1
+_MOMENTS_MAX = 3
+_WORDS = {
+    "throughput": "the throughput",
+    "latency p99": "the latency (p99)",
+    "device reads": "what was read from the device",
+    "device writes": "what was written to the device",
+}
 
 
-def change_sentences(stored: StoredExperiment) -> tuple[str, ...]:
-    """One for each arm (the twin too) with trials whose transactions per second changed.
-
-    By chance up to one trial in twenty shows a change, so that more than that are needed.
-    """
-    factors = compared_factors(stored.experiment.arms)
-    found = []
-    for arm in stored.experiment.arms:
-        looked = [
-            change_points(trial.record.load.per_second)
-            for trial in stored.trials
-            if trial.record.arm_id == arm.id
-            and trial.record.status == "ok"
-            and trial.record.load is not None
-            and len(trial.record.load.per_second) >= _SECONDS_MIN
-        ]
-        changed = [greatest for points in looked if (greatest := _greatest(points)) is not None]
-        if len(changed) > max(1 if len(looked) > 1 else 0, len(looked) / 20):
-            found.append(_sentence(_name(arm, factors), changed, len(looked)))
-    return tuple(found)
+def change_sentences(result: CompareResult) -> tuple[str, ...]:
+    """One for each arm (the twin too) within whose trials something changed, with when, from and to."""
+    names = {}
+    factors = compared_factors(result.arms)
+    for arm in result.arms:
+        names[arm.name, arm.stratum] = short_name(arm, factors)
+    return tuple(_sentence(_name(changes, names), changes) for changes in result.within_trials)
 
 
-def _name(arm: Arm, factors: tuple[str, ...]) -> str:
-    name = "the twin" if arm.role == "twin" else short_name(arm, factors)
-    return f"{name} at {text.clean(arm.stratum)}" if arm.stratum else name
+def _name(changes: ArmChanges, names: dict[tuple[str, str], str]) -> str:
+    stratum = text.clean(changes.stratum)
+    known = names.get((changes.arm, changes.stratum)) or text.clean(changes.arm)
+    name = "the twin" if changes.role == "twin" else known
+    return f"{name} at {stratum}" if stratum else name
 
 
-def _size(point: ChangePoint) -> float:
-    return max(point.ratio, 1 / point.ratio) if point.ratio > 0 else float("inf")
+def _sentence(name: str, changes: ArmChanges) -> str:
+    """The trial whose greatest change is of middle size stands for all."""
+    first, *others = changes.changed
+    counts = [
+        f"{_WORDS[first.series]} changed within {first.trials} of {text.plural(changes.observed, 'trial')}"
+    ]
+    counts += [f"{_WORDS[each.series]} within {each.trials}" for each in others]
+    told = [_moment(moment) for moment in changes.moments[:_MOMENTS_MAX]]
+    more = len(changes.moments) - len(told)
+    rest = f" {text.plural(more, 'more change')} in that trial." if more else ""
+    if changes.checkpoints_untimed:
+        counted = text.plural(changes.checkpoints_untimed, "checkpoint")
+        rest += f" The server counted {counted} meanwhile; its log does not tell when (log_checkpoints)."
+    where = f"In trials/{changes.number:06d}, at {'. At '.join(told)}."
+    return f"{name}: {', '.join(counts)}. {where}{rest}"
 
 
-def _greatest(points: tuple[ChangePoint, ...]) -> ChangePoint | None:
-    worth = [point for point in points if _size(point) >= _RATIO_MIN]
-    return max(worth, key=_size, default=None)
+def _moment(moment: Moment) -> str:
+    told = [", ".join(_change(change) for change in moment.changes)]
+    told += [coincidence_words(each) for each in moment.meanwhile]
+    return f"{moment.at_s:.0f} s {'; '.join(told)}"
 
 
-def _sentence(name: str, changed: list[ChangePoint], looked: int) -> str:
-    """The change of middle size stands for all."""
-    shown = sorted(changed, key=_size)[(len(changed) - 1) // 2]
-    return (
-        f"{name}: the throughput changed within {len(changed)} of {text.plural(looked, 'trial')}, as from "
-        f"{text.quantity(shown.before, '')} to {text.quantity(shown.after, '')} transactions a second after "
-        f"second {shown.place}."
-    )
+def _change(change: Change) -> str:
+    verb = "rose" if change.after > change.before else "fell"
+    before, after = (text.quantity(value, "") for value in (change.before, change.after))
+    return f"{_WORDS[change.series]} {verb} from {before} to {after} {change.unit}"
+
+
+def coincidence_words(found: Coincidence) -> str:
+    """An event near a change: what it was, and when it began, ended or happened."""
+    event = found.event
+    what = text.clean(event.what)
+    if found.relation == "at":
+        said = f"the log says “{what}”" if event.kind == "log" else what
+        return f"{said} at {event.began_s:.1f} s"
+    if found.relation == "began":
+        return f"{what} began at {event.began_s:.1f} s"
+    if found.relation == "ended":
+        return f"{what} ended at {event.ended_s:.1f} s"
+    since = f"since {event.began_s:.1f} s" if event.began_s is not None else "since before"
+    until = f"until {event.ended_s:.1f} s" if event.ended_s is not None else "to its end"
+    return f"{what} was under way, {since} {until}"

@@ -10,12 +10,14 @@ from pgassay.report import (
     heat_map,
     interval_chart,
     load_charts,
-    machine_chart,
+    timeline_chart,
     trial_chart,
 )
 from pgassay.report.accounts import account_tables
 from pgassay.report.drawing import NARROW_PX, WIDE_PX, Drawing, Specification
 from pgassay.report.series import Observed
+from pgassay.report.text import plural
+from pgassay.report.timelines import ArmTimeline
 
 
 def intervals(result: CompareResult, *, width_px: int = WIDE_PX, name: str = "intervals") -> str:
@@ -41,8 +43,19 @@ def drawings(result: CompareResult, stored: StoredExperiment, observed: Observed
         yield _both("seconds", lambda width: load_charts.seconds(observed.seconds, width_px=width))
     if observed.latencies:
         yield _both("latency", lambda width: load_charts.latency(observed.latencies, width_px=width))
-    if observed.machine:
-        yield _both("machine", lambda width: machine_chart.specification(observed.machine, width_px=width))
+    yield from _timelines(observed)
+
+
+def _timelines(observed: Observed) -> Iterator[Drawing]:
+    """One for each arm, whose panels end at the same heights."""
+    peaks = timeline_chart.peaks([each.shown for each in observed.timelines])
+    for number, each in enumerate(observed.timelines, start=1):
+        note = f"trials/{each.shown.number:06d}, the nearest to the median of {plural(each.trials, 'trial')}"
+
+        def make(width: int, each: ArmTimeline = each, note: str = note) -> Specification:
+            return timeline_chart.specification(each.shown, each.group, peaks, width_px=width, note=note)
+
+        yield _both(f"timeline-{number}", make)
 
 
 def _both(name: str, make: Callable[[int], Specification]) -> Drawing:

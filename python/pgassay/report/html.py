@@ -7,7 +7,17 @@ from markupsafe import Markup
 from pgassay import __version__
 from pgassay.model.result import ArmResult, CompareResult
 from pgassay.record.read import StoredExperiment
-from pgassay.report import facts, interactive, palette, plans, series, summary, text, trials
+from pgassay.report import (
+    facts,
+    interactive,
+    palette,
+    plans,
+    series,
+    server_statements,
+    summary,
+    text,
+    trials,
+)
 from pgassay.report.accounts import HEADING as ACCOUNTS_HEADING
 from pgassay.report.accounts import account_tables
 from pgassay.report.causes import HEADING as CAUSES_HEADING
@@ -39,6 +49,7 @@ def _context(result: CompareResult, stored: StoredExperiment, chart_library: str
     factors = compared_factors(result.arms)
     observed = series.observe(stored)
     drawings = list(charts.drawings(result, stored, observed))
+    figures = {drawing.name: _figure(drawing) for drawing in drawings}
     return {
         "version": __version__,
         "result": result,
@@ -61,16 +72,17 @@ def _context(result: CompareResult, stored: StoredExperiment, chart_library: str
         "causes_heading": CAUSES_HEADING,
         "causes": cause_rows(result),
         "differences": [
-            _unbroken(line) for line in (*difference_sentences(result), *change_sentences(stored))
+            _unbroken(line) for line in (*difference_sentences(result), *change_sentences(result))
         ],
+        "server_statements": server_statements.statement_table(result),
+        "server_statements_words": server_statements,
         "accounts_heading": ACCOUNTS_HEADING,
         "accounts": account_tables(result),
         "work_heading": HEADING,
         "work": work_tables(result),
-        "drawings": {drawing.name: _figure(drawing) for drawing in drawings},
+        "drawings": figures,
+        **_within(observed, figures),
         "scripts": interactive.make_scripts(drawings, chart_library),
-        "observed": observed,
-        "percentiles": series.PERCENTILES,
         "trials": trials.trial_rows(stored),
         "reads": trials.read_rows(stored),
         "plans": plans.statement_plans(stored),
@@ -87,6 +99,16 @@ def _context(result: CompareResult, stored: StoredExperiment, chart_library: str
         "light_colours": Markup(palette.properties()),
         "dark_colours": Markup(palette.properties(dark=True)),
         "palette": palette,
+    }
+
+
+def _within(observed: series.Observed, figures: dict[str, Any]) -> dict[str, Any]:
+    """What was seen within the trials, and the drawing of each arm's single trial with the arm's name."""
+    drawn = enumerate(observed.timelines, start=1)
+    return {
+        "observed": observed,
+        "percentiles": series.PERCENTILES,
+        "timelines": [(figures[f"timeline-{number}"], each.group) for number, each in drawn],
     }
 
 

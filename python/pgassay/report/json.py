@@ -24,6 +24,12 @@ def render_document(result: BaseModel) -> str:
     return json.dumps(document, indent=2, ensure_ascii=True, allow_nan=False) + "\n"
 
 
+def render_line(result: BaseModel) -> str:
+    """As `render_document` on a line of its own, for a stream of documents."""
+    document = _finite(result.model_dump(mode="python", by_alias=True))
+    return json.dumps(document, ensure_ascii=True, allow_nan=False) + "\n"
+
+
 def _finite(value: Any) -> Any:
     """The value with every NaN and infinity replaced by None, and tuples by lists."""
     if isinstance(value, dict):

@@ -10,6 +10,8 @@ from pgassay.report.causes import cause_rows, difference_sentences
 from pgassay.report.changes import change_sentences
 from pgassay.report.labels import compared_factors, short_name, strata
 from pgassay.report.plans import statement_plans
+from pgassay.report.server_statements import HEADING as STATEMENTS_HEADING
+from pgassay.report.server_statements import statement_table
 from pgassay.report.work import HEADING, WorkTable, work_tables
 
 # Signs that begin markup wherever they stand; the underscore does so only at the edge of a word.
@@ -52,7 +54,8 @@ def render(result: CompareResult, stored: StoredExperiment) -> str:
     tables = work_tables(result)
     parts += [f"{HEADING}:"] if tables else []
     parts += [_work(table) for table in tables]
-    parts += _causes(result, stored)
+    parts += _causes(result)
+    parts += _server_statements(result)
     notes = [*result.confounds, *result.warnings, *result.skipped]
     if notes:
         parts.append("\n".join(f"- {escape(note)}" for note in notes))
@@ -81,14 +84,14 @@ def _arm_table(members: list[ArmResult], factors: tuple[str, ...], result: Compa
     return "\n".join(lines)
 
 
-def _causes(result: CompareResult, stored: StoredExperiment) -> list[str]:
+def _causes(result: CompareResult) -> list[str]:
     """Limits and faults with their figures, then what explains the differences."""
     lines = [
         f"- {escape(row.sentence)}" + (f" ({escape(row.figures)})" if row.figures else "")
         for row in cause_rows(result)
     ]
     lines += [
-        f"- {escape(sentence)}" for sentence in (*difference_sentences(result), *change_sentences(stored))
+        f"- {escape(sentence)}" for sentence in (*difference_sentences(result), *change_sentences(result))
     ]
     return [f"{CAUSES_HEADING}:", "\n".join(lines)] if lines else []
 
@@ -123,6 +126,20 @@ def _statements(result: CompareResult, factors: tuple[str, ...]) -> list[str]:
             lines.append(f"| {' | '.join(cells)} |")
     table = "\n".join(lines)
     return [f"<details><summary>Statements</summary>\n\n{table}\n\n</details>"]
+
+
+def _server_statements(result: CompareResult) -> list[str]:
+    """A folded table of what the server counted, where it did."""
+    table = statement_table(result)
+    if table is None:
+        return []
+    lines = [f"| statement | arm | {' | '.join(table.heads)} |", f"|---|---|{'--:|' * len(table.heads)}"]
+    lines += [
+        f"| {escape(statement.query)} | {escape(row.arm)} | {' | '.join(map(escape, row.cells))} |"
+        for statement in table.statements
+        for row in statement.rows
+    ]
+    return [f"<details><summary>{STATEMENTS_HEADING}</summary>\n\n" + "\n".join(lines) + "\n\n</details>"]
 
 
 def _environment(stored: StoredExperiment) -> str:

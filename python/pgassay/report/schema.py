@@ -1,7 +1,7 @@
-"""The JSON schemas of a comparison's, a calibration's and a probe's result, made from the models.
+"""The JSON schemas of a comparison's, a calibration's, a probe's, a diagnosis's and a watch's result.
 
-`python -m pgassay.report.schema` writes them to schemas/ of the checkout; a test checks that the files
-there are what the models give.
+They are made from the models: `python -m pgassay.report.schema` writes them to schemas/ of the checkout; a
+test checks that the files there are what the models give.
 """
 
 import json
@@ -10,12 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from pgassay.model.calibration import CALIBRATION_SCHEMA, CalibrationResult
+from pgassay.model.diagnosis import DIAGNOSIS_SCHEMA, Diagnosis
 from pgassay.model.probe import PROBE_SCHEMA, ProbeResult
 from pgassay.model.result import RESULT_SCHEMA, CompareResult
+from pgassay.model.watch import WATCH_SCHEMA, WatchSample
 
 SCHEMA_FILE = Path(__file__).resolve().parents[3] / "schemas" / "compare.schema.json"
 CALIBRATION_FILE = SCHEMA_FILE.with_name("calibration.schema.json")
 PROBE_FILE = SCHEMA_FILE.with_name("probe.schema.json")
+DIAGNOSIS_FILE = SCHEMA_FILE.with_name("diagnose.schema.json")
+WATCH_FILE = SCHEMA_FILE.with_name("watch.schema.json")
 
 # A plain number in the model that can overflow: the twin's evidence is a product without a bound.
 _NULL_WHEN_INFINITE = ("evidence", "twin_evidence")
@@ -36,6 +40,24 @@ def probe_schema() -> dict[str, Any]:
     for part in (schema, *schema.get("$defs", {}).values()):
         _tighten(part)
     schema["properties"]["schema"]["const"] = PROBE_SCHEMA
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def diagnosis_schema() -> dict[str, Any]:
+    """The schema of what `report.diagnose.render_json` writes."""
+    schema = Diagnosis.model_json_schema(by_alias=True, mode="serialization")
+    for part in (schema, *schema.get("$defs", {}).values()):
+        _tighten(part)
+    schema["properties"]["schema"]["const"] = DIAGNOSIS_SCHEMA
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def watch_schema() -> dict[str, Any]:
+    """The schema of each line that `pgassay watch --json` writes."""
+    schema = WatchSample.model_json_schema(by_alias=True, mode="serialization")
+    for part in (schema, *schema.get("$defs", {}).values()):
+        _tighten(part)
+    schema["properties"]["schema"]["const"] = WATCH_SCHEMA
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
@@ -73,6 +95,16 @@ def probe_schema_text() -> str:
     return json.dumps(probe_schema(), indent=2) + "\n"
 
 
+def diagnosis_schema_text() -> str:
+    """The schema of diagnoses as the file holds it."""
+    return json.dumps(diagnosis_schema(), indent=2) + "\n"
+
+
+def watch_schema_text() -> str:
+    """The schema of watch's lines as the file holds it."""
+    return json.dumps(watch_schema(), indent=2) + "\n"
+
+
 def main() -> int:
     """Write the schemas into the checkout and say where."""
     SCHEMA_FILE.parent.mkdir(exist_ok=True)
@@ -80,6 +112,8 @@ def main() -> int:
         (SCHEMA_FILE, schema_text()),
         (CALIBRATION_FILE, calibration_schema_text()),
         (PROBE_FILE, probe_schema_text()),
+        (DIAGNOSIS_FILE, diagnosis_schema_text()),
+        (WATCH_FILE, watch_schema_text()),
     )
     for file, content in made:
         file.write_text(content, encoding="utf-8")

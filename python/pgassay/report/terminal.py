@@ -289,7 +289,7 @@ class _Page:
     def causes(self) -> None:
         """What limits each arm, what should be mended, and what explains a difference."""
         rows = cause_rows(self.result)
-        told = [*difference_sentences(self.result), *change_sentences(self.stored)]
+        told = [*difference_sentences(self.result), *change_sentences(self.result)]
         if rows or told:
             self.heading(CAUSES_HEADING)
         for row in rows:

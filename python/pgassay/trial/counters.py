@@ -3,7 +3,7 @@
 What differs between versions is data: the views below with the first major that has each column.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +25,11 @@ class View:
 
 
 _ALL = (0, 99)
+# pg_stat_force_next_flush came with statistics in shared memory.
+_FLUSH_MAJOR_MIN = 15
 _TABLE_COUNTERS = (
-    *("seq_scan", "idx_scan", "n_tup_ins", "n_tup_upd", "n_tup_hot_upd", "n_tup_del"),
+    *("seq_scan", "seq_tup_read", "idx_scan", "idx_tup_fetch"),
+    *("n_tup_ins", "n_tup_upd", "n_tup_hot_upd", "n_tup_del"),
     *("vacuum_count", "autovacuum_count", "analyze_count", "autoanalyze_count"),
 )
 VIEWS = (
@@ -115,13 +118,14 @@ def _query(view: View, major: int) -> str:
     return f"SELECT {', '.join([*keys, *values])} FROM {view.name} WHERE {view.condition}"
 
 
-def snapshot(connection: "psycopg.Connection[Any]", major: int) -> Snapshot:
+def snapshot(connection: "psycopg.Connection[Any]", major: int, views: Sequence[View] = VIEWS) -> Snapshot:
     """All views that this major has, read in one transaction's view of the statistics."""
     result: Snapshot = {}
     # This session's own reads (a prewarm) must be counted before the snapshot, not within what follows.
-    connection.execute("SELECT pg_stat_force_next_flush()")
+    if major >= _FLUSH_MAJOR_MIN:
+        connection.execute("SELECT pg_stat_force_next_flush()")
     connection.execute("SELECT pg_stat_clear_snapshot()")
-    for view in VIEWS:
+    for view in views:
         if not view.majors[0] <= major <= view.majors[1]:
             continue
         names = [name for name, (first, last) in view.columns.items() if first <= major <= last]
@@ -133,10 +137,12 @@ def snapshot(connection: "psycopg.Connection[Any]", major: int) -> Snapshot:
     return result
 
 
-def difference(before: Snapshot, after: Snapshot) -> dict[str, list[dict[str, Any]]]:
+def difference(
+    before: Snapshot, after: Snapshot, views: Sequence[View] = VIEWS
+) -> dict[str, list[dict[str, Any]]]:
     """Per view the rows whose counters moved: their keys and the differences, ready for JSON."""
     moved: dict[str, list[dict[str, Any]]] = {}
-    for view in VIEWS:
+    for view in views:
         for key, values in after.get(view.name, {}).items():
             old = before.get(view.name, {}).get(key, {})
             changes = {

@@ -44,20 +44,28 @@ def run(
     """Run the load once; raises MeasurementError when a connection or a transaction fails for good."""
     record = run_load(load_document(server, spec, seed), on_progress)
     per_second = tuple(int(count) for count in record["per_second"])
+    latencies = record["per_second_latency_ms"]
     load = LoadObservation(
         transactions=record["transactions"],
         elapsed_s=record["elapsed_s"],
         errors=record["errors"],
         client_cpu_s=record["client_cpu_s"],
         per_second=per_second,
+        per_second_mean_ms=tuple(latencies["mean"]),
+        per_second_p99_ms=tuple(latencies["p99"]),
         latency_ms=record["latency_ms"],
         warmup_transactions=record["warmup_transactions"],
         late_transactions=record["late_transactions"],
     )
     seconds = to_parquet(
-        {"second": list(range(1, len(per_second) + 1)), "transactions": list(per_second)},
+        {
+            "second": list(range(1, len(per_second) + 1)),
+            "transactions": list(per_second),
+            "latency_mean_ms": latencies["mean"],
+            "latency_p99_ms": latencies["p99"],
+        },
         sampler="load_seconds",
-        version=1,
+        version=2,
     )
     return Observation(
         load=load,

@@ -21,7 +21,9 @@ from pgassay.trial.assertions import assert_from_inside
 from pgassay.trial.canary import canary_s
 from pgassay.trial.observation import Observation
 from pgassay.trial.remote_host import RemoteHost, RemoteSession
+from pgassay.trial.server_statements import ServerStatements, counted_before, counted_files
 from pgassay.trial.state import Progress, TrialState, attempt
+from pgassay.trial.upkeep import upkeep_or_none
 
 _OTHERS = """
 SELECT count(*) FROM pg_stat_activity
@@ -83,6 +85,7 @@ def _measure(trial: _RemoteTrial) -> None:
     trial.facts["cache"] = {"state": spec.protocol.cache}
     trial.progress("planning")
     explained = _explain_all(trial)
+    trial.fields["upkeep_before"] = upkeep_or_none(control)
     others = control.execute(_OTHERS).fetchone()
     trial.facts["server"]["other_active_sessions"] = int(others[0]) if others else 0
     trial.fields["canary_s"] = canary_s()
@@ -95,6 +98,8 @@ def _measure(trial: _RemoteTrial) -> None:
         trial.facts["server"]["round_trip_ms"] = round(round_trip_ms(session, SAMPLES_OF_A_TRIAL), 4)
         trial.progress("measuring")
         before = counters.snapshot(control, arm.spec.build.major)
+        statements = ServerStatements.of(control)
+        counted = counted_before(trial.session, statements)
         steal_before = _steal_s()
         if arm.spec.workload.kind == "statements":
             trial.observation = _run_statements(trial, session, explained)
@@ -106,9 +111,12 @@ def _measure(trial: _RemoteTrial) -> None:
                 lambda second: trial.progress(f"second {second.get('second')}"),
             )
     trial.fields["steal_s"] = _steal_s() - steal_before
+    for name, content in counted_files(trial.session, statements, counted).items():
+        trial.observation.files[f"{layout.OBSERVATIONS_FOLDER}/{name}"] = content
     trial.observation.plans = explained
     after = counters.snapshot(control, arm.spec.build.major)
     trial.fields["counters"] = counters.difference(before, after)
+    trial.fields["upkeep_after"] = upkeep_or_none(control)
     trial.fields["verification"] = {"postgres_read_bytes": counters.database_blocks(before, after)[0]}
     if trial.observation.load is not None:
         trial.warnings += verify.load_warnings(trial.observation.load)

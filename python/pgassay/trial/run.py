@@ -24,6 +24,7 @@ from pgassay.trial.assertions import assert_from_inside
 from pgassay.trial.before import Before, counters_before, steal_s
 from pgassay.trial.cache_keeper import CacheKeeper
 from pgassay.trial.canary import canary_s
+from pgassay.trial.clocks import clock_offset_ns
 from pgassay.trial.host import Host
 from pgassay.trial.measure_statements import StatementTimer, explain_all
 from pgassay.trial.observation import Observation
@@ -33,7 +34,14 @@ from pgassay.trial.observe.server_observer import ServerObserver, rate_hz
 from pgassay.trial.prefault import prefault_shared_memory
 from pgassay.trial.relations import Relation, user_relations
 from pgassay.trial.running import RunningServer
+from pgassay.trial.server_statements import (
+    ServerStatements,
+    counted_before,
+    counted_files,
+    own_sessions_uncounted,
+)
 from pgassay.trial.state import Progress, TrialState, attempt
+from pgassay.trial.upkeep import upkeep_or_none
 
 LOG_BYTES_MAX = 4 * 1024 * 1024
 
@@ -45,6 +53,7 @@ class _Trial(TrialState):
         super().__init__(spec, progress)
         self.host = host
         self.log_offset = host.log.stat().st_size if host.log.exists() else 0
+        self.server_statements: ServerStatements | None = None
         self._stage = ""
         self._stage_began = self.started
         self.stage_s: dict[str, float] = {}
@@ -156,13 +165,29 @@ def _measure(trial: _Trial) -> None:
     relations = user_relations(control, server.server.data_directory)
     trial.warnings += caches.cliff_warnings(relations, _shared_buffers_bytes(server))
     explained = explain_all(server, arm.spec)
+    trial.fields["upkeep_before"] = upkeep_or_none(control)
     keeper = CacheKeeper(server, relations, spec.protocol.cache, arm.spec, host.group)
     trial.stage("caches")
     keeper.prepare_buffers(fresh=fresh)
+    with own_sessions_uncounted(server) as statements:
+        trial.server_statements = statements
+        _run_workload(trial, server, relations, explained, keeper)
+    trial.observation.plans = explained
+    trial.stage("")
+
+
+def _run_workload(
+    trial: _Trial,
+    server: RunningServer,
+    relations: list[Relation],
+    explained: dict[str, Any],
+    keeper: CacheKeeper,
+) -> None:
+    """Open the measured session, bring the pages into their state, and measure."""
+    spec, arm = trial.spec, trial.spec.arm
     if arm.spec.workload.kind == "statements":
-        with StatementTimer(
-            server, arm.spec, spec.protocol, volume.device, relations, trial.progress
-        ) as timer:
+        device = trial.host.volume(arm).device
+        with StatementTimer(server, arm.spec, spec.protocol, device, relations, trial.progress) as timer:
             keeper.prepare_pages()
             trial.facts["cache"] = keeper.facts
             _observed(trial, server, relations, lambda: timer.run(explained, keeper))
@@ -170,8 +195,6 @@ def _measure(trial: _Trial) -> None:
         keeper.prepare_pages()
         trial.facts["cache"] = keeper.facts
         _observed(trial, server, relations, lambda: _run_load(trial, server))
-    trial.observation.plans = explained
-    trial.stage("")
 
 
 def _run_load(trial: _Trial, server: RunningServer) -> Observation:
@@ -200,15 +223,19 @@ def _observed(
     interval_s = spec.protocol.sample_interval_s
     with ServerObserver(server, rate_hz(arm.spec, spec.protocol), interval_s) as observer:
         before = counters_before(server, device, _capped_group(trial), arm.spec.build.major)
+        counted = counted_before(server, trial.server_statements)
+        offset_ns = clock_offset_ns()
         with SamplerRunner(watched, interval_s) as runner:
             observation = measure()
+        trial.fields["clock_offset_ns"] = (offset_ns, clock_offset_ns())
         server_cpu_s = server.cpu_seconds() - before.cpu_s
     # What the server spent on answering the samples is no work of the workload.
     trial.fields["server_cpu_s"] = server_cpu_s - observer.own_cpu_s
     trial.fields["steal_s"] = steal_s() - before.steal_s
     trial.facts["observer"] = observer.facts
     trial.observation = observation
-    for name, content in (runner.files() | observer.files()).items():
+    statement_files = counted_files(server, trial.server_statements, counted)
+    for name, content in (runner.files() | observer.files() | statement_files).items():
         observation.files[f"{layout.OBSERVATIONS_FOLDER}/{name}"] = content
     trial.warnings += runner.warnings + observer.warnings
     trial.stage("verifying")
@@ -226,6 +253,7 @@ def _verify(trial: _Trial, server: RunningServer, before: Before, size_bytes: in
     wal_bytes = verify.wal_position(server.control) - before.wal
     after = counters.snapshot(server.control, arm.spec.build.major)
     moved = counters.difference(before.views, after)
+    trial.fields["upkeep_after"] = upkeep_or_none(server.control)
     read = verify.BytesRead(
         postgres=counters.database_blocks(before.views, after)[0],
         device=device_counters(device).read_bytes - before.device_bytes if device.name else None,

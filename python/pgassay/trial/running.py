@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     import psycopg
 
 DATABASE = "postgres"
+# Nothing of the arm's own settings may reach the session that observes, nor the session anything else.
+_OBSERVER_OPTIONS = (
+    "-c work_mem=16MB -c statement_timeout=10s -c log_min_duration_statement=-1 -c log_statement=none"
+)
 
 
 class RunningServer:
@@ -31,6 +35,8 @@ class RunningServer:
         # Who observes the server hears of a statement's edges and of a restart; nobody does otherwise.
         self.on_edge: Callable[[], None] | None = None
         self.on_restart: Callable[[], None] | None = None
+        # Settings of pgassay's own sessions beside the arm's, for those opened while they stand here.
+        self.own_settings: dict[str, str] = {}
         self._control: psycopg.Connection[Any] | None = None
 
     def parameters(self) -> dict[str, Any]:
@@ -39,16 +45,23 @@ class RunningServer:
             options=startup_options(self.session_settings), dbname=self.database
         )
 
+    def observed(self) -> dict[str, Any]:
+        """What the native observer needs: the parameters of a session of its own, and the first process."""
+        options = f"{_OBSERVER_OPTIONS} {startup_options(self.own_settings)}".strip()
+        changed = {"options": options, "application_name": "pgassay observer"}
+        return {"connect": {**self.parameters(), **changed}, "postmaster_pid": self.server.pid}
+
     @property
     def control(self) -> "psycopg.Connection[Any]":
         """The control session."""
         if self._control is None or self._control.closed:
-            self._control = connect({**self.parameters(), "application_name": "pgassay control"})
+            self._control = self.connect_another("pgassay control")
         return self._control
 
     def connect_another(self, application_name: str) -> "psycopg.Connection[Any]":
         """A further control session, for a thread of its own; the caller closes it."""
-        return connect({**self.parameters(), "application_name": application_name})
+        options = startup_options({**self.session_settings, **self.own_settings})
+        return connect({**self.parameters(), "options": options, "application_name": application_name})
 
     def close_control(self) -> None:
         """Close the control session; the next use opens another."""

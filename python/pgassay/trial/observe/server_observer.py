@@ -5,15 +5,15 @@ collected and become files. Whatever fails in it costs these files and nothing e
 """
 
 import threading
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from pgassay.errors import MeasurementError
 from pgassay.model.arm import ArmSpec
-from pgassay.model.protocol import Protocol
+from pgassay.model.protocol import Protocol as TrialProtocol
 from pgassay.native import Child
 from pgassay.record.columns import Column, to_parquet
-from pgassay.trial.running import RunningServer
 
 THREADS_FILE = "threads.parquet"
 WAITS_FILE = "waits.parquet"
@@ -26,8 +26,6 @@ FAST_FACTOR = 2.0
 # A server that starts while all processors are busy; an edge is answered within a millisecond otherwise.
 _READY_TIMEOUT_S = 20.0
 _EDGE_TIMEOUT_S = 2.0
-# Nothing of the arm's own settings may reach the session that samples, nor the session anything else.
-_OPTIONS = "-c work_mem=16MB -c statement_timeout=10s -c log_min_duration_statement=-1 -c log_statement=none"
 _TEXTS = frozenset(
     {"kind", "activity", "wait_event_type", "wait_event", "scheduler_state", "state", "operation"}
 )
@@ -38,7 +36,17 @@ _COLUMNS = (
 )
 
 
-def rate_hz(spec: ArmSpec, protocol: Protocol) -> float:
+class Observed(Protocol):
+    """A server that can be observed; it calls back at a statement's edges and after a restart."""
+
+    on_edge: Callable[[], None] | None
+    on_restart: Callable[[], None] | None
+
+    def observed(self) -> dict[str, Any]:
+        """`connect`, the parameters of a session (null: /proc alone is read), and `postmaster_pid`."""
+
+
+def rate_hz(spec: ArmSpec, protocol: TrialProtocol) -> float:
     """Readings per second for a trial of this arm; 0 when nothing is to be observed."""
     usual = LOAD_RATE_HZ if spec.workload.kind == "load" else STATEMENTS_RATE_HZ
     return {"off": 0.0, "normal": 1.0, "fast": FAST_FACTOR}[protocol.observe] * usual
@@ -51,7 +59,7 @@ class ServerObserver:
     down. While it is active `server.mark()` writes them down at that very moment.
     """
 
-    def __init__(self, server: RunningServer, rate_hz: float, output_s: float) -> None:
+    def __init__(self, server: Observed, rate_hz: float, output_s: float) -> None:
         self._server = server
         self._rate_hz = rate_hz
         self._output_s = output_s
@@ -64,16 +72,20 @@ class ServerObserver:
         self._readies = 0
         self._windows: list[dict[str, Any]] = []
         self._closing = False
+        self._over = "unix"
         self.warnings: list[str] = []
 
     def __enter__(self) -> Self:
         if self._rate_hz <= 0:
             return self
+        observed = self._server.observed()
+        host = str((observed["connect"] or {}).get("host", ""))
+        self._over = "unix" if host.startswith("/") else "tcp"
         self._child = Child("observe", None)
         # On a thread: an answer may come at any time, and nobody may wait for a process that has stopped.
         self._reader = threading.Thread(target=self._read, name="observer", daemon=True)
         try:
-            self._child.send({**self._target(), "rate_hz": self._rate_hz, "output_s": self._output_s})
+            self._child.send({**observed, "rate_hz": self._rate_hz, "output_s": self._output_s})
         except MeasurementError as error:
             self._lost(str(error))
             return self
@@ -122,7 +134,7 @@ class ServerObserver:
         facts = {name: self._ready[name] for name in ("activity", "threads", "io")}
         return {
             **facts,
-            "over": "unix" if str(self._server.parameters()["host"]).startswith("/") else "tcp",
+            "over": self._over,
             "rate_hz": self._rate_hz,
             "samples": sum(window["samples"] for window in self._windows),
             "missed": sum(window["missed"] for window in self._windows),
@@ -142,17 +154,9 @@ class ServerObserver:
     def _names(self, key: str) -> list[str]:
         return list(self._ready.get(key, [])) if self._ready else []
 
-    def _target(self) -> dict[str, Any]:
-        parameters = {
-            **self._server.parameters(),
-            "options": _OPTIONS,
-            "application_name": "pgassay observer",
-        }
-        return {"connect": parameters, "postmaster_pid": self._server.server.pid}
-
     def _restarted(self) -> None:
         before = self._readies
-        self._send({"server": self._target()})
+        self._send({"server": self._server.observed()})
         self._wait(lambda: self._readies > before, _READY_TIMEOUT_S)
 
     def _send(self, command: dict[str, Any]) -> None:

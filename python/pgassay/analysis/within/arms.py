@@ -1,0 +1,225 @@
+"""The changes within an experiment's trials, matched to what happened then.
+
+A match is a coincidence in time and nothing more.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, get_args
+
+from pgassay.analysis.change_points import ChangePoint, change_points
+from pgassay.analysis.within.events import trial_events
+from pgassay.analysis.within.series import Series, by_second
+from pgassay.model.arm import Arm
+from pgassay.model.within import (
+    ArmChanges,
+    Change,
+    ChangedSeries,
+    Coincidence,
+    Event,
+    Moment,
+    Relation,
+    SeriesName,
+)
+from pgassay.record.read import StoredExperiment, StoredTrial
+
+# A shorter trial has too few seconds to tell a change from its noise.
+SECONDS_MIN = 12
+# A change of less than a tenth is not worth a sentence, nor is one of less than this at a device (MB/s).
+_RATIO_MIN = 1.1
+_DEVICE_MB_S_MIN = 1.0
+# A change is known to the second, and placed up to a second wrong in noise.
+_NEAR_S = 2.0
+_COINCIDENCES_MAX = 4
+# A worker that was done sooner with a table is told of only where its trial is drawn.
+_AUTOVACUUM_S_MIN = 0.1
+_ORDER: tuple[SeriesName, ...] = get_args(SeriesName)
+
+
+@dataclass(frozen=True)
+class _TrialChanges:
+    trial: StoredTrial
+    changes: tuple[Change, ...]
+
+    def size(self) -> float:
+        return max((_size(change.before, change.after) for change in self.changes), default=0.0)
+
+
+def arm_changes(stored: StoredExperiment) -> tuple[ArmChanges, ...]:
+    """One for each arm (the twin too) with a series that changed in more trials than chance makes it.
+
+    By chance up to one trial in twenty shows a change of a series, so that more than that are needed.
+    """
+    known = stored.experiment.ceilings.get("by_arm")
+    ceilings = known if isinstance(known, Mapping) else {}
+    found = []
+    for arm in stored.experiment.arms:
+        looked = [
+            trial_changes(trial)
+            for trial in stored.trials
+            if trial.record.arm_id == arm.id and trial.record.status == "ok" and _is_long(trial)
+        ]
+        made = _arm(arm, looked, ceilings.get(arm.name))
+        found += [made] if made is not None else []
+    return tuple(found)
+
+
+def _is_long(trial: StoredTrial) -> bool:
+    clock_ns, load = trial.record.clock_ns, trial.record.load
+    seconds = (clock_ns[1] - clock_ns[0]) / 1e9 if clock_ns else 0.0
+    return max(seconds, len(load.per_second) if load else 0.0) >= SECONDS_MIN
+
+
+class _Key:
+    """A trial as an argument of a cached function: its folder never changes once it is written."""
+
+    def __init__(self, trial: StoredTrial) -> None:
+        self.trial = trial
+
+    def __hash__(self) -> int:
+        return hash((self.trial.folder, self.trial.record.started_at))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and self.trial.record == other.trial.record
+
+
+def trial_changes(trial: StoredTrial) -> _TrialChanges:
+    """The changes of one trial's series that are worth telling, in the order of time."""
+    return _trial_changes(_Key(trial))
+
+
+@lru_cache(maxsize=4096)
+def _trial_changes(key: _Key) -> _TrialChanges:
+    found = [
+        Change(
+            series=series.name,
+            unit=series.unit,
+            at_s=float(point.place),
+            before=point.before,
+            after=point.after,
+        )
+        for series in by_second(key.trial)
+        if len(series.values) >= SECONDS_MIN
+        for point in change_points(series.values)
+        if _is_worth(series, point)
+    ]
+    found.sort(key=lambda change: (change.at_s, _ORDER.index(change.series)))
+    return _TrialChanges(key.trial, tuple(found))
+
+
+def _is_worth(series: Series, point: ChangePoint) -> bool:
+    if series.unit == "MB/s" and max(point.before, point.after) < _DEVICE_MB_S_MIN:
+        return False
+    return _size(point.before, point.after) >= _RATIO_MIN
+
+
+def _size(before: float, after: float) -> float:
+    """How many times as much, or as little."""
+    small, large = sorted((before, after))
+    return large / small if small > 0 else float("inf")
+
+
+def _arm(arm: Arm, looked: Sequence[_TrialChanges], ceiling: Any) -> ArmChanges | None:
+    seen = {change.series for each in looked for change in each.changes}
+    names = [name for name in _ORDER if name in seen]
+    counts = {
+        name: sum(1 for each in looked if any(change.series == name for change in each.changes))
+        for name in names
+    }
+    least = max(1 if len(looked) > 1 else 0, len(looked) / 20)
+    told = {name: count for name, count in counts.items() if count > least}
+    if not told:
+        return None
+    kept = [_only(each, set(told)) for each in looked]
+    # The trial whose greatest change is of middle size stands for all.
+    changed = sorted((each for each in kept if each.changes), key=_TrialChanges.size)
+    shown = changed[(len(changed) - 1) // 2]
+    events = trial_events(shown.trial, ceiling if isinstance(ceiling, Mapping) else None)
+    return ArmChanges(
+        arm=arm.name,
+        stratum=arm.stratum,
+        role=arm.role,
+        observed=len(looked),
+        changed=tuple(ChangedSeries(series=name, trials=count) for name, count in told.items()),
+        number=shown.trial.record.number,
+        moments=moments(shown.changes, events),
+        checkpoints_untimed=_checkpoints(shown.trial)
+        if not any(_is_checkpoint(each) for each in events)
+        else 0,
+    )
+
+
+def _is_checkpoint(event: Event) -> bool:
+    return event.kind == "checkpoint"
+
+
+def _checkpoints(trial: StoredTrial) -> int:
+    """How many the server counted (pg_stat_checkpointer, until 16 pg_stat_bgwriter)."""
+    names = ("num_timed", "num_requested", "checkpoints_timed", "checkpoints_req")
+    counters = trial.record.counters
+    rows = [*counters.get("pg_stat_checkpointer", ()), *counters.get("pg_stat_bgwriter", ())]
+    return round(sum(float(row.get(name, 0)) for row in rows for name in names))
+
+
+def _only(each: _TrialChanges, names: set[str]) -> _TrialChanges:
+    return _TrialChanges(each.trial, tuple(change for change in each.changes if change.series in names))
+
+
+def moments(changes: Sequence[Change], events: Sequence[Event]) -> tuple[Moment, ...]:
+    """Changes near each other as one moment, with the events near it. changes: ascending in time."""
+    groups: list[list[Change]] = []
+    for change in changes:
+        if groups and change.at_s - groups[-1][0].at_s <= _NEAR_S:
+            groups[-1].append(change)
+        else:
+            groups.append([change])
+    return tuple(
+        Moment(at_s=group[0].at_s, changes=tuple(group), meanwhile=_near(group, events)) for group in groups
+    )
+
+
+def _near(group: Sequence[Change], events: Sequence[Event]) -> tuple[Coincidence, ...]:
+    """What began, ended or happened nearest to the changes, and what was under way; ascending in time."""
+    first_s, last_s = group[0].at_s, group[-1].at_s
+    # Distance from the changes, when, what: what was under way comes after all that is near.
+    ranked: list[tuple[float, float, Coincidence]] = []
+    for event in events:
+        if _is_minor(event):
+            continue
+        for edge_s, relation in _edges(event):
+            distance_s = max(first_s - edge_s, edge_s - last_s, 0.0)
+            if distance_s <= _NEAR_S:
+                ranked.append((distance_s, edge_s, Coincidence(relation=relation, event=event)))
+                break
+        else:
+            if _is_under_way(event, first_s, last_s):
+                ranked.append((2 * _NEAR_S, last_s, Coincidence(relation="under way", event=event)))
+    nearest = sorted(ranked, key=lambda each: each[0])[:_COINCIDENCES_MAX]
+    return tuple(each[2] for each in sorted(nearest, key=lambda each: each[1]))
+
+
+def _is_minor(event: Event) -> bool:
+    if event.kind != "autovacuum" or event.began_s is None or event.ended_s is None:
+        return False
+    return event.ended_s - event.began_s < _AUTOVACUUM_S_MIN
+
+
+def _edges(event: Event) -> list[tuple[float, Relation]]:
+    if event.began_s is not None and event.is_moment:
+        return [(event.began_s, "at")]
+    edges: list[tuple[float, Relation]] = []
+    if event.began_s is not None:
+        edges.append((event.began_s, "began"))
+    if event.ended_s is not None:
+        edges.append((event.ended_s, "ended"))
+    return edges
+
+
+def _is_under_way(event: Event, first_s: float, last_s: float) -> bool:
+    """What the record does not give the start or the end of lasted from before or until after it."""
+    if event.kind == "statement" or event.is_moment:
+        return False
+    return (event.began_s is None or event.began_s < first_s) and (
+        event.ended_s is None or event.ended_s > last_s
+    )

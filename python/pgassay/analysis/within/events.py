@@ -1,0 +1,168 @@
+"""What happened while a trial was measured: from its log, threads, control group, device and statements."""
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from pgassay.analysis.within.series import MB, Columns, FloatArray, measured_s, rates_of, read
+from pgassay.analysis.within.server_log import log_events
+from pgassay.model.trial import TrialRecord
+from pgassay.model.within import Event
+from pgassay.record.read import StoredTrial
+from pgassay.record.server_log import server_log
+
+_S = 1e9
+# An autovacuum worker that only looks whether there is something to do has gone by then.
+_WORKER_S_MIN = 0.5
+# Throttled for at least this share of a bin; within this share of the device's ceiling.
+_THROTTLED_MIN = 0.05
+_AT_LIMIT_MIN = 0.95
+# A device that delivered this many times its ceiling has another one.
+_ABOVE_LIMIT = 1.2
+_BIN_S = 0.5
+_BREAK_BINS_MAX = 4
+_SPAN_BINS_MIN = 2
+# I/O workers that come or go within this of each other are one event.
+_TOGETHER_S = 0.5
+
+
+def trial_events(trial: StoredTrial, ceiling: Mapping[str, Any] | None = None) -> tuple[Event, ...]:
+    """The events of one trial, in seconds of its measured part, in the order in which they began.
+
+    ceiling: what the arm's device delivers at most (`by_arm` of experiment.json's ceilings). A source that
+    the record doesn't hold tells nothing.
+    """
+    record, span_s = trial.record, measured_s(trial.record)
+    if record.clock_ns is None or span_s <= 0:
+        return ()
+    logged = log_events(server_log(trial.folder), record)
+    threads = read(trial, "threads")
+    found = [
+        *logged.events,
+        *_workers(threads, record, logged.workers),
+        *_io_workers(threads, record),
+        *_throttling(read(trial, "control_group"), record, span_s),
+        *_at_limit(read(trial, "device"), record, span_s, ceiling or {}),
+        *_statements(record),
+    ]
+    within = [event for event in found if _overlaps(event, span_s)]
+    return tuple(sorted(within, key=lambda event: event.began_s if event.began_s is not None else 0.0))
+
+
+def _overlaps(event: Event, span_s: float) -> bool:
+    began_s = event.began_s if event.began_s is not None else event.ended_s
+    return (began_s is None or began_s <= span_s) and (event.ended_s is None or event.ended_s >= 0)
+
+
+def _lives(threads: Columns, record: TrialRecord, kind: str) -> list[tuple[int, float, float | None]]:
+    """Process, start and end of each process of a kind in seconds of the measured part; None: it lives on."""
+    if record.clock_ns is None or not {"clock_ns", "kind", "pid", "start_ns", "alive"} <= threads.keys():
+        return []
+    zero_ns = record.clock_ns[0]
+    lives: dict[int, tuple[float, float | None]] = {}
+    names = ("kind", "pid", "start_ns", "clock_ns", "alive")
+    for found, pid, start_ns, clock_ns, alive in zip(*(threads[name] for name in names), strict=True):
+        if found == kind:
+            ended_s = None if alive else round((clock_ns - zero_ns) / _S, 2)
+            lives[pid] = (round((start_ns - zero_ns) / _S, 2), ended_s)
+    return sorted((pid, *life) for pid, life in lives.items())
+
+
+def _workers(threads: Columns, record: TrialRecord, logged: frozenset[int]) -> Iterator[Event]:
+    """Autovacuum workers that the log has not told of: those still at work at the end."""
+    lives = _lives(threads, record, "autovacuum")
+    if not lives:
+        return
+    # The launcher has the same kind and is there before any worker.
+    launcher = min(lives, key=lambda life: life[1])
+    for life in lives:
+        pid, began_s, ended_s = life
+        lasted_s = (ended_s if ended_s is not None else measured_s(record)) - began_s
+        if life is not launcher and pid not in logged and lasted_s >= _WORKER_S_MIN:
+            yield Event(kind="autovacuum", what="an autovacuum worker", began_s=began_s, ended_s=ended_s)
+
+
+def _io_workers(threads: Columns, record: TrialRecord) -> Iterator[Event]:
+    """The number of I/O workers changed: from 19 on the server itself starts and ends them."""
+    lives = _lives(threads, record, "io worker")
+    steps = [(began_s, 1) for _, began_s, _ in lives if began_s > 0]
+    steps += [(ended_s, -1) for _, _, ended_s in lives if ended_s is not None and ended_s > 0]
+    count = len(lives) - sum(1 for _, began_s, _ in lives if began_s > 0)
+    steps.sort()
+    while steps:
+        at_s = steps[0][0]
+        together = [step for step in steps if step[0] <= at_s + _TOGETHER_S]
+        steps = steps[len(together) :]
+        after = count + sum(change for _, change in together)
+        if after != count:
+            what = f"the number of I/O workers went from {count} to {after}"
+            yield Event(kind="I/O workers", what=what, began_s=at_s, ended_s=at_s)
+        count = after
+
+
+def _throttling(group: Columns, record: TrialRecord, span_s: float) -> Iterator[Event]:
+    """The processors' quota stopped the server (the control group's throttled time)."""
+    edges = _edges(span_s)
+    rates = rates_of(group, record, ("throttled_s",), edges)
+    if rates is not None:
+        yield from _spans("throttling", "throttling by the CPU quota", rates[0] >= _THROTTLED_MIN, edges)
+
+
+def _at_limit(
+    device: Columns, record: TrialRecord, span_s: float, ceiling: Mapping[str, Any]
+) -> Iterator[Event]:
+    """The device delivered, to whoever read from it, what is known to be its most."""
+    edges = _edges(span_s)
+    rates = rates_of(device, record, ("read_bytes", "reads"), edges)
+    if rates is None:
+        return
+    limits = (("read_mb_s", "MB/s", rates[0] / MB), ("read_iops", "reads/s", rates[1]))
+    for name, unit, values in limits:
+        limit = ceiling.get(name)
+        if not isinstance(limit, int | float) or limit <= 0 or float(values.max()) > _ABOVE_LIMIT * limit:
+            continue
+        what = f"reading at the most that the device delivers ({limit:,.0f} {unit})"
+        yield from _spans("device limit", what, values >= _AT_LIMIT_MIN * limit, edges)
+
+
+def _edges(span_s: float) -> FloatArray:
+    return np.linspace(0.0, span_s, max(1, round(span_s / _BIN_S)) + 1)
+
+
+def _spans(kind: Any, what: str, holds: Any, edges: FloatArray) -> Iterator[Event]:
+    """Where something held; a span at an end of the measured part began or ended outside of it.
+
+    Short breaks are none, and what held for one bin alone is no span: rates near a threshold flicker.
+    """
+    marks = np.concatenate(([False], holds, [False]))
+    turns = np.flatnonzero(marks[1:] != marks[:-1]).tolist()
+    last = len(edges) - 1
+    whole: list[tuple[int, int]] = []
+    for begin, end in list(pairwise(turns))[::2]:
+        if whole and begin - whole[-1][1] <= _BREAK_BINS_MAX:
+            whole[-1] = (whole[-1][0], end)
+        else:
+            whole.append((begin, end))
+    for begin, end in whole:
+        if end - begin < _SPAN_BINS_MIN and end - begin < last:
+            continue
+        yield Event(
+            kind=kind,
+            what=what,
+            began_s=None if begin == 0 else round(float(edges[begin]), 2),
+            ended_s=None if end == last else round(float(edges[end]), 2),
+        )
+
+
+def _statements(record: TrialRecord) -> Iterator[Event]:
+    for statement in record.statements:
+        if statement.clock_ns and record.clock_ns:
+            began_s, ended_s = ((clock - record.clock_ns[0]) / _S for clock in statement.clock_ns)
+            yield Event(
+                kind="statement",
+                what=f"statement {statement.name}",
+                began_s=round(began_s, 3),
+                ended_s=round(ended_s, 3),
+            )

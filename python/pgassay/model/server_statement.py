@@ -1,0 +1,41 @@
+"""What the server itself counted for each statement (pg_stat_statements), per arm."""
+
+from pgassay.model.base import Frozen
+
+
+class ServerStatement(Frozen):
+    """One statement as the server tells it, in means per trial over those that ran it.
+
+    `query`: its text with constants replaced, cut; `query_id`: the server's identifier, as text since it is
+    wider than a script's numbers. `exec_ms`: time executing; `read_ms`: waiting for blocks (0 without
+    track_io_timing). Blocks are of the server's block size; None: this version of the extension has no such
+    column.
+    """
+
+    query_id: str
+    query: str
+    trials: int
+    calls: float
+    rows: float
+    exec_ms: float
+    shared_blocks_hit: float
+    shared_blocks_read: float
+    shared_blocks_written: float
+    read_ms: float | None
+    temp_blocks_read: float
+    temp_blocks_written: float
+    wal_bytes: float | None
+
+
+class ArmStatements(Frozen):
+    """The statements of one arm that took longest, by their execution time in its valid trials.
+
+    `statements_total`: how many there were; `exec_ms`: of all of them, mean per trial.
+    """
+
+    arm: str
+    stratum: str = ""
+    trials: int
+    statements_total: int
+    exec_ms: float
+    statements: tuple[ServerStatement, ...]

@@ -1,0 +1,101 @@
+"""What the server counted for each statement, as a table: for the page and for Markdown."""
+
+from dataclasses import dataclass
+
+from pgassay.model.result import CompareResult
+from pgassay.model.server_statement import ServerStatement
+from pgassay.report import text
+from pgassay.report.labels import compared_factors, short_name
+
+HEADING = "Statements as the server counted them"
+NOTE = (
+    "From pg_stat_statements, means of a trial, the ones that took longest; a load's warm-up is counted too. "
+    "Descriptive, without a verdict."
+)
+_HEADS = ("calls", "time", "per call", "rows", "blocks hit", "blocks read", "read wait", "temp blocks", "WAL")
+_NOTHING = frozenset({"", "0", "0 s", "0 B"})
+_QUERIES_MAX = 8
+# A statement that took less than this share of the longest one is no reader's concern.
+_SHARE_MIN = 0.001
+_QUERY_CHARACTERS_MAX = 300
+
+
+@dataclass(frozen=True)
+class StatementRow:
+    """One arm's figures for a statement, in the order of the table's heads; '' where it isn't told."""
+
+    arm: str
+    cells: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CountedStatement:
+    """One statement by its text, cut and cleaned, with a row for each arm that ran it."""
+
+    query: str
+    rows: tuple[StatementRow, ...]
+
+
+@dataclass(frozen=True)
+class StatementTable:
+    """The statements that took longest; columns in which nothing is counted are left out."""
+
+    heads: tuple[str, ...]
+    statements: tuple[CountedStatement, ...]
+
+
+def statement_table(result: CompareResult) -> StatementTable | None:
+    """What took longest in any arm, None without any; the text tells what is the same in two versions."""
+    factors = compared_factors(result.arms)
+    names = {(arm.name, arm.stratum): short_name(arm, factors) for arm in result.arms}
+    longest: dict[str, float] = {}
+    rows: dict[str, list[StatementRow]] = {}
+    for arm in result.server_statements:
+        name = names.get((arm.arm, arm.stratum)) or text.clean(arm.arm)
+        where = f" at {text.clean(arm.stratum)}" if arm.stratum else ""
+        for statement in arm.statements:
+            query = _query(statement)
+            longest[query] = max(longest.get(query, 0.0), statement.exec_ms)
+            rows.setdefault(query, []).append(StatementRow(f"{name}{where}", _cells(statement)))
+    if not rows:
+        return None
+    least = _SHARE_MIN * max(longest.values())
+    ordered = sorted((query for query in rows if longest[query] >= least), key=lambda query: -longest[query])
+    return _without_empty([CountedStatement(query, tuple(rows[query])) for query in ordered[:_QUERIES_MAX]])
+
+
+def _without_empty(statements: list[CountedStatement]) -> StatementTable:
+    everything = [row.cells for statement in statements for row in statement.rows]
+    kept = [place for place, cells in enumerate(zip(*everything, strict=True)) if {*cells} - _NOTHING]
+    return StatementTable(
+        heads=tuple(_HEADS[place] for place in kept),
+        statements=tuple(
+            CountedStatement(
+                statement.query,
+                tuple(
+                    StatementRow(row.arm, tuple(row.cells[place] for place in kept)) for row in statement.rows
+                ),
+            )
+            for statement in statements
+        ),
+    )
+
+
+def _query(statement: ServerStatement) -> str:
+    words = " ".join(statement.query.split())
+    shown = words if len(words) <= _QUERY_CHARACTERS_MAX else f"{words[: _QUERY_CHARACTERS_MAX - 1]}…"
+    return text.clean(shown) or f"queryid {statement.query_id}"
+
+
+def _cells(statement: ServerStatement) -> tuple[str, ...]:
+    return (
+        f"{statement.calls:,.0f}",
+        text.seconds(statement.exec_ms / 1000),
+        text.seconds(statement.exec_ms / 1000 / statement.calls) if statement.calls else "",
+        f"{statement.rows:,.0f}",
+        f"{statement.shared_blocks_hit:,.0f}",
+        f"{statement.shared_blocks_read:,.0f}",
+        "" if statement.read_ms is None else text.seconds(statement.read_ms / 1000),
+        f"{statement.temp_blocks_read + statement.temp_blocks_written:,.0f}",
+        "" if statement.wal_bytes is None else text.size(statement.wal_bytes),
+    )
