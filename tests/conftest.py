@@ -23,6 +23,8 @@ settings.register_profile(
 settings.load_profile("pgassay")
 
 REQUIRED_VARIABLE = "PGASSAY_REQUIRE"
+# Folders of tests whose outcome depends on nothing but the code.
+PURE = {"unit", "statistics", "tidy"}
 
 
 def required_capabilities() -> list[str]:
@@ -43,13 +45,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let a test on real servers that failed run again, twice at most: the machine is shared with others.
+    """Let a test of servers or processes that failed run again, twice at most: the machine is shared.
 
     What is wrong fails every time. Each repetition is named at the end of the run, with the letter R, and
-    whoever sees one makes that test independent of the machine's noise.
+    whoever sees one makes that test independent of the machine's noise. Pure computations get no second try.
     """
     for item in items:
-        if item.get_closest_marker("server"):
+        if not PURE & set(item.path.parts):
             item.add_marker(pytest.mark.flaky(reruns=2))
 
 

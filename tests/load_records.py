@@ -18,6 +18,13 @@ from pgassay.record.read import StoredExperiment, load
 
 THROUGHPUT = Metric(name="throughput", unit="transactions/s", better="higher")
 SECONDS = 6
+# 2026-03-01 11:59:58 UTC: the measured part begins two seconds later.
+BOOTED_NS = 1_772_366_398 * 1_000_000_000
+LOG = """\
+2026-03-01 12:00:01.500 GMT [77] LOG:  checkpoint starting: wal
+2026-03-01 12:00:02.000 GMT [80] WARNING:  something
+2026-03-01 12:00:04.000 GMT [77] LOG:  checkpoint complete: wrote 8 buffers (0.1%); total=2.500 s
+"""
 
 
 def write_load(
@@ -89,8 +96,15 @@ def _write_trial(folder, number, block, position, arm_id, speed, clock, draws) -
         host="db-lab",
         boot_id="b00",
         clock_ns=(2_000_000_000, 2_000_000_000 + SECONDS * 1_000_000_000),
+        clock_offset_ns=(BOOTED_NS, BOOTED_NS),
         load=LoadObservation(
-            transactions=sum(per_second), elapsed_s=SECONDS, errors=0, client_cpu_s=0.5, per_second=per_second
+            transactions=sum(per_second),
+            elapsed_s=SECONDS,
+            errors=0,
+            client_cpu_s=0.5,
+            per_second=per_second,
+            per_second_mean_ms=tuple(4000 / count for count in per_second),
+            per_second_p99_ms=tuple(12000 / count for count in per_second),
         ),
         facts={"settings": {"shared_buffers": "1GB"}},
     )
@@ -117,6 +131,7 @@ def _write_trial(folder, number, block, position, arm_id, speed, clock, draws) -
     }
     writer = write.TrialWriter(folder, number, 1)
     writer.add("latency.hdr", base64.b64decode(histogram.encode()))
+    writer.add("server.log", LOG.encode())
     seconds = {"second": list(range(1, SECONDS + 1)), "transactions": list(per_second)}
     for name, columns in (("device", device), ("host_cpu", processors), ("load_seconds", seconds)):
         writer.add(f"observations/{name}.parquet", to_parquet(columns, sampler=name, version=1))

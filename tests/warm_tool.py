@@ -1,22 +1,27 @@
 """Runs of the command line in processes of their own that need not import the libraries each time.
 
-`WarmTool` starts this file as a program, which imports what pgassay imports and then forks a child for every
-run. The child is the tool as its user has it: own arguments, environment, outputs, exit status. A second of
-processor time for each of a hundred runs is what it saves.
+`WarmTool` starts this file as a program, which imports what pgassay imports and then forks a child for each
+run. The child is the tool as its user has it: own arguments, environment, outputs, exit status. Only the
+engine that turns charts into pictures is not its own: it can't be forked, so a process that stays has it.
+Two seconds of processor time for each of a hundred runs is what all this saves.
 """
 
 import atexit
+import contextlib
 import importlib
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 # What compare, resume and report come to import; none of it starts a thread or looks at the environment.
@@ -89,13 +94,77 @@ class WarmTool:
             self._process = None
 
 
+class _Drawer(ModuleType):
+    """Stands where vl_convert would: pictures come from the process that stays, all else from the library."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__("vl_convert")
+        self._address = address
+        self._connection: Connection | None = None
+
+    def vegalite_to_svg(self, chart: str) -> str:
+        if self._connection is None:
+            self._connection = Client(self._address)
+        self._connection.send(chart)
+        drawn = self._connection.recv()
+        if isinstance(drawn, Exception):
+            raise drawn
+        return str(drawn)
+
+    def __getattr__(self, name: str) -> Any:
+        sys.modules.pop("vl_convert", None)
+        return getattr(importlib.import_module("vl_convert"), name)
+
+
+def _draw(address: str) -> None:
+    """The process that stays: answers one connection after the other until it is ended."""
+    library = importlib.import_module("vl_convert")
+    with Listener(address) as listener:
+        print("ready", flush=True)
+        while True:
+            with listener.accept() as connection, contextlib.suppress(EOFError, OSError):
+                while True:
+                    chart = connection.recv()
+                    try:
+                        connection.send(library.vegalite_to_svg(chart))
+                    except ValueError as error:
+                        connection.send(error)
+
+
+@contextlib.contextmanager
+def _drawing() -> Iterator[str]:
+    """The address of a process that draws, for as long as the block lasts."""
+    # Not a TemporaryDirectory: each forked child would remove it at its exit.
+    folder = tempfile.mkdtemp(prefix="pgassay-drawer-")
+    address = f"{folder}/socket"
+    words = [sys.executable, __file__, address]
+    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None and process.stdout.readline()
+            yield address
+        finally:
+            process.kill()
+            shutil.rmtree(folder)
+
+
 def _serve() -> None:
     for name in MODULES:
         importlib.import_module(name)
+    page = importlib.import_module("pgassay.report.page")
+    page.environment().get_template("report.html.jinja")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    with _drawing() as address:
+        _answer(address)
+
+
+def _answer(address: str) -> None:
+    """Fork a child for each request on standard input."""
     for line in sys.stdin:
         request = json.loads(line)
         child = os.fork()
         if child == 0:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            sys.modules["vl_convert"] = _Drawer(address)
             _become(request)
         print(_status_of(child, request["timeout_s"]), flush=True)
 
@@ -142,4 +211,7 @@ def _become(request: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    _serve()
+    if len(sys.argv) > 1:
+        _draw(sys.argv[1])
+    else:
+        _serve()

@@ -15,9 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from pgassay.cli import main
+from pgassay.environment import snapshots, validation
 from pgassay.environment.builds.registry import resolve
 from pgassay.environment.home import home_path
 from pgassay.environment.mounts import mounts
+from pgassay.environment.whole_folder import locked
+from pgassay.model.arm import DatasetSpec
 from warm_tool import WarmTool
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -40,6 +43,34 @@ def private_home() -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder)
+
+
+@contextmanager
+def prepared_home() -> Iterator[Path]:
+    """A private home with copies of what `build` and SMALL need: the data, and a cluster to judge settings.
+
+    For tests that are not about loading: making both takes as long as some trials.
+    """
+    chosen = resolve("18")
+    validation.build_settings(chosen)
+    folders = [
+        snapshots.ensure(chosen, DatasetSpec(scale=int(SMALL[1])), (), lambda *_: None).path,
+        validation.small_cluster(chosen),
+    ]
+    with private_home() as folder:
+        for source in folders:
+            parent = folder / source.parent.relative_to(home_path())
+            subprocess.run(["install", "-d", *_owned_like(source), parent.parent, parent], check=True)
+            # With the lock, because a server may be running on the small cluster.
+            with locked(source.with_name(f"{source.name}.lock")):
+                subprocess.run(["cp", "-a", "--reflink=auto", source, parent], check=True)
+        yield folder
+
+
+def _owned_like(path: Path) -> list[str]:
+    """The words that make `install` give a folder the owner of `path`, closed to all others."""
+    status = path.stat()
+    return ["-m", "700", "-o", str(status.st_uid), "-g", str(status.st_gid)]
 
 
 def build() -> tuple[str, str]:
@@ -169,9 +200,13 @@ def socket_folders() -> set[Path]:
 
 def others_folders(home: Path) -> set[Path]:
     """The folders that runs with another home have registered: theirs to remove."""
-    homes = {home_path(), *Path("/tmp").glob("pgassay-test-*")} - {home}
+    registries = {
+        home_path() / "registry",
+        *Path("/tmp").glob("*/registry"),
+        *Path("/tmp").glob("*/*/registry"),
+    }
     found = set()
-    for file in (file for other in homes for file in other.glob("registry/folder-*.json")):
+    for file in (file for other in registries - {home / "registry"} for file in other.glob("folder-*.json")):
         try:
             found.add(Path(json.loads(file.read_bytes())["details"]["path"]))
         except (OSError, ValueError):

@@ -341,8 +341,9 @@ def run_load(
         cpu_affinity: the CPUs the load generator may run on; all when None.
 
     Returns:
-        transactions, elapsed_s, start_ns, end_ns, errors, client_cpu_s, per_second, latency_ms, histogram
-        (base64 of a compressed V2 HdrHistogram of microseconds), warmup_transactions, late_transactions
+        transactions, elapsed_s, start_ns, end_ns, errors, client_cpu_s, per_second,
+        per_second_latency_ms (mean and p99 of each second), latency_ms, histogram (base64 of a compressed V2
+        HdrHistogram of microseconds), warmup_transactions, late_transactions
         (begun before the end of the measured interval, ended after it, not counted in it).
 
     Raises:

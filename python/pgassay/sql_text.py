@@ -10,12 +10,13 @@ from dataclasses import dataclass
 
 from pgassay.errors import UsageError
 
+# Possessive: a string of megabytes is read once and never tried another way.
 _TOKEN = re.compile(
     r"""(?P<line_comment>--[^\n]*)
       | (?P<block_comment>/\*)
-      | (?P<escape_string>\b[eE]'(?:[^'\\]|\\.|'')*')
-      | (?P<string>'(?:[^']|'')*')
-      | (?P<identifier>"(?:[^"]|"")*")
+      | (?P<escape_string>\b[eE]'[^'\\]*+(?:(?:\\.|'')[^'\\]*+)*+')
+      | (?P<string>'[^']*+(?:''[^']*+)*+')
+      | (?P<identifier>"[^"]*+(?:""[^"]*+)*+")
       | (?P<dollar>\$(?:[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_\x80-\U0010ffff]*)?\$)
       | (?P<word>[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_$\x80-\U0010ffff]*)
       | (?P<open>\()

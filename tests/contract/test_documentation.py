@@ -34,8 +34,10 @@ from pgassay.model.cause import Cause, Explanation, MovedItem
 from pgassay.model.experiment import Contrast, Experiment
 from pgassay.model.protocol import CACHE_STATES, OBSERVE, Protocol, StatisticalContract
 from pgassay.model.result import ArmResult, CompareResult, SecondaryResult, StatementResult, TwinResult
+from pgassay.model.server_statement import ArmStatements, ServerStatement
 from pgassay.model.storage import StorageSpec
 from pgassay.model.trial import LoadObservation, StatementObservation, TrialRecord
+from pgassay.model.within import ArmChanges, Change, ChangedSeries, Coincidence, Event, Moment
 from pgassay.trial.counters import VIEWS
 from pgassay.trial.observe.device import DeviceSampler
 from pgassay.trial.observe.host_cpu import HostCpuSampler
@@ -43,6 +45,7 @@ from pgassay.trial.observe.memory import MemorySampler
 from pgassay.trial.observe.page_cache import PageCacheSampler
 from pgassay.trial.observe.pressure import PressureSampler
 from pgassay.trial.observe.registry import samplers
+from pgassay.trial.server_statements import COLUMNS, FILE
 from pgassay.workloads.load import OPTIONS as LOAD_OPTIONS
 from pgassay.workloads.oltp import OPTIONS as OLTP_OPTIONS
 from pgassay.workloads.registry import FAMILIES, parse_workload
@@ -187,6 +190,7 @@ def code_words(page: str) -> set[str]:
         ("causes.md", [*(rule.cause for rule in CAUSE_RULES), "unknown"]),
         ("results-folder.md", [view.name for view in VIEWS]),
         ("results-folder.md", [*DeviceSampler.columns, *HostCpuSampler.columns]),
+        ("results-folder.md", [FILE, "queryid", "query", *COLUMNS]),
         ("results-folder.md", [*MemorySampler.columns, *PressureSampler.columns, *PageCacheSampler.columns]),
         ("compare.md", list(OBSERVE)),
     ],
@@ -229,6 +233,14 @@ def test_every_sampler_of_a_trial_is_documented() -> None:
         ("scripting.md", ArmAccounts),
         ("scripting.md", Account),
         ("scripting.md", AccountItem),
+        ("scripting.md", ArmChanges),
+        ("scripting.md", ChangedSeries),
+        ("scripting.md", Moment),
+        ("scripting.md", Change),
+        ("scripting.md", Coincidence),
+        ("scripting.md", Event),
+        ("scripting.md", ArmStatements),
+        ("scripting.md", ServerStatement),
     ],
     ids=lambda part: getattr(part, "__name__", part),
 )

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,12 +65,15 @@ def browser(require: Callable[..., None]) -> Path:
     return found
 
 
-def look(browser: Path, page: str, folder: Path, *flags: str) -> dict[int, dict]:
-    """What the browser makes of the page in frames of each width."""
+def look(
+    browser: Path, pages: dict[str, str], folder: Path, *flags: str
+) -> dict[str, dict[int, dict[str, Any]]]:
+    """What the browser makes of each page, by its name and the width of its frame; started once for all."""
     around = folder / "around.html"
-    source = escaping.escape(page, quote=True)
+    shape = "height:2000px;border:0"
     frames = "".join(
-        f'<iframe style="width:{width_px}px;height:2000px;border:0" srcdoc="{source}"></iframe>'
+        f'<iframe style="width:{width_px}px;{shape}" srcdoc="{escaping.escape(page)}"></iframe>'
+        for page in pages.values()
         for width_px in WIDTHS_PX
     )
     around.write_text(
@@ -79,7 +83,8 @@ def look(browser: Path, page: str, folder: Path, *flags: str) -> dict[int, dict]
     assert "CONSOLE" not in log, log
     found = re.search(r"REPORT (\[.*\])", document, re.DOTALL)
     assert found, document[:500]
-    return dict(zip(WIDTHS_PX, json.loads(escaping.unescape(found.group(1))), strict=True))
+    seen = iter(json.loads(escaping.unescape(found.group(1))))
+    return {name: {width_px: next(seen) for width_px in WIDTHS_PX} for name in pages}
 
 
 def hostile_stored() -> StoredExperiment:
@@ -196,7 +201,7 @@ def test_a_page_refers_to_nothing_outside_itself(name: str) -> None:
 @pytest.fixture(scope="module")
 def seen(browser: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[int, dict]]:
     """Every page as the browser shows it, by name and width."""
-    return {name: look(browser, make(), tmp_path_factory.mktemp("page")) for name, make in PAGES.items()}
+    return look(browser, {name: make() for name, make in PAGES.items()}, tmp_path_factory.mktemp("pages"))
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -241,7 +246,8 @@ def test_the_page_follows_the_colour_scheme(
     seen: dict[str, dict[int, dict]], browser: Path, tmp_path: Path
 ) -> None:
     light = seen["usual"][1200]
-    dark = look(browser, usual(), tmp_path, "--blink-settings=preferredColorScheme=0")[1200]
+    scheme = "--blink-settings=preferredColorScheme=0"
+    dark = look(browser, {"usual": usual()}, tmp_path, scheme)["usual"][1200]
 
     def brightness(colour: str) -> float:
         return sum(float(part) for part in re.findall(r"[\d.]+", colour)[:3])

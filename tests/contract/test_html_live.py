@@ -97,13 +97,14 @@ def test_every_chart_of_a_load_in_a_grid_is_drawn(browser: Path, tmp_path: Path)
     seen = look(browser, page_of(stored), tmp_path)
     for width_px in WIDTHS_PX:
         page = seen[width_px]
-        assert page["figures"] == ["grid", "intervals", "trials", "seconds", "latency", "machine"]
+        single = ["timeline-1", "timeline-2"]
+        assert page["figures"] == ["grid", "intervals", "trials", "seconds", "latency", *single]
         assert page["drawn"] == page["figures"]
         assert page["still"] == 0
         assert page["overflow"] == 0
         assert page["font_min"] >= 11
         assert page["resources"] == []
-        for words in ("clients=50", "device reads, MB/s", "p99.9", "2.0"):
+        for words in ("clients=50", "device, MB/s", "checkpoint", "p99.9", "2.0"):
             assert words in page["words"]
 
 

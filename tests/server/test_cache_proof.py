@@ -30,9 +30,10 @@ while True:
 """
 
 
-@pytest.fixture
-def home() -> Iterator[Path]:
-    with whole_tool.private_home() as folder:
+@pytest.fixture(scope="module")
+def home(require: Callable[..., None]) -> Iterator[Path]:
+    require("server")
+    with whole_tool.prepared_home() as folder:
         yield folder
 
 

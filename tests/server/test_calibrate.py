@@ -21,7 +21,7 @@ def test_equal_arms_are_measured_and_their_noise_is_told(
     (tmp_path / "one.sql").write_text("-- name: one\nSELECT count(*) FROM pgbench_accounts;\n")
     words = ["calibrate", "--workload", f"sql:{tmp_path}/one.sql", "--cache", "as-is", "--seed", "3"]
     options = [*whole_tool.SMALL, *whole_tool.build(), "--blocks", "3", "--max-time", "5m", "--json"]
-    with whole_tool.private_home() as home:
+    with whole_tool.prepared_home() as home:
         finished = whole_tool.run(*words, *options, "--out", out, home=home)
         document = whole_tool.result_of(finished)
         copies = sorted(path.name for path in (home / "data" / "work").rglob("copy-*") if path.is_dir())

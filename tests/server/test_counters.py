@@ -8,6 +8,7 @@ from pgassay.environment.builds.registry import resolve
 from pgassay.environment.server import Server
 from pgassay.trial.counters import VIEWS, difference, snapshot
 from pgassay.trial.running import RunningServer
+from pgassay.trial.upkeep import read_upkeep
 from server_helpers import TINY_SETTINGS, empty_cluster, own_home
 
 pytestmark = pytest.mark.server
@@ -26,6 +27,8 @@ def test_every_column_of_the_table_is_one_of_its_version(major: str, require: Ca
             running.control.execute("INSERT INTO seen SELECT i FROM generate_series(1, 1000) i")
             running.control.execute("CHECKPOINT")
             moved = difference(before, snapshot(running.control, build.major))
+            running.control.execute("VACUUM (FULL, ANALYZE) seen")
+            upkeep = read_upkeep(running.control)
             running.close_control()
     assert set(before) == {view.name for view in VIEWS if view.majors[0] <= build.major <= view.majors[1]}
     (database,) = moved["pg_stat_database"]
@@ -40,3 +43,8 @@ def test_every_column_of_the_table_is_one_of_its_version(major: str, require: Ca
     assert any(("write_bytes" in row) == (build.major >= 18) for row in moved["pg_stat_io"])
     (table,) = (row for row in moved["pg_stat_user_tables"] if row["relname"] == "seen")
     assert table["n_tup_ins"] == 1000
+    (state,) = upkeep.tables
+    assert (state.schema_name, state.name, state.live_rows, state.dead_rows) == ("public", "seen", 2000, 0)
+    # A pointer, a header, and an int aligned to eight bytes: 226 in a page.
+    assert (state.row_bytes, state.pages, state.pages_for(2000)) == (36, 9, 9)
+    assert not upkeep.holders

@@ -19,25 +19,56 @@ import whole_tool
 from whole_tool import leftovers, servers_below, wait_for
 
 pytestmark = pytest.mark.server
-# Long enough that a kill finds the statement running.
-SLOW_SQL = "-- name: slow\nSELECT count(*), pg_sleep(1) FROM pgbench_accounts;\n"
+# Stands still for as long as the file is missing, and a test needs no more than one such trial.
+SLOW_SQL = """-- name: slow
+SELECT count(*), pg_sleep(CASE WHEN (pg_stat_file('{quick}', true)).size IS NULL THEN 60 ELSE 0 END)
+FROM pgbench_accounts;
+"""
 MOMENTS_BY_DEFAULT = 6
 MOMENTS = 30
 
 
 @pytest.fixture(scope="module")
 def home(require: Callable[..., None]) -> Iterator[Path]:
-    """One home for the module, so that the data are loaded once."""
+    require("server")
+    with whole_tool.prepared_home() as folder:
+        yield folder
+
+
+@pytest.fixture
+def new_home(require: Callable[..., None]) -> Iterator[Path]:
+    """One without data, so that making them is interrupted as well."""
     require("server")
     with whole_tool.private_home() as folder:
         yield folder
 
 
+class SlowSql:
+    """A workload whose statement takes a minute between `begin` and `end`, and no time else."""
+
+    def __init__(self, folder: Path) -> None:
+        self._quick = folder / "quick"
+        self._file = folder / "slow.sql"
+        self._file.write_text(SLOW_SQL.format(quick=self._quick))
+        self.end()
+
+    @property
+    def workload(self) -> str:
+        return f"sql:{self._file}"
+
+    def begin(self) -> None:
+        self._quick.unlink(missing_ok=True)
+
+    def end(self) -> None:
+        self._quick.touch()
+
+
 @pytest.fixture
-def slow_sql(tmp_path: Path) -> Path:
-    file = tmp_path / "slow.sql"
-    file.write_text(SLOW_SQL)
-    return file
+def slow(home: Path) -> Iterator[SlowSql]:
+    """In the home, which the servers' account can read; its path stays, so that it is rehearsed once."""
+    slow = SlowSql(home)
+    yield slow
+    slow.end()
 
 
 def words_of(workload: str, out: Path, *more: str) -> list[str]:
@@ -63,10 +94,12 @@ def is_stopped(pid: int) -> bool:
 
 
 @contextmanager
-def held_in_a_query(home: Path, process: "subprocess.Popen[str] | None" = None) -> Iterator[int]:
+def held_in_a_query(
+    home: Path, slow: SlowSql, process: "subprocess.Popen[str] | None" = None
+) -> Iterator[int]:
     """The postmaster of a server one of whose backends stands still in a SELECT.
 
-    The trial can't end while the block runs, however long the machine takes for it.
+    The trial can't end while the block runs, however long the machine takes for it. The next ones are quick.
     """
 
     def stop_one() -> int | None:
@@ -80,7 +113,9 @@ def held_in_a_query(home: Path, process: "subprocess.Popen[str] | None" = None) 
                 os.kill(pid, signal.SIGCONT)
         return None
 
+    slow.begin()
     backend = wait_for(stop_one, "a backend in a query", process=process)
+    slow.end()
     try:
         postmaster = whole_tool.postmaster_of(home)
         assert postmaster is not None
@@ -115,15 +150,15 @@ def held_in_a_load(home: Path, process: "subprocess.Popen[str]") -> Iterator[int
 
 
 @pytest.mark.parametrize("kind", ["statement", "load"])
-def test_a_server_killed_in_a_trial(kind: str, home: Path, tmp_path: Path, slow_sql: Path) -> None:
+def test_a_server_killed_in_a_trial(kind: str, home: Path, tmp_path: Path, slow: SlowSql) -> None:
     """The trial is recorded as failed with its reason, repeated once, and the experiment goes on."""
     before = whole_tool.socket_folders()
-    workload = f"sql:{slow_sql}" if kind == "statement" else "select-only:clients=2,duration=1s,warmup=100ms"
+    workload = slow.workload if kind == "statement" else "select-only:clients=2,duration=1s,warmup=100ms"
     out = tmp_path / "out"
     process = whole_tool.start(*words_of(workload, out, "--blocks", "1"), home=home)
     wait_for(lambda: (out / "trials" / "000000" / "attempt-1").exists(), "the first trial", process=process)
-    held = held_in_a_load if kind == "load" else held_in_a_query
-    with held(home, process) as postmaster:
+    held = held_in_a_load(home, process) if kind == "load" else held_in_a_query(home, slow, process)
+    with held as postmaster:
         os.kill(postmaster, signal.SIGKILL)
     output, progress = process.communicate(timeout=whole_tool.TIMEOUT_S)
     assert process.returncode == 0, progress
@@ -203,39 +238,39 @@ def survives_kills(home: Path, folder: Path, storage: str, kills: int, seed: int
 
 
 @pytest.mark.slow
-def test_killed_at_random_moments_on_the_hosts_disk(home: Path, tmp_path: Path) -> None:
-    survives_kills(home, tmp_path, "host", MOMENTS_BY_DEFAULT // 2, seed=1)
+def test_killed_at_random_moments_on_the_hosts_disk(new_home: Path, tmp_path: Path) -> None:
+    survives_kills(new_home, tmp_path, "host", MOMENTS_BY_DEFAULT // 2, seed=1)
 
 
 @pytest.mark.slow
 def test_killed_at_random_moments_on_a_loop_device(
-    home: Path, tmp_path: Path, require: Callable[..., None]
+    new_home: Path, tmp_path: Path, require: Callable[..., None]
 ) -> None:
     """Servers in cgroups on a mounted loop device: all of it is gone after the next start."""
     require("loop", "cgroup-limits", "root")
-    survives_kills(home, tmp_path, "loop:read_mb_s=200", MOMENTS_BY_DEFAULT // 2, seed=2)
+    survives_kills(new_home, tmp_path, "loop:read_mb_s=200", MOMENTS_BY_DEFAULT // 2, seed=2)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("storage", ["host", "loop:read_mb_s=200"])
 def test_killed_at_30_random_moments(
-    storage: str, home: Path, tmp_path: Path, require: Callable[..., None]
+    storage: str, new_home: Path, tmp_path: Path, require: Callable[..., None]
 ) -> None:
     if storage != "host":
         require("loop", "cgroup-limits", "root")
-    survives_kills(home, tmp_path, storage, MOMENTS, seed=3)
+    survives_kills(new_home, tmp_path, storage, MOMENTS, seed=3)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_interrupted_in_a_trial(number: signal.Signals, home: Path, tmp_path: Path, slow_sql: Path) -> None:
+def test_interrupted_in_a_trial(number: signal.Signals, home: Path, tmp_path: Path, slow: SlowSql) -> None:
     """Exit status 130, the trial kept as interrupted, nothing left; a second signal harms nothing."""
     before = whole_tool.socket_folders()
     out = tmp_path / "out"
-    words = words_of(f"sql:{slow_sql}", out, "--blocks", "1")
+    words = words_of(slow.workload, out, "--blocks", "1")
     process = whole_tool.start(*words, home=home)
     wait_for(lambda: (out / "trials" / "000000" / "attempt-1").exists(), "the first trial", process=process)
-    with held_in_a_query(home, process):
+    with held_in_a_query(home, slow, process):
         os.killpg(process.pid, number)
         time.sleep(0.05)
         os.killpg(process.pid, number)
@@ -255,7 +290,8 @@ def test_interrupted_in_a_trial(number: signal.Signals, home: Path, tmp_path: Pa
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_interrupted_at_random_moments(home: Path, tmp_path: Path) -> None:
+def test_interrupted_at_random_moments(new_home: Path, tmp_path: Path) -> None:
+    home = new_home
     before = whole_tool.socket_folders()
     moments = random.Random(5)
     for turn in range(20):
@@ -268,7 +304,7 @@ def test_interrupted_at_random_moments(home: Path, tmp_path: Path) -> None:
         assert leftovers(home, before, [process.pid]) == []
 
 
-def test_ctrl_c_in_a_terminal(home: Path, tmp_path: Path, slow_sql: Path) -> None:
+def test_ctrl_c_in_a_terminal(home: Path, tmp_path: Path, slow: SlowSql) -> None:
     """Typed in a pty while the live view is up: the cursor comes back, and the last line is the sentence."""
     before = whole_tool.socket_folders()
     out = tmp_path / "out"
@@ -276,7 +312,7 @@ def test_ctrl_c_in_a_terminal(home: Path, tmp_path: Path, slow_sql: Path) -> Non
     if pid == 0:
         os.execve(
             sys.executable,
-            [*whole_tool.COMMAND, *words_of(f"sql:{slow_sql}", out, "--blocks", "3")],
+            [*whole_tool.COMMAND, *words_of(slow.workload, out, "--blocks", "3")],
             whole_tool.environment(home, TERM="xterm", COLUMNS="80", LINES="24"),
         )
     os.set_blocking(terminal, False)
@@ -285,10 +321,11 @@ def test_ctrl_c_in_a_terminal(home: Path, tmp_path: Path, slow_sql: Path) -> Non
     def in_first_trial() -> bool:
         nonlocal shown
         shown += read_all(terminal)
+        assert os.waitpid(pid, os.WNOHANG)[0] == 0, shown
         return b"trial 1" in shown and bool(servers_below(home / "data" / "work"))
 
     wait_for(in_first_trial, "the first trial")
-    with held_in_a_query(home):
+    with held_in_a_query(home, slow):
         os.write(terminal, b"\x03")
 
     def ended() -> bool:

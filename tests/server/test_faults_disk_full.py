@@ -73,7 +73,7 @@ def test_while_trials_are_recorded(tmp_path: Path, require: Callable[..., None])
     """What was recorded is whole; after space is freed, resume goes on from there."""
     require("server", "loop", "root")
     before = whole_tool.socket_folders()
-    with whole_tool.private_home() as home, tiny_file_system(tmp_path, 8) as tiny:
+    with whole_tool.prepared_home() as home, tiny_file_system(tmp_path, 8) as tiny:
         out = tiny / "results"
         process = whole_tool.start(*words_of(out, "--json"), home=home)
         second = out / "trials" / "000001" / "attempt-1" / "trial.json"

@@ -27,8 +27,9 @@ CLUSTER pgbench_accounts USING pgbench_accounts_pkey;
 
 
 @pytest.fixture(scope="module")
-def home() -> Iterator[Path]:
-    with whole_tool.private_home() as folder:
+def home(require: Callable[..., None]) -> Iterator[Path]:
+    require("server")
+    with whole_tool.prepared_home() as folder:
         yield folder
 
 
@@ -70,44 +71,21 @@ def test_every_command_tells_what_it_did(require: Callable[..., None], home: Pat
     assert "| WAL bytes per tuple removed |" in markdown.stdout
 
 
-def test_progress_is_sampled_while_a_command_runs(
-    require: Callable[..., None], home: Path, tmp_path: Path
-) -> None:
-    require("server")
-    # A delay makes VACUUM last for several samples.
-    (tmp_path / "m.sql").write_text(
-        "-- untimed\nDELETE FROM pgbench_accounts WHERE aid % 2 = 0;\nVACUUM pgbench_accounts;\n"
+@pytest.fixture(scope="module")
+def watched(home: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The results of a comparison whose VACUUM lasts for several samples, and what its terminal showed."""
+    folder = tmp_path_factory.mktemp("watched")
+    # The delays alone last for more than a second: 20 of cost for each page that is dirtied, twice.
+    (folder / "m.sql").write_text(
+        "-- untimed\nDELETE FROM pgbench_accounts WHERE aid % 2 = 0;\n"
+        "-- name: tidy\nVACUUM pgbench_accounts;\n"
     )
-    out = tmp_path / "results"
-    words = ["compare", "vacuum_cost_delay=10ms,11ms", "--workload", f"maintenance:{tmp_path}/m.sql"]
-    options = ["--blocks", "1", "--seed", "5", "--json", "--cache", "as-is", *whole_tool.build()]
-    whole_tool.result_of(whole_tool.run(*words, *whole_tool.SMALL, *options, "--out", out, home=home))
-    (trial, *_) = sorted(out.glob("trials/*/attempt-1"))
-    record = json.loads((trial / "trial.json").read_bytes())
-    rows = pq.read_table(trial / "observations" / "progress.parquet").to_pylist()
-    assert record["maintenance"][0]["progress_samples"] == len({row["clock_ns"] for row in rows}) >= 2
-    scanned = [row["value"] for row in rows if row["name"] == "heap_blks_scanned"]
-    assert scanned == sorted(scanned) and scanned[-1] > 0
-    assert {(row["view"], row["relation"], row["statement"]) for row in rows} == {
-        ("vacuum", "pgbench_accounts", "statement-2")
-    }
-    first, last = record["clock_ns"]
-    assert all(first <= row["clock_ns"] <= last for row in rows)
-
-
-def test_the_live_view_shows_how_far_a_command_has_come(
-    require: Callable[..., None], home: Path, tmp_path: Path
-) -> None:
-    """On a terminal the trial's line names the phase, with a percentage from the server's own progress."""
-    require("server")
-    command = "VACUUM (FREEZE, DISABLE_PAGE_SKIPPING) pgbench_accounts;"
-    (tmp_path / "m.sql").write_text(f"-- name: tidy\n{command}\n")
-    words = ["compare", "vacuum_cost_delay=20ms,21ms", "--workload", f"maintenance:{tmp_path}/m.sql"]
+    words = ["compare", "vacuum_cost_delay=4ms,5ms", "--workload", f"maintenance:{folder}/m.sql"]
     options = ["--blocks", "1", "--seed", "5", "--cache", "as-is", *whole_tool.SMALL, *whole_tool.build()]
     primary, secondary = pty.openpty()
     environment = whole_tool.environment(home, TERM="xterm-256color", COLUMNS="150", LINES="30")
     child = whole_tool.start(
-        *words, *options, "--out", tmp_path / "out", home=home, stderr=secondary, env=environment
+        *words, *options, "--out", folder / "out", home=home, stderr=secondary, env=environment
     )
     os.close(secondary)
     seen = b""
@@ -120,6 +98,26 @@ def test_the_live_view_shows_how_far_a_command_has_come(
         os.close(primary)
     shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", seen.decode("utf-8", "replace"))
     assert child.returncode == 0, shown
+    return folder / "out", shown
+
+
+def test_progress_is_sampled_while_a_command_runs(watched: tuple[Path, str]) -> None:
+    (trial, *_) = sorted(watched[0].glob("trials/*/attempt-1"))
+    record = json.loads((trial / "trial.json").read_bytes())
+    rows = pq.read_table(trial / "observations" / "progress.parquet").to_pylist()
+    assert record["maintenance"][0]["progress_samples"] == len({row["clock_ns"] for row in rows}) >= 2
+    scanned = [row["value"] for row in rows if row["name"] == "heap_blks_scanned"]
+    assert scanned == sorted(scanned) and scanned[-1] > 0
+    assert {(row["view"], row["relation"], row["statement"]) for row in rows} == {
+        ("vacuum", "pgbench_accounts", "tidy")
+    }
+    first, last = record["clock_ns"]
+    assert all(first <= row["clock_ns"] <= last for row in rows)
+
+
+def test_the_live_view_shows_how_far_a_command_has_come(watched: tuple[Path, str]) -> None:
+    """On a terminal the trial's line names the phase, with a percentage from the server's own progress."""
+    shown = watched[1]
     assert re.search(r"tidy: pgbench_accounts: scanning heap, \d+ %", shown)
     assert "· settling" in shown or "· restoring" in shown or "· measuring" in shown
 

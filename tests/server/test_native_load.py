@@ -112,6 +112,12 @@ def test_the_record_is_consistent(server: NativeTestServer) -> None:
     assert 0.5 < latency["mean"] * record["transactions"] / (3 * 2500) < 1.5
     order = [latency[key] for key in ("min", "p50", "p90", "p95", "p99", "p99.9", "max")]
     assert order == sorted(order) and order[0] > 0
+    by_second = record["per_second_latency_ms"]
+    assert len(by_second["mean"]) == len(by_second["p99"]) == 3
+    pairs = zip(record["per_second"], by_second["mean"], strict=True)
+    total = sum(count * (mean or 0.0) for count, mean in pairs)
+    assert total == pytest.approx(latency["mean"] * record["transactions"], rel=1e-9)
+    assert max(value or 0.0 for value in by_second["p99"]) <= 1.02 * latency["max"]
 
 
 def test_the_histogram_is_read_by_others(server: NativeTestServer) -> None:

@@ -34,7 +34,7 @@ def test_hostile_names_and_a_statement_of_megabytes(tmp_path: Path, require: Cal
         f"-- name: short\nSELECT count(*) FROM {TABLE};\n"
     )
     words = [*WORDS, "--dataset", f"script:{data}", "--workload", f"sql:{queries}", "--out", out]
-    with whole_tool.private_home() as home:
+    with whole_tool.prepared_home() as home:
         result = whole_tool.result_of(whole_tool.run(*words, *whole_tool.build(), home=home))
     assert [statement["name"] for statement in result["statements"]] == [examples.HOSTILE, "short"]
     assert [arm["trials"] for arm in result["arms"]] == [1, 1]
@@ -54,7 +54,7 @@ def test_a_data_folder_is_compared_and_stays_as_it_was(tmp_path: Path, require: 
     build = resolve("18")
     query, out = tmp_path / "query.sql", tmp_path / "out"
     query.write_text(f"SELECT sum(n) FROM {TABLE};\n")
-    with whole_tool.private_home() as home, own_home() as theirs:
+    with whole_tool.prepared_home() as home, own_home() as theirs:
         original = theirs / "original"
         make_private_folder(original)
         empty_cluster(build, original)

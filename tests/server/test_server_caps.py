@@ -28,8 +28,9 @@ def one_block(folder: Path) -> list[str | Path]:
 
 
 @pytest.fixture(scope="module")
-def home() -> Iterator[Path]:
-    with whole_tool.private_home() as folder:
+def home(require: Callable[..., None]) -> Iterator[Path]:
+    require("server")
+    with whole_tool.prepared_home() as folder:
         yield folder
 
 

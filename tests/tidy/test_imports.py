@@ -28,12 +28,15 @@ ALLOWED = {
     "analysis": {"model", "record", "workloads"},
     # What to measure next is a question of the analysis, which is pure.
     "probe": {"model", "environment", "native", "analysis"},
+    # A server that runs already is sampled as a trial is, and judged by the same rules; which arm a running
+    # trial is of follows from the design.
+    "live": {"model", "environment", "design", "trial", "record", "analysis", "native"},
     "report": {"model", "record", "analysis"},
     "notebook": {"model", "record", "analysis"},
     "experiment": {
         "model", "environment", "workloads", "factors", "design", "record", "trial", "analysis", "report",
     },
-    "cli": {"model", "environment", "record", "analysis", "report", "experiment", "probe"},
+    "cli": {"model", "environment", "record", "analysis", "report", "experiment", "probe", "live"},
 }  # fmt: skip
 HEAVY = ("numpy", "scipy", "psycopg", "pyarrow", "altair", "pydantic", "rich", "jinja2", "hdrh", "vl_convert")
 

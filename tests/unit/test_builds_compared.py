@@ -12,7 +12,7 @@ from pgassay.analysis.builders import builder_difference
 from pgassay.analysis.compare import analyse
 from pgassay.analysis.metrics import primary_measure
 from pgassay.environment.builds.base import Origin, parse_version
-from pgassay.environment.default_differences import CHANGED_MAX, describe_differences
+from pgassay.environment.default_differences import CHANGED_MAX, NO_SUCH_SETTING, default_differences
 from pgassay.environment.setting_values import SettingFact
 from pgassay.errors import UsageError
 from pgassay.experiment.builds import choose_builds
@@ -149,27 +149,52 @@ def test_differing_defaults_are_one_sentence_the_most_relevant_first() -> None:
         fact("debug_assertions", "on", context="internal"),
         fact("data_directory", "/new"),
         fact("io_method", "worker"),
+        fact("wal_novelty", "on"),
     )
-    assert describe_differences(old, new, given=()) == (
+    found = default_differences(old, new, given=())
+    assert found.sentence(writes=True) == (
+        "defaults that differ between 17.10 and 18.4: vacuum_buffer_usage_limit (256kB, 2048kB), "
+        "debug_assertions (off, on), effective_io_concurrency (1, 16); only 18.4 has wal_novelty (on), "
+        "io_method (worker); 2 more are listed in experiment.json"
+    )
+    # A changed value is named; what only one has, when the workload can meet it.
+    assert found.sentence(writes=False) == (
         "defaults that differ between 17.10 and 18.4: debug_assertions (off, on), effective_io_concurrency "
-        "(1, 16), vacuum_buffer_usage_limit (256kB, 2048kB), log_connections (off, ''); only 17.10 has "
-        "archive_mode (off); only 18.4 has io_method (worker)"
+        "(1, 16), vacuum_buffer_usage_limit (256kB, 2048kB); only 18.4 has io_method (worker); "
+        "3 more are listed in experiment.json"
     )
+    assert list(found.values) == [
+        *("debug_assertions", "effective_io_concurrency", "io_method", "vacuum_buffer_usage_limit"),
+        *("wal_novelty", "archive_mode", "log_connections"),
+    ]
+    assert found.values["effective_io_concurrency"] == ("1", "16")
+    assert found.values["archive_mode"] == ("off", NO_SUCH_SETTING)
     given = {"effective_io_concurrency", "debug_assertions", "vacuum_buffer_usage_limit", "io_method"}
-    assert describe_differences(old, new, given) == (
-        "defaults that differ between 17.10 and 18.4: log_connections (off, ''); "
-        "only 17.10 has archive_mode (off)"
-    )
-    assert describe_differences(old, old, given=()) == ""
+    left = default_differences(old, new, given)
+    assert list(left.values) == ["wal_novelty", "archive_mode", "log_connections"]
+    assert left.sentence(writes=False) == ""
+    assert default_differences(old, old, given=()).values == {}
 
 
 def test_a_long_list_of_defaults_is_bounded() -> None:
     names = [f"enable_{number:02}" for number in range(CHANGED_MAX + 3)]
     old = described(build_of("apt", "18.6"), *(fact(name, "on") for name in names))
     new = described(build_of("npm", "18.6"), *(fact(name, "off") for name in names))
-    sentence = describe_differences(old, new, given=())
+    sentence = default_differences(old, new, given=()).sentence(writes=False)
     assert sentence.startswith("defaults that differ between apt:18.6 and npm:18.6: enable_00 (on, off), ")
-    assert sentence.endswith("enable_07 (on, off) and 3 more")
+    assert sentence.endswith("enable_07 (on, off); 3 more are listed in experiment.json")
+
+
+def test_two_builds_of_one_version_and_origin_are_told_apart() -> None:
+    one, other = (
+        build_of("path", "18.6").model_copy(update={"bin_directory": name}) for name in ("/a", "/b")
+    )
+    found = default_differences(
+        described(one, fact("jit", "on")), described(other, fact("io_new", "1")), given=()
+    )
+    assert found.sentence(writes=False) == (
+        "defaults that differ between /a and /b: only /a has jit (on); only /b has io_new (1)"
+    )
 
 
 def two_builds(control: Build, other: Build, told: tuple[str, str] = ("gcc 14.2.0", "gcc 14.2.0")):

@@ -73,11 +73,14 @@ def test_latencies_are_those_of_the_merged_histograms(folder: Path) -> None:
 
 def test_rates_of_the_device_begin_with_the_measured_part(folder: Path) -> None:
     observed = series.observe(pgassay.open(folder).stored)
-    reads = [row for row in observed.machine if row.panel == "device reads, MB/s"]
-    assert {round(row.value) for row in reads if row.group == "io_method=worker"} == {200}
-    assert min(row.second for row in reads) >= 0
-    busy = [row.value for row in observed.machine if row.panel == "processors busy"]
-    assert busy == pytest.approx([1.3] * len(busy))
+    timelines = {each.group: each.shown for each in observed.timelines}
+    panels = {panel.title: panel.points for panel in timelines["io_method=worker at clients=8"].panels}
+    reads = [point for point in panels["device, MB/s"] if point.series == "reads"]
+    assert [round(point.value / 1.048576) for point in reads] == [200] * SECONDS
+    assert [point.begin_s for point in reads] == list(range(SECONDS))
+    busy = [point.value for point in panels["all processors of the machine"] if point.series == "busy"]
+    assert busy == pytest.approx([1.3] * SECONDS)
+    assert {row.stratum for row in observed.seconds} == {"clients=1", "clients=8"}
 
 
 def test_a_damaged_file_is_named_and_the_rest_is_shown(tmp_path: Path) -> None:

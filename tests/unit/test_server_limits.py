@@ -62,6 +62,22 @@ def test_a_cap_that_caps_nothing_or_leaves_no_room_is_refused(monkeypatch: pytes
         check_limits(spec.model_copy(update={"cpus": 4096.0}))
 
 
+def test_a_cap_above_that_of_the_container_is_refused_in_few_words(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(server_limits, "capabilities", lambda: {"memory": cgroup.Capability(2, tmp_path)})
+    monkeypatch.setattr(machine, "memory_bytes", lambda: 8 * GB)
+    (tmp_path / "memory.max").write_text("1073741824\n")
+    with pytest.raises(UsageError) as raised:
+        check_limits(base_spec().model_copy(update={"memory_bytes": 2 * GB}))
+    assert str(raised.value) == (
+        "memory 2GB caps nothing: the container or control group that pgassay runs in is capped at 1.0 GB, "
+        "so name less"
+    )
+    (tmp_path / "memory.max").write_text("max\n")
+    check_limits(base_spec().model_copy(update={"memory_bytes": 2 * GB}))
+
+
 def test_the_smallest_memory_decides_the_buffers_of_all_arms(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "memory_bytes", lambda: 16 * GB)
     factor = parse_factor("memory=256MB,unlimited")

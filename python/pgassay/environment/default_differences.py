@@ -1,18 +1,21 @@
 """Defaults in which two builds differ, most relevant to a measurement first; pure.
 
 Compares what pg_settings gives as `boot_val`. A version changes its defaults on purpose (postgresql.org's
-release notes list them); a builder changes them by options of configure. Either way a reader must know.
+release notes list them); a builder changes them by options of configure. Either way a reader must know:
+of those that the workload can meet in a sentence, of all from the record.
 """
 
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 from pgassay.environment.server_folder import PINNED_SETTINGS
 from pgassay.environment.setting_values import SettingFact
 from pgassay.model.build import Build
 
 CHANGED_MAX = 8
-NEW_MAX = 8
+NEW_MAX = 5
+NO_SUCH_SETTING = "no such setting"
 # Names of places, of the version and of the builder's machine: they differ and decide nothing.
 _MEANINGLESS = re.compile(
     r"server_version|.*_(file|directory|directories|path|dir)$|lc_|cluster_name|port$|.*_encoding$"
@@ -27,36 +30,76 @@ _RELEVANCE = tuple(
     for pattern in (
         r"debug_assertions|block_size|wal_block_size|segment_size|huge_pages|io_|effective_io|maintenance_io"
         r"|shared_buffers|jit|enable_",
-        r"work_mem|hash_mem|max_parallel|parallel_|.*_cost$|effective_cache|.*buffer|data_checksums",
+        r"work_mem|hash_mem|max_parallel|parallel_|.*_cost$|effective_cache|temp_buffers|data_checksums",
         r"wal_|checkpoint|synchronous|full_page|commit_|vacuum|autovacuum|bgwriter|backend_flush",
-        r"max_|track_|compute_query_id|plan_|join_|from_|geqo|constraint_|debug_",
+        r"\w+_buffers?|max_|track_|compute_query_id|plan_|join_|from_|geqo|constraint_|debug_",
     )
 )
+# What a workload that only reads meets, one that writes or maintains as well, and any when a value changed.
+_MET_BY_READERS, _MET_BY_WRITERS, _MET_WHEN_CHANGED = 1, 2, 3
 _LAST = re.compile(r"log_|archive_|restore_|recovery_|syslog|event_|password|md5|summarize")
 Described = tuple[Build, Mapping[str, SettingFact]]
 
 
-def describe_differences(control: Described, other: Described, given: Collection[str]) -> str:
-    """One sentence listing the defaults that differ between two builds; '' when none does.
+@dataclass(frozen=True)
+class DefaultDifferences:
+    """The defaults in which two builds differ: by name the first's and the second's, the most relevant first.
 
-    `given`: the names that are set explicitly, whose defaults don't matter. At most CHANGED_MAX that both
-    have and NEW_MAX that only one has are named, and the rest counted.
+    A setting that only one of them has is NO_SUCH_SETTING in the other. `first` and `second` name the builds.
+    """
+
+    first: str
+    second: str
+    values: dict[str, tuple[str, str]]
+
+    def sentence(self, *, writes: bool) -> str:
+        """One sentence with those that a workload which `writes`, or doesn't, can meet; '' without any.
+
+        At most CHANGED_MAX that both builds have and NEW_MAX of each alone are named; the rest is counted.
+        """
+        most = _MET_BY_WRITERS if writes else _MET_BY_READERS
+        both = ""
+        groups: dict[str, list[str]] = {both: [], self.first: [], self.second: []}
+        # What only such a workload meets is what it meets most.
+        names = sorted(self.values, key=lambda name: writes and rank(name) != _MET_BY_WRITERS)
+        for name in names:
+            mine, others = self.values[name]
+            if NO_SUCH_SETTING not in (mine, others):
+                if rank(name) <= _MET_WHEN_CHANGED:
+                    groups[both].append(f"{name} ({mine}, {others})")
+            elif rank(name) <= most:
+                only, value = (self.second, others) if mine == NO_SUCH_SETTING else (self.first, mine)
+                groups[only].append(f"{name} ({value})")
+        named = {
+            only: words[: CHANGED_MAX if only == both else NEW_MAX] for only, words in groups.items() if words
+        }
+        if not named:
+            return ""
+        parts = [
+            ", ".join(words) if only == both else f"only {only} has {', '.join(words)}"
+            for only, words in named.items()
+        ]
+        left = len(self.values) - sum(map(len, named.values()))
+        rest = f"; {left} more are listed in experiment.json" if left else ""
+        return f"defaults that differ between {self.first} and {self.second}: {'; '.join(parts)}{rest}"
+
+
+def default_differences(control: Described, other: Described, given: Collection[str]) -> DefaultDifferences:
+    """All defaults in which two builds differ.
+
+    `given`: the names that are set explicitly, whose defaults don't matter.
     """
     (build, facts), (other_build, other_facts) = control, other
     names, others = _relevant(facts, given), _relevant(other_facts, given)
-    first, second = _label(build, other_build), _label(other_build, build)
-    changed = [name for name in names & others if facts[name].boot_value != other_facts[name].boot_value]
-    parts = []
-    if changed:
-        words = [
-            f"{name} ({_default(facts[name])}, {_default(other_facts[name])})" for name in _sorted(changed)
-        ]
-        parts.append(_bounded(words, CHANGED_MAX))
-    for label, mine, only in ((first, facts, names - others), (second, other_facts, others - names)):
-        if only:
-            words = [f"{name} ({_default(mine[name])})" for name in _sorted(only)]
-            parts.append(f"only {label} has {_bounded(words, NEW_MAX)}")
-    return f"defaults that differ between {first} and {second}: {'; '.join(parts)}" if parts else ""
+    values = {
+        name: (
+            _default(facts[name]) if name in names else NO_SUCH_SETTING,
+            _default(other_facts[name]) if name in others else NO_SUCH_SETTING,
+        )
+        for name in _sorted(names | others)
+        if name not in names & others or facts[name].boot_value != other_facts[name].boot_value
+    }
+    return DefaultDifferences(_label(build, other_build), _label(other_build, build), values)
 
 
 def _relevant(facts: Mapping[str, SettingFact], given: Collection[str]) -> set[str]:
@@ -70,8 +113,10 @@ def _relevant(facts: Mapping[str, SettingFact], given: Collection[str]) -> set[s
 
 
 def _label(build: Build, other: Build) -> str:
-    """The version, with the origin where the versions alone don't tell two builds apart."""
-    return build.version if build.version != other.version else f"{build.origin}:{build.version}"
+    """The version, with the origin, or the place, where the versions alone don't tell two builds apart."""
+    if build.version != other.version:
+        return build.version
+    return f"{build.origin}:{build.version}" if build.origin != other.origin else build.bin_directory
 
 
 def _default(fact: SettingFact) -> str:
@@ -96,9 +141,3 @@ def rank(name: str) -> int:
         return len(_RELEVANCE) + 1
     ranks = (place for place, pattern in enumerate(_RELEVANCE) if pattern.match(name))
     return next(ranks, len(_RELEVANCE))
-
-
-def _bounded(words: list[str], most: int) -> str:
-    """The first `most` words in a list, and how many more there are."""
-    left = len(words) - most
-    return ", ".join(words[:most]) + (f" and {left} more" if left > 0 else "")

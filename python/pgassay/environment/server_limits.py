@@ -127,8 +127,8 @@ def _refuse_narrower_parent(limit_bytes: int) -> None:
         outer = _number(parent / name)
         if outer is not None and outer < limit_bytes:
             raise UsageError(
-                f"memory {format_bytes(limit_bytes)} caps nothing: the group {parent}, in which "
-                f"those of pgassay are made, is capped at {readable_bytes(outer)}, so name less"
+                f"memory {format_bytes(limit_bytes)} caps nothing: the container or control group that "
+                f"pgassay runs in is capped at {readable_bytes(outer)}, so name less"
             )
 
 

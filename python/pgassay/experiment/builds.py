@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from pgassay.environment.builds.base import version_key
 from pgassay.environment.builds.registry import check_major, resolve
-from pgassay.environment.default_differences import describe_differences
+from pgassay.environment.default_differences import DefaultDifferences, default_differences
 from pgassay.environment.settings import classify
 from pgassay.environment.validation import build_settings
 from pgassay.errors import UsageError
@@ -91,10 +91,10 @@ def settings_where_they_exist(candidates: list[Candidate]) -> AlikeSettings:
     return AlikeSettings(kept, sentences)
 
 
-def default_differences(arms: Sequence[Arm], contrasts: Sequence[Contrast]) -> tuple[str, ...]:
-    """A sentence for each pair of builds that is compared: the defaults in which they differ."""
+def differing_defaults(arms: Sequence[Arm], contrasts: Sequence[Contrast]) -> tuple[DefaultDifferences, ...]:
+    """For each pair of builds that is compared the defaults in which they differ, if any do."""
     by_id = {arm.id: arm for arm in arms}
-    sentences: dict[str, None] = {}
+    found: dict[tuple[str, str], DefaultDifferences] = {}
     for contrast in contrasts:
         control, arm = by_id[contrast.control_id], by_id[contrast.arm_id]
         build, other = control.spec.build, arm.spec.build
@@ -102,10 +102,10 @@ def default_differences(arms: Sequence[Arm], contrasts: Sequence[Contrast]) -> t
             continue
         # What is given to both is alike, and what only one has was said already.
         given = set(control.spec.settings) | set(arm.spec.settings) | set(arm.levels)
-        sentence = describe_differences((build, build_settings(build)), (other, build_settings(other)), given)
-        if sentence:
-            sentences[sentence] = None
-    return tuple(sentences)
+        pair = default_differences((build, build_settings(build)), (other, build_settings(other)), given)
+        if pair.values:
+            found[build.bin_directory, other.bin_directory] = pair
+    return tuple(found.values())
 
 
 def dataset_loads(arms: Sequence[Arm]) -> int:

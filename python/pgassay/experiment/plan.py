@@ -9,6 +9,7 @@ from typing import Any
 from pgassay import __version__
 from pgassay.design.arms import Compared, apply_levels, build_arms, choose_control, combinations
 from pgassay.environment import machine, pagecache
+from pgassay.environment.default_differences import DefaultDifferences
 from pgassay.environment.settings import contract_settings
 from pgassay.environment.storage.parse import parse_storage
 from pgassay.errors import UsageError
@@ -16,7 +17,7 @@ from pgassay.experiment.availability import Candidate, judge
 from pgassay.experiment.builds import (
     choose_builds,
     dataset_loads,
-    default_differences,
+    differing_defaults,
     settings_where_they_exist,
 )
 from pgassay.experiment.caps import caps_by_arm, with_buffers_for_the_smallest, with_caps
@@ -105,6 +106,8 @@ def plan(parsed: Understood, notify: Notify) -> Experiment:
     available = judge(candidates, skip_unavailable=request.skip_unavailable, progress=notify)
     seed = request.seed if request.seed is not None else secrets.randbelow(2**31)
     arms, contrasts = build_arms(parsed.factors, compared, available.candidates, seed)
+    defaults = differing_defaults(arms, contrasts)
+    writes = parsed.workload.writes or parsed.workload.is_maintenance
     protocol = Protocol(cache=parsed.cache, observe=request.observe)
     contract = StatisticalContract(
         metric=parsed.workload.metric,
@@ -128,9 +131,13 @@ def plan(parsed: Understood, notify: Notify) -> Experiment:
         protocol=protocol,
         dataset_loads=dataset_loads(arms),
         skipped=(*lacking, *available.skipped, *alone(available.candidates, arms, compared.factor)),
-        confounds=(*plan_confounds(arms), *alike.sentences, *default_differences(arms, contrasts)),
+        confounds=(
+            *plan_confounds(arms),
+            *alike.sentences,
+            *filter(None, (each.sentence(writes=writes) for each in defaults)),
+        ),
         warnings=plan_warnings(arms, parsed.base, compared.factor),
-        environment=_environment(parsed.build, arms),
+        environment=_environment(parsed.build, arms, defaults),
     )
 
 
@@ -161,7 +168,10 @@ def _with_connections(candidates: list[Candidate]) -> list[Candidate]:
     ]
 
 
-def _environment(build: Build, arms: tuple[Arm, ...]) -> dict[str, Any]:
+def _environment(
+    build: Build, arms: tuple[Arm, ...], defaults: tuple[DefaultDifferences, ...]
+) -> dict[str, Any]:
     known = {"machine": machine.facts(), "machine_id": machine.machine_id(), "build": build.model_dump()}
     caps = caps_by_arm(arms)
-    return {**known, "caps": caps} if caps else known
+    differing = {f"{each.first} and {each.second}": each.values for each in defaults}
+    return known | ({"caps": caps} if caps else {}) | ({"differing_defaults": differing} if differing else {})

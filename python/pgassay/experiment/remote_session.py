@@ -26,6 +26,7 @@ from pgassay.experiment.sitting import (
     refuse_another_machine,
 )
 from pgassay.model.trial import TrialRecord, TrialSpec
+from pgassay.record.holding import held
 from pgassay.record.read import StoredExperiment, load
 from pgassay.record.write import write_experiment, write_servers, write_state
 from pgassay.report.progress import Progress
@@ -68,7 +69,7 @@ def resume_remote(
 def _run(
     stored: StoredExperiment, servers: Servers, limits: RunLimits, progress: Progress
 ) -> StoredExperiment:
-    with RemoteHost(servers) as host:
+    with held(stored.folder), RemoteHost(servers) as host:
 
         def run(spec: TrialSpec, folder: Path) -> tuple[Path, TrialRecord]:
             return run_remote_trial(spec, host, folder, progress.trial_doing)

@@ -29,6 +29,7 @@ from pgassay.experiment.sitting import (
 )
 from pgassay.model.experiment import Experiment
 from pgassay.model.trial import TrialRecord, TrialSpec
+from pgassay.record.holding import held
 from pgassay.record.read import StoredExperiment, load
 from pgassay.record.write import write_experiment, write_state
 from pgassay.report.progress import Progress
@@ -104,7 +105,10 @@ def _run(
 ) -> StoredExperiment:
     experiment = stored.experiment
     is_capped = any(arm.spec.memory_bytes is not None for arm in experiment.arms)
-    with Host(provider, _session_names(experiment), evicts_at_start=is_capped) as host:
+    with (
+        held(stored.folder),
+        Host(provider, _session_names(experiment), evicts_at_start=is_capped) as host,
+    ):
 
         def run(spec: TrialSpec, folder: Path) -> tuple[Path, TrialRecord]:
             return run_trial(spec, host, folder, progress.trial_doing)

@@ -51,16 +51,19 @@ class Resolved:
     has_typed_secret: bool = False
 
 
-def resolve(connection_string: str, what: str) -> Resolved:
+def resolve(
+    connection_string: str, what: str, *, major_min: int = MAJOR_MIN, needs_database: bool = True
+) -> Resolved:
     """Connect once as libpq does, and read off what it settled on.
 
-    `what` names the option in messages, e.g. "server=, connection string 2". Raises UsageError, in one
+    `what` names the option in messages, e.g. "server=, connection string 2". needs_database: whether one must
+    be named; libpq takes the one that is called as the user otherwise. Raises UsageError, in one
     sentence without any secret, for a string that is none, a server that can't be reached or refuses, a
     database that isn't named, and parameters that the measuring process can't honour.
     """
     given = _parse(connection_string, what)
     secrets = [value for name, value in given.items() if name in SECRET_KEYWORDS]
-    is_named = _names_database(given)
+    is_named = not needs_database or _names_database(given)
     if not is_named and "service" not in given:
         raise _no_database(what)
     usual: dict[str, Any] = {"application_name": CONTROL_NAME, "client_encoding": "UTF8"}
@@ -73,7 +76,8 @@ def resolve(connection_string: str, what: str) -> Resolved:
         with psycopg.connect(connection_string, autocommit=True, **usual) as connection:
             if not is_named:
                 raise _no_database(what)
-            return _read_off(connection, given, what, redacted(connection_string, given))
+            shown = redacted(connection_string, given)
+            return _read_off(connection, given, what, shown, major_min)
     except psycopg.Error as error:
         raise UsageError(f"{what}: {_complaint(error, given, secrets)}") from None
 
@@ -118,7 +122,7 @@ def _names_database(given: dict[str, str]) -> bool:
 
 
 def _read_off(
-    connection: "psycopg.Connection[Any]", given: dict[str, str], what: str, shown: str
+    connection: "psycopg.Connection[Any]", given: dict[str, str], what: str, shown: str, major_min: int
 ) -> Resolved:
     info, native = connection.info, connection.pgconn
     settled = {option.keyword.decode(): option.val.decode() for option in native.info if option.val}
@@ -130,9 +134,9 @@ def _read_off(
             )
     version = (info.parameter_status("server_version") or "").split(" ")[0]
     major = info.server_version // 10000
-    if major < MAJOR_MIN:
+    if major < major_min:
         raise UsageError(
-            f"{what}: {info.host} runs PostgreSQL {version}, and pgassay measures {MAJOR_MIN} and newer: "
+            f"{what}: {info.host} runs PostgreSQL {version}, and pgassay works with {major_min} and newer: "
             "name a newer server"
         )
     encryption, roots = _encryption(settled, is_encrypted=bool(native.ssl_in_use), what=what)
