@@ -280,6 +280,13 @@ def test_a_limit_is_used_up_sooner_than_a_measured_ceiling() -> None:
     assert limit_of(evidence(**planted, ceiling=probe))[0] == "unknown"
 
 
+def test_a_measured_ceiling_that_was_beaten_is_none() -> None:
+    planted = {"read_s": 9.0, "cpu_s": 0.5, "device": DeviceFlow(1e10, 1000.0, 4000.0, ELAPSED_S, 90.0)}
+    for rate, cause in ((1000.0, "storage-throughput"), (393.0, "unknown")):
+        probe = Ceiling(read_mb_s=rate, read_mb_s_from="probe")
+        assert limit_of(evidence(**planted, ceiling=probe))[0] == cause
+
+
 def test_a_starved_client_is_not_blamed() -> None:
     """Others used the processors that the client would have needed: what it waited for is not known."""
     planted = LIMITS["client-bound"][0] | {"processors": Processors(2.0, 20.0, 6.0, 13.9)}

@@ -14,6 +14,8 @@ FULL = 0.85
 # A limit delivers less than it says to requests that come one by one: the kernel lets them pass in slices and
 # on its timer's ticks (block/blk-throttle.c), at 25 requests a second 20.
 FULL_OF_LIMIT = 0.7
+# A device that delivers so many times what its probe saw was slow then: that was not its ceiling.
+_BEATEN = 1.2
 # The device's own time must explain at least this share of the wait for it.
 _EXPLAINED_MIN = 0.5
 # Who waits less for reads than this share of the time is not limited by them.
@@ -23,14 +25,21 @@ _SHALLOW_MAX = 1.5
 
 
 def _fractions(evidence: Evidence) -> dict[str, float]:
-    """How full the device is, by 'read_mb_s' and 'read_iops', as far as ceilings are known."""
+    """How full the device is, by 'read_mb_s' and 'read_iops', as far as ceilings are known.
+
+    A measured ceiling that the device beat is none; a limit may be exceeded for a moment, and stays one.
+    """
     flow, ceiling = evidence.device, evidence.ceiling
     found = {}
     if flow is not None and ceiling.read_mb_s:
         found["read_mb_s"] = flow.read_mb_s / ceiling.read_mb_s
     if flow is not None and flow.reads_s is not None and ceiling.read_iops:
         found["read_iops"] = flow.reads_s / ceiling.read_iops
-    return found
+    return {
+        name: fraction
+        for name, fraction in found.items()
+        if fraction <= _BEATEN or getattr(ceiling, f"{name}_from") == "limit"
+    }
 
 
 def _is_used_up(evidence: Evidence, name: str, fraction: float) -> bool:
