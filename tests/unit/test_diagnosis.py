@@ -172,6 +172,7 @@ def test_nothing_sampled_is_no_reason_to_fail(tmp_path: Path) -> None:
         ("SELECT t1.c2, $1 FROM t1 WHERE x = 1.5", "SELECT t1.c2, $1 FROM t1 WHERE x = ?"),
         ("DO $x$ secret $x$", "DO ?"),
         ("SELECT 'cut off", "SELECT 'cut off"),
+        ("SET b = b + -12 WHERE x=-3 AND f(a - 1, -2.5)", "SET b = b + ? WHERE x=? AND f(a - ?, ?)"),
     ],
 )
 def test_statements_are_told_without_their_constants(query: str, expected: str) -> None:
