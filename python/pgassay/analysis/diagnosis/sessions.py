@@ -12,8 +12,8 @@ STATEMENTS_MAX = 10
 BLOCKERS_MAX = 5
 _WAITS_MAX = 4
 _IN_TRANSACTION = "idle in transaction"
-# Constants of SQL (PostgreSQL's manual, 4.1.2), by which texts of one statement differ. A minus behind another
-# operator is the sign of one.
+# Constants of SQL (PostgreSQL's manual, 4.1.2), by which texts of one statement differ. A minus behind
+# another operator is the sign of one.
 _SIGN = r"(?:(?:(?<=[-+*/%=<>(,])|(?<=[-+*/%=<>(,]\s))-)?"
 _CONSTANT = re.compile(
     rf"\$([A-Za-z_]*)\$.*?\$\1\$|E?'(?:[^']|'')*'|{_SIGN}(?<![\w.$])\d+(?:\.\d+)?\b", re.DOTALL
