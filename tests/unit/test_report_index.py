@@ -57,8 +57,9 @@ def test_plots_are_saved_as_pictures(tmp_path: Path, capsys) -> None:
     assert main(["report", str(tmp_path / "load"), "--png", str(tmp_path / "plots")]) == 0
     capsys.readouterr()
     saved = {path.name: path.read_bytes() for path in (tmp_path / "plots").iterdir()}
-    names = {"grid", "intervals", "trials", "seconds", "latency", "machine"}
-    assert set(saved) == {f"{name}.png" for name in names}
+    names = {"grid", "intervals", "trials", "seconds", "latency"}
+    timelines = {f"timeline-{number}" for number in range(1, 5)}
+    assert set(saved) == {f"{name}.png" for name in names | timelines}
     assert all(content.startswith(PNG) for content in saved.values())
 
 

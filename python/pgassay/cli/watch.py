@@ -20,6 +20,7 @@ INTERVAL_DEFAULT = 1.0
 INTERVAL_MIN, INTERVAL_MAX = 0.2, 3600.0
 # How long a key waits to be heard.
 _SLICE_S = 0.25
+_SHORTEST_S = 0.001
 
 
 def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -126,7 +127,8 @@ def _intervals(
     begun = time.monotonic()
     ends = begun + arguments.seconds if arguments.seconds is not None else float("inf")
     due = begun
-    while due < ends:
+    # The sum of intervals may miss the end by the last bit of a number.
+    while ends - due > _SHORTEST_S:
         now = time.monotonic()
         due = min(ends, max(due + arguments.interval, now))
         while now < due:
