@@ -24,7 +24,7 @@ use serde_json::json;
 const REQUESTS: u64 = 1 << 16;
 /// How often the clock is read: once in so many returns of epoll_wait.
 const WAITS_PER_CLOCK: u32 = 64;
-const CLIENTS_TO_POLL_FOR: usize = 8;
+const CLIENTS_TO_POLL_FOR: usize = 16;
 const POLL: Duration = Duration::from_micros(10);
 const READY_FOR_QUERY: &[u8] = b"Z\0\0\0\x05I";
 

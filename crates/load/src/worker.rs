@@ -20,7 +20,7 @@ const WAKE: Token = Token(usize::MAX);
 const EVENTS_PER_WAIT: usize = 1024;
 /// With so many clients the next answer is on its way, and a thread that sleeps makes the server pay for its
 /// wake-up: on a machine of two virtual processors a tenth of the throughput at 50 connections.
-const CLIENTS_TO_POLL_FOR: usize = 8;
+const CLIENTS_TO_POLL_FOR: usize = 16;
 /// About what a sleep and a wake-up cost: a thread that polls so long never pays more than twice what the better
 /// of polling and sleeping would have cost it (Karlin, Li, Manasse and Owicki, "Empirical Studies of Competitive
 /// Spinning for a Shared-Memory Multiprocessor", 1991).
