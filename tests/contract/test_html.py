@@ -3,7 +3,6 @@
 import html as escaping
 import json
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
@@ -22,7 +21,6 @@ from pgassay.model.workload import Statement, WorkloadSpec
 from pgassay.record.read import StoredExperiment
 from pgassay.report import diff, html
 from processor_time import growth
-from steps.browser import find_browser
 
 WIDTHS_PX = (390, 1200)
 LONG = f"'{examples.HOSTILE}{'it is long ' * 500_000}'"
@@ -54,15 +52,6 @@ addEventListener('load', () => {
   document.body.textContent = 'REPORT ' + JSON.stringify([...document.querySelectorAll('iframe')].map(look));
 });
 """
-
-
-@pytest.fixture(scope="module")
-def browser(require: Callable[..., None]) -> Path:
-    """A browser of the Chromium family."""
-    require("chromium")
-    found = find_browser()
-    assert found is not None
-    return found
 
 
 def look(

@@ -3,11 +3,8 @@
 import html as escaping
 import json
 import re
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-
-import pytest
 
 import report_examples as examples
 from browser_visits import visit
@@ -16,7 +13,6 @@ from pgassay.analysis.compare import analyse
 from pgassay.cli.chart_library import chart_library
 from pgassay.record.read import StoredExperiment
 from pgassay.report import html
-from steps.browser import find_browser
 
 # Runs in the page around the reports, which can look into them, but whose policy does not bind it.
 PROBE = """
@@ -53,15 +49,6 @@ addEventListener('load', wait);
 """
 WIDTHS_PX = (390, 1200)
 ATTACK = "</script><script>window.attacked=1</script><!--<img src=x onerror=window.attacked=1>"
-
-
-@pytest.fixture(scope="module")
-def browser(require: Callable[..., None]) -> Path:
-    """A browser of the Chromium family."""
-    require("chromium")
-    found = find_browser()
-    assert found is not None
-    return found
 
 
 def page_of(stored: StoredExperiment) -> str:

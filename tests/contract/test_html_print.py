@@ -2,7 +2,6 @@
 
 import re
 import subprocess
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -13,19 +12,10 @@ from load_records import write_load
 from pgassay.analysis.compare import analyse
 from pgassay.cli.chart_library import chart_library
 from pgassay.report import html
-from steps.browser import START_FLAGS, find_browser
+from steps.browser import START_FLAGS
 
 RULE = re.compile(r"details::details-content\{[^}]*\}")
 RAW = '<details class="raw">'
-
-
-@pytest.fixture(scope="module")
-def browser(require: Callable[..., None]) -> Path:
-    """A browser of the Chromium family."""
-    require("chromium")
-    found = find_browser()
-    assert found is not None
-    return found
 
 
 @cache

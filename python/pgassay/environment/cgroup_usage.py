@@ -20,13 +20,11 @@ def limits_in_force(group: Cgroup) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     memory = group.folder("memory")
     if memory is not None:
-        text = _read(memory / "memory.max") or _read(memory / "memory.limit_in_bytes")
-        value = int(text) if text.isdigit() else None
-        facts["memory_bytes"] = None if value is None or value >= _UNLIMITED_BYTES_MIN else value
+        facts["memory_bytes"] = memory_cap_bytes(memory)
         facts["memory_used_bytes"] = _first(memory, "memory.current", "memory.usage_in_bytes")
     cpu = group.folder("cpu_quota")
     if cpu is not None:
-        facts["cpus"] = _cpus(cpu)
+        facts["cpus"] = cpu_cap(cpu)
     return facts
 
 
@@ -53,20 +51,14 @@ def counters(group: Cgroup) -> dict[str, float]:
     values: dict[str, float] = {}
     cpu = group.folder("cpu_quota")
     if cpu is not None:
-        stat = _table(cpu / "cpu.stat")
-        throttled_s = stat["throttled_usec"] / 1e6 if "throttled_usec" in stat else None
-        if throttled_s is None:
-            throttled_s = stat.get("throttled_time", 0.0) / 1e9
-        values |= {name: stat.get(name, 0.0) for name in ("nr_periods", "nr_throttled")}
-        values["throttled_s"] = throttled_s
+        values |= throttling(cpu)
     memory = group.folder("memory")
     if memory is not None:
-        events = _table(memory / "memory.events") or _table(memory / "memory.oom_control")
+        events = table(memory / "memory.events") or table(memory / "memory.oom_control")
         hits = events.get("max")
         values["memory_limit_hits"] = hits if hits is not None else _first(memory, "memory.failcnt") or 0.0
         values["oom_kills"] = events.get("oom_kill", 0.0)
-        stat = _table(memory / "memory.stat")
-        values |= {name: stat[name] for name in _MEMORY_STATISTICS if name in stat}
+        values |= pages_read(memory)
     return values
 
 
@@ -75,29 +67,53 @@ def difference(before: Mapping[str, float], after: Mapping[str, float]) -> dict[
     return {name: value - before.get(name, 0.0) for name, value in after.items()}
 
 
-def _cpus(folder: Path) -> float | None:
-    words = _read(folder / "cpu.max").split()
+def throttling(folder: Path) -> dict[str, float]:
+    """`nr_periods`, `nr_throttled` and `throttled_s` of `counters`, of a group of the cpu controller."""
+    stat = table(folder / "cpu.stat")
+    usec = stat.get("throttled_usec")
+    return {
+        **{name: stat.get(name, 0.0) for name in ("nr_periods", "nr_throttled")},
+        "throttled_s": stat.get("throttled_time", 0.0) / 1e9 if usec is None else usec / 1e6,
+    }
+
+
+def pages_read(folder: Path) -> dict[str, float]:
+    """`pgmajfault` and `workingset_refault_file` of a group of the memory controller, where it has them."""
+    stat = table(folder / "memory.stat")
+    return {name: stat[name] for name in _MEMORY_STATISTICS if name in stat}
+
+
+def cpu_cap(folder: Path) -> float | None:
+    """The cap of a group of the cpu controller, in processors; None without one."""
+    words = read_text(folder / "cpu.max").split()
     if not words:
-        words = [_read(folder / "cpu.cfs_quota_us"), _read(folder / "cpu.cfs_period_us")]
-    quota, period = words
-    return int(quota) / int(period) if quota.isdigit() else None
+        words = [read_text(folder / "cpu.cfs_quota_us"), read_text(folder / "cpu.cfs_period_us")]
+    return int(words[0]) / int(words[1]) if len(words) == 2 and words[0].isdigit() else None
 
 
-def _first(folder: Path, *names: str) -> int | None:
-    for name in names:
-        text = _read(folder / name)
-        if text.isdigit():
-            return int(text)
-    return None
+def memory_cap_bytes(folder: Path) -> int | None:
+    """The cap of a group of the memory controller; None without one."""
+    text = read_text(folder / "memory.max") or read_text(folder / "memory.limit_in_bytes")
+    return int(text) if text.isdigit() and int(text) < _UNLIMITED_BYTES_MIN else None
 
 
-def _table(file: Path) -> dict[str, float]:
-    pairs = (line.split() for line in _read(file).splitlines())
+def table(file: Path) -> dict[str, float]:
+    """The lines `NAME NUMBER` of a controller's file; {} of one that isn't there."""
+    pairs = (line.split() for line in read_text(file).splitlines())
     return {pair[0]: float(pair[1]) for pair in pairs if len(pair) == 2}
 
 
-def _read(file: Path) -> str:
+def read_text(file: Path) -> str:
+    """The content of a controller's file; "" of one that isn't there or may not be read."""
     try:
         return file.read_text("ascii").strip()
     except OSError:
         return ""
+
+
+def _first(folder: Path, *names: str) -> int | None:
+    for name in names:
+        text = read_text(folder / name)
+        if text.isdigit():
+            return int(text)
+    return None

@@ -9,12 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from pgassay.environment import cgroup_usage
 from pgassay.environment.device import disk_of
 from pgassay.environment.mounts import mounts
 from pgassay.environment.storage.base import BlockDevice
-
-# Version 1's word for "no limit" is the largest number of pages, in bytes.
-_UNLIMITED_BYTES_MIN = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -29,8 +27,14 @@ class Caps:
 
 def caps_of(pid: int) -> Caps:
     """The caps on a process; none for one that is not there any more."""
-    cpus = {folder: value for folder in _chain(pid, "cpu") if (value := _cpus(folder)) is not None}
-    memory = {folder: value for folder in _chain(pid, "memory") if (value := _memory(folder)) is not None}
+    cpus = {
+        folder: value for folder in _chain(pid, "cpu") if (value := cgroup_usage.cpu_cap(folder)) is not None
+    }
+    memory = {
+        folder: value
+        for folder in _chain(pid, "memory")
+        if (value := cgroup_usage.memory_cap_bytes(folder)) is not None
+    }
     cpu_folder = min(cpus, key=lambda folder: cpus[folder], default=None)
     memory_folder = min(memory, key=lambda folder: memory[folder], default=None)
     return Caps(
@@ -45,13 +49,9 @@ def counters(caps: Caps) -> dict[str, float]:
     """Cumulative counters of what the caps did, by the names that a trial's record has; take differences."""
     found: dict[str, float] = {}
     if caps.cpu_folder is not None:
-        stat = _table(caps.cpu_folder / "cpu.stat")
-        found |= {name: stat.get(name, 0.0) for name in ("nr_periods", "nr_throttled")}
-        usec = stat.get("throttled_usec")
-        found["throttled_s"] = stat.get("throttled_time", 0.0) / 1e9 if usec is None else usec / 1e6
+        found |= cgroup_usage.throttling(caps.cpu_folder)
     if caps.memory_folder is not None:
-        stat = _table(caps.memory_folder / "memory.stat")
-        found |= {name: stat[name] for name in ("pgmajfault", "workingset_refault_file") if name in stat}
+        found |= cgroup_usage.pages_read(caps.memory_folder)
     return found
 
 
@@ -61,14 +61,14 @@ def read_limits(pid: int, device: BlockDevice) -> tuple[float | None, float | No
     name = f"{disk.major}:{disk.minor}"
     found: dict[str, list[float]] = {"rbps": [], "riops": []}
     for folder in _chain(pid, "io"):
-        for line in _read(folder / "io.max").splitlines():
+        for line in cgroup_usage.read_text(folder / "io.max").splitlines():
             number, *pairs = line.split()
             for key, _, value in (pair.partition("=") for pair in pairs if number == name):
                 if key in found and value.isdigit():
                     found[key].append(float(value))
     for folder in _chain(pid, "blkio"):
         for key, file in (("rbps", "read_bps_device"), ("riops", "read_iops_device")):
-            limits = _table(folder / f"blkio.throttle.{file}")
+            limits = cgroup_usage.table(folder / f"blkio.throttle.{file}")
             found[key] += [limits[name]] if name in limits else []
     return min(found["rbps"], default=None), min(found["riops"], default=None)
 
@@ -96,27 +96,3 @@ def _chain(pid: int, controller: str) -> Iterator[Path]:
                 folder = folder.parent
             yield mount.point
             break
-
-
-def _cpus(folder: Path) -> float | None:
-    words = _read(folder / "cpu.max").split()
-    if not words:
-        words = [_read(folder / "cpu.cfs_quota_us"), _read(folder / "cpu.cfs_period_us")]
-    return int(words[0]) / int(words[1]) if len(words) == 2 and words[0].isdigit() else None
-
-
-def _memory(folder: Path) -> int | None:
-    text = _read(folder / "memory.max") or _read(folder / "memory.limit_in_bytes")
-    return int(text) if text.isdigit() and int(text) < _UNLIMITED_BYTES_MIN else None
-
-
-def _table(file: Path) -> dict[str, float]:
-    pairs = (line.split() for line in _read(file).splitlines())
-    return {pair[0]: float(pair[1]) for pair in pairs if len(pair) == 2}
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text("ascii").strip()
-    except OSError:
-        return ""
