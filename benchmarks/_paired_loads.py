@@ -172,8 +172,12 @@ def default_bin_directory() -> Path:
     return found[-1]
 
 
-def arguments_of(description: str | None, clients: str) -> argparse.Namespace:
-    """The command line that these benchmarks share; `clients` is the default."""
+def arguments_of(
+    description: str | None,
+    clients: str,
+    add: Callable[[argparse.ArgumentParser], object] = lambda _: None,
+) -> argparse.Namespace:
+    """The command line that these benchmarks share; `clients` is the default, `add` adds one's own."""
     parser = argparse.ArgumentParser(description=(description or "").split("\n", 1)[0])
     parser.add_argument("--blocks", type=int, default=16, help="runs of each (default 16, at least 6)")
     parser.add_argument("--seconds", type=float, default=2.0, help="measured seconds of a run (default 2)")
@@ -181,6 +185,7 @@ def arguments_of(description: str | None, clients: str) -> argparse.Namespace:
     parser.add_argument("--placements", default="apart,together", help="apart, together or both")
     parser.add_argument("--bin", type=Path, default=None, help="the folder of PostgreSQL's programs")
     parser.add_argument("--seed", type=int, default=1, help="of the order of runs (default 1)")
+    add(parser)
     arguments = parser.parse_args()
     if arguments.blocks < 6:
         parser.error("--blocks must be at least 6: fewer pairs can give no verdict")

@@ -1,14 +1,16 @@
 """oltp_read_only of pgassay's load generator beside sysbench's own, on one server and the same tables.
 
-Prepared statements, uniform ids, at 1 and 10 connections: pgassay on one thread, sysbench on one for each
-connection (it has no other way). Every block runs both once, in random order; ratios and intervals are those
-of pgassay's own statistics. Printed: throughput of pgassay over sysbench's (to be equivalent within 5 %), and
-client CPU per transaction of both, in the two placements of _paired_loads.py.
+Prepared statements, uniform ids, at 1 and 10 connections: sysbench on one thread for each connection (it has
+no other way), pgassay on as many, and on one. Every block runs each once, in random order; ratios and
+intervals are those of pgassay's own statistics. Printed: throughput of pgassay over sysbench's (to be
+equivalent within 5 %), and client CPU per transaction, in the two placements of _paired_loads.py.
 
+All are measured after a warm-up of one second: of sysbench's own report by the second the first is left out.
 CPU time has two sources: pgassay-native reads its threads' clocks at both ends of the measured interval;
 sysbench can only be measured whole (rusage of the child, its start and connections included).
 
     python benchmarks/oltp_against_sysbench.py [--blocks 16] [--seconds 2] [--clients 1,10] [--bin FOLDER]
+                                              [--range-size 100]
 """
 
 import math
@@ -16,8 +18,10 @@ import random
 import re
 import resource
 import shutil
+import statistics
 import subprocess
 import sys
+from functools import partial
 
 from _paired_loads import (
     WARMUP_S,
@@ -35,6 +39,7 @@ from pgassay.native import run_load
 
 TABLES = 4
 TABLE_SIZE = 10_000
+RANGE_SIZE = 100
 
 
 def sysbench(server: Server, *words: str) -> str:
@@ -45,32 +50,31 @@ def sysbench(server: Server, *words: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def run_sysbench(server: Server, clients: int, seconds: float, seed: int) -> Outcome:
+def run_sysbench(server: Server, clients: int, seconds: float, seed: int, *, range_size: int) -> Outcome:
     # Its warm-up has a report of its own only in the newest versions: as many seconds as pgassay altogether.
-    duration = f"--time={math.ceil(seconds + WARMUP_S)}"
+    duration = [f"--time={math.ceil(seconds + WARMUP_S)}", "--report-interval=1"]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    output = sysbench(server, f"--threads={clients}", duration, f"--rand-seed={seed}", "run")
+    words = [f"--threads={clients}", *duration, f"--rand-seed={seed}", f"--range_size={range_size}"]
+    output = sysbench(server, *words, "run")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    match = re.search(r"transactions:\s+(\d+)\s+\(([\d.]+) per sec", output)
-    if match is None:
+    match = re.search(r"transactions:\s+(\d+)\s", output)
+    per_second = [float(each) for each in re.findall(r"^\[ \d+s \].* tps: ([\d.]+)", output, re.M)]
+    measured = per_second[math.ceil(WARMUP_S) :]
+    if match is None or not measured:
         raise SystemExit(f"sysbench's output tells no transactions:\n{output}")
     cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Outcome(float(match[2]), cpu_s / int(match[1]) * 1e6)
+    return Outcome(statistics.mean(measured), cpu_s / int(match[1]) * 1e6)
 
 
-def run_pgassay(server: Server, clients: int, seconds: float, seed: int) -> Outcome:
-    options = {"tables": TABLES, "table_size": TABLE_SIZE}
+def run_pgassay(
+    server: Server, clients: int, seconds: float, seed: int, *, range_size: int, threads: int | None = None
+) -> Outcome:
+    options = {"tables": TABLES, "table_size": TABLE_SIZE, "range_size": range_size}
     spec = {"connect": server.parameters, "script": "oltp_read_only", "oltp_read_only": options}
-    spec |= {"clients": clients, "threads": 1, "protocol": "prepared", "seed": seed}
+    spec |= {"clients": clients, "threads": threads or clients, "protocol": "prepared", "seed": seed}
     record = run_load(spec | {"duration_s": seconds, "warmup_s": WARMUP_S})
     count = record["transactions"]
     return Outcome(count / record["elapsed_s"], record["client_cpu_s"] / count * 1e6)
-
-
-RUNNERS: dict[str, Runner] = {
-    "pgassay": run_pgassay,
-    "sysbench": run_sysbench,
-}
 
 
 def load_tables(server: Server) -> None:
@@ -82,18 +86,28 @@ def load_tables(server: Server) -> None:
 
 def main() -> int:
     """Run and print."""
-    arguments = arguments_of(__doc__, "1,10")
+    arguments = arguments_of(
+        __doc__, "1,10", lambda parser: parser.add_argument("--range-size", type=int, default=RANGE_SIZE)
+    )
     if shutil.which("sysbench") is None:
         print("There is no sysbench on this machine, so nothing is compared; install the package sysbench.")
         return 0
 
     def compare(server: Server, here: str, clients: int, order: random.Random) -> None:
-        outcomes = run_blocks(RUNNERS, server, clients, arguments, order)
+        size = {"range_size": arguments.range_size}
+        runners: dict[str, Runner] = {
+            "pgassay": partial(run_pgassay, **size),
+            "sysbench": partial(run_sysbench, **size),
+        }
+        if clients > 1:
+            runners["one thread"] = partial(run_pgassay, **size, threads=1)
+        outcomes = run_blocks(runners, server, clients, arguments, order)
         print_medians(here, outcomes)
-        ours, theirs = outcomes["pgassay"], outcomes["sysbench"]
-        speed, cost = throughput_ratio(ours, theirs), cpu_ratio(ours, theirs)
-        print(f"{here}  throughput, pgassay / sysbench  {speed}  {speed.word} (±5 %)")
-        print(f"{here}  client CPU, pgassay / sysbench  {cost}  {cost.word}")
+        theirs = outcomes.pop("sysbench")
+        for name, ours in outcomes.items():
+            speed, cost = throughput_ratio(ours, theirs), cpu_ratio(ours, theirs)
+            print(f"{here}  throughput, {name} / sysbench  {speed}  {speed.word} (±5 %)")
+            print(f"{here}  client CPU, {name} / sysbench  {cost}  {cost.word}")
 
     run_placements(arguments, compare, load_tables)
     return 0

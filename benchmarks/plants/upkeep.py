@@ -25,6 +25,25 @@ def bloat(times: int) -> Plant:
     )
 
 
+def bloat_held(times: int) -> Plant:
+    """A transaction that somebody prepared and forgot: VACUUM comes and may take nothing away."""
+    updated = _UPDATE * times
+    return Plant(
+        "bloat-held",
+        f"{times + 1} times the rows",
+        "prepare=held.sql,whole.sql",
+        scan(0.4),
+        options=(*COLD, "--storage", f"{IMAGE},read_mb_s=15"),
+        needs=("loop", "rate-limits"),
+        files={
+            "held.sql": "BEGIN;\nUPDATE pgbench_branches SET bbalance = 0;\n"
+            f"PREPARE TRANSACTION 'forgotten';\n{updated}VACUUM ANALYZE pgbench_accounts;\n",
+            "whole.sql": f"{updated}VACUUM FULL pgbench_accounts;\nANALYZE pgbench_accounts;\n",
+        },
+        settings={"max_prepared_transactions": "1"},
+    )
+
+
 def discarding_scan(own_s: float) -> Plant:
     """A few rows are looked for in all."""
     looking = "".join(
@@ -82,6 +101,8 @@ def connections(count: int) -> Plant:
 PLANTS = (
     bloat(2),
     bloat(1),
+    bloat_held(2),
+    bloat_held(1),
     discarding_scan(0.3),
     discarding_scan(0.5),
     autovacuum(8),

@@ -1,7 +1,7 @@
 //! The floor: a bare epoll loop of prepared point selects. No transactions, no latencies, no errors handled, one
 //! thread; what it spends is the kernel's part of a transaction (send, wake-up, receive) and next to nothing else.
-//! A load generator's client CPU per transaction is measured against it. With many clients it polls for a moment
-//! before it sleeps, as the load generator does, for as much throughput (`CLIENTS_TO_POLL_FOR` of
+//! A load generator's client CPU per transaction is measured against it. With several clients it polls for
+//! a moment before it sleeps, as the load generator does, for as much throughput (`POLL_NS_PER_CLIENT` of
 //! `crates/load/src/worker.rs`).
 //!
 //! Standard input: `{"connect": PARAMETERS, "clients": 8, "scale": 10, "duration_s": 5.0, "warmup_s": 1.0}`.
@@ -24,8 +24,8 @@ use serde_json::json;
 const REQUESTS: u64 = 1 << 16;
 /// How often the clock is read: once in so many returns of epoll_wait.
 const WAITS_PER_CLOCK: u32 = 64;
-const CLIENTS_TO_POLL_FOR: usize = 16;
-const POLL: Duration = Duration::from_micros(10);
+const POLL_PER_CLIENT: Duration = Duration::from_nanos(800);
+const POLL_MAX: Duration = Duration::from_micros(10);
 const READY_FOR_QUERY: &[u8] = b"Z\0\0\0\x05I";
 
 #[derive(Deserialize)]
@@ -152,8 +152,9 @@ impl<'a> Floor<'a> {
     }
 
     fn wait(&self, events: &mut Vec<epoll::Event>) -> Result<(), Box<dyn Error>> {
-        if self.connections.len() >= CLIENTS_TO_POLL_FOR {
-            let end = Instant::now() + POLL;
+        if self.connections.len() > 1 {
+            let clients = u32::try_from(self.connections.len()).unwrap_or(u32::MAX);
+            let end = Instant::now() + POLL_PER_CLIENT.saturating_mul(clients).min(POLL_MAX);
             while Instant::now() < end {
                 epoll::wait(&self.epoll, spare_capacity(events), Some(&Timespec::default()))?;
                 if !events.is_empty() {
