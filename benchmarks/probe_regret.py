@@ -12,12 +12,12 @@ import random
 import time
 from pathlib import Path
 
-from pgassay.analysis.probe import analyse_probe
-from pgassay.analysis.probe_cells import facilities
-from pgassay.analysis.probe_choice import judge
-from pgassay.analysis.probe_estimates import Estimates, estimate
-from pgassay.analysis.probe_plan import Decision, decisions
-from pgassay.analysis.probe_recommend import curve_method
+from pgassay.analysis.probe.analyse import analyse_probe
+from pgassay.analysis.probe.cells import facilities
+from pgassay.analysis.probe.choice import judge
+from pgassay.analysis.probe.estimates import Estimates, estimate
+from pgassay.analysis.probe.plan import Decision, decisions
+from pgassay.analysis.probe.recommend import curve_method
 from pgassay.environment import lock
 from pgassay.model.probe import CellSpec, MeasuredCell
 from pgassay.probe import place as places

@@ -5,7 +5,7 @@ import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from pgassay.analysis.probe_plan import Facilities, tiers
+from pgassay.analysis.probe.plan import Facilities, tiers
 from pgassay.model.probe import (
     CellRun,
     CellSpec,
@@ -159,8 +159,8 @@ def measure(
 
 def record(machine: Machine, have: Facilities | None = None, runs: int = 3, **changes: object) -> ProbeRecord:
     """The record of a probe of the simulated machine, with the curves of the method that leads."""
-    from pgassay.analysis.probe_estimates import estimate
-    from pgassay.analysis.probe_recommend import leader
+    from pgassay.analysis.probe.estimates import estimate
+    from pgassay.analysis.probe.recommend import leader
 
     have = have or facilities(cores=machine.cores)
     first = [spec for tier in tiers(have, None) for spec in tier]

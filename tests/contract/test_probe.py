@@ -12,9 +12,9 @@ import pytest
 
 import probe_samples as samples
 from browser_visits import visit
-from pgassay.analysis.probe import analyse_probe
-from pgassay.analysis.probe_cells import PARTS
-from pgassay.analysis.probe_diff import compare_probes
+from pgassay.analysis.probe.analyse import analyse_probe
+from pgassay.analysis.probe.cells import PARTS
+from pgassay.analysis.probe.diff import compare_probes
 from pgassay.cli import main
 from pgassay.cli.chart_library import chart_library
 from pgassay.model.probe import (

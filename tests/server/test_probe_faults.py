@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import whole_tool
-from pgassay.analysis.probe_plan import KB
+from pgassay.analysis.probe.plan import KB
 from pgassay.environment.device import device_of
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.probe import CellSpec

@@ -12,7 +12,7 @@ import pytest
 
 import probe_samples as samples
 import whole_tool
-from pgassay.analysis.probe import analyse_probe
+from pgassay.analysis.probe.analyse import analyse_probe
 from pgassay.environment import device as devices
 from pgassay.environment.last_probe import device_key, read_document
 from pgassay.environment.removal import PROBE_PREFIX

@@ -9,7 +9,7 @@ import probe_samples as samples
 import report_examples as examples
 from pgassay.analysis.compare import analyse
 from pgassay.analysis.device_use import device_use
-from pgassay.analysis.probe import analyse_probe
+from pgassay.analysis.probe.analyse import analyse_probe
 from pgassay.environment import last_probe
 from pgassay.environment.device import device_of
 from pgassay.environment.storage.base import BlockDevice

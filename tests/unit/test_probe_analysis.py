@@ -7,18 +7,18 @@ import pytest
 from scipy.stats import mannwhitneyu
 
 import probe_samples as samples
-from pgassay.analysis.probe import analyse_probe
-from pgassay.analysis.probe_choice import judge, next_round, weights
-from pgassay.analysis.probe_diff import compare_probes
-from pgassay.analysis.probe_estimates import estimate
-from pgassay.analysis.probe_plan import (
+from pgassay.analysis.probe.analyse import analyse_probe
+from pgassay.analysis.probe.choice import judge, next_round, weights
+from pgassay.analysis.probe.diff import compare_probes
+from pgassay.analysis.probe.estimates import estimate
+from pgassay.analysis.probe.plan import (
     Decision,
     decisions,
     tiers,
     work_cell,
     worker_counts,
 )
-from pgassay.analysis.probe_steady import find_fall
+from pgassay.analysis.probe.steady import find_fall
 from pgassay.analysis.rank_test import probability_of_fall
 from pgassay.model.probe import CellSpec, ExecutorCost, ProbeResult
 

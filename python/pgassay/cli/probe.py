@@ -72,7 +72,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(arguments: argparse.Namespace) -> int:
     """Measure, judge, keep it as the last probe of this device, print."""
-    from pgassay.analysis.probe import analyse_probe
+    from pgassay.analysis.probe.analyse import analyse_probe
     from pgassay.probe.session import ProbeRequest, run_probe
 
     old = _old(arguments.compare)
@@ -122,7 +122,7 @@ def _check_targets(arguments: argparse.Namespace) -> None:
 def _comparison(
     result: "ProbeResult", old: "ProbeResult | None", file: "Path | None"
 ) -> "ProbeComparison | None":
-    from pgassay.analysis.probe_diff import compare_probes
+    from pgassay.analysis.probe.diff import compare_probes
 
     return None if old is None else compare_probes(result, old, str(file))
 

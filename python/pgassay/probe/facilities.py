@@ -3,7 +3,7 @@
 import errno
 import os
 
-from pgassay.analysis.probe_plan import KB, Facilities
+from pgassay.analysis.probe.plan import KB, Facilities
 from pgassay.environment import machine
 from pgassay.environment.builds.gates import DISABLED_SETTING
 from pgassay.errors import MeasurementError

@@ -14,10 +14,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pgassay import __version__
-from pgassay.analysis.probe_choice import next_round, weights
-from pgassay.analysis.probe_estimates import estimate
-from pgassay.analysis.probe_plan import Facilities, ceiling_cells, decisions, tiers
-from pgassay.analysis.probe_recommend import leader
+from pgassay.analysis.probe.choice import next_round, weights
+from pgassay.analysis.probe.estimates import estimate
+from pgassay.analysis.probe.plan import Facilities, ceiling_cells, decisions, tiers
+from pgassay.analysis.probe.recommend import leader
 from pgassay.environment import lock, machine, registry
 from pgassay.environment.builds.registry import resolve
 from pgassay.errors import UsageError

@@ -2,8 +2,8 @@
 
 from pydantic import BaseModel
 
-from pgassay.analysis.probe import cell_name
-from pgassay.analysis.probe_recommend import shell_lines
+from pgassay.analysis.probe.analyse import cell_name
+from pgassay.analysis.probe.recommend import shell_lines
 from pgassay.model.probe import CellResult, ProbeComparison, ProbeResult
 from pgassay.report import text
 from pgassay.report.json import render_document

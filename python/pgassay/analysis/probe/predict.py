@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from pgassay.analysis.probe_estimates import Estimates
-from pgassay.analysis.probe_model import work_time
-from pgassay.analysis.probe_plan import CONNECTIONS, Facilities, work_cell
+from pgassay.analysis.probe.estimates import Estimates
+from pgassay.analysis.probe.model import work_time
+from pgassay.analysis.probe.plan import CONNECTIONS, Facilities, work_cell
 from pgassay.model.probe import (
     BITMAP_FRACTION,
     LOOKUPS,

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from statistics import median
 
-from pgassay.analysis.probe_ceilings import ceilings, memory_sentences
-from pgassay.analysis.probe_cells import cell_results, facilities
-from pgassay.analysis.probe_estimates import estimate
-from pgassay.analysis.probe_predict import predictions
-from pgassay.analysis.probe_recommend import judged_decisions, recommendations
-from pgassay.analysis.probe_sentences import sentences
-from pgassay.analysis.probe_steady import fall_over, fall_within
+from pgassay.analysis.probe.ceilings import ceilings, memory_sentences
+from pgassay.analysis.probe.cells import cell_results, facilities
+from pgassay.analysis.probe.estimates import estimate
+from pgassay.analysis.probe.predict import predictions
+from pgassay.analysis.probe.recommend import judged_decisions, recommendations
+from pgassay.analysis.probe.sentences import sentences
+from pgassay.analysis.probe.steady import fall_over, fall_within
 from pgassay.model.probe import CellResult, CellSpec, ProbeRecord, ProbeResult
 
 _CROWDED_SHARE = 0.15

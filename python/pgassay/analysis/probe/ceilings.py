@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from pgassay.analysis.probe_estimates import Estimates
-from pgassay.analysis.probe_plan import CEILING_DEPTHS, Facilities, fdatasync_cell, random_ceiling
+from pgassay.analysis.probe.estimates import Estimates
+from pgassay.analysis.probe.plan import CEILING_DEPTHS, Facilities, fdatasync_cell, random_ceiling
 from pgassay.model.probe import Ceilings, CellResult, CellSpec, ChecksumSpeed
 
 # One random read of 8 kB takes flash 50 µs and more, behind PCIe 4 and with its own cache; only persistent

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from pgassay.analysis.probe_estimates import Estimate, Estimates, quantile
-from pgassay.analysis.probe_plan import Decision
+from pgassay.analysis.probe.estimates import Estimate, Estimates, quantile
+from pgassay.analysis.probe.plan import Decision
 from pgassay.model.probe import Alternative, CellSpec
 
 # A regret below this is not worth leaving a default for, nor a larger value.

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from pgassay.analysis.probe_choice import Judged, difference
-from pgassay.analysis.probe_estimates import Estimate, Estimates
-from pgassay.analysis.probe_plan import CEILING_DEPTHS, Facilities, work_cell
+from pgassay.analysis.probe.choice import Judged, difference
+from pgassay.analysis.probe.estimates import Estimate, Estimates
+from pgassay.analysis.probe.plan import CEILING_DEPTHS, Facilities, work_cell
 from pgassay.model.probe import Ceilings, CellResult, CellSpec, Method, ProbeRecord, Recommendation
 
 # From this share of the device's speed on a method counts as bound by it.

@@ -9,8 +9,8 @@ up. All cores together bound what many consumers get. The measured split gives t
 import math
 from dataclasses import dataclass
 
-from pgassay.analysis.probe_cells import CORE_PARTS
-from pgassay.analysis.probe_estimates import Estimate
+from pgassay.analysis.probe.cells import CORE_PARTS
+from pgassay.analysis.probe.estimates import Estimate
 from pgassay.model.probe import PAGE_BYTES, CellSpec, ExecutorCost, MeasuredCell
 from pgassay.model.result import Interval
 

@@ -2,7 +2,7 @@
 
 import math
 
-from pgassay.analysis.probe_plan import CEILING_DEPTHS
+from pgassay.analysis.probe.plan import CEILING_DEPTHS
 from pgassay.model.probe import CeilingRatio, CellResult, ProbeComparison, ProbeResult
 from pgassay.model.result import Interval
 

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from statistics import median
 
-from pgassay.analysis.probe_estimates import Estimates, rate_of
-from pgassay.analysis.probe_plan import Facilities
-from pgassay.analysis.probe_steady import fall_within
+from pgassay.analysis.probe.estimates import Estimates, rate_of
+from pgassay.analysis.probe.plan import Facilities
+from pgassay.analysis.probe.steady import fall_within
 from pgassay.model.probe import CellResult, CellRun, CellSpec, MeasuredCell, ProbeRecord
 
 # What a consumer's time is spent on; hand-over and kernel are its core's, as checksum and execution.

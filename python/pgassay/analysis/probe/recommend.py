@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from pgassay.analysis.probe_choice import TOLERANCE, Judged, judge
-from pgassay.analysis.probe_estimates import Estimates
-from pgassay.analysis.probe_plan import Facilities, decisions
+from pgassay.analysis.probe.choice import TOLERANCE, Judged, judge
+from pgassay.analysis.probe.estimates import Estimates
+from pgassay.analysis.probe.plan import Facilities, decisions
 from pgassay.model.probe import Alternative, Method, Recommendation
 
 # PostgreSQL 19 keeps between so many I/O workers by itself.
