@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from pgassay.environment.cgroup import capabilities
+from pgassay.environment import device
+from pgassay.environment.cgroup import capabilities, io_limits
 from plants.base import MARK, Outside
 
 _TITLE = f"postgres: {MARK}: ".encode()
@@ -134,6 +135,32 @@ def burst_credit(credit_mb: float, slow_mb_s: float) -> Outside:
     return spend
 
 
+def slow_backing(reads_s: int) -> Outside:
+    """The disk below the planted arm's volume answers so seldom, while the volume's own limits are far away.
+
+    Requests that wait for each other take `1 / reads_s` each, whatever this machine's disk or its host's
+    cache could do: a volume whose latency is high and whose ceilings are not reached.
+    """
+
+    @contextmanager
+    def delay(home: Path) -> Iterator[Mapping[str, str]]:
+        disk = device.disk_of(device.device_of(home))
+        limits = io_limits(disk.major, disk.minor, read_iops=reads_s)
+
+        def step() -> None:
+            pid = planted_process(home)
+            folder = None if pid is None else _io_group(pid)
+            if folder is not None:
+                with suppress(OSError):
+                    for name, line in limits.items():
+                        (folder / name).write_text(line)
+
+        with _repeatedly(step, 0.05):
+            yield {}
+
+    return delay
+
+
 def _io_group(pid: int) -> Path | None:
     """The folder of the process's group that limits its I/O."""
     capability = capabilities()["io"]
@@ -151,17 +178,17 @@ def _drop(folder: Path, credit_bytes: float, slow_bytes_s: int) -> None:
     """Lower the limit of reads once the credit is used up; does nothing the second time."""
     limits = folder / "blkio.throttle.read_bps_device"
     if limits.exists():
-        device, rate = limits.read_text().split()[:2]
+        number, rate = limits.read_text().split()[:2]
         lines = (folder / "blkio.throttle.io_service_bytes").read_text().splitlines()
-        read = sum(int(line.split()[2]) for line in lines if line.startswith(f"{device} Read "))
-        change = f"{device} {slow_bytes_s}"
+        read = sum(int(line.split()[2]) for line in lines if line.startswith(f"{number} Read "))
+        change = f"{number} {slow_bytes_s}"
     else:
         limits = folder / "io.max"
-        device, *words = limits.read_text().split()
+        number, *words = limits.read_text().split()
         rate = dict(word.split("=") for word in words)["rbps"]
         lines = (folder / "io.stat").read_text().splitlines()
-        stat = next(line.split() for line in lines if line.startswith(f"{device} "))
+        stat = next(line.split() for line in lines if line.startswith(f"{number} "))
         read = int(dict(word.split("=") for word in stat[1:])["rbytes"])
-        change = f"{device} rbps={slow_bytes_s}"
+        change = f"{number} rbps={slow_bytes_s}"
     if read >= credit_bytes and int(rate) != slow_bytes_s:
         limits.write_text(change)

@@ -6,7 +6,7 @@ other processes of the machine could take away).
 """
 
 from plants.base import MARKED, Plant
-from plants.outside import burst_credit
+from plants.outside import burst_credit, slow_backing
 
 # A volume of its own; data of scale 1 fit in it four times, with their WAL.
 IMAGE = "loop:size=1280MB"
@@ -60,15 +60,16 @@ def iops(reads_s: int, own_s: float) -> Plant:
     )
 
 
-def latency(own_s: float) -> Plant:
-    """Reads that wait for each other, on a disk that is not full; beside it a device that answers at once."""
+def latency(reads_s: int, own_s: float) -> Plant:
+    """Reads that wait for each other and for a disk below the volume, whose ceilings are far away."""
     return Plant(
         "storage-latency",
-        f"{own_s:g} s of other work",
-        f"storage={IMAGE},{ROOM},{MEMORY_IMAGE},{ROOM}",
+        f"{1000 / reads_s:g} ms a read",
+        MARKED,
         pages(1600, own_s),
-        options=COLD,
-        needs=(*_LOOP, "memory-disk"),
+        options=(*COLD, "--storage", f"{IMAGE},{ROOM}"),
+        needs=_LOOP,
+        outside=slow_backing(reads_s),
     )
 
 
@@ -163,8 +164,8 @@ PLANTS = (
     throughput(3, 2.0),
     iops(400, 0.7),
     iops(200, 1.2),
-    latency(0.2),
-    latency(0.1),
+    latency(2000, 0.5),
+    latency(1000, 1.0),
     throttle_change(12, 3, 75),
     throttle_change(12, 6, 60),
     too_few_workers(0.2),
