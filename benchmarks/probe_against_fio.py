@@ -17,17 +17,12 @@ import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from _paired_loads import Outcome, cpu_ratio, throughput_ratio
-from pgassay.native import binary
+from _probed_file import PAGE, Probe, arguments_of, probe_of_a_file
 
-PAGE = 8192
 DEPTHS = (1, 8, 32, 128)
 
 
@@ -55,41 +50,6 @@ def all_cells() -> list[Cell]:
         cells.append(Cell("sync", direct, "sequential", 16 * PAGE, 1))
         cells.append(Cell("io_uring", direct, "sequential", 16 * PAGE, 8))
     return cells
-
-
-class Probe:
-    """A conversation with the native binary."""
-
-    def __init__(self, process: "subprocess.Popen[str]") -> None:
-        self._process = process
-
-    def ask(self, **request: Any) -> dict[str, Any]:
-        """Send a request; return what the answer holds."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        while True:
-            answer = json.loads(self._process.stdout.readline())
-            if "error" in answer:
-                raise SystemExit(answer["error"]["message"])
-            if "progress" not in answer:
-                document: dict[str, Any] = next(iter(answer.values()))
-                return document
-
-
-@contextmanager
-def probe_of_a_file(folder: Path | None, megabytes: int) -> Iterator[tuple[Probe, Path]]:
-    """The conversation, and a file of its making; both gone afterwards."""
-    with (
-        tempfile.TemporaryDirectory(dir=folder, prefix="pgassay-bench-") as own,
-        subprocess.Popen(
-            [binary(), "probe"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        ) as process,
-    ):
-        probe = Probe(process)
-        file = Path(own) / "pages"
-        probe.ask(make={"file": str(file), "bytes": megabytes << 20})
-        yield probe, file
 
 
 def run_probe(probe: Probe, file: Path, cell: Cell, seconds: float, seed: int) -> Outcome:
@@ -160,18 +120,9 @@ def compare(
 
 def main() -> int:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--blocks", type=int, default=12, help="runs of each (default 12, at least 6)")
-    parser.add_argument("--seconds", type=float, default=1.0, help="measured seconds of a run (default 1)")
-    parser.add_argument("--mb", type=int, default=1024, help="size of the file (default 1024)")
-    parser.add_argument("--cells", default="", help="only cells whose name holds this, e.g. 'direct random'")
-    parser.add_argument("--folder", type=Path, default=None, help="where the file is made")
-    parser.add_argument("--seed", type=int, default=1, help="of the order of runs (default 1)")
-    arguments = parser.parse_args()
-    if arguments.blocks < 6:
-        parser.error("--blocks must be at least 6: fewer pairs can give no verdict")
+    arguments = arguments_of(__doc__, "direct random")
     if shutil.which("fio") is None:
-        parser.error("fio is not installed (Debian: apt-get install fio)")
+        raise SystemExit("fio is not installed (Debian: apt-get install fio)")
     order = random.Random(arguments.seed)
     with probe_of_a_file(arguments.folder, arguments.mb) as (probe, file):
         for cell in all_cells():

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from _paired_loads import Outcome, cpu_ratio, throughput_ratio
-from probe_against_fio import PAGE, Probe, probe_of_a_file
+from _probed_file import PAGE, Probe, arguments_of, probe_of_a_file
 
 METHODS = ("sync", "worker", "io_uring")
 GAP = 0.1
@@ -96,17 +96,7 @@ def compare(probe: Probe, file: Path, name: str, arguments: argparse.Namespace, 
 
 def main() -> int:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--blocks", type=int, default=12, help="runs of each (default 12, at least 6)")
-    parser.add_argument("--seconds", type=float, default=1.0, help="measured seconds of a run (default 1)")
-    parser.add_argument("--mb", type=int, default=1024, help="size of the file (default 1024)")
-    parser.add_argument("--executor-ns", type=int, default=1500, help="work on a page (default 1500)")
-    parser.add_argument("--cells", default="", help="only cells whose name holds this, e.g. 'busy'")
-    parser.add_argument("--folder", type=Path, default=None, help="where the file is made")
-    parser.add_argument("--seed", type=int, default=1, help="of the order of runs (default 1)")
-    arguments = parser.parse_args()
-    if arguments.blocks < 6:
-        parser.error("--blocks must be at least 6: fewer pairs can give no verdict")
+    arguments = arguments_of(__doc__, "busy")
     order = random.Random(arguments.seed)
     with probe_of_a_file(arguments.folder, arguments.mb) as (probe, file):
         for name in all_cells():

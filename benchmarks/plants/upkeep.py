@@ -8,40 +8,34 @@ from plants.writing import NO_SYNC
 _UPDATE = "UPDATE pgbench_accounts SET abalance = abalance + 1;\n"
 
 
-def bloat(times: int) -> Plant:
-    """Every row was rewritten, and nobody gave the space back."""
+def _dead_space(cause: str, magnitude: str, times: int, before: str = "", **settings: str) -> Plant:
+    """Every row was rewritten so many times; `before`: SQL ahead of that, where space is not given back."""
     updated = _UPDATE * times
     return Plant(
-        "bloat",
-        f"{times + 1} times the pages",
-        "prepare=bloated.sql,whole.sql",
+        cause,
+        magnitude,
+        "prepare=wide.sql,whole.sql",
         scan(0.4),
         options=(*COLD, "--storage", f"{IMAGE},read_mb_s=15"),
         needs=("loop", "rate-limits"),
         files={
-            "bloated.sql": f"{updated}VACUUM ANALYZE pgbench_accounts;\n",
+            "wide.sql": f"{before}{updated}VACUUM ANALYZE pgbench_accounts;\n",
             "whole.sql": f"{updated}VACUUM FULL pgbench_accounts;\nANALYZE pgbench_accounts;\n",
         },
+        settings=settings,
     )
+
+
+def bloat(times: int) -> Plant:
+    """Every row was rewritten, and nobody gave the space back."""
+    return _dead_space("bloat", f"{times + 1} times the pages", times)
 
 
 def bloat_held(times: int) -> Plant:
     """A transaction that somebody prepared and forgot: VACUUM comes and may take nothing away."""
-    updated = _UPDATE * times
-    return Plant(
-        "bloat-held",
-        f"{times + 1} times the rows",
-        "prepare=held.sql,whole.sql",
-        scan(0.4),
-        options=(*COLD, "--storage", f"{IMAGE},read_mb_s=15"),
-        needs=("loop", "rate-limits"),
-        files={
-            "held.sql": "BEGIN;\nUPDATE pgbench_branches SET bbalance = 0;\n"
-            f"PREPARE TRANSACTION 'forgotten';\n{updated}VACUUM ANALYZE pgbench_accounts;\n",
-            "whole.sql": f"{updated}VACUUM FULL pgbench_accounts;\nANALYZE pgbench_accounts;\n",
-        },
-        settings={"max_prepared_transactions": "1"},
-    )
+    forgotten = "BEGIN;\nUPDATE pgbench_branches SET bbalance = 0;\nPREPARE TRANSACTION 'forgotten';\n"
+    magnitude = f"{times + 1} times the rows"
+    return _dead_space("bloat-held", magnitude, times, forgotten, max_prepared_transactions="1")
 
 
 def discarding_scan(own_s: float) -> Plant:
