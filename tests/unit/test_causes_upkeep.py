@@ -154,6 +154,14 @@ def test_more_rows_returned_than_estimated_are_believed() -> None:
     assert not faults_of(scanned(PACKED, plans={"scan": plan(100)}, record=many))
 
 
+def test_an_estimate_from_before_the_rows_were_written_is_not_believed() -> None:
+    stale = PACKED.model_copy(update={"changed_rows": 1e6})
+    found = scanned(stale, plans={"scan": plan(1)})
+    assert not faults_of(found)
+    assert any("ANALYZE t" in words for words in trial_causes(found).missing)
+    assert faults_of(scanned(PACKED.model_copy(update={"changed_rows": 1e5}), plans={"scan": plan(1)}))
+
+
 def test_of_a_parallel_scan_the_rows_are_those_of_all_participants() -> None:
     scan = plan(30_000, **{"Parallel Aware": True})["Plan"]
     gather = {"Plan": {"Node Type": "Gather", "Workers Planned": 2, "Plans": scan["Plans"]}}

@@ -16,6 +16,7 @@ class TableState(Frozen):
     `pages` of its main fork; `dead_rows` is None where the statistics were lost (a crash resets them).
     `row_bytes`: what a live row takes in a page, by the average widths of ANALYZE; None without these.
     `vacuumed_s`: how long ago a VACUUM of it ended, by whomever; None when none is known.
+    `changed_rows`: those written since the last ANALYZE; None where the statistics were lost.
     """
 
     schema_name: str
@@ -26,6 +27,7 @@ class TableState(Frozen):
     row_bytes: float | None
     fillfactor: int = 100
     vacuumed_s: float | None = None
+    changed_rows: float | None = None
 
     def pages_for(self, rows: float) -> float | None:
         """The pages that so many rows fill, packed up to the fillfactor; None where widths are not known."""

@@ -26,9 +26,9 @@ _SHORT_BYTES_MAX = 126
 # pick them.
 _TABLES = """
 SELECT schemaname::text, relname::text, relid, pg_relation_size(relid) / 8192, reltuples::float8,
-       n_live_tup::float8, n_dead_tup::float8, fillfactor, vacuumed_s
+       n_live_tup::float8, n_dead_tup::float8, fillfactor, vacuumed_s, n_mod_since_analyze::float8
 FROM (
-    SELECT s.schemaname, s.relname, s.relid, c.reltuples, s.n_live_tup, s.n_dead_tup,
+    SELECT s.schemaname, s.relname, s.relid, c.reltuples, s.n_live_tup, s.n_dead_tup, s.n_mod_since_analyze,
            coalesce((SELECT option_value::int FROM pg_options_to_table(c.reloptions)
                      WHERE option_name = 'fillfactor'), 100) AS fillfactor,
            extract(epoch FROM clock_timestamp()
@@ -97,7 +97,7 @@ def read_upkeep(connection: "psycopg.Connection[Any]") -> Upkeep:
 
 
 def _table(row: Sequence[Any], columns: Sequence[tuple[Any, ...]]) -> TableState:
-    schema, name, _, pages, reltuples, live, dead, fillfactor, vacuumed_s = row
+    schema, name, _, pages, reltuples, live, dead, fillfactor, vacuumed_s, changed = row
     # A crash forgets the counts, and what came since is no count of all.
     is_lost = live + dead < reltuples / 2
     return TableState(
@@ -109,6 +109,7 @@ def _table(row: Sequence[Any], columns: Sequence[tuple[Any, ...]]) -> TableState
         row_bytes=row_bytes(columns),
         fillfactor=fillfactor,
         vacuumed_s=vacuumed_s,
+        changed_rows=None if is_lost else changed,
     )
 
 

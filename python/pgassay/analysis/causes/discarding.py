@@ -2,7 +2,8 @@
 
 A plan's `Filter` of a sequential scan drops rows after they were read, an index would not have visited them
 (doc/src/sgml/perform.sgml, "Using EXPLAIN"). How many it keeps is the planner's estimate, or what the
-statement returned when that is more; how many it examined is the server's count.
+statement returned when that is more; how many it examined is the server's count. An estimate from before most
+rows were written says nothing (of a column that ANALYZE saw empty it is one row, whatever it holds now).
 """
 
 from collections.abc import Iterator
@@ -15,6 +16,8 @@ from pgassay.analysis.causes.scans import Saving, Scan, nodes, saved_seconds, sc
 # Where more is kept, reading it all may well be the better plan.
 _KEPT_MAX = 0.05
 _ROWS_MIN = 1000
+# autovacuum analyses a table when a tenth of its rows have changed (autovacuum_analyze_scale_factor).
+_CHANGED_MAX = 0.2
 # The least share of the time that is worth an index.
 _SHARE_MIN = 0.25
 # A row by an index costs the way down the tree as well.
@@ -53,6 +56,9 @@ def _discarding(evidence: Evidence) -> Answer:
     if evidence.times.share(seconds) < _SHARE_MIN:
         return None
     _, scan, strongest = worst
+    if (scan.table.changed_rows or 0.0) > _CHANGED_MAX * scan.live_rows:
+        name = scan.table.name
+        return Missing(f"how many rows the filter on {name} keeps (type ANALYZE {name})")
     figures: dict[str, float | str] = {
         "statement": strongest.statement,
         "table": f"{scan.table.schema_name}.{scan.table.name}",
