@@ -105,8 +105,10 @@ def burners(count: int) -> Outside:
             if planted_process(home) is None:
                 stop()
             elif not running:
-                code = "while True: pass"
-                running.extend(subprocess.Popen([sys.executable, "-S", "-c", code]) for _ in range(count))
+                # Each in a session of its own: the scheduler may share processors out by sessions
+                # (sched(7), autogroup), and all together would be one.
+                command = [sys.executable, "-S", "-c", "while True: pass"]
+                running.extend(subprocess.Popen(command, start_new_session=True) for _ in range(count))
 
         try:
             with _repeatedly(step):

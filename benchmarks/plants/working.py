@@ -14,8 +14,11 @@ def compute(work: int) -> str:
     return f"-- name: compute\nSELECT max(md5(repeat(aid::text, {work}))) FROM pgbench_accounts;\n"
 
 
+# Wide rows in the order of a number: little is compared, and much written where it does not fit.
 SORT = """-- name: sort
-SELECT count(*) FROM (SELECT aid, filler FROM pgbench_accounts ORDER BY filler, aid DESC OFFSET 0) sorted;
+SELECT count(*) FROM (
+    SELECT hashint4(aid), repeat(filler, 8) FROM pgbench_accounts ORDER BY 1 OFFSET 0
+) sorted;
 """
 
 
@@ -68,7 +71,7 @@ def noise(each: int) -> Plant:
 
 def temp_spill(work_mem: str) -> Plant:
     """A sort that does not fit."""
-    return Plant("temp-spill", f"work_mem={work_mem}", f"work_mem={work_mem},64MB", SORT, options=WARM)
+    return Plant("temp-spill", f"work_mem={work_mem}", f"work_mem={work_mem},256MB", SORT, options=WARM)
 
 
 def client_bound(stopped_s: float, running_s: float) -> Plant:

@@ -99,7 +99,7 @@ PLANTS = (
     row_locks(16),
     row_locks(10),
     lwlocks(32),
-    lwlocks(24),
+    lwlocks(48),
     wal_fsync(50),
     wal_fsync(25),
     checkpoint("32MB"),
