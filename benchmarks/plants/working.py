@@ -16,8 +16,8 @@ def compute(work: int) -> str:
 
 # Wide rows in the order of a number: little is compared, and much written where it does not fit.
 SORT = """-- name: sort
-SELECT count(*) FROM (
-    SELECT hashint4(aid), repeat(filler, 8) FROM pgbench_accounts ORDER BY 1 OFFSET 0
+SELECT count(wide) FROM (
+    SELECT hashint4(aid), repeat(filler, 2) AS wide FROM pgbench_accounts ORDER BY 1 OFFSET 0
 ) sorted;
 """
 
@@ -71,7 +71,15 @@ def noise(each: int) -> Plant:
 
 def temp_spill(work_mem: str) -> Plant:
     """A sort that does not fit."""
-    return Plant("temp-spill", f"work_mem={work_mem}", f"work_mem={work_mem},256MB", SORT, options=WARM)
+    return Plant(
+        "temp-spill",
+        f"work_mem={work_mem}",
+        f"work_mem={work_mem},256MB",
+        SORT,
+        options=WARM,
+        settings={"shared_buffers": "128MB"},
+        scale=4,
+    )
 
 
 def client_bound(stopped_s: float, running_s: float) -> Plant:

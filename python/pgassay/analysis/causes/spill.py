@@ -10,7 +10,10 @@ _BYTES_S_MIN = 1e6
 def _spill(evidence: Evidence) -> Answer:
     """Bytes of temporary files by pg_stat_database, time by the wait events of their reads and writes.
 
-    The extra passes of a sort that spills are ordinary CPU time and not in these seconds.
+    The extra passes of a sort that spills are ordinary CPU time and not in these seconds. Only sleep is
+    predicted to be gained: copying to and from the page cache takes a processor about as long as it takes to
+    be given the memory that stands in for the files (a sort of 70 MB was no faster in memory, page by page
+    faulted in).
     """
     written = evidence.counter("pg_stat_database", "temp_bytes")
     if written is None:
@@ -26,7 +29,7 @@ def _spill(evidence: Evidence) -> Answer:
     }
     if evidence.is_unobserved:
         return Found(None, figures)
-    return Found(seconds, figures, gain(evidence, seconds, times.temporary_cpu_s))
+    return Found(seconds, figures, gain(evidence, times.temporary_s))
 
 
 SPILL = Rule("temp-spill", "fault", "infrastructure", "Raise work_mem, or sort and hash less.", _spill)
