@@ -6,7 +6,7 @@ use crate::kind::Kind;
 pub const STATEMENT_NAME: &str = "activity";
 
 /// One row for each process but the one that asks. The function below pg_stat_activity, without the view's joins.
-pub const SQL: &str = "SELECT pid, backend_type, application_name, state, wait_event_type, wait_event \
+pub const SQL: &str = "SELECT pid, backend_type, application_name, state, wait_event_type, wait_event, state_change \
                        FROM pg_catalog.pg_stat_get_activity(NULL) WHERE pid <> pg_catalog.pg_backend_pid()";
 
 /// One process.
@@ -22,6 +22,8 @@ pub struct Activity {
     pub wait_event_type: String,
     /// DataFileRead, ClientRead, …
     pub wait_event: String,
+    /// When it came into its state, as the server writes it; empty where there is none.
+    pub state_change: String,
 }
 
 /// Reads the body of a DataRow of `SQL` in text format; none when it is something else.
@@ -33,6 +35,7 @@ pub fn parse_row(body: &[u8]) -> Option<Activity> {
         state,
         wait_event_type,
         wait_event,
+        state_change,
     ] = parse_texts(body)?;
     Some(Activity {
         pid: pid.parse().ok()?,
@@ -40,6 +43,7 @@ pub fn parse_row(body: &[u8]) -> Option<Activity> {
         state: state.to_owned(),
         wait_event_type: wait_event_type.to_owned(),
         wait_event: wait_event.to_owned(),
+        state_change: state_change.to_owned(),
     })
 }
 
@@ -86,6 +90,7 @@ mod tests {
             None,
             Some("IO"),
             Some("DataFileRead"),
+            None,
         ]);
         let activity = parse_row(&body).unwrap();
         assert_eq!((activity.pid, activity.kind), (42, Kind::IoWorker));
@@ -97,7 +102,7 @@ mod tests {
 
     #[test]
     fn what_is_no_such_row_is_refused_wherever_it_is_cut() {
-        let body = row(&[Some("42"), Some("x"), Some("y"), None, None, None]);
+        let body = row(&[Some("42"), Some("x"), Some("y"), None, None, None, None]);
         assert!(parse_row(&body).is_some());
         for end in 0..body.len() {
             assert_eq!(parse_row(&body[..end]), None, "cut at {end}");

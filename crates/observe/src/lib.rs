@@ -11,4 +11,5 @@ pub mod document;
 pub mod kind;
 pub mod proc_text;
 pub mod tally;
+mod thread;
 pub mod threads;

@@ -13,32 +13,18 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::activity::Activity;
 use crate::document::ThreadRow;
 use crate::kind::Kind;
-use crate::proc_text::{Scheduled, Stat, parse_io, parse_schedstat, parse_stat};
+use crate::proc_text::parse_stat;
 use crate::tally::Tally;
+use crate::thread::Thread;
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// Longer than any `stat`, `schedstat` or `io` of one thread.
-const TEXT_BYTES: usize = 1024;
+/// How often new processes are looked for that pg_stat_activity does not tell of.
+const DISCOVERY_READINGS: u32 = 16;
 /// The kernel's names of the threads that work for an io_uring (io_uring/io-wq.c, io_uring/sqpoll.c).
 const IO_URING_NAMES: [&str; 2] = ["iou-wrk-", "iou-sqp-"];
 
 /// What a process is known by until pg_stat_activity speaks of it.
 pub type Activities = BTreeMap<i32, Activity>;
-
-struct Thread {
-    id: i32,
-    kind: Kind,
-    stat_file: File,
-    schedstat_file: Option<File>,
-    io_file: Option<File>,
-    stat: Stat,
-    scheduled: Scheduled,
-    io_bytes: (u64, u64),
-    seen_ns: u64,
-    is_gone: bool,
-    /// It slept when last seen, and is of those that sleep for long.
-    is_resting: bool,
-}
 
 struct Process {
     leader: Thread,
@@ -46,6 +32,10 @@ struct Process {
     helpers: Vec<Thread>,
     /// What `stat` said when they were last listed.
     listed_threads: u64,
+    /// When it became idle, as the server says it; empty while it is not.
+    idle_since: String,
+    /// It has been idle, without a statement between, since the reading before.
+    is_quiet: bool,
 }
 
 /// All threads of one server: the postmaster, its children, and their threads.
@@ -57,6 +47,8 @@ pub struct Threads {
     tick_ns: u64,
     /// CLOCK_BOOTTIME, which `stat` counts in, less CLOCK_MONOTONIC: the time that the machine was suspended.
     suspended_ns: u64,
+    /// Readings until new processes are looked for that pg_stat_activity does not tell of.
+    until_discovery: u32,
 }
 
 impl Threads {
@@ -75,6 +67,7 @@ impl Threads {
             processes: BTreeMap::new(),
             tick_ns: SECOND_NS / clock_ticks_per_second().max(1),
             suspended_ns: boot_ns.saturating_sub(monotonic_ns()),
+            until_discovery: 0,
         };
         let leader = Thread::open(postmaster_pid, postmaster_pid, Kind::Postmaster)?;
         if leader.schedstat_file.is_none() {
@@ -106,20 +99,28 @@ impl Threads {
     }
 
     /// Reads the state and the scheduler's counters of every thread, new ones included: it may be gone when all
-    /// counters are put out.
+    /// counters are put out. A connection that was quiet is left alone: whether it still is, its activity tells,
+    /// and a server may have many of them.
     pub fn read_states(&mut self) {
-        self.discover();
-        for process in self.processes.values_mut() {
-            process.leader.read_state();
-            process.list_helpers();
-            process.helpers.iter_mut().for_each(Thread::read_state);
+        if self.until_discovery == 0 {
+            self.discover();
+        }
+        self.until_discovery = self.until_discovery.saturating_sub(1);
+        for process in self.processes.values_mut().filter(|process| !process.is_quiet) {
+            process.read_states();
         }
     }
 
     /// Counts the states read last; `activities` are of the same moment, none where they could not be had.
     pub fn count(&mut self, activities: Option<&Activities>, tally: &mut Tally) {
+        match activities {
+            None => self.until_discovery = 0,
+            Some(known) if known.keys().any(|pid| !self.processes.contains_key(pid)) => self.discover(),
+            Some(_) => {}
+        }
         for (pid, process) in &mut self.processes {
             let activity = activities.and_then(|known| known.get(pid));
+            process.follow(activity);
             if let Some(activity) = activity {
                 process.leader.kind = activity.kind;
                 process.leader.is_resting = process.leader.stat.state == 'S'
@@ -141,11 +142,10 @@ impl Threads {
     pub fn read_counters(&mut self) -> Vec<ThreadRow> {
         let mut rows = Vec::new();
         for (pid, process) in &mut self.processes {
+            let is_quiet = process.is_quiet;
             for thread in process.threads_mut() {
                 if !thread.is_gone {
-                    thread.read_stat();
-                    thread.read_schedstat();
-                    thread.read_io();
+                    thread.read_counters(is_quiet);
                 }
                 rows.push(thread.row(*pid, self.tick_ns, self.suspended_ns));
             }
@@ -157,6 +157,7 @@ impl Threads {
 
     /// Takes notice of new processes.
     fn discover(&mut self) {
+        self.until_discovery = DISCOVERY_READINGS;
         let Some(children) = self.children() else { return };
         for pid in children {
             if self.processes.contains_key(&pid) {
@@ -204,6 +205,8 @@ impl Process {
             leader,
             helpers: Vec::new(),
             listed_threads: 1,
+            idle_since: String::new(),
+            is_quiet: false,
         }
     }
 
@@ -213,6 +216,27 @@ impl Process {
 
     fn threads_mut(&mut self) -> impl Iterator<Item = &mut Thread> {
         std::iter::once(&mut self.leader).chain(&mut self.helpers)
+    }
+
+    fn read_states(&mut self) {
+        self.leader.read_state();
+        self.list_helpers();
+        self.helpers.iter_mut().for_each(Thread::read_state);
+    }
+
+    /// Takes notice of whether the process is quiet; one that no longer is, and was left alone, is read now.
+    fn follow(&mut self, activity: Option<&Activity>) {
+        let was_left_alone = self.is_quiet;
+        let idle = activity.filter(|activity| activity.state == "idle");
+        let idle_since = idle.map_or("", |activity| activity.state_change.as_str());
+        self.is_quiet =
+            !idle_since.is_empty() && self.idle_since == idle_since && self.leader.stat.state == 'S';
+        if self.idle_since != idle_since {
+            idle_since.clone_into(&mut self.idle_since);
+        }
+        if was_left_alone && !self.is_quiet {
+            self.read_states();
+        }
     }
 
     /// Lists the threads anew when their number has changed.
@@ -232,112 +256,6 @@ impl Process {
             }
         }
     }
-}
-
-impl Thread {
-    /// The files of a process's first thread are the process's own: its CPU ticks and bytes are of all its threads.
-    fn open(pid: i32, id: i32, kind: Kind) -> io::Result<Self> {
-        let is_leader = pid == id;
-        let folder = if is_leader {
-            format!("/proc/{pid}")
-        } else {
-            format!("/proc/{pid}/task/{id}")
-        };
-        let mut thread = Self {
-            id,
-            kind,
-            stat_file: File::open(format!("{folder}/stat"))?,
-            schedstat_file: File::open(format!("{folder}/schedstat")).ok(),
-            io_file: is_leader
-                .then(|| File::open(format!("{folder}/io")).ok())
-                .flatten(),
-            stat: Stat::default(),
-            scheduled: Scheduled::default(),
-            io_bytes: (0, 0),
-            seen_ns: 0,
-            is_gone: false,
-            is_resting: false,
-        };
-        thread.read_state();
-        if thread.is_gone && thread.seen_ns == 0 {
-            return Err(io::ErrorKind::NotFound.into());
-        }
-        // Opening the file needs no right, reading it does.
-        if thread
-            .io_file
-            .as_ref()
-            .is_some_and(|file| read(file, parse_io).is_none())
-        {
-            thread.io_file = None;
-        }
-        Ok(thread)
-    }
-
-    /// Reads the state and the scheduler's counters. Of a thread that rested and was on no processor since, only
-    /// the counters are read, which is the cheaper half: most connections of a server do nothing most of the time.
-    fn read_state(&mut self) {
-        let before = self.scheduled;
-        self.read_schedstat();
-        if self.is_resting && self.scheduled == before && !self.is_gone {
-            self.seen_ns = monotonic_ns();
-        } else {
-            self.read_stat();
-        }
-    }
-
-    fn read_stat(&mut self) {
-        match read(&self.stat_file, parse_stat) {
-            Some(stat) => {
-                // A process that ended is a zombie until its parent asks; its counters are final then.
-                self.is_gone = matches!(stat.state, 'Z' | 'X');
-                self.stat = stat;
-                self.seen_ns = monotonic_ns();
-            }
-            None => self.is_gone = true,
-        }
-    }
-
-    fn read_schedstat(&mut self) {
-        let Some(file) = &self.schedstat_file else {
-            return;
-        };
-        match read(file, parse_schedstat) {
-            Some(scheduled) => self.scheduled = scheduled,
-            None => self.is_gone = true,
-        }
-    }
-
-    fn read_io(&mut self) {
-        if let Some(bytes) = self.io_file.as_ref().and_then(|file| read(file, parse_io)) {
-            self.io_bytes = bytes;
-        }
-    }
-
-    fn row(&self, pid: i32, tick_ns: u64, suspended_ns: u64) -> ThreadRow {
-        let stat = &self.stat;
-        ThreadRow(
-            pid,
-            self.id,
-            self.kind,
-            (stat.start_ticks * tick_ns).saturating_sub(suspended_ns),
-            self.seen_ns,
-            !self.is_gone,
-            self.scheduled.run_ns,
-            self.scheduled.delay_ns,
-            self.scheduled.slices,
-            (stat.user_ticks + stat.system_ticks) * tick_ns,
-            stat.children_ticks * tick_ns,
-            self.io_bytes.0,
-            self.io_bytes.1,
-            stat.block_delay_ticks * tick_ns,
-        )
-    }
-}
-
-fn read<T>(file: &File, parse: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
-    let mut text = [0; TEXT_BYTES];
-    let length = file.read_at(&mut text, 0).ok()?;
-    parse(&text[..length])
 }
 
 /// The title of a process: what it wrote over its arguments.
@@ -401,6 +319,48 @@ mod tests {
             waits.iter().any(|wait| wait.0 == last.0 && wait.6 == 'R'),
             "{waits:?}"
         );
+    }
+
+    /// A process of which pg_stat_activity would say this; it does nothing.
+    fn asleep(state: &str, state_change: &str) -> Activity {
+        Activity {
+            pid: 0,
+            kind: Kind::Backend,
+            state: state.to_owned(),
+            wait_event_type: "Client".to_owned(),
+            wait_event: "ClientRead".to_owned(),
+            state_change: state_change.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_connection_is_quiet_while_it_stays_idle_and_read_when_it_is_not() {
+        let mut sleeper = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = i32::try_from(sleeper.id()).unwrap();
+        let mut process = Process::of(Thread::open(pid, pid, Kind::Backend).unwrap());
+        while process.leader.stat.state != 'S' {
+            process.read_states();
+        }
+        let mut quiet = Vec::new();
+        for (state, change) in [
+            ("idle", "1"),
+            ("idle", "1"),
+            ("idle", "2"),
+            ("idle", "2"),
+            ("active", "3"),
+        ] {
+            process.follow(Some(&asleep(state, change)));
+            quiet.push(process.is_quiet);
+        }
+        assert_eq!(quiet, [false, true, false, true, false]);
+        process.follow(Some(&asleep("idle", "4")));
+        process.follow(Some(&asleep("idle", "4")));
+        assert!(process.is_quiet);
+        sleeper.kill().unwrap();
+        sleeper.wait().unwrap();
+        // Left alone by then; that the server knows it no more has it looked at.
+        process.follow(None);
+        assert!(process.leader.is_gone);
     }
 
     #[test]
