@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pgassay.environment import device
 from pgassay.environment.cgroup import capabilities, io_limits
+from pgassay.environment.removal import CGROUP_PREFIX
 from plants.base import MARK, Outside
 
 _TITLE = f"postgres: {MARK}: ".encode()
@@ -164,15 +165,18 @@ def slow_backing(reads_s: int) -> Outside:
 
 
 def _io_group(pid: int) -> Path | None:
-    """The folder of the process's group that limits its I/O."""
+    """The folder of pgassay's group that limits the process's I/O; None while it is in none of pgassay's."""
     capability = capabilities()["io"]
     controller = "blkio" if capability.version == 1 else ""
     root = capability.parent
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)
-            if root is not None and controller in controllers.split(","):
-                return root / Path(path).name
+            name = Path(path).name
+            is_own = name.startswith(CGROUP_PREFIX)
+            # What is written to a group of the machine's holds for others too, and nobody takes it back.
+            if root is not None and is_own and controller in controllers.split(","):
+                return root / name
     return None
 
 
