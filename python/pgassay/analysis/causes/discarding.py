@@ -2,8 +2,8 @@
 
 A plan's `Filter` of a sequential scan drops rows after they were read, an index would not have visited them
 (doc/src/sgml/perform.sgml, "Using EXPLAIN"). How many it keeps is the planner's estimate, or what the
-statement returned when that is more; how many it examined is the server's count. An estimate from before most
-rows were written says nothing (of a column that ANALYZE saw empty it is one row, whatever it holds now).
+statement returned when that is more; how many it examined is the server's count. An estimate of one row
+from before many rows were written says nothing: what ANALYZE has not seen is one row, whatever it holds now.
 """
 
 from collections.abc import Iterator
@@ -56,7 +56,8 @@ def _discarding(evidence: Evidence) -> Answer:
     if evidence.times.share(seconds) < _SHARE_MIN:
         return None
     _, scan, strongest = worst
-    if (scan.table.changed_rows or 0.0) > _CHANGED_MAX * scan.live_rows:
+    is_stale = (scan.table.changed_rows or 0.0) > _CHANGED_MAX * scan.live_rows
+    if is_stale and (strongest.kept_rows or 0.0) <= 1:
         name = scan.table.name
         return Missing(f"how many rows the filter on {name} keeps (type ANALYZE {name})")
     figures: dict[str, float | str] = {
