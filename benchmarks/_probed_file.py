@@ -4,7 +4,7 @@ import argparse
 import json
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -49,8 +49,12 @@ def probe_of_a_file(folder: Path | None, megabytes: int) -> Iterator[tuple[Probe
         yield probe, file
 
 
-def arguments_of(description: str | None, cell: str) -> argparse.Namespace:
-    """The command line; `cell` is an example of a word in the names of cells."""
+def arguments_of(
+    description: str | None,
+    cell: str,
+    add: Callable[[argparse.ArgumentParser], object] = lambda _: None,
+) -> argparse.Namespace:
+    """The command line; `cell`: an example of a word in the names of cells; `add` adds one's own."""
     parser = argparse.ArgumentParser(description=(description or "").split("\n", 1)[0])
     parser.add_argument("--blocks", type=int, default=12, help="runs of each (default 12, at least 6)")
     parser.add_argument("--seconds", type=float, default=1.0, help="measured seconds of a run (default 1)")
@@ -58,6 +62,7 @@ def arguments_of(description: str | None, cell: str) -> argparse.Namespace:
     parser.add_argument("--cells", default="", help=f"only cells whose name holds this, e.g. '{cell}'")
     parser.add_argument("--folder", type=Path, default=None, help="where the file is made")
     parser.add_argument("--seed", type=int, default=1, help="of the order of runs (default 1)")
+    add(parser)
     arguments = parser.parse_args()
     if arguments.blocks < 6:
         parser.error("--blocks must be at least 6: fewer pairs can give no verdict")

@@ -96,7 +96,13 @@ def compare(probe: Probe, file: Path, name: str, arguments: argparse.Namespace, 
 
 def main() -> int:
     """Run and print."""
-    arguments = arguments_of(__doc__, "busy")
+    arguments = arguments_of(
+        __doc__,
+        "busy",
+        lambda parser: parser.add_argument(
+            "--executor-ns", type=int, default=1500, help="work on a page (default 1500)"
+        ),
+    )
     order = random.Random(arguments.seed)
     with probe_of_a_file(arguments.folder, arguments.mb) as (probe, file):
         for name in all_cells():
