@@ -172,24 +172,39 @@ def default_bin_directory() -> Path:
     return found[-1]
 
 
-def arguments_of(
-    description: str | None,
-    clients: str,
-    add: Callable[[argparse.ArgumentParser], object] = lambda _: None,
+def paired_arguments(
+    description: str | None, blocks: int, seconds: float, add: Callable[[argparse.ArgumentParser], None]
 ) -> argparse.Namespace:
-    """The command line that these benchmarks share; `clients` is the default, `add` adds one's own."""
+    """The command line of paired runs, with these defaults; `add` adds the options of a benchmark's own."""
     parser = argparse.ArgumentParser(description=(description or "").split("\n", 1)[0])
-    parser.add_argument("--blocks", type=int, default=16, help="runs of each (default 16, at least 6)")
-    parser.add_argument("--seconds", type=float, default=2.0, help="measured seconds of a run (default 2)")
-    parser.add_argument("--clients", default=clients, help=f"numbers of connections (default {clients})")
-    parser.add_argument("--placements", default="apart,together", help="apart, together or both")
-    parser.add_argument("--bin", type=Path, default=None, help="the folder of PostgreSQL's programs")
+    parser.add_argument(
+        "--blocks", type=int, default=blocks, help=f"runs of each (default {blocks}, at least 6)"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=seconds, help=f"measured seconds of a run (default {seconds:g})"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of the order of runs (default 1)")
     add(parser)
     arguments = parser.parse_args()
     if arguments.blocks < 6:
         parser.error("--blocks must be at least 6: fewer pairs can give no verdict")
     return arguments
+
+
+def arguments_of(
+    description: str | None,
+    clients: str,
+    add: Callable[[argparse.ArgumentParser], object] = lambda _: None,
+) -> argparse.Namespace:
+    """The command line that benchmarks of load generators share; `clients` is the default."""
+
+    def add_all(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--clients", default=clients, help=f"numbers of connections (default {clients})")
+        parser.add_argument("--placements", default="apart,together", help="apart, together or both")
+        parser.add_argument("--bin", type=Path, default=None, help="the folder of PostgreSQL's programs")
+        add(parser)
+
+    return paired_arguments(description, 16, 2.0, add_all)
 
 
 def run_placements(

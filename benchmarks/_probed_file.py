@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from _paired_loads import paired_arguments
 from pgassay.native import binary
 
 PAGE = 8192
@@ -55,15 +56,11 @@ def arguments_of(
     add: Callable[[argparse.ArgumentParser], object] = lambda _: None,
 ) -> argparse.Namespace:
     """The command line; `cell`: an example of a word in the names of cells; `add` adds one's own."""
-    parser = argparse.ArgumentParser(description=(description or "").split("\n", 1)[0])
-    parser.add_argument("--blocks", type=int, default=12, help="runs of each (default 12, at least 6)")
-    parser.add_argument("--seconds", type=float, default=1.0, help="measured seconds of a run (default 1)")
-    parser.add_argument("--mb", type=int, default=1024, help="size of the file (default 1024)")
-    parser.add_argument("--cells", default="", help=f"only cells whose name holds this, e.g. '{cell}'")
-    parser.add_argument("--folder", type=Path, default=None, help="where the file is made")
-    parser.add_argument("--seed", type=int, default=1, help="of the order of runs (default 1)")
-    add(parser)
-    arguments = parser.parse_args()
-    if arguments.blocks < 6:
-        parser.error("--blocks must be at least 6: fewer pairs can give no verdict")
-    return arguments
+
+    def add_all(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--mb", type=int, default=1024, help="size of the file (default 1024)")
+        parser.add_argument("--cells", default="", help=f"only cells whose name holds this, e.g. '{cell}'")
+        parser.add_argument("--folder", type=Path, default=None, help="where the file is made")
+        add(parser)
+
+    return paired_arguments(description, 12, 1.0, add_all)

@@ -10,8 +10,6 @@ from plants.outside import burst_credit, slow_backing
 
 # A volume of its own; data of scale 1 fit in it four times, with their WAL.
 IMAGE = "loop:size=1280MB"
-# The same in memory: it answers at once, and no page cache does so in its place.
-MEMORY_IMAGE = f"{IMAGE},path=/dev/shm"
 # Faster than anything that is read here, so that the device is known not to be full.
 ROOM = "read_mb_s=4000,read_iops=500000"
 COLD = ("--cache", "cold")

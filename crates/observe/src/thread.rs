@@ -27,8 +27,8 @@ pub(crate) struct Thread {
     pub(crate) is_gone: bool,
     /// It slept when last seen, and is of those that sleep for long.
     pub(crate) is_resting: bool,
-    /// All its counters were read once.
-    is_counted: bool,
+    /// The scheduler's counters when all the others were read last; none before that.
+    counted: Option<Scheduled>,
 }
 
 impl Thread {
@@ -54,7 +54,7 @@ impl Thread {
             seen_ns: 0,
             is_gone: false,
             is_resting: false,
-            is_counted: false,
+            counted: None,
         };
         thread.read_state();
         if thread.is_gone && thread.seen_ns == 0 {
@@ -83,16 +83,16 @@ impl Thread {
         }
     }
 
-    /// Reads all counters; of a quiet thread that was on no processor since they were read, no other has changed.
+    /// Reads all counters; of a quiet thread that was on no processor since all were read, no other has changed.
+    /// Readings of its state between don't count: they leave its bytes out.
     pub(crate) fn read_counters(&mut self, is_quiet: bool) {
-        let before = self.scheduled;
         self.read_schedstat();
-        if is_quiet && self.is_counted && self.scheduled == before && !self.is_gone {
+        if is_quiet && self.counted == Some(self.scheduled) && !self.is_gone {
             self.seen_ns = monotonic_ns();
         } else {
+            self.counted = Some(self.scheduled);
             self.read_stat();
             self.read_io();
-            self.is_counted = true;
         }
     }
 
@@ -149,4 +149,33 @@ fn read<T>(file: &File, parse: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
     let mut text = [0; TEXT_BYTES];
     let length = file.read_at(&mut text, 0).ok()?;
     parse(&text[..length])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn what_a_thread_did_before_it_was_quiet_is_counted_though_its_state_was_read_since() {
+        let mut child = Command::new("cat")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        let mut thread = Thread::open(pid, pid, Kind::Backend).unwrap();
+        thread.read_counters(false);
+        let before = thread.scheduled;
+        child.stdin.as_mut().unwrap().write_all(b"work\n").unwrap();
+        while thread.scheduled == before {
+            thread.read_state();
+        }
+        thread.read_counters(true);
+        assert_ne!(thread.counted, Some(before));
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
 }

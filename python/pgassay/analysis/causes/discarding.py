@@ -16,7 +16,7 @@ from pgassay.analysis.causes.scans import Saving, Scan, nodes, saved_seconds, sc
 # Where more is kept, reading it all may well be the better plan.
 _KEPT_MAX = 0.05
 _ROWS_MIN = 1000
-# autovacuum analyses a table when a tenth of its rows have changed (autovacuum_analyze_scale_factor).
+# Twice the share at which autovacuum analyses a table (autovacuum_analyze_scale_factor).
 _CHANGED_MAX = 0.2
 # The least share of the time that is worth an index.
 _SHARE_MIN = 0.25
