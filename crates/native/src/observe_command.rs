@@ -22,6 +22,9 @@ use crate::lines::{EXIT_FAILURE, EXIT_USAGE, write_line};
 /// A server that does not answer by then is observed by /proc alone.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 const SECOND_NS: f64 = 1e9;
+/// Formats of values, as the protocol counts them.
+const TEXT: i16 = 0;
+const BINARY: i16 = 1;
 
 /// Runs the command and gives its exit status.
 pub fn observe() -> i32 {
@@ -252,14 +255,14 @@ impl Asking {
             activity: BytesMut::new(),
             aios: None,
         };
-        asking.activity = asking.prepare(activity::STATEMENT_NAME, activity::SQL)?;
+        asking.activity = asking.prepare(activity::STATEMENT_NAME, activity::SQL, BINARY)?;
         let version = &asking.connection.session.server_version;
         let major = version
             .split(|c: char| !c.is_ascii_digit())
             .next()
             .unwrap_or_default();
         if major.parse().is_ok_and(|major: u32| major >= aios::MAJOR_MIN) {
-            match asking.prepare(aios::STATEMENT_NAME, aios::SQL) {
+            match asking.prepare(aios::STATEMENT_NAME, aios::SQL, TEXT) {
                 Ok(request) => asking.aios = Some(request),
                 Err(failure) if failure.fatal => return Err(failure),
                 Err(_) => {}
@@ -268,13 +271,13 @@ impl Asking {
         Ok(asking)
     }
 
-    /// Prepares a statement and gives the request that executes it.
-    fn prepare(&mut self, name: &str, sql: &str) -> Result<BytesMut, Failure> {
+    /// Prepares a statement and gives the request that executes it, for values in this format.
+    fn prepare(&mut self, name: &str, sql: &str, format: i16) -> Result<BytesMut, Failure> {
         let mut prepare = BytesMut::new();
         requests::prepare(name, sql, [], &mut prepare)?;
         requests::sync(&mut prepare);
         let mut request = BytesMut::new();
-        requests::execute_prepared(name, [], 0, &mut request)?;
+        requests::execute_prepared(name, [], format, &mut request)?;
         let sent = self.connection.socket.write_all(&prepare).is_ok();
         let mut answer = Answer::default();
         while sent && self.read_some() {

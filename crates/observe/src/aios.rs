@@ -1,6 +1,6 @@
 //! The asynchronous reads that are under way (pg_aios, from PostgreSQL 18 on).
 
-use crate::activity::parse_texts;
+use crate::activity::{parse_values, text};
 use crate::document::AioRow;
 
 /// The name of the prepared statement.
@@ -15,7 +15,7 @@ pub const MAJOR_MIN: u32 = 18;
 
 /// Reads the body of a DataRow of `SQL` in text format; none when it is something else.
 pub fn parse_row(body: &[u8]) -> Option<AioRow> {
-    let [state, operation, handles, bytes] = parse_texts(body)?;
+    let [state, operation, handles, bytes] = parse_values(body)?.map(text);
     Some(AioRow(
         state.to_owned(),
         operation.to_owned(),

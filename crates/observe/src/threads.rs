@@ -32,8 +32,8 @@ struct Process {
     helpers: Vec<Thread>,
     /// What `stat` said when they were last listed.
     listed_threads: u64,
-    /// When it became idle, as the server says it; empty while it is not.
-    idle_since: String,
+    /// When it became idle, in microseconds of the server's clock; none while it is not.
+    idle_since_us: Option<i64>,
     /// It has been idle, without a statement between, since the reading before.
     is_quiet: bool,
 }
@@ -205,7 +205,7 @@ impl Process {
             leader,
             helpers: Vec::new(),
             listed_threads: 1,
-            idle_since: String::new(),
+            idle_since_us: None,
             is_quiet: false,
         }
     }
@@ -228,12 +228,10 @@ impl Process {
     fn follow(&mut self, activity: Option<&Activity>) {
         let was_left_alone = self.is_quiet;
         let idle = activity.filter(|activity| activity.state == "idle");
-        let idle_since = idle.map_or("", |activity| activity.state_change.as_str());
+        let idle_since_us = idle.and_then(|activity| activity.state_change_us);
         self.is_quiet =
-            !idle_since.is_empty() && self.idle_since == idle_since && self.leader.stat.state == 'S';
-        if self.idle_since != idle_since {
-            idle_since.clone_into(&mut self.idle_since);
-        }
+            idle_since_us.is_some() && self.idle_since_us == idle_since_us && self.leader.stat.state == 'S';
+        self.idle_since_us = idle_since_us;
         if was_left_alone && !self.is_quiet {
             self.read_states();
         }
@@ -322,14 +320,14 @@ mod tests {
     }
 
     /// A process of which pg_stat_activity would say this; it does nothing.
-    fn asleep(state: &str, state_change: &str) -> Activity {
+    fn asleep(state: &str, state_change_us: i64) -> Activity {
         Activity {
             pid: 0,
             kind: Kind::Backend,
             state: state.to_owned(),
             wait_event_type: "Client".to_owned(),
             wait_event: "ClientRead".to_owned(),
-            state_change: state_change.to_owned(),
+            state_change_us: Some(state_change_us),
         }
     }
 
@@ -343,18 +341,18 @@ mod tests {
         }
         let mut quiet = Vec::new();
         for (state, change) in [
-            ("idle", "1"),
-            ("idle", "1"),
-            ("idle", "2"),
-            ("idle", "2"),
-            ("active", "3"),
+            ("idle", 1),
+            ("idle", 1),
+            ("idle", 2),
+            ("idle", 2),
+            ("active", 3),
         ] {
             process.follow(Some(&asleep(state, change)));
             quiet.push(process.is_quiet);
         }
         assert_eq!(quiet, [false, true, false, true, false]);
-        process.follow(Some(&asleep("idle", "4")));
-        process.follow(Some(&asleep("idle", "4")));
+        process.follow(Some(&asleep("idle", 4)));
+        process.follow(Some(&asleep("idle", 4)));
         assert!(process.is_quiet);
         sleeper.kill().unwrap();
         sleeper.wait().unwrap();

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::burn::Burn;
-use crate::engine::{BATCH, Lane, Wanted};
+use crate::engine::{Lane, Wanted};
 use crate::failure::Failure;
 use crate::meter::Meter;
 use crate::page::PAGE_BYTES;
@@ -22,7 +22,8 @@ pub struct Consumer<'a> {
     pub spec: &'a CellSpec,
     /// Its requests.
     pub requests: Requests,
-    /// Its buffers, used in turn.
+    /// Its buffers: used in turn where pages are read in order, as a ring of shared buffers is; else the one that was
+    /// given back last, which a processor's caches still hold.
     pub buffers: VecDeque<Buffer>,
     /// Raised when another consumer failed.
     pub stop: &'a AtomicBool,
@@ -36,10 +37,9 @@ pub struct Consumer<'a> {
     pub meter: Meter,
 }
 
-/// The buffers that a consumer uses: the requests on their way and those it is working on.
+/// The buffers that a consumer uses: the requests on their way and, in order, the one it is working on.
 pub fn buffers_needed(spec: &CellSpec) -> usize {
-    let depth = spec.effective_depth();
-    if spec.in_order { depth + 1 } else { 2 * depth }
+    spec.effective_depth() + usize::from(spec.in_order)
 }
 
 /// Where a stream of requests stands.
@@ -78,8 +78,9 @@ impl Consumer<'_> {
                 break;
             }
             self.receive(&mut stream, lane, watch, &mut arrived)?;
-            if self.spec.pattern == Pattern::Dependent {
-                // Nothing can be asked for before the page is known.
+            if self.spec.pattern == Pattern::Dependent || !self.spec.in_order {
+                // Nothing can be asked for before the page is known; and a benchmark of devices, which is what pages
+                // in any order are for, is done with a page before it asks for the next.
                 self.consume_all(&mut arrived, &mut stream, watch);
                 self.look_ahead(&mut stream, lane, watch)?;
             } else {
@@ -105,7 +106,8 @@ impl Consumer<'_> {
             stream.distance = (stream.distance * 2).min(stream.depth);
         } else {
             arrived.push(lane.wait(Wanted::Any, watch)?);
-            while arrived.len() < BATCH {
+            // As many as are asked for together: the device must not wait for more.
+            while arrived.len() < self.spec.submit_batch {
                 let Some(completed) = lane.ready(watch) else { break };
                 arrived.push(completed);
             }
@@ -160,8 +162,8 @@ impl Consumer<'_> {
         let read = completed.read;
         let bytes = read.bytes();
         let mut known = 0_u64;
-        // The least that any executor looks at: each page's header, and a line pointer. A benchmark of devices, which
-        // is what pages in any order are for, looks at nothing; the first page alone costs it next to nothing.
+        // The least that any executor looks at: each page's header, and a line pointer. A benchmark of devices looks
+        // at nothing; the first page alone costs it next to nothing.
         let looked_at = if self.spec.in_order { bytes } else { PAGE_BYTES };
         for page in read.buffer[..looked_at].chunks_exact(PAGE_BYTES) {
             let header = u64::from_ne_bytes([
@@ -183,9 +185,14 @@ impl Consumer<'_> {
             self.burn.spend(execute_ns);
             watch.lap_expecting(Task::Execute, execute_ns);
         }
-        let now = watch.lap(Task::Harness);
-        self.meter.consumed(now, bytes as u64, completed.latency_ns);
-        self.buffers.push_back(read.buffer);
+        // A clock is read only where something else than the harness's own work was done.
+        self.meter
+            .consumed(watch.last_ns(), bytes as u64, completed.latency_ns);
+        if self.spec.in_order {
+            self.buffers.push_back(read.buffer);
+        } else {
+            self.buffers.push_front(read.buffer);
+        }
         known
     }
 }

@@ -145,11 +145,15 @@ impl Helpers {
         }
     }
 
-    /// Gives them work; wakes as many of those that the way has as there is work for, where they are idle.
+    /// Gives them work; wakes as many of those that the way has as there is work for, where they are idle, or one,
+    /// which wakes others, where all is left to them.
     pub fn give(&self, consumer: usize, work: &mut Vec<Work>, way: Way) {
         let mut queue = self.lock();
-        let count = work.len();
         queue.wanted = way.helpers().min(self.count());
+        let count = match way {
+            Way::Given(_) => 1,
+            _ => work.len(),
+        };
         queue.fan_out = if matches!(way, Way::Given(_)) { FAN_OUT } else { 0 };
         queue.work.extend(work.drain(..).map(|work| (consumer, work)));
         let to_wake = queue.choose_idle(count);

@@ -95,14 +95,13 @@ struct UringLane<'a> {
 }
 
 impl UringLane<'_> {
-    /// Takes and verifies what has ended.
-    fn drain(&mut self, watch: &mut Stopwatch) -> Result<(), Failure> {
+    /// Takes and verifies what had ended by `now_ns`.
+    fn drain(&mut self, now_ns: u64, watch: &mut Stopwatch) -> Result<(), Failure> {
         for _ in 0..BATCH {
             let Some(read) = self.requests.take()? else { break };
-            let now = watch.lap(Task::Harness);
             let broken = self.engine.target.check(&read, watch);
             self.arrived.push_back(Completed {
-                latency_ns: now.saturating_sub(read.started_ns),
+                latency_ns: now_ns.saturating_sub(read.started_ns),
                 read,
                 broken,
             });
@@ -139,12 +138,12 @@ impl Lane for UringLane<'_> {
             if self.requests.pending() == 0 {
                 return Err(nothing_started());
             }
+            let mut now = watch.lap(Task::Harness);
             if !self.requests.is_ready() {
-                watch.lap(Task::Harness);
                 self.requests.wait()?;
-                watch.lap(Task::Read);
+                now = watch.lap(Task::Read);
             }
-            self.drain(watch)?;
+            self.drain(now, watch)?;
         }
     }
 

@@ -38,7 +38,12 @@ const CONTENDER: f64 = 0.85;
 const CLOSE: f64 = 0.97;
 /// … and a more costly one only when it is faster by this.
 const WORTH: f64 = 1.05;
+/// Where others compete for the cores, all is left to helpers unless another way is faster by more than this: threads
+/// that wake up get a core sooner than one that never sleeps, and what a slice shows of it is mostly chance.
+const CROWDED_CLOSE: f64 = 0.9;
 const PAUSE_NS_MIN: u64 = 300_000_000;
+/// Long slices want long pauses.
+const CROWDED_PAUSE_NS_MIN: u64 = 1_200_000_000;
 const PAUSE_NS_MAX: u64 = 8_000_000_000;
 
 /// Where a trial stands.
@@ -312,10 +317,17 @@ impl Pilot {
             let is_dearer = *way > self.kept;
             scores[*way] >= best * CLOSE && (!is_dearer || scores[*way] >= scores[self.kept] * WORTH)
         };
-        let chosen = (0..scores.len()).find(is_worth).unwrap_or(self.kept);
+        let mut ways = 0..scores.len();
+        let (chosen, pause_ns_min) = if self.is_crowded {
+            let dearest = ways.rfind(|way| scores[*way] >= best * CROWDED_CLOSE);
+            (dearest, CROWDED_PAUSE_NS_MIN)
+        } else {
+            (ways.find(is_worth), PAUSE_NS_MIN)
+        };
+        let chosen = chosen.unwrap_or(self.kept);
         self.pause_ns = match chosen == self.kept {
-            true => (self.pause_ns * 2).min(PAUSE_NS_MAX),
-            false => PAUSE_NS_MIN,
+            true => (self.pause_ns * 2).clamp(pause_ns_min, PAUSE_NS_MAX),
+            false => pause_ns_min,
         };
         self.next_trial_ns = if is_mistaken {
             now_ns
