@@ -340,13 +340,7 @@ mod tests {
             process.read_states();
         }
         let mut quiet = Vec::new();
-        for (state, change) in [
-            ("idle", 1),
-            ("idle", 1),
-            ("idle", 2),
-            ("idle", 2),
-            ("active", 3),
-        ] {
+        for (state, change) in [("idle", 1), ("idle", 1), ("idle", 2), ("idle", 2), ("active", 3)] {
             process.follow(Some(&asleep(state, change)));
             quiet.push(process.is_quiet);
         }
