@@ -9,13 +9,9 @@ saves becomes throughput.
 import argparse
 import math
 import os
-import pwd
 import random
-import shutil
 import statistics
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from _own_server import own_server
 from pgassay.analysis.eprocess import gather_evidence
 from pgassay.analysis.sequence import confidence_sequence, point_estimate
 from pgassay.analysis.verdict import Finding, judge
@@ -31,7 +28,7 @@ SCALE = 10
 MARGIN = 0.05
 LEVEL = 0.05
 WARMUP_S = 1.0
-SETTINGS = ("-c shared_buffers=512MB", "-c max_connections=100", "-c listen_addresses=''", "-c fsync=off")
+SETTINGS = "-c shared_buffers=512MB -c max_connections=100 -c listen_addresses='' -c fsync=off"
 
 
 @dataclass(frozen=True)
@@ -126,42 +123,6 @@ def on_processors(processors: set[int] | None) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-@contextmanager
-def running_server(bin_directory: Path):
-    """A server of its own, with data, as an unprivileged account; removed afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix="pgassay-bench-", dir="/tmp"))
-    account = {}
-    if os.geteuid() == 0:
-        names = {entry.pw_name for entry in pwd.getpwall()}
-        entry = pwd.getpwnam("postgres" if "postgres" in names else "nobody")
-        os.chown(folder, entry.pw_uid, entry.pw_gid)
-        account = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
-
-    def run(program: str, *arguments: str) -> None:
-        with (folder / "output").open("wb") as output:
-            subprocess.run(
-                [bin_directory / program, *arguments],
-                stdout=output,
-                stderr=output,
-                check=True,
-                cwd=folder,
-                **account,
-            )
-
-    data = ["-D", str(folder / "data")]
-    options = " ".join([f"-k {folder}", *SETTINGS])
-    try:
-        run("initdb", *data, "-U", "postgres", "-A", "trust", "--no-sync")
-        run("pg_ctl", *data, "-w", "-l", str(folder / "log"), "-o", options, "start")
-        try:
-            run("pgbench", "-i", "-q", "-s", str(SCALE), "-h", str(folder), "-U", "postgres", "postgres")
-            yield Server(bin_directory, folder)
-        finally:
-            run("pg_ctl", *data, "-w", "-m", "immediate", "stop")
-    finally:
-        shutil.rmtree(folder)
-
-
 def default_bin_directory() -> Path:
     """The newest PostgreSQL at hand: pgassay's own build of 18, else one that is installed."""
     home = Path(os.environ.get("PGASSAY_HOME", "/var/cache/pgassay"))
@@ -216,13 +177,15 @@ def run_placements(
     order = random.Random(arguments.seed)
     processors = sorted(os.sched_getaffinity(0))
     half = max(1, len(processors) // 2)
+    programs = arguments.bin or default_bin_directory()
     for placement in arguments.placements.split(","):
         apart = placement == "apart"
         with (
             on_processors(set(processors[:half]) if apart else None),
-            running_server(arguments.bin or default_bin_directory()) as server,
+            own_server(programs, SETTINGS, SCALE) as folder,
             on_processors(set(processors[half:]) or None if apart else set(processors)),
         ):
+            server = Server(programs, folder)
             prepare(server)
             print(f"{placement}: server {server.bin}; {arguments.blocks} blocks of {arguments.seconds} s")
             for number in arguments.clients.split(","):

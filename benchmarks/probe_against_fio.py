@@ -8,12 +8,12 @@ probe over fio's (to be equivalent within 5 %), and CPU per operation over fio's
 probe's threads and the kernel's workers for it; fio's own figures of its job.
 
 Both have the same surroundings, which tell more than either program on a virtual machine of two processors:
-- one processor, the last. The disk's interrupts come to one of them, and there it answered 12 000 reads a second,
-  on the other 7 000: the scheduler's choice would be what is compared.
-- a thread that wakes every 2 ms, more often than the kernel's tick (4 ms): else a processor that goes idle stops
-  its tick for each read and starts it again, which a hypervisor makes dear, and fio's main thread, which wakes
-  every 10 ms, spares it a part of that. A loop of nothing but `pread` made 10 200 reads a second at 37 µs of CPU
-  each alone, 11 300 at 28 µs in such company; fio 10 800 at 32 µs alone, 11 400 at 28 µs.
+- one processor, the last. The disk's interrupts come to one of them, and there it answered 12 000 reads a
+  second, on the other 7 000: the scheduler's choice would be what is compared.
+- a thread that wakes every 2 ms, more often than the kernel's tick (4 ms): else a processor that goes idle
+  stops its tick for each read and starts it again, which a hypervisor makes dear; fio's main thread, which
+  wakes every 10 ms, spares it a part of that. A loop of nothing but `pread` made 10 200 reads a second at
+  37 µs of CPU each alone, 11 300 at 28 µs in such company; fio 10 800 at 32 µs alone, 11 400 at 28 µs.
 
     python benchmarks/probe_against_fio.py [--blocks 12] [--seconds 1] [--mb 1024] [--cells WORD] [--folder F]
 """

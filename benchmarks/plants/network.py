@@ -1,11 +1,6 @@
 """A plant between client and server: a server of the bench's own, behind a proxy that takes its time."""
 
-import os
-import pwd
-import shutil
 import socket
-import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -13,6 +8,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from queue import SimpleQueue
 
+from _own_server import own_server
 from pgassay.environment.builds.registry import resolve
 from plants.base import Outside, Plant
 
@@ -37,42 +33,13 @@ def network(round_trip_ms: int) -> Plant:
 def _behind_proxies(round_trip_s: float) -> Outside:
     @contextmanager
     def run(_home: Path) -> Iterator[Mapping[str, str]]:
-        with _server() as folder, ExitStack() as stack:
+        programs = Path(resolve("18").bin_directory)
+        with own_server(programs, _SETTINGS) as folder, ExitStack() as stack:
             ports = [stack.enter_context(_proxy(folder, one_way_s)) for one_way_s in (round_trip_s / 2, 0.0)]
             place = "host=127.0.0.1 port={} dbname=postgres user=postgres sslmode=disable"
             yield {name: place.format(port) for name, port in zip(("FAR", "NEAR"), ports, strict=True)}
 
     return run
-
-
-@contextmanager
-def _server() -> Iterator[Path]:
-    """A server with pgbench's tables, on a Unix socket in the folder it answers."""
-    folder = Path(tempfile.mkdtemp(prefix="pgassay-bench-", dir="/tmp"))
-    programs = Path(resolve("18").bin_directory)
-    account = {}
-    if os.geteuid() == 0:
-        names = {entry.pw_name for entry in pwd.getpwall()}
-        entry = pwd.getpwnam("postgres" if "postgres" in names else "nobody")
-        os.chown(folder, entry.pw_uid, entry.pw_gid)
-        account = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
-
-    def run(program: str, *words: str) -> None:
-        command = [programs / program, *words]
-        with (folder / "output").open("ab") as output:
-            subprocess.run(command, stdout=output, stderr=output, check=True, cwd=folder, **account)
-
-    data = ("-D", str(folder / "data"))
-    try:
-        run("initdb", *data, "-U", "postgres", "-A", "trust", "--no-sync")
-        run("pg_ctl", *data, "-w", "-l", str(folder / "log"), "-o", f"-k {folder} {_SETTINGS}", "start")
-        try:
-            run("pgbench", "-i", "-q", "-h", str(folder), "-U", "postgres", "postgres")
-            yield folder
-        finally:
-            run("pg_ctl", *data, "-w", "-m", "immediate", "stop")
-    finally:
-        shutil.rmtree(folder)
 
 
 @contextmanager

@@ -112,16 +112,15 @@ fn what_the_device_delivers_goes_through_the_ring() {
     assert_eq!(ways, [own, own, ring, ring, ring, own]);
 }
 
-#[test]
-fn where_others_want_the_cores_all_is_given_to_helpers_if_that_helps() {
+/// Flies for 300 milliseconds among others that want the cores, given the rate of helpers to whom all is left; the
+/// other ways have 100 bytes a microsecond.
+fn fly_crowded(pilot: &mut Pilot, rate_given: u64) -> Vec<Way> {
     let air = Airspace::default();
-    let mut pilot = Pilot::new(0, buffered(&[1, 3]), DEPTH);
-    pilot.set_out(true);
     let mut usage = Usage::default();
     let mut ways = Vec::new();
     for _ in 0..3000 {
-        let rate = if pilot.way().helpers() > 1 { 150 } else { 100 };
-        air.count(rate * 1000);
+        let is_given = matches!(pilot.way(), Way::Given(_));
+        air.count(if is_given { rate_given } else { 100 } * 1000);
         usage.at_ns += 100_000;
         usage.busy_ns += 100_000;
         usage.delay_ns += 40_000;
@@ -131,9 +130,28 @@ fn where_others_want_the_cores_all_is_given_to_helpers_if_that_helps() {
         ways.push(pilot.way());
     }
     ways.dedup();
+    ways
+}
+
+#[test]
+fn where_others_want_the_cores_all_is_given_to_helpers_if_that_helps() {
+    let mut pilot = Pilot::new(0, buffered(&[1, 3]), DEPTH);
+    pilot.set_out(true);
+    let ways = fly_crowded(&mut pilot, 150);
     assert_eq!(ways[..2], [Way::Own, Way::Given(3)]);
     assert_eq!(pilot.way(), Way::Given(3));
     assert!(ways.iter().all(|way| matches!(way, Way::Own | Way::Given(_))));
+}
+
+#[test]
+fn where_others_want_the_cores_helpers_are_kept_unless_they_are_clearly_slower() {
+    for (rate_given, expected) in [(96, Way::Given(3)), (80, Way::Own)] {
+        let mut pilot = Pilot::new(0, buffered(&[1, 3]), DEPTH);
+        pilot.set_out(true);
+        fly_crowded(&mut pilot, rate_given);
+        assert_eq!(pilot.kept, pilot.ways.iter().position(|way| *way == expected).unwrap(), "{rate_given}");
+        assert!(pilot.pause_ns >= CROWDED_PAUSE_NS_MIN);
+    }
 }
 
 #[test]

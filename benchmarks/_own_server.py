@@ -1,0 +1,43 @@
+"""A server of a benchmark's own, outside pgassay: made, filled by pgbench, and removed again."""
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def own_server(programs: Path, options: str, scale: int = 1) -> Iterator[Path]:
+    """A server with pgbench's tables, as an unprivileged account, on a Unix socket in the folder it answers.
+
+    options: of the postmaster, as pg_ctl's -o takes them.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="pgassay-bench-", dir="/tmp"))
+    account = {}
+    if os.geteuid() == 0:
+        names = {entry.pw_name for entry in pwd.getpwall()}
+        entry = pwd.getpwnam("postgres" if "postgres" in names else "nobody")
+        os.chown(folder, entry.pw_uid, entry.pw_gid)
+        account = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
+
+    def run(program: str, *words: str) -> None:
+        command = [programs / program, *words]
+        # A server that outlives pg_ctl keeps its output open: a pipe would never end.
+        with (folder / "output").open("ab") as output:
+            subprocess.run(command, stdout=output, stderr=output, check=True, cwd=folder, **account)
+
+    data = ("-D", str(folder / "data"))
+    try:
+        run("initdb", *data, "-U", "postgres", "-A", "trust", "--no-sync")
+        run("pg_ctl", *data, "-w", "-l", str(folder / "log"), "-o", f"-k {folder} {options}", "start")
+        try:
+            run("pgbench", "-i", "-q", "-s", str(scale), "-h", str(folder), "-U", "postgres", "postgres")
+            yield folder
+        finally:
+            run("pg_ctl", *data, "-w", "-m", "immediate", "stop")
+    finally:
+        shutil.rmtree(folder)
