@@ -149,7 +149,11 @@ fn where_others_want_the_cores_helpers_are_kept_unless_they_are_clearly_slower()
         let mut pilot = Pilot::new(0, buffered(&[1, 3]), DEPTH);
         pilot.set_out(true);
         fly_crowded(&mut pilot, rate_given);
-        assert_eq!(pilot.kept, pilot.ways.iter().position(|way| *way == expected).unwrap(), "{rate_given}");
+        assert_eq!(
+            pilot.kept,
+            pilot.ways.iter().position(|way| *way == expected).unwrap(),
+            "{rate_given}"
+        );
         assert!(pilot.pause_ns >= CROWDED_PAUSE_NS_MIN);
     }
 }
