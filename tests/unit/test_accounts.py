@@ -167,6 +167,22 @@ def test_a_load_gets_its_interval_by_interpolation() -> None:
     assert set(times.connections) == {1, 2}
 
 
+def test_a_session_that_never_works_is_no_connection_of_the_load() -> None:
+    rows = [thread(clock, 7, "backend", clock - 10) for clock in (10, 12)]
+    rows += [thread(clock, 8, "backend", run) for clock, run in ((10, 0.5), (12, 0.5001))]
+    rows += [thread(clock, 9, "backend", 0.5) for clock in (10, 12)]
+    looks = [
+        wait(10, 12, 7, "backend", ":", "R", 100),
+        wait(10, 12, 8, "backend", "Client:ClientRead", "S", 100),
+        wait(10, 12, 9, "backend", "Lock:transactionid", "S", 100),
+    ]
+    times = trial_times(columns(rows), columns(looks), [Span(10 * S, 12 * S, False)], 50)
+    assert set(times.connections) == {7, 9}
+    assert times.kinds["backend"].wall_s == pytest.approx(4.0)
+    assert times.kinds["idle session"].wall_s == pytest.approx(2.0)
+    assert sum(times.kinds["backend"].seen.values()) == 200
+
+
 def test_a_connection_that_ended_with_the_load_went_on_at_its_own_rate() -> None:
     """It was last read a moment after a row was written, and missed only after the load."""
     rows = [thread(clock, 1, "backend", clock * 0.25) for clock in (9.0, 9.5, 10.0, 10.5, 11.0)]

@@ -16,7 +16,10 @@ _NS = 1e-9
 _BIRTH_TICK_NS = 20e6
 # The rate of a counter is taken over at least so long.
 _RATE_OVER_NS = 0.2e9
+# A connection that did nothing may yet be woken by the server, some microseconds at a time.
+_IDLE_CPU_SHARE_MAX = 1e-4
 BACKEND = "backend"
+IDLE_SESSION = "idle session"
 POSTMASTER = "postmaster"
 OTHER = "other"
 
@@ -53,7 +56,7 @@ class _Thread:
 
 
 def trial_times(threads: Columns, waits: Columns, spans: Sequence[Span], rate_hz: float) -> TrialTimes:
-    """Add up what happened within the spans.
+    """Add up what happened within the spans; sessions that were idle in all of them are a kind of their own.
 
     threads, waits: the columns of the two files; rate_hz: looks per second, for the moment at which a
     thread that was not there any more had ended.
@@ -74,8 +77,22 @@ def trial_times(threads: Columns, waits: Columns, spans: Sequence[Span], rate_hz
                     connections.setdefault(member.pid, Times()).add(times)
         _add_unseen(kinds, members, limits)
     _add_looks(kinds, connections, waits, spans)
+    _set_idle_apart(kinds, connections)
     measured_s = sum(span.end_ns - span.begin_ns for span in spans) * _NS
     return TrialTimes(measured_s, kinds, connections)
+
+
+def _set_idle_apart(kinds: dict[str, Times], connections: dict[int, Times]) -> None:
+    """Make connections that never worked, such as one left open in a transaction, a kind of their own.
+
+    The work is not theirs: their wait for a client would be taken for a wait of those who do it.
+    """
+    for pid, times in list(connections.items()):
+        waits = {(event_type, event) for event_type, event, _ in times.seen}
+        if waits == {("Client", "ClientRead")} and times.run_s <= _IDLE_CPU_SHARE_MAX * times.wall_s:
+            kinds[BACKEND].remove(times)
+            kinds.setdefault(IDLE_SESSION, Times()).add(times)
+            del connections[pid]
 
 
 def _threads(columns: Columns, half_interval_ns: float) -> list[_Thread]:

@@ -29,6 +29,14 @@ class Times:
         self.unseen_s += other.unseen_s
         self.seen += other.seen
 
+    def remove(self, other: "Times") -> None:
+        """Take another's times and counts, which were added before, out of this."""
+        self.wall_s -= other.wall_s
+        self.run_s -= other.run_s
+        self.delay_s -= other.delay_s
+        self.unseen_s -= other.unseen_s
+        self.seen -= other.seen
+
 
 @dataclass(frozen=True)
 class TrialTimes:
