@@ -7,33 +7,27 @@
 //! takes from another consumer's core is no gain. The trial is repeated after a pause, which doubles while the answer
 //! stays the same.
 
+mod trial;
+
 use std::sync::atomic::Ordering;
 
+use self::trial::Trial;
 use super::ways::{Airspace, Total, Way};
 use crate::engine::PathStep;
 use crate::stopwatch::Usage;
 
 /// How often the pilot looks at the core while nothing is tried.
 const LOOK_NS: u64 = 10_000_000;
-/// A way that is tried is measured at least so long …
-const SLICE_NS_MIN: u64 = 3_000_000;
-/// … and at most so long, however little has been read.
-const SLICE_NS_MAX: u64 = 60_000_000;
 /// How often it is looked whether a slice is over.
 const STEP_NS: u64 = 500_000;
-/// Where others compete for the cores, a slice must span several turns of the scheduler.
-const CROWDED_SLICE_NS: u64 = 24_000_000;
+/// Others compete for the cores where the consumer waits for one during more than this share of the time.
 const CROWDED: f64 = 0.1;
-/// A slice is measured over so many look-aheads, after one that the way before had begun.
-const LOOK_AHEADS: u64 = 2;
 /// When more than this share of what was read comes from the device, the page cache does not have it.
 const FROM_DEVICE: f64 = 0.1;
 /// After so many bytes of which the device delivered none it does: more than the kernel reads ahead.
 const QUIET_BYTES: f64 = 67_108_864.0;
 /// A core of which more than this is used, or waited for, is the limit.
 const LIMIT: f64 = 0.85;
-/// After the first round a way must have been so close to the fastest to be flown once more.
-const CONTENDER: f64 = 0.85;
 /// A way that costs less than the one that is kept takes its place when it is so close to the fastest …
 const CLOSE: f64 = 0.97;
 /// … and a more costly one only when it is faster by this.
@@ -45,29 +39,6 @@ const PAUSE_NS_MIN: u64 = 300_000_000;
 /// Long slices want long pauses.
 const CROWDED_PAUSE_NS_MIN: u64 = 1_200_000_000;
 const PAUSE_NS_MAX: u64 = 8_000_000_000;
-
-/// Where a trial stands.
-struct Trial {
-    /// The ways still to be flown in this round, the next one last.
-    to_fly: Vec<usize>,
-    is_second: bool,
-    /// Whether the way before is out of the look-ahead, so that this one is being measured.
-    is_measured: bool,
-    is_crowded: bool,
-    from: Usage,
-    /// Of each way, bytes and nanoseconds.
-    flown: Vec<(f64, f64)>,
-}
-
-impl Trial {
-    fn slice_ns(&self) -> u64 {
-        if self.is_crowded {
-            CROWDED_SLICE_NS
-        } else {
-            SLICE_NS_MIN
-        }
-    }
-}
 
 /// The pilot of one consumer.
 pub struct Pilot {
@@ -186,7 +157,7 @@ impl Pilot {
             return;
         };
         if !trial.is_measured {
-            if requests >= self.depth || elapsed_ns >= SLICE_NS_MAX / 2 {
+            if Trial::is_settled(requests, self.depth, elapsed_ns) {
                 trial.is_measured = true;
                 self.look_from(usage, total, STEP_NS);
             } else {
@@ -194,13 +165,11 @@ impl Pilot {
             }
             return;
         }
-        let is_enough = requests >= LOOK_AHEADS * self.depth && elapsed_ns >= trial.slice_ns();
-        if !is_enough && elapsed_ns < SLICE_NS_MAX {
+        if !trial.is_enough(requests, self.depth, elapsed_ns) {
             self.next_ns = usage.at_ns + STEP_NS;
             return;
         }
-        let flown = &mut trial.flown[self.way];
-        *flown = (flown.0 + bytes, flown.1 + elapsed_ns as f64);
+        trial.add(self.way, bytes, elapsed_ns);
         self.look_from(usage, total, STEP_NS);
         self.fly_next(usage);
         if self.trial.is_none() {
@@ -241,14 +210,8 @@ impl Pilot {
         {
             self.note(usage.at_ns, share, rate);
             self.is_crowded |= usage.delay_since(before) > CROWDED;
-            self.trial = Some(Trial {
-                to_fly: self.ways_to_fly(),
-                is_second: false,
-                is_measured: false,
-                is_crowded: self.is_crowded,
-                from: usage,
-                flown: vec![(0.0, 0.0); self.ways.len()],
-            });
+            let to_fly = self.ways_to_fly();
+            self.trial = Some(Trial::new(to_fly, self.ways.len(), self.is_crowded, usage));
             self.fly_next(usage);
         }
     }
@@ -269,26 +232,9 @@ impl Pilot {
         all.filter(|way| *way == other || is_given(way)).collect()
     }
 
-    /// The second round goes the opposite way, so that a drift favours none.
     fn fly_next(&mut self, usage: Usage) {
-        let Some(trial) = &mut self.trial else { return };
-        if trial.to_fly.is_empty() && !trial.is_second {
-            trial.is_second = true;
-            let rates = rates(&trial.flown);
-            let best = rates.iter().copied().fold(0.0, f64::max);
-            trial.to_fly = (0..self.ways.len())
-                .rev()
-                .filter(|way| rates[*way] >= best * CONTENDER)
-                .collect();
-            if trial.to_fly.len() < 2 {
-                trial.to_fly.clear();
-            }
-        }
-        match trial.to_fly.pop() {
-            Some(way) => {
-                self.way = way;
-                trial.is_measured = false;
-            }
+        match self.trial.as_mut().and_then(Trial::next) {
+            Some(way) => self.way = way,
             None => self.choose(usage),
         }
     }
@@ -300,7 +246,7 @@ impl Pilot {
         // A short look may miss what the trial met: then the next one comes at once.
         self.is_crowded = usage.delay_since(trial.from) > CROWDED;
         let is_mistaken = self.is_crowded && !trial.is_crowded;
-        let rates = rates(&trial.flown);
+        let rates = trial.rates();
         let fastest = rates.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
         for (score, rate) in self.scores.iter_mut().zip(&rates) {
             if *rate == 0.0 {
@@ -359,12 +305,6 @@ impl Pilot {
         }
         self.path
     }
-}
-
-/// Bytes a nanosecond of each way; 0 of one that was not flown.
-fn rates(flown: &[(f64, f64)]) -> Vec<f64> {
-    let rate = |(bytes, nanoseconds): &(f64, f64)| bytes / nanoseconds.max(1.0);
-    flown.iter().map(rate).collect()
 }
 
 #[cfg(test)]
