@@ -6,8 +6,9 @@ Puts each cause into a real server, at two magnitudes, and mixtures of two; one 
 the plant to the same without it. Counts how often the cause was named, how often the gain it predicted was
 within 25 % of the one measured, and how often the harmless counterpart (a decoy) was found clean: the cause
 not named, and no fault. A run in which the tool itself found noise is repeated; what stays noisy counts for
-the names alone. What this machine can't be given is skipped and counted. --quick: the first magnitude
-of each, once. Exit code 1 when anything that was run was not as it should be.
+the names alone. What this machine can't be given is skipped and counted, and so is a plant that was not
+named and limited nothing: lifting it gained less than a tenth. --quick: the first magnitude of each, once.
+Exit code 1 when anything that was run was not as it should be.
 """
 
 import argparse
@@ -137,6 +138,9 @@ def measure(plant: Plant, place: Place, seeds: Iterator[int], counts: Counts) ->
     try:
         judgement = _quiet(plant, place, seeds)
         print(f"{here} {_words(judgement)}", flush=True)
+        if judgement.is_none:
+            counts.skipped.append(f"{plant.name}, {plant.magnitude}: it limited nothing here")
+            return
         counts.named.append(judgement.is_named)
         if judgement.is_near is not None and judgement.is_noisy:
             counts.noisy += 1

@@ -8,6 +8,8 @@ from typing import Any
 
 # As far as a prediction may lie from what lifting the cause then gains.
 GAIN_TOLERANCE = 0.25
+# A plant that limits the server makes it slower by more than chance does.
+_GAIN_MIN = 1.1
 # What other processes of the machine do is no fault of a server in which something else was planted.
 NOISE = "noise"
 # The titles of processes of a server whose plant comes from outside; see `outside`.
@@ -126,6 +128,15 @@ class Judgement:
     def is_noisy(self) -> bool:
         """Whether other processes took the processors: then the arms' speeds are theirs, too."""
         return self.planted.is_noisy or self.other.is_noisy
+
+    @property
+    def is_none(self) -> bool:
+        """Whether the plant limited nothing on this machine: no fault was named, and lifting it gained nothing.
+
+        A disk may be so fast that one reader keeps up with what needs the data; to name it would be wrong.
+        """
+        is_silent = not self.is_named and not self.planted.faults
+        return is_silent and self.measured is not None and self.measured < _GAIN_MIN
 
     @property
     def is_near(self) -> bool | None:

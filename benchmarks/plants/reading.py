@@ -71,15 +71,15 @@ def latency(reads_s: int, own_s: float) -> Plant:
     )
 
 
-def throttle_change(fast_mb_s: int, slow_mb_s: int, credit_mb: int) -> Plant:
-    """A burst credit that is used up half-way."""
+def throttle_change(fast_mb_s: int, slow_mb_s: int, credit_mb: int, scale: int) -> Plant:
+    """A burst credit that is used up half-way; changes are looked for in trials of 12 s and more."""
     return Plant(
         "throttle-change",
         f"from {fast_mb_s} to {slow_mb_s} MB/s",
         MARKED,
-        scan(0.5, scale=8),
+        scan(0.5, scale=scale),
         options=(*COLD, "--storage", f"{IMAGE},read_mb_s={fast_mb_s}"),
-        scale=8,
+        scale=scale,
         needs=_LOOP,
         outside=burst_credit(credit_mb, slow_mb_s=slow_mb_s),
     )
@@ -101,13 +101,16 @@ def memory(cap_mb: int) -> Plant:
 
 
 def too_few_workers(own_s: float) -> Plant:
-    """One I/O worker carries every read of scattered pages, one at a time."""
+    """One I/O worker carries every read of scattered pages, one at a time.
+
+    The work must take less time than the reads, beside which it is done.
+    """
     return Plant(
         "too-few-io-workers",
         f"{own_s:g} s of other work",
         "io_workers=1,8",
         f"""-- name: scattered
-SELECT count(filler), max(CASE WHEN aid % 1830 = 0 THEN pg_sleep({own_s * 1830 / 800000:g})::text END)
+SELECT count(filler), max(CASE WHEN aid % 1830 = 0 THEN pg_sleep({own_s * 1830 / 900_000:g})::text END)
 FROM pgbench_accounts WHERE aid % 183 = 0;
 """,
         options=(*COLD, "--storage", f"{IMAGE},{ROOM}", "--prepare", "scattered.sql"),
@@ -118,7 +121,7 @@ FROM pgbench_accounts WHERE aid % 183 = 0;
             "enable_seqscan": "off",
             "enable_indexscan": "off",
         },
-        scale=8,
+        scale=9,
         needs=_LOOP,
         files={
             # A row in every third page.
@@ -164,9 +167,9 @@ PLANTS = (
     iops(200, 1.2),
     latency(200, 0.5),
     latency(100, 1.0),
-    throttle_change(12, 3, 75),
-    throttle_change(12, 6, 60),
-    too_few_workers(0.2),
+    throttle_change(12, 3, 75, scale=8),
+    throttle_change(12, 6, 60, scale=9),
+    too_few_workers(0.05),
     too_few_workers(0.1),
     memory(80),
     memory(64),

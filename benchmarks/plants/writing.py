@@ -78,7 +78,8 @@ def wal_fsync(writes_s: int) -> Plant:
         "wal-fsync",
         f"{writes_s} writes/s",
         "synchronous_commit=on,off",
-        "simple-update:clients=4,duration=3s,warmup=1s",
+        # A limit of writes lets some through at once after a pause.
+        "simple-update:clients=4,duration=8s,warmup=3s",
         options=("--storage", f"{IMAGE},write_iops={writes_s}", "--prepare", "work.sql"),
         needs=("loop", "rate-limits"),
         files={"work.sql": trigger("PERFORM pg_sleep(0.03);")},

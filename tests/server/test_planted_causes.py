@@ -54,6 +54,10 @@ def assert_named(plant: Plant, home: Path, folder: Path, with_decoy: bool) -> di
     """The cause in the arms that have it, and neither it nor a fault in the others."""
     result = compare(plant, home, folder / "planted")
     judgement = judge(plant, result)
+    if judgement.is_none:
+        pytest.skip(
+            f"{plant.name} limited nothing on this machine: {judgement.measured:.2f} times as fast without"
+        )
     assert judgement.is_named, str(judgement)
     assert judgement.is_clean is not False, str(judgement)
     decoy = plant.harmless()
