@@ -131,7 +131,7 @@ class Judgement:
 
     @property
     def is_none(self) -> bool:
-        """Whether the plant limited nothing on this machine: no fault was named, and lifting it gained nothing.
+        """Whether the plant limited nothing here: no fault was named, and lifting it gained nothing.
 
         A disk may be so fast that one reader keeps up with what needs the data; to name it would be wrong.
         """
