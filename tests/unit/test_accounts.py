@@ -181,6 +181,8 @@ def test_a_session_that_never_works_is_no_connection_of_the_load() -> None:
     assert times.kinds["backend"].wall_s == pytest.approx(4.0)
     assert times.kinds["idle session"].wall_s == pytest.approx(2.0)
     assert sum(times.kinds["backend"].seen.values()) == 200
+    alone = trial_times(columns(rows[2:4]), columns(looks[1:2]), [Span(10 * S, 12 * S, False)], 50)
+    assert (set(alone.kinds), alone.connections) == ({"idle session"}, {})
 
 
 def test_a_connection_that_ended_with_the_load_went_on_at_its_own_rate() -> None:

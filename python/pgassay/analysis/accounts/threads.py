@@ -87,12 +87,19 @@ def _set_idle_apart(kinds: dict[str, Times], connections: dict[int, Times]) -> N
 
     The work is not theirs: their wait for a client would be taken for a wait of those who do it.
     """
-    for pid, times in list(connections.items()):
-        waits = {(event_type, event) for event_type, event, _ in times.seen}
-        if waits == {("Client", "ClientRead")} and times.run_s <= _IDLE_CPU_SHARE_MAX * times.wall_s:
-            kinds[BACKEND].remove(times)
-            kinds.setdefault(IDLE_SESSION, Times()).add(times)
-            del connections[pid]
+    idle = {pid: times for pid, times in connections.items() if _is_idle(times)}
+    if idle and len(idle) == len(connections):
+        kinds[IDLE_SESSION] = kinds.pop(BACKEND)
+        connections.clear()
+    for pid in idle.keys() & connections.keys():
+        times = connections.pop(pid)
+        kinds[BACKEND].remove(times)
+        kinds.setdefault(IDLE_SESSION, Times()).add(times)
+
+
+def _is_idle(times: Times) -> bool:
+    waits = {(event_type, event) for event_type, event, _ in times.seen}
+    return waits == {("Client", "ClientRead")} and times.run_s <= _IDLE_CPU_SHARE_MAX * times.wall_s
 
 
 def _threads(columns: Columns, half_interval_ns: float) -> list[_Thread]:
