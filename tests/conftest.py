@@ -48,11 +48,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let a test of servers or processes that failed run again, twice at most: the machine is shared.
 
     What is wrong fails every time. Each repetition is named at the end of the run, with the letter R, and
-    whoever sees one makes that test independent of the machine's noise. Pure computations get no second try.
+    whoever sees one makes that test independent of the machine's noise. What hung would hang again, and
+    pure computations get no second try.
     """
     for item in items:
         if not PURE & set(item.path.parts):
-            item.add_marker(pytest.mark.flaky(reruns=2))
+            item.add_marker(pytest.mark.flaky(reruns=2, rerun_except="Timeout"))
 
 
 def stop_passing_on_ignored_signals() -> None:

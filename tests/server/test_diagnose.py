@@ -142,6 +142,22 @@ def test_an_idle_server_has_no_cause(server: RemoteTestServer, dsn: str) -> None
     assert 0.9 <= document["activity"]["connections_idle"] <= 1.1
 
 
+@pytest.mark.parametrize("is_local", [True, False])
+def test_a_transaction_left_open_is_the_application_s_time(
+    server: RemoteTestServer, dsn: str, tmp_path: Path, is_local: bool
+) -> None:
+    """By the accounts as by looks alone, however long it was open."""
+    target = open_target(dsn, "DSN", APPLICATION)
+    place = {"host": str(server.folder), "port": server.port, "user": "postgres", "dbname": DATABASE}
+    with psycopg.connect(**place) as forgotten:
+        forgotten.execute("SELECT 1")
+        seen = target if is_local else replace(target, local=None)
+        found = diagnose(sample(seen, 2.0, tmp_path / "interval"))
+    assert found.causes[0].cause == "client-bound"
+    assert found.causes[0].evidence["idle_in_transaction_s"] == pytest.approx(2.0, abs=0.3)
+    assert found.activity.connections_busy == pytest.approx(1, abs=0.1)
+
+
 def test_a_role_without_rights_hears_what_is_missing_and_the_password_is_nowhere(
     server: RemoteTestServer, tmp_path: Path
 ) -> None:

@@ -120,6 +120,16 @@ def test_the_time_is_accounted_for(
     assert record["cpu_s_per_gb"] > 0
 
 
+@pytest.mark.parametrize("in_order", [False, True])
+def test_a_cell_that_costs_nothing_ends_when_its_time_is_up(
+    probe: RawProbe, file: Path, in_order: bool
+) -> None:
+    """Nothing in it waits or computes: the deadline must be seen all the same."""
+    record = probe.cell(file, "null", duration_s=0.1, in_order=in_order)
+    assert record["operations"] > 0
+    assert record["elapsed_s"] == pytest.approx(0.1, abs=0.1)
+
+
 def test_the_queue_of_the_workers_is_bounded(probe: RawProbe, file: Path) -> None:
     """256 requests on their way do not fit into 64 places: consumers read the rest themselves."""
     record = probe.cell(file, "worker", depth=256, workers=1, request_bytes=PAGE, in_order=False)

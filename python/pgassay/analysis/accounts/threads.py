@@ -55,11 +55,14 @@ class _Thread:
     gone_ns: float
 
 
-def trial_times(threads: Columns, waits: Columns, spans: Sequence[Span], rate_hz: float) -> TrialTimes:
-    """Add up what happened within the spans; sessions that were idle in all of them are a kind of their own.
+def trial_times(
+    threads: Columns, waits: Columns, spans: Sequence[Span], rate_hz: float, *, sets_idle_apart: bool = True
+) -> TrialTimes:
+    """Add up what happened within the spans.
 
     threads, waits: the columns of the two files; rate_hz: looks per second, for the moment at which a
-    thread that was not there any more had ended.
+    thread that was not there any more had ended; sets_idle_apart: whether sessions that waited for their
+    client in all of the spans are a kind of their own.
     """
     if not threads.get("clock_ns"):
         return TrialTimes(0.0, {}, {})
@@ -77,7 +80,8 @@ def trial_times(threads: Columns, waits: Columns, spans: Sequence[Span], rate_hz
                     connections.setdefault(member.pid, Times()).add(times)
         _add_unseen(kinds, members, limits)
     _add_looks(kinds, connections, waits, spans)
-    _set_idle_apart(kinds, connections)
+    if sets_idle_apart:
+        _set_idle_apart(kinds, connections)
     measured_s = sum(span.end_ns - span.begin_ns for span in spans) * _NS
     return TrialTimes(measured_s, kinds, connections)
 

@@ -49,7 +49,9 @@ def accounts(interval: Interval) -> Accounts:
     if not threads:
         return _by_looks(waits, interval)
     span = Span(interval.begin_ns, interval.end_ns, False)
-    times = trial_times(threads, _as_waiting(waits), [span], interval.cost.rate_hz)
+    # The session's state says who is idle: what else waits for its client holds a transaction open.
+    looked_at = _as_waiting(waits)
+    times = trial_times(threads, looked_at, [span], interval.cost.rate_hz, sets_idle_apart=False)
     names = [*(name for name in _ORDER if name in times.kinds)]
     names += sorted(set(times.kinds) - set(_ORDER) - {OWN})
     made = [account(name, times.kinds[name], 1, times.measured_s) for name in names]
