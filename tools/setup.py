@@ -13,7 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from steps.browser import provide_browser
-from steps.native_binary import provide_native_binary
+from steps.native_binary import LATE_DISK, provide_late_disk, provide_native_binary
 from steps.project import PGASSAY, PYTHON, ROOT, VENV, SetupError, StepError, run_openly, say
 from steps.python_packages import LOCK, provide_python_packages
 from steps.rust_toolchain import rust_environment
@@ -52,18 +52,11 @@ def lint() -> None:
     run_openly([VENV / "bin" / "mypy"])
     environment = rust_environment()
     run_openly(["cargo", "fmt", "--all", "--check"], environment)
-    clippy = [
-        "cargo",
-        "clippy",
-        "--quiet",
-        "--workspace",
-        "--all-targets",
-        "--locked",
-        "--",
-        "-D",
-        "warnings",
-    ]
-    run_openly(list(clippy), environment)
+    for target in (["--workspace"], ["--manifest-path", LATE_DISK, "--target-dir", ROOT / "target"]):
+        run_openly(
+            ["cargo", "clippy", "--quiet", *target, "--all-targets", "--locked", "--", "-D", "warnings"],
+            environment,
+        )
 
 
 def test(*pytest_options: str) -> None:
@@ -78,12 +71,14 @@ def test(*pytest_options: str) -> None:
 
 def test_all() -> None:
     """The tests, the slow ones among them."""
+    provide_late_disk()
     test("-m", "slow or not slow")
 
 
 def bench() -> None:
     """Run each benchmark and let it print its figures."""
     setup()
+    provide_late_disk()
     for script in sorted((ROOT / "benchmarks").glob("*.py")):
         if not script.name.startswith("_"):
             say(f"== {script.relative_to(ROOT)}")

@@ -6,7 +6,9 @@ from pathlib import Path
 
 from pgassay.environment.cgroup import Ability, capabilities
 from pgassay.environment.storage.registry import KINDS
+from plants.late import program
 
+LATE_DISK_REMEDY = "type cargo build --release --manifest-path benchmarks/late/Cargo.toml --target-dir target"
 _MEMORY_DISK = Path("/dev/shm")
 _MEMORY_DISK_BYTES = 3 << 30
 
@@ -31,12 +33,19 @@ def _memory_disk() -> str:
     return "" if free >= _MEMORY_DISK_BYTES else f"{_MEMORY_DISK} has only {free >> 20} MB free"
 
 
+def _late_disk() -> str:
+    if not Path("/dev/fuse").exists():
+        return "there is no /dev/fuse"
+    return "" if program().exists() else LATE_DISK_REMEDY
+
+
 _NEEDS: dict[str, Callable[[], str]] = {
     "loop": _loop,
     "rate-limits": _group("io"),
     "cpu-quota": _group("cpu_quota"),
     "memory-cap": _group("memory"),
     "memory-disk": _memory_disk,
+    "late-disk": _late_disk,
 }
 
 

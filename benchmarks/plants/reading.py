@@ -6,6 +6,7 @@ other processes of the machine could take away).
 """
 
 from plants.base import MARKED, Plant
+from plants.late import FOLDER, late_disk
 from plants.outside import burst_credit, slow_backing
 
 # A volume of its own; data of scale 1 fit in it four times, with their WAL.
@@ -100,20 +101,21 @@ def memory(cap_mb: int) -> Plant:
     )
 
 
-def too_few_workers(own_s: float) -> Plant:
-    """One I/O worker carries every read of scattered pages, one at a time.
+def too_few_workers(latency_ms: float, own_s: float) -> Plant:
+    """One I/O worker carries every read of scattered pages, one at a time, and the disk answers late.
 
-    The work must take less time than the reads, beside which it is done.
+    The work is done beside the reads: it must take less time than they do one at a time, and more than they
+    do eight at a time.
     """
     return Plant(
         "too-few-io-workers",
-        f"{own_s:g} s of other work",
+        f"{latency_ms:g} ms a read",
         "io_workers=1,8",
         f"""-- name: scattered
 SELECT count(filler), max(CASE WHEN aid % 1830 = 0 THEN pg_sleep({own_s * 1830 / 900_000:g})::text END)
 FROM pgbench_accounts WHERE aid % 183 = 0;
 """,
-        options=(*COLD, "--storage", f"{IMAGE},{ROOM}", "--prepare", "scattered.sql"),
+        options=(*COLD, "--storage", f"{IMAGE},path={FOLDER},{ROOM}", "--prepare", "scattered.sql"),
         settings={
             "io_method": "worker",
             "effective_io_concurrency": "64",
@@ -122,7 +124,8 @@ FROM pgbench_accounts WHERE aid % 183 = 0;
             "enable_indexscan": "off",
         },
         scale=9,
-        needs=_LOOP,
+        needs=(*_LOOP, "late-disk"),
+        outside=late_disk(latency_ms),
         files={
             # A row in every third page.
             "scattered.sql": "CREATE INDEX scattered ON pgbench_accounts ((aid % 183));\n"
@@ -169,8 +172,8 @@ PLANTS = (
     latency(100, 1.0),
     throttle_change(12, 3, 75, scale=8),
     throttle_change(12, 6, 60, scale=9),
-    too_few_workers(0.05),
-    too_few_workers(0.1),
+    too_few_workers(0.5, 1.2),
+    too_few_workers(1.0, 1.2),
     memory(80),
     memory(64),
     cached("worker", "full-scan:only=read-table"),
