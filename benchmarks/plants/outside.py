@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from pgassay.environment import device
-from pgassay.environment.cgroup import capabilities, io_limits
+from pgassay.environment.cgroup import capabilities
 from pgassay.environment.removal import CGROUP_PREFIX
 from plants.base import MARK, Outside
 
@@ -136,32 +135,6 @@ def burst_credit(credit_mb: float, slow_mb_s: float) -> Outside:
             yield {}
 
     return spend
-
-
-def slow_backing(reads_s: int) -> Outside:
-    """The disk below the planted arm's volume answers so seldom, while the volume's own limits are far away.
-
-    Requests that wait for each other take `1 / reads_s` each, whatever this machine's disk or its host's
-    cache could do: a volume whose latency is high and whose ceilings are not reached.
-    """
-
-    @contextmanager
-    def delay(home: Path) -> Iterator[Mapping[str, str]]:
-        disk = device.disk_of(device.device_of(home))
-        limits = io_limits(disk.major, disk.minor, read_iops=reads_s)
-
-        def step() -> None:
-            pid = planted_process(home)
-            folder = None if pid is None else _io_group(pid)
-            if folder is not None:
-                with suppress(OSError):
-                    for name, line in limits.items():
-                        (folder / name).write_text(line)
-
-        with _repeatedly(step, 0.05):
-            yield {}
-
-    return delay
 
 
 def _io_group(pid: int) -> Path | None:

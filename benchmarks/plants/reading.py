@@ -7,7 +7,7 @@ other processes of the machine could take away).
 
 from plants.base import MARKED, Plant
 from plants.late import FOLDER, late_disk
-from plants.outside import burst_credit, slow_backing
+from plants.outside import burst_credit
 
 # A volume of its own; data of scale 1 fit in it four times, with their WAL.
 IMAGE = "loop:size=1280MB"
@@ -59,16 +59,16 @@ def iops(reads_s: int, own_s: float) -> Plant:
     )
 
 
-def latency(reads_s: int, own_s: float) -> Plant:
-    """Reads that wait for each other and for a disk below the volume, whose ceilings are far away."""
+def latency(each_ms: float, own_s: float) -> Plant:
+    """Reads that wait for each other and for a disk that answers late, whose ceilings are far away."""
     return Plant(
         "storage-latency",
-        f"{1000 / reads_s:g} ms a read",
-        MARKED,
+        f"{each_ms:g} ms a read",
+        f"storage={IMAGE},path={FOLDER},{ROOM},{IMAGE},{ROOM}",
         pages(400, own_s),
-        options=(*COLD, "--storage", f"{IMAGE},{ROOM}"),
-        needs=_LOOP,
-        outside=slow_backing(reads_s),
+        options=COLD,
+        needs=(*_LOOP, "late-disk"),
+        outside=late_disk(each_ms),
     )
 
 
@@ -168,8 +168,8 @@ PLANTS = (
     throughput(3, 2.0),
     iops(400, 0.7),
     iops(200, 1.2),
-    latency(200, 0.5),
-    latency(100, 1.0),
+    latency(5, 1.0),
+    latency(10, 1.5),
     throttle_change(12, 3, 75, scale=8),
     throttle_change(12, 6, 60, scale=9),
     too_few_workers(0.5, 1.2),
