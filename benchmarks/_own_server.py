@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 
@@ -31,13 +31,10 @@ def own_server(programs: Path, options: str, scale: int = 1) -> Iterator[Path]:
             subprocess.run(command, stdout=output, stderr=output, check=True, cwd=folder, **account)
 
     data = ("-D", str(folder / "data"))
-    try:
+    with ExitStack() as undone:
+        undone.callback(shutil.rmtree, folder)
         run("initdb", *data, "-U", "postgres", "-A", "trust", "--no-sync")
         run("pg_ctl", *data, "-w", "-l", str(folder / "log"), "-o", f"-k {folder} {options}", "start")
-        try:
-            run("pgbench", "-i", "-q", "-s", str(scale), "-h", str(folder), "-U", "postgres", "postgres")
-            yield folder
-        finally:
-            run("pg_ctl", *data, "-w", "-m", "immediate", "stop")
-    finally:
-        shutil.rmtree(folder)
+        undone.callback(run, "pg_ctl", *data, "-w", "-m", "immediate", "stop")
+        run("pgbench", "-i", "-q", "-s", str(scale), "-h", str(folder), "-U", "postgres", "postgres")
+        yield folder

@@ -10,6 +10,7 @@ import argparse
 import math
 import os
 import random
+import signal
 import statistics
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -174,6 +175,8 @@ def run_placements(
     prepare: Callable[[Server], None] = lambda _: None,
 ) -> None:
     """Call `compare` with a running server for each placement and number of connections."""
+    # `timeout` ends a program so: its server goes with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     order = random.Random(arguments.seed)
     processors = sorted(os.sched_getaffinity(0))
     half = max(1, len(processors) // 2)
