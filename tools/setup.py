@@ -51,8 +51,10 @@ def lint() -> None:
     run_openly([VENV / "bin" / "ruff", "format", "--check", "--quiet", *places])
     run_openly([VENV / "bin" / "mypy"])
     environment = rust_environment()
-    run_openly(["cargo", "fmt", "--all", "--check"], environment)
-    for target in (["--workspace"], ["--manifest-path", LATE_DISK, "--target-dir", ROOT / "target"]):
+    late_disk = ["--manifest-path", LATE_DISK]
+    for package in (["--all"], late_disk):
+        run_openly(["cargo", "fmt", *package, "--check"], environment)
+    for target in (["--workspace"], [*late_disk, "--target-dir", ROOT / "target"]):
         run_openly(
             ["cargo", "clippy", "--quiet", *target, "--all-targets", "--locked", "--", "-D", "warnings"],
             environment,
@@ -71,6 +73,7 @@ def test(*pytest_options: str) -> None:
 
 def test_all() -> None:
     """The tests, the slow ones among them."""
+    setup()
     provide_late_disk()
     test("-m", "slow or not slow")
 

@@ -8,7 +8,9 @@ from pgassay.environment.cgroup import Ability, capabilities
 from pgassay.environment.storage.registry import KINDS
 from plants.late import program
 
-LATE_DISK_REMEDY = "type cargo build --release --manifest-path benchmarks/late/Cargo.toml --target-dir target"
+_LATE_DISK_REMEDY = (
+    "type cargo build --release --manifest-path benchmarks/late/Cargo.toml --target-dir target"
+)
 _MEMORY_DISK = Path("/dev/shm")
 _MEMORY_DISK_BYTES = 3 << 30
 
@@ -36,7 +38,7 @@ def _memory_disk() -> str:
 def _late_disk() -> str:
     if not Path("/dev/fuse").exists():
         return "there is no /dev/fuse"
-    return "" if program().exists() else LATE_DISK_REMEDY
+    return "" if program().exists() else _LATE_DISK_REMEDY
 
 
 _NEEDS: dict[str, Callable[[], str]] = {
