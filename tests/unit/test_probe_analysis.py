@@ -10,17 +10,28 @@ import probe_samples as samples
 from pgassay.analysis.probe.analyse import analyse_probe
 from pgassay.analysis.probe.choice import judge, next_round, weights
 from pgassay.analysis.probe.diff import compare_probes
-from pgassay.analysis.probe.estimates import estimate
+from pgassay.analysis.probe.estimates import Estimate, estimate
 from pgassay.analysis.probe.plan import (
+    SCAN_WORKS,
     Decision,
     decisions,
     tiers,
     work_cell,
     worker_counts,
 )
+from pgassay.analysis.probe.recommend import leader, shell_lines
 from pgassay.analysis.probe.steady import find_fall
 from pgassay.analysis.rank_test import probability_of_fall
-from pgassay.model.probe import CellSpec, ExecutorCost, ProbeResult
+from pgassay.model.probe import (
+    METHODS,
+    CellRun,
+    CellSpec,
+    ExecutorCost,
+    MeasuredCell,
+    ProbeResult,
+    Recommendation,
+)
+from pgassay.probe.course import Course
 
 
 @pytest.fixture(scope="module")
@@ -270,6 +281,60 @@ def test_time_goes_where_the_answer_is_open() -> None:
     weighed = weights([*cells, fresh], [decision], estimates)
     assert next_round(weighed, 1, random.Random(1)) == [fresh]
     assert set(next_round(weighed, 3, random.Random(1))) == {fresh, cells[1], cells[2]}
+
+
+def test_curves_are_begun_for_one_method_and_kept_while_another_is_no_better() -> None:
+    # All methods take the same time from this device: their order changes with the noise of every round.
+    machine = samples.Machine(device_mb_s=150.0, noise=0.15, latency_s=1e-6)
+    have = samples.facilities(cores=machine.cores)
+    for seed in range(5):
+        course = Course(have, random.Random(seed))
+        runs: dict[CellSpec, list[CellRun]] = {}
+        for _ in range(30):
+            made = [MeasuredCell(spec=spec, runs=tuple(each)) for spec, each in runs.items()]
+            for cell in course.next_cells(made, ()):
+                runs.setdefault(cell, []).append(machine.run(cell, 0.0))
+        works = [cell for cell in runs if cell.request_bytes == 128 << 10 and cell.consumers == 1]
+        rivals = [
+            cell for cell in works if cell.engine in METHODS and cell.depth == 16 and cell.execute_ns_per_page
+        ]
+        assert min(len(runs[cell]) for cell in rivals if cell.pattern == "gaps") >= 2
+        curves = {
+            cell.engine for cell in runs if cell.pattern == "sequential" and cell.request_bytes == 16 << 10
+        }
+        assert len(curves) == 1
+
+
+def test_a_leader_is_left_for_a_certain_gain_only() -> None:
+    have = samples.facilities()
+    specs = [work_cell(work, method, 1, have) for work in SCAN_WORKS for method in METHODS]
+    level = {"worker": 0.0, "io_uring": 0.05, "sync": 0.1}
+    certain, hidden = (
+        {cell: Estimate(level[cell.engine], error, 8.0) for cell in specs} for error in (0.005, 0.1)
+    )
+    for method in METHODS:
+        assert leader(have, certain, method) == "sync"
+        assert leader(have, hidden, method) == method
+
+
+def test_what_is_likely_only_says_so() -> None:
+    decision, _ = two_values({"1": 100.0, "3": 150.0, "8": 200.0}, default="3")
+    machine = samples.Machine(noise=0.0)
+    measured = []
+    for value, rate in {"1": 100.0, "3": 180.0, "8": 200.0}.items():
+        machine.rate_mb_s = lambda _spec, _at=0.0, rate=rate: rate  # type: ignore[method-assign]
+        measured += samples.measure(machine, [decision.candidates[value][0]], 2)
+    judged = judge(decision, estimate(measured))
+    assert judged is not None and judged.choice == "8"
+    assert judged.probability is not None and 0.8 <= judged.probability < 0.975
+    made = Recommendation(
+        value="8", default="3", reason="", knee="8", alternatives=judged.alternatives, probability=0.9
+    )
+    assert shell_lines({"io_combine_limit": made.model_copy(update={"value": "8kB"})}, 18, None) == [
+        "io_combine_limit = 8kB  # likely, not certain"
+    ]
+    sure = made.model_copy(update={"value": "8kB", "probability": 0.99})
+    assert shell_lines({"io_combine_limit": sure}, 18, None) == ["io_combine_limit = 8kB"]
 
 
 def test_the_plan_names_every_cell_once_and_holds_what_the_decisions_need() -> None:

@@ -18,6 +18,8 @@ BITMAP_FRACTION = 0.1
 LOOKUPS = 10_000
 # A leaf of the index and the table's page; the levels above stay in shared buffers.
 PAGES_PER_LOOKUP = 2
+# The one-sided probability that a two-sided interval of 95 % stands for.
+_CERTAIN = 0.975
 
 Method = Literal["sync", "worker", "io_uring"]
 Engine = Literal["null", "sync", "worker", "io_uring", "hybrid", "write"]
@@ -185,13 +187,22 @@ class Alternative(Frozen):
 
 
 class Recommendation(Frozen):
-    """A setting's value with its reason; `knee`: the smallest value beyond which nothing is to be gained."""
+    """A setting's value with its reason; `knee`: the smallest value beyond which nothing is to be gained.
+
+    `probability`: that the value is better than the default; None where it is the default.
+    """
 
     value: str
     default: str
     reason: str
     knee: str | None
     alternatives: tuple[Alternative, ...]
+    probability: float | None = None
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the interval of 95 % leaves no room for the default."""
+        return self.probability is None or self.probability >= _CERTAIN
 
 
 class ProbeResult(Frozen):

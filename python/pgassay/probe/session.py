@@ -1,8 +1,4 @@
-"""One probe from its start to its record: place → files → what works → rounds of cells → record.
-
-Cells are measured in rounds of random order: first every cell once, tier by tier, then those whose next run
-tells most about a choice that is still open.
-"""
+"""One probe from its start to its record: place → files → what works → rounds of cells → record."""
 
 import random
 import secrets
@@ -14,16 +10,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pgassay import __version__
-from pgassay.analysis.probe.choice import next_round, weights
-from pgassay.analysis.probe.estimates import estimate
-from pgassay.analysis.probe.plan import Facilities, ceiling_cells, decisions, tiers
-from pgassay.analysis.probe.recommend import leader
 from pgassay.environment import lock, machine, registry
 from pgassay.environment.builds.registry import resolve
 from pgassay.errors import UsageError
-from pgassay.model.probe import CellSpec, ChecksumSpeed, ExecutorCost, ProbeRecord
+from pgassay.model.probe import ChecksumSpeed, ExecutorCost, ProbeRecord
 from pgassay.probe import place as places
 from pgassay.probe.conversation import NativeProbe, ProbeError
+from pgassay.probe.course import Course
 from pgassay.probe.executor import executor_cost
 from pgassay.probe.facilities import try_everything
 from pgassay.probe.files import SMALLEST_BYTES, Files, Notify, given_file, make_files
@@ -32,7 +25,6 @@ from pgassay.probe.runner import Runner
 SECONDS_MIN = 3.0
 _CELLS_AFFORDED = 200
 _CELL_S_MIN, _CELL_S_MAX = 0.1, 2.0
-_ROUND_CELLS = 8
 # Preparing a cell's caches and starting its threads.
 _OVERHEAD_S = 0.05
 _CHECKSUM_BYTES = 64 << 20
@@ -124,7 +116,7 @@ def _measure(
     seed = request.seed if request.seed is not None else secrets.randbelow(2**31)
     cell_s = min(_CELL_S_MAX, max(_CELL_S_MIN, request.seconds / _CELLS_AFFORDED))
     runner = Runner(native, files, place, cell_s)
-    _rounds(runner, have, started + request.seconds, random.Random(seed), notify)
+    _rounds(runner, Course(have, random.Random(seed)), started + request.seconds, notify)
     return ProbeRecord(
         pgassay_version=__version__,
         measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -156,44 +148,18 @@ def _checksum(native: NativeProbe, missing: dict[str, str]) -> ChecksumSpeed | N
         return None
 
 
-def _rounds(runner: Runner, have: Facilities, deadline: float, draw: random.Random, notify: Notify) -> None:
+def _rounds(runner: Runner, course: Course, deadline: float, notify: Notify) -> None:
     """Rounds until the time is used; a cell that would end after it is not begun.
 
-    The first two tiers are measured in any case: without them there is nothing to say.
+    The cells without which there is nothing to say are run in any case.
     """
-    always = frozenset(spec for tier in tiers(have, None) for spec in tier)
-    needed = frozenset(ceiling_cells(have))
     first = time.monotonic()
-    while True:
-        cells = _next_cells(runner, have, needed, draw)
-        if not cells:
-            return
+    while cells := course.next_cells(runner.cells, runner.refused):
         for spec in cells:
             left = deadline - time.monotonic()
-            if left < runner.cell_s + _OVERHEAD_S and not (spec in always and spec not in runner.measured):
+            is_owed = spec in course.always and spec not in runner.measured
+            if left < runner.cell_s + _OVERHEAD_S and not is_owed:
                 return
             done = 1 - left / max(deadline - first, 1e-9)
             notify(f"measuring cell {sum(len(cell.runs) for cell in runner.cells) + 1}", done)
             runner.run(spec)
-
-
-def _next_cells(
-    runner: Runner, have: Facilities, needed: frozenset[CellSpec], draw: random.Random
-) -> list[CellSpec]:
-    """The rest of the first tier that has cells without a run, else the cells that tell most; shuffled."""
-    estimates = estimate(runner.cells)
-    tried = estimates.keys() | runner.refused
-    leading = leader(have, estimates) if _has_works(have, tried) else None
-    ordered = tiers(have, leading)
-    for tier in ordered:
-        fresh = [spec for spec in tier if spec not in tried]
-        if fresh:
-            draw.shuffle(fresh)
-            return fresh
-    known = [spec for tier in ordered for spec in tier if spec not in runner.refused]
-    return next_round(weights(known, decisions(have, leading), estimates, needed), _ROUND_CELLS, draw)
-
-
-def _has_works(have: Facilities, tried: set[CellSpec]) -> bool:
-    """Whether every cell of the first two tiers was tried, so that the leader can be told."""
-    return all(spec in tried for tier in tiers(have, None) for spec in tier)

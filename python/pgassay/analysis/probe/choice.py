@@ -4,14 +4,17 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 
 from pgassay.analysis.probe.estimates import Estimate, Estimates, quantile
 from pgassay.analysis.probe.plan import Decision
+from pgassay.analysis.probe.shrink import Joint, joint
 from pgassay.model.probe import Alternative, CellSpec
+from pgassay.model.result import Interval
 
 # A regret below this is not worth leaving a default for, nor a larger value.
 TOLERANCE = 0.02
+# How probable it must be that another value is better than the default.
+LIKELY = 0.8
 # A candidate whose regret is certainly larger than this is out of the question.
 _HOPELESS = 0.03
 # What a cell that no open decision needs still counts for.
@@ -20,58 +23,59 @@ _BACKGROUND = 0.1
 
 @dataclass(frozen=True)
 class Judged:
-    """A decision with its measured values: regrets in the values' order, the choice and the knee."""
+    """A decision with its measured values: regrets in the values' order, the choice and the knee.
+
+    `probability`: that the choice is better than the default; None where it is the default, or no default was
+    measured.
+    """
 
     decision: Decision
     alternatives: tuple[Alternative, ...]
     choice: str
     knee: str
+    probability: float | None
 
     @property
     def regret_of(self) -> Mapping[str, float]:
         """Each measured value's regret."""
         return {each.value: each.regret for each in self.alternatives}
 
-
-def score(specs: Sequence[CellSpec], estimates: Estimates) -> Estimate | None:
-    """The mean of the cells' log rates, each of equal weight; None while one of them has not been run."""
-    found = [estimates[spec] for spec in specs if spec in estimates]
-    if not specs or len(found) < len(specs):
-        return None
-    error = math.sqrt(sum(each.error**2 for each in found)) / len(found)
-    return Estimate(fmean(each.log_rate for each in found), error, min(each.freedom for each in found))
+    def interval_of(self, value: str) -> Interval:
+        """The interval of a measured value's regret; without bounds for one that was not."""
+        found = (each.interval for each in self.alternatives if each.value == value)
+        return next(found, (-math.inf, math.inf))
 
 
 def judge(decision: Decision, estimates: Estimates) -> Judged | None:
     """The regrets of all measured values against the best of them; None with fewer than two.
 
-    A value's regret is the time it takes over the best value's, less one. Its interval is that of the
-    difference of the two log rates. The default stays unless its regret is larger than 2 % and the interval
-    excludes none at all; what is chosen instead is the knee: the first value in order within 2 % of the best.
+    A value's regret is the time it takes over the best value's, less one, with the interval of the difference
+    of the two log rates (see shrink). The default stays unless another value takes at least 2 % less time and
+    is better with a probability of 0.8: what is left out by waiting for certainty costs more than what a
+    wrong choice among near equals does. What is chosen instead is the first such value in order within 2 % of
+    the best; the first within 2 % is the knee.
     """
-    scored = {
-        value: found
-        for value, specs in decision.candidates.items()
-        if (found := score(specs, estimates)) is not None
-    }
-    if len(scored) < 2:
+    found = joint(decision, estimates)
+    if found is None:
         return None
-    best = max(scored, key=lambda value: scored[value].log_rate)
-    alternatives = tuple(
-        _alternative(value, made, scored[best], value == best) for value, made in scored.items()
-    )
+    alternatives = tuple(_alternative(found, value) for value in found.values)
     regrets = {each.value: each.regret for each in alternatives}
-    knee = next(value for value in scored if regrets[value] <= TOLERANCE)
-    present = next((each for each in alternatives if each.value == decision.default), None)
-    stays = present is not None and (present.regret <= TOLERANCE or present.interval[0] <= 0)
-    return Judged(decision, alternatives, decision.default if stays else knee, knee)
+    near = [value for value in found.values if regrets[value] <= TOLERANCE]
+    default = decision.default
+    if default not in found.values:
+        return Judged(decision, alternatives, near[0], near[0], None)
+    likely = {value: found.probability(value, default) for value in near}
+    better = [value for value in near if likely[value] >= LIKELY]
+    if regrets[default] <= TOLERANCE or not better:
+        return Judged(decision, alternatives, default, near[0], None)
+    return Judged(decision, alternatives, better[0], near[0], likely[better[0]])
 
 
-def _alternative(value: str, made: Estimate, best: Estimate, is_best: bool) -> Alternative:
-    if is_best:
+def _alternative(found: Joint, value: str) -> Alternative:
+    if value == found.best:
         return Alternative(value=value, regret=0.0, interval=(0.0, 0.0))
-    low, high = difference(best, made)
-    regret = math.expm1(best.log_rate - made.log_rate)
+    low, high = found.interval(found.best, value)
+    regret = math.expm1(found.gap(found.best, value))
     return Alternative(value=value, regret=regret, interval=(math.expm1(low), math.expm1(high)))
 
 
@@ -94,18 +98,19 @@ def weights(
     A decision is open for a value while its regret's interval reaches below 3 %, and for the best one while
     any other is open. Cells in `needed` (the ceilings) count in full. A cell without a run counts most.
     """
-    open_cells = set(needed)
+    wanted = set(needed)
     for decision in decisions:
-        open_cells |= _open_cells(decision, estimates)
+        wanted |= open_cells(decision, estimates)
     return {
         spec: math.inf
         if spec not in estimates
-        else estimates[spec].half_width * (1.0 if spec in open_cells else _BACKGROUND)
+        else estimates[spec].half_width * (1.0 if spec in wanted else _BACKGROUND)
         for spec in cells
     }
 
 
-def _open_cells(decision: Decision, estimates: Estimates) -> set[CellSpec]:
+def open_cells(decision: Decision, estimates: Estimates) -> set[CellSpec]:
+    """The cells of all values that may be the best, while there are two of them or more."""
     judged = judge(decision, estimates)
     if judged is None:
         return {spec for specs in decision.candidates.values() for spec in specs}

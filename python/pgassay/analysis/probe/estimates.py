@@ -1,7 +1,7 @@
 """The rate of every cell of a probe with its uncertainty, from few and short runs."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
@@ -12,7 +12,7 @@ from pgassay.model.result import Interval
 # degrees of freedom that guess is worth.
 _PRIOR_SPREAD = 0.1
 _PRIOR_FREEDOM = 3.0
-# How many degrees of freedom the spread of all cells is worth beside a cell's own.
+# How many degrees of freedom the spread of all cells of a kind is worth beside a cell's own.
 _POOL_FREEDOM = 4.0
 _LEVEL = 0.95
 # Of one degree of freedom: a median of squares over it is a variance that a few wild runs don't move.
@@ -55,11 +55,25 @@ def rate_of(spec: CellSpec, run: CellRun) -> float:
 def estimate(measured: Iterable[MeasuredCell]) -> dict[CellSpec, Estimate]:
     """The estimate of every cell that has a run with a rate above 0.
 
-    A cell's variance is shrunk towards that of all cells, and that towards a guess (10 %, or what the two
-    halves of the runs differ by), as in Smyth, "Linear models and empirical Bayes methods" (2004), with fixed
-    weights: one run is enough for an interval, and two that agree by chance don't make it narrow.
+    A cell's variance is shrunk towards that of all cells of its kind (reads of a device, of memory, writes),
+    and that towards a guess (10 %, or what the two halves of the runs differ by), as in Smyth, "Linear models
+    and empirical Bayes methods" (2004), with fixed weights: one run is enough for an interval, and two that
+    agree by chance don't make it narrow.
     """
-    cells = list(measured)
+    kinds: dict[str, list[MeasuredCell]] = {}
+    for cell in measured:
+        kinds.setdefault(_kind(cell.spec), []).append(cell)
+    return {spec: made for cells in kinds.values() for spec, made in _estimate_kind(cells).items()}
+
+
+def _kind(spec: CellSpec) -> str:
+    """What a cell's noise comes from: a device's is several times that of memory."""
+    if spec.engine == "write":
+        return "write"
+    return "memory" if spec.engine == "null" or spec.cache == "cached" else "device"
+
+
+def _estimate_kind(cells: Sequence[MeasuredCell]) -> dict[CellSpec, Estimate]:
     logs = {
         cell.spec: [math.log(rate) for run in cell.runs if (rate := rate_of(cell.spec, run)) > 0]
         for cell in cells

@@ -51,12 +51,14 @@ class Facilities:
 class Decision:
     """A choice between values: each value's cells are geometric-averaged, the higher rate is the better one.
 
-    `default` is PostgreSQL's value (for the read-ahead: the present one); the values stand in their order.
+    `default` is PostgreSQL's value (for the read-ahead: the present one); `ordered` values stand in their
+    order, and neighbours are alike.
     """
 
     name: str
     default: str
     candidates: Mapping[str, tuple[CellSpec, ...]]
+    ordered: bool = True
 
 
 def work_cell(work: Work, engine: str, connections: int, have: Facilities) -> CellSpec:
@@ -172,7 +174,7 @@ def decisions(have: Facilities, leader: Method | None) -> list[Decision]:
         works: dict[str, tuple[CellSpec, ...]] = {
             method: tuple(work_cell(work, method, 1, have) for work in SCAN_WORKS) for method in have.methods
         }
-        made.append(Decision("io_method", DEFAULT_METHOD, works))
+        made.append(Decision("io_method", DEFAULT_METHOD, works, ordered=False))
     if leader is None:
         return made
     if "worker" in have.methods:

@@ -13,12 +13,19 @@ _MAX_COMBINE_DEFAULT_KB = 128
 _CURVES = ("effective_io_concurrency", "io_combine_limit", "read_ahead_kb")
 
 
-def leader(have: Facilities, estimates: Estimates) -> Method | None:
-    """The method to recommend so far; the default while there is nothing to tell the methods apart."""
+def leader(have: Facilities, estimates: Estimates, present: Method | None = None) -> Method | None:
+    """The method to recommend so far; the default while there is nothing to tell the methods apart.
+
+    With `present`, for which curves were begun, that one while another is not certainly better: two that are
+    nearly equal would change places with every round, and the time go into the curves of both.
+    """
     for decision in decisions(have, None):
         judged = judge(decision, estimates)
-        if judged is not None:
-            return next(method for method in have.methods if method == judged.choice)
+        if judged is None:
+            continue
+        if present is not None and judged.interval_of(present)[0] <= 0:
+            return present
+        return next(method for method in have.methods if method == judged.choice)
     return have.methods[0] if have.methods else None
 
 
@@ -29,10 +36,10 @@ def curve_method(have: Facilities, estimates: Estimates) -> Method | None:
     """
     first = leader(have, estimates)
 
-    def measured(method: Method) -> tuple[int, bool]:
+    def measured(method: Method) -> tuple[float, bool]:
         curves = (each for each in decisions(have, method) if each.name in _CURVES)
         cells = {spec for each in curves for specs in each.candidates.values() for spec in specs}
-        return len(cells & estimates.keys()), method == first
+        return len(cells & estimates.keys()) / max(1, len(cells)), method == first
 
     return max(have.methods, key=measured, default=None)
 
@@ -95,6 +102,7 @@ def _workers(one: Judged, several: Judged | None, method: str | None) -> dict[st
             reason=f"what one cold scan needs is {one.choice}; 19 starts more when they are wanted{use}",
             knee=one.knee,
             alternatives=one.alternatives,
+            probability=one.probability,
         ),
         "io_max_workers": Recommendation(
             value=str(max(most, low, DEFAULT_MAX_WORKERS)),
@@ -103,6 +111,7 @@ def _workers(one: Judged, several: Judged | None, method: str | None) -> dict[st
             f"wanted, so a smaller limit gains nothing{use}",
             knee=wide.knee,
             alternatives=wide.alternatives,
+            probability=wide.probability if most > DEFAULT_MAX_WORKERS else None,
         ),
     }
 
@@ -130,21 +139,26 @@ def _knee_words(judged: Judged, what: str) -> str:
 
 
 def _made(judged: Judged, reason: str, *, knee: str | None) -> Recommendation:
-    if judged.choice == judged.decision.default and judged.regret_of[judged.choice] > TOLERANCE:
-        reason += "; that is within the noise, so it stays: a longer probe would tell"
-    return Recommendation(
+    made = Recommendation(
         value=judged.choice,
         default=judged.decision.default,
         reason=reason,
         knee=knee,
         alternatives=judged.alternatives,
+        probability=judged.probability,
     )
+    if made.value == made.default and judged.regret_of[made.value] > TOLERANCE:
+        reason += "; that is within the noise, so it stays: a longer probe would tell"
+    elif not made.is_certain:
+        reason += f"; likely ({made.probability:.0%}), not certain: a longer probe would tell"
+    return made.model_copy(update={"reason": reason})
 
 
 def shell_lines(recommend: Mapping[str, Recommendation], major: int, disk: str | None) -> list[str]:
     """The recommendations that differ from the defaults, as lines of postgresql.conf of this major version.
 
-    The read-ahead is a line for a shell, in 512-byte sectors as blockdev takes it.
+    The read-ahead is a line for a shell, in 512-byte sectors as blockdev takes it. What is not certain
+    says so.
     """
     of_other_major = {"io_workers"} if major >= 19 else {"io_min_workers", "io_max_workers"}
     method = recommend["io_method"].value if "io_method" in recommend else None
@@ -153,10 +167,11 @@ def shell_lines(recommend: Mapping[str, Recommendation], major: int, disk: str |
         is_pointless = "workers" in name and method != "worker"
         if name in of_other_major or each.value == each.default or is_pointless:
             continue
+        doubt = "" if each.is_certain else "  # likely, not certain"
         if name == "read_ahead_kb":
-            lines.append(f"# blockdev --setra {int(each.value) * 2} /dev/{disk or 'DISK'}")
+            lines.append(f"# blockdev --setra {int(each.value) * 2} /dev/{disk or 'DISK'}{doubt}")
             continue
-        lines.append(f"{name} = {each.value}")
+        lines.append(f"{name} = {each.value}{doubt}")
         if name == "io_combine_limit" and int(each.value.removesuffix("kB")) > _MAX_COMBINE_DEFAULT_KB:
             lines.append(f"io_max_combine_limit = {each.value}")
     return lines

@@ -57,6 +57,8 @@ def _first(recommend: Mapping[str, Recommendation]) -> list[str]:
         return []
     chosen = recommend["io_method"]
     others = [each for each in chosen.alternatives if each.value != chosen.value]
+    if chosen.value != chosen.default:
+        return [f"Recommended: io_method = {chosen.value}; {chosen.reason}."]
     if not any(each.interval[0] > 0 for each in chosen.alternatives):
         width = max(each.interval[1] for each in others)
         return [
