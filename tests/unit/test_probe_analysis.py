@@ -305,6 +305,16 @@ def test_curves_are_begun_for_one_method_and_kept_while_another_is_no_better() -
         assert len(curves) == 1
 
 
+def test_a_cell_that_can_no_longer_be_run_keeps_nothing_up() -> None:
+    machine = samples.Machine(noise=0.15)
+    have = samples.facilities(cores=machine.cores)
+    course = Course(have, random.Random(1))
+    made = samples.measure(machine, [spec for tier in tiers(have, None) for spec in tier], 1)
+    again = course.next_cells(made, ())
+    assert again and {cell.spec for cell in made} >= set(again)
+    assert not set(course.next_cells(made, again)) & set(again)
+
+
 def test_a_leader_is_left_for_a_certain_gain_only() -> None:
     have = samples.facilities()
     specs = [work_cell(work, method, 1, have) for work in SCAN_WORKS for method in METHODS]

@@ -31,7 +31,7 @@ class Course:
         estimates = estimate(measured)
         tried = estimates.keys() | set(refused)
         if all(spec in tried for spec in self._first):
-            rivals = self._rivals(measured, estimates)
+            rivals = [spec for spec in self._rivals(measured, estimates) if spec not in refused]
             if rivals:
                 return self._shuffled(rivals)
             self._leading = leader(self._have, estimates, self._leading)
