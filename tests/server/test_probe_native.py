@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -38,6 +39,32 @@ def file(folder: Path) -> Path:
 def probe() -> Iterator[RawProbe]:
     with probing() as probe:
         yield probe
+
+
+@pytest.mark.parametrize(("engine", "files"), [("sync", 1 + 2), ("io_uring", 1 + 2), ("worker", 1 + 2 + 3)])
+def test_every_process_of_a_server_has_the_file_open_for_itself(
+    require: Callable[..., None], probe: RawProbe, file: Path, engine: str, files: int
+) -> None:
+    """The kernel's read-ahead belongs to the open file: 2 backends, and 3 I/O workers, don't share it."""
+    if engine == "io_uring":
+        require("io_uring")
+    seen = 0
+    with ThreadPoolExecutor() as pool:
+        cell = pool.submit(probe.cell, file, engine, consumers=2, workers=3, duration_s=1.0)
+        while not cell.done():
+            seen = max(seen, opened(probe.process.pid, file))
+            time.sleep(0.01)
+        assert cell.result()["verify_failures"] == 0
+    assert seen == files
+
+
+def opened(pid: int, file: Path) -> int:
+    """How many descriptors of a process are of this file."""
+    found = 0
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(OSError):
+            found += link.readlink() == file
+    return found
 
 
 @pytest.mark.parametrize("direct", [False, True])

@@ -193,6 +193,19 @@ pub fn open_target(spec: &CellSpec) -> Result<Target, Failure> {
     })
 }
 
+/// Opens the file of a target once more. Each process of a server has a file of its own, and with it a read-ahead of
+/// its own: the kernel tells a sequence from leaps by what was read through the same open file.
+///
+/// # Errors
+/// As `open_target`.
+pub fn reopen(target: &Target) -> Result<Target, Failure> {
+    Ok(Target {
+        file: Arc::new(open(&target.path, target.direct)?),
+        path: target.path.clone(),
+        ..*target
+    })
+}
+
 fn open(path: &str, direct: bool) -> Result<File, Failure> {
     let flags = if direct { libc::O_DIRECT } else { 0 };
     let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);

@@ -7,7 +7,7 @@
 //! there is something to do itself; only where others want the cores as well it leaves all of it to them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::available_parallelism;
 
 use super::helpers::Helpers;
@@ -52,7 +52,7 @@ impl Hybrid {
                     major: spec.major,
                 },
                 advises: !target.direct && spec.pattern != Pattern::Sequential,
-                target,
+                target: Arc::new(target),
                 helpers: Helpers::new(helpers, spec.consumers)?,
                 may_spread,
                 airspace: Airspace::default(),

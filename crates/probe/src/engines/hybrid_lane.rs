@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::helpers::{Helpers, Unverified, Work};
 use super::io_uring::{AsyncRule, RequestRing, take_from};
@@ -17,7 +17,7 @@ use crate::stopwatch::{Stopwatch, Task};
 
 /// What the consumers share.
 pub(super) struct Shared {
-    pub(super) target: Target,
+    pub(super) target: Arc<Target>,
     /// The most requests that a consumer has on their way.
     pub(super) depth: usize,
     pub(super) rule: AsyncRule,
@@ -38,7 +38,7 @@ pub(super) struct Shared {
 pub(super) struct HybridLane<'a> {
     engine: &'a Shared,
     consumer: usize,
-    ring: RequestRing<'a>,
+    ring: RequestRing,
     pilot: Pilot,
     /// Whether nothing was started yet.
     is_first: bool,
@@ -58,7 +58,7 @@ impl<'a> HybridLane<'a> {
         Ok(Self {
             engine,
             consumer,
-            ring: RequestRing::new(&engine.target, engine.depth, false)?,
+            ring: RequestRing::new(Arc::clone(&engine.target), engine.depth, false)?,
             pilot: Pilot::new(consumer, ways(engine), engine.depth),
             is_first: true,
             delivered: Delivered::to_this_process(),

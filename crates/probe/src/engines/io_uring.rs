@@ -9,11 +9,13 @@
 use std::collections::VecDeque;
 use std::fs;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::null::nothing_started;
 use crate::engine::{BATCH, Engine, EngineReport, Lane, Wanted};
 use crate::failure::{Code, Failure};
+use crate::files::reopen;
 use crate::pattern::PageRun;
 use crate::reading::{Completed, Read, Target};
 use crate::spec::CellSpec;
@@ -73,7 +75,7 @@ impl Engine for Uring {
     fn lane(&self, _consumer: usize) -> Result<Box<dyn Lane + '_>, Failure> {
         Ok(Box::new(UringLane {
             engine: self,
-            requests: RequestRing::new(&self.target, self.depth, self.defers)?,
+            requests: RequestRing::new(Arc::new(reopen(&self.target)?), self.depth, self.defers)?,
             arrived: VecDeque::with_capacity(self.depth),
             asynchronous: 0,
         }))
@@ -89,7 +91,7 @@ impl Engine for Uring {
 
 struct UringLane<'a> {
     engine: &'a Uring,
-    requests: RequestRing<'a>,
+    requests: RequestRing,
     arrived: VecDeque<Completed>,
     asynchronous: u64,
 }
@@ -99,7 +101,7 @@ impl UringLane<'_> {
     fn drain(&mut self, now_ns: u64, watch: &mut Stopwatch) -> Result<(), Failure> {
         for _ in 0..BATCH {
             let Some(read) = self.requests.take()? else { break };
-            let broken = self.engine.target.check(&read, watch);
+            let broken = self.requests.target.check(&read, watch);
             self.arrived.push_back(Completed {
                 latency_ns: now_ns.saturating_sub(read.started_ns),
                 read,
@@ -173,16 +175,16 @@ pub(super) fn take_from(arrived: &mut VecDeque<Completed>, wanted: Wanted) -> Op
 }
 
 /// A ring of requests: what the kernel doesn't carry of a request is kept beside it.
-pub(super) struct RequestRing<'a> {
+pub(super) struct RequestRing {
     ring: ReadRing,
-    target: &'a Target,
+    target: Arc<Target>,
     details: Vec<(u64, PageRun, u64)>,
     free: Vec<usize>,
 }
 
-impl<'a> RequestRing<'a> {
+impl RequestRing {
     /// `defers`: see `ReadRing`; PostgreSQL's rings don't.
-    pub(super) fn new(target: &'a Target, depth: usize, defers: bool) -> Result<Self, Failure> {
+    pub(super) fn new(target: Arc<Target>, depth: usize, defers: bool) -> Result<Self, Failure> {
         // Requests that have ended leave the ring before others are started, so the depth is room enough.
         let ring = ReadRing::new(target.file.clone(), depth, defers).map_err(|error| refused(&error))?;
         Ok(Self {

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use super::null::nothing_started;
 use crate::engine::{Engine, Lane, Wanted};
 use crate::failure::Failure;
+use crate::files::reopen;
 use crate::reading::{Completed, Read, Target};
 use crate::stopwatch::{Stopwatch, Task};
 
@@ -20,25 +21,27 @@ pub struct Sync {
     pub advise: bool,
 }
 
-struct SyncLane<'a> {
-    engine: &'a Sync,
+struct SyncLane {
+    target: Target,
+    advise: bool,
     started: VecDeque<Read>,
 }
 
 impl Engine for Sync {
     fn lane(&self, _consumer: usize) -> Result<Box<dyn Lane + '_>, Failure> {
         Ok(Box::new(SyncLane {
-            engine: self,
+            target: reopen(&self.target)?,
+            advise: self.advise,
             started: VecDeque::new(),
         }))
     }
 }
 
-impl Lane for SyncLane<'_> {
+impl Lane for SyncLane {
     fn start(&mut self, read: Read, watch: &mut Stopwatch) -> Result<(), Failure> {
-        if self.engine.advise {
+        if self.advise {
             watch.lap(Task::Harness);
-            self.engine.target.announce(&read);
+            self.target.announce(&read);
             watch.lap(Task::Read);
         }
         self.started.push_back(read);
@@ -49,8 +52,8 @@ impl Lane for SyncLane<'_> {
     fn wait(&mut self, _wanted: Wanted, watch: &mut Stopwatch) -> Result<Completed, Failure> {
         let mut read = self.started.pop_front().ok_or_else(nothing_started)?;
         read.started_ns = watch.lap(Task::Harness);
-        let ended_ns = self.engine.target.read(&mut read, watch)?;
-        let broken = self.engine.target.check(&read, watch);
+        let ended_ns = self.target.read(&mut read, watch)?;
+        let broken = self.target.check(&read, watch);
         Ok(Completed {
             latency_ns: ended_ns - read.started_ns,
             read,

@@ -11,6 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crate::engine::{BATCH, Engine, EngineReport, Lane, Wanted};
 use crate::failure::Failure;
+use crate::files::reopen;
 use crate::latch::Latch;
 use crate::mailbox::Mailbox;
 use crate::reading::{Completed, Read, Target};
@@ -41,6 +42,8 @@ impl Queue {
 /// The engine.
 pub struct Worker {
     target: Target,
+    /// Of each worker.
+    targets: Vec<Target>,
     only_tries_lock: bool,
     queue: Mutex<Queue>,
     latches: Vec<Latch>,
@@ -50,6 +53,7 @@ pub struct Worker {
 
 struct WorkerLane<'a> {
     engine: &'a Worker,
+    target: Target,
     consumer: usize,
     staged: Vec<Read>,
 }
@@ -61,6 +65,7 @@ impl Worker {
     /// When the process may open no more files.
     pub fn new(target: Target, workers: usize, consumers: usize, major: u32) -> Result<Self, Failure> {
         Ok(Self {
+            targets: (0..workers).map(|_| reopen(&target)).collect::<Result<_, _>>()?,
             target,
             only_tries_lock: major >= MAJOR_THAT_TRIES,
             queue: Mutex::new(Queue {
@@ -88,17 +93,17 @@ impl Worker {
             Err(TryLockError::WouldBlock) => None,
         }
     }
+}
 
-    /// Reads and verifies one request.
-    fn perform(&self, mut read: Read, watch: &mut Stopwatch) -> Result<Completed, Failure> {
-        let ended_ns = self.target.read(&mut read, watch)?;
-        let broken = self.target.check(&read, watch);
-        Ok(Completed {
-            latency_ns: ended_ns.saturating_sub(read.started_ns),
-            read,
-            broken,
-        })
-    }
+/// Reads and verifies one request.
+fn perform(target: &Target, mut read: Read, watch: &mut Stopwatch) -> Result<Completed, Failure> {
+    let ended_ns = target.read(&mut read, watch)?;
+    let broken = target.check(&read, watch);
+    Ok(Completed {
+        latency_ns: ended_ns.saturating_sub(read.started_ns),
+        read,
+        broken,
+    })
 }
 
 impl Engine for Worker {
@@ -130,7 +135,7 @@ impl Engine for Worker {
                 self.latches[worker].set();
             }
             watch.lap(Task::HandOver);
-            let outcome = self.perform(read, watch);
+            let outcome = perform(&self.targets[index], read, watch);
             self.mailboxes[consumer].deliver(outcome);
             watch.lap(Task::HandOver);
         }
@@ -139,6 +144,7 @@ impl Engine for Worker {
     fn lane(&self, consumer: usize) -> Result<Box<dyn Lane + '_>, Failure> {
         Ok(Box::new(WorkerLane {
             engine: self,
+            target: reopen(&self.target)?,
             consumer,
             staged: Vec::with_capacity(BATCH),
         }))
@@ -198,7 +204,7 @@ impl Lane for WorkerLane<'_> {
         self.staged.reverse();
         while let Some(read) = self.staged.pop() {
             self.engine.fallbacks.fetch_add(1, Ordering::Relaxed);
-            let completed = self.engine.perform(read, watch)?;
+            let completed = perform(&self.target, read, watch)?;
             self.mailbox().deliver(Ok(completed));
         }
         Ok(())
