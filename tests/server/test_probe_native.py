@@ -250,10 +250,12 @@ def test_limits_that_are_too_low(require: Callable[..., None], file: Path) -> No
             "cell", file=str(file), engine="worker", workers=32, pattern="random", duration_s=1
         )
         assert error["code"] == "too-many-files"
+        assert "RLIMIT_NOFILE" in error["message"]
         error = probe.error(
             "cell", file=str(file), engine="io_uring", consumers=20, pattern="random", duration_s=1
         )
-        assert error["code"] == "io-uring-refused"
+        # A consumer needs a file and a ring: which of them is one too many is chance.
+        assert error["code"] in ("io-uring-refused", "too-many-files")
         assert "RLIMIT_NOFILE" in error["message"]
         assert probe.cell(file, "sync")["bytes"] > 0
 

@@ -66,8 +66,12 @@ impl Failure {
             Some(libc::ENOMEM | libc::EAGAIN) => Code::Resources,
             _ => Code::System,
         };
+        let remedy = match errno {
+            Some(libc::EMFILE) => ": raise RLIMIT_NOFILE (ulimit -n)",
+            _ => "",
+        };
         Self {
-            message: format!("{doing}: {error}"),
+            message: format!("{doing}: {error}{remedy}"),
             code,
             errno,
         }
