@@ -10,7 +10,7 @@ import probe_samples as samples
 from pgassay.analysis.probe.analyse import analyse_probe
 from pgassay.analysis.probe.choice import judge, next_round, weights
 from pgassay.analysis.probe.diff import compare_probes
-from pgassay.analysis.probe.estimates import Estimate, estimate
+from pgassay.analysis.probe.estimates import Estimate, estimate, rate_of
 from pgassay.analysis.probe.plan import (
     SCAN_WORKS,
     Decision,
@@ -30,6 +30,7 @@ from pgassay.model.probe import (
     MeasuredCell,
     ProbeResult,
     Recommendation,
+    Window,
 )
 from pgassay.probe.course import Course
 
@@ -248,6 +249,25 @@ def test_the_interval_of_a_cell_covers_its_rate() -> None:
                 held += low <= machine.rate_mb_s(cell) <= high
                 total += 1
         assert 0.92 <= held / total <= 1.0
+
+
+def test_a_cell_is_judged_by_its_stride_and_not_by_its_start() -> None:
+    def run(rates: list[float], length_s: float) -> CellRun:
+        windows = tuple(
+            Window(start_s=place * length_s, mb_s=rate, operations=1, length_s=length_s)
+            for place, rate in enumerate(rates)
+        )
+        whole = sum(rates) / len(rates)
+        elapsed = length_s * len(rates)
+        return CellRun(
+            started_s=0, elapsed_s=elapsed, bytes=1, operations=1, mb_s=whole, iops=1, windows=windows
+        )
+
+    # 15 ms each: the first four begin within the first 50 ms.
+    assert rate_of(spec(), run([100.0] * 4 + [1000.0] * 16, 0.015)) == pytest.approx(1000)
+    # Of a short run a quarter at most is left out, of a very short one nothing.
+    assert rate_of(spec(), run([100.0] * 5 + [1000.0] * 15, 0.005)) == pytest.approx(1000)
+    assert rate_of(spec(), run([100.0, 500.0, 900.0], 0.1)) == pytest.approx(500)
 
 
 def two_values(rates: dict[str, float], default: str) -> tuple[Decision, dict]:
