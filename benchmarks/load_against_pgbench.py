@@ -105,6 +105,7 @@ def main() -> int:
         for text, ratio in (
             ("throughput, pgassay / pgbench", speed),
             ("throughput, pgassay / floor", throughput_ratio(ours, floor)),
+            ("throughput, floor / pgbench", throughput_ratio(floor, pgbench)),
             ("client CPU, pgassay / floor", cost),
             ("client CPU, pgassay / pgbench", cpu_ratio(ours, pgbench)),
         ):

@@ -22,7 +22,7 @@ const EVENTS_PER_WAIT: usize = 1024;
 /// answer, and a thread that sleeps makes the server pay for its wake-up. On a machine of two virtual processors
 /// that is a tenth of the throughput at 50 connections. pgbench's own loop over its sockets takes time that grows
 /// with them and does the same unasked; a leaner loop has to wait on purpose to load a server as pgbench does.
-const POLL_NS_PER_CLIENT: u64 = 800;
+const POLL_NS_PER_CLIENT: u64 = 770;
 /// About what a sleep and a wake-up cost: a thread that polls so long never pays more than twice what the better
 /// of polling and sleeping would have cost it (Karlin, Li, Manasse and Owicki, "Empirical Studies of Competitive
 /// Spinning for a Shared-Memory Multiprocessor", 1991).
