@@ -9,6 +9,7 @@ from scipy.stats import mannwhitneyu
 import probe_samples as samples
 from pgassay.analysis.probe.analyse import analyse_probe
 from pgassay.analysis.probe.choice import judge, next_round, weights
+from pgassay.analysis.probe.course import Course
 from pgassay.analysis.probe.diff import compare_probes
 from pgassay.analysis.probe.estimates import Estimate, estimate, rate_of
 from pgassay.analysis.probe.plan import (
@@ -32,7 +33,6 @@ from pgassay.model.probe import (
     Recommendation,
     Window,
 )
-from pgassay.probe.course import Course
 
 
 @pytest.fixture(scope="module")

@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pgassay import __version__
+from pgassay.analysis.probe.course import Course
 from pgassay.environment import lock, machine, registry
 from pgassay.environment.builds.registry import resolve
 from pgassay.errors import UsageError
 from pgassay.model.probe import ChecksumSpeed, ExecutorCost, ProbeRecord
 from pgassay.probe import place as places
 from pgassay.probe.conversation import NativeProbe, ProbeError
-from pgassay.probe.course import Course
 from pgassay.probe.executor import executor_cost
 from pgassay.probe.facilities import try_everything
 from pgassay.probe.files import SMALLEST_BYTES, Files, Notify, given_file, make_files

@@ -73,9 +73,14 @@ impl Uring {
 
 impl Engine for Uring {
     fn lane(&self, _consumer: usize) -> Result<Box<dyn Lane + '_>, Failure> {
+        // A limit that leaves no file to a ring's owner is the gate that leaves it no ring.
+        let target = reopen(&self.target).map_err(|failure| match failure.code {
+            Code::TooManyFiles => refused(&io::Error::from_raw_os_error(libc::EMFILE)),
+            _ => failure,
+        })?;
         Ok(Box::new(UringLane {
             engine: self,
-            requests: RequestRing::new(Arc::new(reopen(&self.target)?), self.depth, self.defers)?,
+            requests: RequestRing::new(Arc::new(target), self.depth, self.defers)?,
             arrived: VecDeque::with_capacity(self.depth),
             asynchronous: 0,
         }))

@@ -50,7 +50,7 @@ def judge(decision: Decision, estimates: Estimates) -> Judged | None:
     """The regrets of all measured values against the best of them; None with fewer than two.
 
     A value's regret is the time it takes over the best value's, less one, with the interval of the difference
-    of the two log rates (see shrink). The default stays unless another value takes at least 2 % less time and
+    of the two log rates (see shrink). The default stays unless its regret is more than 2 % and another value
     is better with a probability of 0.8: what is left out by waiting for certainty costs more than what a
     wrong choice among near equals does. What is chosen instead is the first such value in order within 2 % of
     the best; the first within 2 % is the knee.

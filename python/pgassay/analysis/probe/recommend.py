@@ -102,7 +102,7 @@ def _workers(one: Judged, several: Judged | None, method: str | None) -> dict[st
             reason=f"what one cold scan needs is {one.choice}; 19 starts more when they are wanted{use}",
             knee=one.knee,
             alternatives=one.alternatives,
-            probability=one.probability,
+            probability=one.probability if low != DEFAULT_MIN_WORKERS else None,
         ),
         "io_max_workers": Recommendation(
             value=str(max(most, low, DEFAULT_MAX_WORKERS)),

@@ -1,4 +1,5 @@
-"""Which cells a probe runs next: every cell once, tier by tier, then those whose next run tells most."""
+"""Which cells a probe runs next: every cell once, tier by tier, then those whose next run tells most;
+pure."""
 
 import random
 from collections.abc import Collection
@@ -31,9 +32,9 @@ class Course:
         estimates = estimate(measured)
         tried = estimates.keys() | set(refused)
         if all(spec in tried for spec in self._first):
-            rivals = [spec for spec in self._rivals(measured, estimates) if spec not in refused]
-            if rivals:
-                return self._shuffled(rivals)
+            rivals = self._rivals(measured, estimates)
+            if again := [spec for spec in rivals if spec not in refused]:
+                return self._shuffled(again)
             self._leading = leader(self._have, estimates, self._leading)
         ordered = tiers(self._have, self._leading)
         for tier in ordered:
