@@ -21,7 +21,7 @@ use crate::record::{CpuTime, Record, Times};
 use crate::spec::{CellSpec, EngineName};
 use crate::stopwatch::{Stopwatch, TimeSplit};
 use crate::sys::files::resident_bytes;
-use crate::sys::memory::{self, Buffer};
+use crate::sys::memory::{self, Buffer, Pages};
 
 const COMPETITION_SLICE_NS: u64 = 200_000;
 
@@ -56,7 +56,9 @@ pub fn run(spec: &CellSpec) -> Result<Record, Failure> {
     let blocks = blocks_of(spec, &target)?;
     let file = target.file.clone();
     let engine = engines::make(spec, target)?;
-    let buffers = memory::buffers(spec.consumers * buffers_needed(spec), spec.request_bytes)
+    let pages = if spec.direct { Pages::Huge } else { Pages::Small };
+    let count = spec.consumers * buffers_needed(spec);
+    let buffers = memory::buffers(count, spec.request_bytes, pages)
         .map_err(|error| Failure::of(&error, "mapping the buffers"))?;
     let resident_bytes_before =
         resident_bytes(&file).map_err(|error| Failure::of(&error, "asking what is in the page cache"))?;

@@ -17,7 +17,7 @@ use crate::files::{create, discard};
 use crate::meter::{Latency, latency_us, new_histogram};
 use crate::page::{PAGE_BYTES, PageMaker};
 use crate::sys::files::start_writeback;
-use crate::sys::memory::buffers;
+use crate::sys::memory::{Pages, buffers};
 
 /// A segment of the write-ahead log.
 const SEGMENT_BYTES: u64 = 16 * 1024 * 1024;
@@ -185,7 +185,7 @@ struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     fn new(file: &'a File, spec: &WriteSpec) -> io::Result<Self> {
-        let mut data = buffers(1, spec.request_bytes)?;
+        let mut data = buffers(1, spec.request_bytes, Pages::Small)?;
         let maker = PageMaker::new(1);
         for (block, page) in (0..).zip(data[0].chunks_exact_mut(PAGE_BYTES)) {
             maker.make(block, page);

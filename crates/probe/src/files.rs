@@ -16,7 +16,7 @@ use crate::page::{PAGE_BYTES, PageMaker};
 use crate::reading::Target;
 use crate::spec::CellSpec;
 use crate::sys::files::{direct_alignment, resident_bytes};
-use crate::sys::memory;
+use crate::sys::memory::{self, Pages};
 
 const CHUNK_BYTES: usize = 1024 * 1024;
 const PROGRESS_BYTES: u64 = 64 * 1024 * 1024;
@@ -268,7 +268,7 @@ fn file_system_name(magic: i64) -> &'static str {
 /// Some file systems take the flag and refuse the read.
 fn reads_direct(path: &str) -> bool {
     let Ok(file) = open(path, true) else { return false };
-    let Ok(mut buffers) = memory::buffers(1, PAGE_BYTES) else {
+    let Ok(mut buffers) = memory::buffers(1, PAGE_BYTES, Pages::Small) else {
         return false;
     };
     file.read_at(&mut buffers[0], 0).is_ok()

@@ -8,7 +8,7 @@ use crate::checksum::{Implementation, best, page_checksum_by};
 use crate::clock::monotonic_ns;
 use crate::failure::Failure;
 use crate::page::{PAGE_BYTES, PageMaker};
-use crate::sys::memory::{Buffer, buffers};
+use crate::sys::memory::{Buffer, Pages, buffers};
 
 /// Pages that stay in the second-level cache.
 const CACHED_PAGES: usize = 32;
@@ -51,8 +51,8 @@ pub struct Speeds {
 pub fn measure(spec: SpeedSpec) -> Result<Speeds, Failure> {
     let bytes = spec.bytes.clamp(BYTES_MIN, BYTES_MAX);
     let count = bytes / PAGE_BYTES;
-    let mut pages =
-        buffers(count, PAGE_BYTES).map_err(|error| Failure::of(&error, "mapping memory to measure"))?;
+    let mut pages = buffers(count, PAGE_BYTES, Pages::Small)
+        .map_err(|error| Failure::of(&error, "mapping memory to measure"))?;
     let maker = PageMaker::new(1);
     for (block, page) in pages.iter_mut().enumerate() {
         maker.make(block as u32, page);
