@@ -35,7 +35,7 @@ impl ReadRing {
     /// A ring with room for `slots` reads at a time, without a kernel thread that polls. It may be used by the
     /// calling thread alone.
     ///
-    /// With `defers` the kernel keeps completions back until they are waited for, and interrupts nobody before
+    /// With `defers` the kernel keeps completions back until the ring is entered again, and interrupts nobody before
     /// (`IORING_SETUP_DEFER_TASKRUN`, Linux 6.1). A kernel that knows no such ring gives a plain one.
     ///
     /// # Errors
@@ -133,7 +133,11 @@ impl ReadRing {
 fn make_ring(entries: u32, defers: bool) -> io::Result<IoUring> {
     if defers {
         let mut builder = IoUring::builder();
-        builder.setup_single_issuer().setup_defer_taskrun();
+        // The flag tells of completions kept back, and then a submission takes them as well.
+        builder
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .setup_taskrun_flag();
         match builder.build(entries) {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
             made => return made,
