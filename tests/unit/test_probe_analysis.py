@@ -4,6 +4,8 @@ import math
 import random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.stats import mannwhitneyu
 
 import probe_samples as samples
@@ -263,11 +265,41 @@ def test_a_cell_is_judged_by_its_stride_and_not_by_its_start() -> None:
             started_s=0, elapsed_s=elapsed, bytes=1, operations=1, mb_s=whole, iops=1, windows=windows
         )
 
-    # 15 ms each: the first four begin within the first 50 ms.
+    # 15 ms each: the first three begin within the first 50 ms, and 0.2 of 0.25 s are whole periods.
     assert rate_of(spec(), run([100.0] * 4 + [1000.0] * 16, 0.015)) == pytest.approx(1000)
+    # 2.05 s, judged by the last 2.0 of it.
+    assert rate_of(spec(), run([100.0] + [1000.0] * 40, 0.05)) == pytest.approx(1000)
     # Of a short run a quarter at most is left out, of a very short one nothing.
     assert rate_of(spec(), run([100.0] * 5 + [1000.0] * 15, 0.005)) == pytest.approx(1000)
     assert rate_of(spec(), run([100.0, 500.0, 900.0], 0.1)) == pytest.approx(500)
+
+
+@given(
+    phase=st.floats(0, 0.1), elapsed_s=st.sampled_from([0.26, 0.3, 0.33, 1.0]), burst_s=st.floats(0.02, 0.1)
+)
+def test_a_limiter_that_counts_in_tenths_of_a_second_is_seen_at_its_rate(
+    phase: float, elapsed_s: float, burst_s: float
+) -> None:
+    """40 MB at the start of every tenth of a second, wherever a run begins in it."""
+    length_s = elapsed_s / 20
+
+    def read_mb(until_s: float) -> float:
+        whole, rest = divmod(until_s + phase, 0.1)
+        return 40 * (whole + min(1.0, rest / burst_s))
+
+    windows = tuple(
+        Window(
+            start_s=place * length_s,
+            mb_s=(read_mb((place + 1) * length_s) - read_mb(place * length_s)) / length_s,
+            operations=1,
+            length_s=length_s,
+        )
+        for place in range(20)
+    )
+    made = CellRun(started_s=0, elapsed_s=elapsed_s, bytes=1, operations=1, mb_s=999, iops=1, windows=windows)
+    # A window that the cut divides is taken for even: at most all of it is wrong, of two periods or more.
+    judged_s = 0.2 if elapsed_s < 0.5 else 0.9
+    assert rate_of(spec(), made) == pytest.approx(400, abs=40 * length_s / burst_s / judged_s + 1e-6)
 
 
 def two_values(rates: dict[str, float], default: str) -> tuple[Decision, dict]:

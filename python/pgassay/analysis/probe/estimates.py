@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from pgassay.model.probe import CellRun, CellSpec, MeasuredCell
+from pgassay.model.probe import CellRun, CellSpec, MeasuredCell, Window
 from pgassay.model.result import Interval
 
 # What the runs of one cell differ by before anything is known of this machine (logarithm), and how many
@@ -19,6 +19,11 @@ _LEVEL = 0.95
 _START_S = 0.05
 _START_SHARE_MAX = 0.25
 _WINDOWS_MIN = 4
+# What limits a rate counts in tenths of a second (blk-throttle's slice is HZ / 10, block/blk-throttle.c; the
+# quota of a processor's time is one of 100 ms): a volume of 400 MB/s gives 40 MB at once, then nothing until
+# the next.
+_PERIOD_S = 0.1
+_PERIODS_MIN = 2
 # Of one degree of freedom: a median of squares over it is a variance that a few wild runs don't move.
 _MEDIAN_OF_CHI_SQUARE = 0.4549
 
@@ -57,12 +62,32 @@ def rate_of(spec: CellSpec, run: CellRun) -> float:
 
 
 def _settled_mb_s(run: CellRun) -> float:
-    """The rate without the start, in which look-ahead and read-ahead only grow: a real scan is longer."""
-    start_s = min(_START_S, run.elapsed_s * _START_SHARE_MAX)
-    kept = [window for window in run.windows if window.start_s >= start_s and window.length_s > 0]
+    """The rate without the start, in which look-ahead and read-ahead only grow: a real scan is longer.
+
+    Over whole periods of a limiter, which ends of any other length would count once too often or too rarely.
+    """
+    windows = [window for window in run.windows if window.length_s > 0]
+    if not windows:
+        return run.mb_s
+    end_s = windows[-1].start_s + windows[-1].length_s
+    since_s = end_s - _judged_s(end_s)
+    kept = [(each.mb_s, _length_after(each, since_s)) for each in windows]
+    kept = [(mb_s, length_s) for mb_s, length_s in kept if length_s > 0]
     if len(kept) < _WINDOWS_MIN:
         return run.mb_s
-    return sum(each.mb_s * each.length_s for each in kept) / sum(each.length_s for each in kept)
+    return sum(mb_s * length_s for mb_s, length_s in kept) / sum(length_s for _, length_s in kept)
+
+
+def _judged_s(elapsed_s: float) -> float:
+    """How much of a run, counted from its end, it is judged by."""
+    settled_s = elapsed_s - min(_START_S, elapsed_s * _START_SHARE_MAX)
+    periods = math.floor(settled_s / _PERIOD_S + 1e-9)
+    return periods * _PERIOD_S if periods >= _PERIODS_MIN else settled_s
+
+
+def _length_after(window: Window, since_s: float) -> float:
+    """The part of a window that lies after a time, in s; 0 when nothing of it does."""
+    return max(0.0, window.start_s + window.length_s - max(window.start_s, since_s))
 
 
 def estimate(measured: Iterable[MeasuredCell]) -> dict[CellSpec, Estimate]:
