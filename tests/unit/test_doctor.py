@@ -37,6 +37,18 @@ def test_numbers_that_are_not_finite_are_null() -> None:
     assert json.loads(text)["findings"][0]["figures"] == {"steal_fraction": None}
 
 
+def test_a_hypervisor_that_takes_free_memory_back_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernel, "_BALLOONS", tmp_path)
+    assert [each.status for each in kernel.free_memory()] == ["ok"]
+    for name, features in (("virtio0", "011001010"), ("virtio1", "111110111"), ("module", "")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "features").write_text(features + "\n")
+    (found,) = kernel.free_memory()
+    assert (found.status, found.figures["devices"]) == ("warning", ["virtio0"])
+
+
 def test_gaps_are_judged_by_the_longest() -> None:
     calm = noise._gaps(array("q", [50_000] * 99 + [900_000]), 1.0)
     assert (calm.status, calm.figures["max_ms"]) == ("ok", 0.9)

@@ -1,6 +1,8 @@
-"""The kernel's accounting and memory: PSI, delay accounting, huge pages, swap, and who else is busy."""
+"""The kernel's accounting and memory: PSI, delay accounting, huge pages, swap, free memory; who else is
+busy."""
 
 import os
+from pathlib import Path
 
 from pgassay.environment import machine
 from pgassay.environment.doctor.base import ok, read, warning
@@ -10,6 +12,9 @@ from pgassay.model.doctor import Finding
 GROUP = "kernel"
 # Others use more than a tenth of a processor, on average over the last minute.
 LOAD_PER_PROCESSOR_MAX = 0.1
+# Devices that their driver has taken; VIRTIO_BALLOON_F_REPORTING (include/uapi/linux/virtio_balloon.h).
+_BALLOONS = Path("/sys/bus/virtio/drivers/virtio_balloon")
+_REPORTING_BIT = 5
 
 
 def pressure() -> list[Finding]:
@@ -61,6 +66,30 @@ def swap() -> list[Finding]:
         return [ok(GROUP, "swap", "swap: none", swap_bytes=0)]
     text = f"swap: {readable_bytes(swap_bytes)}"
     return [warning(GROUP, "swap", text, "swapoff -a while measuring", swap_bytes=swap_bytes)]
+
+
+def free_memory() -> list[Finding]:
+    """Whether the hypervisor takes free memory back: whoever uses it next waits until it is there again.
+
+    A cold scan does, since the page cache grows: on such a machine it read 1400 MB/s into memory that was
+    freed just before, and 600 MB/s into memory that had been free for ten seconds.
+    """
+    reporting = [path.parent.name for path in sorted(_BALLOONS.glob("*/features")) if _reports(read(path))]
+    if not reporting:
+        return [ok(GROUP, "free-memory", "free memory: stays with this machine")]
+    text = (
+        f"free memory: the hypervisor takes it back ({reporting[0]}, free page reporting), so that a cold "
+        "scan may be twice as fast into memory that was used just before"
+    )
+    remedy = (
+        "start the virtual machine without free page reporting, or count on wide intervals for cold scans"
+    )
+    return [warning(GROUP, "free-memory", text, remedy, devices=reporting)]
+
+
+def _reports(features: str) -> bool:
+    """Whether a balloon's features, one character for each bit, have VIRTIO_BALLOON_F_REPORTING."""
+    return features[_REPORTING_BIT : _REPORTING_BIT + 1] == "1"
 
 
 def other_load() -> list[Finding]:

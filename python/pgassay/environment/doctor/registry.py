@@ -27,6 +27,7 @@ PROBES: tuple[Probe, ...] = (
     kernel.delay_accounting,
     kernel.huge_pages,
     kernel.swap,
+    kernel.free_memory,
     kernel.other_load,
 )
 
