@@ -33,8 +33,8 @@ GB = 1 << 30
 class Cell:
     """One storage and cache state; `work` is the probe's name of the scan.
 
-    `times` the scale of the others: a limit lets a start run 0.1 to 0.2 s ahead of its rate, which made a
-    scan of 2 s as much as 7 % faster by one method than by another. What is predicted is the rate that lasts.
+    `times` the scale of the others: a limit gives the first 0.1 s or more for nothing, a good part of a short
+    scan that keeps up with it. What is predicted is the rate that lasts.
     """
 
     name: str
