@@ -25,7 +25,6 @@ import argparse
 import json
 import os
 import random
-import re
 import shutil
 import signal
 import statistics
@@ -39,6 +38,7 @@ from pathlib import Path
 
 from _paired_loads import Outcome, cpu_ratio, on_processors, throughput_ratio
 from _probed_file import PAGE, Probe, arguments_of, probe_of_a_file
+from pgassay.environment.machine import meminfo_number
 
 DEPTHS = (1, 8, 32, 128)
 # Less than a tick of 250 Hz.
@@ -107,7 +107,7 @@ def run_fio(file: Path, cell: Cell, seconds: float, seed: int) -> Outcome:
     # scheduler would treat it as another group.
     command += ["--iomem_align=4096", "--thread"]
     if cell.direct:
-        command += ["--mem=mmaphuge", f"--hugepage-size={memory_info('Hugepagesize')}k"]
+        command += ["--mem=mmaphuge", f"--hugepage-size={meminfo_number('Hugepagesize')}k"]
     finished = subprocess.run(command, capture_output=True, text=True, check=True)
     (job,) = json.loads(finished.stdout[finished.stdout.index("{") :])["jobs"]
     read = job["read"]
@@ -115,17 +115,11 @@ def run_fio(file: Path, cell: Cell, seconds: float, seed: int) -> Outcome:
     return Outcome(read["iops"], cpu_s / read["total_ios"] * 1e6)
 
 
-def memory_info(name: str) -> int:
-    """A line of /proc/meminfo: kB, or a number of pages."""
-    found = re.search(rf"^{name}: *(\d+)", Path("/proc/meminfo").read_text(), re.MULTILINE)
-    return int(found[1]) if found else 0
-
-
 @contextmanager
 def reserved_huge_pages(count: int) -> Iterator[None]:
     """So many free huge pages; those that had to be reserved for it are given back."""
     setting = Path("/proc/sys/vm/nr_hugepages")
-    before, free = int(setting.read_text()), memory_info("HugePages_Free")
+    before, free = int(setting.read_text()), (meminfo_number("HugePages_Free") or 0)
     wanted = before + max(count - free, 0)
     remedy = f"fio's buffers need {count} free huge pages: type `sysctl vm.nr_hugepages={wanted}` as root"
     try:
@@ -134,7 +128,7 @@ def reserved_huge_pages(count: int) -> Iterator[None]:
     except OSError as error:
         raise SystemExit(f"{remedy} ({error.strerror})") from error
     try:
-        if memory_info("HugePages_Free") < count:
+        if (meminfo_number("HugePages_Free") or 0) < count:
             raise SystemExit(f"{remedy}, after `sysctl vm.compact_memory=1`")
         yield
     finally:

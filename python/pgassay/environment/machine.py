@@ -88,7 +88,7 @@ def facts() -> dict[str, object]:
         "virtualisation": _virtualisation(),
         "cpu_governor": _read(_SYS / "devices/system/cpu/cpu0/cpufreq/scaling_governor") or None,
         "transparent_huge_pages": _chosen(_read(_SYS / "kernel/mm/transparent_hugepage/enabled")),
-        "huge_pages": _meminfo_number("HugePages_Total"),
+        "huge_pages": meminfo_number("HugePages_Total"),
         "huge_page_bytes": _meminfo_bytes("Hugepagesize"),
         "pressure_stall_information": _has_pressure(),
         "clock_source": _read(_SYS / "devices/system/clocksource/clocksource0/current_clocksource") or None,
@@ -153,13 +153,14 @@ def _chosen(text: str) -> str | None:
     return match[1] if match else None
 
 
-def _meminfo_number(name: str) -> int | None:
+def meminfo_number(name: str) -> int | None:
+    """A figure of /proc/meminfo in its own unit, kB or pages; None where the kernel tells none."""
     match = re.search(rf"^{name}:\s+(\d+)", _read(_PROC / "meminfo"), re.MULTILINE)
     return int(match[1]) if match else None
 
 
 def _meminfo_bytes(name: str) -> int | None:
-    number = _meminfo_number(name)
+    number = meminfo_number(name)
     return None if number is None else number * 1024
 
 

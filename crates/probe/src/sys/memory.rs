@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// What x86-64 and arm64 with 4 kB pages call a huge page; elsewhere it is an alignment like another.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
-const PAGE_BYTES: usize = 4096;
+const SMALL_PAGE_BYTES: usize = 4096;
 
 /// A mapping, given back with the last of its buffers.
 struct Mapping {
@@ -108,7 +108,7 @@ impl Mapping {
         if error.raw_os_error() != Some(libc::EINVAL) {
             return Err(error);
         }
-        for offset in (0..wanted).step_by(PAGE_BYTES) {
+        for offset in (0..wanted).step_by(SMALL_PAGE_BYTES) {
             // SAFETY: offset < wanted, and nobody has a reference into the mapping yet.
             unsafe { self.first.add(offset).write_volatile(0) };
         }
@@ -137,7 +137,7 @@ pub enum Pages {
 /// When the system gives no memory.
 pub fn buffers(count: usize, bytes: usize, pages: Pages) -> io::Result<Vec<Buffer>> {
     assert!(
-        bytes > 0 && bytes % PAGE_BYTES == 0 && count > 0,
+        bytes > 0 && bytes % SMALL_PAGE_BYTES == 0 && count > 0,
         "whole aligned buffers"
     );
     let mapping = Arc::new(Mapping::new(wanted_bytes(count, bytes)?, pages)?);

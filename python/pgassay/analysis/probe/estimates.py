@@ -66,13 +66,9 @@ def _settled_mb_s(run: CellRun) -> float:
 
     Over whole periods of a limiter, which ends of any other length would count once too often or too rarely.
     """
-    windows = [window for window in run.windows if window.length_s > 0]
-    if not windows:
-        return run.mb_s
-    end_s = windows[-1].start_s + windows[-1].length_s
-    since_s = end_s - _judged_s(end_s)
-    kept = [(each.mb_s, _length_after(each, since_s)) for each in windows]
-    kept = [(mb_s, length_s) for mb_s, length_s in kept if length_s > 0]
+    since_s = run.elapsed_s - _judged_s(run.elapsed_s)
+    parts = [(window.mb_s, _length_after(window, since_s)) for window in run.windows]
+    kept = [(mb_s, length_s) for mb_s, length_s in parts if length_s > 0]
     if len(kept) < _WINDOWS_MIN:
         return run.mb_s
     return sum(mb_s * length_s for mb_s, length_s in kept) / sum(length_s for _, length_s in kept)

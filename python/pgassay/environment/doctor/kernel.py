@@ -1,5 +1,4 @@
-"""The kernel's accounting and memory: PSI, delay accounting, huge pages, swap, free memory; who else is
-busy."""
+"""The kernel's accounting and memory: PSI, delay accounting, huge pages, swap, free memory, other load."""
 
 import os
 from pathlib import Path
