@@ -81,7 +81,8 @@ def free_memory() -> list[Finding]:
         "scan may be twice as fast into memory that was used just before"
     )
     remedy = (
-        "start the virtual machine without free page reporting, or count on wide intervals for cold scans"
+        "start the virtual machine without free page reporting, or compare cold scans of a table that is "
+        "several times --memory: they read into memory that they gave back themselves"
     )
     return [warning(GROUP, "free-memory", text, remedy, devices=reporting)]
 
