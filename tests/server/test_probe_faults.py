@@ -14,6 +14,7 @@ import pytest
 
 import whole_tool
 from pgassay.analysis.probe.plan import KB
+from pgassay.environment.cgroup import Cgroup, memory_limit
 from pgassay.environment.device import device_of
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.probe import CellSpec
@@ -287,3 +288,46 @@ def test_cold_cells_are_cold_and_cached_ones_cached(disk: Path) -> None:
         assert made.bytes <= files.cold_bytes
         assert made.device_read_bytes is not None and made.device_read_bytes >= 0.9 * made.bytes
     assert runs[cached][0].device_read_bytes == 0
+
+
+CAPPED_MB = 192
+IN_A_GROUP = """
+import sys
+from pathlib import Path
+from pgassay.environment.cgroup_caps import usable_memory_bytes
+from pgassay.environment.device import device_of
+from pgassay.model.probe import CellSpec
+from pgassay.probe import place
+from pgassay.probe.conversation import NativeProbe
+from pgassay.probe.files import Files, given_file
+from pgassay.probe.runner import Runner
+
+file = Path(sys.argv[1])
+small = given_file(file)
+large = Files(file, small.cold_bytes, file, small.cold_bytes)
+print(usable_memory_bytes() >> 20, small.cached_bytes >> 20)
+for files in (large, small):
+    with NativeProbe() as native:
+        native.evict(file)
+        running = Runner(native, files, place.Place(file, None, device_of(file), "ext4"), 0.1)
+        running.run(CellSpec(engine="sync", cache="cached", pattern="sequential", verify=False))
+    print(len(running.cells), len(running.refused), *running.warnings)
+"""
+
+
+def test_what_a_capped_page_cache_does_not_keep_is_not_called_cached(
+    disk: Path, require: Callable[..., None]
+) -> None:
+    """In a container the cap is the memory: the file is chosen by it, and a larger one is refused."""
+    require("cgroup-memory")
+    file = disk / "data"
+    file.write_bytes(os.urandom(MB) * 2 * CAPPED_MB)
+    group = Cgroup.create("test-probe", memory_limit(CAPPED_MB * MB))
+    try:
+        command = [*group.join_command(), sys.executable, "-c", IN_A_GROUP, str(file)]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    finally:
+        group.remove()
+    assert said[0] == f"{CAPPED_MB} {CAPPED_MB // 8}"
+    assert said[1].startswith("0 1 Cached reads are left out: the page cache does not keep the 384 MB")
+    assert said[2] == "1 0"

@@ -1,15 +1,16 @@
-"""The caps on a running server's processors and memory, and what they did: by the groups it is in.
+"""The caps on a running process's processors and memory, and what they did: by the groups it is in.
 
 A cap of any group above holds as well, so the tightest of the chain counts. Groups beyond what a container's
 mount shows are not seen. Sources: cgroups(7), Documentation/admin-guide/cgroup-v2.rst and
 cgroup-v1/memory.rst, Documentation/scheduler/sched-bwc.rst of Linux.
 """
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgassay.environment import cgroup_usage
+from pgassay.environment import cgroup_usage, machine
 from pgassay.environment.device import disk_of
 from pgassay.environment.mounts import mounts
 from pgassay.environment.storage.base import BlockDevice
@@ -43,6 +44,15 @@ def caps_of(pid: int) -> Caps:
         memory[memory_folder] if memory_folder else None,
         memory_folder,
     )
+
+
+def usable_memory_bytes() -> int:
+    """What this process and those it starts may use: the machine's memory, or a cap of its groups below it.
+
+    In a container the machine's memory says nothing: the cap is the container's.
+    """
+    capped = caps_of(os.getpid()).memory_bytes
+    return machine.memory_bytes() if capped is None else min(machine.memory_bytes(), capped)
 
 
 def counters(caps: Caps) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pgassay.environment import machine
+from pgassay.environment.cgroup_caps import usable_memory_bytes
 from pgassay.environment.server_limits import describe_limits, parse_cpus, parse_memory, server_limits
 from pgassay.environment.settings import contract_settings
 from pgassay.errors import UsageError
@@ -33,14 +33,14 @@ def with_buffers_for_the_smallest(candidates: list[Candidate], given: dict[str, 
     What was given with --set, or is a factor, stays.
     """
     caps = [spec.memory_bytes for _, spec in candidates if spec.memory_bytes is not None]
-    if not caps or min(caps) >= machine.memory_bytes():
+    if not caps or min(caps) >= usable_memory_bytes():
         return candidates
     return [(levels, _with_memory(levels, spec, min(caps), given)) for levels, spec in candidates]
 
 
 def _with_memory(levels: dict[str, str], spec: ArmSpec, memory_bytes: int, given: dict[str, str]) -> ArmSpec:
     writes = spec.workload.wants_autovacuum
-    usual = contract_settings(spec.build, writes=writes, memory_bytes=machine.memory_bytes())
+    usual = contract_settings(spec.build, writes=writes, memory_bytes=usable_memory_bytes())
     small = contract_settings(spec.build, writes=writes, memory_bytes=memory_bytes)
     changed = {
         name: value

@@ -9,6 +9,7 @@ from typing import Any
 from pgassay import __version__
 from pgassay.design.arms import Compared, apply_levels, build_arms, choose_control, combinations
 from pgassay.environment import machine, pagecache
+from pgassay.environment.cgroup_caps import usable_memory_bytes
 from pgassay.environment.default_differences import DefaultDifferences
 from pgassay.environment.settings import contract_settings
 from pgassay.environment.storage.parse import parse_storage
@@ -144,7 +145,7 @@ def plan(parsed: Understood, notify: Notify) -> Experiment:
 def _base_spec(
     request: CompareRequest, workload: WorkloadSpec, build: Build, given: dict[str, str]
 ) -> ArmSpec:
-    contract = contract_settings(build, writes=workload.wants_autovacuum, memory_bytes=machine.memory_bytes())
+    contract = contract_settings(build, writes=workload.wants_autovacuum, memory_bytes=usable_memory_bytes())
     return ArmSpec(
         build=build,
         storage=parse_storage(request.storage),

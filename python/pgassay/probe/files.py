@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgassay.environment import machine
+from pgassay.environment.cgroup_caps import usable_memory_bytes
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.probe import PAGE_BYTES
 from pgassay.probe import place
@@ -49,7 +49,7 @@ def make_files(native: NativeProbe, folder: Path, seconds: float, notify: Notify
     room = place.usable_bytes(folder)
     cached, cold = folder / "cached", folder / "cold"
     affordable = int(bytes_per_s * seconds * _MAKING_SHARE / 2)
-    wanted = min(CACHED_BYTES, room // 4 + COLD_BYTES_MIN // 2, machine.memory_bytes() // 8)
+    wanted = min(CACHED_BYTES, room // 4 + COLD_BYTES_MIN // 2, usable_memory_bytes() // 8)
     cached_bytes = _pages(max(CACHED_BYTES_MIN, min(wanted, affordable)))
     bytes_per_s = _make(native, cached, cached_bytes, notify) * 1e6
     affordable = int(bytes_per_s * seconds * _MAKING_SHARE)
@@ -61,7 +61,7 @@ def make_files(native: NativeProbe, folder: Path, seconds: float, notify: Notify
 def given_file(file: Path) -> Files:
     """The user's file in both roles, in whole pages; only its start is read into the page cache."""
     size_bytes = _pages(file.stat().st_size)
-    cached_bytes = _pages(min(size_bytes, CACHED_BYTES, machine.memory_bytes() // 8))
+    cached_bytes = _pages(min(size_bytes, CACHED_BYTES, usable_memory_bytes() // 8))
     return Files(file, min(size_bytes, 4 * COLD_BYTES_MAX), file, cached_bytes)
 
 

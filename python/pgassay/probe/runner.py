@@ -11,11 +11,13 @@ from pgassay.environment import registry
 from pgassay.errors import MeasurementError
 from pgassay.model.probe import BITMAP_FRACTION, PAGE_BYTES, CellRun, CellSpec, MeasuredCell
 from pgassay.probe.conversation import NativeProbe, ProbeError, run_of, write_run_of
-from pgassay.probe.files import Files
+from pgassay.probe.files import MB, Files
 from pgassay.probe.place import Place
 
 # A cold cell that found more than this share of its file in the page cache was not cold.
 _RESIDENT_FRACTION_MAX = 0.01
+# A cached cell that found less than this share of its file there was not cached.
+_CACHED_FRACTION_MIN = 0.99
 # How much of a file may be read through the page cache before pages come back that are no longer cold.
 _COLD_SHARE = defaultdict(lambda: 1.0, {"gaps": BITMAP_FRACTION, "random": 0.1, "dependent": 0.1})
 _WARM_RUNS_MAX = 2
@@ -71,7 +73,8 @@ class Runner:
         return write_run_of(answer, started_s, spec.request_bytes)
 
     def _read(self, spec: CellSpec) -> CellRun | None:
-        self._bring_about(spec)
+        if not self._bring_about(spec):
+            return None
         with self._read_ahead(spec.read_ahead_kb):
             started_s = time.monotonic() - self._started
             answer = self._native.cell(spec, self._request(spec))
@@ -93,14 +96,24 @@ class Runner:
             )
         return made
 
-    def _bring_about(self, spec: CellSpec) -> None:
+    def _bring_about(self, spec: CellSpec) -> bool:
+        """Make the cache's state; False, with a warning, where the file does not stay in the page cache."""
         if spec.engine == "null":
-            return
-        if spec.cache == "cached":
-            self._native.warm(self._files.cached, self._files.cached_bytes)
-        else:
+            return True
+        if spec.cache != "cached":
             # Direct reads of pages that lie in the cache are slower than those of a device alone.
             self._native.evict(self._files.cold)
+            return True
+        resident_bytes = self._native.warm(self._files.cached, self._files.cached_bytes)
+        # A file system with a cache of its own (ZFS) has nothing in the kernel's.
+        if not resident_bytes or resident_bytes >= self._files.cached_bytes * _CACHED_FRACTION_MIN:
+            return True
+        self.refused.add(spec)
+        self.warnings[
+            "Cached reads are left out: the page cache does not keep the "
+            f"{self._files.cached_bytes // MB} MB that they read; give the probe more memory."
+        ] = None
+        return False
 
     def _was_warm(self, made: CellRun) -> bool:
         limit = self._files.cold_bytes * _RESIDENT_FRACTION_MAX

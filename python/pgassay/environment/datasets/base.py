@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pgassay.environment import machine
+from pgassay.environment.cgroup_caps import usable_memory_bytes
 from pgassay.errors import UsageError
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
@@ -66,10 +66,10 @@ def overhead_bytes(spec: DatasetSpec) -> int:
 
 def bulk_settings(build: Build) -> dict[str, str]:
     """Return the settings of a server that only loads."""
-    index_memory_bytes = min(INDEX_MEMORY_BYTES_MAX, machine.memory_bytes() // 8)
+    index_memory_bytes = min(INDEX_MEMORY_BYTES_MAX, usable_memory_bytes() // 8)
     workers = max(0, min(INDEX_WORKERS_MAX, (os.cpu_count() or 1) - INDEX_CORES_SPARED))
     settings = {
-        "shared_buffers": f"{max(16, min(256, machine.memory_bytes() // 16 // MEGABYTE))}MB",
+        "shared_buffers": f"{max(16, min(256, usable_memory_bytes() // 16 // MEGABYTE))}MB",
         "maintenance_work_mem": f"{max(64, index_memory_bytes // MEGABYTE)}MB",
         "max_parallel_maintenance_workers": str(workers),
         "max_connections": "10",

@@ -12,10 +12,10 @@ import psycopg
 from pgassay.analysis.causes.evidence import MB, Ceiling
 from pgassay.analysis.diagnosis import interval
 from pgassay.analysis.diagnosis.interval import Interval, Look
+from pgassay.environment import cgroup_caps
 from pgassay.environment.last_probe import last_probe
 from pgassay.environment.storage.base import BlockDevice
 from pgassay.errors import MeasurementError
-from pgassay.live import control_groups
 from pgassay.live.diagnosis import processes, totals
 from pgassay.live.diagnosis.clients import clients_of
 from pgassay.live.diagnosis.looks import look
@@ -54,16 +54,16 @@ class _Edges:
         self._session = session
         self._views = totals.views(session)
         self._pid = target.local.postmaster_pid if target.local else None
-        self._caps = control_groups.caps_of(self._pid) if self._pid else control_groups.Caps()
+        self._caps = cgroup_caps.caps_of(self._pid) if self._pid else cgroup_caps.Caps()
         self._statements = totals.Statements(session)
         self._processes = processes.snapshot() if self._pid else {}
-        self._group = control_groups.counters(self._caps)
+        self._group = cgroup_caps.counters(self._caps)
         self._snapshot = counters.snapshot(session, target.major, self._views)
 
     def close(self, seconds: float) -> dict[str, Any]:
         """The last readings, as what an Interval holds of them; raises psycopg.Error."""
         after = counters.snapshot(self._session, self.target.major, self._views)
-        group = control_groups.counters(self._caps)
+        group = cgroup_caps.counters(self._caps)
         settings = totals.settings(self._session)
         called = self._statements.difference(int(settings.get("block_size", _BLOCK_BYTES)))
         found: dict[str, Any] = {
@@ -200,7 +200,7 @@ def _ceiling(target: Target, device: BlockDevice) -> Ceiling:
     """The lower of what the last probe of the device found and what the server's control groups allow it."""
     if target.local is None or device.name is None:
         return Ceiling()
-    limit_bytes, limit_iops = control_groups.read_limits(target.local.postmaster_pid, device)
+    limit_bytes, limit_iops = cgroup_caps.read_limits(target.local.postmaster_pid, device)
     probe = last_probe(device)
     measured = probe.ceilings if probe else None
     mb_s = _lowest(
