@@ -9,6 +9,7 @@ outlives the process that started it.
 import functools
 import json
 import os
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -194,6 +195,11 @@ class Child:
 
     def _crashed(self) -> MeasurementError:
         status = self._wait()
+        if status == -signal.SIGKILL:
+            return MeasurementError(
+                "The native binary was killed, by the kernel for want of memory unless you did it: give the "
+                "machine, or the container or control group that pgassay runs in, more memory."
+            )
         self._errors.seek(0)
         last_words = self._errors.read().decode(errors="replace").strip()
         message = f"The native binary ended unexpectedly (exit status {status})"

@@ -197,10 +197,13 @@ def test_the_native_process_dies_with_its_parent(tmp_path: Path) -> None:
         time.sleep(0.01)
 
 
-def test_a_crash_of_the_binary_is_explained() -> None:
+@pytest.mark.parametrize(
+    ("number", "words"), [(signal.SIGABRT, "ended unexpectedly"), (signal.SIGKILL, "more memory")]
+)
+def test_a_crash_of_the_binary_is_explained(number: signal.Signals, words: str) -> None:
     session = SqlSession()
-    os.kill(session.process_id, signal.SIGABRT)
-    with pytest.raises(MeasurementError, match="ended unexpectedly"):
+    os.kill(session.process_id, number)
+    with pytest.raises(MeasurementError, match=words):
         session.disconnect()
     with pytest.raises(MeasurementError, match="closed"):
         session.disconnect()

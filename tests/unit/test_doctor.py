@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pgassay.environment import free_memory
 from pgassay.environment.doctor import groups, kernel, noise, processor, storage
 from pgassay.environment.doctor.base import missing, ok, warning
 from pgassay.errors import UsageError
@@ -40,7 +41,7 @@ def test_numbers_that_are_not_finite_are_null() -> None:
 def test_a_hypervisor_that_takes_free_memory_back_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernel, "_BALLOONS", tmp_path)
+    monkeypatch.setattr(free_memory, "_BALLOONS", tmp_path)
     assert [each.status for each in kernel.free_memory()] == ["ok"]
     for name, features in (("virtio0", "011001010"), ("virtio1", "111110111"), ("module", "")):
         (tmp_path / name).mkdir()

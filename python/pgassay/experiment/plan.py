@@ -137,7 +137,7 @@ def plan(parsed: Understood, notify: Notify) -> Experiment:
             *alike.sentences,
             *filter(None, (each.sentence(writes=writes) for each in defaults)),
         ),
-        warnings=plan_warnings(arms, parsed.base, compared.factor),
+        warnings=plan_warnings(arms, parsed.base, compared.factor, parsed.cache),
         environment=_environment(parsed.build, arms, defaults),
     )
 

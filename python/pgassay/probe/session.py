@@ -13,6 +13,8 @@ from pgassay import __version__
 from pgassay.analysis.probe.course import Course
 from pgassay.environment import lock, machine, registry
 from pgassay.environment.builds.registry import resolve
+from pgassay.environment.cgroup_caps import usable_memory_bytes
+from pgassay.environment.free_memory import reporting_balloons
 from pgassay.errors import UsageError
 from pgassay.model.probe import ChecksumSpeed, ExecutorCost, ProbeRecord
 from pgassay.probe import place as places
@@ -136,8 +138,20 @@ def _measure(
         checksum=checksum,
         missing=missing,
         cells=runner.cells,
-        warnings=tuple(runner.warnings),
+        warnings=(*_memory_warnings(), *runner.warnings),
     )
+
+
+def _memory_warnings() -> list[str]:
+    """Whether what buffered reads cost depends on what was done with the memory before."""
+    if usable_memory_bytes() < machine.memory_bytes():
+        return []
+    return [
+        f"The hypervisor takes free memory back ({balloon}): a cold buffered read costs more the longer the "
+        "memory was free that it goes into. A cap on the probe's memory (systemd-run --scope -p "
+        "MemoryMax=256M, with --seconds 240) makes these figures steady."
+        for balloon in reporting_balloons()[:1]
+    ]
 
 
 def _checksum(native: NativeProbe, missing: dict[str, str]) -> ChecksumSpeed | None:

@@ -1,19 +1,16 @@
 """The kernel's accounting and memory: PSI, delay accounting, huge pages, swap, free memory, other load."""
 
 import os
-from pathlib import Path
 
 from pgassay.environment import machine
 from pgassay.environment.doctor.base import ok, read, warning
+from pgassay.environment.free_memory import reporting_balloons
 from pgassay.environment.storage.parse import readable_bytes
 from pgassay.model.doctor import Finding
 
 GROUP = "kernel"
 # Others use more than a tenth of a processor, on average over the last minute.
 LOAD_PER_PROCESSOR_MAX = 0.1
-# Devices that their driver has taken; VIRTIO_BALLOON_F_REPORTING (include/uapi/linux/virtio_balloon.h).
-_BALLOONS = Path("/sys/bus/virtio/drivers/virtio_balloon")
-_REPORTING_BIT = 5
 
 
 def pressure() -> list[Finding]:
@@ -68,12 +65,8 @@ def swap() -> list[Finding]:
 
 
 def free_memory() -> list[Finding]:
-    """Whether the hypervisor takes free memory back: whoever uses it next waits until it is there again.
-
-    A cold scan does, since the page cache grows: on such a machine it read 1400 MB/s into memory that was
-    freed just before, and 600 MB/s into memory that had been free for ten seconds.
-    """
-    reporting = [path.parent.name for path in sorted(_BALLOONS.glob("*/features")) if _reports(read(path))]
+    """Whether the hypervisor takes free memory back, which gives cold scans more than one speed."""
+    reporting = reporting_balloons()
     if not reporting:
         return [ok(GROUP, "free-memory", "free memory: stays with this machine")]
     text = (
@@ -85,11 +78,6 @@ def free_memory() -> list[Finding]:
         "several times --memory: they read into memory that they gave back themselves"
     )
     return [warning(GROUP, "free-memory", text, remedy, devices=reporting)]
-
-
-def _reports(features: str) -> bool:
-    """Whether a balloon's features, one character for each bit, have VIRTIO_BALLOON_F_REPORTING."""
-    return features[_REPORTING_BIT : _REPORTING_BIT + 1] == "1"
 
 
 def other_load() -> list[Finding]:
