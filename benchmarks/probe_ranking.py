@@ -114,7 +114,7 @@ def compared(cell: Cell, max_time: str, build: list[str], folder: Path) -> dict[
     words += [word for setting in SETTINGS for word in ("--set", setting)]
     if cell.memory_bytes is not None:
         words += ["--memory", f"{cell.memory_bytes // MB}MB"]
-    # What samples threads takes its time from the methods that use every processor.
+    # What samples threads competes for processors with the methods that use all of them.
     words += ["--max-time", max_time, "--observe", "off"]
     finished = subprocess.run(
         [str(PGASSAY), *words, *build, "--json", "--quiet", "--out", str(folder)],
