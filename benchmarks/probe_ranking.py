@@ -90,7 +90,7 @@ def probed(cell: Cell, seconds: float, build: list[str]) -> dict[str, Any]:
     volume = provide(parse_storage(cell.storage), 4 * GB)
     try:
         volume.activate()
-        limits = dict(volume.limits_cgroup() or {})
+        limits = dict(volume.limits_cgroup())
         if cell.probe_memory_bytes is not None:
             limits |= memory_limit(cell.probe_memory_bytes)
         group = Cgroup.create("probe-ranking", limits) if limits else None

@@ -3,10 +3,10 @@
 import math
 import os
 import re
-from pathlib import Path
 
 from pgassay.environment import machine
 from pgassay.environment.cgroup import capabilities, cpu_limit, memory_limit
+from pgassay.environment.cgroup_usage import memory_cap_bytes
 from pgassay.environment.setting_values import parse_number
 from pgassay.environment.storage.parse import format_bytes, readable_bytes
 from pgassay.errors import UsageError
@@ -123,18 +123,9 @@ def _refuse_narrower_parent(limit_bytes: int) -> None:
     parent = capabilities()["memory"].parent
     if parent is None:
         return
-    for name in ("memory.max", "memory.limit_in_bytes"):
-        outer = _number(parent / name)
-        if outer is not None and outer < limit_bytes:
-            raise UsageError(
-                f"memory {format_bytes(limit_bytes)} caps nothing: the container or control group that "
-                f"pgassay runs in is capped at {readable_bytes(outer)}, so name less"
-            )
-
-
-def _number(file: Path) -> int | None:
-    try:
-        text = file.read_text("ascii").strip()
-    except OSError:
-        return None
-    return int(text) if text.isdigit() else None
+    outer = memory_cap_bytes(parent)
+    if outer is not None and outer < limit_bytes:
+        raise UsageError(
+            f"memory {format_bytes(limit_bytes)} caps nothing: the container or control group that "
+            f"pgassay runs in is capped at {readable_bytes(outer)}, so name less"
+        )

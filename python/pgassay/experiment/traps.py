@@ -35,13 +35,13 @@ def plan_warnings(arms: Sequence[Arm], base: ArmSpec, compared: str, cache: Cach
             f"the transactions of this load read {rows}, which no version up to 19 does "
             "asynchronously: a difference between I/O methods has another cause"
         )
-    if cache in ("cold", "cold-each") and any(arm.spec.memory_bytes is None for arm in arms):
-        sentences += [
-            f"the hypervisor takes free memory back ({balloon}): a cold read costs more the longer the "
+    balloons = reporting_balloons()
+    if balloons and cache in ("cold", "cold-each") and any(arm.spec.memory_bytes is None for arm in arms):
+        sentences.append(
+            f"the hypervisor takes free memory back ({balloons[0]}): a cold read costs more the longer the "
             "memory was free that it goes into, and with io_method=sync the process that computes pays alone "
             "(cap the servers' --memory below a third of the table)"
-            for balloon in reporting_balloons()[:1]
-        ]
+        )
     return tuple(sentences)
 
 

@@ -144,13 +144,13 @@ def _measure(
 
 def _memory_warnings() -> list[str]:
     """Whether what buffered reads cost depends on what was done with the memory before."""
-    if usable_memory_bytes() < machine.memory_bytes():
+    balloons = reporting_balloons()
+    if not balloons or usable_memory_bytes() < machine.memory_bytes():
         return []
     return [
-        f"The hypervisor takes free memory back ({balloon}): a cold buffered read costs more the longer the "
-        "memory was free that it goes into. A cap on the probe's memory (systemd-run --scope -p "
+        f"The hypervisor takes free memory back ({balloons[0]}): a cold buffered read costs more the longer "
+        "the memory was free that it goes into. A cap on the probe's memory (systemd-run --scope -p "
         "MemoryMax=256M, with --seconds 240) makes these figures steady."
-        for balloon in reporting_balloons()[:1]
     ]
 
 
