@@ -21,9 +21,9 @@ from pathlib import Path
 import numpy as np
 
 from _own_server import own_server
-from pgassay.analysis.eprocess import gather_evidence
-from pgassay.analysis.sequence import confidence_sequence, point_estimate
-from pgassay.analysis.verdict import Finding, judge
+from pgassay.analysis.statistics.eprocess import gather_evidence
+from pgassay.analysis.statistics.sequence import confidence_sequence, point_estimate
+from pgassay.analysis.verdicts.verdict import Finding, judge
 
 SCALE = 10
 MARGIN = 0.05

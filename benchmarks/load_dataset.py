@@ -15,13 +15,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from pgassay.environment import datasets, registry
+from pgassay.environment import datasets
 from pgassay.environment.builds.registry import resolve
+from pgassay.environment.cleanup import registry
 from pgassay.environment.home import home
-from pgassay.environment.initdb import make_cluster
-from pgassay.environment.processes import identity
-from pgassay.environment.server import Server
-from pgassay.environment.settle import sync_tree, wait_until_settled
+from pgassay.environment.linux.settle import sync_tree, wait_until_settled
+from pgassay.environment.server.initdb import make_cluster
+from pgassay.environment.server.programs import identity
+from pgassay.environment.server.server import Server
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
 

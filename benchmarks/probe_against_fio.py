@@ -38,7 +38,7 @@ from pathlib import Path
 
 from _paired_loads import Outcome, cpu_ratio, on_processors, throughput_ratio
 from _probed_file import PAGE, Probe, arguments_of, probe_of_a_file
-from pgassay.environment.machine import meminfo_number
+from pgassay.environment.linux.machine import meminfo_number
 
 DEPTHS = (1, 8, 32, 128)
 # Less than a tick of 250 Hz.

@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pgassay.environment.cgroup import Cgroup, memory_limit
+from pgassay.environment.cgroup.group import Cgroup, memory_limit
 from pgassay.environment.storage.parse import parse_storage
 from pgassay.environment.storage.registry import provide
 

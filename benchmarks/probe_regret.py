@@ -19,18 +19,18 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from pgassay.analysis.probe.analyse import analyse_probe
-from pgassay.analysis.probe.cells import facilities
-from pgassay.analysis.probe.estimates import estimate, quantile, rate_of
-from pgassay.analysis.probe.plan import Decision, decisions
-from pgassay.analysis.probe.recommend import curve_method
 from pgassay.environment import lock
 from pgassay.model.probe import CellSpec, MeasuredCell
-from pgassay.probe import place as places
-from pgassay.probe.conversation import NativeProbe
-from pgassay.probe.files import make_files
-from pgassay.probe.runner import Runner
-from pgassay.probe.session import ProbeRequest, run_probe
+from pgassay.probe.analysis.analyse import analyse_probe
+from pgassay.probe.analysis.cells import facilities
+from pgassay.probe.analysis.estimates import estimate, quantile, rate_of
+from pgassay.probe.analysis.plan import Decision, decisions
+from pgassay.probe.analysis.recommend import curve_method
+from pgassay.probe.measuring import place as places
+from pgassay.probe.measuring.conversation import NativeProbe
+from pgassay.probe.measuring.files import make_files
+from pgassay.probe.measuring.runner import Runner
+from pgassay.probe.measuring.session import ProbeRequest, run_probe
 
 Rates = dict[CellSpec, npt.NDArray[np.float64]]
 

@@ -15,11 +15,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from pgassay.analysis.compare import analyse
+from pgassay.analysis.verdicts.compare import analyse
 from pgassay.cli.chart_library import chart_library
 from pgassay.record import write
 from pgassay.record.read import StoredExperiment, load
-from pgassay.report import html
+from pgassay.report.compare import html
 
 TRIALS = 200
 SECONDS_MAX, BYTES_MAX = 3.0, 3_000_000

@@ -5,7 +5,6 @@ import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from pgassay.analysis.probe.plan import Facilities, tiers
 from pgassay.model.probe import (
     CellRun,
     CellSpec,
@@ -15,6 +14,7 @@ from pgassay.model.probe import (
     ProbeRecord,
     Window,
 )
+from pgassay.probe.analysis.plan import Facilities, tiers
 
 MB = 1e6
 PAGE = 8192
@@ -159,8 +159,8 @@ def measure(
 
 def record(machine: Machine, have: Facilities | None = None, runs: int = 3, **changes: object) -> ProbeRecord:
     """The record of a probe of the simulated machine, with the curves of the method that leads."""
-    from pgassay.analysis.probe.estimates import estimate
-    from pgassay.analysis.probe.recommend import leader
+    from pgassay.probe.analysis.estimates import estimate
+    from pgassay.probe.analysis.recommend import leader
 
     have = have or facilities(cores=machine.cores)
     first = [spec for tier in tiers(have, None) for spec in tier]

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from pgassay.design.arms import apply_levels, build_arms, choose_control, combinations
-from pgassay.experiment.loop import RunLimits, run_experiment
+from pgassay.experiment.running.loop import RunLimits, run_experiment
 from pgassay.factors.registry import parse_factors
 from pgassay.model.arm import ArmSpec, DatasetSpec
 from pgassay.model.build import Build
@@ -16,7 +16,7 @@ from pgassay.model.storage import StorageSpec
 from pgassay.model.trial import StatementObservation, TrialRecord, TrialSpec, TrialStatus
 from pgassay.record.read import load
 from pgassay.record.write import TrialWriter, write_experiment
-from pgassay.report.progress import NullProgress
+from pgassay.terminal.progress import NullProgress
 from pgassay.workloads.registry import parse_workload
 
 START = "2026-01-01T00:00:00+00:00"

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pgassay.environment.cleanup.removal import loop_devices_of
 from pgassay.environment.home import account, home, home_path
-from pgassay.environment.mounts import mounts
-from pgassay.environment.removal import loop_devices_of
+from pgassay.environment.linux.mounts import mounts
 
 MB = 1 << 20
 NOBODY = 65534

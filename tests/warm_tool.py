@@ -28,9 +28,9 @@ from typing import Any
 MODULES = (
     "pgassay.cli.main",
     "pgassay.cli.outcome",
-    "pgassay.experiment.session",
-    "pgassay.report.html",
-    "pgassay.report.terminal",
+    "pgassay.experiment.running.session",
+    "pgassay.report.compare.html",
+    "pgassay.report.compare.terminal",
     "hdrh.histogram",
     "psycopg",
     "pyarrow.parquet",
@@ -150,7 +150,7 @@ def _drawing() -> Iterator[str]:
 def _serve() -> None:
     for name in MODULES:
         importlib.import_module(name)
-    page = importlib.import_module("pgassay.report.page")
+    page = importlib.import_module("pgassay.report.html.page")
     page.environment().get_template("report.html.jinja")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with _drawing() as address:

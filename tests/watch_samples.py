@@ -3,7 +3,7 @@
 from typing import Any
 
 from pgassay.live.watch import iostat
-from pgassay.model.watch import (
+from pgassay.model.live.watch import (
     AioHandles,
     ArmEstimate,
     Connections,

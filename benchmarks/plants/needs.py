@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from pgassay.environment.cgroup import Ability, capabilities
+from pgassay.environment.cgroup.group import Ability, capabilities
 from pgassay.environment.storage.registry import KINDS
 from plants.late import program
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from pgassay.environment.cgroup import capabilities
-from pgassay.environment.removal import CGROUP_PREFIX
+from pgassay.environment.cgroup.group import capabilities
+from pgassay.environment.cleanup.removal import CGROUP_PREFIX
 from plants.base import MARK, Outside
 
 _TITLE = f"postgres: {MARK}: ".encode()

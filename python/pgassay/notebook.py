@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from pgassay.analysis.accounts.arms import connection_accounts, trial_accounts
-from pgassay.analysis.compare import analyse
-from pgassay.analysis.metrics import primary_measure
+from pgassay.analysis.verdicts.compare import analyse
+from pgassay.analysis.verdicts.metrics import primary_measure
 from pgassay.errors import UsageError
 from pgassay.model.account import Account
 from pgassay.model.arm import Arm

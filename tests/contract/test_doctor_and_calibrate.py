@@ -9,8 +9,9 @@ import jsonschema
 import pytest
 
 import analysis_samples as samples
-from pgassay.analysis.calibrate import calibrate
-from pgassay.cli import compare, main
+from pgassay.analysis.calibration.calibrate import calibrate
+from pgassay.cli import main
+from pgassay.cli.commands import compare
 from pgassay.environment.doctor import registry
 from pgassay.model.calibration import CalibrationResult, LedgerResult
 from pgassay.model.doctor import DoctorReport, Finding

@@ -20,11 +20,11 @@ from pgassay.analysis.causes.registry import RULES as CAUSE_RULES
 from pgassay.cli import main, options
 from pgassay.environment.builds.registry import ORIGINS
 from pgassay.environment.datasets import KINDS as DATASET_KINDS
-from pgassay.environment.settings import contract_settings
+from pgassay.environment.server.settings import contract_settings
 from pgassay.environment.storage.base import BlockDevice
 from pgassay.environment.storage.registry import KINDS as STORAGE_KINDS
-from pgassay.experiment.file import _KEYS, _TABLES
-from pgassay.experiment.plan import default_cache
+from pgassay.experiment.planning.file import _KEYS, _TABLES
+from pgassay.experiment.planning.plan import default_cache
 from pgassay.factors.registry import KINDS as FACTOR_KINDS
 from pgassay.factors.registry import parse_factors
 from pgassay.model.account import Account, AccountItem, ArmAccounts
@@ -38,14 +38,14 @@ from pgassay.model.server_statement import ArmStatements, ServerStatement
 from pgassay.model.storage import StorageSpec
 from pgassay.model.trial import LoadObservation, StatementObservation, TrialRecord
 from pgassay.model.within import ArmChanges, Change, ChangedSeries, Coincidence, Event, Moment
-from pgassay.trial.counters import VIEWS
+from pgassay.trial.collect.counters import VIEWS
+from pgassay.trial.collect.server_statements import COLUMNS, FILE
 from pgassay.trial.observe.device import DeviceSampler
 from pgassay.trial.observe.host_cpu import HostCpuSampler
 from pgassay.trial.observe.memory import MemorySampler
 from pgassay.trial.observe.page_cache import PageCacheSampler
 from pgassay.trial.observe.pressure import PressureSampler
 from pgassay.trial.observe.registry import samplers
-from pgassay.trial.server_statements import COLUMNS, FILE
 from pgassay.workloads.load import OPTIONS as LOAD_OPTIONS
 from pgassay.workloads.oltp import OPTIONS as OLTP_OPTIONS
 from pgassay.workloads.registry import FAMILIES, parse_workload

@@ -9,9 +9,9 @@ import pytest
 
 import whole_tool
 from pgassay.cli import main
-from pgassay.environment import free_memory
-from pgassay.experiment.file import read_file
-from pgassay.experiment.plan import plan, understand
+from pgassay.environment.linux import free_memory
+from pgassay.experiment.planning.file import read_file
+from pgassay.experiment.planning.plan import plan, understand
 from pgassay.record.read import load
 
 ROOT = Path(__file__).resolve().parents[2]

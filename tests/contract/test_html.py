@@ -13,13 +13,14 @@ import pytest
 
 import report_examples as examples
 from browser_visits import visit
-from pgassay.analysis.compare import analyse
-from pgassay.analysis.diff import compare_experiments
+from pgassay.analysis.diff.experiments import compare_experiments
+from pgassay.analysis.verdicts.compare import analyse
 from pgassay.model.arm import Arm
 from pgassay.model.result import TwinResult
 from pgassay.model.workload import Statement, WorkloadSpec
 from pgassay.record.read import StoredExperiment
-from pgassay.report import diff, html
+from pgassay.report.compare import html
+from pgassay.report.diff import text as diff
 from processor_time import growth
 
 WIDTHS_PX = (390, 1200)

@@ -9,10 +9,10 @@ from pathlib import Path
 import report_examples as examples
 from browser_visits import visit
 from load_records import write_load
-from pgassay.analysis.compare import analyse
+from pgassay.analysis.verdicts.compare import analyse
 from pgassay.cli.chart_library import chart_library
 from pgassay.record.read import StoredExperiment
-from pgassay.report import html
+from pgassay.report.compare import html
 
 # Runs in the page around the reports, which can look into them, but whose policy does not bind it.
 PROBE = """

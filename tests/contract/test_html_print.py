@@ -9,9 +9,9 @@ import pytest
 
 import report_examples as examples
 from load_records import write_load
-from pgassay.analysis.compare import analyse
+from pgassay.analysis.verdicts.compare import analyse
 from pgassay.cli.chart_library import chart_library
-from pgassay.report import html
+from pgassay.report.compare import html
 from steps.browser import START_FLAGS
 
 RULE = re.compile(r"details::details-content\{[^}]*\}")

@@ -12,9 +12,6 @@ import pytest
 
 import probe_samples as samples
 from browser_visits import visit
-from pgassay.analysis.probe.analyse import analyse_probe
-from pgassay.analysis.probe.cells import PARTS
-from pgassay.analysis.probe.diff import compare_probes
 from pgassay.cli import main
 from pgassay.cli.chart_library import chart_library
 from pgassay.model.probe import (
@@ -29,7 +26,12 @@ from pgassay.model.probe import (
     ProbeResult,
     Recommendation,
 )
-from pgassay.report import probe, probe_charts, probe_html, schema
+from pgassay.probe.analysis.analyse import analyse_probe
+from pgassay.probe.analysis.cells import PARTS
+from pgassay.probe.analysis.diff import compare_probes
+from pgassay.report import schema
+from pgassay.report.charts import probe_charts
+from pgassay.report.probe import html, text
 from steps.browser import find_browser
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -68,13 +70,13 @@ def test_the_schema_is_up_to_date_and_obeyed() -> None:
         "run python -m pgassay.report.schema"
     )
     for made in (result(), result(cells=(), checksum=None), result(path=HOSTILE)):
-        document = json.loads(probe.render_json(made))
+        document = json.loads(text.render_json(made))
         jsonschema.validate(document, schema.probe_schema(), cls=jsonschema.Draft202012Validator)
         assert ProbeResult.model_validate(document) == made
 
 
 def test_the_document_has_the_shape_that_was_asked_for() -> None:
-    document = json.loads(probe.render_json(result()))
+    document = json.loads(text.render_json(result()))
     assert document["schema"] == 1
     assert {
         "path",
@@ -104,7 +106,7 @@ def test_the_document_has_the_shape_that_was_asked_for() -> None:
 
 def test_the_page_for_a_terminal_says_all_of_it() -> None:
     made = result(missing={"io_uring": "io_uring is left out: type this."})
-    page = probe.render(made)
+    page = text.render(made)
     for words in (
         "Ceilings",
         "Predicted time",
@@ -114,10 +116,10 @@ def test_the_page_for_a_terminal_says_all_of_it() -> None:
         "10,000 index",
     ):
         assert words in page
-    assert probe.render(made, unicode=False).isascii()
+    assert text.render(made, unicode=False).isascii()
     comparison = compare_probes(made, result(), "old.json")
-    assert "The new probe against the old one" in probe.render(made, comparison)
-    nothing = probe.render(result(cells=(), checksum=None))
+    assert "The new probe against the old one" in text.render(made, comparison)
+    nothing = text.render(result(cells=(), checksum=None))
     assert "/data" in nothing and "Predicted" not in nothing
 
 
@@ -131,12 +133,12 @@ def test_hostile_names_are_shown_and_not_obeyed() -> None:
     }
     made = result(path=HOSTILE, device=device, warnings=(HOSTILE,), missing={HOSTILE: HOSTILE})
     comparison = compare_probes(made, made, HOSTILE)
-    assert "\x1b" not in probe.render(made, comparison)
-    markdown = probe.render_markdown(made, comparison)
+    assert "\x1b" not in text.render(made, comparison)
+    markdown = text.render_markdown(made, comparison)
     assert "<script" not in markdown and "\x1b" not in markdown
     for line in markdown.splitlines():
         assert not line.startswith("|") or line.count("|") in {3, 4, 6, 7, 9}
-    page = probe_html.render(made, comparison)
+    page = html.render(made, comparison)
     assert "<script" not in page and "\x1b" not in page
     assert "://" not in re.sub(r'xmlns(:\w+)?="[^"]*"', "", page)
 
@@ -145,12 +147,12 @@ def test_the_page_holds_its_drawings_and_runs_only_what_it_names() -> None:
     made = result()
     names = [each.name for each in probe_charts.drawings(made)]
     assert names == list(probe_charts.NAMES)
-    page = probe_html.render(made)
+    page = html.render(made)
     assert page.count("<svg") == 2 * len(names)
     assert "script-src" not in page
-    live = probe_html.render(made, chart_library="window.vegaEmbed = 1;")
+    live = html.render(made, chart_library="window.vegaEmbed = 1;")
     assert "script-src 'sha256-" in live and 'id="drawings"' in live
-    empty = probe_html.render(result(cells=(), checksum=None))
+    empty = html.render(result(cells=(), checksum=None))
     assert "<svg" not in empty
 
 
@@ -177,7 +179,7 @@ def test_settings_are_given_for_each_version() -> None:
     made = analyse_probe(samples.record(machine))
     workers = made.recommend["io_method"].model_copy(update={"value": "worker"})
     made = made.model_copy(update={"recommend": {**made.recommend, "io_method": workers}})
-    lines = dict(probe.settings_lines(made))
+    lines = dict(text.settings_lines(made))
     assert any(line.startswith("io_workers = ") for line in lines[18])
     assert not any("io_min_workers" in line or "io_max_workers" in line for line in lines[18])
     assert not any(line.startswith("io_workers") for line in lines[19])
@@ -188,7 +190,7 @@ def test_the_drawings_come_alive_in_a_browser(tmp_path: Path, require: Callable[
     browser = find_browser()
     assert browser is not None
     page = tmp_path / "probe.html"
-    page.write_text(probe_html.render(result(), chart_library=chart_library()), encoding="utf-8")
+    page.write_text(html.render(result(), chart_library=chart_library()), encoding="utf-8")
     document, log = visit(browser, page, tmp_path, "--virtual-time-budget=20000")
     assert re.findall(r'data-drawn="(\d+)"', document) == [str(len(probe_charts.NAMES))]
     assert "CONSOLE" not in log

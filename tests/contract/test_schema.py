@@ -7,10 +7,10 @@ import jsonschema
 import pytest
 
 import report_examples as examples
-from pgassay.analysis.compare import analyse
+from pgassay.analysis.verdicts.compare import analyse
 from pgassay.model.result import SecondaryArmResult, SecondaryResult, TwinResult
-from pgassay.report import json as json_report
 from pgassay.report import schema
+from pgassay.report.compare import json as json_report
 
 
 def test_the_schema_file_is_up_to_date() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from pgassay.cli import main
 from pgassay.live.watch.statements import QUERY_CHARACTERS_MAX, STATEMENTS_MAX
-from pgassay.model.watch import (
+from pgassay.model.live.watch import (
     AioHandles,
     ArmEstimate,
     Connections,
@@ -26,7 +26,7 @@ from pgassay.model.watch import (
     WatchSample,
 )
 from pgassay.report import schema
-from pgassay.report.json import render_line
+from pgassay.report.compare.json import render_line
 from watch_samples import HOSTILE, experiment, sample, server
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "watch.md").read_text("utf-8")

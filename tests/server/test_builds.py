@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from pgassay.cli import builds as builds_command
+from pgassay.cli.commands import builds as builds_command
 from pgassay.environment.builds.gates import (
     DEFAULT_CONNECTIONS,
     OTHER_DESCRIPTORS,

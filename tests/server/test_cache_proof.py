@@ -10,10 +10,10 @@ import pytest
 
 import server_helpers
 import whole_tool
-from pgassay.environment import pagecache
-from pgassay.environment.server import Server
-from pgassay.environment.server_reads import reads_between, reads_of
-from pgassay.environment.sessions import control
+from pgassay.environment.linux import pagecache
+from pgassay.environment.server.reads import reads_between, reads_of
+from pgassay.environment.server.server import Server
+from pgassay.environment.server.sessions import control
 
 pytestmark = pytest.mark.server
 MB = 1024 * 1024

@@ -5,10 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from pgassay.environment.builds.registry import resolve
-from pgassay.environment.server import Server
-from pgassay.trial.counters import VIEWS, difference, snapshot
+from pgassay.environment.server.server import Server
+from pgassay.trial.collect.counters import VIEWS, difference, snapshot
+from pgassay.trial.collect.upkeep import read_upkeep
 from pgassay.trial.running import RunningServer
-from pgassay.trial.upkeep import read_upkeep
 from server_helpers import TINY_SETTINGS, empty_cluster, own_home
 
 pytestmark = pytest.mark.server

@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from pgassay.environment import datasets, server_folder, snapshots
-from pgassay.environment import server as server_module
-from pgassay.environment.datasets import DATABASE
+from pgassay.environment import datasets
+from pgassay.environment.datasets import DATABASE, snapshots
 from pgassay.environment.datasets.control_file import read_control_file
 from pgassay.environment.datasets.dump_header import read_header
 from pgassay.environment.home import account
-from pgassay.environment.initdb import initdb_command
-from pgassay.environment.processes import identity
-from pgassay.environment.server import Server
-from pgassay.environment.sessions import control
+from pgassay.environment.server import folder as server_folder
+from pgassay.environment.server import server as server_module
+from pgassay.environment.server.initdb import initdb_command
+from pgassay.environment.server.programs import identity
+from pgassay.environment.server.server import Server
+from pgassay.environment.server.sessions import control
 from pgassay.errors import UsageError
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build

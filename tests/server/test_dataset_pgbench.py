@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from pgassay.environment import snapshots
-from pgassay.environment.server import Server
-from pgassay.environment.sessions import control
-from pgassay.environment.setting_values import parse_number
+from pgassay.environment.datasets import snapshots
+from pgassay.environment.server.server import Server
+from pgassay.environment.server.sessions import control
+from pgassay.environment.server.setting_values import parse_number
 from pgassay.model.arm import DatasetSpec
 from server_helpers import best_build, empty_cluster, own_home, run_program
 

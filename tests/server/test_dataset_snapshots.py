@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from pgassay.environment import datasets, registry, server_processes, snapshots
+from pgassay.environment import datasets
+from pgassay.environment.cleanup import registry
+from pgassay.environment.datasets import snapshots
 from pgassay.environment.home import account
-from pgassay.environment.server import Server
-from pgassay.environment.sessions import control
+from pgassay.environment.server import processes
+from pgassay.environment.server.server import Server
+from pgassay.environment.server.sessions import control
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.arm import DatasetSpec
 from server_helpers import TINY_SETTINGS, answer_of, best_build, child, kill_child, own_home, socket_folders
@@ -163,9 +166,9 @@ def test_killed_while_loading_leaves_nothing_after_the_next_sweep(build, home):
     assert reached.exists()
     kill_child(pid, pipe)
     partial = next((home / "data" / "snapshots").glob("*.partial-*"))
-    assert server_processes.processes_of(partial)
+    assert processes.processes_of(partial)
     registry.sweep()
-    assert not server_processes.processes_of(partial)
+    assert not processes.processes_of(partial)
     assert not partial.exists()
     assert snapshots.list_snapshots() == []
     assert snapshots.ensure(build, ONE, (), quiet).key == snapshots.key(build, ONE)

@@ -6,11 +6,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from pgassay.environment import sysbench_data
-from pgassay.environment.datasets import make_dataset
-from pgassay.environment.processes import identity
-from pgassay.environment.server import Server
-from pgassay.environment.sessions import control
+from pgassay.environment.datasets import make_dataset, sysbench_data
+from pgassay.environment.server.programs import identity
+from pgassay.environment.server.server import Server
+from pgassay.environment.server.sessions import control
 from pgassay.model.arm import DatasetSpec
 from server_helpers import best_build, empty_cluster, own_home
 

@@ -9,9 +9,9 @@ import pytest
 import report_examples as examples
 import whole_tool
 from pgassay.environment.builds.registry import resolve
-from pgassay.environment.processes import make_private_folder
-from pgassay.environment.server import Server
-from pgassay.environment.sessions import control
+from pgassay.environment.server.programs import make_private_folder
+from pgassay.environment.server.server import Server
+from pgassay.environment.server.sessions import control
 from server_helpers import TINY_SETTINGS, empty_cluster, own_home
 
 pytestmark = pytest.mark.server

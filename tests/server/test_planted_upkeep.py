@@ -11,12 +11,12 @@ import pytest
 import whole_tool
 from cause_samples import evidence, record
 from pgassay.analysis.causes.base import Found
-from pgassay.analysis.causes.bloat import BLOAT, HELD
 from pgassay.analysis.causes.evidence import Evidence
-from pgassay.environment.server import Server
-from pgassay.environment.sessions import control
-from pgassay.trial.counters import difference, snapshot
-from pgassay.trial.upkeep import read_upkeep
+from pgassay.analysis.causes.rules.bloat import BLOAT, HELD
+from pgassay.environment.server.server import Server
+from pgassay.environment.server.sessions import control
+from pgassay.trial.collect.counters import difference, snapshot
+from pgassay.trial.collect.upkeep import read_upkeep
 from server_helpers import TINY_SETTINGS, best_build, empty_cluster, own_home
 
 pytestmark = pytest.mark.server

@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 
 import whole_tool
-from pgassay.analysis.probe.plan import KB
-from pgassay.environment.cgroup import Cgroup, memory_limit
-from pgassay.environment.device import device_of
+from pgassay.environment.cgroup.group import Cgroup, memory_limit
+from pgassay.environment.linux.device import device_of
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.probe import CellSpec
-from pgassay.probe import place
-from pgassay.probe.conversation import NativeProbe, ProbeError
-from pgassay.probe.facilities import refusal, try_everything
-from pgassay.probe.files import CACHED_BYTES_MIN, COLD_BYTES_MIN, Files, given_file, make_files
-from pgassay.probe.runner import Runner
+from pgassay.probe.analysis.plan import KB
+from pgassay.probe.measuring import place
+from pgassay.probe.measuring.conversation import NativeProbe, ProbeError
+from pgassay.probe.measuring.facilities import refusal, try_everything
+from pgassay.probe.measuring.files import CACHED_BYTES_MIN, COLD_BYTES_MIN, Files, given_file, make_files
+from pgassay.probe.measuring.runner import Runner
 
 pytestmark = pytest.mark.server
 MB = 1 << 20
@@ -181,11 +181,11 @@ REFUSED = """
 import sys
 sys.path[:0] = [{tests!r}, {package!r}]
 from pathlib import Path
-from pgassay.environment.device import device_of
-from pgassay.probe import place
-from pgassay.probe.conversation import NativeProbe
-from pgassay.probe.facilities import try_everything
-from pgassay.probe.files import given_file
+from pgassay.environment.linux.device import device_of
+from pgassay.probe.measuring import place
+from pgassay.probe.measuring.conversation import NativeProbe
+from pgassay.probe.measuring.facilities import try_everything
+from pgassay.probe.measuring.files import given_file
 {before}
 file = Path(sys.argv[1])
 where = place.Place(file, None, device_of(file), "ext4")
@@ -240,7 +240,7 @@ def test_each_refusal_has_its_remedy(error: ProbeError, remedy: str) -> None:
 
 
 def test_a_folder_of_somebody_elses_is_never_removed(disk: Path) -> None:
-    from pgassay.environment.removal import remove_probe_folder
+    from pgassay.environment.cleanup.removal import remove_probe_folder
 
     named = disk / f"{place.PROBE_PREFIX}0123456789abcdef"
     (named / "inner").mkdir(parents=True)
@@ -294,13 +294,13 @@ CAPPED_MB = 192
 IN_A_GROUP = """
 import sys
 from pathlib import Path
-from pgassay.environment.cgroup_caps import usable_memory_bytes
-from pgassay.environment.device import device_of
+from pgassay.environment.cgroup.caps import usable_memory_bytes
+from pgassay.environment.linux.device import device_of
 from pgassay.model.probe import CellSpec
-from pgassay.probe import place
-from pgassay.probe.conversation import NativeProbe
-from pgassay.probe.files import Files, given_file
-from pgassay.probe.runner import Runner
+from pgassay.probe.measuring import place
+from pgassay.probe.measuring.conversation import NativeProbe
+from pgassay.probe.measuring.files import Files, given_file
+from pgassay.probe.measuring.runner import Runner
 
 file = Path(sys.argv[1])
 small = given_file(file)

@@ -12,11 +12,12 @@ import pytest
 
 import probe_samples as samples
 import whole_tool
-from pgassay.analysis.probe.analyse import analyse_probe
-from pgassay.environment import device as devices
+from pgassay.environment.cleanup.removal import PROBE_PREFIX
 from pgassay.environment.last_probe import device_key, read_document
-from pgassay.environment.removal import PROBE_PREFIX
-from pgassay.report import probe, schema
+from pgassay.environment.linux import device as devices
+from pgassay.probe.analysis.analyse import analyse_probe
+from pgassay.report import schema
+from pgassay.report.probe import text
 
 pytestmark = pytest.mark.server
 MB = 1 << 20
@@ -129,7 +130,7 @@ def test_what_a_killed_probe_left_is_removed_by_the_next_start(disk: Path) -> No
 
 def test_an_old_probe_is_compared(disk: Path, tmp_path: Path) -> None:
     old = tmp_path / "old.json"
-    old.write_text(probe.render_json(analyse_probe(samples.record(samples.Machine(device_mb_s=1.0)))))
+    old.write_text(text.render_json(analyse_probe(samples.record(samples.Machine(device_mb_s=1.0)))))
     finished = whole_tool.run(
         "probe", disk, "--seconds", "4", "--quiet", "--json", "--compare", old, home=disk.parent
     )

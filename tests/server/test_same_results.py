@@ -7,10 +7,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgassay.environment.server import Server
-from pgassay.environment.sessions import control
+from pgassay.environment.server.server import Server
+from pgassay.environment.server.sessions import control
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.experiment.same_results import compare_results
+from pgassay.experiment.running.same_results import compare_results
 from pgassay.workloads.registry import parse_workload
 from server_helpers import TINY_SETTINGS, best_build, empty_cluster, own_home
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from pgassay.environment.cgroup import Cgroup, cpu_limit
-from pgassay.environment.device import counters, device_of, statistics
-from pgassay.environment.pagecache import evict
+from pgassay.environment.cgroup.group import Cgroup, cpu_limit
+from pgassay.environment.linux.device import counters, device_of, statistics
+from pgassay.environment.linux.pagecache import evict
 from pgassay.environment.storage.base import BlockDevice
 from pgassay.trial.observe.base import Sampler
 from pgassay.trial.observe.control_group import ControlGroupSampler

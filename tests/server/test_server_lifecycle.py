@@ -11,11 +11,12 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from pgassay.environment import registry, server, server_processes
-from pgassay.environment.cgroup import Cgroup
+from pgassay.environment.cgroup.group import Cgroup
+from pgassay.environment.cleanup import registry
 from pgassay.environment.home import account
-from pgassay.environment.server import Server, ServerStartError
-from pgassay.environment.sessions import control
+from pgassay.environment.server import processes, server
+from pgassay.environment.server.server import Server, ServerStartError
+from pgassay.environment.server.sessions import control
 from pgassay.errors import MeasurementError, UsageError
 from server_helpers import (
     TINY_SETTINGS,
@@ -52,7 +53,7 @@ def data(build, home):
 @pytest.fixture(autouse=True)
 def nothing_left(data, home):
     yield
-    assert server_processes.processes_of(data) == []
+    assert processes.processes_of(data) == []
     assert socket_folders(home) == []
     assert list((home / "registry").glob("*.json")) == []
 
@@ -139,7 +140,7 @@ def test_killed_postmaster_is_noticed_and_recovered_from(build, data):
     running.start()
     session = control(running)
     session.execute("CREATE TABLE survivor AS SELECT 42 AS answer")
-    segments = server_processes.mapped_segments(running.process_ids())
+    segments = processes.mapped_segments(running.process_ids())
     assert segments and all(Path(path).exists() for path in segments)
     os.kill(running.pid, signal.SIGKILL)
     deadline = time.monotonic() + 60
@@ -159,7 +160,7 @@ def test_killed_postmaster_is_noticed_and_recovered_from(build, data):
 def test_kill_is_a_crash(build, data):
     running = Server(build, data, TINY_SETTINGS)
     running.start()
-    segments = server_processes.mapped_segments(running.process_ids())
+    segments = processes.mapped_segments(running.process_ids())
     running.kill()
     assert not running.is_running()
     assert not any(Path(path).exists() for path in segments)
@@ -207,10 +208,10 @@ def test_orphan_of_a_killed_owner_is_swept(build, data):
         time.sleep(0.02)
     assert _is_ready(data)
     kill_child(pid, pipe)
-    assert server_processes.processes_of(data)
+    assert processes.processes_of(data)
     with pytest.raises(MeasurementError, match="Another server"):
         Server(build, data, TINY_SETTINGS).start()
-    assert server_processes.processes_of(data), "a refused start must not end the other server"
+    assert processes.processes_of(data), "a refused start must not end the other server"
     sentences = registry.sweep()
     assert any("Stopped the server" in sentence for sentence in sentences)
     assert any("Removed the folder" in sentence for sentence in sentences)
@@ -363,7 +364,7 @@ def test_io_uring_gets_the_hard_limit_of_open_files(build, data):
     script = (
         "import resource; h = resource.getrlimit(resource.RLIMIT_NOFILE)[1];"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (64, h));"
-        "from pathlib import Path; from pgassay.environment.server import Server;"
+        "from pathlib import Path; from pgassay.environment.server.server import Server;"
         "from pgassay.model.build import Build; import sys;"
         "b = Build.model_validate_json(sys.argv[1]);"
         "s = Server(b, Path(sys.argv[2]), {'shared_buffers': '16MB'}); s.start();"

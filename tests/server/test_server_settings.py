@@ -3,18 +3,18 @@
 import pytest
 
 import capabilities
-from pgassay.environment import machine
 from pgassay.environment.builds import gates
-from pgassay.environment.server import Server
-from pgassay.environment.sessions import connect, control
-from pgassay.environment.settings import (
+from pgassay.environment.linux import machine
+from pgassay.environment.server.server import Server
+from pgassay.environment.server.sessions import connect, control
+from pgassay.environment.server.settings import (
     classify,
     contract_settings,
     describe_settings,
     effective,
     equal_value,
 )
-from pgassay.environment.validation import build_settings, validate_settings
+from pgassay.environment.server.validation import build_settings, validate_settings
 from pgassay.errors import UsageError
 from server_helpers import TINY_SETTINGS, best_build, empty_cluster, own_home
 

@@ -11,16 +11,16 @@ import pgassay
 from cause_samples import load_record
 from pgassay.analysis.within.server_log import log_events
 from pgassay.environment.builds.registry import resolve
-from pgassay.environment.server import Server
-from pgassay.trial.clocks import clock_offset_ns
-from pgassay.trial.running import RunningServer
-from pgassay.trial.server_statements import (
+from pgassay.environment.server.server import Server
+from pgassay.trial.collect.clocks import clock_offset_ns
+from pgassay.trial.collect.server_statements import (
     COLUMNS,
     ServerStatements,
     counted_before,
     counted_files,
     own_sessions_uncounted,
 )
+from pgassay.trial.running import RunningServer
 from server_helpers import TINY_SETTINGS, empty_cluster, own_home
 from whole_tool import run
 
@@ -97,7 +97,7 @@ def counted(running: RunningServer, folder: Path) -> Path:
 
 def pgassay_client(parameters: dict):
     """A session with exactly these parameters."""
-    from pgassay.environment.sessions import connect
+    from pgassay.environment.server.sessions import connect
 
     return connect(parameters)
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pgassay.environment import pagecache, settle
-from pgassay.environment.cgroup import capabilities
+from pgassay.environment.cgroup.group import capabilities
 from pgassay.environment.home import account, home
+from pgassay.environment.linux import pagecache, settle
 from pgassay.environment.storage.parse import parse_storage
 from pgassay.environment.storage.registry import capabilities as storage_capabilities
 from pgassay.environment.storage.registry import provide

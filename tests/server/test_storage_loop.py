@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from pgassay.environment import device, pagecache
-from pgassay.environment.cgroup import Cgroup
+from pgassay.environment.cgroup.group import Cgroup
 from pgassay.environment.home import account
+from pgassay.environment.linux import device, pagecache
 from pgassay.environment.storage.base import Volume
 from pgassay.environment.storage.files import extents
 from pgassay.environment.storage.loop import LoopVolume

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from pgassay.environment import registry, removal
 from pgassay.environment.builds.registry import resolve
+from pgassay.environment.cleanup import registry, removal
 from pgassay.environment.home import account
-from pgassay.environment.mounts import mounted_at
-from pgassay.environment.server_processes import mapped_segments, processes_of
+from pgassay.environment.linux.mounts import mounted_at
+from pgassay.environment.server.processes import mapped_segments, processes_of
 from storage_fixtures import assert_nothing_left, cgroups_of, frozen_directory, private_home
 
 pytestmark = pytest.mark.server
@@ -24,8 +24,8 @@ pytestmark = pytest.mark.server
 HOLDER = """
 import os, subprocess, sys, tempfile
 from pathlib import Path
-from pgassay.environment import registry
-from pgassay.environment.cgroup import Cgroup
+from pgassay.environment.cleanup import registry
+from pgassay.environment.cgroup.group import Cgroup
 from pgassay.environment.home import account
 from pgassay.environment.storage.parse import parse_storage
 from pgassay.environment.storage.registry import provide
@@ -192,7 +192,7 @@ def test_foreign_mounts_stay(home: Path, tmp_path: Path) -> None:
     subprocess.run(["mount", "--bind", str(tmp_path), str(point)], check=True)
     try:
         script = (
-            "import os, sys\nfrom pgassay.environment import registry\n"
+            "import os, sys\nfrom pgassay.environment.cleanup import registry\n"
             "registry.register('mount', path=sys.argv[1])\nregistry.register('folder', path=sys.argv[1])\n"
             "os._exit(0)\n"
         )

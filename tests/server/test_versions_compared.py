@@ -11,10 +11,10 @@ import server_helpers
 import whole_tool
 from pgassay.environment.builds.registry import install
 from pgassay.environment.home import account
-from pgassay.environment.server import Server
-from pgassay.environment.sessions import control
-from pgassay.experiment.plan import plan, understand
-from pgassay.experiment.request import CompareRequest
+from pgassay.environment.server.server import Server
+from pgassay.environment.server.sessions import control
+from pgassay.experiment.planning.plan import plan, understand
+from pgassay.experiment.planning.request import CompareRequest
 from pgassay.factors import version
 from pgassay.record.read import load
 

@@ -3,13 +3,18 @@
 import numpy as np
 import pytest
 
-from pgassay.analysis import ebh
-from pgassay.analysis.contrasts import ContrastSet
-from pgassay.analysis.covariate import adjust
-from pgassay.analysis.eprocess import gather_evidence, log_evidence, log_evidence_above, log_evidence_below
-from pgassay.analysis.median import median_sequence
-from pgassay.analysis.sequence import confidence_sequence, point_estimate
-from pgassay.analysis.verdict import Finding, judge
+from pgassay.analysis.statistics import ebh
+from pgassay.analysis.statistics.contrasts import ContrastSet
+from pgassay.analysis.statistics.covariate import adjust
+from pgassay.analysis.statistics.eprocess import (
+    gather_evidence,
+    log_evidence,
+    log_evidence_above,
+    log_evidence_below,
+)
+from pgassay.analysis.statistics.median import median_sequence
+from pgassay.analysis.statistics.sequence import confidence_sequence, point_estimate
+from pgassay.analysis.verdicts.verdict import Finding, judge
 from pgassay.model.experiment import Contrast
 from simulated_noise import NOISES, trials
 

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from pgassay.analysis.eprocess import gather_evidence, log_evidence
+from pgassay.analysis.statistics.eprocess import gather_evidence, log_evidence
 
 ALPHA = 0.05
 

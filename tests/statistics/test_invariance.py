@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from pgassay.analysis.covariate import adjust
-from pgassay.analysis.eprocess import gather_evidence, log_evidence_above, log_evidence_below
-from pgassay.analysis.sequence import confidence_sequence, point_estimate
+from pgassay.analysis.statistics.covariate import adjust
+from pgassay.analysis.statistics.eprocess import gather_evidence, log_evidence_above, log_evidence_below
+from pgassay.analysis.statistics.sequence import confidence_sequence, point_estimate
 
 ALPHA = 0.05
 VALUES = st.floats(-2, 2, allow_nan=False).map(lambda value: round(value, 6))

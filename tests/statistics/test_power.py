@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from pgassay.analysis.eprocess import gather_evidence, log_evidence_above
-from pgassay.analysis.equivalence import equivalence_path, log_margin
-from pgassay.analysis.planner import (
+from pgassay.analysis.statistics.eprocess import gather_evidence, log_evidence_above
+from pgassay.analysis.statistics.equivalence import equivalence_path, log_margin
+from pgassay.analysis.statistics.planner import (
     blocks_for_detection,
     blocks_for_equivalence,
     minimum_blocks,
     upper_spread,
 )
-from pgassay.analysis.sequence import confidence_sequence
-from pgassay.analysis.twin import GATE_EVIDENCE, check_twin, mean_evidence_path
+from pgassay.analysis.statistics.sequence import confidence_sequence
+from pgassay.analysis.verdicts.twin import GATE_EVIDENCE, check_twin, mean_evidence_path
 from simulated_noise import trials
 
 ALPHA = 0.05

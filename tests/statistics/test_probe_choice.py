@@ -6,11 +6,11 @@ import random
 import numpy as np
 import pytest
 
-from pgassay.analysis.probe.choice import judge
-from pgassay.analysis.probe.estimates import Estimates, estimate
-from pgassay.analysis.probe.plan import Decision
-from pgassay.analysis.probe.shrink import joint
 from pgassay.model.probe import CellRun, CellSpec, MeasuredCell
+from pgassay.probe.analysis.choice import judge
+from pgassay.probe.analysis.estimates import Estimates, estimate
+from pgassay.probe.analysis.plan import Decision
+from pgassay.probe.analysis.shrink import joint
 
 # What two runs of 0.3 s of a shared disk differ by.
 NOISE = 0.12

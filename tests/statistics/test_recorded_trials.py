@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pgassay.analysis.eprocess import gather_evidence, log_evidence
+from pgassay.analysis.statistics.eprocess import gather_evidence, log_evidence
 
 RECORDED = json.loads(Path(__file__).with_name("aa_trials.json").read_text(encoding="utf-8"))
 RELABELLINGS, ALPHA = 4000, 0.05

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from analysis_samples import SCAN_PLAN, experiment, record, simulate, stored
-from pgassay.analysis.compare import analyse, decided, progress
+from pgassay.analysis.verdicts.compare import analyse, decided, progress
 from pgassay.errors import UsageError
 from processor_time import growth
 

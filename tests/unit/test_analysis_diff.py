@@ -8,16 +8,16 @@ import pytest
 
 import report_examples as examples
 from load_records import write_load
-from pgassay.analysis.compare import analyse
-from pgassay.analysis.diff import Change, Diff, compare_experiments
-from pgassay.analysis.diff_statements import statement_arms
+from pgassay.analysis.diff.experiments import Change, Diff, compare_experiments
+from pgassay.analysis.diff.statements import statement_arms
+from pgassay.analysis.verdicts.compare import analyse
 from pgassay.cli.main import parser
 from pgassay.errors import UsageError
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.workload import WorkloadSpec
 from pgassay.record.read import StoredExperiment, StoredTrial
-from pgassay.report import diff as report
-from pgassay.report import diff_json
+from pgassay.report.diff import json as diff_json
+from pgassay.report.diff import text as report
 
 
 def slowed(stored: StoredExperiment, arm: str, factor: float) -> StoredExperiment:

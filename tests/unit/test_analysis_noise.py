@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import analysis_samples as samples
-from pgassay.analysis import noise
-from pgassay.analysis.calibrate import calibrate
-from pgassay.analysis.planner import blocks_for_equivalence, minimum_blocks, resolvable_margin
+from pgassay.analysis.calibration import noise
+from pgassay.analysis.calibration.calibrate import calibrate
+from pgassay.analysis.statistics.planner import blocks_for_equivalence, minimum_blocks, resolvable_margin
 from pgassay.errors import UsageError
 from pgassay.model.calibration import LedgerResult
 from pgassay.model.experiment import Experiment

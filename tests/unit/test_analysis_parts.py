@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 
 from analysis_samples import experiment, record, simulate, stored
-from pgassay.analysis import ebh, planner, steady, twin
-from pgassay.analysis.blocks import complete_blocks
-from pgassay.analysis.covariate import slopes
-from pgassay.analysis.eprocess import predictable_scale
-from pgassay.analysis.median import log_sign_evidence, median_sequence
-from pgassay.analysis.metrics import primary_measure
-from pgassay.analysis.plans import outline, shape
-from pgassay.analysis.sentences import outlook, span
-from pgassay.analysis.verdict import DISTRIBUTION_CHANGED, Finding, judge
+from pgassay.analysis.descriptive.plans import outline, shape
+from pgassay.analysis.statistics import ebh, planner
+from pgassay.analysis.statistics.covariate import slopes
+from pgassay.analysis.statistics.eprocess import predictable_scale
+from pgassay.analysis.statistics.median import log_sign_evidence, median_sequence
+from pgassay.analysis.verdicts import steady, twin
+from pgassay.analysis.verdicts.blocks import complete_blocks
+from pgassay.analysis.verdicts.metrics import primary_measure
+from pgassay.analysis.verdicts.sentences import outlook, span
+from pgassay.analysis.verdicts.verdict import DISTRIBUTION_CHANGED, Finding, judge
 from pgassay.errors import UsageError
 from pgassay.model.workload import Metric
 

@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 
 from analysis_samples import experiment, record, stored
-from pgassay.analysis.compare import analyse
-from pgassay.analysis.study import gather_study
-from pgassay.analysis.work import COUNTS, work_results
+from pgassay.analysis.descriptive.work import COUNTS, work_results
+from pgassay.analysis.verdicts.compare import analyse
+from pgassay.analysis.verdicts.study import gather_study
 from pgassay.model.experiment import Experiment
 from pgassay.model.maintenance import MaintenanceCommand, MaintenanceObservation
 from pgassay.model.trial import TrialRecord
 from pgassay.model.work import WorkResult
-from pgassay.report import html, markdown, terminal
-from pgassay.report.work import HOW_SERVED, work_tables
+from pgassay.report.compare import html, markdown, terminal
+from pgassay.report.compare.work import HOW_SERVED, work_tables
 
 
 def vacuum(

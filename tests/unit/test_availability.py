@@ -5,8 +5,8 @@ import pytest
 import report_examples as examples
 from pgassay.environment.storage.loop import LoopKind
 from pgassay.errors import UsageError
-from pgassay.experiment import availability
-from pgassay.experiment.availability import Candidate, judge
+from pgassay.experiment.planning import availability
+from pgassay.experiment.planning.availability import Candidate, judge
 from pgassay.model.storage import StorageSpec
 
 REASON = "Loop storage needs XFS and this kernel has none: use --storage host."

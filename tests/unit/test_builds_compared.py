@@ -7,16 +7,16 @@ import pytest
 from plans_for_tests import base_spec, make_experiment, make_record
 
 from analysis_samples import experiment, simulate, stored
-from pgassay.analysis.blocks import complete_blocks
-from pgassay.analysis.builders import builder_difference
-from pgassay.analysis.compare import analyse
-from pgassay.analysis.metrics import primary_measure
+from pgassay.analysis.descriptive.builders import builder_difference
+from pgassay.analysis.verdicts.blocks import complete_blocks
+from pgassay.analysis.verdicts.compare import analyse
+from pgassay.analysis.verdicts.metrics import primary_measure
 from pgassay.environment.builds.base import Origin, parse_version
-from pgassay.environment.default_differences import CHANGED_MAX, NO_SUCH_SETTING, default_differences
-from pgassay.environment.setting_values import SettingFact
+from pgassay.environment.builds.default_differences import CHANGED_MAX, NO_SUCH_SETTING, default_differences
+from pgassay.environment.server.setting_values import SettingFact
 from pgassay.errors import UsageError
-from pgassay.experiment.builds import choose_builds
-from pgassay.experiment.schedule import arms_of_all_loads, next_step
+from pgassay.experiment.planning.builds import choose_builds
+from pgassay.experiment.running.schedule import arms_of_all_loads, next_step
 from pgassay.factors import version
 from pgassay.factors.registry import parse_factor, parse_factors
 from pgassay.model.build import Build

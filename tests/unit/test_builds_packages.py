@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import server_helpers
-from pgassay.environment import snapshots
 from pgassay.environment.builds import npm, wheel
 from pgassay.environment.builds.package import link, place, run_client, unpack_whole, whole_folders
+from pgassay.environment.datasets import snapshots
 from pgassay.errors import UsageError
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build

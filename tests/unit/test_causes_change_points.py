@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pgassay.analysis.change_points import change_points
+from pgassay.analysis.statistics.change_points import change_points
 
 RUNS = 600
 # Five percent, and what so many runs may scatter above it.

@@ -5,7 +5,7 @@ import pytest
 
 import analysis_samples
 from pgassay.analysis.causes.difference import ITEMS, differences, items_of
-from pgassay.analysis.study import Study, gather_study
+from pgassay.analysis.verdicts.study import Study, gather_study
 from simulated_noise import noise
 
 RUNS, BLOCKS, ALPHA = 120, 15, 0.05

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 import report_examples as examples
-from pgassay.analysis.compare import analyse
+from pgassay.analysis.verdicts.compare import analyse
 from pgassay.model.cause import Cause, Explanation, MovedItem
 from pgassay.model.result import CompareResult
-from pgassay.report import html, markdown, terminal
-from pgassay.report.causes import cause_rows, difference_sentences
+from pgassay.report.compare import html, markdown, terminal
+from pgassay.report.compare.causes import cause_rows, difference_sentences
 
 LIMIT = Cause(
     arm="io_method=sync",

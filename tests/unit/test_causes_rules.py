@@ -22,7 +22,7 @@ from pgassay.analysis.causes.evidence import Ceiling, DeviceFlow, Evidence, Proc
 from pgassay.analysis.causes.rank import trial_causes
 from pgassay.analysis.causes.registry import RULES
 from pgassay.analysis.causes.times import work_times
-from pgassay.analysis.round_trips import RoundTrips
+from pgassay.analysis.descriptive.round_trips import RoundTrips
 from pgassay.model.trial import StatementObservation
 from pgassay.record.columns import to_parquet
 

@@ -12,7 +12,7 @@ from pgassay.analysis.causes.rank import trial_causes
 from pgassay.model.arm import RemoteServer
 from pgassay.model.upkeep import Holder, TableState, Upkeep
 from pgassay.record.read import StoredTrial
-from pgassay.trial.upkeep import row_bytes
+from pgassay.trial.collect.upkeep import row_bytes
 
 # A million rows of 128 bytes need 15 874 pages.
 PACKED = TableState(
@@ -254,8 +254,8 @@ def test_connections_opened_for_each_transaction_explain_what_opening_takes() ->
 
 def test_the_network_explains_no_more_than_its_round_trips() -> None:
     """A client with one thread for fifty connections lets them wait as well, and is not the network."""
-    from pgassay.analysis.causes.network import NETWORK
-    from pgassay.analysis.round_trips import RoundTrips
+    from pgassay.analysis.causes.rules.network import NETWORK
+    from pgassay.analysis.descriptive.round_trips import RoundTrips
 
     slow = load(network_s=70.0, over_network=True, trips=RoundTrips(7000, 0.004))
     answer = NETWORK.find(slow)

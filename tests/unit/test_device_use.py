@@ -7,16 +7,17 @@ import pytest
 
 import probe_samples as samples
 import report_examples as examples
-from pgassay.analysis.compare import analyse
-from pgassay.analysis.device_use import device_use
-from pgassay.analysis.probe.analyse import analyse_probe
+from pgassay.analysis.descriptive.device_use import device_use
+from pgassay.analysis.verdicts.compare import analyse
 from pgassay.environment import last_probe
-from pgassay.environment.device import device_of
+from pgassay.environment.linux.device import device_of
 from pgassay.environment.storage.base import BlockDevice
-from pgassay.experiment.ceilings import arm_ceiling
+from pgassay.experiment.running.ceilings import arm_ceiling
 from pgassay.model.storage import StorageSpec
+from pgassay.probe.analysis.analyse import analyse_probe
 from pgassay.record.read import StoredExperiment, StoredTrial
-from pgassay.report import markdown, probe, terminal
+from pgassay.report.compare import markdown, terminal
+from pgassay.report.probe import text
 from storage_fixtures import private_home
 
 CONTROL = "io_method=sync"
@@ -91,7 +92,7 @@ def test_the_lower_of_limit_and_probe_is_the_ceiling() -> None:
 
 
 def test_the_last_probe_of_a_device_is_kept_and_found() -> None:
-    document = probe.render_json(analyse_probe(samples.record(samples.Machine())))
+    document = text.render_json(analyse_probe(samples.record(samples.Machine())))
     with private_home() as home:
         device = device_of(home)
         if device.name is None:

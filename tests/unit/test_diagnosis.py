@@ -15,10 +15,10 @@ from pgassay.analysis.diagnosis.interval import IDLE_CONNECTION, Cost, Interval,
 from pgassay.analysis.diagnosis.next_steps import NEXT
 from pgassay.analysis.diagnosis.sessions import blockers, sampled_statements, without_constants
 from pgassay.model.cause import CauseName
-from pgassay.model.diagnosis import CalledStatement, DiagnosedServer, Diagnosis
+from pgassay.model.live.diagnosis import CalledStatement, DiagnosedServer, Diagnosis
 from pgassay.record.columns import to_parquet
-from pgassay.report import diagnose as report
-from pgassay.report import diagnose_html
+from pgassay.report.diagnosis import html as diagnose_html
+from pgassay.report.diagnosis import text as report
 
 S = 1_000_000_000
 SECONDS = 10

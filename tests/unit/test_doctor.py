@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pgassay.environment import free_memory
 from pgassay.environment.doctor import groups, kernel, noise, processor, storage
 from pgassay.environment.doctor.base import missing, ok, warning
+from pgassay.environment.linux import free_memory
 from pgassay.errors import UsageError
 from pgassay.model.doctor import DoctorReport, Finding
 from pgassay.report import doctor

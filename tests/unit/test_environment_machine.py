@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pgassay.environment import device, libc, machine, mounts, pagecache, settle
+from pgassay.environment.linux import device, libc, machine, mounts, pagecache, settle
 from pgassay.errors import MeasurementError
 from pgassay.model.storage import StorageSpec
 

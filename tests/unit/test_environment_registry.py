@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from pgassay.environment import registry
+from pgassay.environment.cleanup import registry
 from pgassay.environment.home import home as pgassay_home
 from pgassay.errors import UsageError
 
 DIES = """
 import os, signal, sys
-from pgassay.environment import registry
+from pgassay.environment.cleanup import registry
 registry.register(sys.argv[1], **eval(sys.argv[2]))
 os.kill(os.getpid(), signal.SIGKILL)
 """

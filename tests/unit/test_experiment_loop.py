@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 import replay
-from pgassay.analysis.compare import analyse
-from pgassay.experiment.loop import RunLimits, run_experiment
+from pgassay.analysis.verdicts.compare import analyse
+from pgassay.experiment.running.loop import RunLimits, run_experiment
 from pgassay.record.read import load
-from pgassay.report import json as json_report
-from pgassay.report.progress import NullProgress
+from pgassay.report.compare import json as json_report
+from pgassay.terminal.progress import NullProgress
 
 LIMITS = RunLimits(blocks_max=10, time_max_s=600.0, until_decided=False)
 KILLS = 30

@@ -6,9 +6,9 @@ import pytest
 from plans_for_tests import base_spec
 
 from pgassay.design.arms import build_arms, choose_control
-from pgassay.environment.setting_values import SettingFact
-from pgassay.experiment import lacking
-from pgassay.experiment.availability import Candidate
+from pgassay.environment.server.setting_values import SettingFact
+from pgassay.experiment.planning import lacking
+from pgassay.experiment.planning.availability import Candidate
 from pgassay.factors.registry import parse_factors
 from pgassay.model.arm import Arm
 from pgassay.model.build import Build

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pgassay.environment.cgroup_caps import caps_of
+from pgassay.environment.cgroup.caps import caps_of
 from pgassay.live.diagnosis.clients import clients_of
 from pgassay.live.diagnosis.observer import RATE_HZ, output_s, rate_hz
 from pgassay.live.diagnosis.processes import named, snapshot, used_between

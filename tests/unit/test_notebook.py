@@ -11,7 +11,7 @@ import pgassay
 from load_records import SECONDS, write_load
 from pgassay.errors import UsageError
 from pgassay.record import observations
-from pgassay.report import series
+from pgassay.report.compare import series
 
 
 @pytest.fixture(scope="module")

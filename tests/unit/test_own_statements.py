@@ -7,12 +7,12 @@ import pytest
 
 from pgassay.environment.datasets.statements import shown
 from pgassay.errors import UsageError
-from pgassay.experiment.file import read_file
-from pgassay.experiment.own_data import prepare_of, workload_of
-from pgassay.experiment.request import CompareRequest
-from pgassay.experiment.result_bag import Bag
-from pgassay.experiment.result_bag import shown as shown_row
-from pgassay.experiment.same_results import pairs_of, returns_rows
+from pgassay.experiment.planning.file import read_file
+from pgassay.experiment.planning.own_data import prepare_of, workload_of
+from pgassay.experiment.planning.request import CompareRequest
+from pgassay.experiment.running.result_bag import Bag
+from pgassay.experiment.running.result_bag import shown as shown_row
+from pgassay.experiment.running.same_results import pairs_of, returns_rows
 from pgassay.factors.prepare import parse_prepare
 from pgassay.factors.registry import parse_factor, parse_factors
 from pgassay.model.arm import DatasetSpec

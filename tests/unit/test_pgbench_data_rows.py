@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgassay.environment import pgbench_data
+from pgassay.environment.datasets import pgbench_data
 
 
 def rows_of(block: bytes, key_format: str):

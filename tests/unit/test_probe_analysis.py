@@ -9,22 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import mannwhitneyu
 
 import probe_samples as samples
-from pgassay.analysis.probe.analyse import analyse_probe
-from pgassay.analysis.probe.choice import judge, next_round, weights
-from pgassay.analysis.probe.course import Course
-from pgassay.analysis.probe.diff import compare_probes
-from pgassay.analysis.probe.estimates import Estimate, estimate, rate_of
-from pgassay.analysis.probe.plan import (
-    SCAN_WORKS,
-    Decision,
-    decisions,
-    tiers,
-    work_cell,
-    worker_counts,
-)
-from pgassay.analysis.probe.recommend import leader, shell_lines
-from pgassay.analysis.probe.steady import find_fall
-from pgassay.analysis.rank_test import probability_of_fall
+from pgassay.analysis.statistics.rank_test import probability_of_fall
 from pgassay.model.probe import (
     METHODS,
     CellRun,
@@ -35,6 +20,14 @@ from pgassay.model.probe import (
     Recommendation,
     Window,
 )
+from pgassay.probe.analysis.analyse import analyse_probe
+from pgassay.probe.analysis.choice import judge, next_round, weights
+from pgassay.probe.analysis.course import Course
+from pgassay.probe.analysis.diff import compare_probes
+from pgassay.probe.analysis.estimates import Estimate, estimate, rate_of
+from pgassay.probe.analysis.plan import SCAN_WORKS, Decision, decisions, tiers, work_cell, worker_counts
+from pgassay.probe.analysis.recommend import leader, shell_lines
+from pgassay.probe.analysis.steady import find_fall
 
 
 @pytest.fixture(scope="module")

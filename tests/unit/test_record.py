@@ -8,7 +8,7 @@ import pytest
 from plans_for_tests import make_experiment, make_record
 
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.experiment.schedule import next_step
+from pgassay.experiment.running.schedule import next_step
 from pgassay.record import layout
 from pgassay.record.read import load
 from pgassay.record.write import TrialWriter, write_experiment, write_file, write_state

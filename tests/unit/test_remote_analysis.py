@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 import analysis_samples as samples
-from pgassay.analysis.compare import analyse
-from pgassay.analysis.network import ThroughNetwork, own_interval, round_trips
+from pgassay.analysis.descriptive.network import ThroughNetwork, own_interval, round_trips
+from pgassay.analysis.verdicts.compare import analyse
 from pgassay.environment.remote.settings import ServerFacts, differences_sentence, judge_swap
 from pgassay.model.arm import Arm, RemoteServer
 from pgassay.model.experiment import Experiment

@@ -4,8 +4,13 @@ import pytest
 
 from pgassay.environment.remote.resolve import Resolved
 from pgassay.errors import UsageError
-from pgassay.experiment.remote_servers import is_remote, refuse_secrets_in, storable_command, take_servers
-from pgassay.experiment.request import CompareRequest
+from pgassay.experiment.planning.remote_servers import (
+    is_remote,
+    refuse_secrets_in,
+    storable_command,
+    take_servers,
+)
+from pgassay.experiment.planning.request import CompareRequest
 from pgassay.factors.server import split_connection_strings
 from pgassay.model.arm import RemoteServer
 

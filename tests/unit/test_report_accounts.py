@@ -4,9 +4,10 @@ import json
 
 import report_examples
 from pgassay.model.account import Account, AccountItem, ArmAccounts
-from pgassay.report import account_chart, html, terminal
-from pgassay.report.accounts import RESIDUE, account_tables
-from pgassay.report.drawing import NARROW_PX, WIDE_PX, svg
+from pgassay.report.charts import account_chart
+from pgassay.report.charts.drawing import NARROW_PX, WIDE_PX, svg
+from pgassay.report.compare import html, terminal
+from pgassay.report.compare.accounts import RESIDUE, account_tables
 
 
 def item(kind: str, state: str, seconds: float, event: str = ":") -> AccountItem:

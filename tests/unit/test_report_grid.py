@@ -1,12 +1,14 @@
 """A grid of many arms: counted, shown at a glance, and its rows told apart in every format."""
 
 import report_examples as examples
-from pgassay.analysis.compare import analyse
+from pgassay.analysis.verdicts.compare import analyse
 from pgassay.model.result import CompareResult
 from pgassay.record.read import StoredExperiment
-from pgassay.report import facts, html, interval_chart, markdown, summary, terminal, text
+from pgassay.report import text
+from pgassay.report.charts import interval_chart
+from pgassay.report.compare import facts, html, markdown, summary, terminal
 from pgassay.report.labels import described
-from pgassay.report.progress import plan_text
+from pgassay.terminal.progress import plan_text
 
 LEVELS = ["sync", "worker", "io_uring"]
 STRATA = ["1", "10", "50"]

@@ -7,10 +7,12 @@ import pytest
 
 import report_examples as examples
 from load_records import write_load
-from pgassay.analysis.compare import analyse
+from pgassay.analysis.verdicts.compare import analyse
 from pgassay.cli.main import parser
 from pgassay.errors import UsageError
-from pgassay.report import heat_map, index, palette, plans, summary
+from pgassay.report import index
+from pgassay.report.charts import heat_map, palette
+from pgassay.report.compare import plans, summary
 from pgassay.report.index import IndexRow, row_of
 
 PNG = b"\x89PNG\r\n\x1a\n"

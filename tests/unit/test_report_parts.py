@@ -7,10 +7,11 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 import report_examples as examples
-from pgassay.analysis.compare import analyse
+from pgassay.analysis.verdicts.compare import analyse
 from pgassay.record.read import StoredExperiment, StoredTrial
-from pgassay.report import charts, facts, interval_chart, palette, plans, trials
-from pgassay.report.drawing import NARROW_PX, WIDE_PX
+from pgassay.report.charts import interval_chart, palette, result_charts
+from pgassay.report.charts.drawing import NARROW_PX, WIDE_PX
+from pgassay.report.compare import facts, plans, trials
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -129,7 +130,7 @@ def text_of(svg: str) -> str:
 @pytest.mark.parametrize("width", [WIDE_PX, NARROW_PX])
 def test_the_interval_plot_has_a_row_for_every_compared_arm_and_the_twin(width: int) -> None:
     result = analyse(examples.stored())
-    svg = charts.intervals(result, width_px=width)
+    svg = result_charts.intervals(result, width_px=width)
     shown = text_of(svg)
     for words in ("io_method=worker", "io_method=io_uring", "twin of the control", "1×", "±3 %"):
         assert words in shown
@@ -144,7 +145,7 @@ def test_a_longer_interval_is_drawn_longer() -> None:
     arms = examples.result(stored).arms
     short = arms[1].model_copy(update={"interval": (1.19, 1.21)})
     long = arms[2].model_copy(update={"interval": (1.0, 1.7)})
-    svg = charts.intervals(examples.result(stored, arms=(arms[0], short, long)))
+    svg = result_charts.intervals(examples.result(stored, arms=(arms[0], short, long)))
     lengths = [
         abs(float(node.get("x2", "0")))
         for node in ElementTree.fromstring(svg).iter(f"{SVG}line")
@@ -159,10 +160,12 @@ def test_arms_without_an_interval_say_so_and_open_ends_have_arrows() -> None:
     nothing = arms[1].model_copy(update={"interval": None, "ratio": None, "trials": 0, "values": ()})
     waiting = arms[2].model_copy(update={"interval": None, "ratio": None})
     unbounded = arms[3].model_copy(update={"interval": (0.0, math.inf), "ratio": 1.0})
-    shown = text_of(charts.intervals(examples.result(stored, arms=(arms[0], nothing, waiting, unbounded))))
+    shown = text_of(
+        result_charts.intervals(examples.result(stored, arms=(arms[0], nothing, waiting, unbounded)))
+    )
     assert "no interval: no valid trial" in shown
     assert "no interval yet" in shown
-    svg = charts.intervals(examples.result(stored, arms=(arms[0], unbounded)))
+    svg = result_charts.intervals(examples.result(stored, arms=(arms[0], unbounded)))
     # A line, a point and two arrow heads.
     assert marks(svg, palette.ARMS[0]) == 4
 
@@ -180,10 +183,10 @@ def test_a_very_large_effect_lies_on_its_axis_with_its_interval(ratio: float) ->
 
 def test_drawings_survive_having_nothing_to_draw() -> None:
     stored = examples.stored(blocks=0)
-    assert "no interval" in text_of(charts.intervals(analyse(stored)))
-    empty = charts.trials(stored)
+    assert "no interval" in text_of(result_charts.intervals(analyse(stored)))
+    empty = result_charts.trials(stored)
     assert "0 trials" in text_of(empty)
-    failed = charts.trials(with_records(examples.stored(blocks=1), lambda _: {"status": "failed"}))
+    failed = result_charts.trials(with_records(examples.stored(blocks=1), lambda _: {"status": "failed"}))
     assert marks(failed, palette.FAILURE) == 4
     for svg in (empty, failed):
         assert 100 < float(ElementTree.fromstring(svg).get("height", "inf")) < 600
@@ -192,7 +195,7 @@ def test_drawings_survive_having_nothing_to_draw() -> None:
 
 
 def test_every_trial_is_a_mark_and_every_failure_a_cross() -> None:
-    svg = charts.trials(examples.stored(blocks=10, failing=frozenset({1, 7})))
+    svg = result_charts.trials(examples.stored(blocks=10, failing=frozenset({1, 7})))
     # One more of each colour stands in the key.
     for colour in (*palette.ARMS[:3], palette.TWIN):
         assert marks(svg, colour) == 11
@@ -204,16 +207,16 @@ def test_drawings_of_a_large_grid_and_of_many_trials_stay_small() -> None:
     grid = examples.stored(
         levels=[f"l{number}" for number in range(8)], strata=[str(number) for number in range(12)], blocks=2
     )
-    assert len(charts.intervals(examples.result(grid))) < 300_000
-    assert len(charts.trials(examples.stored(blocks=50))) < 300_000
+    assert len(result_charts.intervals(examples.result(grid))) < 300_000
+    assert len(result_charts.trials(examples.stored(blocks=50))) < 300_000
     assert "too many arms for a key" in text_of(
-        charts.trials(examples.stored(levels=[f"l{n}" for n in range(9)]))
+        result_charts.trials(examples.stored(levels=[f"l{n}" for n in range(9)]))
     )
 
 
 def test_hostile_names_stay_text_in_drawings() -> None:
     stored = examples.stored(levels=["sync", examples.HOSTILE, 'id="x" url(#y)'])
-    for svg in (charts.intervals(examples.result(stored)), charts.trials(stored)):
+    for svg in (result_charts.intervals(examples.result(stored)), result_charts.trials(stored)):
         root = ElementTree.fromstring(svg)
         assert not list(root.iter(f"{SVG}script"))
         assert "<script" not in svg
@@ -223,6 +226,6 @@ def test_hostile_names_stay_text_in_drawings() -> None:
 def test_identifiers_of_drawings_do_not_meet() -> None:
     stored = examples.stored()
     first, second = (
-        set(re.findall(r'\sid="([^"]*)"', charts.trials(stored, name=name))) for name in ("one", "two")
+        set(re.findall(r'\sid="([^"]*)"', result_charts.trials(stored, name=name))) for name in ("one", "two")
     )
     assert not first & second

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 import report_examples as examples
-from pgassay.report.progress import PlainProgress
+from pgassay.terminal.progress import PlainProgress
 
 EVENTS = """
 import sys, time
 sys.path.insert(0, {examples_folder!r})
 import report_examples as examples
-from pgassay.report import live
+from pgassay.terminal import live
 stored = examples.stored(blocks=3)
 result = examples.result(stored)
 with live.choose() as progress:

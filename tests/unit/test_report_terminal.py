@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 
 import report_examples as examples
-from pgassay.analysis.compare import analyse
+from pgassay.analysis.verdicts.compare import analyse
 from pgassay.model.workload import Metric
-from pgassay.report import html, listing, markdown, terminal
+from pgassay.report import listing
+from pgassay.report.compare import html, markdown, terminal
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 

@@ -6,13 +6,15 @@ import pytest
 from plans_for_tests import base_spec
 
 from pgassay.design.arms import build_arms, choose_control, combinations
-from pgassay.environment import cgroup, machine, server_limits
-from pgassay.environment.server_limits import check_limits, describe_limits, parse_cpus, parse_memory
+from pgassay.environment.cgroup import group
+from pgassay.environment.linux import machine
+from pgassay.environment.server import limits
+from pgassay.environment.server.limits import check_limits, describe_limits, parse_cpus, parse_memory
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.experiment import caps
-from pgassay.experiment.caps import caps_by_arm, with_buffers_for_the_smallest, with_caps
-from pgassay.experiment.file import read_file
-from pgassay.experiment.request import CompareRequest
+from pgassay.experiment.planning import caps
+from pgassay.experiment.planning.caps import caps_by_arm, with_buffers_for_the_smallest, with_caps
+from pgassay.experiment.planning.file import read_file
+from pgassay.experiment.planning.request import CompareRequest
 from pgassay.factors.registry import parse_factor
 from pgassay.trial.limited import assert_limits
 
@@ -50,7 +52,7 @@ def test_levels_cap_the_arm_and_are_described() -> None:
 
 
 def test_a_cap_that_caps_nothing_or_leaves_no_room_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_limits, "server_limits", lambda _: {})
+    monkeypatch.setattr(limits, "server_limits", lambda _: {})
     monkeypatch.setattr(machine, "memory_bytes", lambda: 8 * GB)
     spec = base_spec().model_copy(update={"settings": {"shared_buffers": "900MB"}})
     with pytest.raises(UsageError, match="this machine has"):
@@ -65,7 +67,7 @@ def test_a_cap_that_caps_nothing_or_leaves_no_room_is_refused(monkeypatch: pytes
 def test_a_cap_above_that_of_the_container_is_refused_in_few_words(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(server_limits, "capabilities", lambda: {"memory": cgroup.Capability(2, tmp_path)})
+    monkeypatch.setattr(limits, "capabilities", lambda: {"memory": group.Capability(2, tmp_path)})
     monkeypatch.setattr(machine, "memory_bytes", lambda: 8 * GB)
     (tmp_path / "memory.max").write_text("1073741824\n")
     with pytest.raises(UsageError) as raised:
@@ -123,7 +125,7 @@ def test_the_null_factor_changes_nothing_but_the_copy_of_the_data() -> None:
 
 
 def test_a_machine_without_control_groups_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cgroup, "mounts", list)
+    monkeypatch.setattr(group, "mounts", list)
     request = CompareRequest(factors=("work_mem=1MB,2MB",), memory="1GB")
     with pytest.raises(UsageError, match="A memory cap can't be set here: no cgroup file system is mounted"):
         with_caps(request, (), base_spec())

@@ -7,12 +7,12 @@ import pytest
 
 import pgassay
 import report_examples as examples
-from pgassay.analysis.compare import analyse
-from pgassay.analysis.server_statements import STATEMENTS_MAX
+from pgassay.analysis.descriptive.server_statements import STATEMENTS_MAX
+from pgassay.analysis.verdicts.compare import analyse
 from pgassay.record.read import StoredExperiment
-from pgassay.report import html, markdown
-from pgassay.report.server_statements import statement_table
-from pgassay.trial.server_statements import COLUMNS, FILE, ServerStatements
+from pgassay.report.compare import html, markdown
+from pgassay.report.compare.server_statements import statement_table
+from pgassay.trial.collect.server_statements import COLUMNS, FILE, ServerStatements
 
 NAMES = {column: names[0] for column, names in COLUMNS.items()}
 STATEMENTS = ServerStatements("public", NAMES)

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import analysis_samples
-from pgassay.environment import free_memory
-from pgassay.experiment.traps import plan_warnings
+from pgassay.environment.linux import free_memory
+from pgassay.experiment.planning.traps import plan_warnings
 from pgassay.model.arm import Arm
 from pgassay.model.protocol import CacheState
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from pgassay.environment import pagecache
+from pgassay.environment.linux import pagecache
 from pgassay.errors import InvalidTrialError
-from pgassay.trial.caches import make_pages_warm
-from pgassay.trial.relations import Relation
+from pgassay.trial.caches.relations import Relation
+from pgassay.trial.caches.states import make_pages_warm
 
 SIZE = 1_000_000
 

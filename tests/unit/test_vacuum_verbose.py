@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgassay.trial.vacuum_verbose import read_vacuum
+from pgassay.trial.measure.vacuum_verbose import read_vacuum
 
 FOLDER = Path(__file__).parent / "vacuum_verbose"
 MAJORS = (16, 17, 18, 19)

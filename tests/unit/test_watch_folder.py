@@ -12,7 +12,7 @@ import pytest
 import replay
 import whole_tool
 from pgassay.errors import UsageError
-from pgassay.experiment.schedule import next_step
+from pgassay.experiment.running.schedule import next_step
 from pgassay.live.watch.folder import REPORT_FILE, FolderWatch
 from pgassay.record.holding import held, holder, is_held
 from pgassay.record.read import load

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgassay.report.watch_figures import bar, count
-from pgassay.report.watch_layout import layout, plain
-from pgassay.report.watch_lines import HEADING_EVERY, PlainLines, farewell
+from pgassay.terminal.watch.figures import bar, count
+from pgassay.terminal.watch.layout import layout, plain
+from pgassay.terminal.watch.lines import HEADING_EVERY, PlainLines, farewell
 from watch_samples import HOSTILE, LOCK, RUNNING, experiment, sample, server
 
 

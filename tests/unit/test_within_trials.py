@@ -10,7 +10,7 @@ import pytest
 
 import cause_samples
 import report_examples as examples
-from pgassay.analysis.compare import analyse
+from pgassay.analysis.verdicts.compare import analyse
 from pgassay.analysis.within.arms import moments
 from pgassay.analysis.within.events import trial_events
 from pgassay.analysis.within.series import by_second
@@ -20,8 +20,8 @@ from pgassay.model.trial import LoadObservation, TrialRecord
 from pgassay.model.within import Change, Event
 from pgassay.record.columns import to_parquet
 from pgassay.record.read import StoredExperiment, StoredTrial
-from pgassay.report import html, markdown, terminal
-from pgassay.report.changes import change_sentences
+from pgassay.report.compare import html, markdown, terminal
+from pgassay.report.compare.changes import change_sentences
 
 S = 1_000_000_000
 # The measured part begins at 12:00:00 UTC on this day, 1000 s after the machine's start.

@@ -13,7 +13,8 @@ import time
 from collections.abc import Sequence
 
 from pgassay import __version__
-from pgassay.cli import (
+from pgassay.cli import options
+from pgassay.cli.commands import (
     builds,
     calibrate,
     clean,
@@ -22,14 +23,13 @@ from pgassay.cli import (
     diff,
     doctor,
     index,
-    options,
     probe,
     report,
     resume,
     run,
     watch,
 )
-from pgassay.cli import list as list_command
+from pgassay.cli.commands import list as list_command
 from pgassay.errors import PgassayError
 
 TYPE_CHECKING = False  # typing itself is not worth its import here

@@ -4,15 +4,16 @@ import argparse
 import shutil
 import sys
 
-from pgassay.analysis.compare import analyse
+from pgassay.analysis.verdicts.compare import analyse
 from pgassay.cli.chart_library import chart_library
 from pgassay.cli.output import is_unicode
 from pgassay.model.result import CompareResult
 from pgassay.record.read import StoredExperiment
 from pgassay.record.write import write_file
-from pgassay.report import html, live, summary, terminal
-from pgassay.report import json as json_report
-from pgassay.report.progress import Progress
+from pgassay.report.compare import html, summary, terminal
+from pgassay.report.compare import json as json_report
+from pgassay.terminal import live
+from pgassay.terminal.progress import Progress
 
 EXIT_FAILED = 1
 EXIT_CONDITION_HOLDS = 3

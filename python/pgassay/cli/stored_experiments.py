@@ -33,7 +33,7 @@ def parent_of(arguments: argparse.Namespace, *, may_be_missing: bool = False) ->
     `may_be_missing`: the usual one need not be there, for then nothing has been measured yet.
     """
     from pgassay.errors import UsageError
-    from pgassay.experiment.folder import DEFAULT_PARENT
+    from pgassay.experiment.running.folder import DEFAULT_PARENT
 
     parent: Path = arguments.folder or DEFAULT_PARENT
     is_excused = may_be_missing and arguments.folder is None
@@ -44,9 +44,9 @@ def parent_of(arguments: argparse.Namespace, *, may_be_missing: bool = False) ->
 
 def analysed_below(parent: "Path") -> "Iterator[tuple[Path, Analysed | UsageError]]":
     """Each experiment's folder with what was read and found in it, or why it can't be read."""
-    from pgassay.analysis.compare import analyse
+    from pgassay.analysis.verdicts.compare import analyse
     from pgassay.errors import UsageError
-    from pgassay.experiment.folder import find_experiments
+    from pgassay.experiment.running.folder import find_experiments
     from pgassay.record.read import load
 
     for folder in find_experiments(parent):

@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from pgassay.environment import device as devices
 from pgassay.environment.home import home
+from pgassay.environment.linux import device as devices
 from pgassay.environment.storage.base import BlockDevice
 from pgassay.model.probe import ProbeResult
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pgassay.environment import registry
+from pgassay.environment.cleanup import registry
 
 PARTIAL_SUFFIX = ".partial"
 

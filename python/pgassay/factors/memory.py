@@ -1,6 +1,6 @@
 """`memory=512MB,2GB`: the cap on the whole server's memory, page cache included."""
 
-from pgassay.environment.server_limits import parse_memory
+from pgassay.environment.server.limits import parse_memory
 from pgassay.factors.base import FactorKind
 from pgassay.factors.levels import split_levels
 from pgassay.model.arm import ArmSpec

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgassay.environment.device import device_of
+from pgassay.environment.linux.device import device_of
 from pgassay.environment.storage.base import BlockDevice
 
 PROC = Path("/proc")

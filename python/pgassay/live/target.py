@@ -12,7 +12,7 @@ import psycopg
 from psycopg import sql
 
 from pgassay.environment.remote.resolve import Resolved, resolve
-from pgassay.environment.sessions import connect, startup_options
+from pgassay.environment.server.sessions import connect, startup_options
 from pgassay.errors import UsageError
 from pgassay.live.local import LocalServer, NotLocal, find_server
 

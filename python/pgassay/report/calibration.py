@@ -2,11 +2,11 @@
 
 import math
 
-from pgassay.analysis.planner import duration_words, percent_words
+from pgassay.analysis.statistics.planner import duration_words, percent_words
 from pgassay.model.calibration import CalibrationResult, EqualArms, LedgerResult
 from pgassay.report import text
-from pgassay.report.json import render_document
-from pgassay.report.markdown import escape
+from pgassay.report.compare.json import render_document
+from pgassay.report.compare.markdown import escape
 
 _COMPONENTS = (
     ("within_trial", "within a trial", "its seconds, one after the other"),

@@ -1,7 +1,7 @@
 """What the doctor found, as lines for a person or one document for scripts; pure."""
 
 from pgassay.model.doctor import DoctorReport, Finding
-from pgassay.report.json import render_document
+from pgassay.report.compare.json import render_document
 from pgassay.report.text import ascii_only, clean, plural
 
 _WORDS = {"ok": "ok", "missing": "MISSING", "warning": "warning"}

@@ -9,8 +9,9 @@ from markupsafe import Markup
 from pgassay import __version__
 from pgassay.model.result import CompareResult
 from pgassay.record.read import StoredExperiment
-from pgassay.report import palette, summary
-from pgassay.report.page import environment
+from pgassay.report.charts import palette
+from pgassay.report.compare import summary
+from pgassay.report.html.page import environment
 from pgassay.report.text import clean
 
 _TEMPLATE = "index.html.jinja"

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from pgassay.model.calibration import CALIBRATION_SCHEMA, CalibrationResult
-from pgassay.model.diagnosis import DIAGNOSIS_SCHEMA, Diagnosis
+from pgassay.model.live.diagnosis import DIAGNOSIS_SCHEMA, Diagnosis
+from pgassay.model.live.watch import WATCH_SCHEMA, WatchSample
 from pgassay.model.probe import PROBE_SCHEMA, ProbeResult
 from pgassay.model.result import RESULT_SCHEMA, CompareResult
-from pgassay.model.watch import WATCH_SCHEMA, WatchSample
 
 SCHEMA_FILE = Path(__file__).resolve().parents[3] / "schemas" / "compare.schema.json"
 CALIBRATION_FILE = SCHEMA_FILE.with_name("calibration.schema.json")

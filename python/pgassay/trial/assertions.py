@@ -6,7 +6,7 @@ else than its label is worse than none.
 
 from typing import TYPE_CHECKING, Any
 
-from pgassay.environment.settings import describe_settings, effective, equal_value
+from pgassay.environment.server.settings import describe_settings, effective, equal_value
 from pgassay.errors import MeasurementError
 from pgassay.model.arm import ArmSpec
 

@@ -11,14 +11,14 @@ from types import TracebackType
 from typing import Protocol as Interface
 from typing import Self
 
-from pgassay.environment import pagecache
-from pgassay.environment.cgroup import Cgroup
-from pgassay.environment.cgroup import capabilities as cgroup_capabilities
-from pgassay.environment.scratch import scratch_folder
-from pgassay.environment.server import Server
-from pgassay.environment.server_limits import server_limits
-from pgassay.environment.snapshots import Snapshot
-from pgassay.environment.snapshots import key as snapshot_key
+from pgassay.environment.cgroup.group import Cgroup
+from pgassay.environment.cgroup.group import capabilities as cgroup_capabilities
+from pgassay.environment.cleanup.scratch import scratch_folder
+from pgassay.environment.datasets.snapshots import Snapshot
+from pgassay.environment.datasets.snapshots import key as snapshot_key
+from pgassay.environment.linux import pagecache
+from pgassay.environment.server.limits import server_limits
+from pgassay.environment.server.server import Server
 from pgassay.environment.storage.base import Volume
 from pgassay.environment.storage.parse import describe
 from pgassay.model.arm import Arm, ArmSpec

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pgassay.environment import cgroup_usage, pagecache
-from pgassay.environment.cgroup import Cgroup
-from pgassay.environment.server_limits import PAGE_BYTES, describe_limits
+from pgassay.environment.cgroup import usage
+from pgassay.environment.cgroup.group import Cgroup
+from pgassay.environment.linux import pagecache
+from pgassay.environment.server.limits import PAGE_BYTES, describe_limits
 from pgassay.environment.storage.parse import format_bytes, readable_bytes
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.arm import ArmSpec
@@ -41,7 +42,7 @@ def assert_limits(spec: ArmSpec, group: Cgroup | None, pid: int) -> dict[str, An
             f"the server is not in the control group that caps it ({describe_limits(spec)}): something moved "
             "it; run pgassay outside services that manage control groups of their own"
         )
-    facts = cgroup_usage.limits_in_force(group)
+    facts = usage.limits_in_force(group)
     memory, cpus = facts.get("memory_bytes"), facts.get("cpus")
     wrong_memory = spec.memory_bytes is not None and (
         memory is None or abs(memory - spec.memory_bytes) > PAGE_BYTES
@@ -84,7 +85,7 @@ def out_of_memory_reason(spec: ArmSpec, group: Cgroup | None) -> str:
     """What to add to a failure's reason when the kernel killed for the cap; '' when it did not."""
     if spec.memory_bytes is None or group is None:
         return ""
-    kills = cgroup_usage.counters(group).get("oom_kills", 0.0)
+    kills = usage.counters(group).get("oom_kills", 0.0)
     if not kills:
         return ""
     return (

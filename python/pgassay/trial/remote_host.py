@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pgassay.environment.remote.resolve import Resolved
 from pgassay.environment.remote.session_settings import session_parameters
-from pgassay.environment.sessions import connect
+from pgassay.environment.server.sessions import connect
 from pgassay.model.arm import Arm
 
 if TYPE_CHECKING:

@@ -9,21 +9,22 @@ from typing import Any
 
 import psycopg
 
-from pgassay.environment import machine
+from pgassay.environment.linux import machine
 from pgassay.environment.remote.round_trip import SAMPLES_OF_A_TRIAL, round_trip_ms
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.trial import StatementObservation, TrialRecord, TrialSpec, TrialStatus
 from pgassay.native import SqlSession
 from pgassay.record import layout
 from pgassay.record.write import TrialWriter, to_json
-from pgassay.trial import counters, measure_load, plans, verify
 from pgassay.trial.assertions import assert_from_inside
 from pgassay.trial.canary import canary_s
+from pgassay.trial.collect import counters, verify
+from pgassay.trial.collect.server_statements import ServerStatements, counted_before, counted_files
+from pgassay.trial.collect.upkeep import upkeep_or_none
+from pgassay.trial.measure import load, plans
 from pgassay.trial.observation import Observation
 from pgassay.trial.remote_host import RemoteHost, RemoteSession
-from pgassay.trial.server_statements import ServerStatements, counted_before, counted_files
 from pgassay.trial.state import Progress, TrialState, attempt
-from pgassay.trial.upkeep import upkeep_or_none
 
 _OTHERS = """
 SELECT count(*) FROM pg_stat_activity
@@ -104,7 +105,7 @@ def _measure(trial: _RemoteTrial) -> None:
         if arm.spec.workload.kind == "statements":
             trial.observation = _run_statements(trial, session, explained)
         else:
-            trial.observation = measure_load.run(
+            trial.observation = load.run(
                 trial.session,
                 arm.spec,
                 spec.number * 1009 + spec.attempt,

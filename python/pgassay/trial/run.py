@@ -10,38 +10,41 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pgassay.environment import cgroup_usage
-from pgassay.environment.cgroup import Cgroup
-from pgassay.environment.device import counters as device_counters
-from pgassay.environment.server_reads import reads_between
-from pgassay.environment.settle import wait_until_settled
+from pgassay.environment.cgroup import usage
+from pgassay.environment.cgroup.group import Cgroup
+from pgassay.environment.linux.device import counters as device_counters
+from pgassay.environment.linux.settle import wait_until_settled
+from pgassay.environment.server.reads import reads_between
 from pgassay.errors import UsageError
 from pgassay.model.trial import TrialRecord, TrialSpec, TrialStatus
 from pgassay.record import layout
 from pgassay.record.write import TrialWriter, to_json
-from pgassay.trial import caches, counters, limited, maintenance, measure_load, verify
+from pgassay.trial import limited
 from pgassay.trial.assertions import assert_from_inside
-from pgassay.trial.before import Before, counters_before, steal_s
-from pgassay.trial.cache_keeper import CacheKeeper
+from pgassay.trial.caches import states
+from pgassay.trial.caches.keeper import CacheKeeper
+from pgassay.trial.caches.prefault import prefault_shared_memory
+from pgassay.trial.caches.relations import Relation, user_relations
 from pgassay.trial.canary import canary_s
-from pgassay.trial.clocks import clock_offset_ns
-from pgassay.trial.host import Host
-from pgassay.trial.measure_statements import StatementTimer, explain_all
-from pgassay.trial.observation import Observation
-from pgassay.trial.observe.registry import samplers
-from pgassay.trial.observe.runner import SamplerRunner
-from pgassay.trial.observe.server_observer import ServerObserver, rate_hz
-from pgassay.trial.prefault import prefault_shared_memory
-from pgassay.trial.relations import Relation, user_relations
-from pgassay.trial.running import RunningServer
-from pgassay.trial.server_statements import (
+from pgassay.trial.collect import counters, verify
+from pgassay.trial.collect.before import Before, counters_before, steal_s
+from pgassay.trial.collect.clocks import clock_offset_ns
+from pgassay.trial.collect.server_statements import (
     ServerStatements,
     counted_before,
     counted_files,
     own_sessions_uncounted,
 )
+from pgassay.trial.collect.upkeep import upkeep_or_none
+from pgassay.trial.host import Host
+from pgassay.trial.measure import load, maintenance
+from pgassay.trial.measure.statements import StatementTimer, explain_all
+from pgassay.trial.observation import Observation
+from pgassay.trial.observe.registry import samplers
+from pgassay.trial.observe.runner import SamplerRunner
+from pgassay.trial.observe.server_observer import ServerObserver, rate_hz
+from pgassay.trial.running import RunningServer
 from pgassay.trial.state import Progress, TrialState, attempt
-from pgassay.trial.upkeep import upkeep_or_none
 
 LOG_BYTES_MAX = 4 * 1024 * 1024
 
@@ -163,7 +166,7 @@ def _measure(trial: _Trial) -> None:
         trial.warnings += [unsettled] if unsettled else []
     trial.stage("planning")
     relations = user_relations(control, server.server.data_directory)
-    trial.warnings += caches.cliff_warnings(relations, _shared_buffers_bytes(server))
+    trial.warnings += states.cliff_warnings(relations, _shared_buffers_bytes(server))
     explained = explain_all(server, arm.spec)
     trial.fields["upkeep_before"] = upkeep_or_none(control)
     keeper = CacheKeeper(server, relations, spec.protocol.cache, arm.spec, host.group)
@@ -200,7 +203,7 @@ def _run_workload(
 def _run_load(trial: _Trial, server: RunningServer) -> Observation:
     spec = trial.spec
     seed = spec.number * 1009 + spec.attempt
-    return measure_load.run(
+    return load.run(
         server, spec.arm.spec, seed, lambda second: trial.progress(f"second {second.get('second')}")
     )
 
@@ -261,10 +264,8 @@ def _verify(trial: _Trial, server: RunningServer, before: Before, size_bytes: in
     )
     trial.fields["counters"] = moved
     if capped:
-        trial.fields["counters"]["control_group"] = [
-            cgroup_usage.difference(before.group, cgroup_usage.counters(capped))
-        ]
-        trial.facts["limits"] |= cgroup_usage.peaks(capped)
+        trial.fields["counters"]["control_group"] = [usage.difference(before.group, usage.counters(capped))]
+        trial.facts["limits"] |= usage.peaks(capped)
     trial.fields["verification"] = {
         "wal_bytes": wal_bytes,
         "postgres_read_bytes": read.postgres,

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from pgassay.environment.server import Server
-from pgassay.environment.server_reads import ServerReads, reads_of
-from pgassay.environment.sessions import connect, startup_options
+from pgassay.environment.server.reads import ServerReads, reads_of
+from pgassay.environment.server.server import Server
+from pgassay.environment.server.sessions import connect, startup_options
 
 if TYPE_CHECKING:
     import psycopg

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from pgassay.environment import machine
+from pgassay.environment.linux import machine
 from pgassay.errors import InvalidTrialError, MeasurementError
 from pgassay.model.trial import TrialRecord, TrialSpec, TrialStatus
 from pgassay.trial.observation import Observation

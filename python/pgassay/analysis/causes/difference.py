@@ -1,9 +1,9 @@
 """Which items of the time account moved between an arm and its control, and by how much.
 
 The items are a fixed list, so that what is told is not picked by what was seen. Each has a confidence
-sequence from the same evidence as the verdicts (`analysis/eprocess.py`), which needs no more than that the
-members of a block could have changed places: seconds are as good as logarithms once they are divided by the
-typical time of the first block. All items of all comparisons share α.
+sequence from the same evidence as the verdicts (`analysis/statistics/eprocess.py`), which needs no more than
+that the members of a block could have changed places: seconds are as good as logarithms once they are divided
+by the typical time of the first block. All items of all comparisons share α.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,9 +13,9 @@ import numpy as np
 
 from pgassay.analysis.accounts.arms import trial_accounts
 from pgassay.analysis.causes.times import WorkTimes, work_times
-from pgassay.analysis.contrasts import ContrastSet
-from pgassay.analysis.eprocess import FloatArray
-from pgassay.analysis.study import Study
+from pgassay.analysis.statistics.contrasts import ContrastSet
+from pgassay.analysis.statistics.eprocess import FloatArray
+from pgassay.analysis.verdicts.study import Study
 from pgassay.model.account import Account
 from pgassay.model.cause import Explanation, MovedItem
 from pgassay.record.read import StoredExperiment, StoredTrial

@@ -11,7 +11,7 @@ import numpy as np
 from pgassay.analysis.accounts.arms import measured_spans, trial_accounts
 from pgassay.analysis.accounts.threads import Span
 from pgassay.analysis.causes.times import WorkTimes, times_from_outside, work_times
-from pgassay.analysis.round_trips import RoundTrips, trips_of_trial
+from pgassay.analysis.descriptive.round_trips import RoundTrips, trips_of_trial
 from pgassay.errors import UsageError
 from pgassay.model.account import Account
 from pgassay.model.arm import Arm

@@ -1,7 +1,8 @@
 """The table of rules: a new cause is one file and one line here. Of limits that explain equally much the
 first is named."""
 
-from pgassay.analysis.causes import (
+from pgassay.analysis.causes.base import Rule
+from pgassay.analysis.causes.rules import (
     bloat,
     client,
     connections,
@@ -18,7 +19,6 @@ from pgassay.analysis.causes import (
     vacuuming,
     wal,
 )
-from pgassay.analysis.causes.base import Rule
 
 RULES: tuple[Rule, ...] = (
     processors.CPU_QUOTA,

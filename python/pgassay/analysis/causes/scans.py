@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pgassay.analysis.causes.evidence import Evidence
-from pgassay.analysis.causes.storage import is_full
+from pgassay.analysis.causes.rules.storage import is_full
 from pgassay.model.upkeep import PAGE_BYTES, TableState
 
 # The cost of looking at a page in shared buffers, and at a dead row that VACUUM may not remove, in rows that

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pgassay.analysis.round_trips import RoundTrips
+from pgassay.analysis.descriptive.round_trips import RoundTrips
 from pgassay.model.account import Account, AccountItem
 from pgassay.model.arm import Arm
 from pgassay.model.trial import TrialRecord

@@ -10,14 +10,14 @@ from pgassay.analysis.causes.base import Found, Rule
 from pgassay.analysis.causes.evidence import MB, DeviceFlow, Evidence, moved, read_columns
 from pgassay.analysis.causes.rank import TrialCauses, trial_causes
 from pgassay.analysis.causes.times import WORKING
-from pgassay.analysis.change_points import change_points
 from pgassay.analysis.diagnosis.accounts import Accounts, accounts
 from pgassay.analysis.diagnosis.evidence import evidence, server_cpu_s, total
 from pgassay.analysis.diagnosis.interval import Interval
 from pgassay.analysis.diagnosis.next_steps import IDLE_NEXT, NEXT, REMEDIES
 from pgassay.analysis.diagnosis.sessions import blockers, sampled_statements
+from pgassay.analysis.statistics.change_points import change_points
 from pgassay.model.cause import Cause
-from pgassay.model.diagnosis import Activity, Change, Diagnosis, Sampling
+from pgassay.model.live.diagnosis import Activity, Change, Diagnosis, Sampling
 
 # With less than so many connections at work at a time, on average, a server is idle.
 BUSY_MIN = 0.05

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pgassay.analysis.causes.evidence import Ceiling
-from pgassay.model.diagnosis import CalledStatement, DiagnosedServer
+from pgassay.model.live.diagnosis import CalledStatement, DiagnosedServer
 from pgassay.model.upkeep import Upkeep
 
 # The kind under which waits.parquet of an interval has client connections that had nothing to do.

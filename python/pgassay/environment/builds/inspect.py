@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from pgassay.environment.cleanup.scratch import scratch_folder
 from pgassay.environment.home import account, closed_folder, home
-from pgassay.environment.scratch import scratch_folder
 from pgassay.errors import UsageError
 from pgassay.model.build import Build
 

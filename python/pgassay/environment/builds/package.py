@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 
 from pgassay.environment.home import home
-from pgassay.environment.settle import sync_tree
+from pgassay.environment.linux.settle import sync_tree
 from pgassay.environment.whole_folder import PARTIAL_SUFFIX, locked, made_whole
 from pgassay.errors import UsageError
 

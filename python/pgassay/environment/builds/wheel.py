@@ -22,7 +22,7 @@ from pgassay.environment.builds.package import (
     unpack_whole,
     whole_folders,
 )
-from pgassay.environment.scratch import scratch_folder
+from pgassay.environment.cleanup.scratch import scratch_folder
 from pgassay.errors import UsageError
 from pgassay.model.build import Build
 

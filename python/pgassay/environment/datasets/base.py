@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pgassay.environment.cgroup_caps import usable_memory_bytes
+from pgassay.environment.cgroup.caps import usable_memory_bytes
 from pgassay.errors import UsageError
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build

@@ -27,10 +27,10 @@ from pgassay.environment.datasets.finish import freeze
 from pgassay.environment.datasets.loading import make_by_loading
 from pgassay.environment.datasets.script import run_file
 from pgassay.environment.home import account
-from pgassay.environment.processes import identity, run_program
-from pgassay.environment.server import Server
-from pgassay.environment.server_folder import PORT, SUPERUSER
-from pgassay.environment.sessions import control
+from pgassay.environment.server.folder import PORT, SUPERUSER
+from pgassay.environment.server.programs import identity, run_program
+from pgassay.environment.server.server import Server
+from pgassay.environment.server.sessions import control
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build

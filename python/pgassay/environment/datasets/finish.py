@@ -7,10 +7,10 @@ import psycopg
 from psycopg import sql
 
 from pgassay.environment.datasets.base import DATABASE, OBSERVING_EXTENSIONS, Progress, facts_of_row
+from pgassay.environment.datasets.load_failure import translated_errors
 from pgassay.environment.datasets.statements import refused_statement
-from pgassay.environment.load_failure import translated_errors
-from pgassay.environment.server import Server
-from pgassay.environment.sessions import control
+from pgassay.environment.server.server import Server
+from pgassay.environment.server.sessions import control
 from pgassay.model.build import Build
 
 _RELATION_FACTS = """

@@ -22,8 +22,8 @@ from pgassay.environment.datasets.control_file import read_control_file
 from pgassay.environment.datasets.finish import install_extensions, relation_facts, settle
 from pgassay.environment.datasets.folder_copy import copied_files, copy_folder
 from pgassay.environment.datasets.folder_server import adopt, choose_database, ensure_superuser
-from pgassay.environment.load_failure import translated_errors
-from pgassay.environment.server import Server, ServerStartError
+from pgassay.environment.datasets.load_failure import translated_errors
+from pgassay.environment.server.server import Server, ServerStartError
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pgassay.environment.home import account
-from pgassay.environment.processes import make_private_folder
+from pgassay.environment.server.programs import make_private_folder
 from pgassay.errors import UsageError
 
 # What a base backup leaves out as well (src/backend/backup/basebackup.c, excludeDirContents and

@@ -4,10 +4,10 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from pgassay.environment.processes import identity
-from pgassay.environment.server import Server
-from pgassay.environment.server_folder import SUPERUSER, ServerFolder
-from pgassay.environment.sessions import control
+from pgassay.environment.server.folder import SUPERUSER, ServerFolder
+from pgassay.environment.server.programs import identity
+from pgassay.environment.server.server import Server
+from pgassay.environment.server.sessions import control
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from pgassay.environment.datasets.base import DATABASE, Made, Progress, bulk_settings
 from pgassay.environment.datasets.finish import install_extensions, relation_facts
-from pgassay.environment.initdb import make_cluster
-from pgassay.environment.load_failure import translated_errors
-from pgassay.environment.server import Server
+from pgassay.environment.datasets.load_failure import translated_errors
+from pgassay.environment.server.initdb import make_cluster
+from pgassay.environment.server.server import Server
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import psycopg
 
-from pgassay.environment import pgbench_data
+from pgassay.environment.datasets import pgbench_data
 from pgassay.environment.datasets.base import MEGABYTE, DatasetKind, Made, Progress, overhead_bytes
 from pgassay.environment.datasets.finish import freeze
 from pgassay.environment.datasets.loading import make_by_loading
-from pgassay.environment.server import Server
-from pgassay.environment.sessions import control
+from pgassay.environment.server.server import Server
+from pgassay.environment.server.sessions import control
 from pgassay.errors import UsageError
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build

@@ -19,8 +19,8 @@ from pgassay.environment.datasets.base import (
 from pgassay.environment.datasets.finish import settle
 from pgassay.environment.datasets.loading import make_by_loading
 from pgassay.environment.datasets.statements import run_text
-from pgassay.environment.server import Server
-from pgassay.environment.sessions import control
+from pgassay.environment.server.server import Server
+from pgassay.environment.server.sessions import control
 from pgassay.errors import UsageError
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 
 from pgassay.environment.datasets.base import Progress
-from pgassay.environment.server import Server
+from pgassay.environment.server.server import Server
 from pgassay.errors import UsageError
 from pgassay.sql_text import next_statement, strip_comments
 

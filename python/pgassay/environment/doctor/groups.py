@@ -1,6 +1,6 @@
 """Control groups: what the caps and rate limits need, tried by making a group."""
 
-from pgassay.environment.cgroup import Ability, Capability, Cgroup, capabilities
+from pgassay.environment.cgroup.group import Ability, Capability, Cgroup, capabilities
 from pgassay.environment.doctor.base import missing, ok
 from pgassay.errors import PgassayError
 from pgassay.model.doctor import Finding

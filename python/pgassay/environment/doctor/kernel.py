@@ -2,9 +2,9 @@
 
 import os
 
-from pgassay.environment import machine
 from pgassay.environment.doctor.base import ok, read, warning
-from pgassay.environment.free_memory import reporting_balloons
+from pgassay.environment.linux import machine
+from pgassay.environment.linux.free_memory import reporting_balloons
 from pgassay.environment.storage.parse import readable_bytes
 from pgassay.model.doctor import Finding
 

@@ -9,8 +9,8 @@ import statistics
 import time
 from array import array
 
-from pgassay.environment import machine
 from pgassay.environment.doctor.base import ok, warning
+from pgassay.environment.linux import machine
 from pgassay.model.doctor import Finding
 
 GROUP = "noise"

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from pgassay.environment import machine
 from pgassay.environment.doctor.base import ok, read, warning
+from pgassay.environment.linux import machine
 from pgassay.model.doctor import Finding
 
 GROUP = "processor"

@@ -10,7 +10,7 @@ from pgassay.environment.builds.registry import ORIGINS
 from pgassay.environment.debian import has_apt
 from pgassay.environment.doctor.base import missing, ok, warning
 from pgassay.environment.home import account
-from pgassay.environment.processes import user_name
+from pgassay.environment.server.programs import user_name
 from pgassay.errors import UsageError
 from pgassay.model.build import Build
 from pgassay.model.doctor import Finding

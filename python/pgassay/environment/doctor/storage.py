@@ -4,11 +4,11 @@ import os
 import tempfile
 from pathlib import Path
 
-from pgassay.environment import device, pagecache
 from pgassay.environment.debian import find_tool
 from pgassay.environment.doctor.base import missing, ok, warning
 from pgassay.environment.home import home
-from pgassay.environment.mounts import mount_of
+from pgassay.environment.linux import device, pagecache
+from pgassay.environment.linux.mounts import mount_of
 from pgassay.environment.storage.files import copy_reflink, free_bytes
 from pgassay.environment.storage.parse import readable_bytes
 from pgassay.environment.storage.registry import KINDS

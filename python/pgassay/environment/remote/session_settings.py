@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import psycopg
 
 from pgassay.environment.remote.resolve import Resolved
-from pgassay.environment.sessions import connect, startup_options
-from pgassay.environment.setting_values import equal_value
-from pgassay.environment.settings import classify, describe_settings
+from pgassay.environment.server.sessions import connect, startup_options
+from pgassay.environment.server.setting_values import equal_value
+from pgassay.environment.server.settings import classify, describe_settings
 from pgassay.errors import UsageError
 
 READ_ONLY = {"default_transaction_read_only": "on"}

@@ -6,9 +6,9 @@ from typing import Any
 
 import psycopg
 
-from pgassay.environment.default_differences import is_place, rank
-from pgassay.environment.setting_values import SettingFact
-from pgassay.environment.settings import describe_settings
+from pgassay.environment.builds.default_differences import is_place, rank
+from pgassay.environment.server.setting_values import SettingFact
+from pgassay.environment.server.settings import describe_settings
 
 # What belongs to a session or to a moment.
 _IDENTITY = """

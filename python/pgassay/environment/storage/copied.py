@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from pgassay.environment import pagecache
+from pgassay.environment.linux import pagecache
 from pgassay.environment.storage.working import WorkingCopies
 
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pgassay.environment import device
 from pgassay.environment.home import account, closed_folder, home
-from pgassay.environment.mounts import mount_of
+from pgassay.environment.linux import device
+from pgassay.environment.linux.mounts import mount_of
 from pgassay.environment.storage.base import BlockDevice
 from pgassay.environment.storage.copied import CopiedVolume
 from pgassay.environment.storage.files import (

@@ -11,10 +11,11 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from pgassay.environment import device, registry, removal
+from pgassay.environment.cleanup import registry, removal
 from pgassay.environment.debian import find_tool, has_apt, tool
 from pgassay.environment.home import Account
-from pgassay.environment.mounts import mounted_at
+from pgassay.environment.linux import device
+from pgassay.environment.linux.mounts import mounted_at
 from pgassay.environment.storage.base import BlockDevice
 from pgassay.environment.storage.files import NO_SPACE, free_bytes, make_folder
 from pgassay.environment.storage.parse import readable_bytes

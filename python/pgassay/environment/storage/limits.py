@@ -1,6 +1,6 @@
 """From the limits of a storage to the lines of the server's cgroup."""
 
-from pgassay.environment.cgroup import io_limits
+from pgassay.environment.cgroup.group import io_limits
 from pgassay.environment.storage.base import BlockDevice
 from pgassay.environment.storage.parse import MEGABYTE
 from pgassay.model.storage import StorageSpec

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pgassay.environment import device
 from pgassay.environment.home import account, home
-from pgassay.environment.mounts import mounted_at
+from pgassay.environment.linux import device
+from pgassay.environment.linux.mounts import mounted_at
 from pgassay.environment.storage.base import BlockDevice
 from pgassay.environment.storage.copied import CopiedVolume
 from pgassay.environment.storage.files import (

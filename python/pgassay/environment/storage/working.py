@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from pgassay.environment.home import Account
-from pgassay.environment.server_processes import processes_of
-from pgassay.environment.settle import sync_tree
+from pgassay.environment.linux.settle import sync_tree
+from pgassay.environment.server.processes import processes_of
 from pgassay.environment.storage.files import (
     NO_SPACE,
     CopyFile,

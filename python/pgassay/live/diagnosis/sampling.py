@@ -12,7 +12,7 @@ import psycopg
 from pgassay.analysis.causes.evidence import MB, Ceiling
 from pgassay.analysis.diagnosis import interval
 from pgassay.analysis.diagnosis.interval import Interval, Look
-from pgassay.environment import cgroup_caps
+from pgassay.environment.cgroup import caps
 from pgassay.environment.last_probe import last_probe
 from pgassay.environment.storage.base import BlockDevice
 from pgassay.errors import MeasurementError
@@ -21,14 +21,14 @@ from pgassay.live.diagnosis.clients import clients_of
 from pgassay.live.diagnosis.looks import look
 from pgassay.live.diagnosis.observer import LiveObserver, rate_hz
 from pgassay.live.target import Target
-from pgassay.model.diagnosis import DiagnosedServer
+from pgassay.model.live.diagnosis import DiagnosedServer
 from pgassay.record import layout
-from pgassay.trial import counters
+from pgassay.trial.collect import counters
+from pgassay.trial.collect.upkeep import upkeep_or_none
 from pgassay.trial.observe.base import Sampler
 from pgassay.trial.observe.device import DeviceSampler
 from pgassay.trial.observe.host_cpu import HostCpuSampler
 from pgassay.trial.observe.runner import SamplerRunner
-from pgassay.trial.upkeep import upkeep_or_none
 
 if TYPE_CHECKING:
     Connection = psycopg.Connection[tuple[Any, ...]]
@@ -54,16 +54,16 @@ class _Edges:
         self._session = session
         self._views = totals.views(session)
         self._pid = target.local.postmaster_pid if target.local else None
-        self._caps = cgroup_caps.caps_of(self._pid) if self._pid else cgroup_caps.Caps()
+        self._caps = caps.caps_of(self._pid) if self._pid else caps.Caps()
         self._statements = totals.Statements(session)
         self._processes = processes.snapshot() if self._pid else {}
-        self._group = cgroup_caps.counters(self._caps)
+        self._group = caps.counters(self._caps)
         self._snapshot = counters.snapshot(session, target.major, self._views)
 
     def close(self, seconds: float) -> dict[str, Any]:
         """The last readings, as what an Interval holds of them; raises psycopg.Error."""
         after = counters.snapshot(self._session, self.target.major, self._views)
-        group = cgroup_caps.counters(self._caps)
+        group = caps.counters(self._caps)
         settings = totals.settings(self._session)
         called = self._statements.difference(int(settings.get("block_size", _BLOCK_BYTES)))
         found: dict[str, Any] = {
@@ -200,7 +200,7 @@ def _ceiling(target: Target, device: BlockDevice) -> Ceiling:
     """The lower of what the last probe of the device found and what the server's control groups allow it."""
     if target.local is None or device.name is None:
         return Ceiling()
-    limit_bytes, limit_iops = cgroup_caps.read_limits(target.local.postmaster_pid, device)
+    limit_bytes, limit_iops = caps.read_limits(target.local.postmaster_pid, device)
     probe = last_probe(device)
     measured = probe.ceilings if probe else None
     mb_s = _lowest(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg import sql
 
-from pgassay.model.diagnosis import CalledStatement
-from pgassay.trial.counters import VIEWS, View
+from pgassay.model.live.diagnosis import CalledStatement
+from pgassay.trial.collect.counters import VIEWS, View
 
 if TYPE_CHECKING:
     Connection = psycopg.Connection[tuple[Any, ...]]

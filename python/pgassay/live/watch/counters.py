@@ -6,7 +6,7 @@ What differs between versions is data: the table below has the first and last ma
 from typing import TYPE_CHECKING, Any
 
 from pgassay.live.watch.rates import Counters, increase, rate
-from pgassay.model.watch import Throughput
+from pgassay.model.live.watch import Throughput
 
 if TYPE_CHECKING:
     import psycopg

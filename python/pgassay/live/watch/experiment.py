@@ -12,13 +12,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from pgassay.environment.device import device_of
+from pgassay.environment.linux.device import device_of
 from pgassay.environment.storage.base import BlockDevice
 from pgassay.errors import MeasurementError
 from pgassay.live.watch.folder import REPORT_FILE, FolderWatch
 from pgassay.live.watch.machine import MachineWatch
 from pgassay.live.watch.processes import ProcessWatch
-from pgassay.model.watch import DeviceRates, ExperimentState, HostUse, ServerSample, WatchSample
+from pgassay.model.live.watch import DeviceRates, ExperimentState, HostUse, ServerSample, WatchSample
 from pgassay.record.holding import holder
 
 RATE_HZ = 1.0

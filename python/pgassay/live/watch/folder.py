@@ -5,11 +5,11 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pgassay.analysis.compare import progress
+from pgassay.analysis.verdicts.compare import progress
 from pgassay.design.blocks import block_order
 from pgassay.model.arm import Arm
+from pgassay.model.live.watch import ArmEstimate, ExperimentState, RunningTrial
 from pgassay.model.trial import TrialStatus
-from pgassay.model.watch import ArmEstimate, ExperimentState, RunningTrial
 from pgassay.record import layout
 from pgassay.record.holding import is_held
 from pgassay.record.read import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pgassay.environment.storage.base import BlockDevice
 from pgassay.live.watch import iostat
 from pgassay.live.watch.rates import increase, shares
-from pgassay.model.watch import DeviceRates, HostUse
+from pgassay.model.live.watch import DeviceRates, HostUse
 from pgassay.trial.observe.base import Sampler
 from pgassay.trial.observe.device import DeviceSampler
 from pgassay.trial.observe.host_cpu import HostCpuSampler

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 from pgassay.live.watch.observer import WindowReader
 from pgassay.live.watch.windows import Row, aios, states, thread_use, waits
-from pgassay.model.watch import AioHandles, ThreadUse, Wait
+from pgassay.model.live.watch import AioHandles, ThreadUse, Wait
 
 AIO_MAJOR_MIN = 18
 

@@ -15,7 +15,7 @@ from pgassay.live.watch import counters
 from pgassay.live.watch.machine import MachineWatch
 from pgassay.live.watch.processes import ProcessWatch
 from pgassay.live.watch.statements import StatementTally
-from pgassay.model.watch import Connections, ServerSample, WatchSample
+from pgassay.model.live.watch import Connections, ServerSample, WatchSample
 
 SESSION_NAME = "pgassay watch"
 # Looks at threads and wait events per second, and at statements: few enough to cost next to nothing.

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from pgassay.model.watch import WaitingStatement
+from pgassay.model.live.watch import WaitingStatement
 
 if TYPE_CHECKING:
     import psycopg

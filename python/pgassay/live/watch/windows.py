@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pgassay.model.watch import AioHandles, SchedulerState, ThreadUse, Wait
+from pgassay.model.live.watch import AioHandles, SchedulerState, ThreadUse, Wait
 
 Row = Mapping[str, Any]
 _SCHEDULER: dict[str, SchedulerState] = {"R": "running", "S": "asleep", "I": "asleep", "D": "device"}

@@ -1,7 +1,7 @@
 """The server's control group: CPU used, throttling, memory, as the kernel counts them."""
 
-from pgassay.environment import cgroup_usage
-from pgassay.environment.cgroup import Cgroup
+from pgassay.environment.cgroup import usage
+from pgassay.environment.cgroup.group import Cgroup
 
 
 class ControlGroupSampler:
@@ -13,7 +13,7 @@ class ControlGroupSampler:
     def __init__(self, group: Cgroup | None) -> None:
         """Watch `group`; which columns there are depends on what it caps."""
         self._group = group
-        self._names = tuple(cgroup_usage.counters(group)) if group else ()
+        self._names = tuple(usage.counters(group)) if group else ()
         self.columns: tuple[str, ...] = ("cpu_s", *self._names)
 
     def available(self) -> bool:
@@ -28,5 +28,5 @@ class ControlGroupSampler:
         """The counters now."""
         if self._group is None:
             raise OSError("the server is in no control group of its own")
-        now = cgroup_usage.counters(self._group)
+        now = usage.counters(self._group)
         return (self._group.cpu_seconds(), *(now.get(name, 0.0) for name in self._names))

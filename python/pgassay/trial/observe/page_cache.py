@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from pgassay.environment import pagecache
+from pgassay.environment.linux import pagecache
 from pgassay.errors import MeasurementError
 
 # The kernel walks over the cached pages: asked rarely enough to stay below one percent of a processor.

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from pgassay.environment.cgroup import Cgroup
+from pgassay.environment.cgroup.group import Cgroup
 from pgassay.environment.storage.base import BlockDevice
 from pgassay.trial.observe.base import Sampler
 from pgassay.trial.observe.control_group import ControlGroupSampler

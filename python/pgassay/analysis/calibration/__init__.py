@@ -1,0 +1,1 @@
+"""The noise of equal arms and where it comes from. Pure."""

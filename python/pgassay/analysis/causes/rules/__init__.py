@@ -1,0 +1,1 @@
+"""The rules, one file for each tight family of causes."""

@@ -1,0 +1,49 @@
+"""The server waits for its client: between an answer and the next request nothing of it works."""
+
+from pgassay.analysis.causes.base import Answer, Found, Missing, Rule, gain
+from pgassay.analysis.causes.evidence import Evidence
+from pgassay.analysis.causes.rules.processors import is_machine_full, is_saturated
+
+_SHARE_MIN = 0.5
+# A client's thread that computes less than this could have been kept from it.
+_BUSY_THREAD_MIN = 0.5
+
+
+def _client(evidence: Evidence) -> Answer:
+    """Wait event Client:ClientRead, as the account tells it from the network's, in a closed loop of no
+    think time."""
+    if evidence.is_live:
+        return _open_transactions(evidence)
+    load, times = evidence.record.load, evidence.times
+    if load is None or is_saturated(evidence) or times.share(times.client_s) < _SHARE_MIN:
+        return None
+    threads = evidence.arm.spec.workload.load.threads if evidence.arm.spec.workload.load else 1
+    per_thread = load.client_cpu_s / (threads * evidence.elapsed_s)
+    if per_thread < _BUSY_THREAD_MIN and is_machine_full(evidence):
+        return Missing("whether the client waited for a processor that others used")
+    figures: dict[str, float | str] = {"client_s": times.client_s, "client_cpu_s": load.client_cpu_s}
+    spec = evidence.arm.spec.workload.load
+    if spec is not None:
+        figures |= {"connections": float(spec.clients), "client_threads": float(spec.threads)}
+        figures["client_cpu_per_thread"] = per_thread
+    return Found(times.client_s, figures, gain(evidence, times.client_s))
+
+
+def _open_transactions(evidence: Evidence) -> Answer:
+    """Of a server that runs already, whose idle connections are nobody's wait: transactions that are open."""
+    times = evidence.times
+    if times.share(times.client_s) < _SHARE_MIN:
+        return None
+    figures: dict[str, float | str] = {"idle_in_transaction_s": times.client_s}
+    if "backend" in evidence.accounts:
+        figures["connections_busy"] = evidence.accounts["backend"].threads
+    return Found(times.client_s, figures, gain(evidence, times.client_s))
+
+
+CLIENT = Rule(
+    "client-bound",
+    "limit",
+    "measurement",
+    "Give the client more threads, connections or a machine of its own: it is what was measured.",
+    _client,
+)

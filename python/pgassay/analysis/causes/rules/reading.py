@@ -1,0 +1,109 @@
+"""Reads that no device or method can speed up: those answered from memory, and those that can't be queued."""
+
+from pgassay.analysis.causes.base import Answer, Found, Missing, Rule
+from pgassay.analysis.causes.evidence import Evidence
+from pgassay.analysis.causes.rules.processors import throttled_share
+
+# Settings and storages whose effect is one on reads from a device.
+_OF_READS = frozenset(
+    {
+        *("io_method", "io_workers", "io_min_workers", "io_max_workers", "io_combine_limit"),
+        *("io_max_combine_limit", "io_max_concurrency", "effective_io_concurrency"),
+        *("maintenance_io_concurrency", "storage", "read_ahead"),
+    }
+)
+_OF_AIO = _OF_READS - {"storage", "read_ahead", "io_combine_limit", "io_max_combine_limit"}
+_FROM_DEVICE_MAX = 0.05
+_READ_BYTES_MIN = 1e6
+_CPU_SHARE_MIN = 0.5
+_COPYING_MIN = 0.25
+# Copying a page and verifying its checksum takes a few microseconds on any processor of today: 16 are too
+# many. One at a time through an I/O worker, with a switch of processes both ways, takes less than 40.
+_COPIED_BYTES_S_MIN = 0.5e9
+_HANDED_OVER_BYTES_S_MIN = 0.2e9
+_THROTTLED_MIN = 0.5
+_WORTH_TELLING = 0.05
+
+
+def _cached(evidence: Evidence) -> Answer:
+    """PostgreSQL asked for pages and no device delivered them: the time is the processors'."""
+    flow, times = evidence.device, evidence.times
+    if flow is None:
+        return Missing("what the device delivered")
+    # Whoever waits for a read then, waits for an I/O worker that copies from memory.
+    busy_s = times.cpu_s + times.read_s
+    if throttled_share(evidence) >= _THROTTLED_MIN or times.share_awake(busy_s) < _CPU_SHARE_MIN:
+        return None
+    is_compared = bool(_OF_READS & set(evidence.arm.levels))
+    asked = evidence.bytes_read + evidence.bytes_hit
+    if asked < _READ_BYTES_MIN or flow.read_bytes > _FROM_DEVICE_MAX * asked:
+        return None
+    # Of few reads among many hits the device may deliver all: then waiting for them says whether it matters.
+    is_delivered = flow.read_bytes > _FROM_DEVICE_MAX * evidence.bytes_read
+    if is_delivered and times.share_awake(times.read_s) >= _WORTH_TELLING:
+        return None
+    # Else it is of interest only where much of the time goes into copying from the page cache.
+    if not is_compared and times.share_awake(_copying_s(evidence)) < _COPYING_MIN:
+        return None
+    figures: dict[str, float | str] = {
+        "postgres_read_bytes": evidence.bytes_read,
+        "postgres_hit_bytes": evidence.bytes_hit,
+        "device_read_bytes": flow.read_bytes,
+        "cpu_s": times.cpu_s,
+        "cpu_in_reads_s": times.cpu_in_reads_s,
+    }
+    return Found(busy_s, figures, None, busy_s + times.runnable_s)
+
+
+def _copying_s(evidence: Evidence) -> float:
+    """Time for copying from the page cache, or for waiting until an I/O worker has copied.
+
+    Samples tell it, and of a short statement there are few: it can't be more than these bytes take at the
+    slowest.
+    """
+    times, read = evidence.times, evidence.bytes_read
+    return min(times.cpu_in_reads_s, read / _COPIED_BYTES_S_MIN) + min(
+        times.read_s, read / _HANDED_OVER_BYTES_S_MIN
+    )
+
+
+def _no_aio(evidence: Evidence) -> Answer:
+    """A setting of asynchronous I/O is compared, and no plan that read from the device can use it.
+
+    Index and index-only scans read page by page whatever the method (`model/aio.py` has the sources).
+    """
+    factors = sorted(_OF_AIO & set(evidence.arm.levels))
+    if not factors or not evidence.record.statements:
+        return None
+    read = [item for item in evidence.record.statements if item.delivered_bytes]
+    seconds = evidence.times.read_s
+    is_off = evidence.arm.spec.settings.get("effective_io_concurrency") == "0"
+    if not read or evidence.times.share(seconds) < _WORTH_TELLING:
+        return None
+    if any(item.aio for item in read) and not is_off:
+        return None
+    figures: dict[str, float | str] = {
+        "compared": ", ".join(factors),
+        "statements_that_read": float(len(read)),
+        "statements_with_aio": float(sum(item.aio for item in read)),
+        "effective_io_concurrency": evidence.arm.spec.settings.get("effective_io_concurrency", ""),
+        "postgresql": evidence.arm.spec.build.version,
+    }
+    return Found(seconds, {name: value for name, value in figures.items() if value != ""})
+
+
+CACHED = Rule(
+    "cached",
+    "limit",
+    "measurement",
+    "There is no I/O to speed up: to compare I/O use --cache cold or cold-each, more data or less memory.",
+    _cached,
+)
+NO_AIO = Rule(
+    "no-aio",
+    "fault",
+    "measurement",
+    "Compare with statements that read by sequential or bitmap heap scans, on PostgreSQL 18 or newer: these "
+    "can't read asynchronously, so the setting can't matter.",
+    _no_aio,
+)

@@ -1,0 +1,103 @@
+"""Autovacuum works while the measured work needs the same processors, device or WAL.
+
+Its workers are ordinary processes: their CPU is the scheduler's count, their bytes those of pg_stat_io
+(src/backend/postmaster/autovacuum.c; "cost-based vacuum delay" is what holds them back).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pgassay.analysis.causes.base import Answer, Found, Missing, Rule, gain
+from pgassay.analysis.causes.evidence import Evidence
+from pgassay.analysis.causes.rules.processors import is_machine_full
+from pgassay.analysis.causes.rules.storage import is_full
+
+_BLOCK_BYTES = 8192.0
+_WORKER = "autovacuum worker"
+# The launcher's wait for its next round, and a worker's pause by cost.
+_IDLE = frozenset({"AutovacuumMain", "AutoVacuumMain", "VacuumDelay", ""})
+# At work for less than this share of the time, or explaining less of it, it is as it should be.
+_WORKING_MIN = 0.05
+_SHARE_MIN = 0.05
+
+
+def _autovacuum(evidence: Evidence) -> Answer:
+    if evidence.is_unobserved:
+        return Missing("what autovacuum did meanwhile")
+    account = evidence.accounts.get("autovacuum")
+    if account is None:
+        return None
+    cpu_s = sum(item.seconds for item in account.items if item.kind == "cpu")
+    waits_s = sum(
+        item.seconds
+        for item in account.items
+        if item.kind == "runnable" or (item.kind == "wait" and item.wait_event not in _IDLE)
+    )
+    if cpu_s + waits_s < _WORKING_MIN * evidence.elapsed_s:
+        return None
+    times = evidence.times
+    processor_s = _processor_seconds(evidence, cpu_s)
+    share = _share_of_bytes(evidence)
+    full = is_full(evidence)
+    read_s = times.read_s * share if share and full else 0.0
+    wal_s = times.wal_s * _share_of_wal(evidence)
+    seconds = processor_s + read_s + wal_s
+    if times.share(seconds) < _SHARE_MIN:
+        if full is None and share and times.share(times.read_s * share) >= _SHARE_MIN:
+            return Missing("whether the device that autovacuum reads from as well is full")
+        return None
+    figures: dict[str, float | str] = {"autovacuum_cpu_s": cpu_s, "autovacuum_waiting_s": waits_s}
+    if share is not None:
+        figures["share_of_bytes"] = share
+    tables = _tables(evidence)
+    if tables:
+        figures["tables"] = ", ".join(tables)
+    return Found(seconds, figures, gain(evidence, seconds, cpu_s))
+
+
+def _processor_seconds(evidence: Evidence, cpu_s: float) -> float:
+    """What the work would take less: where the processors are full, their time is shared by all of it."""
+    processors, times = evidence.processors, evidence.times
+    if processors is None or not is_machine_full(evidence) or processors.own_s <= 0:
+        return 0.0
+    return min(times.runnable_s, times.total_s * min(1.0, cpu_s / processors.own_s))
+
+
+def _bytes(row: Mapping[str, Any], operation: str) -> float:
+    """Bytes of a row of pg_stat_io: counted from 18 on, before that blocks."""
+    name = f"{operation}_bytes"
+    if name in row:
+        return float(row[name])
+    return float(row.get(f"{operation}s", 0.0)) * float(row.get("op_bytes", _BLOCK_BYTES))
+
+
+def _share_of_bytes(evidence: Evidence) -> float | None:
+    """Autovacuum's share of all that was read and written of relations; None before 16, or of nothing."""
+    rows = [row for row in evidence.rows("pg_stat_io") if row.get("object") != "wal"]
+    moved = [(row, _bytes(row, "read") + _bytes(row, "write")) for row in rows]
+    total = sum(count for _, count in moved)
+    own = sum(count for row, count in moved if row.get("backend_type") == _WORKER)
+    return own / total if total > 0 else None
+
+
+def _share_of_wal(evidence: Evidence) -> float:
+    """Its share of the bytes of WAL that were written; rows of WAL came with 18."""
+    rows = [row for row in evidence.rows("pg_stat_io") if row.get("object") == "wal"]
+    total = sum(_bytes(row, "write") for row in rows)
+    own = sum(_bytes(row, "write") for row in rows if row.get("backend_type") == _WORKER)
+    return own / total if total > 0 else 0.0
+
+
+def _tables(evidence: Evidence) -> list[str]:
+    rows = evidence.rows("pg_stat_user_tables")
+    return [str(row.get("relname")) for row in rows if row.get("autovacuum_count", 0.0) > 0]
+
+
+AUTOVACUUM = Rule(
+    "autovacuum",
+    "fault",
+    "operations",
+    "Let it work a little all the time (lower autovacuum_vacuum_scale_factor of the tables named), slow it "
+    "down (autovacuum_vacuum_cost_delay), or VACUUM when nobody waits.",
+    _autovacuum,
+)

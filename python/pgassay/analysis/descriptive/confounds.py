@@ -1,0 +1,112 @@
+"""What differs between an arm and its control beside the levels that are compared."""
+
+from collections.abc import Callable
+from typing import Any
+
+from pgassay.analysis.descriptive.builders import builder_difference
+from pgassay.analysis.verdicts.blocks import BlockTable
+from pgassay.model.arm import Arm
+from pgassay.model.experiment import Experiment
+from pgassay.model.trial import TrialRecord
+
+# Settings that the server computes from others, or that name a place: never a confound of their own.
+_DERIVED_SETTINGS = frozenset(
+    {
+        "application_name",
+        "cluster_name",
+        "commit_timestamp_buffers",
+        "config_file",
+        "data_directory",
+        "external_pid_file",
+        "hba_file",
+        "ident_file",
+        "io_max_concurrency",
+        "num_os_semaphores",
+        "port",
+        "shared_memory_size",
+        "shared_memory_size_in_huge_pages",
+        "subtransaction_buffers",
+        "transaction_buffers",
+        "unix_socket_directories",
+        # What else differs between two versions' binaries is a confound of its own.
+        "version",
+        "wal_buffers",
+    }
+)
+
+
+def find_confounds(experiment: Experiment, table: BlockTable) -> tuple[str, ...]:
+    """The plan's own confounds, then those seen in the trials: binaries, settings, read-ahead, hosts."""
+    arms = {arm.id: arm for arm in experiment.arms}
+    found = list(experiment.confounds)
+    for contrast in experiment.contrasts:
+        arm, control = arms[contrast.arm_id], arms[contrast.control_id]
+        builders = builder_difference(arm, control, table)
+        if builders:
+            found.append(f"the binaries of {arm.name} differ from those of {control.name} in {builders}")
+        # Two remote servers' settings were read and compared in full when the experiment was planned.
+        is_one_server = arm.spec.server == control.spec.server
+        differing = _differing_settings(arm, control, table) if is_one_server else []
+        if differing:
+            found.append(
+                f"{arm.name} differs from {control.name} in settings not asked for: {', '.join(differing)}"
+            )
+        if arm.spec.storage == control.spec.storage:
+            ahead = [_constant(table.valid[item.id], _read_ahead_kb) for item in (arm, control)]
+            if None not in ahead and ahead[0] != ahead[1]:
+                found.append(
+                    f"the read-ahead of {arm.name} was {ahead[0]} kB, that of {control.name} {ahead[1]} kB"
+                )
+    found += _machine_changes(table)
+    return tuple(dict.fromkeys(found))
+
+
+def _differing_settings(arm: Arm, control: Arm, table: BlockTable) -> list[str]:
+    names = set(_settings(table.valid[arm.id])) & set(_settings(table.valid[control.id]))
+    differing = []
+    for name in sorted(names - _DERIVED_SETTINGS):
+        if arm.spec.settings.get(name) != control.spec.settings.get(name):
+            continue
+        values = [_constant(table.valid[item.id], _setting(name)) for item in (arm, control)]
+        if None not in values and values[0] != values[1]:
+            differing.append(f"{name} ({values[0]} against {values[1]})")
+    return differing
+
+
+def _settings(records: tuple[TrialRecord, ...]) -> dict[str, Any]:
+    settings = records[0].facts.get("settings") if records else None
+    return settings if isinstance(settings, dict) else {}
+
+
+def _setting(name: str) -> Callable[[TrialRecord], str | None]:
+    def value(record: TrialRecord) -> str | None:
+        held = record.facts.get("settings")
+        return str(held[name]) if isinstance(held, dict) and name in held else None
+
+    return value
+
+
+def _read_ahead_kb(record: TrialRecord) -> str | None:
+    storage = record.facts.get("storage")
+    value = storage.get("read_ahead_kb") if isinstance(storage, dict) else None
+    return None if value is None else str(value)
+
+
+def _constant(records: tuple[TrialRecord, ...], value: Callable[[TrialRecord], str | None]) -> str | None:
+    """The value that all trials share; None when they differ or one lacks it."""
+    values = {value(record) for record in records}
+    return values.pop() if len(values) == 1 else None
+
+
+def _machine_changes(table: BlockTable) -> list[str]:
+    records = [record for row in table.rows for record in row.values()]
+    sentences = []
+    if len({record.host for record in records}) > 1:
+        sentences.append("trials ran on more than one host: compare arms within a host only")
+    mixed = sum(len({record.boot_id for record in row.values()}) > 1 for row in table.rows)
+    if mixed:
+        counted = "1 block spans" if mixed == 1 else f"{mixed} blocks span"
+        sentences.append(
+            f"{counted} a reboot of the machine, so their arms ran on differently started systems"
+        )
+    return sentences

@@ -1,0 +1,1 @@
+"""Two experiments beside each other. Pure."""

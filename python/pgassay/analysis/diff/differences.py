@@ -1,0 +1,117 @@
+"""What differs between two experiments beside their findings: machine, builds, settings, data, plans."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pgassay.analysis.descriptive.plans import outline, shape
+from pgassay.model.arm import Arm
+from pgassay.record.read import StoredExperiment
+
+# What is new on every boot, and says nothing of the machine.
+_PASSING = frozenset({"boot_id"})
+# Facts of every trial that can be compared; the others are counters or places.
+_FACTS = ("server_version", "settings", "data_checksums")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing that differs: `subject` is the kind, `name` the thing; '' in a value: not recorded."""
+
+    subject: str
+    name: str
+    first: str
+    second: str
+
+
+def find_differences(
+    first: StoredExperiment, second: StoredExperiment, arms: tuple[tuple[Arm, Arm], ...]
+) -> tuple[Difference, ...]:
+    """Everything recorded that differs; `arms` are the pairs of arms that both experiments have."""
+    found = [
+        *_between("environment", _environment(first), _environment(second)),
+        *_between("protocol", _flat(first.experiment.protocol), _flat(second.experiment.protocol)),
+        *_between("contract", _contract(first), _contract(second)),
+    ]
+    for mine, other in arms:
+        found += _between("build", _build(mine), _build(other))
+        found += _between("data and workload", _subject(mine), _subject(other))
+        found += _between("settings", _facts(first, mine), _facts(second, other))
+        found += _between("plan", _plans(first, mine), _plans(second, other))
+    # What differs in every arm alike is said once.
+    return tuple(dict.fromkeys(found))
+
+
+def _between(subject: str, first: Mapping[str, str], second: Mapping[str, str]) -> Iterator[Difference]:
+    for name in dict.fromkeys((*first, *second)):
+        values = first.get(name, ""), second.get(name, "")
+        if values[0] != values[1]:
+            yield Difference(subject, name, *values)
+
+
+def _flat(value: Any, prefix: str = "") -> dict[str, str]:
+    """A model or a nested mapping as dotted names with text values."""
+    if hasattr(value, "model_dump"):
+        value = value.model_dump()
+    if not isinstance(value, Mapping):
+        return {prefix: ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)}
+    flat: dict[str, str] = {}
+    for key, item in value.items():
+        if key not in _PASSING:
+            flat |= _flat(item, f"{prefix}.{key}" if prefix else str(key))
+    return flat
+
+
+def _environment(stored: StoredExperiment) -> dict[str, str]:
+    environment = stored.experiment.environment
+    machine = environment.get("machine")
+    facts = machine if isinstance(machine, Mapping) else {}
+    if not facts:
+        facts = {key: item for key, item in environment.items() if not isinstance(item, Mapping)}
+    hosts = ", ".join(dict.fromkeys(trial.record.host for trial in stored.trials))
+    return _flat(facts) | {"host": hosts, "pgassay": stored.experiment.pgassay_version}
+
+
+def _contract(stored: StoredExperiment) -> dict[str, str]:
+    return _flat(stored.experiment.contract.model_dump(exclude={"seed", "blocks_max", "time_max_s"}))
+
+
+def _build(arm: Arm) -> dict[str, str]:
+    build = arm.spec.build
+    return {
+        "version": build.version,
+        "origin": build.origin,
+        "CFLAGS": build.cflags,
+        "configure": build.configure,
+    }
+
+
+def _subject(arm: Arm) -> dict[str, str]:
+    facts = _flat(arm.spec.dataset, "dataset") | _flat(arm.spec.storage, "storage")
+    statements = {f"statement {item.name}": item.sql for item in arm.spec.workload.statements}
+    return facts | {"workload": arm.spec.workload.text, "prepare": "; ".join(arm.spec.prepare)} | statements
+
+
+def _facts(stored: StoredExperiment, arm: Arm) -> dict[str, str]:
+    """Facts that all valid trials of the arm agree on; settings by their own names."""
+    seen: dict[str, set[str]] = {}
+    for trial in stored.trials:
+        if trial.record.status != "ok" or trial.record.arm_id != arm.id:
+            continue
+        for key in _FACTS:
+            if key in trial.record.facts:
+                for name, value in _flat(trial.record.facts[key], key).items():
+                    seen.setdefault(name.removeprefix("settings."), set()).add(value)
+    return {name: values.pop() for name, values in seen.items() if len(values) == 1}
+
+
+def _plans(stored: StoredExperiment, arm: Arm) -> dict[str, str]:
+    seen: dict[str, dict[str, None]] = {}
+    for trial in stored.trials:
+        if trial.record.status != "ok" or trial.record.arm_id != arm.id:
+            continue
+        for statement, plan in trial.plans.items():
+            found = shape(plan)
+            if found:
+                seen.setdefault(statement, {})[outline(found)] = None
+    return {f"{statement} in {arm.name}": " or ".join(found) for statement, found in seen.items()}

@@ -1,0 +1,1 @@
+"""The statistics: e-processes, confidence sequences, equivalence, power, change points. Pure."""

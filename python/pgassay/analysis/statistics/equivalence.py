@@ -1,0 +1,27 @@
+"""Equivalence within a margin, with optional stopping."""
+
+import numpy as np
+
+from pgassay.analysis.statistics.eprocess import BoolArray, Evidence, log_evidence_above, log_evidence_below
+
+
+def log_margin(margin: float) -> float:
+    """The margin as a log ratio: log(1 + δ), the same in both directions.
+
+    The lower edge is therefore 1/(1 + δ), so exchanging arm and control leaves the answer as it is.
+    """
+    return float(np.log1p(margin))
+
+
+def equivalence_path(evidence: Evidence, margin: float, level: float) -> BoolArray:
+    """After each block whether equivalence was reached at this level, shape (..., blocks).
+
+    max_b E⁺(−log(1 + δ)) and max_b E⁻(log(1 + δ)) both at least 2/level: the two one-sided hypotheses are
+    each rejected at some block so far. It is the running confidence sequence lying inside the margin.
+    """
+    target = np.log(2.0 / level)
+    edge = log_margin(margin)
+    above = np.maximum.accumulate(log_evidence_above(evidence, -edge), axis=-1)
+    below = np.maximum.accumulate(log_evidence_below(evidence, edge), axis=-1)
+    result: BoolArray = (above >= target) & (below >= target)
+    return result

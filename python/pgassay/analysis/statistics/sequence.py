@@ -1,0 +1,139 @@
+"""The confidence sequence of an effect, and its point estimate.
+
+At level a the lower end L solves E⁺(L) = 2/a and the upper end U solves E⁻(U) = 2/a; both evidences are
+monotone in the effect, so each end is found by halving (or better) a bracket that is known to hold it. An end
+that so few blocks can't bound is infinite: n members bound it only once n^blocks > 2/a.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from pgassay.analysis.statistics.eprocess import Evidence, FloatArray, log_evidence_above, log_evidence_below
+
+WIDTH_MIN = 1e-13
+STEPS_MAX = 200
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """Both ends of the interval as log ratios, each of the evidence's leading shape; ±inf if unbounded."""
+
+    lower: FloatArray
+    upper: FloatArray
+
+
+def _find_root(function: Callable[[FloatArray], FloatArray], low: FloatArray, high: FloatArray) -> FloatArray:
+    """The roots of functions that are positive at `low` and negative at `high`, all arrays alike.
+
+    Chandrupatla's bracketing method ("A new hybrid quadratic/bisection algorithm", Advances in Engineering
+    Software 1997): an inverse quadratic step where it can be trusted, else a halving, so the bracket always
+    shrinks around the root.
+    """
+    newest, other = np.array(low, dtype=np.float64), np.array(high, dtype=np.float64)
+    at_newest, at_other = function(newest), function(other)
+    third, at_third = newest, at_newest
+    step = np.full(newest.shape, 0.5)
+    for _ in range(STEPS_MAX):
+        point = newest + step * (other - newest)
+        at_point = function(point)
+        same = np.sign(at_point) == np.sign(at_newest)
+        third, at_third = np.where(same, newest, other), np.where(same, at_newest, at_other)
+        other, at_other = np.where(same, other, newest), np.where(same, at_other, at_newest)
+        newest, at_newest = point, at_point
+        tolerance = WIDTH_MIN + 4 * np.finfo(np.float64).eps * np.abs(newest)
+        width = np.abs(other - newest)
+        if np.all((width <= 2 * tolerance) | (at_newest == 0)):
+            break
+        least = np.minimum(0.5, tolerance / np.maximum(width, tolerance))
+        step = np.clip(_next_step(newest, other, third, at_newest, at_other, at_third), least, 1 - least)
+    result: FloatArray = np.where(np.abs(at_newest) <= np.abs(at_other), newest, other)
+    return result
+
+
+def _next_step(
+    a: FloatArray, b: FloatArray, c: FloatArray, at_a: FloatArray, at_b: FloatArray, at_c: FloatArray
+) -> FloatArray:
+    """The fraction of the way from a to b: by inverse quadratic interpolation, or a half."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        place = (a - b) / (c - b)
+        height = (at_a - at_b) / (at_c - at_b)
+        trusted = (height**2 < place) & ((1 - height) ** 2 < 1 - place)
+        quadratic = at_a / (at_b - at_a) * at_c / (at_b - at_c) + (c - a) / (b - a) * at_a / (
+            at_c - at_a
+        ) * at_b / (at_c - at_b)
+    result: FloatArray = np.where(trusted & np.isfinite(quadratic), quadratic, 0.5)
+    return result
+
+
+def _mirrored(evidence: Evidence) -> Evidence:
+    """The evidence of the negated log speeds: its lower end is the negated upper end."""
+    return Evidence(
+        -evidence.difference,
+        evidence.sharpness,
+        evidence.others_down,
+        evidence.others_up,
+        evidence.members,
+    )
+
+
+def _neutral_points(evidence: Evidence) -> FloatArray:
+    """Per block and grid point the effect at which the factor of E⁺ is exactly 1, (..., blocks, grid)."""
+    neutral = np.log(evidence.members - 1)
+    result: FloatArray = (
+        evidence.difference[..., np.newaxis] - (evidence.others_up - neutral) / evidence.sharpness
+    )
+    return result
+
+
+def _lower_end(evidence: Evidence, level: float, running: bool) -> FloatArray:
+    target = np.log(2.0 / level)
+    excess = np.log(evidence.members) - target / evidence.blocks
+    shape = evidence.difference.shape[:-1]
+    if excess <= 0:
+        return np.full(shape, -np.inf)
+    # Left of `low` every factor is at least n·exp(−excess/2), so their product passes the target; right of
+    # `high` every factor is at most 1, so no product ever reaches it.
+    reach = (evidence.others_up - np.log(np.expm1(excess / 2))) / evidence.sharpness
+    low = (evidence.difference[..., np.newaxis] - reach).min(axis=(-2, -1))
+    high = _neutral_points(evidence).max(axis=(-2, -1))
+
+    def above_target(effect: FloatArray) -> FloatArray:
+        path = log_evidence_above(evidence, effect)
+        reached: FloatArray = path.max(axis=-1) if running else path[..., -1]
+        result: FloatArray = reached - target
+        return result
+
+    return _find_root(above_target, np.minimum(low, high), high)
+
+
+def confidence_sequence(evidence: Evidence, level: float, *, running: bool) -> Sequence:
+    """The interval at level `level` (0 < level < 1).
+
+    running: the intersection of the intervals after every block so far, which never widens, so a verdict
+    once reached stays; else the interval of the last block alone. Both are valid at any stopping time. The
+    intersection can be empty (lower > upper), when the effect moved.
+    """
+    lower = _lower_end(evidence, level, running)
+    upper = -_lower_end(_mirrored(evidence), level, running)
+    return Sequence(lower, upper)
+
+
+def point_estimate(evidence: Evidence) -> FloatArray:
+    """The effect that the blocks speak against equally from both sides: E⁺ = E⁻; a log ratio.
+
+    log E⁺ − log E⁻ falls strictly as the effect rises, so there is one root; left of every neutral point of
+    E⁺ it is positive, right of every neutral point of E⁻ negative.
+    """
+    # The margin around the bracket keeps the signs at its ends apart when all neutral points coincide.
+    margin = 1 / evidence.sharpness.max(axis=(-2, -1))
+    low = _neutral_points(evidence).min(axis=(-2, -1)) - margin
+    high = margin - _neutral_points(_mirrored(evidence)).min(axis=(-2, -1))
+
+    def balance(effect: FloatArray) -> FloatArray:
+        above, below = log_evidence_above(evidence, effect), log_evidence_below(evidence, effect)
+        result: FloatArray = above[..., -1] - below[..., -1]
+        return result
+
+    return _find_root(balance, low, high)

@@ -1,0 +1,1 @@
+"""From complete blocks to verdicts: metrics, families, the twin, sentences, warnings. Pure."""

@@ -1,0 +1,88 @@
+"""From trials to complete blocks. The rules for failures never look at which arm failed."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from pgassay.analysis.statistics.eprocess import FloatArray
+from pgassay.analysis.verdicts.metrics import Measure
+from pgassay.model.trial import TrialRecord
+from pgassay.record.read import StoredExperiment
+
+ATTEMPTS_MAX = 2
+
+
+@dataclass(frozen=True)
+class BlockTable:
+    """The complete blocks of an experiment, and what was left out of them.
+
+    numbers: the complete blocks, ascending; rows: for each of them the valid trial of every arm, by arm id.
+    voided: blocks in which some arm failed twice. failures: failed or invalid attempts per arm id.
+    reasons: the latest failure's reason per arm id. valid: every valid trial per arm id in run order, those
+    of voided and half-done blocks included.
+    """
+
+    arm_ids: tuple[str, ...]
+    numbers: tuple[int, ...]
+    rows: tuple[dict[str, TrialRecord], ...]
+    voided: tuple[int, ...]
+    failures: dict[str, int]
+    reasons: dict[str, str]
+    valid: dict[str, tuple[TrialRecord, ...]]
+
+    def logs(self, measure: Measure) -> FloatArray:
+        """The signed logs of a measure, shape (blocks, arms); NaN where a trial has none."""
+        return self.matrix(measure.log_value)
+
+    def matrix(self, value_of: Callable[[TrialRecord], float]) -> FloatArray:
+        """Any figure of the trials of complete blocks, shape (blocks, arms)."""
+        cells = [[value_of(row[arm]) for arm in self.arm_ids] for row in self.rows]
+        return np.array(cells, dtype=np.float64).reshape(len(self.rows), len(self.arm_ids))
+
+
+def is_valid(record: TrialRecord, primary: Measure) -> bool:
+    """Whether a trial counts: it ended well and its primary metric can be computed."""
+    return record.status == "ok" and primary.value(record) is not None
+
+
+def complete_blocks(stored: StoredExperiment, primary: Measure) -> BlockTable:
+    """Sort an experiment's trials into blocks.
+
+    The first valid attempt of an arm in a block counts; a failed or invalid one is repeated once, and a
+    second failure voids the block for all arms. An interrupted attempt is neither.
+    """
+    arm_ids = tuple(arm.id for arm in stored.experiment.arms)
+    known = set(arm_ids)
+    chosen: dict[int, dict[str, TrialRecord]] = defaultdict(dict)
+    failed: Counter[tuple[int, str]] = Counter()
+    failures: Counter[str] = Counter()
+    reasons: dict[str, str] = {}
+    valid: dict[str, list[TrialRecord]] = {arm: [] for arm in arm_ids}
+    records = sorted(
+        (trial.record for trial in stored.trials), key=lambda record: (record.number, record.attempt)
+    )
+    for record in records:
+        arm = record.arm_id
+        if arm not in known or record.status == "interrupted":
+            continue
+        if is_valid(record, primary):
+            valid[arm].append(record)
+            chosen[record.block].setdefault(arm, record)
+            continue
+        failures[arm] += 1
+        reasons[arm] = record.reason or "its primary metric could not be computed"
+        if arm not in chosen[record.block]:
+            failed[record.block, arm] += 1
+    voided = {block for (block, _), count in failed.items() if count >= ATTEMPTS_MAX}
+    numbers = [block for block in sorted(chosen) if block not in voided and len(chosen[block]) == len(known)]
+    return BlockTable(
+        arm_ids,
+        tuple(numbers),
+        tuple(chosen[block] for block in numbers),
+        tuple(sorted(voided)),
+        dict(failures),
+        reasons,
+        {arm: tuple(found) for arm, found in valid.items()},
+    )

@@ -1,0 +1,145 @@
+"""The warnings of a result: what a reader must know before believing it."""
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+
+from pgassay.analysis.statistics.planner import percent_words
+from pgassay.analysis.verdicts.steady import find_drift, unsettled_change
+from pgassay.analysis.verdicts.study import Study
+from pgassay.analysis.verdicts.twin import GATE_EVIDENCE, TwinCheck, can_fire
+from pgassay.model.arm import Arm
+from pgassay.record.read import StoredExperiment
+
+STEAL_FRACTION_MAX = 0.01
+
+
+def collect_warnings(
+    stored: StoredExperiment, study: Study, twins: dict[str, TwinCheck], plans: Iterable[str]
+) -> tuple[str, ...]:
+    """Every warning once, the gravest first; `plans` are the sentences about plans."""
+    found = [
+        *_failures(study),
+        *_twins(study, twins),
+        *_blocks(study),
+        *plans,
+        *_drift(study),
+        *_unsettled(study),
+        *_steal(study),
+        *_covariate(study),
+        *stored.warnings,
+        *stored.experiment.warnings,
+    ]
+    for trial in stored.trials:
+        found.extend(trial.record.warnings)
+    return tuple(dict.fromkeys(found))
+
+
+def label(arm: Arm) -> str:
+    """An arm's name in a sentence; the twin's name alone would be the control's."""
+    return f"the twin of {arm.name}" if arm.role == "twin" else arm.name
+
+
+def _failures(study: Study) -> list[str]:
+    sentences = []
+    for arm in study.experiment.arms:
+        count = study.table.failures.get(arm.id, 0)
+        if not count:
+            continue
+        attempts = count + len(study.table.valid[arm.id])
+        trials = "1 trial" if count == 1 else f"{count} trials"
+        reason = study.table.reasons[arm.id].rstrip(".")
+        sentences.append(f"{label(arm)} failed in {trials} of {attempts}; the last reason: {reason}.")
+    if study.table.voided:
+        blocks = ", ".join(str(number) for number in study.table.voided)
+        sentences.append(f"An arm failed twice in block {blocks}: nothing of such a block is compared.")
+    return sentences
+
+
+def _twins(study: Study, twins: dict[str, TwinCheck]) -> list[str]:
+    sentences = []
+    if not twins and study.blocks:
+        if all(arm.role != "twin" for arm in study.experiment.arms):
+            sentences.append("There is no twin: nothing checks whether equal arms are measured as equal.")
+        return sentences
+    for stratum, check in twins.items():
+        where = f" at {stratum}" if stratum else ""
+        if check.ok is None:
+            least = next(blocks for blocks in range(1, 1000) if can_fire(blocks, len(twins)))
+            sentences.append(
+                f"The twin{where} is not yet tested: its check can't speak before block {least}, and "
+                f"{study.blocks} {'is' if study.blocks == 1 else 'are'} complete."
+            )
+        elif not check.ok:
+            sentences.append(
+                f"The twin{where} differs from the control (evidence {check.evidence_max:.3g}, allowed are "
+                f"{GATE_EVIDENCE * len(twins):.0f}): equal arms are not measured as equal, so verdicts "
+                "within the twin's range are withheld."
+            )
+    return sentences
+
+
+def _blocks(study: Study) -> list[str]:
+    if not 0 < study.blocks < study.blocks_min:
+        return []
+    return [f"No verdict is possible before {study.blocks_min} blocks; {study.blocks} complete so far."]
+
+
+def _drift(study: Study) -> list[str]:
+    if not study.blocks:
+        return []
+    drift = find_drift(study.logs[0].mean(axis=-1), study.experiment.contract.margin)
+    if drift is None:
+        return []
+    direction = "faster" if drift.change > 0 else "slower"
+    size = percent_words(abs(math.expm1(drift.change)))
+    settled = "it settled in the second half" if drift.settled else "it had not settled at the end"
+    return [
+        f"All arms became {size} {direction} from the first block to the last ({settled}): ratios stay "
+        "valid, because every block holds all arms, but single values must not be compared across blocks."
+    ]
+
+
+def _unsettled(study: Study) -> list[str]:
+    sentences = []
+    for arm in study.experiment.arms:
+        loads = [record.load.per_second for record in study.table.valid[arm.id] if record.load is not None]
+        change = unsettled_change(loads, study.experiment.contract.margin)
+        if change is None:
+            continue
+        told = "stopped or began" if math.isinf(change) else _changed_by(change)
+        sentences.append(
+            f"{label(arm)} never settled: its throughput {told} from the first half of the measured time to "
+            "the second; give the workload a longer warm-up or duration (the same for all arms)."
+        )
+    return sentences
+
+
+def _changed_by(change: float) -> str:
+    return f"{'rose' if change > 0 else 'fell'} by {percent_words(abs(math.expm1(change)))}"
+
+
+def _steal(study: Study) -> list[str]:
+    shares = [
+        record.steal_s / record.wall_s
+        for records in study.table.valid.values()
+        for record in records
+        if record.steal_s is not None and record.wall_s > 0
+    ]
+    high = [share for share in shares if share > STEAL_FRACTION_MAX]
+    if not high:
+        return []
+    return [
+        f"The hypervisor took CPU time away (steal) in {len(high)} of {len(shares)} trials, at most "
+        f"{float(np.max(high)):.2f} s per second: it is shown, not adjusted for."
+    ]
+
+
+def _covariate(study: Study) -> list[str]:
+    if not study.covariate_missing:
+        return []
+    return [
+        f"{study.covariate_missing} trials have no canary, so no figure was adjusted for it although the "
+        "contract declares it."
+    ]

@@ -1,0 +1,109 @@
+"""The first family: every arm against its control on the primary metric."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pgassay.analysis.statistics.covariate import adjust
+from pgassay.analysis.statistics.eprocess import FloatArray
+from pgassay.analysis.statistics.planner import PILOT_BLOCKS_MIN, blocks_to_decide, upper_spread
+from pgassay.analysis.statistics.sequence import Sequence
+from pgassay.analysis.verdicts.study import Study
+from pgassay.analysis.verdicts.twin import TwinCheck, check_twin
+from pgassay.analysis.verdicts.verdict import Finding, Judgement, judge
+
+
+@dataclass(frozen=True)
+class PrimaryResult:
+    """Findings and judgements in the order of the contrasts; twins by stratum.
+
+    blocks_more: per contrast the blocks that an undecided verdict is likely still to take; None when it is
+    decided, or when there are too few blocks to say.
+    """
+
+    findings: tuple[Finding, ...]
+    judgements: tuple[Judgement, ...]
+    twins: dict[str, TwinCheck]
+    blocks_more: tuple[int | None, ...]
+
+
+def twin_pairs(study: Study, logs: FloatArray, control_id: str, twin_id: str) -> FloatArray:
+    """(twin, control) of every block, shape (measures, blocks, 2), adjusted for the covariate."""
+    index = [study.columns[twin_id], study.columns[control_id]]
+    pairs = logs[:, :, index]
+    return pairs if study.covariate is None else adjust(pairs, study.covariate[:, index])
+
+
+def check_twins(study: Study) -> dict[str, TwinCheck]:
+    """Each stratum's twin, on the primary metric and the statements; needs at least one block."""
+    found = {
+        item.stratum: (item.control_id, item.twin_id)
+        for item in study.experiment.contrasts
+        if item.twin_id is not None
+    }
+    alpha = study.experiment.contract.alpha
+    return {
+        stratum: check_twin(twin_pairs(study, study.logs, control, twin), alpha, gates=len(found))
+        for stratum, (control, twin) in found.items()
+    }
+
+
+def findings_of(
+    effects: FloatArray, intervals: Sequence, guard: Sequence, measure: int
+) -> tuple[Finding, ...]:
+    """One measure's findings, in the order of the contrasts; all arrays are (measures, contrasts)."""
+    ends = (intervals.lower, intervals.upper, guard.lower, guard.upper)
+    return tuple(
+        Finding(float(effect), *(float(end[measure, place]) for end in ends))
+        for place, effect in enumerate(effects[measure])
+    )
+
+
+def twin_bound(twins: dict[str, TwinCheck], stratum: str, measure: int) -> float | None:
+    """How far a verdict must lie from no effect, on this measure; None while the gate has not fired."""
+    check = twins.get(stratum)
+    if check is None or check.ok is not False:
+        return None
+    return float(check.bounds()[measure])
+
+
+def analyse_primary(study: Study) -> PrimaryResult:
+    """Judge every contrast at level α/m by its running confidence sequence; needs at least one block."""
+    contract = study.experiment.contract
+    level = contract.alpha / study.contrast_count
+    contrasts = study.contrast_set(study.logs[:1])
+    intervals = contrasts.intervals(level, running=True)
+    findings = findings_of(contrasts.effects(), intervals, contrasts.median_intervals(level), 0)
+    twins = check_twins(study)
+    judgements = []
+    for contrast, finding in zip(study.experiment.contrasts, findings, strict=True):
+        if study.blocks < study.blocks_min:
+            judgements.append(Judgement("inconclusive"))
+            continue
+        bound = twin_bound(twins, contrast.stratum, 0)
+        judgements.append(judge(finding, contract.margin, twin_bound=bound))
+    more = tuple(
+        _blocks_more(study, contrasts.pairs(0, place), finding) if _is_open(judgement) else None
+        for place, (finding, judgement) in enumerate(zip(findings, judgements, strict=True))
+    )
+    return PrimaryResult(findings, tuple(judgements), twins, more)
+
+
+def _is_open(judgement: Judgement) -> bool:
+    """Whether more blocks alone could decide it."""
+    return judgement.verdict == "inconclusive" and not judgement.note
+
+
+def _blocks_more(study: Study, pairs: FloatArray, finding: Finding) -> int | None:
+    if study.blocks < PILOT_BLOCKS_MIN or not np.isfinite(finding.estimate):
+        return None
+    contract = study.experiment.contract
+    needed = blocks_to_decide(
+        upper_spread(pairs),
+        finding.estimate,
+        contract.margin,
+        pooled=study.is_pooled,
+        contrasts=study.contrast_count,
+        alpha=contract.alpha,
+    )
+    return max(1, needed - study.blocks)

@@ -1,0 +1,80 @@
+"""`pgassay calibrate`: equal arms against each other, to tell what this machine can resolve."""
+
+import argparse
+import sys
+
+from pgassay.cli import options
+from pgassay.cli.commands.compare import add_plan_options, request_of
+from pgassay.cli.output import is_unicode
+
+TYPE_CHECKING = False  # typing itself is not worth its import here
+if TYPE_CHECKING:
+    from pgassay.model.calibration import CalibrationResult
+    from pgassay.record.read import StoredExperiment
+
+# The null factor: arms that are equal in all but their copies of the data.
+EQUAL_ARMS = "copy=first,second"
+EXIT_FAILED = 1
+
+
+def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the command line."""
+    parser = subparsers.add_parser(
+        "calibrate",
+        help="measure equal arms, and say what this machine can tell apart in how much time",
+        description="Runs an experiment whose arms are all equal, each on its own copy of the data, and says "
+        "where the noise comes from and which differences a comparison with this workload would find.",
+        epilog="example:\n  pgassay calibrate --workload select-only:duration=10s --max-time 10m",
+        allow_abbrev=False,
+        formatter_class=options.HelpFormatter,
+    )
+    add_plan_options(parser)
+    parser.add_argument(
+        "--from",
+        type=options.folder,
+        metavar="FOLDER",
+        dest="stored",
+        help="measure nothing: calibrate from a stored experiment (a comparison's control and twin will do)",
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as one JSON document")
+    parser.add_argument("--markdown", action="store_true", help="print Markdown, for an issue or a wiki")
+    parser.add_argument("--quiet", action="store_true", help="say nothing while it runs")
+    parser.add_argument(
+        "--no-wait", action="store_true", help="refuse at once when another experiment runs on this host"
+    )
+    parser.set_defaults(run=run, factors=[EQUAL_ARMS])
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measure equal arms, or read a stored experiment; then say what it tells."""
+    from pgassay.analysis.calibration.calibrate import calibrate
+    from pgassay.errors import UsageError
+    from pgassay.experiment.running import ledger
+
+    if arguments.control is not None:
+        raise UsageError("--control has no meaning for equal arms: leave it out")
+    stored = _stored(arguments)
+    result = calibrate(stored, ledger.summary())
+    sys.stdout.write(_page(result, arguments))
+    return EXIT_FAILED if stored.stopped == "failed" else 0
+
+
+def _stored(arguments: argparse.Namespace) -> "StoredExperiment":
+    from pgassay.cli.outcome import progress_of
+    from pgassay.experiment.running.session import run_new
+    from pgassay.record.read import load
+
+    if arguments.stored is not None:
+        return load(arguments.stored)
+    with progress_of(arguments) as progress:
+        return run_new(request_of(arguments), progress, wait=not arguments.no_wait, until_decided=False)
+
+
+def _page(result: "CalibrationResult", arguments: argparse.Namespace) -> str:
+    from pgassay.report import calibration
+
+    if arguments.json:
+        return calibration.render_json(result)
+    if arguments.markdown:
+        return calibration.render_markdown(result)
+    return calibration.render(result, unicode=is_unicode())

@@ -1,0 +1,37 @@
+"""`pgassay clean`: remove what crashed runs left, and with --all the kept datasets and images too."""
+
+import argparse
+
+from pgassay.cli import options
+
+
+def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the command line."""
+    parser = subparsers.add_parser(
+        "clean",
+        help="remove what crashed runs left; with --all, kept datasets too",
+        description="Removes servers, mounts, loop devices and cgroups that a crashed run left behind. "
+        "With --all also the datasets, working copies and images that are kept for the next experiment. "
+        "Results are never touched.",
+        allow_abbrev=False,
+        formatter_class=options.HelpFormatter,
+    )
+    parser.add_argument("--all", action="store_true", help="remove kept datasets and images as well")
+    parser.add_argument(
+        "--no-wait", action="store_true", help="refuse at once when an experiment runs on this host"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Sweep under the host's lock and say what was removed."""
+    from pgassay.environment import lock, store
+    from pgassay.environment.cleanup import registry
+
+    with lock.acquire(not arguments.no_wait, lambda holder: print(f"waiting for process {holder}")):
+        for sentence in registry.sweep():
+            print(sentence)
+        if arguments.all:
+            for sentence in store.remove_all():
+                print(sentence)
+    return 0

@@ -1,0 +1,173 @@
+"""`pgassay compare`: is there a difference, and how large?"""
+
+import argparse
+
+from pgassay.cli import options
+
+TYPE_CHECKING = False  # typing itself is not worth its import here
+if TYPE_CHECKING:
+    from pgassay.experiment.planning.request import CompareRequest
+
+EPILOG = """examples:
+  pgassay compare io_method=sync,worker,io_uring --workload full-scan --scale 100 --cache cold-each
+  pgassay compare effective_io_concurrency=1,16 --workload sql:my.sql --storage loop:size=4GB,read_iops=3000
+  pgassay compare io_method=sync,worker clients=1,8,50 --workload select-only:duration=20s
+"""
+
+
+def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the command line."""
+    parser = subparsers.add_parser(
+        "compare",
+        help="compare the levels of one or more factors on real servers",
+        description="Runs randomised blocks of trials on real servers and says which level is faster, "
+        "by how much, or that there is no difference that matters.",
+        epilog=EPILOG,
+        allow_abbrev=False,
+        formatter_class=options.HelpFormatter,
+    )
+    parser.add_argument(
+        "factors",
+        nargs="+",
+        metavar="NAME=LEVEL,LEVEL",
+        help="a factor and its levels: any server setting, or clients, storage, read_ahead, memory, cpus, "
+        "server; several make a grid, of which the first is compared within the strata of the others",
+    )
+    add_plan_options(parser)
+    options.add_output_options(parser)
+    parser.set_defaults(run=run)
+
+
+def add_plan_options(parser: argparse.ArgumentParser) -> None:
+    """The options that shape the experiment."""
+    add = parser.add_argument
+    add(
+        "--workload",
+        default="full-scan",
+        metavar="W[:OPTIONS]",
+        help="full-scan (default), select-only, tpcb, simple-update, oltp_read_only, or sql:FILE; "
+        "a load takes clients=, threads=, duration=, warmup=, protocol=prepared|simple",
+    )
+    add("--scale", type=options.whole, default=10, metavar="N", help="pgbench scale of the data (default 10)")
+    add(
+        "--dataset",
+        default="pgbench",
+        metavar="KIND[:SOURCE]",
+        help="pgbench (default), dump:FILE, folder:DATADIR or script:FILE: what the data are made from",
+    )
+    add(
+        "--prepare",
+        action="append",
+        default=[],
+        metavar="SQL|FILE",
+        help="SQL, or a file ending in .sql, run once on the data of all arms",
+    )
+    add(
+        "--cache",
+        metavar="STATE",
+        help="cold (once per trial), cold-each (before every statement), warm-buffers, warm-pages or as-is",
+    )
+    add(
+        "--set",
+        action="append",
+        default=[],
+        dest="settings",
+        metavar="NAME=VALUE",
+        help="a setting of all arms",
+    )
+    add(
+        "--storage",
+        default="host",
+        metavar="KIND[:OPTIONS]",
+        help="host, host:path=FOLDER, or loop:size=4GB,read_ahead=128,read_mb_s=125,read_iops=3000",
+    )
+    add("--memory", metavar="SIZE", help="cap on a server's memory, page cache included, as 2GB")
+    add("--cpus", metavar="NUMBER", help="cap on a server's processors, as 1 or 0.5")
+    add(
+        "--pg",
+        metavar="BUILD",
+        help="18, apt:18, installed:17, or a path to a bin folder (see pgassay builds)",
+    )
+    add("--server", metavar="DSN", help="a server that runs already, by a connection string of libpq")
+    add("--swap", metavar="COMMAND", help="run halfway: swaps the settings of the two servers of server=")
+    add("--allow-writes", metavar="DATABASE", help="this database of the servers may be written to")
+    add(
+        "--control",
+        metavar="FACTOR=LEVEL",
+        help="the level the others are compared with (default: the first)",
+    )
+    add("--blocks", type=options.whole, default=60, metavar="N", help="at most so many blocks (default 60)")
+    add(
+        "--max-time",
+        type=options.duration,
+        default=900.0,
+        metavar="TIME",
+        help="at most so long, as 90s, 12m, 1h (default 15m)",
+    )
+    add(
+        "--margin",
+        type=options.fraction,
+        default=0.03,
+        metavar="FRACTION",
+        help="differences smaller than this do not matter (default 0.03, that is 3%%)",
+    )
+    add("--alpha", type=options.fraction, default=0.05, metavar="FRACTION", help="error rate (default 0.05)")
+    add("--seed", type=options.whole, metavar="N", help="seed of the order of the trials (default: drawn)")
+    add("--out", type=options.folder, metavar="FOLDER", help="a new folder for the results")
+    add("--covariate", choices=("none", "canary"), default="none", help="adjust for the canary's speed")
+    add(
+        "--observe",
+        choices=("off", "normal", "fast"),
+        default="normal",
+        help="how often the server's threads and their waits are sampled (default normal)",
+    )
+    add("--no-pool", action="store_true", help="do not pool the twin with the control")
+    add(
+        "--skip-unavailable",
+        action="store_true",
+        help="drop the levels that this build or machine refuses, and say so",
+    )
+
+
+def request_of(arguments: argparse.Namespace) -> "CompareRequest":
+    """The request that the command line makes."""
+    from pgassay.experiment.planning.request import CompareRequest
+
+    return CompareRequest(
+        factors=tuple(arguments.factors),
+        workload=arguments.workload,
+        scale=arguments.scale,
+        dataset=arguments.dataset,
+        prepare=tuple(arguments.prepare),
+        cache=arguments.cache,
+        settings=tuple(arguments.settings),
+        storage=arguments.storage,
+        memory=arguments.memory,
+        cpus=arguments.cpus,
+        build=arguments.pg,
+        control=arguments.control,
+        blocks=arguments.blocks,
+        max_time_s=arguments.max_time,
+        margin=arguments.margin,
+        alpha=arguments.alpha,
+        seed=arguments.seed,
+        out=arguments.out,
+        skip_unavailable=arguments.skip_unavailable,
+        pool_twin=not arguments.no_pool,
+        covariate=arguments.covariate,
+        observe=arguments.observe,
+        server=arguments.server,
+        swap=arguments.swap,
+        allow_writes=arguments.allow_writes,
+        command=tuple(arguments.words),
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Plan, measure, report."""
+    from pgassay.cli.outcome import finish, progress_of
+    from pgassay.experiment.running.session import run_new
+
+    with progress_of(arguments) as progress:
+        stored = run_new(request_of(arguments), progress, wait=not arguments.no_wait)
+    return finish(stored, arguments)

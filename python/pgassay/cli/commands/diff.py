@@ -1,0 +1,61 @@
+"""`pgassay diff`: two experiments beside each other; needs no server."""
+
+import argparse
+import sys
+
+from pgassay.cli import options
+from pgassay.cli.output import is_unicode
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the command line."""
+    parser = subparsers.add_parser(
+        "diff",
+        help="compare two stored experiments: how each effect changed, and what else differs",
+        description="Compares the effects that two stored experiments share (another machine, another "
+        "version, or the same again), and lists what else differs between them.",
+        allow_abbrev=False,
+        formatter_class=options.HelpFormatter,
+    )
+    parser.add_argument("first", type=options.folder, metavar="A", help="the first experiment's folder")
+    parser.add_argument("second", type=options.folder, metavar="B", help="the second experiment's folder")
+    formats = parser.add_mutually_exclusive_group()
+    formats.add_argument("--json", action="store_true", help="print the comparison as one JSON document")
+    formats.add_argument(
+        "--markdown", action="store_true", help="print Markdown, for an issue or a pull request"
+    )
+    parser.add_argument("--html", type=options.folder, metavar="FILE", help="write a page here as well")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read both, compare, print, and write the page that was asked for."""
+    from pgassay.analysis.diff.experiments import compare_experiments
+    from pgassay.record.read import load
+    from pgassay.report.diff import json, text
+
+    found = compare_experiments(load(arguments.first), load(arguments.second))
+    if arguments.html is not None:
+        _write(arguments.html, text.render_html(found))
+    if arguments.json:
+        sys.stdout.write(json.render(found))
+    elif arguments.markdown:
+        sys.stdout.write(text.render_markdown(found))
+    else:
+        sys.stdout.write(text.render(found, unicode=is_unicode()))
+    return 0
+
+
+def _write(target: "Path", page: str) -> None:
+    from pgassay.errors import UsageError
+
+    try:
+        target.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"can't write the page to {target} ({error.strerror}): name another file with --html"
+        ) from error

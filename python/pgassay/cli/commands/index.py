@@ -1,0 +1,86 @@
+"""`pgassay index`: one page over all experiments in a folder."""
+
+import argparse
+
+from pgassay.cli import options, stored_experiments
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pgassay.errors import UsageError
+    from pgassay.report.index import IndexRow
+
+INDEX_FILE = "index.html"
+
+
+def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the command line."""
+    parser = subparsers.add_parser(
+        "index",
+        help="write one page over all experiments in a folder",
+        description="Writes index.html into a folder of experiments: their verdicts, with links to their "
+        "reports; a report that is missing or older than its experiment is made.",
+        allow_abbrev=False,
+        formatter_class=options.HelpFormatter,
+    )
+    stored_experiments.add_folder(parser, "where to look, and to write")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read every experiment, make the reports that are missing, write the page."""
+    from pgassay.record.write import write_file
+    from pgassay.report import index
+
+    parent = stored_experiments.parent_of(arguments)
+    _check_writable(parent)
+    rows = [_row(parent, folder, found) for folder, found in stored_experiments.analysed_below(parent)]
+    target = parent / INDEX_FILE
+    write_file(target, index.render(rows, title=str(parent)).encode())
+    print(f"index: {target}")
+    return 0
+
+
+def _row(parent: "Path", folder: "Path", found: "stored_experiments.Analysed | UsageError") -> "IndexRow":
+    """One experiment, its report made; one that can't be read is named with the reason."""
+    from pgassay.cli.chart_library import chart_library
+    from pgassay.cli.outcome import REPORT_FILE
+    from pgassay.errors import UsageError
+    from pgassay.record.write import write_file
+    from pgassay.report.compare import html
+    from pgassay.report.index import IndexRow, row_of
+
+    place = folder.relative_to(parent)
+    if isinstance(found, UsageError):
+        return IndexRow(folder=str(place), link="", error=str(found))
+    stored, result = found
+    report = folder / REPORT_FILE
+    if _is_stale(report, folder):
+        try:
+            _check_writable(folder)
+            write_file(report, html.render(result, stored, chart_library=chart_library()).encode())
+        except UsageError as error:
+            return IndexRow(folder=str(place), link="", error=str(error))
+    return row_of(result, stored, folder=str(place), link=(place / REPORT_FILE).as_posix())
+
+
+def _check_writable(folder: "Path") -> None:
+    """Raise UsageError for a folder that this account may not write to."""
+    import os
+
+    from pgassay.errors import UsageError
+
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UsageError(f"can't write into {folder}: make it writable, or name a copy of it")
+
+
+def _is_stale(report: "Path", folder: "Path") -> bool:
+    """Whether the report is missing, or older than what it tells of."""
+    from pgassay.record import layout
+
+    if not report.is_file():
+        return True
+    made = report.stat().st_mtime
+    sources = (folder / layout.STATE_FILE, *(folder / layout.TRIALS_FOLDER).glob("*"))
+    return any(source.exists() and source.stat().st_mtime > made for source in sources)

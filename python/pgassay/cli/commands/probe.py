@@ -1,0 +1,199 @@
+"""`pgassay probe`: what this disk and these cores can do for PostgreSQL's three ways to read."""
+
+import argparse
+import sys
+
+from pgassay.cli import options
+from pgassay.cli.output import is_unicode
+
+TYPE_CHECKING = False  # typing itself is not worth its import here
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pgassay.model.probe import ProbeComparison, ProbeRecord, ProbeResult
+
+SECONDS_DEFAULT = 60.0
+RECORD_FILE = "probe.json"
+RESULT_FILE = "result.json"
+REPORT_FILE = "report.html"
+
+
+def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the command line."""
+    parser = subparsers.add_parser(
+        "probe",
+        help="measure a disk and the processor in the shape of PostgreSQL's reads, and recommend settings",
+        description="Measures in about a minute, without PostgreSQL, what the disk below a folder can do and "
+        "what io_method=sync, worker and io_uring make of it on these cores; then says which will win for "
+        "which work, and what to set. It reads a file that it makes and removes.",
+        epilog="example:\n  pgassay probe /var/lib/postgresql --html probe.html",
+        allow_abbrev=False,
+        formatter_class=options.HelpFormatter,
+    )
+    parser.add_argument("path", type=options.folder, metavar="PATH", help="a folder on the disk in question")
+    parser.add_argument(
+        "--file", type=options.folder, metavar="FILE", help="read this file, and write nothing at all"
+    )
+    parser.add_argument(
+        "--seconds",
+        type=options.duration,
+        default=SECONDS_DEFAULT,
+        metavar="TIME",
+        help="take so long (default 60)",
+    )
+    parser.add_argument(
+        "--pg",
+        metavar="BUILD",
+        help="the build on which the executor's cost is measured, such as 18 or apt:18",
+    )
+    parser.add_argument(
+        "--keep-read-ahead",
+        action="store_true",
+        help="never change the device's read-ahead, not even for a moment",
+    )
+    parser.add_argument(
+        "--seed", type=options.whole, metavar="N", help="the order of the cells (default: random)"
+    )
+    parser.add_argument(
+        "--compare", type=options.folder, metavar="OLD.json", help="say how the disk stands to an older probe"
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as one JSON document")
+    parser.add_argument("--markdown", action="store_true", help="print Markdown, for an issue or a wiki")
+    parser.add_argument("--html", type=options.folder, metavar="FILE", help="write a page with drawings")
+    parser.add_argument(
+        "--out", type=options.folder, metavar="FOLDER", help="keep every run, the result and the page there"
+    )
+    parser.add_argument("--quiet", action="store_true", help="say nothing while it runs")
+    parser.add_argument(
+        "--no-wait", action="store_true", help="refuse at once when another experiment runs on this host"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measure, judge, keep it as the last probe of this device, print."""
+    from pgassay.probe.analysis.analyse import analyse_probe
+    from pgassay.probe.measuring.session import ProbeRequest, run_probe
+
+    old = _old(arguments.compare)
+    _check_targets(arguments)
+    request = ProbeRequest(
+        path=arguments.path,
+        file=arguments.file,
+        seconds=arguments.seconds,
+        build=arguments.pg,
+        vary_read_ahead=not arguments.keep_read_ahead,
+        seed=arguments.seed,
+    )
+    with _Progress(quiet=arguments.quiet) as progress:
+        record = run_probe(request, progress.notify, wait=not arguments.no_wait)
+    result = analyse_probe(record)
+    comparison = _comparison(result, old, arguments.compare)
+    sys.stdout.write(_page(result, comparison, arguments))
+    sys.stdout.flush()  # the result is said, whatever happens to the files
+    _keep(arguments, record, result, comparison)
+    return 0
+
+
+def _old(file: "Path | None") -> "ProbeResult | None":
+    from pgassay.environment.last_probe import read_document
+    from pgassay.errors import UsageError
+
+    if file is None:
+        return None
+    old = read_document(file)
+    if old is None:
+        raise UsageError(f"--compare {file} holds no probe: name a file written by 'pgassay probe --json'")
+    return old
+
+
+def _check_targets(arguments: argparse.Namespace) -> None:
+    """What can't be written is said before a minute is spent."""
+    from pgassay.errors import UsageError
+
+    if arguments.html is not None and not arguments.html.absolute().parent.is_dir():
+        raise UsageError(f"--html {arguments.html}: its folder does not exist, make it first")
+    if arguments.out is not None and arguments.out.exists() and not arguments.out.is_dir():
+        raise UsageError(f"--out {arguments.out} is a file: name a folder")
+    if arguments.json and arguments.markdown:
+        raise UsageError("--json and --markdown both print the result: choose one")
+
+
+def _comparison(
+    result: "ProbeResult", old: "ProbeResult | None", file: "Path | None"
+) -> "ProbeComparison | None":
+    from pgassay.probe.analysis.diff import compare_probes
+
+    return None if old is None else compare_probes(result, old, str(file))
+
+
+def _page(result: "ProbeResult", comparison: "ProbeComparison | None", arguments: argparse.Namespace) -> str:
+    from pgassay.report.probe import text as probe
+
+    if arguments.json:
+        return probe.render_json(comparison or result)
+    if arguments.markdown:
+        return probe.render_markdown(result, comparison)
+    return probe.render(result, comparison, unicode=is_unicode())
+
+
+def _keep(
+    arguments: argparse.Namespace,
+    record: "ProbeRecord",
+    result: "ProbeResult",
+    comparison: "ProbeComparison | None",
+) -> None:
+    """The last probe of the device, the page, and the folder with everything."""
+    from pgassay.cli.chart_library import chart_library
+    from pgassay.environment.last_probe import keep
+    from pgassay.environment.linux.device import device_of
+    from pgassay.record.write import write_file
+    from pgassay.report.probe import html
+    from pgassay.report.probe import text as probe
+
+    document = probe.render_json(result)
+    # A probe of a few seconds must not take the place of a whole one.
+    if record.seconds >= SECONDS_DEFAULT / 2:
+        keep(device_of(arguments.file or arguments.path), document)
+    if arguments.html is None and arguments.out is None:
+        return
+    page = html.render(result, comparison, chart_library=chart_library()).encode()
+    if arguments.html is not None:
+        write_file(arguments.html, page)
+        print(f"report: {arguments.html}", file=sys.stderr)
+    if arguments.out is not None:
+        arguments.out.mkdir(parents=True, exist_ok=True)
+        write_file(arguments.out / RECORD_FILE, probe.render_json(record).encode())
+        write_file(arguments.out / RESULT_FILE, document.encode())
+        write_file(arguments.out / REPORT_FILE, page)
+        print(f"kept: {arguments.out}", file=sys.stderr)
+
+
+class _Progress:
+    """One line that rewrites itself on a terminal, a line per stage elsewhere, nothing when quiet."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._is_live = sys.stderr.isatty()
+        self._said = ""
+
+    def __enter__(self) -> "_Progress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_live and not self._quiet:
+            sys.stderr.write("\r\x1b[K")
+
+    def notify(self, text: str, fraction: float | None) -> None:
+        """Say what is being done, and how much of it is."""
+        if self._quiet:
+            return
+        if self._is_live:
+            share = "" if fraction is None else f" ({fraction:.0%})"
+            sys.stderr.write(f"\r\x1b[K{text}{share}")
+            sys.stderr.flush()
+            return
+        stage = text.rstrip("0123456789 ")
+        if stage != self._said:
+            self._said = stage
+            print(stage, file=sys.stderr)

@@ -1,0 +1,81 @@
+"""`pgassay report`: what a stored experiment found; needs no server."""
+
+import argparse
+import sys
+
+from pgassay.cli import options
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pgassay.model.result import CompareResult
+    from pgassay.record.read import StoredExperiment
+
+
+def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the command line."""
+    parser = subparsers.add_parser(
+        "report",
+        help="show a stored experiment: a table, HTML, Markdown or JSON",
+        description="Analyses a stored experiment again and shows it; writes report.html into its folder.",
+        allow_abbrev=False,
+        formatter_class=options.HelpFormatter,
+    )
+    parser.add_argument("folder", type=options.folder, metavar="FOLDER", help="the experiment's folder")
+    formats = parser.add_mutually_exclusive_group()
+    formats.add_argument("--json", action="store_true", help="print the result as one JSON document")
+    formats.add_argument(
+        "--markdown", action="store_true", help="print Markdown, for an issue or a pull request"
+    )
+    parser.add_argument("--html", type=options.folder, metavar="FILE", help="write the page here instead")
+    parser.add_argument("--png", type=options.folder, metavar="DIR", help="save the plots as PNG files here")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Analyse, write the page, print."""
+    from pgassay.analysis.verdicts.compare import analyse
+    from pgassay.cli.chart_library import chart_library
+    from pgassay.cli.outcome import REPORT_FILE, show
+    from pgassay.errors import UsageError
+    from pgassay.record.read import load
+    from pgassay.report.compare import html, markdown
+
+    stored = load(arguments.folder)
+    result = analyse(stored)
+    target = arguments.html or arguments.folder / REPORT_FILE
+    page = html.render(result, stored, chart_library=chart_library())
+    try:
+        target.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"can't write the report to {target} ({error.strerror}): name another file with --html"
+        ) from error
+    if arguments.png:
+        _save_plots(arguments.png, result, stored)
+    if arguments.markdown:
+        sys.stdout.write(markdown.render(result, stored))
+        return 0
+    show(result, stored, as_json=arguments.json)
+    if not arguments.json:
+        print(f"report: {target}")
+        if arguments.png:
+            print(f"plots: {arguments.png}")
+    return 0
+
+
+def _save_plots(folder: "Path", result: "CompareResult", stored: "StoredExperiment") -> None:
+    """One PNG file for each plot of the page, named as in the page."""
+    from pgassay.errors import UsageError
+    from pgassay.report.charts import drawing, result_charts
+    from pgassay.report.compare import series
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for each in result_charts.drawings(result, stored, series.observe(stored)):
+            (folder / f"{each.name}.png").write_bytes(drawing.png(each.wide))
+    except OSError as error:
+        raise UsageError(
+            f"can't save the plots in {folder} ({error.strerror}): name a folder that can be written to"
+        ) from error

@@ -1,0 +1,44 @@
+"""`pgassay resume`: continue an experiment that was interrupted, or add blocks to one that ended."""
+
+import argparse
+
+from pgassay.cli import options
+
+
+def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the command line."""
+    parser = subparsers.add_parser(
+        "resume",
+        help="continue a stored experiment where it stopped",
+        description="Continues a stored experiment: a half-done block is finished in its own order. "
+        "Adding blocks or time later does not weaken the verdict.",
+        allow_abbrev=False,
+        formatter_class=options.HelpFormatter,
+    )
+    parser.add_argument("folder", type=options.folder, metavar="FOLDER", help="the experiment's folder")
+    parser.add_argument(
+        "--blocks", type=options.whole, metavar="N", help="go on to N blocks in all, decided or not"
+    )
+    parser.add_argument(
+        "--max-time", type=options.duration, metavar="TIME", help="another limit of time, in all"
+    )
+    options.add_output_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run what is left and report."""
+    from pgassay.cli.outcome import finish, progress_of
+    from pgassay.experiment.running.loop import RunLimits
+    from pgassay.experiment.running.session import run_resumed
+    from pgassay.record.read import load_experiment
+
+    contract = load_experiment(arguments.folder).contract
+    limits = RunLimits(
+        blocks_max=arguments.blocks or contract.blocks_max,
+        time_max_s=arguments.max_time or contract.time_max_s,
+        until_decided=arguments.blocks is None,
+    )
+    with progress_of(arguments) as progress:
+        stored = run_resumed(arguments.folder, limits, progress, wait=not arguments.no_wait)
+    return finish(stored, arguments)

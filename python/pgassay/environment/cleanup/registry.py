@@ -1,0 +1,284 @@
+"""What must be removed, written down before it is made, so that a crash leaves nothing behind.
+
+One JSON file per temporary resource in home()/registry names its owner: pid, start time, boot and
+pid namespace. `sweep` removes what dead owners left. Kinds and their details:
+
+| kind | details |
+|---|---|
+| server | data_directory |
+| mount | path |
+| loop | backing_file (the device's number is not known before it is attached) |
+| cgroup | paths |
+| folder | path |
+| read_ahead | disk, value_kb to restore |
+| probe | path |
+"""
+
+import json
+import os
+import secrets
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from pgassay.environment.cleanup import removal
+from pgassay.environment.home import home
+from pgassay.environment.linux import machine
+from pgassay.errors import MeasurementError, PgassayError, UsageError
+
+Kind = Literal["server", "mount", "loop", "cgroup", "folder", "read_ahead", "probe"]
+
+# What stands on something goes before it: a server runs on a mount, that on a loop device.
+REMOVAL_ORDER: tuple[Kind, ...] = ("server", "mount", "read_ahead", "loop", "cgroup", "folder", "probe")
+_SURVIVES_REBOOT: tuple[Kind, ...] = ("folder", "probe")
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Token:
+    """A registered resource; give it to `forget` when the resource is gone."""
+
+    file: Path
+
+
+@dataclass(frozen=True)
+class Owner:
+    """A process, told apart from a later one of the same pid. `start_ticks` is field 22 of proc(5) stat."""
+
+    pid: int
+    start_ticks: int
+    boot_id: str
+    pid_namespace: str
+
+
+@dataclass(frozen=True)
+class _Entry:
+    file: Path
+    kind: Kind
+    owner: Owner
+    details: dict[str, Any]
+
+
+def register(kind: Kind, **details: Any) -> Token:
+    """Write down a resource about to be made; it is on the device when this returns.
+
+    `details` as the module's table says. Raises MeasurementError when it can't be written: then the
+    resource must not be made.
+    """
+    folder = _folder()
+    document = {"format": _FORMAT, "kind": kind, "owner": vars(_own_identity()), "details": details}
+    file = folder / f"{kind}-{os.getpid()}-{secrets.token_hex(4)}.json"
+    temporary = file.with_suffix(".tmp")
+    try:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
+            json.dump(document, opened, default=str)
+            opened.flush()
+            os.fsync(opened.fileno())
+        temporary.rename(file)
+        _sync_folder(folder)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise MeasurementError(
+            f"Could not write {file}, without which a crash would leave a {kind} behind: {error.strerror}."
+        ) from error
+    return Token(file)
+
+
+def forget(token: Token) -> None:
+    """The resource is gone (or stays on purpose); may be called twice."""
+    token.file.unlink(missing_ok=True)
+
+
+def sweep() -> list[str]:
+    """Remove what dead owners left, and return one sentence for each thing removed or not removable.
+
+    Never touches what a living process registered, nor anything that is not what its entry says.
+    After a reboot only files are left to remove. An entry that could not be worked off stays for
+    the next sweep.
+    """
+    sentences: list[str] = []
+    entries: list[_Entry] = []
+    for file in sorted(_folder().glob("*.json")):
+        try:
+            entries.append(_read(file))
+        except (UsageError, MeasurementError) as error:
+            sentences.append(str(error))
+    alive = {_identity(entry) for entry in entries if _is_alive(entry.owner)}
+    left = [entry for entry in entries if not _is_alive(entry.owner)]
+    for entry in sorted(left, key=lambda entry: REMOVAL_ORDER.index(entry.kind)):
+        rebooted = entry.owner.boot_id != machine.boot_id() and entry.kind not in _SURVIVES_REBOOT
+        # The same image, mounted again by a living process, is that process's now.
+        taken_over = _identity(entry) in alive
+        try:
+            sentence = "" if rebooted or taken_over else _REMOVERS[entry.kind](entry.details)
+        except PgassayError as error:
+            sentences.append(f"What process {entry.owner.pid} left could not be removed: {error}")
+            continue
+        except (KeyError, TypeError, ValueError) as error:
+            sentences.append(f"{entry.file} does not say what to remove ({error}): delete it.")
+            continue
+        if sentence:
+            sentences.append(f"{sentence}, left by process {entry.owner.pid}.")
+        entry.file.unlink(missing_ok=True)
+    _remove_unfinished()
+    return sentences
+
+
+def _remove_server(details: dict[str, Any]) -> str:
+    folder = _path(details["data_directory"])
+    return f"Stopped the server in {folder}" if removal.kill_server(folder) else ""
+
+
+def _remove_mount(details: dict[str, Any]) -> str:
+    path = _path(details["path"])
+    return f"Unmounted {path}" if removal.unmount(path) else ""
+
+
+def _remove_loop(details: dict[str, Any]) -> str:
+    backing_file = _path(details["backing_file"])
+    return f"Detached the loop device of {backing_file}" if removal.detach_loop(backing_file) else ""
+
+
+def _remove_cgroups(details: dict[str, Any]) -> str:
+    removed = [path for path in map(_path, details["paths"]) if removal.remove_cgroup(path)]
+    return f"Removed the cgroup {removed[0].name}" if removed else ""
+
+
+def _remove_folder(details: dict[str, Any]) -> str:
+    path = _path(details["path"])
+    return f"Removed the folder {path}" if removal.remove_folder(path) else ""
+
+
+def _remove_probe(details: dict[str, Any]) -> str:
+    path = _path(details["path"])
+    return f"Removed the probe's files in {path}" if removal.remove_probe_folder(path) else ""
+
+
+def _restore_read_ahead(details: dict[str, Any]) -> str:
+    disk, value_kb = str(details["disk"]), int(details["value_kb"])
+    restored = removal.restore_read_ahead(disk, value_kb)
+    return f"Set the read-ahead of {disk} back to {value_kb} kB" if restored else ""
+
+
+_REMOVERS: dict[Kind, Callable[[dict[str, Any]], str]] = {
+    "server": _remove_server,
+    "mount": _remove_mount,
+    "read_ahead": _restore_read_ahead,
+    "loop": _remove_loop,
+    "cgroup": _remove_cgroups,
+    "folder": _remove_folder,
+    "probe": _remove_probe,
+}
+
+
+def _path(value: Any) -> Path:
+    path = Path(str(value))
+    if not path.is_absolute() or ".." in path.parts:
+        raise ValueError(f"{value!r} is no absolute path")
+    return path
+
+
+def _folder() -> Path:
+    """The registry's folder: only its owner may write there, since root acts on what it says."""
+    folder = home() / "registry"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+        raise UsageError(
+            f"The folder {folder} may be written by others than the account that runs pgassay: "
+            f"look into it, then type chown {os.geteuid()} {folder} && chmod 700 {folder}."
+        )
+    return folder
+
+
+def _read(file: Path) -> _Entry:
+    try:
+        with os.fdopen(
+            os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), encoding="utf-8"
+        ) as opened:
+            status = os.fstat(opened.fileno())
+            if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+                raise ValueError("it is no file of this account")
+            document = json.load(opened)
+        if document["format"] != _FORMAT:
+            raise ValueError(f"its format is {document['format']}")
+        if document["kind"] not in get_args(Kind):
+            raise ValueError(f"its kind is {document['kind']!r}")
+        owner = document["owner"]
+        return _Entry(
+            file=file,
+            kind=document["kind"],
+            owner=Owner(
+                int(owner["pid"]),
+                int(owner["start_ticks"]),
+                str(owner["boot_id"]),
+                str(owner["pid_namespace"]),
+            ),
+            details=dict(document["details"]),
+        )
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise MeasurementError(f"{file} can't be used ({error}): delete it.") from error
+
+
+def _own_identity() -> Owner:
+    return Owner(os.getpid(), _start_ticks(os.getpid()) or 0, machine.boot_id(), _pid_namespace())
+
+
+def _is_alive(owner: Owner) -> bool:
+    if owner.boot_id != machine.boot_id():
+        return False
+    if owner.pid_namespace != _pid_namespace():
+        return True  # its pids mean nothing here, so it can't be called dead
+    return _start_ticks(owner.pid) == owner.start_ticks
+
+
+def _start_ticks(pid: int) -> int | None:
+    """When the process started, in ticks since boot; None when there is none (a zombie is none)."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        if not Path("/proc/self/stat").exists():  # no /proc at all: fall back to "a process of that pid"
+            return 0 if _exists(pid) else None
+        return None
+    # The command, in parentheses, may itself hold blanks and parentheses.
+    fields = text.rpartition(")")[2].split()
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _pid_namespace() -> str:
+    try:
+        return str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        return ""
+
+
+def _identity(entry: _Entry) -> str:
+    return json.dumps([entry.kind, entry.details], sort_keys=True)
+
+
+def _remove_unfinished() -> None:
+    """A `.tmp` file of a dead process: it died while writing, before it made the resource."""
+    for file in _folder().glob("*.tmp"):
+        words = file.stem.split("-")
+        if len(words) == 3 and words[1].isdigit() and _start_ticks(int(words[1])) is None:
+            file.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

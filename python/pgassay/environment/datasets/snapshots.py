@@ -1,0 +1,241 @@
+"""Frozen data directories, made once and reused by every later experiment.
+
+A snapshot is a folder home()/data/snapshots/KEY: the data directory of a cluster that was stopped
+cleanly and written to the device, with a file SNAPSHOT_FILE that says what is in it. KEY is a hash
+of all that decides its content, so a changed layer (build, dataset, prepare) is another snapshot.
+"""
+
+import hashlib
+import json
+import platform
+import re
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pgassay import __version__
+from pgassay.environment import datasets
+from pgassay.environment.datasets import Progress
+from pgassay.environment.home import home
+from pgassay.environment.linux.settle import sync_tree
+from pgassay.environment.server.programs import (
+    ensure_private_folder,
+    make_private_folder,
+    run_program,
+    write_private_file,
+)
+from pgassay.environment.server.server import Server
+from pgassay.environment.whole_folder import locked, made_whole
+from pgassay.errors import MeasurementError, UsageError
+from pgassay.model.arm import DatasetSpec
+from pgassay.model.build import Build
+
+SNAPSHOT_FILE = "pgassay-snapshot.json"
+SNAPSHOT_FORMAT = 1
+KEY_CHARACTERS = 20
+# Space that a load leaves free: a disk filled to the brim slows down or fails for others.
+FREE_MARGIN_BYTES = 128 * datasets.MEGABYTE
+# The options of configure that decide what a data directory looks like.
+FORMAT_OPTION = re.compile(
+    r"--(?:with-(?:blocksize|segsize(?:-blocks)?|wal-blocksize))=\S+|--disable-float8-byval"
+)
+_KEY = re.compile(rf"[0-9a-f]{{{KEY_CHARACTERS}}}")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A frozen data directory.
+
+    `bytes` is its size on the device. `facts`: build, dataset, prepare, relations (pages, rows and
+    bytes by name), database, notes (what was done to the data, in sentences), checksums, made_at (UTC),
+    seconds.
+    """
+
+    path: Path
+    key: str
+    bytes: int
+    facts: dict[str, Any]
+
+    @property
+    def database(self) -> str:
+        """The database that holds the data."""
+        return str(self.facts.get("database", datasets.DATABASE))
+
+
+def key(build: Build, dataset: DatasetSpec, prepare: Sequence[str] = ()) -> str:
+    """Return the name of the snapshot: a hash of everything that decides its content."""
+    layers = {
+        "format": SNAPSHOT_FORMAT,
+        "version": build.version,
+        "format_options": sorted(FORMAT_OPTION.findall(build.configure)),
+        "machine": platform.machine(),
+        "extensions": sorted(set(datasets.OBSERVING_EXTENSIONS) & set(build.extensions)),
+        "dataset": dataset.content(),
+        "prepare": list(prepare),
+    }
+    text = json.dumps(layers, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:KEY_CHARACTERS]
+
+
+def ensure(build: Build, dataset: DatasetSpec, prepare: Sequence[str], on_progress: Progress) -> Snapshot:
+    """Return the snapshot, making it first when it isn't there.
+
+    `on_progress(stage, fraction)` is called while it is made, with None where the fraction of the
+    stage that is done isn't known. Another process that makes the same one is waited for.
+    Raises UsageError when the disk has too little space (before any work) or a prepare statement
+    fails, MeasurementError when making it fails; nothing half-made is left then.
+    """
+    datasets.check_dataset(build, dataset)
+    wanted = key(build, dataset, prepare)
+    found = _read(_folder() / wanted)
+    if found is not None:
+        return found
+    with locked(_folder() / f"{wanted}.lock"):
+        found = _read(_folder() / wanted)
+        if found is not None:
+            return found
+        base = ensure(build, dataset, (), on_progress) if prepare else None
+        _check_space(dataset, base)
+        with made_whole(_folder() / wanted) as partial, _disk_full_reported(partial):
+            _make(partial, build, dataset, prepare, base, on_progress)
+        made = _read(_folder() / wanted)
+    if made is None:
+        raise MeasurementError(f"The snapshot {_folder() / wanted} vanished while it was made: run again.")
+    return made
+
+
+def check_space_for(wanted: Iterable[tuple[Build, DatasetSpec, Sequence[str]]]) -> None:
+    """Raise UsageError when those of the snapshots that are still to be made don't fit together.
+
+    Called before the first is made: the last of several must not be the one that finds the disk full.
+    """
+    needed_bytes: dict[str, int] = {}
+    for build, dataset, prepare in wanted:
+        # What prepares another snapshot copies it first; what it adds can't be known.
+        for layers in ((), tuple(prepare)):
+            name = key(build, dataset, layers)
+            if not (_folder() / name / SNAPSHOT_FILE).exists():
+                needed_bytes[name] = datasets.needed_bytes(dataset)
+    needed = sum(needed_bytes.values())
+    free = shutil.disk_usage(_folder()).free
+    # A single one is judged, with its own words, when it is made.
+    if len(needed_bytes) > 1 and free < needed + FREE_MARGIN_BYTES:
+        raise UsageError(
+            f"The data are needed in {len(needed_bytes)} versions, {needed // datasets.MEGABYTE} MB in all, "
+            f"in {_folder()} and {free // datasets.MEGABYTE} MB are free: choose smaller data or fewer "
+            "levels, free some space, or name another folder by PGASSAY_HOME."
+        )
+
+
+def list_snapshots() -> list[Snapshot]:
+    """Return every snapshot on this machine, in the order of their keys."""
+    found = (_read(path) for path in sorted(_folder().iterdir()) if _KEY.fullmatch(path.name))
+    return [snapshot for snapshot in found if snapshot is not None]
+
+
+def remove(key: str) -> None:
+    """Remove a snapshot; working copies made from it stay. Raises UsageError when there is none."""
+    path = _folder() / key
+    if not _KEY.fullmatch(key) or not path.is_dir():
+        known = ", ".join(snapshot.key for snapshot in list_snapshots()) or "none"
+        raise UsageError(f"There is no snapshot {key} in {_folder()}: those there are: {known}.")
+    with locked(_folder() / f"{key}.lock"):
+        shutil.rmtree(path)
+    (_folder() / f"{key}.lock").unlink(missing_ok=True)
+
+
+def _make(
+    partial: Path,
+    build: Build,
+    dataset: DatasetSpec,
+    prepare: Sequence[str],
+    base: Snapshot | None,
+    on_progress: Progress,
+) -> None:
+    begun = time.monotonic()
+    if base is None:
+        made = datasets.make_dataset(build, partial, dataset, on_progress)
+    else:
+        made = _prepare_copy(partial, build, prepare, base, on_progress)
+    facts = {
+        "format": SNAPSHOT_FORMAT,
+        "pgassay_version": __version__,
+        "build": build.model_dump(include={"origin", "version", "major", "binary_sha256"}),
+        "dataset": dataset.model_dump(),
+        "prepare": list(prepare),
+        "checksums": dataset.checksums,
+        "database": made.database,
+        "relations": made.relations,
+        "notes": list(made.notes),
+        "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seconds": round(time.monotonic() - begun, 3),
+        "bytes": _size_bytes(partial),
+    }
+    write_private_file(partial / SNAPSHOT_FILE, json.dumps(facts, indent=1) + "\n")
+    on_progress("writing the data to the device", None)
+    sync_tree(partial)
+
+
+def _prepare_copy(
+    partial: Path, build: Build, prepare: Sequence[str], base: Snapshot, on_progress: Progress
+) -> datasets.Made:
+    on_progress("copying the data", None)
+    make_private_folder(partial)
+    run_program(["cp", "-a", "--reflink=auto", f"{base.path}/.", partial], f"copying {base.path}")
+    (partial / SNAPSHOT_FILE).unlink()
+    # What a forgotten transaction holds back can be planted; the measured server then needs the setting too.
+    settings = datasets.bulk_settings(build) | {"max_prepared_transactions": "10"}
+    with Server(build, partial, settings) as server:
+        datasets.prepare(server, prepare, on_progress, base.database)
+        relations = datasets.relation_facts(server, base.database)
+    return datasets.Made(base.database, relations, tuple(base.facts.get("notes", ())))
+
+
+def _check_space(dataset: DatasetSpec, base: Snapshot | None) -> None:
+    # What the statements of a prepare add can't be known; an index or a rewrite at most doubles it.
+    needed = datasets.needed_bytes(dataset) if base is None else 2 * base.bytes
+    needed += FREE_MARGIN_BYTES
+    free = shutil.disk_usage(_folder()).free
+    if free < needed:
+        smaller = "choose a smaller --scale, " if dataset.kind == "pgbench" else ""
+        raise UsageError(
+            f"The data ({datasets.describe(dataset)}) need {needed // datasets.MEGABYTE} MB "
+            f"({needed} bytes) in {_folder()} and {free // datasets.MEGABYTE} MB ({free} bytes) are free: "
+            f"{smaller}free some space, or name another folder by PGASSAY_HOME."
+        )
+
+
+@contextmanager
+def _disk_full_reported(partial: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise MeasurementError(
+            f"The data could not be written to {partial} ({error.strerror}): free some space there, "
+            "or name another folder by PGASSAY_HOME."
+        ) from error
+
+
+def _folder() -> Path:
+    return ensure_private_folder(home() / "data" / "snapshots")
+
+
+def _read(path: Path) -> Snapshot | None:
+    try:
+        facts = json.loads((path / SNAPSHOT_FILE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise MeasurementError(
+            f"The snapshot {path} cannot be read ({error}): remove that folder and run again."
+        ) from error
+    return Snapshot(path=path, key=path.name, bytes=int(facts["bytes"]), facts=facts)
+
+
+def _size_bytes(folder: Path) -> int:
+    return sum(file.lstat().st_blocks * 512 for file in folder.rglob("*"))

@@ -1,0 +1,1 @@
+"""A private PostgreSQL server: its folder, settings, processes, limits, and why it did not start."""

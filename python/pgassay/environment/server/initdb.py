@@ -1,0 +1,40 @@
+"""Making an empty cluster, with every option explicit and alike in all arms."""
+
+from pathlib import Path
+
+from pgassay.environment.server.programs import run_program
+from pgassay.errors import UsageError
+from pgassay.model.arm import DatasetSpec
+from pgassay.model.build import Build
+
+# From 18 on initdb makes checksums unless told otherwise; before, the word for "none" is unknown.
+FIRST_MAJOR_WITH_CHECKSUMS_BY_DEFAULT = 18
+WAL_SEGMENT_SIZES_MB = tuple(2**power for power in range(11))
+
+
+def make_cluster(build: Build, folder: Path, dataset: DatasetSpec) -> None:
+    """Run initdb on `folder`, which is missing or empty; it is not synced to the disk.
+
+    The superuser is `postgres`; nobody can connect but by what the server's own start allows.
+    Raises UsageError for options that cannot be, MeasurementError with initdb's words when it fails.
+    """
+    run_program(initdb_command(build, folder, dataset), f"making a cluster in {folder}")
+
+
+def initdb_command(build: Build, folder: Path, dataset: DatasetSpec) -> list[str]:
+    """Return the command line of initdb."""
+    if dataset.wal_segment_mb not in WAL_SEGMENT_SIZES_MB:
+        raise UsageError(
+            f"A WAL segment cannot be {dataset.wal_segment_mb} MB: choose a power of two from 1 to 1024."
+        )
+    command = [f"{build.bin_directory}/initdb", "--pgdata", str(folder), "--username", "postgres"]
+    command += ["--encoding", dataset.encoding, "--locale", dataset.locale, "--text-search-config", "simple"]
+    command += ["--wal-segsize", str(dataset.wal_segment_mb)]
+    command += ["--auth-local", "peer", "--auth-host", "reject", "--no-sync", "--no-instructions"]
+    return command + _checksum_options(build.major, wanted=dataset.checksums)
+
+
+def _checksum_options(major: int, *, wanted: bool) -> list[str]:
+    if wanted:
+        return ["--data-checksums"]
+    return ["--no-data-checksums"] if major >= FIRST_MAJOR_WITH_CHECKSUMS_BY_DEFAULT else []

@@ -1,0 +1,110 @@
+"""Server settings: the contract that holds in every arm, what a server knows of them, what is in force."""
+
+from typing import Any, Literal
+
+import psycopg
+
+from pgassay.environment.server.folder import PINNED_SETTINGS
+from pgassay.environment.server.setting_values import SettingFact, equal_value
+from pgassay.model.build import Build
+
+__all__ = [
+    "Level", "SettingFact", "classify", "contract_settings", "describe_settings", "effective", "equal_value",
+]  # fmt: skip
+
+Level = Literal["session", "reload", "restart", "initdb", "unknown"]
+MEGABYTE = 1024**2
+SHARED_BUFFERS_BYTES_MAX = 1024 * MEGABYTE
+SHARED_BUFFERS_BYTES_MIN = 16 * MEGABYTE
+# A clone of the data, the operating system and the client need their part of the memory as well.
+SHARED_BUFFERS_FRACTION = 0.25
+
+_LEVEL_OF_CONTEXT: dict[str, Level] = {
+    "user": "session",
+    "superuser": "session",
+    "backend": "session",
+    "superuser-backend": "session",
+    "sighup": "reload",
+    "postmaster": "restart",
+    "internal": "initdb",
+}
+# What differs from one start to the next and says nothing of the server's behaviour.
+_NOT_REPORTED = PINNED_SETTINGS | {"application_name"}
+_ALWAYS_REPORTED = ("block_size", "data_checksums", "huge_pages_status", "wal_segment_size")
+
+_EFFECTIVE = """
+SELECT name, current_setting(name) FROM pg_settings
+WHERE setting IS DISTINCT FROM boot_val OR source NOT IN ('default', 'override') OR name = ANY(%s)
+ORDER BY name"""
+_DESCRIBE = """
+SELECT name, context, vartype, unit, setting, min_val, max_val, coalesce(enumvals, '{}'), boot_val
+FROM pg_settings ORDER BY name"""
+
+
+def contract_settings(build: Build, *, writes: bool, memory_bytes: int) -> dict[str, str]:
+    """Return the settings that every arm has unless they are the factor.
+
+    `writes`: the workload changes data, so autovacuum runs as it would in production; otherwise it
+    is off and can't disturb a read (nor do what a maintenance command is to be timed for).
+    `memory_bytes` is the machine's or the server's group's memory.
+    Only settings that exist in the build's major version.
+    """
+    shared_buffers = min(SHARED_BUFFERS_BYTES_MAX, int(memory_bytes * SHARED_BUFFERS_FRACTION))
+    shared_buffers = max(shared_buffers, SHARED_BUFFERS_BYTES_MIN)
+    settings = {
+        "shared_buffers": f"{shared_buffers // MEGABYTE}MB",
+        "max_connections": "100",
+        "effective_io_concurrency": "16",
+        "maintenance_io_concurrency": "16",
+        "work_mem": "4MB",
+        "maintenance_work_mem": "64MB",
+        "max_worker_processes": "8",
+        "max_parallel_workers": "8",
+        "max_parallel_workers_per_gather": "2",
+        "jit": "off",
+        "synchronize_seqscans": "off",
+        "huge_pages": "off",
+        "autovacuum": "on" if writes else "off",
+        "fsync": "on",
+        "full_page_writes": "on",
+        "synchronous_commit": "on",
+        "wal_level": "replica",
+        "wal_compression": "off",
+        "max_wal_size": "4GB",
+        "checkpoint_timeout": "15min",
+        "checkpoint_completion_target": "0.9",
+        "track_io_timing": "on",
+        "log_checkpoints": "on",
+        "log_autovacuum_min_duration": "0",
+    }
+    if build.major >= 16:
+        settings["vacuum_buffer_usage_limit"] = "2MB"
+    return settings
+
+
+def describe_settings(connection: psycopg.Connection[Any]) -> dict[str, SettingFact]:
+    """Return what the connected server says of each of its settings."""
+    rows = connection.execute(_DESCRIBE).fetchall()
+    facts = (
+        SettingFact(name, context, vartype, unit, value, low, high, tuple(words), boot_value)
+        for name, context, vartype, unit, value, low, high, words, boot_value in rows
+    )
+    return {fact.name: fact for fact in facts}
+
+
+def effective(connection: psycopg.Connection[Any]) -> dict[str, str]:
+    """Return the settings in force that are not a default or were given, as SHOW prints them.
+
+    With them the server's own `version`, block_size, data_checksums, wal_segment_size and
+    huge_pages_status (17+). Names of private folders are left out.
+    """
+    rows = connection.execute(_EFFECTIVE, (list(_ALWAYS_REPORTED),)).fetchall()
+    found = {str(name): str(value) for name, value in rows if name.lower() not in _NOT_REPORTED}
+    version = connection.execute("SELECT version()").fetchone()
+    return found | {"version": str(version[0]) if version else ""}
+
+
+def classify(facts: dict[str, SettingFact], name: str) -> Level:
+    """Return when a change of the setting takes effect; 'initdb' for what is fixed in the data directory."""
+    fact = facts.get(name) or facts.get(name.lower())
+    return _LEVEL_OF_CONTEXT.get(fact.context, "unknown") if fact else "unknown"

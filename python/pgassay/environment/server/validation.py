@@ -1,0 +1,154 @@
+"""Whether a build accepts settings, found out before anything runs: a tiny cluster is started with them.
+
+The cluster is made once a build and kept in home()/data/validation, with what the build says of
+its settings, so that most questions need no server.
+"""
+
+import difflib
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+from pgassay.environment.builds.gates import io_uring_gate
+from pgassay.environment.home import home
+from pgassay.environment.server.folder import check_settings
+from pgassay.environment.server.initdb import make_cluster
+from pgassay.environment.server.programs import ensure_private_folder, file_limit_raised, write_private_file
+from pgassay.environment.server.server import Server, ServerStartError
+from pgassay.environment.server.sessions import control
+from pgassay.environment.server.setting_values import SettingFact, equal_value, parse_number
+from pgassay.environment.server.settings import classify, describe_settings
+from pgassay.environment.server.start_failure import StartFailure
+from pgassay.environment.whole_folder import locked, made_whole
+from pgassay.errors import UsageError
+from pgassay.model.arm import DatasetSpec
+from pgassay.model.build import Build
+
+SETTINGS_FILE = "pgassay-settings.json"
+SMALL_SETTINGS = {"shared_buffers": "16MB", "max_connections": "10"}
+CLOSE_MATCHES_MAX = 3
+# A value above the other's is cut to it without a word, and SHOW still prints the first
+# (src/backend/storage/buffer/bufmgr.c, io_combine_limit_guc; src/backend/postmaster/autovacuum.c).
+CLAMPED_BY = {
+    "io_combine_limit": "io_max_combine_limit",
+    "autovacuum_max_workers": "autovacuum_worker_slots",
+}
+
+
+def build_settings(build: Build) -> dict[str, SettingFact]:
+    """Return what a build says of each of its settings; starts a server at the first call for a build."""
+    folder = small_cluster(build)
+    file = folder / SETTINGS_FILE
+    with locked(folder.with_suffix(".lock")):
+        if not file.exists():
+            with Server(build, folder, SMALL_SETTINGS) as server, control(server) as session:
+                described = describe_settings(session)
+            write_private_file(file, json.dumps([asdict(fact) for fact in described.values()]))
+        documents = json.loads(file.read_text(encoding="utf-8"))
+    facts = (SettingFact(**{**document, "enumvals": tuple(document["enumvals"])}) for document in documents)
+    return {fact.name: fact for fact in facts}
+
+
+def validate_settings(build: Build, settings: Mapping[str, str]) -> None:
+    """Start a server with the settings and check that they hold; about 0.3 s.
+
+    Raises UsageError naming the first setting that the build does not know, refuses or changes,
+    with what it accepts, and for io_uring the gate and its remedy. Duplicates are the caller's to avoid.
+    """
+    facts = build_settings(build)
+    check_settings(settings)
+    # Before the names: an older major has no io_method, and the gate says what to do about it.
+    _check_io_uring(build, settings)
+    for name in settings:
+        _check_name(build, facts, name)
+    folder = small_cluster(build)
+    with locked(folder.with_suffix(".lock")):
+        try:
+            with Server(build, folder, {**SMALL_SETTINGS, **settings}) as server, control(server) as session:
+                held = describe_settings(session)
+        except ServerStartError as error:
+            raise UsageError(_refusal(build, facts, settings, error.failure)) from error
+    for name, value in settings.items():
+        _check_held(build, held, name, value)
+    _check_clamps(held)
+
+
+def _check_name(build: Build, facts: dict[str, SettingFact], name: str) -> None:
+    level = classify(facts, name)
+    if level == "initdb":
+        raise UsageError(
+            f"The setting {name} is fixed when a cluster is made, a server cannot be given it: leave it out."
+        )
+    # A name with a dot belongs to an extension, which only its library knows.
+    if level == "unknown" and "." not in name:
+        close = difflib.get_close_matches(name.lower(), facts, n=CLOSE_MATCHES_MAX)
+        advice = f"did you mean {' or '.join(close)}?" if close else "see SHOW ALL for those it has."
+        raise UsageError(f"PostgreSQL {build.version} has no setting {name}: {advice}")
+
+
+def _check_io_uring(build: Build, settings: Mapping[str, str]) -> None:
+    if settings.get("io_method", "").casefold() != "io_uring":
+        return
+    connections = parse_number(settings.get("max_connections", ""), None)
+    # The server raises its limit of open files the same way before it starts.
+    with file_limit_raised():
+        gate = io_uring_gate(build, int(connections)) if connections else io_uring_gate(build)
+    if gate is not None:
+        raise UsageError(
+            f"io_method=io_uring is refused by the gate '{gate.name}' ({gate.reason}): {gate.remedy}"
+        )
+
+
+def _refusal(
+    build: Build, facts: dict[str, SettingFact], settings: Mapping[str, str], failure: StartFailure
+) -> str:
+    name = failure.setting
+    who = f"PostgreSQL {build.version}"
+    if name is None or name not in settings:
+        return f"{who} does not start with these settings: {failure.sentence()}"
+    fact = facts.get(name)
+    accepted = fact.accepted() if fact else ""
+    advice = f": choose {accepted}." if accepted else f": {failure.remedy or 'choose another value.'}"
+    return f"{who} refuses {name}={settings[name]} ({failure.message.rstrip('.')}){advice}"
+
+
+def _check_held(build: Build, held: dict[str, SettingFact], name: str, value: str) -> None:
+    fact = held.get(name) or held.get(name.lower())
+    if fact is None:
+        library = name.partition(".")[0]
+        raise UsageError(
+            f"No loaded library of PostgreSQL {build.version} knows the setting {name}: "
+            f"add --set shared_preload_libraries={library}, or leave it out."
+        )
+    if not equal_value(fact.name, value, fact.value or "", fact):
+        raise UsageError(
+            f"PostgreSQL {build.version} runs with {name}={fact.shown()} when asked for {value}: "
+            "choose a value that it keeps."
+        )
+
+
+def _check_clamps(held: dict[str, SettingFact]) -> None:
+    for name, limit in CLAMPED_BY.items():
+        if name not in held or limit not in held:
+            continue
+        value = parse_number(held[name].value or "", held[name].unit)
+        most = parse_number(held[limit].value or "", held[limit].unit)
+        if value is not None and most is not None and value > most:
+            raise UsageError(
+                f"{name}={held[name].shown()} would silently be cut to {limit}={held[limit].shown()}: "
+                f"raise {limit} in all arms with --set, or choose a smaller {name}."
+            )
+
+
+def small_cluster(build: Build) -> Path:
+    """Return the build's own tiny cluster, making it at its first use; who starts it holds its `.lock`."""
+    parent = ensure_private_folder(home() / "data" / "validation")
+    identity = f"{build.bin_directory} {build.version} {build.binary_sha256}"
+    folder = parent / hashlib.sha256(identity.encode()).hexdigest()[:16]
+    with locked(folder.with_suffix(".lock")):
+        if not folder.is_dir():
+            with made_whole(folder) as partial:
+                make_cluster(build, partial, DatasetSpec())
+    return folder

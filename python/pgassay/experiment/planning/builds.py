@@ -1,0 +1,121 @@
+"""The builds of an experiment: one for all arms, or the factor; what stays alike, and what does not."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pgassay.environment.builds.base import version_key
+from pgassay.environment.builds.default_differences import DefaultDifferences, default_differences
+from pgassay.environment.builds.registry import check_major, resolve
+from pgassay.environment.server.settings import classify
+from pgassay.environment.server.validation import build_settings
+from pgassay.errors import UsageError
+from pgassay.experiment.planning.availability import Candidate
+from pgassay.factors.base import Factor
+from pgassay.model.arm import Arm
+from pgassay.model.build import Build
+from pgassay.model.experiment import Contrast
+
+# One load of the data is laid out by chance; with two, the chance isn't confounded with the build.
+LOADS_OF_COMPARED_BUILDS = 2
+
+
+@dataclass(frozen=True)
+class AlikeSettings:
+    """The candidates with every setting given where it exists; a sentence for each that one build lacks."""
+
+    candidates: list[Candidate]
+    sentences: tuple[str, ...]
+
+
+def choose_builds(factors: Sequence[Factor], text: str | None) -> tuple[tuple[Factor, ...], Build]:
+    """The factors with their builds found, and the build of arms that no factor gives one (`--pg TEXT`).
+
+    Where the build is a factor, that is the newest of its levels: its settings are the most. Raises
+    UsageError for a build that isn't at hand, or that is chosen twice over.
+    """
+    choosing = [factor for factor in factors if factor.kind.bind is not None]
+    if len(choosing) > 1:
+        names = " and ".join(f"{factor.name}=" for factor in choosing)
+        raise UsageError(f"{names} both choose the server's binaries: leave one of them out")
+    if not choosing:
+        build = resolve(text)
+        check_major(f"--pg {text}" if text else "the newest build here", build)
+        return tuple(factors), build
+    if text is not None:
+        raise UsageError(
+            f"--pg {text} names one build for all arms and {choosing[0].name}= one for each: "
+            "leave one of them out"
+        )
+    bound = tuple(_bound(factor) for factor in factors)
+    builds = [build for factor in bound for build in factor.kind.builds.values()]
+    return bound, max(builds, key=version_key)
+
+
+def _bound(factor: Factor) -> Factor:
+    if factor.kind.bind is None:
+        return factor
+    return replace(factor, kind=factor.kind.bind(factor.name, factor.levels))
+
+
+def settings_where_they_exist(candidates: list[Candidate]) -> AlikeSettings:
+    """Leave out of an arm each setting, not a factor, that its build lacks and another arm's build has.
+
+    What no build has stays, so that a slip of the fingers is found. Starts a server of each build when
+    pgassay sees it for the first time.
+    """
+    builds = _distinct(candidates)
+    if len(builds) < 2:
+        return AlikeSettings(candidates, ())
+    known = {build.bin_directory: build_settings(build) for build in builds}
+    lacking: dict[str, list[Build]] = {}
+    kept = []
+    for levels, spec in candidates:
+        facts = known[spec.build.bin_directory]
+        missing = [
+            name
+            for name in spec.settings
+            if name not in levels
+            and classify(facts, name) == "unknown"
+            and any(classify(others, name) != "unknown" for others in known.values())
+        ]
+        for name in missing:
+            if spec.build not in lacking.setdefault(name, []):
+                lacking[name].append(spec.build)
+        settings = {name: value for name, value in spec.settings.items() if name not in missing}
+        kept.append((levels, spec.model_copy(update={"settings": settings})))
+    values = {name: value for _, spec in candidates for name, value in spec.settings.items()}
+    sentences = tuple(
+        f"{name}={values[name]} is given where it exists: PostgreSQL {_versions(without)} has no such setting"
+        for name, without in lacking.items()
+    )
+    return AlikeSettings(kept, sentences)
+
+
+def differing_defaults(arms: Sequence[Arm], contrasts: Sequence[Contrast]) -> tuple[DefaultDifferences, ...]:
+    """For each pair of builds that is compared the defaults in which they differ, if any do."""
+    by_id = {arm.id: arm for arm in arms}
+    found: dict[tuple[str, str], DefaultDifferences] = {}
+    for contrast in contrasts:
+        control, arm = by_id[contrast.control_id], by_id[contrast.arm_id]
+        build, other = control.spec.build, arm.spec.build
+        if build.bin_directory == other.bin_directory:
+            continue
+        # What is given to both is alike, and what only one has was said already.
+        given = set(control.spec.settings) | set(arm.spec.settings) | set(arm.levels)
+        pair = default_differences((build, build_settings(build)), (other, build_settings(other)), given)
+        if pair.values:
+            found[build.bin_directory, other.bin_directory] = pair
+    return tuple(found.values())
+
+
+def dataset_loads(arms: Sequence[Arm]) -> int:
+    """How many times the data are loaded for each arm, independently."""
+    return LOADS_OF_COMPARED_BUILDS if len({arm.spec.build.bin_directory for arm in arms}) > 1 else 1
+
+
+def _distinct(candidates: list[Candidate]) -> list[Build]:
+    return list({spec.build.bin_directory: spec.build for _, spec in candidates}.values())
+
+
+def _versions(builds: list[Build]) -> str:
+    return ", ".join(sorted({build.version for build in builds}))

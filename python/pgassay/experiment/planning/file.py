@@ -1,0 +1,170 @@
+"""Reading an experiment's TOML file: the options of `compare` as keys, factors as a table.
+
+workload = "full-scan"
+scale = 100
+cache = "cold-each"
+max-time = "12m"
+
+[factors]
+io_method = ["sync", "worker", "io_uring"]
+
+[set]
+shared_buffers = "1GB"
+"""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pgassay.errors import UsageError
+from pgassay.experiment.planning.request import CompareRequest
+from pgassay.model.protocol import OBSERVE
+from pgassay.workloads.options import parse_duration
+
+# Key of the file → (field of the request, type it must have).
+_KEYS: Mapping[str, tuple[str, type | tuple[type, ...]]] = {
+    "workload": ("workload", str),
+    "scale": ("scale", int),
+    "dataset": ("dataset", str),
+    "prepare": ("prepare", (str, list)),
+    "cache": ("cache", str),
+    "storage": ("storage", str),
+    "memory": ("memory", str),
+    "cpus": ("cpus", (str, int, float)),
+    "pg": ("build", str),
+    "control": ("control", str),
+    "blocks": ("blocks", int),
+    "max-time": ("max_time_s", (str, int, float)),
+    "margin": ("margin", (int, float)),
+    "alpha": ("alpha", (int, float)),
+    "seed": ("seed", int),
+    "skip-unavailable": ("skip_unavailable", bool),
+    "pool": ("pool_twin", bool),
+    "covariate": ("covariate", str),
+    "observe": ("observe", str),
+    "server": ("server", str),
+    "swap": ("swap", str),
+    "allow-writes": ("allow_writes", str),
+}
+_TABLES = ("factors", "set")
+
+
+def read_file(path: Path, out: Path | None, command: tuple[str, ...]) -> CompareRequest:
+    """The request that a TOML file describes; raises UsageError naming the file and the key.
+
+    A workload `sql:FILE` or `maintenance:FILE`, the source of a dataset, and SQL files of `prepare` and `sql`
+    are looked for beside the TOML file.
+    """
+    try:
+        document = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise UsageError(f"can't read {path} ({error.strerror}): name a TOML file") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not valid TOML ({error}): correct it") from error
+    unknown = [key for key in document if key not in _KEYS and key not in _TABLES]
+    if unknown:
+        known = ", ".join([*_TABLES, *_KEYS])
+        raise UsageError(f"{path}: there is no key '{unknown[0]}': the keys are {known}")
+    fields = {
+        field: _checked(path, key, document[key], kind)
+        for key, (field, kind) in _KEYS.items()
+        if key in document
+    }
+    if "max_time_s" in fields:
+        fields["max_time_s"] = parse_duration(str(fields["max_time_s"]), f"{path}: max-time")
+    if "cpus" in fields:
+        fields["cpus"] = str(fields["cpus"])
+    if fields.get("covariate", "none") not in ("none", "canary"):
+        raise UsageError(f"{path}: covariate '{fields['covariate']}' is not known: write none or canary")
+    if fields.get("observe", "normal") not in OBSERVE:
+        raise UsageError(f"{path}: observe '{fields['observe']}' is not known: write {', '.join(OBSERVE)}")
+    if "workload" in fields:
+        fields["workload"] = _beside(path, fields["workload"])
+    if "dataset" in fields:
+        fields["dataset"] = _dataset_beside(path, fields["dataset"])
+    if "prepare" in fields:
+        fields["prepare"] = _prepare(path, fields["prepare"])
+    return CompareRequest(
+        factors=_factors(path, document.get("factors")),
+        settings=_settings(path, document.get("set", {})),
+        out=out,
+        command=command,
+        **fields,
+    )
+
+
+def _checked(path: Path, key: str, value: Any, kind: type | tuple[type, ...]) -> Any:
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        names = " or ".join(each.__name__ for each in kinds)
+        if key == "server":
+            # It may hold a password.
+            raise UsageError(f"{path}: {key} is not a {names}: write one connection string")
+        raise UsageError(f"{path}: {key} = {value!r} is not a {names}: correct it")
+    return value
+
+
+def _beside(path: Path, workload: str) -> str:
+    family, colon, rest = workload.partition(":")
+    if family not in ("sql", "maintenance") or not colon or Path(rest).is_absolute():
+        return workload
+    return f"{family}:{path.parent / rest}"
+
+
+def _dataset_beside(path: Path, dataset: str) -> str:
+    kind, colon, rest = dataset.partition(":")
+    return f"{kind}:{path.parent / rest}" if colon and rest else dataset
+
+
+def _sql_beside(path: Path, text: str) -> str:
+    """A level or a `prepare` that names an SQL file, looked for beside the TOML file."""
+    name, comma, options = text.partition(",")
+    return f"{path.parent / name}{comma}{options}" if name.endswith(".sql") else text
+
+
+def _prepare(path: Path, given: str | list[Any]) -> tuple[str, ...]:
+    texts = given if isinstance(given, list) else [given]
+    if not all(isinstance(text, str) for text in texts):
+        raise UsageError(f'{path}: prepare = {given!r} is not SQL: write "CREATE INDEX …", or a list of such')
+    return tuple(_sql_beside(path, text) for text in texts)
+
+
+def _factors(path: Path, table: Any) -> tuple[str, ...]:
+    if not isinstance(table, dict) or not table:
+        raise UsageError(f'{path}: no factors: add a table [factors] with io_method = ["sync", "worker"]')
+    texts = []
+    for name, levels in table.items():
+        if not isinstance(levels, list) or not all(isinstance(level, str | int | float) for level in levels):
+            raise UsageError(f'{path}: factor {name} is not a list of levels: write {name} = ["a", "b"]')
+        if name in ("sql", "prepare"):
+            levels = [_sql_beside(path, level) if isinstance(level, str) else level for level in levels]
+        texts.append(f"{name}={','.join(_level(name, level) for level in levels)}")
+    return tuple(texts)
+
+
+def _level(name: str, level: str | float | bool) -> str:
+    """A level as it is typed on the command line; quoted where a comma would split it."""
+    if isinstance(level, bool):
+        return "on" if level else "off"
+    text = str(level)
+    if name != "storage" and (not text or any(character in text for character in ",' ")):
+        return "'" + text.replace("'", "''") + "'"
+    return text
+
+
+def _settings(path: Path, table: Any) -> tuple[str, ...]:
+    if not isinstance(table, dict):
+        raise UsageError(f"{path}: [set] is not a table: write NAME = VALUE lines below [set]")
+    texts = []
+    for name, value in table.items():
+        if not isinstance(value, str | int | float):
+            raise UsageError(f"{path}: setting {name} = {value!r} is not a value: write a string or a number")
+        texts.append(f"{name}={_plain(value)}")
+    return tuple(texts)
+
+
+def _plain(value: str | float | bool) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)

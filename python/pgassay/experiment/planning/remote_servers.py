@@ -1,0 +1,200 @@
+"""The servers of a remote experiment: from what was typed to what answered, and what may be stored of it."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import psycopg
+
+from pgassay.environment.remote.resolve import Resolved, resolve
+from pgassay.environment.remote.secrets import scrub
+from pgassay.environment.remote.settings import ServerFacts, read_facts
+from pgassay.environment.remote.tables import scale_of
+from pgassay.environment.server.sessions import connect
+from pgassay.errors import UsageError
+from pgassay.experiment.planning.request import CompareRequest
+from pgassay.factors.server import NAME, split_connection_strings
+from pgassay.model.arm import DatasetSpec
+from pgassay.model.build import Build
+from pgassay.model.experiment import Experiment
+from pgassay.model.storage import StorageSpec
+from pgassay.model.workload import WorkloadSpec
+
+OPTION = f"--{NAME}"
+ORIGIN = "remote"
+# A shorter one occurs in a command by chance.
+SECRET_LENGTH_MIN = 4
+
+
+@dataclass(frozen=True)
+class Typed:
+    """The connection strings as typed, and the other factors; `place` is that of server= among them."""
+
+    strings: tuple[str, ...]
+    factors: tuple[str, ...]
+    place: int
+
+    @property
+    def is_factor(self) -> bool:
+        """Whether servers are compared."""
+        return len(self.strings) > 1
+
+
+@dataclass(frozen=True)
+class Found:
+    """A server that has answered, with what it says of itself."""
+
+    resolved: Resolved
+    facts: ServerFacts
+    dataset: DatasetSpec
+
+    @property
+    def name(self) -> str:
+        """How reports call it."""
+        return self.resolved.server.name
+
+    def patch(self) -> dict[str, Any]:
+        """What an arm's description says of it."""
+        server = self.resolved.server
+        build = Build(origin=ORIGIN, version=server.version, major=server.major, bin_directory=server.name)
+        storage = StorageSpec(kind="remote")
+        return {"server": server, "build": build, "dataset": self.dataset, "storage": storage}
+
+
+def is_remote(request: CompareRequest) -> bool:
+    """Whether a request names servers that run already."""
+    return request.server is not None or any(_is_server(text) for text in request.factors)
+
+
+def is_remote_experiment(experiment: Experiment) -> bool:
+    """Whether an experiment was planned on servers that run already."""
+    return any(arm.spec.server is not None for arm in experiment.arms)
+
+
+def _is_server(factor: str) -> bool:
+    return factor.partition("=")[0].strip().lower() == NAME
+
+
+def take_servers(request: CompareRequest) -> Typed:
+    """Separate the servers from the factors; raises UsageError when they are named twice over."""
+    places = [place for place, text in enumerate(request.factors) if _is_server(text)]
+    others = tuple(text for text in request.factors if not _is_server(text))
+    if len(places) + (request.server is not None) > 1:
+        raise UsageError(f"servers are named twice: give {NAME}=, with all its levels, or {OPTION}, once")
+    if not places:
+        return Typed((str(request.server).strip(),), others, 0)
+    strings = split_connection_strings(request.factors[places[0]].partition("=")[2])
+    if len(strings) == 1 and not others:
+        raise UsageError(
+            f"{NAME}= names one server and there is no other factor, so there is nothing to compare: name a "
+            f"second server, or a setting and its levels, as work_mem=4MB,64MB"
+        )
+    return Typed(strings, others, places[0])
+
+
+def resolve_all(strings: Sequence[str], progress: Callable[[str], None]) -> tuple[Resolved, ...]:
+    """Ask every server; each gets a name of its own. Raises UsageError for the first that does not answer."""
+    found = []
+    for number, string in enumerate(strings, start=1):
+        what = OPTION if len(strings) == 1 else f"{NAME}=, connection string {number}"
+        progress("asking the servers")
+        found.append(resolve(string, what))
+    counted = Counter(each.server.name for each in found)
+    named = [_with_user(each) if counted[each.server.name] > 1 else each for each in found]
+    names = [each.server.name for each in named]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"{NAME}= names {name} twice: give each server once (the twin is its duplicate)")
+    return tuple(named)
+
+
+def _with_user(resolved: Resolved) -> Resolved:
+    server = resolved.server
+    name = f"{server.user}@{server.name}"
+    return replace(resolved, server=server.model_copy(update={"name": name}))
+
+
+def inspect(resolved: Resolved, workload: WorkloadSpec) -> Found:
+    """Read a server's settings and the size of its tables; raises UsageError for tables that are missing."""
+    server = resolved.server
+    try:
+        with connect(resolved.parameters) as control:
+            facts = read_facts(control)
+            scale = scale_of(control, workload, server)
+    except psycopg.Error as error:
+        told = str(error).strip().splitlines()[0]
+        raise UsageError(
+            f"{server.name} can't be read ({told}): correct the rights of {server.user}"
+        ) from None
+    dataset = DatasetSpec(
+        kind="remote",
+        scale=scale,
+        checksums=facts.settings.get("data_checksums") == "on",
+        encoding=facts.settings.get("server_encoding", ""),
+        locale="",
+        source=server.dbname,
+        database=server.dbname,
+    )
+    return Found(resolved, facts, dataset)
+
+
+def again(experiment: Experiment) -> dict[str, Resolved]:
+    """Ask the servers of a stored experiment again, by name.
+
+    Raises UsageError when one does not answer, is another than it was, or needs the password that was typed
+    then and never stored.
+    """
+    found = {}
+    servers = {arm.spec.server.name: arm.spec.server for arm in experiment.arms if arm.spec.server}
+    for name, planned in servers.items():
+        resolved = resolve(planned.connection, f"server {name}")
+        now = resolved.server
+        fields = ("host", "port", "dbname", "user", "major")
+        changed = [field for field in fields if getattr(now, field) != getattr(planned, field)]
+        if changed:
+            raise UsageError(
+                f"server {name} has another {' and '.join(changed)} now than when the experiment was "
+                "planned: start a new experiment"
+            )
+        found[name] = replace(resolved, server=planned)
+    return found
+
+
+def storable_command(command: Sequence[str], typed: Typed, found: Sequence[Resolved]) -> tuple[str, ...]:
+    """The command line with its connection strings written anew where they hold a password, without it."""
+    stored = dict(zip(typed.strings, (each.server.connection for each in found), strict=True))
+    words: list[str] = []
+    for word in command:
+        before = words[-1] if words else ""
+        if _is_server(word) or word.startswith(f"{OPTION}="):
+            name = word.partition("=")[0]
+            strings = typed.strings if name != OPTION else (word.partition("=")[2].strip(),)
+            shown = [stored.get(string, "") for string in strings]
+            words.append(f"{name}={','.join(map(_quoted, shown)) if name != OPTION else shown[0]}")
+        elif before == OPTION:
+            words.append(stored.get(word.strip(), ""))
+        else:
+            words.append(word)
+    return tuple(words)
+
+
+def refuse_secrets_in(command: str, found: Sequence[Resolved]) -> None:
+    """Raise UsageError for a user's command that holds a password: the command is stored."""
+    for each in found:
+        secret = str(each.parameters["password"] or "")
+        if len(secret) >= SECRET_LENGTH_MIN and scrub(command, [secret]) != command:
+            raise UsageError(
+                f"--swap holds the password for {each.server.name}, and the command is stored: let it read "
+                "the password from a file"
+            )
+
+
+def secrets_of(servers: Mapping[str, Resolved]) -> list[str]:
+    """The passwords of the servers, to be kept out of what others say."""
+    return [str(each.parameters["password"]) for each in servers.values() if each.parameters["password"]]
+
+
+def _quoted(string: str) -> str:
+    """A connection string as a level: quoted where it holds a comma or a quote of its own."""
+    return "'" + string.replace("'", "''") + "'" if "," in string or "'" in string else string

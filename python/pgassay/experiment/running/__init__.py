@@ -1,0 +1,1 @@
+"""Runs a planned experiment: prepare, loop, stop, resume, remember."""

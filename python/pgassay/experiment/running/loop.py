@@ -1,0 +1,121 @@
+"""Runs trials until the experiment is decided, its time or blocks are used up, or it fails for good."""
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from pgassay.analysis.verdicts.compare import analyse, decided
+from pgassay.experiment.running.schedule import Step, next_step
+from pgassay.model.trial import TrialRecord, TrialSpec
+from pgassay.record.read import StoredExperiment, load_trial
+from pgassay.record.write import remove_unfinished, write_state
+from pgassay.terminal.progress import Progress
+
+# Two blocks in a row that could not be completed: a third will not be either.
+VOIDED_BLOCKS_MAX = 2
+
+
+class TrialRunner(Protocol):
+    """Runs one trial and returns where its record lies."""
+
+    def __call__(self, spec: TrialSpec, folder: Path) -> tuple[Path, TrialRecord]:
+        """Run `spec`, write it below `folder`."""
+
+
+@dataclass(frozen=True)
+class RunLimits:
+    """When this sitting stops: the contract's limits, or those that the user gave when resuming.
+
+    `until_decided`: stop as soon as every comparison has a verdict; a user who asks for so many
+    blocks gets them all.
+    """
+
+    blocks_max: int
+    time_max_s: float
+    until_decided: bool = True
+
+
+def run_experiment(
+    stored: StoredExperiment, run: TrialRunner, limits: RunLimits, progress: Progress
+) -> StoredExperiment:
+    """Continue `stored` to its end; returns it with every trial, and `stopped` saying why it ended.
+
+    state.json is kept up to date, so the folder alone always tells where the experiment stands.
+    Raises MeasurementError when a record can't be written; what was recorded before is whole.
+    """
+    remove_unfinished(stored.folder)
+    begun = time.monotonic()
+    used_before_s = stored.seconds_used
+
+    def used_s() -> float:
+        return used_before_s + time.monotonic() - begun
+
+    if limits.until_decided and _is_decided(stored):
+        return _end(stored, "decided", used_s())
+    forgiven: int | None = None if stored.stopped == "failed" else 0
+    try:
+        while True:
+            step = next_step(stored.experiment, (trial.record for trial in stored.trials))
+            # Who resumes a failed experiment has mended something: its voided blocks are forgiven.
+            forgiven = step.voided_in_a_row if forgiven is None else min(forgiven, step.voided_in_a_row)
+            stopped = _reason_to_stop(stored, step, limits, used_s(), forgiven)
+            if stopped:
+                return _end(stored, stopped, used_s())
+            stored = _run_one(stored, step, run, progress)
+            write_state(stored.folder, stopped="running", seconds_used=used_s())
+            if next_step(stored.experiment, (trial.record for trial in stored.trials)).begins_block:
+                result = analyse(stored)
+                progress.estimate(result, max(0.0, limits.time_max_s - used_s()))
+                if limits.until_decided and decided(result):
+                    return _end(stored, "decided", used_s())
+    except KeyboardInterrupt:
+        _end(stored, "interrupted", used_s())
+        raise
+
+
+def _run_one(stored: StoredExperiment, step: Step, run: TrialRunner, progress: Progress) -> StoredExperiment:
+    spec = step.spec
+    progress.trial_started(spec.block, spec.position, spec.arm.id, expected_trial_s(stored))
+    path, record = run(spec, stored.folder)
+    progress.trial_ended(spec.block, spec.position, record.status, outcome_text(record))
+    return replace(stored, trials=(*stored.trials, load_trial(path)), stopped="running")
+
+
+def _is_decided(stored: StoredExperiment) -> bool:
+    return bool(stored.trials) and decided(analyse(stored))
+
+
+def _reason_to_stop(
+    stored: StoredExperiment, step: Step, limits: RunLimits, used_s: float, forgiven: int
+) -> str | None:
+    if step.voided_in_a_row - forgiven >= VOIDED_BLOCKS_MAX:
+        return "failed"
+    if not step.begins_block:
+        return None
+    if step.spec.block >= limits.blocks_max:
+        return "blocks"
+    expected_s = (expected_trial_s(stored) or 0.0) * len(stored.experiment.arms)
+    if step.spec.block > 0 and used_s + expected_s > limits.time_max_s:
+        return "max-time"
+    return None
+
+
+def expected_trial_s(stored: StoredExperiment) -> float | None:
+    """The mean wall time of the valid trials so far, over all arms; None before the first."""
+    walls = [trial.record.wall_s for trial in stored.trials if trial.record.status == "ok"]
+    return sum(walls) / len(walls) if walls else None
+
+
+def outcome_text(record: TrialRecord) -> str:
+    """A trial's figure for the progress line, or the reason why it has none."""
+    if record.status != "ok":
+        return record.reason
+    if record.load is not None:
+        return f"{record.load.transactions / record.load.elapsed_s:,.0f} transactions/s"
+    return f"{sum(statement.elapsed_s for statement in record.statements):.3f} s"
+
+
+def _end(stored: StoredExperiment, stopped: str, used_s: float) -> StoredExperiment:
+    write_state(stored.folder, stopped=stopped, seconds_used=used_s)
+    return replace(stored, stopped=stopped, seconds_used=used_s)

@@ -1,0 +1,1 @@
+"""What a probe found: which cells to measure, what they tell, what follows for PostgreSQL. Pure."""

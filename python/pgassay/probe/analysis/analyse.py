@@ -1,0 +1,97 @@
+"""From the record of a probe to what it says; pure, so that a stored record can be judged anew."""
+
+from collections.abc import Sequence
+from statistics import median
+
+from pgassay.model.probe import CellResult, CellSpec, ProbeRecord, ProbeResult
+from pgassay.probe.analysis.ceilings import ceilings, memory_sentences
+from pgassay.probe.analysis.cells import cell_results, facilities
+from pgassay.probe.analysis.estimates import estimate
+from pgassay.probe.analysis.predict import predictions
+from pgassay.probe.analysis.recommend import judged_decisions, recommendations
+from pgassay.probe.analysis.sentences import sentences
+from pgassay.probe.analysis.steady import fall_over, fall_within
+
+_CROWDED_SHARE = 0.15
+
+
+def analyse_probe(record: ProbeRecord) -> ProbeResult:
+    """The result of a probe; what could not be measured is left out of it, never made up."""
+    estimates = estimate(record.cells)
+    have = facilities(record)
+    cells = cell_results(record.cells, estimates)
+    made = ceilings(have, cells, estimates)
+    recommend = recommendations(have, estimates)
+    judged = judged_decisions(have, estimates)
+    return ProbeResult(
+        path=record.path,
+        device=record.device,
+        ceilings=made,
+        checksum_gb_s=None if record.checksum is None else record.checksum.simd_gb_s,
+        cells=cells,
+        predictions=predictions(record, have, estimates),
+        recommend=recommend,
+        warnings=(
+            *memory_sentences(made, record.checksum, record.device, direct=have.direct),
+            *_crowded(cells),
+            *_falls(record),
+            *record.warnings,
+        ),
+        sentences=sentences(record, have, estimates, cells, made, judged, recommend),
+        missing=record.missing,
+        executor=record.executor,
+        measured_at=record.measured_at,
+        pgassay_version=record.pgassay_version,
+    )
+
+
+def _crowded(cells: Sequence[CellResult]) -> list[str]:
+    """One consumer alone should hardly ever wait for a core: if it does, others use them."""
+    waits = [
+        cell.split.get("runnable", 0.0)
+        for cell in cells
+        if cell.split and cell.spec.consumers == 1 and not cell.spec.competing_cpus
+    ]
+    share = median(waits) if waits else 0.0
+    if share < _CROWDED_SHARE:
+        return []
+    return [
+        f"Other processes kept the cores busy: a single consumer waited {share:.0%} of its time for one. The "
+        "figures are those of this machine under that load; probe again when it is quiet."
+    ]
+
+
+def _falls(record: ProbeRecord) -> list[str]:
+    """A rate that fell is told with its time: what follows it is not what was measured before."""
+    found = []
+    whole = fall_over(record.cells)
+    if whole is not None:
+        found.append(
+            f"NOT STEADY: {whole.at_s:.0f} s after the start of the probe the device's rate fell to "
+            f"{whole.fraction:.0%} of what it was and stayed there (burst credits, a full cache, another "
+            "user): the ceilings are not what it can keep up; run a longer probe."
+        )
+    for cell in record.cells:
+        fall = None if whole is not None else fall_within(cell)
+        if fall is not None:
+            found.append(
+                f"NOT STEADY: the rate of '{cell_name(cell.spec)}' fell to {fall.fraction:.0%} after "
+                f"{fall.at_s:.1f} s of the probe."
+            )
+    return found
+
+
+def cell_name(spec: CellSpec) -> str:
+    """A cell in words: 'worker cold sequential 128 kB, depth 16, 3 workers'."""
+    if spec.engine == "write":
+        return "WAL appends with fdatasync" if spec.pattern == "wal" else "page writes of a checkpoint"
+    words = f"{spec.engine} {spec.cache} {spec.pattern} {spec.request_bytes // 1024} kB, depth {spec.depth}"
+    if spec.engine == "worker":
+        words += f", {spec.workers} workers"
+    if spec.consumers > 1:
+        words += f", {spec.consumers} connections"
+    if spec.competing_cpus:
+        words += ", busy cores"
+    if spec.read_ahead_kb is not None:
+        words += f", read-ahead {spec.read_ahead_kb} kB"
+    return words

@@ -1,0 +1,177 @@
+"""What to set, why, and what each other value would cost; from the regrets that were measured."""
+
+from collections.abc import Mapping
+
+from pgassay.model.probe import Alternative, Method, Recommendation
+from pgassay.probe.analysis.choice import TOLERANCE, Judged, judge
+from pgassay.probe.analysis.estimates import Estimates
+from pgassay.probe.analysis.plan import Facilities, decisions
+
+# PostgreSQL 19 keeps between so many I/O workers by itself.
+DEFAULT_MIN_WORKERS, DEFAULT_MAX_WORKERS = 2, 8
+_MAX_COMBINE_DEFAULT_KB = 128
+_CURVES = ("effective_io_concurrency", "io_combine_limit", "read_ahead_kb")
+
+
+def leader(have: Facilities, estimates: Estimates, present: Method | None = None) -> Method | None:
+    """The method to recommend so far; the default while there is nothing to tell the methods apart.
+
+    With `present`, for which curves were begun, that one while another is not certainly better: two that are
+    nearly equal would change places with every round, and the time go into the curves of both.
+    """
+    for decision in decisions(have, None):
+        judged = judge(decision, estimates)
+        if judged is None:
+            continue
+        if present is not None and judged.interval_of(present)[0] <= 0:
+            return present
+        return next(method for method in have.methods if method == judged.choice)
+    return have.methods[0] if have.methods else None
+
+
+def curve_method(have: Facilities, estimates: Estimates) -> Method | None:
+    """The method that the curves of look-ahead and read-ahead were measured for: mostly the leader.
+
+    Two methods that are nearly equal may change places late, and the curves are those of the first.
+    """
+    first = leader(have, estimates)
+
+    def measured(method: Method) -> tuple[float, bool]:
+        curves = (each for each in decisions(have, method) if each.name in _CURVES)
+        cells = {spec for each in curves for specs in each.candidates.values() for spec in specs}
+        return len(cells & estimates.keys()) / max(1, len(cells)), method == first
+
+    return max(have.methods, key=measured, default=None)
+
+
+def judged_decisions(have: Facilities, estimates: Estimates) -> dict[str, Judged]:
+    """Every decision with at least two measured values, by its name."""
+    chosen = curve_method(have, estimates)
+    found = {each.name: judge(each, estimates) for each in decisions(have, chosen)}
+    return {name: judged for name, judged in found.items() if judged is not None}
+
+
+def recommendations(have: Facilities, estimates: Estimates) -> dict[str, Recommendation]:
+    """Setting → its recommendation; only what was measured is recommended."""
+    judged = judged_decisions(have, estimates)
+    made: dict[str, Recommendation] = {}
+    if "io_method" in judged:
+        made["io_method"] = _method(judged["io_method"])
+    if "io_workers" in judged:
+        several = judged.get("io_workers, several scans")
+        made |= _workers(judged["io_workers"], several, leader(have, estimates))
+    method = curve_method(have, estimates)
+    if "effective_io_concurrency" in judged:
+        where = "bitmap scans" if method == "sync" else "bitmap scans and cold scans"
+        made["effective_io_concurrency"] = _curve(judged["effective_io_concurrency"], f"{where} by {method}")
+    if "io_combine_limit" in judged:
+        made["io_combine_limit"] = _combine(judged["io_combine_limit"], method)
+    if "read_ahead_kb" in judged:
+        made["read_ahead_kb"] = _curve(judged["read_ahead_kb"], f"cold scans by {method}")
+    return made
+
+
+def _method(judged: Judged) -> Recommendation:
+    others = [each for each in judged.alternatives if each.value != judged.choice]
+    costs = ", ".join(f"{each.value} {_signed(each, judged)}" for each in others)
+    reason = f"over cold, cached and bitmap scans together, time against {judged.choice}'s: {costs}"
+    return _made(judged, reason, knee=None)
+
+
+def _signed(other: Alternative, judged: Judged) -> str:
+    """The time of another value relative to the choice's."""
+    change = (1 + other.regret) / (1 + judged.regret_of[judged.choice]) - 1
+    return f"{change:+.0%}"
+
+
+def _workers(one: Judged, several: Judged | None, method: str | None) -> dict[str, Recommendation]:
+    """One figure for 18, a range for 19: enough for one scan, and for a scan on every core."""
+    wide = several or one
+    most = max(int(one.choice), int(wide.choice))
+    use = "" if method == "worker" else f" (of use only with io_method=worker; {method} is recommended)"
+    chosen = wide if int(wide.choice) >= int(one.choice) else one
+    what = "a cold scan" if chosen is one else "cold scans on all cores at once"
+    reason = f"{_knee_words(chosen, f'{what} by worker')}{use}"
+    fixed = _made(chosen, reason, knee=chosen.knee)
+    low = DEFAULT_MIN_WORKERS if one.choice == one.decision.default else int(one.choice)
+    return {
+        "io_workers": fixed,
+        "io_min_workers": Recommendation(
+            value=str(low),
+            default=str(DEFAULT_MIN_WORKERS),
+            reason=f"what one cold scan needs is {one.choice}; 19 starts more when they are wanted{use}",
+            knee=one.knee,
+            alternatives=one.alternatives,
+            probability=one.probability if low != DEFAULT_MIN_WORKERS else None,
+        ),
+        "io_max_workers": Recommendation(
+            value=str(max(most, low, DEFAULT_MAX_WORKERS)),
+            default=str(DEFAULT_MAX_WORKERS),
+            reason=f"what cold scans on all cores at once need is {wide.choice}; 19 starts no more than are "
+            f"wanted, so a smaller limit gains nothing{use}",
+            knee=wide.knee,
+            alternatives=wide.alternatives,
+            probability=wide.probability if most > DEFAULT_MAX_WORKERS else None,
+        ),
+    }
+
+
+def _curve(judged: Judged, what: str) -> Recommendation:
+    return _made(judged, _knee_words(judged, what), knee=judged.knee)
+
+
+def _combine(judged: Judged, method: str | None) -> Recommendation:
+    reason = _knee_words(judged, f"cold and cached scans by {method}")
+    if int(judged.choice.removesuffix("kB")) > _MAX_COMBINE_DEFAULT_KB:
+        reason += f"; io_max_combine_limit must be raised to {judged.choice} as well, and needs a restart"
+    return _made(judged, reason, knee=judged.knee)
+
+
+def _knee_words(judged: Judged, what: str) -> str:
+    regrets = judged.regret_of
+    default = regrets.get(judged.decision.default)
+    words = f"measured on {what}: the best is within {TOLERANCE:.0%} from {judged.knee} on"
+    if default is None:
+        return words
+    if judged.choice == judged.decision.default:
+        return f"{words}, and the present {judged.choice} costs {default:.1%}"
+    return f"{words}; the present {judged.decision.default} costs {default:.0%} more time"
+
+
+def _made(judged: Judged, reason: str, *, knee: str | None) -> Recommendation:
+    made = Recommendation(
+        value=judged.choice,
+        default=judged.decision.default,
+        reason=reason,
+        knee=knee,
+        alternatives=judged.alternatives,
+        probability=judged.probability,
+    )
+    if made.value == made.default and judged.regret_of[made.value] > TOLERANCE:
+        reason += "; that is within the noise, so it stays: a longer probe would tell"
+    elif not made.is_certain:
+        reason += f"; likely ({made.probability:.0%}), not certain: a longer probe would tell"
+    return made.model_copy(update={"reason": reason})
+
+
+def shell_lines(recommend: Mapping[str, Recommendation], major: int, disk: str | None) -> list[str]:
+    """The recommendations that differ from the defaults, as lines of postgresql.conf of this major version.
+
+    The read-ahead is a line for a shell, in 512-byte sectors as blockdev takes it. What is not certain
+    says so.
+    """
+    of_other_major = {"io_workers"} if major >= 19 else {"io_min_workers", "io_max_workers"}
+    method = recommend["io_method"].value if "io_method" in recommend else None
+    lines = []
+    for name, each in recommend.items():
+        is_pointless = "workers" in name and method != "worker"
+        if name in of_other_major or each.value == each.default or is_pointless:
+            continue
+        doubt = "" if each.is_certain else "  # likely, not certain"
+        if name == "read_ahead_kb":
+            lines.append(f"# blockdev --setra {int(each.value) * 2} /dev/{disk or 'DISK'}{doubt}")
+            continue
+        lines.append(f"{name} = {each.value}{doubt}")
+        if name == "io_combine_limit" and int(each.value.removesuffix("kB")) > _MAX_COMBINE_DEFAULT_KB:
+            lines.append(f"io_max_combine_limit = {each.value}")
+    return lines

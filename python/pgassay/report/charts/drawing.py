@@ -1,0 +1,130 @@
+"""The style of all drawings, and the way from a specification (Vega-Lite 6) to SVG and PNG.
+
+Specifications are plain JSON: vl-convert turns them into pictures here, and its JavaScript draws
+the same ones in a browser.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pgassay.report.charts import palette
+
+WIDE_PX = 860
+NARROW_PX = 346
+_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
+_TAG = re.compile(r"<[^<>]*>")
+_PNG_SCALE = 2.0
+
+Specification = dict[str, Any]
+Rows = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """One drawing of the page, for wide and for narrow screens; `name` is its file name and its id."""
+
+    name: str
+    wide: Specification
+    narrow: Specification
+
+
+def title(heading: str, subtitle: list[str]) -> dict[str, Any]:
+    """A heading that says what one sees, with lines below it."""
+    return {"text": heading, "subtitle": subtitle, "anchor": "start", "frame": "bounds", "offset": 12}
+
+
+def shortened(label: str, limit: int) -> str:
+    """A label of at most `limit` characters, with both its ends: levels often differ at the end."""
+    if len(label) <= limit:
+        return label
+    tail = limit // 2 - 1
+    return f"{label[: limit - tail - 1]}…{label[-tail:]}"
+
+
+def field(name: str, kind: str = "quantitative", **rest: Any) -> dict[str, Any]:
+    """An encoding of a column of the data."""
+    return {"field": name, "type": kind, **rest}
+
+
+def tips(**columns: str) -> list[dict[str, str]]:
+    """A tooltip: the heading of each line and the text column that it shows."""
+    return [{"field": name, "type": "nominal", "title": heading} for name, heading in columns.items()]
+
+
+def layer(data: str, mark: dict[str, Any], encoding: dict[str, Any], keep: str = "") -> dict[str, Any]:
+    """One layer over the named data; `keep` is a condition on its rows."""
+    made: dict[str, Any] = {"data": {"name": data}, "mark": mark, "encoding": encoding}
+    return made | {"transform": [{"filter": keep}]} if keep else made
+
+
+def specification(chart: dict[str, Any], data: Mapping[str, Rows]) -> Specification:
+    """A chart with its data and the style of all of them."""
+    return (
+        {"$schema": "https://vega.github.io/schema/vega-lite/v6.json", "config": _STYLE}
+        | chart
+        | {"datasets": {name: list(rows) for name, rows in data.items()}}
+    )
+
+
+def svg(chart: Specification, name: str) -> str:
+    """The chart as an SVG element with its own identifiers and no background."""
+    import vl_convert
+
+    drawn: str = vl_convert.vegalite_to_svg(json.dumps(chart, allow_nan=False))
+    return own_identifiers(drawn, name)
+
+
+def png(chart: Specification) -> bytes:
+    """The chart as a PNG on white, at twice its size in pixels."""
+    import vl_convert
+
+    on_white = chart | {"config": chart["config"] | {"background": "#ffffff"}}
+    drawn: bytes = vl_convert.vegalite_to_png(json.dumps(on_white, allow_nan=False), scale=_PNG_SCALE)
+    return drawn
+
+
+def own_identifiers(drawn: str, name: str) -> str:
+    """Prefix every identifier in the tags, so that several drawings can stand in one page."""
+
+    def prefix(match: re.Match[str]) -> str:
+        tag = re.sub(r'(?<=\sid=")([^"]*)', rf"{name}-\1", match.group())
+        tag = re.sub(r"url\(#([^)]*)\)", rf"url(#{name}-\1)", tag)
+        return re.sub(r'href="#([^"]*)"', rf'href="#{name}-\1"', tag)
+
+    return _TAG.sub(prefix, drawn)
+
+
+_STYLE: dict[str, Any] = {
+    "background": "transparent",
+    "font": _FONT,
+    "view": {"stroke": None},
+    "title": {
+        "fontSize": 14,
+        "fontWeight": 600,
+        "color": palette.INK,
+        "subtitleColor": palette.QUIET_INK,
+        "subtitleFontSize": 12,
+    },
+    "axis": {
+        "labelColor": palette.QUIET_INK,
+        "titleColor": palette.QUIET_INK,
+        "titleFontWeight": "normal",
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "titlePadding": 8,
+        "gridColor": palette.GRID,
+        "domainColor": palette.GRID,
+        "tickColor": palette.GRID,
+    },
+    "header": {
+        "labelColor": palette.INK,
+        "labelFontSize": 12,
+        "labelFontWeight": 600,
+        "labelAnchor": "start",
+        "title": None,
+    },
+    "legend": {"labelColor": palette.INK, "labelFontSize": 12},
+}

@@ -1,0 +1,62 @@
+"""All drawings of a result, made offline; none refers to anything outside itself."""
+
+from collections.abc import Callable, Iterator
+
+from pgassay.model.result import CompareResult
+from pgassay.record.read import StoredExperiment
+from pgassay.report.charts import (
+    account_chart,
+    drawing,
+    heat_map,
+    interval_chart,
+    load_charts,
+    timeline_chart,
+    trial_chart,
+)
+from pgassay.report.charts.drawing import NARROW_PX, WIDE_PX, Drawing, Specification
+from pgassay.report.charts.timelines import ArmTimeline
+from pgassay.report.compare.accounts import account_tables
+from pgassay.report.compare.series import Observed
+from pgassay.report.text import plural
+
+
+def intervals(result: CompareResult, *, width_px: int = WIDE_PX, name: str = "intervals") -> str:
+    """The interval plot as an SVG element `width_px` wide; its identifiers begin with `name`."""
+    return drawing.svg(interval_chart.specification(result, width_px=width_px), name)
+
+
+def trials(stored: StoredExperiment, *, width_px: int = WIDE_PX, name: str = "trials") -> str:
+    """Every trial in run order as an SVG element `width_px` wide; its identifiers begin with `name`."""
+    return drawing.svg(trial_chart.specification(stored, width_px=width_px), name)
+
+
+def drawings(result: CompareResult, stored: StoredExperiment, observed: Observed) -> Iterator[Drawing]:
+    """What there is to draw, in the page's order; `observed` holds what the samplers saw."""
+    if heat_map.is_grid(result):
+        yield _both("grid", lambda width: heat_map.specification(result, width_px=width))
+    yield _both("intervals", lambda width: interval_chart.specification(result, width_px=width))
+    yield _both("trials", lambda width: trial_chart.specification(stored, width_px=width))
+    tables = account_tables(result)
+    if tables:
+        yield _both("accounts", lambda width: account_chart.specification(tables, width_px=width))
+    if observed.seconds:
+        yield _both("seconds", lambda width: load_charts.seconds(observed.seconds, width_px=width))
+    if observed.latencies:
+        yield _both("latency", lambda width: load_charts.latency(observed.latencies, width_px=width))
+    yield from _timelines(observed)
+
+
+def _timelines(observed: Observed) -> Iterator[Drawing]:
+    """One for each arm, whose panels end at the same heights."""
+    peaks = timeline_chart.peaks([each.shown for each in observed.timelines])
+    for number, each in enumerate(observed.timelines, start=1):
+        note = f"trials/{each.shown.number:06d}, the nearest to the median of {plural(each.trials, 'trial')}"
+
+        def make(width: int, each: ArmTimeline = each, note: str = note) -> Specification:
+            return timeline_chart.specification(each.shown, each.group, peaks, width_px=width, note=note)
+
+        yield _both(f"timeline-{number}", make)
+
+
+def _both(name: str, make: Callable[[int], Specification]) -> Drawing:
+    return Drawing(name, make(WIDE_PX), make(NARROW_PX))

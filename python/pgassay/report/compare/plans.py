@@ -1,0 +1,238 @@
+"""Plans as text trees, grouped by what they do, with the nodes that can read asynchronously marked."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
+from typing import Any
+
+from pgassay.analysis.descriptive.plans import shape
+from pgassay.model.aio import can_read_asynchronously
+from pgassay.model.arm import Arm
+from pgassay.record.read import StoredExperiment
+from pgassay.report.compare.trials import in_run_order
+from pgassay.report.labels import arm_name, described
+from pgassay.report.text import clean
+
+# Conditions and figures shown below a node, in this order, when the plan holds them.
+_DETAIL_KEYS = (
+    "Index Cond",
+    "Recheck Cond",
+    "Hash Cond",
+    "Merge Cond",
+    "Join Filter",
+    "Filter",
+    "Group Key",
+    "Sort Key",
+    "Sort Method",
+    "Workers Planned",
+    "Workers Launched",
+    "Heap Fetches",
+    "Rows Removed by Filter",
+)
+# Of these only the presence is compared between plans.
+_FIGURE_KEYS = ("Sort Method:", "Workers Launched:", "Heap Fetches:", "Rows Removed by Filter:")
+
+
+@dataclass(frozen=True)
+class PlanLine:
+    """One line of a plan's tree; `aio`: this node can use asynchronous reads.
+
+    `differs`: the plan it is compared with has no such line in this place.
+    """
+
+    depth: int
+    text: str
+    aio: bool
+    is_detail: bool
+    differs: bool = False
+
+
+@dataclass(frozen=True)
+class PlanVariant:
+    """A plan, the arms that used it with the number of attempts of each, and its scans in words.
+
+    `used_by`: the same arms by the levels that they alone share.
+    """
+
+    trials_by_arm: tuple[tuple[str, int], ...]
+    used_by: str
+    scans: str
+    lines: tuple[PlanLine, ...]
+    json_text: str
+
+
+@dataclass(frozen=True)
+class StatementPlans:
+    """All plans of one statement; more than one variant means that the arms did not do the same."""
+
+    statement: str
+    variants: tuple[PlanVariant, ...]
+
+    @property
+    def differ(self) -> bool:
+        """Whether more than one plan was used."""
+        return len(self.variants) > 1
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A plan while the trials are read: the first example and who used it."""
+
+    plan: Any
+    major: int
+    trials_by_arm: Counter[str] = field(default_factory=Counter)
+    arms: dict[str, Arm] = field(default_factory=dict)
+
+    def finish(self, everyone: Sequence[Arm]) -> PlanVariant:
+        return PlanVariant(
+            trials_by_arm=tuple(sorted(self.trials_by_arm.items())),
+            used_by=described(tuple(self.arms.values()), everyone),
+            scans=scans(self.plan),
+            lines=tuple(plan_lines(self.plan, self.major)),
+            json_text=json.dumps(self.plan, indent=2, ensure_ascii=False),
+        )
+
+
+def root(plan: Any) -> dict[str, Any] | None:
+    """The top node of EXPLAIN (FORMAT JSON)'s answer, None when it holds no plan."""
+    if isinstance(plan, list) and plan:
+        plan = plan[0]
+    if isinstance(plan, dict) and isinstance(plan.get("Plan"), dict):
+        return dict(plan["Plan"])
+    return plan if isinstance(plan, dict) and "Node Type" in plan else None
+
+
+def nodes(node: dict[str, Any], depth: int = 0) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Every node of a plan with its depth, parents first."""
+    yield depth, node
+    for child in node.get("Plans", ()):
+        yield from nodes(child, depth + 1)
+
+
+def statement_plans(stored: StoredExperiment) -> list[StatementPlans]:
+    """Per statement, in the order first seen, the different plans and the arms that used them."""
+    arms = {arm.id: arm for arm in stored.experiment.arms}
+    found: dict[str, dict[str, _Found]] = {}
+    shapes: dict[str, str] = {}
+    for trial in in_run_order(stored):
+        arm = arms.get(trial.record.arm_id)
+        if arm is None or trial.record.status != "ok":
+            continue
+        for statement, plan in trial.plans.items():
+            # The same plan comes back in nearly every trial: its shape is worked out once.
+            key = json.dumps(plan)
+            shapes[key] = plan_shape = shapes.get(key) or shape(plan)
+            variants = found.setdefault(statement, {})
+            variant = variants.setdefault(plan_shape, _Found(plan, arm.spec.build.major))
+            variant.trials_by_arm[arm_name(arm)] += 1
+            variant.arms[arm.id] = arm
+    return [StatementPlans(statement, _variants(variants)) for statement, variants in found.items()]
+
+
+def _variants(found: dict[str, _Found]) -> tuple[PlanVariant, ...]:
+    everyone = tuple({key: arm for each in found.values() for key, arm in each.arms.items()}.values())
+    return mark_differences([each.finish(everyone) for each in found.values()])
+
+
+def mark_differences(variants: Sequence[PlanVariant]) -> tuple[PlanVariant, ...]:
+    """The variants with the lines marked that set each apart from the first, and the first from the next."""
+    if len(variants) < 2:
+        return tuple(variants)
+    first = variants[0]
+    return tuple(
+        replace(variant, lines=_marked(variant.lines, (variants[1] if variant is first else first).lines))
+        for variant in variants
+    )
+
+
+def _marked(lines: tuple[PlanLine, ...], others: tuple[PlanLine, ...]) -> tuple[PlanLine, ...]:
+    mine, theirs = ([_meaning(line) for line in side] for side in (lines, others))
+    kept: set[int] = set()
+    for block in SequenceMatcher(None, mine, theirs, autojunk=False).get_matching_blocks():
+        kept.update(range(block.a, block.a + block.size))
+    return tuple(line if place in kept else replace(line, differs=True) for place, line in enumerate(lines))
+
+
+def _meaning(line: PlanLine) -> str:
+    """What a line says without its figures: estimates and times vary between equal plans.
+
+    Nor its depth: a node that moved below another one is still there.
+    """
+    words = line.text.split("  (", 1)[0]
+    return "figure" if words.startswith(_FIGURE_KEYS) else words
+
+
+def plan_lines(plan: Any, major: int) -> Iterator[PlanLine]:
+    """The tree as lines: each node, then its conditions."""
+    top = root(plan)
+    if top is None:
+        yield PlanLine(0, "no plan recorded", aio=False, is_detail=True)
+        return
+    for depth, node in nodes(top):
+        yield PlanLine(depth, clean(_node_text(node)), aio=can_read_ahead(node, major), is_detail=False)
+        for key in _DETAIL_KEYS:
+            if key in node:
+                value = node[key]
+                shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+                yield PlanLine(depth, clean(f"{key}: {shown}"), aio=False, is_detail=True)
+
+
+def can_read_ahead(node: dict[str, Any], major: int) -> bool:
+    """Whether this node can use asynchronous reads on this major version."""
+    return can_read_asynchronously(str(node.get("Node Type")), major)
+
+
+def scans(plan: Any) -> str:
+    """What the plan reads: its leaves, e.g. 'Parallel Seq Scan on pgbench_accounts'."""
+    top = root(plan)
+    if top is None:
+        return "no plan recorded"
+    leaves = [_target(node) for _, node in nodes(top) if not node.get("Plans")]
+    return clean(", ".join(dict.fromkeys(leaves)))
+
+
+def _node_text(node: dict[str, Any]) -> str:
+    """The node as EXPLAIN's text format names it, with rows and time where they were measured."""
+    text = _target(node)
+    figures = [
+        f"{label}={node[key]}{unit}"
+        for key, label, unit in (
+            ("Actual Rows", "rows", ""),
+            ("Actual Loops", "loops", ""),
+            ("Actual Total Time", "time", " ms"),
+        )
+        if key in node
+    ]
+    if not figures and "Plan Rows" in node:
+        figures = [f"estimated rows={node['Plan Rows']}"]
+    return f"{text}  ({' '.join(figures)})" if figures else text
+
+
+def _target(node: dict[str, Any]) -> str:
+    """The operation and what it works on."""
+    text = _operation(node)
+    if "Index Name" in node:
+        text += f" using {node['Index Name']}"
+    if "Relation Name" in node:
+        text += f" on {node['Relation Name']}"
+    if node.get("Alias") not in (None, node.get("Relation Name")):
+        text += f" {node['Alias']}"
+    return text
+
+
+def _operation(node: dict[str, Any]) -> str:
+    """The name of the operation (ExplainNode in src/backend/commands/explain.c)."""
+    kind = str(node.get("Node Type", "?"))
+    if kind == "Aggregate":
+        strategies = {"Hashed": "HashAggregate", "Sorted": "GroupAggregate", "Mixed": "MixedAggregate"}
+        kind = strategies.get(str(node.get("Strategy")), kind)
+    if kind == "ModifyTable":
+        kind = str(node.get("Operation", kind))
+    join_type = node.get("Join Type", "Inner")
+    if join_type != "Inner":
+        kind = f"{kind.removesuffix(' Join')} {join_type} Join"
+    if node.get("Partial Mode") in ("Partial", "Finalize"):
+        kind = f"{node['Partial Mode']} {kind}"
+    return f"Parallel {kind}" if node.get("Parallel Aware") else kind

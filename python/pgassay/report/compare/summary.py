@@ -1,0 +1,157 @@
+"""The sentences around a result that every format says: the verdict, how sure, how it ended."""
+
+import hashlib
+import shlex
+from collections import Counter
+
+from pgassay.model.result import CompareResult
+from pgassay.record.read import StoredExperiment
+from pgassay.report.compare.plans import StatementPlans
+from pgassay.report.text import clean, join, percent, plural, twin_sentence
+
+_STOPPED = {
+    "decided": "stopped because every comparison was decided",
+    "max-time": "stopped at the limit of time",
+    "blocks": "stopped at the limit of blocks",
+    "interrupted": "interrupted: 'pgassay resume' continues it",
+    "failed": "stopped by a failure: 'pgassay resume' tries again",
+    "running": "still running, or ended without a word: 'pgassay resume' continues it",
+}
+
+
+# With more arms than this a report counts the verdicts first.
+_SENTENCES_MAX = 7
+# With more strata than this the twins are counted, and only those that differ are named.
+_TWINS_MAX = 3
+
+
+def verdict_lines(result: CompareResult) -> list[str]:
+    """The verdict's sentences, one per line; what to say when there is none yet."""
+    lines = [clean(line) for line in result.verdict.splitlines() if line.strip()]
+    if lines:
+        return lines
+    if result.blocks == 0:
+        return ["No verdict yet: no block is complete, so there is nothing to compare."]
+    return ["No verdict was given for this experiment."]
+
+
+def tally(result: CompareResult) -> str:
+    """What a large grid found, in one sentence: how many comparisons have which verdict."""
+    counts = Counter(
+        "withheld" if arm.withheld else arm.verdict for arm in result.arms if arm.verdict != "control"
+    )
+    order = ("faster", "slower", "equivalent", "inconclusive", "withheld")
+    parts = [f"{counts[word]} {word}" for word in order if counts[word]]
+    return f"Of {plural(sum(counts.values()), 'comparison')}: {join(parts)}."
+
+
+def is_tallied(result: CompareResult) -> bool:
+    """Whether there are so many arms that a count of the verdicts stands for their sentences."""
+    return len(result.arms) > _SENTENCES_MAX
+
+
+def headline_lines(result: CompareResult) -> list[str]:
+    """What a person reads first: the verdicts' sentences, or their count where they are many."""
+    return [tally(result)] if is_tallied(result) and result.blocks else verdict_lines(result)
+
+
+def ended(result: CompareResult) -> str:
+    """How the experiment ended, in words."""
+    return _STOPPED[result.stopped]
+
+
+def how_sure(result: CompareResult) -> list[str]:
+    """What the figures rest on: blocks, margin, error rate, family, twins, failures."""
+    lines = [
+        f"{plural(result.blocks, 'complete block')}, {ended(result)}.",
+        f"Differences within ±{percent(result.margin)} count as equivalent; over all comparisons together "
+        f"an error has a chance of at most {percent(result.alpha)}, however often one looks.",
+    ]
+    if result.family:
+        lines.append(f"Family of comparisons: {clean(result.family)}.".replace("..", "."))
+    twins = result.twins or (result.twin,)
+    lines += [twin_sentence(twin) for twin in twins] if len(twins) <= _TWINS_MAX else [_twins_tally(result)]
+    if result.failures:
+        lines.append(f"{plural(result.failures, 'trial')} FAILED: see the trials for the reasons.")
+    return lines + [clean(each.sentence) for each in result.device_use]
+
+
+def _twins_tally(result: CompareResult) -> str:
+    """The twins of a large grid in one sentence; those that differ are named."""
+    differing = [twin.stratum for twin in result.twins if twin.ok is False]
+    waiting = sum(twin.ok is None for twin in result.twins)
+    alike = len(result.twins) - len(differing) - waiting
+    parts = [f"no difference from the control found in {alike} of {plural(len(result.twins), 'stratum')}"]
+    if waiting:
+        parts.append(f"{waiting} not yet tested, too few blocks for the check")
+    if differing:
+        parts.append(
+            f"it DIFFERS from the control in {clean(join(differing))}, though both have the same settings: "
+            "verdicts inside that range are withheld"
+        )
+    return f"Twin: {'; '.join(parts)}.".replace("stratums", "strata")
+
+
+def metric_text(result: CompareResult) -> str:
+    """The primary metric with its unit and direction."""
+    unit = f" ({clean(result.metric.unit)})" if result.metric.unit else ""
+    return f"{clean(result.metric.name)}{unit}, {result.metric.better} is better"
+
+
+def caps(stored: StoredExperiment) -> str:
+    """The caps on the servers in words, each once; '' without any."""
+    found = list(dict.fromkeys(stored.experiment.environment.get("caps", {}).values()))
+    return clean("; ".join(found)) + (" (by arm)" if len(found) > 1 else "")
+
+
+def reproduce_command(stored: StoredExperiment) -> str:
+    """The command line that repeats the experiment, quoted for a shell."""
+    return clean(" ".join(shlex.quote(part) for part in stored.experiment.command))
+
+
+def fingerprint(stored: StoredExperiment) -> str:
+    """Twelve hexadecimal digits (of SHA-256) that change with the plan or with any recorded trial."""
+    digest = hashlib.sha256(stored.experiment.model_dump_json().encode())
+    for trial in stored.trials:
+        digest.update(trial.record.model_dump_json().encode())
+    return digest.hexdigest()[:12]
+
+
+def citation(stored: StoredExperiment) -> str:
+    """The line by which somebody else can name this experiment, with the fingerprint of its record."""
+    experiment = stored.experiment
+    builds = dict.fromkeys(
+        f"PostgreSQL {arm.spec.build.version} ({arm.spec.build.origin})" for arm in experiment.arms
+    )
+    machine = experiment.environment.get("machine", {})
+    cpu = machine.get("cpu_model") if isinstance(machine, dict) else None
+    # Of a remote server the processor is not known: this machine is only where the client ran.
+    is_remote = any(arm.spec.server is not None for arm in experiment.arms)
+    where = f" on {cpu}" if cpu and not is_remote else ""
+    measured = f"measured {experiment.created_at[:10]} with pgassay {experiment.pgassay_version}"
+    record = f"{plural(len(stored.trials), 'trial')}, record {fingerprint(stored)}"
+    return clean(f"{experiment.title}: {join(list(builds))}{where}, {measured}, {record}.")
+
+
+def differing_statements(result: CompareResult) -> str:
+    """The sentence about plans, '' when all arms used the same ones."""
+    if not result.plans_differ:
+        return ""
+    return (
+        "The plans differ between arms: the difference in plan is itself a finding, and the ratio of "
+        "such a statement compares two ways of answering it."
+    )
+
+
+def marks(cold: bool, aio: bool) -> str:
+    """What a statement's row says beside its name."""
+    return ", ".join((["cold"] if cold else ["not cold"]) + (["AIO"] if aio else ["no AIO"]))
+
+
+def plan_uses(plans: StatementPlans) -> str:
+    """Which arms read a statement's data in which way, with the number of trials of each."""
+    uses = []
+    for variant in plans.variants:
+        arms = [f"{clean(name)} ({plural(count, 'trial')})" for name, count in variant.trials_by_arm]
+        uses.append(f"{variant.scans} in {join(arms)}")
+    return "; ".join(uses)

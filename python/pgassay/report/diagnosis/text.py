@@ -1,0 +1,235 @@
+"""A diagnosis as a page for a terminal and as one JSON document; pure."""
+
+from collections.abc import Iterator, Sequence
+
+from pgassay.model.account import Account
+from pgassay.model.live.diagnosis import Blocker, Diagnosis
+from pgassay.report import text
+from pgassay.report.compare import causes
+from pgassay.report.compare.accounts import SHOWN, item_label
+from pgassay.report.compare.json import render_document
+
+Table = tuple[str, list[str], list[list[str]]]
+QUERY_CHARACTERS_MAX = 60
+# Smaller parts than this of an account are added up.
+_SHARE_MIN = 0.01
+_ALSO_SHOWN = {"autovacuum": "autovacuum", "checkpointer": "checkpointer", "WAL writer": "WAL writer"}
+# A process of the server's own that was at work for less than this is not worth a table.
+_BUSY_SHARE_MIN = 0.02
+_HOLDER_S_MIN = 60.0
+# In other words than those of a trial, whose client is known.
+_LIMITS = {"client-bound": "transactions that stayed open while their clients did something else"}
+
+
+def render_json(diagnosis: Diagnosis) -> str:
+    """One JSON document; schema in schemas/diagnose.schema.json."""
+    return render_document(diagnosis)
+
+
+def render(diagnosis: Diagnosis, *, unicode: bool = True) -> str:
+    """The limit, the faults, what to look at next; then what they rest on."""
+    lines = [*headline(diagnosis), ""]
+    for each in cause_lines(diagnosis):
+        lines += each
+    lines += ["", "What to look at next", *(f"- {line}" for line in diagnosis.next)]
+    for heading, header, rows in tables(diagnosis):
+        lines += ["", heading, *text.aligned([header, *rows])]
+    for heading, sentences in notes(diagnosis):
+        lines += ["", heading, *(f"- {sentence}" for sentence in sentences)]
+    lines += ["", cost_sentence(diagnosis)]
+    page = "\n".join(lines) + "\n"
+    return page if unicode else text.ascii_only(page)
+
+
+def headline(diagnosis: Diagnosis) -> list[str]:
+    """What was looked at, and what went on there."""
+    server, activity = diagnosis.server, diagnosis.activity
+    where = f"on this machine (process {server.postmaster_pid})" if server.is_local else "not on this machine"
+    standby = ", a standby" if server.is_standby else ""
+    ended = f", ended early of {diagnosis.seconds_asked:g} s" if diagnosis.interrupted else ""
+    lines = [
+        f"{text.clean(server.name)}: PostgreSQL {text.clean(server.version)}, {where}{standby}; "
+        f"{diagnosis.seconds:.1f} s{ended}"
+    ]
+    known = [
+        *_figure(activity.connections_busy, "connections busy"),
+        *_figure(activity.connections_idle, "idle"),
+        *_figure(activity.transactions_s, "transactions/s"),
+        *_figure(activity.postgres_read_mb_s, "MB/s read by PostgreSQL"),
+        *_figure(activity.server_read_mb_s, "MB/s from the device"),
+        *_figure(activity.wal_mb_s, "MB/s of WAL"),
+        *_figure(activity.server_cpus, "processors used by the server"),
+        *_figure(activity.clients_cpus or None, "by its clients here"),
+        *_figure(activity.others_cpus, "by others"),
+    ]
+    others = [f"{text.clean(name)} {cpus:.2g}" for name, cpus in activity.others.items()]
+    return [*lines, ", ".join(known) + (f" ({', '.join(others)})" if others else "") + "."]
+
+
+def _figure(value: float | None, unit: str) -> list[str]:
+    return [] if value is None else [f"{value:,.0f} {unit}" if value >= 1000 else f"{value:.3g} {unit}"]
+
+
+def cause_lines(diagnosis: Diagnosis) -> Iterator[list[str]]:
+    """The lines of each cause: what it is, what it rests on, what mends it."""
+    for cause in diagnosis.causes:
+        kind = "Limit" if cause.kind == "limit" else "Fault"
+        idle_share = cause.evidence.get("idle_share")
+        if isinstance(idle_share, float):
+            said = (
+                f"unknown: the server was idle ({idle_share * 100:.1f} % of the time no connection worked)."
+            )
+        elif cause.cause == "unknown":
+            why = cause.evidence.get("not_known")
+            said = "unknown" + (f": not known is {text.clean(str(why))}." if why else ".")
+        else:
+            said = causes.sentence(cause, "the server", _LIMITS.get(cause.cause, ""))
+            said = said.removeprefix("the server: ")
+        lines = [f"{kind}: {said}", f"  {cause.cause}, layer {cause.layer}"]
+        figures = causes.figures(cause)
+        if figures and cause.cause != "unknown":
+            lines.append(f"  evidence: {figures}")
+        yield [*lines, f"  {cause.remedy}"]
+    if len(diagnosis.causes) == 1:
+        yield ["Faults: none found."]
+
+
+def tables(diagnosis: Diagnosis) -> list[Table]:
+    """The tables that have rows, in the page's order."""
+    made = [*_accounts(diagnosis), _sampled(diagnosis), _called(diagnosis), _blockers(diagnosis)]
+    return [table for table in made if table[2]]
+
+
+def _accounts(diagnosis: Diagnosis) -> Iterator[Table]:
+    for account in diagnosis.accounts:
+        name = (SHOWN | _ALSO_SHOWN).get(account.process)
+        is_shown = account.process == "backend" or _busy_share(account) > _BUSY_SHARE_MIN
+        if name and account.wall_s > 0 and is_shown:
+            heading = f"Where the time of {name} went ({account.threads:.3g} at a time)"
+            yield heading, ["", "seconds", "share"], _items(account, diagnosis)
+
+
+def _busy_share(account: Account) -> float:
+    """The share of its time in which a process of the server's own did not wait for something to do."""
+    waits = [item for item in account.items if item.kind == "wait"]
+    idle_s = sum(item.seconds for item in waits if item.wait_event_type in ("Activity", ""))
+    return 1 - (idle_s + abs(account.residue_s)) / account.wall_s if account.wall_s > 0 else 0.0
+
+
+def _items(account: Account, diagnosis: Diagnosis) -> list[list[str]]:
+    rows, small = [], 0.0
+    merged: dict[str, float] = {}
+    for item in account.items:
+        label = item_label(item)
+        if item.kind == "client":
+            label = "idle in a transaction" if account.process == "backend" else label
+        merged[label] = merged.get(label, 0.0) + item.seconds
+    for label, seconds in merged.items():
+        if abs(seconds) < _SHARE_MIN * account.wall_s:
+            small += seconds
+        else:
+            rows.append(_row(label, seconds, account.wall_s))
+    if small:
+        rows.append(_row("everything else", small, account.wall_s))
+    is_seen = diagnosis.server.is_local
+    rest = "residue" if is_seen else "no wait event told: on a processor or waiting for one, not known which"
+    return [*rows, _row(rest, account.residue_s, account.wall_s)]
+
+
+def _row(label: str, seconds: float, wall_s: float) -> list[str]:
+    return [label, f"{seconds:.2f}", f"{100 * seconds / wall_s:.1f} %"]
+
+
+def query(content: str) -> str:
+    """A statement's text in one line that is short enough for a table."""
+    shown = text.clean(content)
+    return shown if len(shown) <= QUERY_CHARACTERS_MAX else f"{shown[: QUERY_CHARACTERS_MAX - 1]}…"
+
+
+def _sampled(diagnosis: Diagnosis) -> Table:
+    rows = [
+        [
+            query(each.query),
+            f"{each.share * 100:.0f} %",
+            ", ".join(
+                f"{text.clean(event) or 'no wait event'} {share * 100:.0f} %"
+                for event, share in list(each.waits.items())[:2]
+            ),
+        ]
+        for each in diagnosis.sampled
+    ]
+    return "Statements that were at work (samples of pg_stat_activity)", ["", "share", "seen in"], rows
+
+
+def _called(diagnosis: Diagnosis) -> Table:
+    rows = [
+        [
+            query(each.query),
+            f"{each.calls:,}",
+            f"{each.total_s:.2f} s",
+            f"{each.mean_ms:.3g} ms",
+            text.size(each.read_bytes),
+            text.size(each.temporary_bytes),
+        ]
+        for each in diagnosis.statements or ()
+    ]
+    header = ["", "calls", "time", "mean", "read", "temporary"]
+    return "Statements that ended (differences of pg_stat_statements)", header, rows
+
+
+def _blockers(diagnosis: Diagnosis) -> Table:
+    rows = [
+        [
+            _who(each),
+            str(each.waiting_max),
+            f"{each.waiting_s:.1f} s",
+            " → ".join(str(pid) for pid in each.chain[:6]),
+        ]
+        for each in diagnosis.blockers
+    ]
+    return "Heads of chains of locks", ["", "waited, at most", "together", "waits → for"], rows
+
+
+def _who(blocker: Blocker) -> str:
+    since = f" for {text.seconds(blocker.transaction_s)}" if blocker.transaction_s is not None else ""
+    name = f"process {blocker.pid}" if blocker.pid else "a prepared transaction"
+    who = f" ({text.clean(blocker.application or blocker.user)})" if blocker.user else ""
+    return f"{name}{who}, {text.clean(blocker.state) or 'state not seen'}{since}: {query(blocker.query)}"
+
+
+def notes(diagnosis: Diagnosis) -> list[tuple[str, Sequence[str]]]:
+    """What else was seen, and what could not be."""
+    changes = [
+        f"{each.what} changed {each.at_s:.0f} s after the beginning, from {each.before:.3g} to "
+        f"{each.after:.3g} {each.unit}"
+        for each in diagnosis.changes
+    ]
+    held = [
+        f"{each.kind} {text.clean(each.name)}: {each.transactions:,} transactions old"
+        + (f", {text.duration(each.seconds)}" if each.seconds is not None else "")
+        for each in diagnosis.holders
+        if each.seconds is None or each.seconds >= _HOLDER_S_MIN
+    ]
+    found = [
+        ("Changes within the interval", changes),
+        ("Who keeps dead rows from being removed", held),
+        ("Not seen", [text.clean(line) for line in diagnosis.missing]),
+        ("Warnings", [text.clean(line) for line in diagnosis.warnings]),
+    ]
+    return [(heading, lines) for heading, lines in found if lines]
+
+
+def cost_sentence(diagnosis: Diagnosis) -> str:
+    """What looking took."""
+    cost = diagnosis.sampling
+    sessions = (
+        "its sessions in the server not seen"
+        if cost.sessions_cpu_s is None
+        else f"{cost.sessions_cpu_s:.3f} s of its sessions in the server"
+    )
+    missed = f", {cost.missed} too late" if cost.missed else ""
+    return (
+        f"Looking took {cost.share_of_core * 100:.2f} % of one core: {cost.tool_cpu_s:.3f} s of CPU of "
+        f"pgassay, {cost.observer_cpu_s:.3f} s of its sampler, {sessions}; {cost.samples} looks at threads "
+        f"and waits, {cost.rate_hz:g} a second{missed}."
+    )

@@ -1,0 +1,1 @@
+"""The report of two experiments beside each other. Pure."""

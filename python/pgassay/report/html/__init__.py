@@ -1,0 +1,1 @@
+"""What all HTML pages share: templates, style, and the scripts of live charts."""

@@ -1,0 +1,1 @@
+"""What owns a terminal: progress while something runs, and live screens."""

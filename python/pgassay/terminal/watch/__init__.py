@@ -1,0 +1,1 @@
+"""The screen and the lines of `pgassay watch`."""

@@ -1,0 +1,1 @@
+"""The measured part of a trial: statements, loads and maintenance commands."""

@@ -1,0 +1,141 @@
+"""The server's own progress of a maintenance command, sampled while it runs (pg_stat_progress_*)."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from pgassay.record.columns import to_parquet
+from pgassay.trial.measure.progress_words import progress_words
+from pgassay.trial.running import RunningServer
+
+FILE = "progress.parquet"
+VERSION = 1
+# Each view and the first and last major that has it. Their figures are read by name, whatever this version
+# has: 17 counts dead_tuple_bytes where 16 has num_dead_tuples, 18 adds delay_time.
+_VIEWS = {
+    "vacuum": (9, 99),
+    "analyze": (13, 99),
+    "create_index": (12, 99),
+    "cluster": (12, 99),
+    "repack": (19, 99),
+}
+_KEYS = ("pid", "datid", "datname", "relid", "phase", "command")
+
+
+@dataclass(frozen=True)
+class _Figure:
+    clock_ns: int
+    statement: str
+    view: str
+    pid: int
+    relation: str
+    phase: str
+    name: str
+    value: float
+
+
+class ProgressSampler:
+    """Samples over a control connection of its own; the figures of all statements go into one file.
+
+    `interval_s` is the time between two samples; the first is taken one interval after the statement began.
+    `tell` gets each sample in words, on a thread of its own.
+    """
+
+    def __init__(
+        self, server: RunningServer, major: int, interval_s: float, tell: Callable[[str], None]
+    ) -> None:
+        self._interval_s = interval_s
+        self._tell = tell
+        self._server = server
+        self._connection = server.connect_another("pgassay progress")
+        self._query = _query(major)
+        self._figures: list[_Figure] = []
+        self.warnings: list[str] = []
+
+    def connect(self) -> None:
+        """Connect again, after a restart of the server."""
+        self._connection.close()
+        self._connection = self._server.connect_another("pgassay progress")
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def watch(self, statement: str) -> "_Watch":
+        """A context manager around one statement; its `samples` counts the ticks that caught it at work."""
+        return _Watch(self, statement)
+
+    def sample(self, statement: str) -> bool:
+        """Take one sample now; whether the server had anything to tell."""
+        clock_ns = time.monotonic_ns()
+        rows = self._connection.execute(self._query.encode()).fetchall()
+        for view, relation, figures in rows[:1]:
+            self._tell(f"{statement}: {progress_words(view, relation or '', figures)}")
+        for view, relation, figures in rows:
+            self._figures += [
+                _Figure(
+                    clock_ns,
+                    statement,
+                    view,
+                    int(figures["pid"]),
+                    relation or "",
+                    str(figures.get("phase") or ""),
+                    name,
+                    float(value),
+                )
+                for name, value in figures.items()
+                if name not in _KEYS and isinstance(value, int | float) and not isinstance(value, bool)
+            ]
+        return bool(rows)
+
+    def content(self) -> bytes | None:
+        """The Parquet file: one row per sample and figure; None when no sample caught anything."""
+        if not self._figures:
+            return None
+        columns = {
+            name: [getattr(figure, name) for figure in self._figures] for name in _Figure.__dataclass_fields__
+        }
+        return to_parquet(columns, sampler="progress", version=VERSION)
+
+
+class _Watch:
+    def __init__(self, sampler: ProgressSampler, statement: str) -> None:
+        self.samples = 0
+        self._sampler = sampler
+        self._statement = statement
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        import psycopg
+
+        while not self._stop.wait(self._sampler._interval_s):
+            try:
+                self.samples += self._sampler.sample(self._statement)
+            except psycopg.Error as error:
+                sentence = str(error).strip().split("\n")[0]
+                self._sampler.warnings.append(f"the progress of {self._statement} was lost ({sentence})")
+                return
+
+
+def _query(major: int) -> str:
+    parts = [
+        f"SELECT '{view}', relid::regclass::text, to_jsonb(p) FROM pg_stat_progress_{view} p "
+        "WHERE datname = current_database()"
+        for view, (first, last) in _VIEWS.items()
+        if first <= major <= last
+    ]
+    return " UNION ALL ".join(parts)

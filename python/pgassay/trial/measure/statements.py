@@ -1,0 +1,231 @@
+"""Times a list of statements, one by one, in one session of the native binary."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from pgassay.environment.linux.device import DeviceCounters, counters
+from pgassay.environment.linux.settle import wait_until_settled
+from pgassay.environment.server.reads import ServerReads, reads_between
+from pgassay.environment.storage.base import BlockDevice
+from pgassay.errors import MeasurementError
+from pgassay.model.aio import command_reads_asynchronously
+from pgassay.model.arm import ArmSpec
+from pgassay.model.maintenance import MaintenanceObservation
+from pgassay.model.protocol import Protocol
+from pgassay.model.trial import StatementObservation
+from pgassay.model.workload import Statement
+from pgassay.native import Executed, SqlSession
+from pgassay.record import layout
+from pgassay.trial.caches import states
+from pgassay.trial.caches.keeper import CacheKeeper
+from pgassay.trial.caches.relations import Relation, user_relations
+from pgassay.trial.collect import verify
+from pgassay.trial.collect.counters import Snapshot, database_blocks, snapshot
+from pgassay.trial.measure import maintenance, plans
+from pgassay.trial.measure.progress import FILE, ProgressSampler
+from pgassay.trial.observation import Observation
+from pgassay.trial.running import RunningServer
+
+# A cold statement's relations may hold this much of the page cache: catalogs' neighbours, no data.
+COLD_RESIDENT_FRACTION_MAX = 0.01
+
+
+@dataclass(frozen=True)
+class _Edge:
+    """The counters at one edge of a statement."""
+
+    views: Snapshot
+    device: DeviceCounters | None
+    server_reads: ServerReads | None
+    cpu_s: float
+
+
+class StatementTimer:
+    """Runs the statements of one trial on a running server; a context manager around its session.
+
+    The session plans every statement once when it opens, before the caches are prepared, so that
+    loading the catalogs is no part of the first statement's time.
+    """
+
+    def __init__(
+        self,
+        server: RunningServer,
+        spec: ArmSpec,
+        protocol: Protocol,
+        device: BlockDevice,
+        relations: list[Relation],
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """`tell` gets what a maintenance command is at, in words, while it runs; on another thread."""
+        self._server = server
+        self._spec = spec
+        self._protocol = protocol
+        self._device = device
+        self._relations = relations
+        self._tell = tell
+        self._session = SqlSession()
+        self._progress: ProgressSampler | None = None
+        self._done: list[MaintenanceObservation] = []
+
+    def __enter__(self) -> Self:
+        self._session.__enter__()
+        self.connect()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._session.__exit__(kind, value, trace)
+        if self._progress is not None:
+            self._progress.close()
+
+    def connect(self) -> None:
+        """Open the measured session (again, after a restart) and warm its catalogs."""
+        self._session.connect(self._server.parameters())
+        if self._spec.workload.is_maintenance:
+            if self._progress is None:
+                major, interval_s = self._spec.build.major, self._protocol.sample_interval_s
+                self._progress = ProgressSampler(self._server, major, interval_s, self._tell)
+            else:
+                self._progress.connect()
+        for statement in self._spec.workload.statements:
+            if plans.explainable(statement):
+                self._session.execute("warm the catalogs", "EXPLAIN " + statement.sql)
+
+    def run(self, explained: dict[str, Any], keeper: CacheKeeper) -> Observation:
+        """Time every statement once, in order; raises MeasurementError when one fails.
+
+        `keeper` empties the caches again before each further statement of `cold-each`.
+        """
+        observation = Observation(plans=explained)
+        begin_ns = end_ns = 0
+        for index, statement in enumerate(self._spec.workload.statements):
+            if self._spec.workload.is_maintenance and index > 0:
+                self._prepare_command(statement, keeper)
+            if self._protocol.cache == "cold-each" and index > 0:
+                if keeper.empty_buffers():
+                    self.connect()
+                keeper.prepare_pages()
+            one, start_ns, end_ns = self._time(statement, explained.get(statement.name))
+            begin_ns = begin_ns or start_ns
+            observation.statements.append(one)
+        observation.clock_ns = (begin_ns, end_ns)
+        observation.maintenance = self._done
+        if self._progress is not None:
+            observation.warnings += self._progress.warnings
+            content = self._progress.content()
+            if content is not None:
+                observation.files[f"{layout.OBSERVATIONS_FOLDER}/{FILE}"] = content
+        return observation
+
+    def _prepare_command(self, statement: Statement, keeper: CacheKeeper) -> None:
+        """Before a further maintenance command; the one before may have given the relations other files."""
+        maintenance.run_untimed(self._server.control, statement)
+        wait_until_settled(self._protocol.settle_timeout_s)
+        self._relations = user_relations(self._server.control, self._server.server.data_directory)
+        keeper.know(self._relations)
+        if self._protocol.cache == "warm-pages":
+            keeper.prepare_pages()
+
+    def _execute(self, statement: Statement) -> tuple[Executed, int]:
+        """The statement, and how many samples of its progress caught it at work."""
+        if self._progress is None:
+            return self._session.execute(statement.name, statement.sql), 0
+        with self._progress.watch(statement.name) as watch:
+            done = self._session.execute(statement.name, statement.sql)
+        return done, watch.samples
+
+    def _time(
+        self, statement: Statement, plan: dict[str, Any] | None
+    ) -> tuple[StatementObservation, int, int]:
+        facts = plans.facts(plan, self._spec.build.major) if plan else None
+        cold = self._starts_cold(facts)
+        # Before it runs: a command that rewrites a relation leaves nothing at the old path.
+        size_bytes = self._size()
+        files = maintenance.relation_files(self._server.control) if self._progress else {}
+        before = self._edge()
+        self._server.mark()
+        done, samples = self._execute(statement)
+        self._server.mark()
+        self._session.execute("flush", "SELECT pg_stat_force_next_flush()")
+        after = self._edge()
+        if self._progress is not None:
+            files_after = maintenance.relation_files(self._server.control)
+            observed_work = maintenance.observe(
+                statement,
+                done,
+                files=(files, files_after),
+                views=(before.views, after.views),
+                progress_samples=samples,
+            )
+            self._done += [observed_work] if observed_work else []
+        read, hit = database_blocks(before.views, after.views)
+        moved = after.device - before.device if after.device and before.device else None
+        observed = StatementObservation(
+            name=statement.name,
+            clock_ns=(done.start_ns, done.end_ns),
+            elapsed_s=done.elapsed_ns / 1e9,
+            rows=done.rows,
+            cold=cold,
+            aio=self._reads_asynchronously(facts),
+            postgres_read_bytes=read,
+            postgres_hit_bytes=hit,
+            device_read_bytes=moved.read_bytes if moved else None,
+            device_read_requests=moved.reads if moved else None,
+            server_device_read_bytes=reads_between(before.server_reads, after.server_reads),
+            server_cpu_s=after.cpu_s - before.cpu_s,
+        )
+        verify.assert_statement_cache(
+            observed, self._protocol, size_bytes, reads_once=not self._spec.workload.is_maintenance
+        )
+        return observed, done.start_ns, done.end_ns
+
+    def _edge(self) -> _Edge:
+        control = self._server.control
+        return _Edge(
+            views=snapshot(control, self._spec.build.major),
+            device=counters(self._device) if self._device.name else None,
+            server_reads=self._server.device_reads(),
+            cpu_s=self._server.cpu_seconds(),
+        )
+
+    def _reads_asynchronously(self, facts: plans.PlanFacts | None) -> bool:
+        if self._spec.workload.is_maintenance:
+            return command_reads_asynchronously(self._spec.build.major)
+        return facts is not None and facts.aio
+
+    def _starts_cold(self, facts: plans.PlanFacts | None) -> bool:
+        if self._protocol.cache not in ("cold", "cold-each"):
+            return False
+        if self._spec.workload.is_maintenance:
+            # No plan says what a utility command reads: nothing of any relation may be in memory.
+            names = frozenset((relation.schema, relation.name) for relation in self._relations)
+        elif facts is None:
+            return False
+        else:
+            names = facts.relations
+        fraction = states.resident_fraction(self._relations, names)
+        return fraction is not None and fraction <= COLD_RESIDENT_FRACTION_MAX
+
+    def _size(self) -> int:
+        return sum(relation.size_bytes for relation in self._relations)
+
+
+def explain_all(server: RunningServer, spec: ArmSpec) -> dict[str, Any]:
+    """EXPLAIN every statement in a session with the arm's settings; also warms the catalogs."""
+    import psycopg
+
+    explained: dict[str, Any] = {}
+    for statement in spec.workload.statements:
+        try:
+            plan = plans.explain(server.control, statement)
+        except psycopg.Error as error:
+            message = str(error).strip().splitlines()[0]
+            raise MeasurementError(
+                f"statement {statement.name} can't be planned ({message}): correct its SQL"
+            ) from error
+        if plan is not None:
+            explained[statement.name] = plan
+    return explained
