@@ -8,8 +8,7 @@ import numpy as np
 
 from pgassay.model.arm import Arm, ArmSpec, DatasetSpec
 from pgassay.model.build import Build
-from pgassay.model.experiment import Contrast, Experiment
-from pgassay.model.protocol import Protocol, StatisticalContract
+from pgassay.model.experiment import Contrast, Experiment, Protocol, StatisticalContract
 from pgassay.model.storage import StorageSpec
 from pgassay.model.trial import LoadObservation, StatementObservation, TrialRecord
 from pgassay.model.workload import LoadSpec, Metric, Statement, WorkloadSpec

@@ -8,8 +8,7 @@ from pathlib import Path
 from hdrh.histogram import HdrHistogram
 
 import report_examples as examples
-from pgassay.model.experiment import Contrast, Experiment
-from pgassay.model.protocol import Protocol, StatisticalContract
+from pgassay.model.experiment import Contrast, Experiment, Protocol, StatisticalContract
 from pgassay.model.trial import LoadObservation, TrialRecord
 from pgassay.model.workload import LoadSpec, Metric
 from pgassay.record import write

@@ -10,8 +10,7 @@ from pgassay.experiment.running.loop import RunLimits, run_experiment
 from pgassay.factors.registry import parse_factors
 from pgassay.model.arm import ArmSpec, DatasetSpec
 from pgassay.model.build import Build
-from pgassay.model.experiment import Experiment
-from pgassay.model.protocol import Protocol, StatisticalContract
+from pgassay.model.experiment import Experiment, Protocol, StatisticalContract
 from pgassay.model.storage import StorageSpec
 from pgassay.model.trial import StatementObservation, TrialRecord, TrialSpec, TrialStatus
 from pgassay.record.read import load

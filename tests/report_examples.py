@@ -8,8 +8,7 @@ from typing import Any
 
 from pgassay.model.arm import Arm, ArmSpec, DatasetSpec
 from pgassay.model.build import Build
-from pgassay.model.experiment import Contrast, Experiment
-from pgassay.model.protocol import Protocol, StatisticalContract
+from pgassay.model.experiment import Contrast, Experiment, Protocol, StatisticalContract
 from pgassay.model.result import ArmResult, CompareResult, StatementResult, TwinResult
 from pgassay.model.storage import StorageSpec
 from pgassay.model.trial import StatementObservation, TrialRecord

@@ -31,8 +31,14 @@ from pgassay.model.account import Account, AccountItem, ArmAccounts
 from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.build import Build
 from pgassay.model.cause import Cause, Explanation, MovedItem
-from pgassay.model.experiment import Contrast, Experiment
-from pgassay.model.protocol import CACHE_STATES, OBSERVE, Protocol, StatisticalContract
+from pgassay.model.experiment import (
+    CACHE_STATES,
+    OBSERVE,
+    Contrast,
+    Experiment,
+    Protocol,
+    StatisticalContract,
+)
 from pgassay.model.result import ArmResult, CompareResult, SecondaryResult, StatementResult, TwinResult
 from pgassay.model.server_statement import ArmStatements, ServerStatement
 from pgassay.model.storage import StorageSpec

@@ -12,8 +12,7 @@ from pgassay.analysis.statistics.eprocess import (
     log_evidence_above,
     log_evidence_below,
 )
-from pgassay.analysis.statistics.median import median_sequence
-from pgassay.analysis.statistics.sequence import confidence_sequence, point_estimate
+from pgassay.analysis.statistics.sequence import confidence_sequence, median_sequence, point_estimate
 from pgassay.analysis.verdicts.verdict import Finding, judge
 from pgassay.model.experiment import Contrast
 from simulated_noise import NOISES, trials

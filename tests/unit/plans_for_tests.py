@@ -4,8 +4,7 @@ from pgassay.design.arms import apply_levels, build_arms, choose_control, combin
 from pgassay.factors.registry import parse_factors
 from pgassay.model.arm import Arm, ArmSpec, DatasetSpec
 from pgassay.model.build import Build
-from pgassay.model.experiment import Contrast, Experiment
-from pgassay.model.protocol import Protocol, StatisticalContract
+from pgassay.model.experiment import Contrast, Experiment, Protocol, StatisticalContract
 from pgassay.model.storage import StorageSpec
 from pgassay.model.trial import StatementObservation, TrialRecord, TrialSpec, TrialStatus
 from pgassay.workloads.registry import parse_workload

@@ -8,8 +8,7 @@ import pytest
 
 import report_examples as examples
 from load_records import write_load
-from pgassay.analysis.diff.experiments import Change, Diff, compare_experiments
-from pgassay.analysis.diff.statements import statement_arms
+from pgassay.analysis.diff.experiments import Change, Diff, compare_experiments, statement_arms
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.cli.main import parser
 from pgassay.errors import UsageError

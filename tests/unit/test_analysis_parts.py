@@ -10,7 +10,7 @@ from pgassay.analysis.descriptive.plans import outline, shape
 from pgassay.analysis.statistics import ebh, planner
 from pgassay.analysis.statistics.covariate import slopes
 from pgassay.analysis.statistics.eprocess import predictable_scale
-from pgassay.analysis.statistics.median import log_sign_evidence, median_sequence
+from pgassay.analysis.statistics.sequence import log_sign_evidence, median_sequence
 from pgassay.analysis.verdicts import steady, twin
 from pgassay.analysis.verdicts.blocks import complete_blocks
 from pgassay.analysis.verdicts.metrics import primary_measure

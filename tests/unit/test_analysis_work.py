@@ -9,9 +9,8 @@ from pgassay.analysis.descriptive.work import COUNTS, work_results
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.analysis.verdicts.study import gather_study
 from pgassay.model.experiment import Experiment
-from pgassay.model.maintenance import MaintenanceCommand, MaintenanceObservation
+from pgassay.model.maintenance import MaintenanceCommand, MaintenanceObservation, WorkResult
 from pgassay.model.trial import TrialRecord
-from pgassay.model.work import WorkResult
 from pgassay.report.compare import html, markdown, terminal
 from pgassay.report.compare.work import HOW_SERVED, work_tables
 

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from pgassay.environment.builds.apt import upstream_version
-from pgassay.environment.debian.closure import library_closure, library_dependencies
 from pgassay.environment.debian.sources import (
     distribution_mirror,
     host_codename,
@@ -13,6 +12,7 @@ from pgassay.environment.debian.sources import (
     parse_deb822,
     parse_one_line,
 )
+from pgassay.environment.debian.unpack import library_closure, library_dependencies
 
 DEB822 = """\
 # The release.

@@ -9,7 +9,7 @@ import analysis_samples
 from pgassay.environment.linux import free_memory
 from pgassay.experiment.planning.traps import plan_warnings
 from pgassay.model.arm import Arm
-from pgassay.model.protocol import CacheState
+from pgassay.model.experiment import CacheState
 
 
 def arms_of(memory_bytes: int | None = None, **settings: str) -> Sequence[Arm]:

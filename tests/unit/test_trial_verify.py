@@ -3,7 +3,7 @@
 import pytest
 
 from pgassay.errors import InvalidTrialError
-from pgassay.model.protocol import CacheState, Protocol
+from pgassay.model.experiment import CacheState, Protocol
 from pgassay.model.trial import StatementObservation
 from pgassay.trial.collect.verify import BytesRead, assert_load_stayed_warm, assert_statement_cache
 

@@ -5,6 +5,7 @@ Standard library only: the set-up tool uses it before any package is installed.
 
 import os
 import pwd
+import shutil
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -13,6 +14,8 @@ from pgassay.errors import UsageError
 
 SYSTEM_HOME = Path("/var/cache/pgassay")
 SERVER_ACCOUNTS = ("postgres", "nobody")
+# Everything below data/ and images/ can be made again; results are kept elsewhere, by the user.
+KEPT = ("data/snapshots", "data/work", "data/validation", "images")
 
 
 @dataclass(frozen=True)
@@ -117,3 +120,20 @@ def closed_folder(path: Path, owner: Account) -> Path | None:
         if not status.st_mode & bit:
             return folder
     return None
+
+
+def remove_kept() -> list[str]:
+    """Remove everything kept; the caller holds the host's lock, so nothing is in use."""
+    sentences = []
+    for name in KEPT:
+        folder = home() / name
+        if not folder.is_dir():
+            continue
+        size = sum(path.lstat().st_blocks * 512 for path in folder.rglob("*"))
+        for entry in folder.iterdir():
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            else:
+                entry.unlink()
+        sentences.append(f"removed {name} ({size >> 20} MB)")
+    return sentences

@@ -6,8 +6,8 @@ from pydantic import Field
 
 from pgassay.model.arm import Arm
 from pgassay.model.base import Frozen
+from pgassay.model.experiment import Protocol
 from pgassay.model.maintenance import MaintenanceObservation
-from pgassay.model.protocol import Protocol
 from pgassay.model.upkeep import Upkeep
 
 TrialStatus = Literal["ok", "failed", "invalid", "interrupted"]

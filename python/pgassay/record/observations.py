@@ -53,3 +53,11 @@ def histogram(trial: Path) -> "HdrHistogram | None":
     except (HdrCookieException, HdrLengthException, OSError, ValueError, IndexError, zlib.error) as error:
         why = str(error) or "no HdrHistogram V2"
         raise UsageError(f"{path} is damaged ({why}): restore it from a copy") from error
+
+
+def server_log(trial: Path) -> str:
+    """The log's text; '' when there is none, or it can't be read: nothing but marks in time rests on it."""
+    try:
+        return (trial / layout.SERVER_LOG_FILE).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

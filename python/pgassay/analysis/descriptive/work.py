@@ -8,9 +8,8 @@ import numpy as np
 
 from pgassay.analysis.verdicts.study import Study
 from pgassay.model.arm import Arm
-from pgassay.model.maintenance import MaintenanceObservation
+from pgassay.model.maintenance import MaintenanceObservation, WorkFigure, WorkResult
 from pgassay.model.trial import TrialRecord
-from pgassay.model.work import WorkFigure, WorkResult
 
 # A figure of `MaintenanceObservation.done` → its name in words and its unit; in the order of the report.
 COUNTS = {

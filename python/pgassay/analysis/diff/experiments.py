@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from pgassay.analysis.diff.differences import Difference, find_differences
-from pgassay.analysis.diff.statements import statement_arms
 from pgassay.analysis.statistics.equivalence import log_margin
 from pgassay.analysis.verdicts.compare import analyse
+from pgassay.analysis.verdicts.study import gather_study
 from pgassay.model.arm import Arm
 from pgassay.model.result import ArmResult, CompareResult
 from pgassay.record.read import StoredExperiment
@@ -22,6 +22,7 @@ from pgassay.record.read import StoredExperiment
 Ends = tuple[float | None, float | None]
 Levels = tuple[tuple[str, str], ...]
 Word = Literal["larger", "smaller", "unchanged", "inconclusive"]
+Key = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -192,3 +193,39 @@ def _word(interval: Ends, margin: float) -> Word:
     if low > 0:
         return "larger"
     return "smaller" if high < 0 else "inconclusive"
+
+
+def statement_arms(
+    stored: StoredExperiment, result: CompareResult, alpha: float
+) -> dict[Key, dict[str, ArmResult]]:
+    """Arm results by (arm's name, stratum), then by statement; raises UsageError as `analyse`.
+
+    Their intervals hold all together with probability 1 − alpha at any moment. `result` is what
+    `analyse` made of the same experiment; an arm is withheld where its stratum's twin differs.
+    """
+    study = gather_study(stored)
+    measures = study.measures[1:]
+    if not measures or not study.blocks:
+        return {}
+    level = alpha / (len(measures) * study.contrast_count)
+    ends = study.contrast_set(study.logs[1:]).intervals(level, running=True)
+    doubted = {twin.stratum for twin in result.twins if twin.ok is False}
+    shown = {
+        (arm.name, arm.stratum, statement.name): arm
+        for statement in result.statements
+        for arm in statement.arms
+    }
+    found: dict[Key, dict[str, ArmResult]] = {}
+    for place, contrast in enumerate(study.experiment.contrasts):
+        arm = study.arms[contrast.arm_id]
+        for row, measure in enumerate(measures):
+            own = shown[arm.name, arm.stratum, measure.name]
+            low, high = sorted((float(ends.lower[row, place]), float(ends.upper[row, place])))
+            changes = {"interval": (_ratio(low), _ratio(high)), "withheld": arm.stratum in doubted}
+            found.setdefault((arm.name, arm.stratum), {})[measure.name] = own.model_copy(update=changes)
+    return found
+
+
+def _ratio(log_ratio: float) -> float | None:
+    ratio = math.exp(log_ratio) if log_ratio < 700 else math.inf
+    return ratio if 0 < ratio < math.inf else None

@@ -7,8 +7,12 @@ import numpy as np
 
 from pgassay.analysis.statistics.covariate import adjust
 from pgassay.analysis.statistics.eprocess import Evidence, FloatArray, gather_evidence, log_evidence
-from pgassay.analysis.statistics.median import median_sequence
-from pgassay.analysis.statistics.sequence import Sequence, confidence_sequence, point_estimate
+from pgassay.analysis.statistics.sequence import (
+    Sequence,
+    confidence_sequence,
+    median_sequence,
+    point_estimate,
+)
 from pgassay.model.experiment import Contrast
 
 

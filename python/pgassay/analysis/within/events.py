@@ -10,8 +10,8 @@ from pgassay.analysis.within.series import MB, Columns, FloatArray, measured_s, 
 from pgassay.analysis.within.server_log import log_events
 from pgassay.model.trial import TrialRecord
 from pgassay.model.within import Event
+from pgassay.record.observations import server_log
 from pgassay.record.read import StoredTrial
-from pgassay.record.server_log import server_log
 
 _S = 1e9
 # An autovacuum worker that only looks whether there is something to do has gone by then.

@@ -25,13 +25,13 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(arguments: argparse.Namespace) -> int:
     """Sweep under the host's lock and say what was removed."""
-    from pgassay.environment import lock, store
+    from pgassay.environment import home, lock
     from pgassay.environment.cleanup import registry
 
     with lock.acquire(not arguments.no_wait, lambda holder: print(f"waiting for process {holder}")):
         for sentence in registry.sweep():
             print(sentence)
         if arguments.all:
-            for sentence in store.remove_all():
+            for sentence in home.remove_kept():
                 print(sentence)
     return 0

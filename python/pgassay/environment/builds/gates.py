@@ -7,6 +7,8 @@ limits → the postmaster makes one ring per process slot at start, so it needs 
 The gates are judged in that order by `judge`, a pure function of what was observed.
 """
 
+import ctypes
+import errno
 import os
 import re
 import resource
@@ -15,12 +17,6 @@ from pathlib import Path
 
 from pgassay.environment.builds.base import way_to_install
 from pgassay.environment.builds.inspect import IO_METHOD_MAJOR_MIN
-from pgassay.environment.builds.io_uring_probe import (
-    NOT_ALLOWED,
-    NOT_IMPLEMENTED,
-    OUT_OF_MEMORY,
-    try_io_uring_setup,
-)
 from pgassay.environment.debian import has_apt
 from pgassay.environment.home import Account, account
 from pgassay.model.build import Build, Gate
@@ -41,6 +37,15 @@ DEFAULT_CONNECTIONS = 100
 KERNEL_WITHOUT_MEMLOCK = (5, 12)
 # A ring of 64 entries: 64 submission entries of 64 bytes, and the two index rings, in whole pages.
 RING_LOCKED_BYTES = 3 * 4096
+# The same number on every Linux architecture but alpha.
+SYS_IO_URING_SETUP = 425
+PARAMETERS_BYTES = 120
+ENTRIES = 8
+NOT_IMPLEMENTED = (errno.ENOSYS,)
+NOT_ALLOWED = (errno.EPERM, errno.EACCES)
+OUT_OF_MEMORY = errno.ENOMEM
+# What the child answers when it cannot even take the account on; no system call gives this number.
+_CHILD_FAILED = 255
 
 
 @dataclass(frozen=True)
@@ -196,3 +201,37 @@ def _read_number(path: Path) -> int | None:
         return int(path.read_text())
     except (FileNotFoundError, ValueError):
         return None
+
+
+def try_io_uring_setup(owner: Account | None) -> int:
+    """Return 0 when `owner` (None: the caller) may make a ring, else the error's number.
+
+    Answers ENOSYS on systems that are not Linux.
+    """
+    if os.uname().sysname != "Linux":
+        return errno.ENOSYS
+    library = ctypes.CDLL(None, use_errno=True)
+    child = os.fork()
+    if child == 0:
+        code = _CHILD_FAILED
+        try:
+            code = _attempt(library, owner)
+        finally:
+            # Never return into the caller's program: its buffers and its locks are not the child's.
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        # A filter may kill instead of refusing.
+        return errno.EPERM
+    code = os.waitstatus_to_exitcode(status)
+    return errno.EPERM if code == _CHILD_FAILED else code
+
+
+def _attempt(library: ctypes.CDLL, owner: Account | None) -> int:
+    if owner is not None:
+        os.setgroups([owner.gid])
+        os.setgid(owner.gid)
+        os.setuid(owner.uid)
+    parameters = ctypes.create_string_buffer(PARAMETERS_BYTES)
+    descriptor = library.syscall(SYS_IO_URING_SETUP, ENTRIES, parameters)
+    return 0 if descriptor >= 0 else ctypes.get_errno()

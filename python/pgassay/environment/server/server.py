@@ -20,10 +20,9 @@ from pgassay.environment.cleanup import registry
 from pgassay.environment.home import account
 from pgassay.environment.server import processes
 from pgassay.environment.server.folder import PORT, SUPERUSER, ServerFolder, check_settings
-from pgassay.environment.server.log import ServerLog
 from pgassay.environment.server.programs import file_limit_raised, identity
 from pgassay.environment.server.sessions import control
-from pgassay.environment.server.start_failure import StartFailure, explain
+from pgassay.environment.server.start_failure import ServerLog, StartFailure, explain
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.build import Build
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.model.protocol import OBSERVE
+from pgassay.model.experiment import OBSERVE
 from pgassay.workloads.options import parse_duration
 
 # Key of the file → (field of the request, type it must have).

@@ -32,8 +32,7 @@ from pgassay.factors.base import Factor
 from pgassay.factors.registry import parse_factors
 from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.build import Build
-from pgassay.model.experiment import Experiment
-from pgassay.model.protocol import CacheState, Protocol, StatisticalContract
+from pgassay.model.experiment import CacheState, Experiment, Protocol, StatisticalContract
 from pgassay.model.workload import WorkloadSpec
 from pgassay.trial.caches.keeper import require_cache_state
 

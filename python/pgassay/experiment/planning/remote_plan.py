@@ -38,8 +38,7 @@ from pgassay.factors.base import Factor
 from pgassay.factors.registry import parse_factors
 from pgassay.factors.server import NAME, kind_of
 from pgassay.model.arm import ArmSpec
-from pgassay.model.experiment import Contrast, Experiment
-from pgassay.model.protocol import Protocol, StatisticalContract
+from pgassay.model.experiment import Contrast, Experiment, Protocol, StatisticalContract
 from pgassay.model.workload import WorkloadSpec
 from pgassay.trial.measure import plans
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from pgassay.errors import UsageError
-from pgassay.model.protocol import CACHE_STATES, CacheState, Observe
+from pgassay.model.experiment import CACHE_STATES, CacheState, Observe
 
 SCALE_MAX = 100_000
 BLOCKS_MAX = 10_000

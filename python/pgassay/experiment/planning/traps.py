@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pgassay.environment.linux.free_memory import reporting_balloons
 from pgassay.environment.server.setting_values import parse_number
 from pgassay.model.arm import Arm, ArmSpec
-from pgassay.model.protocol import CacheState
+from pgassay.model.experiment import CacheState
 
 # (16 + 1) · 128 kB for each process: with less a backend may not pin its whole look-ahead, and the methods
 # look alike (src/backend/storage/buffer/bufmgr.c, GetPinLimit). Processes beside max_connections: 38

@@ -7,7 +7,7 @@ from pgassay.model.probe import CellResult, CellSpec, ProbeRecord, ProbeResult
 from pgassay.probe.analysis.ceilings import ceilings, memory_sentences
 from pgassay.probe.analysis.cells import cell_results, facilities
 from pgassay.probe.analysis.estimates import estimate
-from pgassay.probe.analysis.predict import predictions
+from pgassay.probe.analysis.model import predictions
 from pgassay.probe.analysis.recommend import judged_decisions, recommendations
 from pgassay.probe.analysis.sentences import sentences
 from pgassay.probe.analysis.steady import fall_over, fall_within

@@ -7,16 +7,37 @@ up. All cores together bound what many consumers get. The measured split gives t
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pgassay.model.probe import PAGE_BYTES, CellSpec, ExecutorCost, MeasuredCell
+from pgassay.model.probe import (
+    BITMAP_FRACTION,
+    LOOKUPS,
+    PAGE_BYTES,
+    PAGES_PER_LOOKUP,
+    SCAN_BYTES,
+    WORKS,
+    CellSpec,
+    ExecutorCost,
+    MeasuredCell,
+    Prediction,
+    ProbeRecord,
+    Work,
+)
 from pgassay.model.result import Interval
 from pgassay.probe.analysis.cells import CORE_PARTS
-from pgassay.probe.analysis.estimates import Estimate
+from pgassay.probe.analysis.estimates import Estimate, Estimates
+from pgassay.probe.analysis.plan import CONNECTIONS, Facilities, work_cell
 
 # Waiting below this share of a page's time is the hand-over of a pipeline that is full.
 _FULL_PIPELINE = 0.05
 _WAITS = ("device_wait", "worker_wait")
+PAGES: dict[Work, float] = {
+    "cold-scan": SCAN_BYTES / PAGE_BYTES,
+    "cached-scan": SCAN_BYTES / PAGE_BYTES,
+    "bitmap-scan": SCAN_BYTES / PAGE_BYTES * BITMAP_FRACTION,
+    "index-lookups": LOOKUPS * PAGES_PER_LOOKUP,
+}
 
 
 @dataclass(frozen=True)
@@ -89,3 +110,32 @@ def work_time(
         seconds * math.exp(-math.hypot(reach, faster)),
         seconds * math.exp(math.hypot(reach, slower)),
     )
+
+
+def predictions(record: ProbeRecord, have: Facilities, estimates: Estimates) -> tuple[Prediction, ...]:
+    """A prediction for each work, number of connections and method whose cell was run.
+
+    Several connections share the work. Index lookups are read by the backend whatever the method, so that all
+    methods have one figure.
+    """
+    cells: Mapping[CellSpec, MeasuredCell] = {cell.spec: cell for cell in record.cells}
+    made = []
+    for work in WORKS:
+        for connections in CONNECTIONS:
+            for method in have.methods:
+                spec = work_cell(work, method, connections, have)
+                if spec not in estimates:
+                    continue
+                seconds, interval = work_time(
+                    cells[spec], estimates[spec], PAGES[work], record.executor, record.cores
+                )
+                made.append(
+                    Prediction(
+                        work=work,
+                        method=method,
+                        connections=connections,
+                        time_s=seconds,
+                        interval=interval,
+                    )
+                )
+    return tuple(made)

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from pgassay.model.maintenance import WorkFigure, WorkResult
 from pgassay.model.result import CompareResult
-from pgassay.model.work import WorkFigure, WorkResult
 from pgassay.report import text
 from pgassay.report.labels import compared_factors, short_name
 

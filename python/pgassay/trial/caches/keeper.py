@@ -9,7 +9,7 @@ from typing import Any
 from pgassay.environment.cgroup.group import Cgroup
 from pgassay.errors import UsageError
 from pgassay.model.arm import ArmSpec
-from pgassay.model.protocol import CacheState
+from pgassay.model.experiment import CacheState
 from pgassay.trial.caches import states
 from pgassay.trial.caches.relations import Relation
 from pgassay.trial.limited import load_inside

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgassay.errors import InvalidTrialError
 from pgassay.model.arm import ArmSpec
-from pgassay.model.protocol import CacheState, Protocol
+from pgassay.model.experiment import CacheState, Protocol
 from pgassay.model.trial import LoadObservation, StatementObservation
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from pgassay.environment.storage.base import BlockDevice
 from pgassay.errors import MeasurementError
 from pgassay.model.aio import command_reads_asynchronously
 from pgassay.model.arm import ArmSpec
+from pgassay.model.experiment import Protocol
 from pgassay.model.maintenance import MaintenanceObservation
-from pgassay.model.protocol import Protocol
 from pgassay.model.trial import StatementObservation
 from pgassay.model.workload import Statement
 from pgassay.native import Executed, SqlSession

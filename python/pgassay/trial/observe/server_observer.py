@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self
 
 from pgassay.errors import MeasurementError
 from pgassay.model.arm import ArmSpec
-from pgassay.model.protocol import Protocol as TrialProtocol
+from pgassay.model.experiment import Protocol as TrialProtocol
 from pgassay.native import Child
 from pgassay.record.columns import Column, to_parquet
 
