@@ -31,6 +31,7 @@ from pgassay.model.account import Account, AccountItem, ArmAccounts
 from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.build import Build
 from pgassay.model.cause import Cause, Explanation, MovedItem
+from pgassay.model.changes import ArmChanges, Change, ChangedSeries, Coincidence, Event, Moment
 from pgassay.model.experiment import (
     CACHE_STATES,
     OBSERVE,
@@ -43,7 +44,6 @@ from pgassay.model.result import ArmResult, CompareResult, SecondaryResult, Stat
 from pgassay.model.server_statement import ArmStatements, ServerStatement
 from pgassay.model.storage import StorageSpec
 from pgassay.model.trial import LoadObservation, StatementObservation, TrialRecord
-from pgassay.model.within import ArmChanges, Change, ChangedSeries, Coincidence, Event, Moment
 from pgassay.trial.collect.counters import VIEWS
 from pgassay.trial.collect.server_statements import COLUMNS, FILE
 from pgassay.trial.observe.device import DeviceSampler

@@ -7,7 +7,7 @@ import pytest
 from pgassay.environment.builds.registry import resolve
 from pgassay.environment.server.server import Server
 from pgassay.trial.collect.counters import VIEWS, difference, snapshot
-from pgassay.trial.collect.upkeep import read_upkeep
+from pgassay.trial.collect.vacuum_state import read_upkeep
 from pgassay.trial.running import RunningServer
 from server_helpers import TINY_SETTINGS, empty_cluster, own_home
 

@@ -16,7 +16,7 @@ from pgassay.analysis.causes.rules.bloat import BLOAT, HELD
 from pgassay.environment.server.server import Server
 from pgassay.environment.server.sessions import control
 from pgassay.trial.collect.counters import difference, snapshot
-from pgassay.trial.collect.upkeep import read_upkeep
+from pgassay.trial.collect.vacuum_state import read_upkeep
 from server_helpers import TINY_SETTINGS, best_build, empty_cluster, own_home
 
 pytestmark = pytest.mark.server

@@ -9,7 +9,7 @@ import pytest
 
 import pgassay
 from cause_samples import load_record
-from pgassay.analysis.within.server_log import log_events
+from pgassay.analysis.changes.server_log import log_events
 from pgassay.environment.builds.registry import resolve
 from pgassay.environment.server.server import Server
 from pgassay.trial.collect.clocks import clock_offset_ns

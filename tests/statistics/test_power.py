@@ -5,7 +5,7 @@ import pytest
 
 from pgassay.analysis.statistics.eprocess import gather_evidence, log_evidence_above
 from pgassay.analysis.statistics.equivalence import equivalence_path, log_margin
-from pgassay.analysis.statistics.planner import (
+from pgassay.analysis.statistics.power import (
     blocks_for_detection,
     blocks_for_equivalence,
     minimum_blocks,

@@ -6,7 +6,7 @@ import pytest
 import analysis_samples as samples
 from pgassay.analysis.calibration import noise
 from pgassay.analysis.calibration.calibrate import calibrate
-from pgassay.analysis.statistics.planner import blocks_for_equivalence, minimum_blocks, resolvable_margin
+from pgassay.analysis.statistics.power import blocks_for_equivalence, minimum_blocks, resolvable_margin
 from pgassay.errors import UsageError
 from pgassay.model.calibration import LedgerResult
 from pgassay.model.experiment import Experiment

@@ -7,7 +7,7 @@ import pytest
 
 from analysis_samples import experiment, record, simulate, stored
 from pgassay.analysis.descriptive.plans import outline, shape
-from pgassay.analysis.statistics import ebh, planner
+from pgassay.analysis.statistics import ebh, power
 from pgassay.analysis.statistics.covariate import slopes
 from pgassay.analysis.statistics.eprocess import predictable_scale
 from pgassay.analysis.statistics.sequence import log_sign_evidence, median_sequence
@@ -149,32 +149,32 @@ def test_a_twin_that_fired_keeps_only_what_lies_beyond_it():
 
 
 def test_the_planner_gives_the_worked_example():
-    assert planner.blocks_for_detection(0.07 * math.sqrt(2), 0.03, pooled=True) == 115
-    assert planner.resolvable_spread(15, 0.03, pooled=True) == pytest.approx(0.0324, abs=2e-4)
-    sentence = planner.resolution_sentence(720, 12, 4)
+    assert power.blocks_for_detection(0.07 * math.sqrt(2), 0.03, pooled=True) == 115
+    assert power.resolvable_spread(15, 0.03, pooled=True) == pytest.approx(0.0324, abs=2e-4)
+    sentence = power.resolution_sentence(720, 12, 4)
     assert sentence.startswith("12 minutes are about 15 blocks of 4 trials: they resolve 3 % if")
     assert "at most 3.2 %" in sentence
     assert "at a trial-to-trial spread of 7 % it takes 115 blocks, about 92 minutes." in sentence
 
 
 def test_the_planner_says_when_the_time_is_too_short_for_anything():
-    assert "too few for a verdict, which takes at least 4 blocks" in planner.resolution_sentence(60, 12, 4)
+    assert "too few for a verdict, which takes at least 4 blocks" in power.resolution_sentence(60, 12, 4)
 
 
 def test_planner_and_its_inverse_agree():
     for pooled in (False, True):
-        effect = planner.resolvable_effect(40, 0.05, pooled=pooled, contrasts=3)
-        assert planner.blocks_for_detection(0.05, effect, pooled=pooled, contrasts=3) == 40
-    assert math.isinf(planner.resolvable_effect(3, 0.05, pooled=True))
-    assert planner.minimum_blocks(pooled=True) == 4
-    assert planner.minimum_blocks(pooled=False) == 6
+        effect = power.resolvable_effect(40, 0.05, pooled=pooled, contrasts=3)
+        assert power.blocks_for_detection(0.05, effect, pooled=pooled, contrasts=3) == 40
+    assert math.isinf(power.resolvable_effect(3, 0.05, pooled=True))
+    assert power.minimum_blocks(pooled=True) == 4
+    assert power.minimum_blocks(pooled=False) == 6
     with pytest.raises(ValueError, match="power"):
-        planner.blocks_for_detection(0.05, 0.03, pooled=True, power=0.5)
+        power.blocks_for_detection(0.05, 0.03, pooled=True, power=0.5)
 
 
 def test_the_upper_spread_exceeds_the_true_one_in_80_percent_of_pilots():
     random = np.random.default_rng(5)
-    above = [planner.upper_spread(random.standard_normal(8)) > 1 for _ in range(4000)]
+    above = [power.upper_spread(random.standard_normal(8)) > 1 for _ in range(4000)]
     assert np.mean(above) == pytest.approx(0.8, abs=0.02)
 
 

@@ -10,9 +10,9 @@ from pgassay.analysis.causes.base import Found, Missing
 from pgassay.analysis.causes.evidence import Evidence, Processors, gather
 from pgassay.analysis.causes.rank import trial_causes
 from pgassay.model.arm import RemoteServer
-from pgassay.model.upkeep import Holder, TableState, Upkeep
+from pgassay.model.vacuum_state import Holder, TableState, Upkeep
 from pgassay.record.read import StoredTrial
-from pgassay.trial.collect.upkeep import row_bytes
+from pgassay.trial.collect.vacuum_state import row_bytes
 
 # A million rows of 128 bytes need 15 874 pages.
 PACKED = TableState(

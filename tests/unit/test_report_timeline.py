@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import report_examples as examples
-from pgassay.analysis.within.timeline import Panel, Point, Timeline
-from pgassay.model.within import Change, Event
+from pgassay.analysis.changes.timeline import Panel, Point, Timeline
+from pgassay.model.changes import Change, Event
 from pgassay.report.charts import timeline_chart
 from pgassay.report.charts.drawing import NARROW_PX, WIDE_PX, svg
 

@@ -10,14 +10,14 @@ import pytest
 
 import cause_samples
 import report_examples as examples
+from pgassay.analysis.changes.arms import moments
+from pgassay.analysis.changes.events import trial_events
+from pgassay.analysis.changes.series import by_second
+from pgassay.analysis.changes.server_log import log_events
+from pgassay.analysis.changes.timeline import timeline
 from pgassay.analysis.verdicts.compare import analyse
-from pgassay.analysis.within.arms import moments
-from pgassay.analysis.within.events import trial_events
-from pgassay.analysis.within.series import by_second
-from pgassay.analysis.within.server_log import log_events
-from pgassay.analysis.within.timeline import timeline
+from pgassay.model.changes import Change, Event
 from pgassay.model.trial import LoadObservation, TrialRecord
-from pgassay.model.within import Change, Event
 from pgassay.record.columns import to_parquet
 from pgassay.record.read import StoredExperiment, StoredTrial
 from pgassay.report.compare import html, markdown, terminal

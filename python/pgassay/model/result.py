@@ -7,9 +7,9 @@ from pydantic import Field
 from pgassay.model.account import ArmAccounts
 from pgassay.model.base import Frozen
 from pgassay.model.cause import Cause, Explanation
+from pgassay.model.changes import ArmChanges
 from pgassay.model.maintenance import WorkResult
 from pgassay.model.server_statement import ArmStatements
-from pgassay.model.within import ArmChanges
 from pgassay.model.workload import Metric
 
 Verdict = Literal["faster", "slower", "equivalent", "inconclusive", "control"]

@@ -8,7 +8,7 @@ from pgassay.model.arm import Arm
 from pgassay.model.base import Frozen
 from pgassay.model.experiment import Protocol
 from pgassay.model.maintenance import MaintenanceObservation
-from pgassay.model.upkeep import Upkeep
+from pgassay.model.vacuum_state import Upkeep
 
 TrialStatus = Literal["ok", "failed", "invalid", "interrupted"]
 TRIAL_FORMAT = 1

@@ -2,7 +2,7 @@
 
 import math
 
-from pgassay.analysis.statistics.planner import duration_words, percent_words
+from pgassay.analysis.statistics.power import duration_words, percent_words
 from pgassay.model.calibration import CalibrationResult, EqualArms, LedgerResult
 from pgassay.report import text
 from pgassay.report.compare.json import render_document

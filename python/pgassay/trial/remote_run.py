@@ -20,7 +20,7 @@ from pgassay.trial.assertions import assert_from_inside
 from pgassay.trial.canary import canary_s
 from pgassay.trial.collect import counters, verify
 from pgassay.trial.collect.server_statements import ServerStatements, counted_before, counted_files
-from pgassay.trial.collect.upkeep import upkeep_or_none
+from pgassay.trial.collect.vacuum_state import upkeep_or_none
 from pgassay.trial.measure import load, plans
 from pgassay.trial.observation import Observation
 from pgassay.trial.remote_host import RemoteHost, RemoteSession

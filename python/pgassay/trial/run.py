@@ -35,7 +35,7 @@ from pgassay.trial.collect.server_statements import (
     counted_files,
     own_sessions_uncounted,
 )
-from pgassay.trial.collect.upkeep import upkeep_or_none
+from pgassay.trial.collect.vacuum_state import upkeep_or_none
 from pgassay.trial.host import Host
 from pgassay.trial.measure import load, maintenance
 from pgassay.trial.measure.statements import StatementTimer, explain_all

@@ -7,7 +7,7 @@ from datetime import datetime
 import numpy as np
 
 from pgassay.analysis.calibration import noise
-from pgassay.analysis.statistics.planner import (
+from pgassay.analysis.statistics.power import (
     blocks_for_detection,
     duration_words,
     percent_words,

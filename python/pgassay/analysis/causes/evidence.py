@@ -16,7 +16,7 @@ from pgassay.errors import UsageError
 from pgassay.model.account import Account
 from pgassay.model.arm import Arm
 from pgassay.model.trial import StatementObservation, TrialRecord
-from pgassay.model.upkeep import Upkeep
+from pgassay.model.vacuum_state import Upkeep
 from pgassay.record import observations
 from pgassay.record.read import StoredTrial
 

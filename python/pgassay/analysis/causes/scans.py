@@ -10,7 +10,7 @@ from typing import Any
 
 from pgassay.analysis.causes.evidence import Evidence
 from pgassay.analysis.causes.rules.storage import is_full
-from pgassay.model.upkeep import PAGE_BYTES, TableState
+from pgassay.model.vacuum_state import PAGE_BYTES, TableState
 
 # The cost of looking at a page in shared buffers, and at a dead row that VACUUM may not remove, in rows that
 # are examined and counted: with rows of 28 to 120 bytes 7 to 20, and 0.3 to 0.9. A dead row that was removed

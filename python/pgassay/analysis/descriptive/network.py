@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pgassay.analysis.descriptive.round_trips import ROUND_TRIP_MIN_MS, round_trip_ms, round_trips
-from pgassay.analysis.statistics.planner import percent_words
+from pgassay.analysis.statistics.power import percent_words
 from pgassay.analysis.verdicts.sentences import Ends, span
 from pgassay.analysis.verdicts.study import Study
 from pgassay.model.arm import Arm

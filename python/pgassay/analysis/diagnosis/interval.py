@@ -7,7 +7,7 @@ from typing import Any
 
 from pgassay.analysis.causes.evidence import Ceiling
 from pgassay.model.live.diagnosis import CalledStatement, DiagnosedServer
-from pgassay.model.upkeep import Upkeep
+from pgassay.model.vacuum_state import Upkeep
 
 # The kind under which waits.parquet of an interval has client connections that had nothing to do.
 IDLE_CONNECTION = "idle connection"

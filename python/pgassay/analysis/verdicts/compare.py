@@ -8,23 +8,23 @@ import numpy as np
 from pgassay.analysis.accounts.arms import arm_accounts
 from pgassay.analysis.causes.difference import explanations
 from pgassay.analysis.causes.rank import arm_causes
+from pgassay.analysis.changes.arms import arm_changes
 from pgassay.analysis.descriptive.builders import builder_difference
 from pgassay.analysis.descriptive.confounds import find_confounds
 from pgassay.analysis.descriptive.device_use import device_use
+from pgassay.analysis.descriptive.maintenance import work_results
 from pgassay.analysis.descriptive.network import network_sentences
 from pgassay.analysis.descriptive.plans import plan_findings
 from pgassay.analysis.descriptive.server_statements import arm_statements
-from pgassay.analysis.descriptive.work import work_results
 from pgassay.analysis.verdicts.crossed import crossed_results, crossed_sentences, halves
 from pgassay.analysis.verdicts.metrics import Measure
-from pgassay.analysis.verdicts.notices import collect_warnings
 from pgassay.analysis.verdicts.primary import PrimaryResult, analyse_primary
 from pgassay.analysis.verdicts.secondary import SecondaryFamily, analyse_secondary
 from pgassay.analysis.verdicts.sentences import cpu_sentence, headline, outlook
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.analysis.verdicts.twin import TwinCheck
 from pgassay.analysis.verdicts.verdict import DISTRIBUTION_CHANGED, Finding, Judgement
-from pgassay.analysis.within.arms import arm_changes
+from pgassay.analysis.verdicts.warnings import collect_warnings
 from pgassay.model.arm import Arm
 from pgassay.model.result import (
     ArmResult,

@@ -11,7 +11,7 @@ import math
 from dataclasses import replace
 
 from pgassay.analysis.statistics.equivalence import log_margin
-from pgassay.analysis.statistics.planner import percent_words
+from pgassay.analysis.statistics.power import percent_words
 from pgassay.analysis.verdicts.primary import PrimaryResult, analyse_primary
 from pgassay.analysis.verdicts.sentences import blocks_words, comparison, span
 from pgassay.analysis.verdicts.study import Study, gather_study

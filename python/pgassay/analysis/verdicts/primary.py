@@ -6,7 +6,7 @@ import numpy as np
 
 from pgassay.analysis.statistics.covariate import adjust
 from pgassay.analysis.statistics.eprocess import FloatArray
-from pgassay.analysis.statistics.planner import PILOT_BLOCKS_MIN, blocks_to_decide, upper_spread
+from pgassay.analysis.statistics.power import PILOT_BLOCKS_MIN, blocks_to_decide, upper_spread
 from pgassay.analysis.statistics.sequence import Sequence
 from pgassay.analysis.verdicts.study import Study
 from pgassay.analysis.verdicts.twin import TwinCheck, check_twin

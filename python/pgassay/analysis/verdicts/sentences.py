@@ -2,7 +2,7 @@
 
 import math
 
-from pgassay.analysis.statistics.planner import duration_words, percent_words
+from pgassay.analysis.statistics.power import duration_words, percent_words
 from pgassay.analysis.verdicts.verdict import DISTRIBUTION_CHANGED
 from pgassay.model.result import ArmResult, CompareResult, SecondaryArmResult
 

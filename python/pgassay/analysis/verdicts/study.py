@@ -6,7 +6,7 @@ import numpy as np
 
 from pgassay.analysis.statistics.contrasts import ContrastSet
 from pgassay.analysis.statistics.eprocess import FloatArray
-from pgassay.analysis.statistics.planner import minimum_blocks
+from pgassay.analysis.statistics.power import minimum_blocks
 from pgassay.analysis.verdicts.blocks import BlockTable, complete_blocks
 from pgassay.analysis.verdicts.metrics import Measure, canary_log_s, primary_measure, statement_measures
 from pgassay.errors import UsageError

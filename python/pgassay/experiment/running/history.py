@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pgassay.analysis.statistics.planner import PILOT_BLOCKS_MIN, upper_spread
+from pgassay.analysis.statistics.power import PILOT_BLOCKS_MIN, upper_spread
 from pgassay.analysis.verdicts.study import gather_study
 from pgassay.environment.cleanup.scratch import scratch_folder
 from pgassay.environment.datasets import describe as describe_dataset

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pgassay.analysis.statistics.planner import resolution_sentence
+from pgassay.analysis.statistics.power import resolution_sentence
 from pgassay.environment import lock
 from pgassay.environment.cleanup import registry
 from pgassay.environment.linux.machine import machine_id

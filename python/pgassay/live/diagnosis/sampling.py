@@ -24,7 +24,7 @@ from pgassay.live.target import Target
 from pgassay.model.live.diagnosis import DiagnosedServer
 from pgassay.record import layout
 from pgassay.trial.collect import counters
-from pgassay.trial.collect.upkeep import upkeep_or_none
+from pgassay.trial.collect.vacuum_state import upkeep_or_none
 from pgassay.trial.observe.base import Sampler
 from pgassay.trial.observe.device import DeviceSampler
 from pgassay.trial.observe.host_cpu import HostCpuSampler

@@ -5,7 +5,7 @@ from pydantic import Field
 from pgassay.model.account import Account
 from pgassay.model.base import Frozen
 from pgassay.model.cause import Cause
-from pgassay.model.upkeep import Holder
+from pgassay.model.vacuum_state import Holder
 
 DIAGNOSIS_SCHEMA = 1
 

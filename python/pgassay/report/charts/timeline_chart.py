@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from pgassay.analysis.within.timeline import Panel, Timeline
-from pgassay.model.within import Change, Event
+from pgassay.analysis.changes.timeline import Panel, Timeline
+from pgassay.model.changes import Change, Event
 from pgassay.report.charts import drawing, palette
 from pgassay.report.charts.drawing import NARROW_PX, Specification, field, layer, shortened, tips
 from pgassay.report.text import clean, quantity

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from pgassay.analysis.changes.timeline import Timeline, timeline
 from pgassay.analysis.verdicts.metrics import primary_measure
-from pgassay.analysis.within.timeline import Timeline, timeline
 from pgassay.errors import UsageError
 from pgassay.record import observations
 from pgassay.record.read import StoredExperiment, StoredTrial

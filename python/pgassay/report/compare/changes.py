@@ -1,7 +1,7 @@
 """What changed within the trials and what happened then, as sentences: coincidences in time, no causes."""
 
+from pgassay.model.changes import ArmChanges, Change, Coincidence, Moment
 from pgassay.model.result import CompareResult
-from pgassay.model.within import ArmChanges, Change, Coincidence, Moment
 from pgassay.report import text
 from pgassay.report.labels import compared_factors, short_name
 

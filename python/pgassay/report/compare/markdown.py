@@ -9,10 +9,10 @@ from pgassay.report.compare import summary
 from pgassay.report.compare.causes import HEADING as CAUSES_HEADING
 from pgassay.report.compare.causes import cause_rows, difference_sentences
 from pgassay.report.compare.changes import change_sentences
+from pgassay.report.compare.maintenance import HEADING, WorkTable, work_tables
 from pgassay.report.compare.plans import statement_plans
 from pgassay.report.compare.server_statements import HEADING as STATEMENTS_HEADING
 from pgassay.report.compare.server_statements import statement_table
-from pgassay.report.compare.work import HEADING, WorkTable, work_tables
 from pgassay.report.labels import compared_factors, short_name, strata
 
 # Signs that begin markup wherever they stand; the underscore does so only at the edge of a word.

@@ -18,8 +18,8 @@ from pgassay.report.compare.accounts import account_tables
 from pgassay.report.compare.causes import HEADING as CAUSES_HEADING
 from pgassay.report.compare.causes import cause_rows, difference_sentences
 from pgassay.report.compare.changes import change_sentences
+from pgassay.report.compare.maintenance import HEADING, work_tables
 from pgassay.report.compare.plans import statement_plans
-from pgassay.report.compare.work import HEADING, work_tables
 from pgassay.report.labels import compared_factors, short_name, strata
 
 _STYLES = {

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pgassay.analysis.causes.base import Answer, Found, Missing, Rule, gain
 from pgassay.analysis.causes.evidence import Evidence
 from pgassay.analysis.causes.scans import Saving, Scan, saved_seconds, scans
-from pgassay.model.upkeep import Holder
+from pgassay.model.vacuum_state import Holder
 
 # autovacuum comes when a fifth of the rows are dead (autovacuum_vacuum_scale_factor), and estimated widths
 # are off by some percent: less than a third is no sign of neglect.

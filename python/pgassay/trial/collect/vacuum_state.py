@@ -6,7 +6,7 @@ All that they use exists in every major from 14 on.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgassay.model.upkeep import Holder, TableState, Upkeep
+from pgassay.model.vacuum_state import Holder, TableState, Upkeep
 
 if TYPE_CHECKING:
     import psycopg

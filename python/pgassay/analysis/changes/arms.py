@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, get_args
 
+from pgassay.analysis.changes.events import trial_events
+from pgassay.analysis.changes.series import Series, by_second
 from pgassay.analysis.statistics.change_points import ChangePoint, change_points
-from pgassay.analysis.within.events import trial_events
-from pgassay.analysis.within.series import Series, by_second
 from pgassay.model.arm import Arm
-from pgassay.model.within import (
+from pgassay.model.changes import (
     ArmChanges,
     Change,
     ChangedSeries,

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from pgassay.analysis.within.arms import trial_changes
-from pgassay.analysis.within.events import trial_events
-from pgassay.analysis.within.series import MB, Columns, FloatArray, counter_rates, measured_s, rates_of, read
+from pgassay.analysis.changes.arms import trial_changes
+from pgassay.analysis.changes.events import trial_events
+from pgassay.analysis.changes.series import MB, Columns, FloatArray, counter_rates, measured_s, rates_of, read
+from pgassay.model.changes import Change, Event
 from pgassay.model.trial import TrialRecord
-from pgassay.model.within import Change, Event
 from pgassay.record.read import StoredTrial
 
 # More points than this can't be told apart on a page.

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from pgassay.analysis.within.series import MB, Columns, FloatArray, measured_s, rates_of, read
-from pgassay.analysis.within.server_log import log_events
+from pgassay.analysis.changes.series import MB, Columns, FloatArray, measured_s, rates_of, read
+from pgassay.analysis.changes.server_log import log_events
+from pgassay.model.changes import Event
 from pgassay.model.trial import TrialRecord
-from pgassay.model.within import Event
 from pgassay.record.observations import server_log
 from pgassay.record.read import StoredTrial
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo
 
+from pgassay.model.changes import Event
 from pgassay.model.trial import TrialRecord
-from pgassay.model.within import Event
 
 # The clock was set meanwhile when its distance from the monotonic one moved by more than this.
 _STEP_NS_MAX = 500_000_000

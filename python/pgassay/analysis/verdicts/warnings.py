@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from pgassay.analysis.statistics.planner import percent_words
+from pgassay.analysis.statistics.power import percent_words
 from pgassay.analysis.verdicts.steady import find_drift, unsettled_change
 from pgassay.analysis.verdicts.study import Study
 from pgassay.analysis.verdicts.twin import GATE_EVIDENCE, TwinCheck, can_fire

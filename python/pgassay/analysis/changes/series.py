@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgassay.errors import UsageError
+from pgassay.model.changes import SeriesName
 from pgassay.model.trial import TrialRecord
-from pgassay.model.within import SeriesName
 from pgassay.record import observations
 from pgassay.record.read import StoredTrial
 

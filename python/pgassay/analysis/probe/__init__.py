@@ -1,1 +1,0 @@
-"""What a probe found: which cells to measure, what they tell, what follows for PostgreSQL."""
