@@ -1,7 +1,7 @@
 """The on-disk contract of an experiment's folder: layout, versions, atomic writes, reading.
 
     experiment.json                                 the plan (model/experiment.py); written once
-    servers.json, swap.json                         of remote servers: their settings; what was swapped halfway
+    servers.json, swap.json                         of remote servers: settings; what was swapped
     state.json                                      how it ended; rewritten atomically
     trials/000123/attempt-1/trial.json              TrialRecord (model/trial.py)
     trials/000123/attempt-1/plans.json              {statement: EXPLAIN (FORMAT JSON)}
