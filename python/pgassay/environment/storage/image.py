@@ -11,6 +11,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from pgassay.durable import sync
 from pgassay.environment.cleanup import registry, removal
 from pgassay.environment.debian import find_tool, has_apt, tool
 from pgassay.environment.home import Account
@@ -79,9 +80,9 @@ def make_image(image: Path, size_bytes: int) -> None:
         done = subprocess.run([*command, str(unfinished)], capture_output=True, text=True)
         if done.returncode != 0:
             raise MeasurementError(f"mkfs.xfs failed on {unfinished}: {_one_line(done.stderr)}.")
-        _sync(unfinished)
+        sync(unfinished)
         unfinished.rename(image)
-        _sync(image.parent)
+        sync(image.parent)
     except OSError as error:
         if error.errno in NO_SPACE:
             raise UsageError(_space_message(image, size_bytes)) from error
@@ -239,14 +240,6 @@ def _mount(attached: BlockDevice, root: Path, owner: Account | None) -> None:
             "see the kernel's log, or use --storage host."
         )
     make_folder(root, owner)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _one_line(text: str) -> str:
