@@ -33,8 +33,10 @@ def refused_statement(server: Server, where: str, statement: str) -> Iterator[No
         state = error.sqlstate or ""
         if not server.is_running() or state[:2] in _NOT_THE_USERS:
             raise
-        said = error.diag.message_primary or first_line(error)
-        raise UsageError(f"{where} '{shown(statement)}' failed ({said}): correct it and run again") from error
+        message = error.diag.message_primary or first_line(error)
+        raise UsageError(
+            f"{where} '{shown(statement)}' failed ({message}): correct it and run again"
+        ) from error
 
 
 def shown(statement: str) -> str:

@@ -201,22 +201,22 @@ def _space_message(image: Path, size_bytes: int) -> str:
 
 
 def _attach_loop(image: Path) -> BlockDevice:
-    said = ""
+    message = ""
     # Older kernels and some backing devices refuse 4096-byte sectors; direct I/O works with 512 as well.
     for sector in (SECTOR_BYTES, 512):
         command = ["losetup", "--find", "--show", "--direct-io=on", "--sector-size", str(sector), str(image)]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
-            said = _one_line(done.stderr)
+            message = _one_line(done.stderr)
             removal.detach_loop(image)
             continue
         attached = _block_device(Path(done.stdout.strip()))
         if _has_direct_io(attached):
             return attached
-        said = "the kernel left direct I/O off"
+        message = "the kernel left direct I/O off"
         removal.detach_loop(image)
     raise UsageError(
-        f"Can't attach {image} to a loop device with direct I/O ({said}): "
+        f"Can't attach {image} to a loop device with direct I/O ({message}): "
         "put the image on a disk's file system with loop:path=…, or use --storage host."
     )
 
