@@ -11,28 +11,31 @@ from typing import Any
 from pydantic import TypeAdapter
 
 import pgassay
-from pgassay.analysis.compare import analyse
 from pgassay.analysis.diagnosis.diagnose import diagnose
 from pgassay.analysis.diagnosis.interval import Interval
-from pgassay.analysis.probe.analyse import analyse_probe
-from pgassay.analysis.probe.diff import compare_probes
+from pgassay.analysis.verdicts.compare import analyse
 from pgassay.cli import main
 from pgassay.design.blocks import block_order
-from pgassay.experiment.loop import RunLimits, run_experiment
-from pgassay.experiment.schedule import next_step
+from pgassay.experiment.running.loop import RunLimits, run_experiment
+from pgassay.experiment.running.schedule import next_step
 from pgassay.live.diagnosis.sampling import APPLICATION, sample
 from pgassay.live.target import open_target
 from pgassay.model.probe import CellSpec, ProbeRecord
 from pgassay.model.trial import TrialRecord
 from pgassay.native import SqlSession, StatementError, binary, run_load
 from pgassay.native_sources import source_id
-from pgassay.probe.conversation import NativeProbe, ProbeError
+from pgassay.probe.analysis.analyse import analyse_probe
+from pgassay.probe.analysis.diff import compare_probes
+from pgassay.probe.measuring.conversation import NativeProbe, ProbeError
 from pgassay.record.read import load
-from pgassay.report import diagnose as diagnosis_report
-from pgassay.report import diagnose_html, html, markdown, probe, probe_html, terminal
-from pgassay.report import json as json_report
-from pgassay.report.progress import NullProgress
-from pgassay.trial.measure_load import load_document
+from pgassay.report.compare import html, markdown, terminal
+from pgassay.report.compare import json as json_report
+from pgassay.report.diagnosis import html as diagnose_html
+from pgassay.report.diagnosis import text as diagnosis_report
+from pgassay.report.probe import html as probe_html
+from pgassay.report.probe import text as probe
+from pgassay.terminal.progress import NullProgress
+from pgassay.trial.measure.load import load_document
 from pgassay.trial.observe.server_observer import ServerObserver
 
 __all__ = [
