@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::reading::{Completed, Read};
-use crate::stopwatch::Stopwatch;
+use crate::time::stopwatch::Stopwatch;
 
 /// The version of this contract: raised when a hook changes its meaning.
 pub const VERSION: u32 = 1;

@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, statfs};
 use serde::{Deserialize, Serialize};
 
-use crate::clock::monotonic_ns;
 use crate::failure::{Code, Failure};
 use crate::page::{PAGE_BYTES, PageMaker};
 use crate::reading::Target;
 use crate::spec::CellSpec;
 use crate::sys::files::{direct_alignment, resident_bytes};
 use crate::sys::memory::{self, Pages};
+use crate::time::clock::monotonic_ns;
 
 const CHUNK_BYTES: usize = 1024 * 1024;
 const PROGRESS_BYTES: u64 = 64 * 1024 * 1024;

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use rustix::fs::{Advice, fadvise};
 use rustix::io::{ReadWriteFlags, preadv2};
 
+use crate::cell::pattern::PageRun;
 use crate::failure::{Code, Failure};
 use crate::page::{PAGE_BYTES, Verdict, verify};
-use crate::pattern::PageRun;
-use crate::stopwatch::{Stopwatch, Task};
 use crate::sys::memory::Buffer;
+use crate::time::stopwatch::{Stopwatch, Task};
 
 /// A request: pages of the file, to be read into a buffer.
 pub struct Read {

@@ -13,14 +13,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::null::nothing_started;
+use crate::cell::pattern::PageRun;
 use crate::engine::{BATCH, Engine, EngineReport, Lane, Wanted};
 use crate::failure::{Code, Failure};
 use crate::files::reopen;
-use crate::pattern::PageRun;
 use crate::reading::{Completed, Read, Target};
 use crate::spec::CellSpec;
-use crate::stopwatch::{Stopwatch, Task};
 use crate::sys::ring::{ReadRing, RingCompletion};
+use crate::time::stopwatch::{Stopwatch, Task};
 
 /// Buffered reads that the submitting process may do itself.
 const INLINE_MAX: usize = 4;

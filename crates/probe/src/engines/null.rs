@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::engine::{Engine, Lane, Wanted};
 use crate::failure::{Code, Failure};
 use crate::reading::{Completed, Read};
-use crate::stopwatch::Stopwatch;
+use crate::time::stopwatch::Stopwatch;
 
 /// The engine.
 pub struct Null;

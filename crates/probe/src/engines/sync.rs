@@ -11,7 +11,7 @@ use crate::engine::{Engine, Lane, Wanted};
 use crate::failure::Failure;
 use crate::files::reopen;
 use crate::reading::{Completed, Read, Target};
-use crate::stopwatch::{Stopwatch, Task};
+use crate::time::stopwatch::{Stopwatch, Task};
 
 /// The engine.
 pub struct Sync {

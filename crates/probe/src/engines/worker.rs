@@ -12,10 +12,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use crate::engine::{BATCH, Engine, EngineReport, Lane, Wanted};
 use crate::failure::Failure;
 use crate::files::reopen;
-use crate::latch::Latch;
-use crate::mailbox::Mailbox;
 use crate::reading::{Completed, Read, Target};
-use crate::stopwatch::{Stopwatch, Task};
+use crate::threads::latch::Latch;
+use crate::threads::mailbox::Mailbox;
+use crate::time::stopwatch::{Stopwatch, Task};
 
 /// `io_worker_queue_size`.
 const QUEUE_SIZE: usize = 64;

@@ -1,7 +1,7 @@
 //! Functions that are compiled for more than the least processor, and the question whether this one can run them.
 
-use crate::checksum::columns;
 use crate::page::PAGE_BYTES;
+use crate::page::checksum::columns;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86_64::{has_avx2, has_sse41, with_avx2, with_sse41};

@@ -1,27 +1,33 @@
 //! Measures one cell: starts the threads together, lets them read, collects what they counted.
 
+pub mod burn;
+pub mod consumer;
+pub mod meter;
+pub mod pattern;
+pub mod record;
+
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, Scope, ScopedJoinHandle, scope};
 
-use crate::burn::Burn;
-use crate::clock::{process_cpu_ns, thread_cpu_ns};
-use crate::consumer::{Consumer, buffers_needed};
-use crate::delivered::Delivered;
+use crate::cell::burn::Burn;
+use crate::cell::consumer::{Consumer, buffers_needed};
+use crate::cell::meter::Meter;
+use crate::cell::pattern::Requests;
+use crate::cell::record::{CpuTime, Record, Times};
+use crate::device_reads::Delivered;
 use crate::engine::Engine;
 use crate::engines;
 use crate::failure::{Code, Failure};
 use crate::files::open_target;
-use crate::gate::Gate;
-use crate::meter::Meter;
 use crate::page::PAGE_BYTES;
-use crate::pattern::Requests;
 use crate::reading::Target;
-use crate::record::{CpuTime, Record, Times};
 use crate::spec::{CellSpec, EngineName};
-use crate::stopwatch::{Stopwatch, TimeSplit};
 use crate::sys::files::resident_bytes;
 use crate::sys::memory::{self, Buffer, Pages};
+use crate::threads::gate::Gate;
+use crate::time::clock::{process_cpu_ns, thread_cpu_ns};
+use crate::time::stopwatch::{Stopwatch, TimeSplit};
 
 const COMPETITION_SLICE_NS: u64 = 200_000;
 

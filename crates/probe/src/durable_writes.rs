@@ -11,13 +11,13 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
 
-use crate::clock::monotonic_ns;
+use crate::cell::meter::{Latency, latency_us, new_histogram};
 use crate::failure::{Code, Failure};
 use crate::files::{create, discard};
-use crate::meter::{Latency, latency_us, new_histogram};
 use crate::page::{PAGE_BYTES, PageMaker};
 use crate::sys::files::start_writeback;
 use crate::sys::memory::{Pages, buffers};
+use crate::time::clock::monotonic_ns;
 
 /// A segment of the write-ahead log.
 const SEGMENT_BYTES: u64 = 16 * 1024 * 1024;

@@ -4,16 +4,16 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::super::io_uring::{AsyncRule, RequestRing, take_from};
+use super::super::null::nothing_started;
+use super::controller::Pilot;
 use super::helpers::{Helpers, Unverified, Work};
-use super::io_uring::{AsyncRule, RequestRing, take_from};
-use super::null::nothing_started;
-use super::pilot::Pilot;
-use super::ways::{Airspace, Way};
-use crate::delivered::Delivered;
+use super::mode::{Airspace, Way};
+use crate::device_reads::Delivered;
 use crate::engine::{BATCH, Lane, PathStep, Wanted};
 use crate::failure::Failure;
 use crate::reading::{Completed, Read, Target};
-use crate::stopwatch::{Stopwatch, Task};
+use crate::time::stopwatch::{Stopwatch, Task};
 
 /// What the consumers share.
 pub(super) struct Shared {

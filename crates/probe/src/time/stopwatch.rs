@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 
-use crate::clock::{RunDelay, monotonic_ns, thread_cpu_ns};
+use crate::time::clock::{RunDelay, monotonic_ns, thread_cpu_ns};
 
 /// What a thread is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! A trial of ways: each is flown for a slice of time, those that come close once more in the opposite order.
 
-use crate::stopwatch::Usage;
+use crate::time::stopwatch::Usage;
 
 /// A way that is tried is measured at least so long …
 const SLICE_NS_MIN: u64 = 3_000_000;

@@ -3,16 +3,16 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::burn::Burn;
+use crate::cell::burn::Burn;
+use crate::cell::meter::Meter;
+use crate::cell::pattern::Requests;
 use crate::engine::{Lane, Wanted};
 use crate::failure::Failure;
-use crate::meter::Meter;
 use crate::page::PAGE_BYTES;
-use crate::pattern::Requests;
 use crate::reading::{Completed, Read};
 use crate::spec::{CellSpec, Pattern};
-use crate::stopwatch::{Stopwatch, Task};
 use crate::sys::memory::Buffer;
+use crate::time::stopwatch::{Stopwatch, Task};
 
 const BROKEN_BLOCKS_MAX: usize = 10;
 

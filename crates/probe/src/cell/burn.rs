@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::sync::OnceLock;
 
-use crate::clock::monotonic_ns;
+use crate::time::clock::monotonic_ns;
 
 const ROUNDS: u64 = 20_000;
 const TRIALS: usize = 20;

@@ -2,7 +2,7 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::clock::monotonic_ns;
+use crate::time::clock::monotonic_ns;
 
 #[derive(Default)]
 struct State {

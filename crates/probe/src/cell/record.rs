@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
+use crate::cell::meter::{Latency, Window};
 use crate::engine::EngineReport;
-use crate::meter::{Latency, Window};
-use crate::stopwatch::TimeSplit;
+use crate::time::stopwatch::TimeSplit;
 
 /// CPU time in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]

@@ -2,23 +2,29 @@
 //!
 //! What lies in the page cache is read by a system call when its turn comes: no ring is cheaper, and the pages are
 //! still in the processor's cache when they are verified. What doesn't goes through a ring by PostgreSQL's rules. A
-//! [`Pilot`](super::pilot::Pilot) decides whether helpers share the work: through the page cache they read requests
+//! [`Pilot`](controller::Pilot) decides whether helpers share the work: through the page cache they read requests
 //! and verify them, past it they only verify what came through the ring. The consumer doesn't wait for a helper while
 //! there is something to do itself; only where others want the cores as well it leaves all of it to them.
+
+mod controller;
+mod helpers;
+mod lane;
+mod mode;
+mod trial;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::available_parallelism;
 
-use super::helpers::Helpers;
-use super::hybrid_lane::{HybridLane, Shared};
+use self::helpers::Helpers;
+use self::lane::{HybridLane, Shared};
+use self::mode::Airspace;
 use super::io_uring::AsyncRule;
-use super::ways::Airspace;
 use crate::engine::{Engine, EngineReport, Lane};
 use crate::failure::Failure;
 use crate::reading::Target;
 use crate::spec::{CellSpec, Pattern};
-use crate::stopwatch::Stopwatch;
+use crate::time::stopwatch::Stopwatch;
 
 const HELPERS_MAX: usize = 8;
 /// As many as PostgreSQL has I/O workers, however few cores there are: where others compete for the cores, more threads

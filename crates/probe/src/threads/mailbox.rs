@@ -5,9 +5,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::engine::Wanted;
 use crate::failure::Failure;
-use crate::latch::Latch;
 use crate::reading::Completed;
-use crate::stopwatch::{Stopwatch, Task};
+use crate::threads::latch::Latch;
+use crate::time::stopwatch::{Stopwatch, Task};
 
 #[derive(Default)]
 struct State {

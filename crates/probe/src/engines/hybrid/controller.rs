@@ -7,14 +7,12 @@
 //! takes from another consumer's core is no gain. The trial is repeated after a pause, which doubles while the answer
 //! stays the same.
 
-mod trial;
-
 use std::sync::atomic::Ordering;
 
-use self::trial::Trial;
-use super::ways::{Airspace, Total, Way};
+use super::mode::{Airspace, Total, Way};
+use super::trial::Trial;
 use crate::engine::PathStep;
-use crate::stopwatch::Usage;
+use crate::time::stopwatch::Usage;
 
 /// How often the pilot looks at the core while nothing is tried.
 const LOOK_NS: u64 = 10_000_000;

@@ -3,13 +3,13 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::ways::Way;
+use super::mode::Way;
 use crate::engine::Wanted;
 use crate::failure::Failure;
-use crate::latch::Latch;
-use crate::mailbox::Mailbox;
 use crate::reading::{Completed, Read, Target};
-use crate::stopwatch::{Stopwatch, Task};
+use crate::threads::latch::Latch;
+use crate::threads::mailbox::Mailbox;
+use crate::time::stopwatch::{Stopwatch, Task};
 
 /// `IO_WORKER_WAKEUP_FANOUT`: where the consumer leaves all to them, helpers wake each other as PostgreSQL's I/O workers
 /// do.

@@ -1,7 +1,9 @@
 //! A PostgreSQL data page: its header (`src/include/storage/bufpage.h`), its validity, and pages as pgbench fills
 //! them.
 
-use crate::checksum::page_checksum;
+pub mod checksum;
+
+use crate::page::checksum::page_checksum;
 
 /// The size of a page.
 pub const PAGE_BYTES: usize = 8192;

@@ -4,11 +4,11 @@ use std::hint::black_box;
 
 use serde::{Deserialize, Serialize};
 
-use crate::checksum::{Implementation, best, page_checksum_by};
-use crate::clock::monotonic_ns;
 use crate::failure::Failure;
+use crate::page::checksum::{Implementation, best, page_checksum_by};
 use crate::page::{PAGE_BYTES, PageMaker};
 use crate::sys::memory::{Buffer, Pages, buffers};
+use crate::time::clock::monotonic_ns;
 
 /// Pages that stay in the second-level cache.
 const CACHED_PAGES: usize = 32;
