@@ -7,8 +7,9 @@ use bytes::{Buf, BytesMut};
 use pgassay_protocol::{Answer, AnswerState, Failure, InputBuffer, TransactionStatus, requests};
 use rand_xoshiro::Xoroshiro128StarStar;
 
-use crate::script::{Script, Statement, Transaction};
+use crate::script::Script;
 use crate::spec::QueryProtocol;
+use crate::transaction::{Statement, Transaction};
 use crate::transport::Transport;
 
 /// What a client's answer meant for the worker.

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 use crate::page::checksum::{Implementation, best, page_checksum_by};
-use crate::page::{PAGE_BYTES, PageMaker};
+use crate::page::layout::PAGE_BYTES;
+use crate::page::maker::PageMaker;
 use crate::sys::memory::{Buffer, Pages, buffers};
 use crate::time::clock::monotonic_ns;
 

@@ -20,9 +20,6 @@ use crate::time::stopwatch::Stopwatch;
 /// The version of this contract: raised when a hook changes its meaning.
 pub const VERSION: u32 = 1;
 
-/// The most requests that are staged before they must be submitted (PGAIO_SUBMIT_BATCH_SIZE).
-pub const BATCH: usize = 32;
-
 /// Which request a consumer waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
@@ -95,7 +92,8 @@ pub trait Lane {
     /// When the system refuses it.
     fn start(&mut self, read: Read, watch: &mut Stopwatch) -> Result<(), Failure>;
 
-    /// Everything that was started must be on its way on return. Called after at most [`BATCH`] `start`s.
+    /// Everything that was started must be on its way on return. Called after at most
+    /// [`SUBMIT_BATCH_MAX`](crate::spec::SUBMIT_BATCH_MAX) `start`s.
     ///
     /// # Errors
     /// When the system refuses it.

@@ -11,7 +11,8 @@ use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, statfs};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Code, Failure};
-use crate::page::{PAGE_BYTES, PageMaker};
+use crate::page::layout::PAGE_BYTES;
+use crate::page::maker::PageMaker;
 use crate::reading::Target;
 use crate::spec::CellSpec;
 use crate::sys::files::{direct_alignment, resident_bytes};

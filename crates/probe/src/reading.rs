@@ -9,11 +9,20 @@ use std::sync::Arc;
 use rustix::fs::{Advice, fadvise};
 use rustix::io::{ReadWriteFlags, preadv2};
 
-use crate::cell::pattern::PageRun;
 use crate::failure::{Code, Failure};
-use crate::page::{PAGE_BYTES, Verdict, verify};
+use crate::page::layout::PAGE_BYTES;
+use crate::page::validity::{Verdict, verify};
 use crate::sys::memory::Buffer;
 use crate::time::stopwatch::{Stopwatch, Task};
+
+/// A run of neighbouring pages of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageRun {
+    /// The first page.
+    pub block: u64,
+    /// How many.
+    pub pages: u64,
+}
 
 /// A request: pages of the file, to be read into a buffer.
 pub struct Read {

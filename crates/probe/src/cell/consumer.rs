@@ -8,7 +8,7 @@ use crate::cell::meter::Meter;
 use crate::cell::pattern::Requests;
 use crate::engine::{Lane, Wanted};
 use crate::failure::Failure;
-use crate::page::PAGE_BYTES;
+use crate::page::layout::PAGE_BYTES;
 use crate::reading::{Completed, Read};
 use crate::spec::{CellSpec, Pattern};
 use crate::sys::memory::Buffer;

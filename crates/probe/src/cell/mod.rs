@@ -20,7 +20,7 @@ use crate::engine::Engine;
 use crate::engines;
 use crate::failure::{Code, Failure};
 use crate::files::open_target;
-use crate::page::PAGE_BYTES;
+use crate::page::layout::PAGE_BYTES;
 use crate::reading::Target;
 use crate::spec::{CellSpec, EngineName};
 use crate::sys::files::resident_bytes;

@@ -3,17 +3,9 @@
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-use crate::page::SEGMENT_PAGES;
+use crate::page::layout::SEGMENT_PAGES;
+use crate::reading::PageRun;
 use crate::spec::{CellSpec, Pattern};
-
-/// A run of neighbouring pages of the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PageRun {
-    /// The first page.
-    pub block: u64,
-    /// How many.
-    pub pages: u64,
-}
 
 /// The requests of one consumer, without an end.
 pub struct Requests {

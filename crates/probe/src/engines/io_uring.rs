@@ -13,12 +13,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::null::nothing_started;
-use crate::cell::pattern::PageRun;
-use crate::engine::{BATCH, Engine, EngineReport, Lane, Wanted};
+use crate::engine::{Engine, EngineReport, Lane, Wanted};
 use crate::failure::{Code, Failure};
 use crate::files::reopen;
-use crate::reading::{Completed, Read, Target};
-use crate::spec::CellSpec;
+use crate::reading::{Completed, PageRun, Read, Target};
+use crate::spec::{CellSpec, SUBMIT_BATCH_MAX};
 use crate::sys::ring::{ReadRing, RingCompletion};
 use crate::time::stopwatch::{Stopwatch, Task};
 
@@ -104,7 +103,7 @@ struct UringLane<'a> {
 impl UringLane<'_> {
     /// Takes and verifies what had ended by `now_ns`.
     fn drain(&mut self, now_ns: u64, watch: &mut Stopwatch) -> Result<(), Failure> {
-        for _ in 0..BATCH {
+        for _ in 0..SUBMIT_BATCH_MAX {
             let Some(read) = self.requests.take()? else { break };
             let broken = self.requests.target.check(&read, watch);
             self.arrived.push_back(Completed {

@@ -10,9 +10,10 @@ use super::controller::Pilot;
 use super::helpers::{Helpers, Unverified, Work};
 use super::mode::{Airspace, Way};
 use crate::device_reads::Delivered;
-use crate::engine::{BATCH, Lane, PathStep, Wanted};
+use crate::engine::{Lane, PathStep, Wanted};
 use crate::failure::Failure;
 use crate::reading::{Completed, Read, Target};
+use crate::spec::SUBMIT_BATCH_MAX;
 use crate::time::stopwatch::{Stopwatch, Task};
 
 /// What the consumers share.
@@ -65,7 +66,7 @@ impl<'a> HybridLane<'a> {
             lazy: VecDeque::with_capacity(engine.depth),
             arrived: VecDeque::with_capacity(engine.depth),
             handed: Vec::with_capacity(engine.depth),
-            to_give: Vec::with_capacity(BATCH),
+            to_give: Vec::with_capacity(SUBMIT_BATCH_MAX),
             asynchronous: 0,
         })
     }
@@ -147,7 +148,7 @@ impl<'a> HybridLane<'a> {
     /// Takes what has ended off the ring: the wanted one is verified here, the others where it is cheapest.
     fn drain(&mut self, wanted: Wanted, watch: &mut Stopwatch) -> Result<(), Failure> {
         let is_shared = !self.engine.rule.buffered && self.pilot.way().helpers() > 0;
-        for _ in 0..BATCH {
+        for _ in 0..SUBMIT_BATCH_MAX {
             let Some(read) = self.ring.take()? else { break };
             let now = watch.lap(Task::Harness);
             let latency_ns = now.saturating_sub(read.started_ns);
