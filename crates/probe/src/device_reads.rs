@@ -5,13 +5,13 @@ use std::os::unix::fs::FileExt;
 
 /// The counter `read_bytes` of `/proc/self/io`: bytes that storage delivered to this process, the kernel's workers for
 /// it included.
-pub struct Delivered {
+pub struct DeviceReads {
     file: Option<File>,
 }
 
-impl Delivered {
-    /// Of this process; one that always says 0 where the kernel keeps no such statistics.
-    pub fn to_this_process() -> Self {
+impl DeviceReads {
+    /// The counter of this process; one that always says 0 where the kernel keeps no such statistics.
+    pub fn of_this_process() -> Self {
         Self {
             file: File::open("/proc/self/io").ok(),
         }

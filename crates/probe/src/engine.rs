@@ -37,20 +37,21 @@ pub struct EngineReport {
     /// Requests that the kernel was told to give to a worker thread of its own.
     pub asynchronous_requests: u64,
     /// Decisions over time, of an engine that takes any.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub path: Vec<PathStep>,
+    #[serde(rename = "path", skip_serializing_if = "Vec::is_empty")]
+    pub decisions: Vec<Decision>,
 }
 
 /// A decision of the engine `hybrid`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct PathStep {
+pub struct Decision {
     /// The consumer that took it.
     pub consumer: usize,
     /// Since the start of its lane.
     pub at_s: f64,
     /// Who reads from now on: `own` (the consumer, when a request's turn comes), `ring`, `shared` with helpers, or
     /// `given` to them.
-    pub way: &'static str,
+    #[serde(rename = "way")]
+    pub mode: &'static str,
     /// Helpers from now on.
     pub helpers: usize,
     /// The share of the time in which the consumer had used a core, or waited for one, before.

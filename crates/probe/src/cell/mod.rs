@@ -15,7 +15,7 @@ use crate::cell::consumer::{Consumer, buffers_needed};
 use crate::cell::meter::Meter;
 use crate::cell::pattern::Requests;
 use crate::cell::record::{CpuTime, Record, Times};
-use crate::device_reads::Delivered;
+use crate::device_reads::DeviceReads;
 use crate::engine::Engine;
 use crate::engines;
 use crate::failure::{Code, Failure};
@@ -77,12 +77,12 @@ pub fn run(spec: &CellSpec) -> Result<Record, Failure> {
         blocks,
         burn: Burn::calibrated(),
     };
-    let counter = Delivered::to_this_process();
+    let counter = DeviceReads::of_this_process();
     let delivered_before = counter.read_bytes();
     let mut measured = scope(|scope| measure(scope, &shared, buffers))?;
     let delivered = counter.read_bytes().saturating_sub(delivered_before);
     let report = engine.report();
-    name_the_waits(&mut measured, spec, delivered, report.asynchronous_requests);
+    attribute_waits(&mut measured, spec, delivered, report.asynchronous_requests);
     let elapsed_s = measured.elapsed_ns.max(1) as f64 / 1e9;
     let meter = &measured.meter;
     Ok(Record {
@@ -306,7 +306,7 @@ fn compete(shared: &Shared<'_>) -> u64 {
 
 /// A consumer of a ring that is blocked waits for the device, or for a worker thread of the kernel that copies from
 /// the page cache: the counters tell which.
-fn name_the_waits(measured: &mut Measured, spec: &CellSpec, delivered: u64, asynchronous: u64) {
+fn attribute_waits(measured: &mut Measured, spec: &CellSpec, delivered: u64, asynchronous: u64) {
     let has_kernel_workers = matches!(spec.engine, EngineName::IoUring | EngineName::Hybrid);
     if spec.direct || !has_kernel_workers || asynchronous == 0 {
         return;

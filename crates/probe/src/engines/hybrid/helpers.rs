@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::mode::Way;
+use super::mode::Mode;
 use crate::engine::Wanted;
 use crate::failure::Failure;
 use crate::reading::{Completed, Read, Target};
@@ -145,16 +145,20 @@ impl Helpers {
         }
     }
 
-    /// Gives them work; wakes as many of those that the way has as there is work for, where they are idle, or one,
+    /// Gives them work; wakes as many of those that the mode has as there is work for, where they are idle, or one,
     /// which wakes others, where all is left to them.
-    pub fn give(&self, consumer: usize, work: &mut Vec<Work>, way: Way) {
+    pub fn give(&self, consumer: usize, work: &mut Vec<Work>, mode: Mode) {
         let mut queue = self.lock();
-        queue.wanted = way.helpers().min(self.count());
-        let count = match way {
-            Way::Given(_) => 1,
+        queue.wanted = mode.helpers().min(self.count());
+        let count = match mode {
+            Mode::Given(_) => 1,
             _ => work.len(),
         };
-        queue.fan_out = if matches!(way, Way::Given(_)) { FAN_OUT } else { 0 };
+        queue.fan_out = if matches!(mode, Mode::Given(_)) {
+            FAN_OUT
+        } else {
+            0
+        };
         queue.work.extend(work.drain(..).map(|work| (consumer, work)));
         let to_wake = queue.choose_idle(count);
         drop(queue);

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::super::io_uring::{AsyncRule, RequestRing, take_from};
 use super::super::null::nothing_started;
-use super::controller::Pilot;
+use super::controller::Controller;
 use super::helpers::{Helpers, Unverified, Work};
-use super::mode::{Airspace, Way};
-use crate::device_reads::Delivered;
-use crate::engine::{Lane, PathStep, Wanted};
+use super::mode::{Coordinator, Mode};
+use crate::device_reads::DeviceReads;
+use crate::engine::{Decision, Lane, Wanted};
 use crate::failure::Failure;
 use crate::reading::{Completed, Read, Target};
 use crate::spec::SUBMIT_BATCH_MAX;
@@ -27,12 +27,12 @@ pub(super) struct Shared {
     pub(super) helpers: Helpers,
     /// Whether the work may be spread over other cores at all.
     pub(super) may_spread: bool,
-    /// What the pilots share.
-    pub(super) airspace: Airspace,
+    /// What the controllers share.
+    pub(super) coordinator: Coordinator,
     /// Requests that were given to worker threads of the kernel.
     pub(super) asynchronous: AtomicU64,
-    /// The pilots' decisions.
-    pub(super) path: Mutex<Vec<PathStep>>,
+    /// The controllers' decisions.
+    pub(super) decisions: Mutex<Vec<Decision>>,
 }
 
 /// What one consumer has of the engine `hybrid`.
@@ -40,16 +40,16 @@ pub(super) struct HybridLane<'a> {
     engine: &'a Shared,
     consumer: usize,
     ring: RequestRing,
-    pilot: Pilot,
+    controller: Controller,
     /// Whether nothing was started yet.
     is_first: bool,
-    delivered: Delivered,
+    delivered: DeviceReads,
     /// Requests that the consumer reads when their turn comes.
-    lazy: VecDeque<Read>,
+    deferred: VecDeque<Read>,
     /// Verified.
     arrived: VecDeque<Completed>,
     /// Requests that helpers have.
-    handed: Vec<u64>,
+    with_helpers: Vec<u64>,
     to_give: Vec<Work>,
     asynchronous: u64,
 }
@@ -60,33 +60,33 @@ impl<'a> HybridLane<'a> {
             engine,
             consumer,
             ring: RequestRing::new(Arc::clone(&engine.target), engine.depth, false)?,
-            pilot: Pilot::new(consumer, ways(engine), engine.depth),
+            controller: Controller::new(consumer, modes(engine), engine.depth),
             is_first: true,
-            delivered: Delivered::to_this_process(),
-            lazy: VecDeque::with_capacity(engine.depth),
+            delivered: DeviceReads::of_this_process(),
+            deferred: VecDeque::with_capacity(engine.depth),
             arrived: VecDeque::with_capacity(engine.depth),
-            handed: Vec::with_capacity(engine.depth),
+            with_helpers: Vec::with_capacity(engine.depth),
             to_give: Vec::with_capacity(SUBMIT_BATCH_MAX),
             asynchronous: 0,
         })
     }
 
     /// The first request tells whether the page cache has the data; None when it was read thereby.
-    fn set_out(&mut self, mut read: Read, watch: &mut Stopwatch) -> Option<Read> {
+    fn detect_cache(&mut self, mut read: Read, watch: &mut Stopwatch) -> Option<Read> {
         self.is_first = false;
         if !self.engine.rule.buffered || self.engine.depth == 1 {
             return Some(read);
         }
         if self.engine.advises {
             // What is announced comes into the page cache in time.
-            self.pilot.set_out(true);
-            self.pilot.skip_first_trial();
+            self.controller.restart(true);
+            self.controller.skip_first_trial();
             return Some(read);
         }
         read.started_ns = watch.lap(Task::Harness);
         let is_cached = self.engine.target.read_if_cached(&mut read);
         let ended_ns = watch.lap(Task::Read);
-        self.pilot.set_out(is_cached);
+        self.controller.restart(is_cached);
         if !is_cached {
             return Some(read);
         }
@@ -112,9 +112,9 @@ impl<'a> HybridLane<'a> {
         Ok(done.verified(&self.engine.target, watch))
     }
 
-    /// Lets the pilot decide; what was kept goes with the new way, what is on its way stays on its own.
+    /// Lets the controller decide; what was kept goes with the new mode, what is on its way stays on its own.
     fn decide(&mut self, watch: &mut Stopwatch) -> Result<(), Failure> {
-        let before = self.pilot.way();
+        let before = self.controller.mode();
         // What is announced is read by the consumer whether the page cache has it already or gets it.
         let delivered = || {
             if self.engine.advises {
@@ -123,10 +123,11 @@ impl<'a> HybridLane<'a> {
                 self.delivered.read_bytes()
             }
         };
-        self.pilot.decide(watch.usage(), &self.engine.airspace, delivered);
-        if self.pilot.way() == Way::Ring && before != Way::Ring {
+        self.controller
+            .decide(watch.usage(), &self.engine.coordinator, delivered);
+        if self.controller.mode() == Mode::Ring && before != Mode::Ring {
             let now = watch.lap(Task::Harness);
-            while let Some(read) = self.lazy.pop_front() {
+            while let Some(read) = self.deferred.pop_front() {
                 self.stage(read, now);
             }
             self.ring.submit()?;
@@ -138,7 +139,7 @@ impl<'a> HybridLane<'a> {
     /// Does what no helper has begun.
     fn do_work(&mut self, work: Work, watch: &mut Stopwatch) -> Result<Completed, Failure> {
         let number = work.number();
-        self.handed.retain(|other| *other != number);
+        self.with_helpers.retain(|other| *other != number);
         match work {
             Work::Verify(unverified) => Ok(unverified.verified(&self.engine.target, watch)),
             Work::Read(read) => self.read_own(read, watch),
@@ -147,7 +148,7 @@ impl<'a> HybridLane<'a> {
 
     /// Takes what has ended off the ring: the wanted one is verified here, the others where it is cheapest.
     fn drain(&mut self, wanted: Wanted, watch: &mut Stopwatch) -> Result<(), Failure> {
-        let is_shared = !self.engine.rule.buffered && self.pilot.way().helpers() > 0;
+        let is_shared = !self.engine.rule.buffered && self.controller.mode().helpers() > 0;
         for _ in 0..SUBMIT_BATCH_MAX {
             let Some(read) = self.ring.take()? else { break };
             let now = watch.lap(Task::Harness);
@@ -160,7 +161,7 @@ impl<'a> HybridLane<'a> {
             if !is_shared || is_wanted {
                 self.arrived.push_back(done.verified(&self.engine.target, watch));
             } else {
-                self.handed.push(done.read.number);
+                self.with_helpers.push(done.read.number);
                 self.to_give.push(Work::Verify(done));
             }
         }
@@ -171,7 +172,7 @@ impl<'a> HybridLane<'a> {
     fn give(&mut self, watch: &mut Stopwatch) {
         if !self.to_give.is_empty() {
             let helpers = &self.engine.helpers;
-            helpers.give(self.consumer, &mut self.to_give, self.pilot.way());
+            helpers.give(self.consumer, &mut self.to_give, self.controller.mode());
             watch.lap(Task::HandOver);
         }
     }
@@ -181,14 +182,15 @@ impl<'a> HybridLane<'a> {
         if let Some(completed) = take_from(&mut self.arrived, wanted) {
             return Ok(Some(completed));
         }
-        if self.handed.is_empty() {
+        if self.with_helpers.is_empty() {
             return Ok(None);
         }
         watch.lap(Task::Harness);
         let helpers = &self.engine.helpers;
         if let Some(completed) = helpers.mailbox(self.consumer).take(wanted)? {
             watch.lap(Task::HandOver);
-            self.handed.retain(|number| *number != completed.read.number);
+            self.with_helpers
+                .retain(|number| *number != completed.read.number);
             return Ok(Some(completed));
         }
         let taken_back = self.take_back(wanted);
@@ -198,32 +200,32 @@ impl<'a> HybridLane<'a> {
 
     /// What no helper has begun, unless all is left to them.
     fn take_back(&self, wanted: Wanted) -> Option<Work> {
-        match self.pilot.way() {
-            Way::Given(_) => None,
+        match self.controller.mode() {
+            Mode::Given(_) => None,
             _ => self.engine.helpers.take_back(self.consumer, wanted),
         }
     }
 
-    fn has_handed(&self, wanted: Wanted) -> bool {
+    fn is_with_helper(&self, wanted: Wanted) -> bool {
         match wanted {
-            Wanted::Number(number) => self.handed.contains(&number),
-            Wanted::Any => !self.handed.is_empty(),
+            Wanted::Number(number) => self.with_helpers.contains(&number),
+            Wanted::Any => !self.with_helpers.is_empty(),
         }
     }
 
-    fn wait_somewhere(&mut self, wanted: Wanted, watch: &mut Stopwatch) -> Result<Completed, Failure> {
+    fn find_or_wait(&mut self, wanted: Wanted, watch: &mut Stopwatch) -> Result<Completed, Failure> {
         loop {
             if let Some(completed) = self.find(wanted, watch)? {
                 return Ok(completed);
             }
-            if self.lazy.front().is_some_and(|read| matches(wanted, read)) {
-                if let Some(read) = self.lazy.pop_front() {
+            if self.deferred.front().is_some_and(|read| matches(wanted, read)) {
+                if let Some(read) = self.deferred.pop_front() {
                     return self.read_own(read, watch);
                 }
             }
             if self.ring.is_ready() {
                 self.drain(wanted, watch)?;
-            } else if self.has_handed(wanted) {
+            } else if self.is_with_helper(wanted) {
                 // A helper is at it: meanwhile something else that will be wanted.
                 let other = self.take_back(Wanted::Any);
                 watch.lap(Task::HandOver);
@@ -234,7 +236,8 @@ impl<'a> HybridLane<'a> {
                 }
                 let mailbox = self.engine.helpers.mailbox(self.consumer);
                 let completed = mailbox.wait(wanted, watch)?;
-                self.handed.retain(|number| *number != completed.read.number);
+                self.with_helpers
+                    .retain(|number| *number != completed.read.number);
                 return Ok(completed);
             } else if self.ring.pending() > 0 {
                 watch.lap(Task::Harness);
@@ -247,24 +250,24 @@ impl<'a> HybridLane<'a> {
     }
 }
 
-/// The ways that can be flown here, in the order of their costs.
-fn ways(engine: &Shared) -> Vec<Way> {
+/// The modes that are possible here, in the order of their costs.
+fn modes(engine: &Shared) -> Vec<Mode> {
     if engine.depth == 1 {
         // A consumer that looks no further than one request can't gain from asking the kernel to go ahead.
-        return vec![Way::Own];
+        return vec![Mode::Own];
     }
-    let mut ways = match engine.rule.buffered {
-        true => vec![Way::Own, Way::Ring],
-        false => vec![Way::Ring],
+    let mut modes = match engine.rule.buffered {
+        true => vec![Mode::Own, Mode::Ring],
+        false => vec![Mode::Ring],
     };
     // Few pages at a time are read sooner than handed over.
     if engine.may_spread && !engine.advises {
         let most = engine.helpers.count();
         let growing = std::iter::successors(Some(1), |count| Some(count * 3));
-        ways.extend(growing.take_while(|count| *count < most).map(Way::Shared));
-        ways.extend([Way::Shared(most), Way::Given(most)]);
+        modes.extend(growing.take_while(|count| *count < most).map(Mode::Shared));
+        modes.extend([Mode::Shared(most), Mode::Given(most)]);
     }
-    ways
+    modes
 }
 
 fn matches(wanted: Wanted, read: &Read) -> bool {
@@ -277,26 +280,26 @@ fn matches(wanted: Wanted, read: &Read) -> bool {
 impl Lane for HybridLane<'_> {
     fn start(&mut self, mut read: Read, watch: &mut Stopwatch) -> Result<(), Failure> {
         if self.is_first {
-            match self.set_out(read, watch) {
+            match self.detect_cache(read, watch) {
                 Some(unread) => read = unread,
                 None => return Ok(()),
             }
         }
-        match self.pilot.way() {
-            Way::Own => {
+        match self.controller.mode() {
+            Mode::Own => {
                 if self.engine.advises {
                     watch.lap(Task::Harness);
                     self.engine.target.announce(&read);
                     watch.lap(Task::Read);
                 }
-                self.lazy.push_back(read);
+                self.deferred.push_back(read);
             }
-            Way::Shared(_) | Way::Given(_) if self.engine.rule.buffered => {
+            Mode::Shared(_) | Mode::Given(_) if self.engine.rule.buffered => {
                 read.started_ns = watch.last_ns();
-                self.handed.push(read.number);
+                self.with_helpers.push(read.number);
                 self.to_give.push(Work::Read(read));
             }
-            Way::Ring | Way::Shared(_) | Way::Given(_) => self.stage(read, watch.last_ns()),
+            Mode::Ring | Mode::Shared(_) | Mode::Given(_) => self.stage(read, watch.last_ns()),
         }
         Ok(())
     }
@@ -312,18 +315,18 @@ impl Lane for HybridLane<'_> {
     }
 
     fn wait(&mut self, wanted: Wanted, watch: &mut Stopwatch) -> Result<Completed, Failure> {
-        if self.pilot.is_due(watch.last_ns()) {
+        if self.controller.is_due(watch.last_ns()) {
             self.decide(watch)?;
         }
-        let completed = self.wait_somewhere(wanted, watch)?;
-        self.engine.airspace.count(completed.read.bytes() as u64);
+        let completed = self.find_or_wait(wanted, watch)?;
+        self.engine.coordinator.count(completed.read.bytes() as u64);
         Ok(completed)
     }
 
     fn ready(&mut self, watch: &mut Stopwatch) -> Option<Completed> {
         // A failure is met again by the next wait.
         let completed = self.find(Wanted::Any, watch).ok().flatten()?;
-        self.engine.airspace.count(completed.read.bytes() as u64);
+        self.engine.coordinator.count(completed.read.bytes() as u64);
         Some(completed)
     }
 
@@ -333,8 +336,15 @@ impl Lane for HybridLane<'_> {
         self.engine
             .asynchronous
             .fetch_add(self.asynchronous, Ordering::Relaxed);
-        let pilot = std::mem::replace(&mut self.pilot, Pilot::new(self.consumer, vec![Way::Own], 0));
-        let mut path = self.engine.path.lock().unwrap_or_else(PoisonError::into_inner);
-        path.extend(pilot.land(&self.engine.airspace));
+        let controller = std::mem::replace(
+            &mut self.controller,
+            Controller::new(self.consumer, vec![Mode::Own], 0),
+        );
+        let mut decisions = self
+            .engine
+            .decisions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        decisions.extend(controller.finish(&self.engine.coordinator));
     }
 }

@@ -1,10 +1,12 @@
 //! `hybrid`: pgassay's own. Rings as `io_uring`, with the work spread only while the consumer's core is the limit.
 //!
 //! What lies in the page cache is read by a system call when its turn comes: no ring is cheaper, and the pages are
-//! still in the processor's cache when they are verified. What doesn't goes through a ring by PostgreSQL's rules. A
-//! [`Pilot`](controller::Pilot) decides whether helpers share the work: through the page cache they read requests
+//! still in the processor's cache when they are verified. What doesn't goes through a ring by PostgreSQL's rules. The
+//! [`Controller`] of each consumer decides whether helpers share the work: through the page cache they read requests
 //! and verify them, past it they only verify what came through the ring. The consumer doesn't wait for a helper while
 //! there is something to do itself; only where others want the cores as well it leaves all of it to them.
+//!
+//! [`Controller`]: controller::Controller
 
 mod controller;
 mod helpers;
@@ -18,7 +20,7 @@ use std::thread::available_parallelism;
 
 use self::helpers::Helpers;
 use self::lane::{HybridLane, Shared};
-use self::mode::Airspace;
+use self::mode::Coordinator;
 use super::io_uring::AsyncRule;
 use crate::engine::{Engine, EngineReport, Lane};
 use crate::failure::Failure;
@@ -61,9 +63,9 @@ impl Hybrid {
                 target: Arc::new(target),
                 helpers: Helpers::new(helpers, spec.consumers)?,
                 may_spread,
-                airspace: Airspace::default(),
+                coordinator: Coordinator::default(),
                 asynchronous: AtomicU64::new(0),
-                path: Mutex::default(),
+                decisions: Mutex::default(),
             },
         })
     }
@@ -87,12 +89,12 @@ impl Engine for Hybrid {
     }
 
     fn report(&self) -> EngineReport {
-        let path = self.shared.path.lock();
-        let mut path = path.unwrap_or_else(PoisonError::into_inner).clone();
-        path.sort_by(|one, other| one.at_s.total_cmp(&other.at_s));
+        let decisions = self.shared.decisions.lock();
+        let mut decisions = decisions.unwrap_or_else(PoisonError::into_inner).clone();
+        decisions.sort_by(|one, other| one.at_s.total_cmp(&other.at_s));
         EngineReport {
             asynchronous_requests: self.shared.asynchronous.load(Ordering::Relaxed),
-            path,
+            decisions,
             ..EngineReport::default()
         }
     }

@@ -1,10 +1,10 @@
-//! The ways in which the engine `hybrid` can share the work of a consumer, and what its pilots share.
+//! The modes in which the engine `hybrid` can share the work of a consumer, and what the consumers' controllers share.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// A way of sharing the work.
+/// Who reads, and who verifies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Mode {
     /// By the consumer, when a request's turn comes: as `sync`.
     Own,
     /// Through the ring, verified by the consumer: as `io_uring`.
@@ -16,7 +16,7 @@ pub enum Way {
     Given(usize),
 }
 
-impl Way {
+impl Mode {
     /// How many helpers it has.
     pub fn helpers(self) -> usize {
         match self {
@@ -43,23 +43,33 @@ pub(super) struct Total {
     pub(super) requests: u64,
 }
 
-/// What the pilots of a server share.
+/// What the controllers of a server share.
 #[derive(Default)]
-pub struct Airspace {
+pub struct Coordinator {
     /// Bytes that all consumers were given …
     pub(super) bytes: AtomicU64,
     /// … and requests.
     pub(super) requests: AtomicU64,
-    /// Whether one of them is trying.
-    pub(super) is_taken: AtomicBool,
+    /// Whether the controller of one of them is in a trial.
+    is_trial_running: AtomicBool,
 }
 
-impl Airspace {
+impl Coordinator {
     /// Counts a request that was handed to a consumer.
     #[inline]
     pub fn count(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Lets a controller begin a trial, unless another one is in one.
+    pub(super) fn begin_trial(&self) -> bool {
+        !self.is_trial_running.swap(true, Ordering::Relaxed)
+    }
+
+    /// Ends the trial that `begin_trial` allowed.
+    pub(super) fn end_trial(&self) {
+        self.is_trial_running.store(false, Ordering::Relaxed);
     }
 
     pub(super) fn total(&self) -> Total {
