@@ -186,7 +186,7 @@ impl Observer {
             None => {
                 for activity in activities.iter().flatten().map(|(_, activity)| activity) {
                     let ids = (activity.pid, activity.pid);
-                    self.tally.see(ids, activity.kind, '-', Some(activity));
+                    self.tally.count(ids, activity.kind, '-', Some(activity));
                 }
             }
         }

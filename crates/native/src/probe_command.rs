@@ -66,7 +66,7 @@ pub fn probe() -> i32 {
     }
     while let Ok(line) = receiver.recv() {
         let answer = match serde_json::from_str(&line) {
-            Ok(request) => obey(request),
+            Ok(request) => handle(request),
             Err(error) => Err(Failure::new(
                 Code::Usage,
                 format!("the JSON document on standard input can't be used: {error}"),
@@ -90,7 +90,7 @@ fn read_lines(sender: &SyncSender<String>) {
     exit(0);
 }
 
-fn obey(request: Request) -> Result<Value, Failure> {
+fn handle(request: Request) -> Result<Value, Failure> {
     match request {
         Request::Make(spec) => {
             let progress = |bytes| write_line(&json!({ "progress": { "bytes": bytes } }));

@@ -144,11 +144,7 @@ impl ServerQueries {
     }
 
     /// Ends the session.
-    pub(crate) fn end(mut self) {
-        let mut request = BytesMut::new();
-        requests::terminate(&mut request);
-        // The server may be gone already, which is as good.
-        let _ = self.connection.socket.write_all(&request);
-        self.connection.socket.shut_down();
+    pub(crate) fn end(self) {
+        self.connection.end();
     }
 }

@@ -49,7 +49,7 @@ impl Process {
     }
 
     /// Takes notice of whether the process is quiet; one that no longer is, and was left alone, is read now.
-    pub(crate) fn follow(&mut self, activity: Option<&Activity>) {
+    pub(crate) fn update_activity(&mut self, activity: Option<&Activity>) {
         let was_left_alone = self.is_quiet;
         let idle = activity.filter(|activity| activity.state == "idle");
         let idle_since_us = idle.and_then(|activity| activity.state_change_us);
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     /// A process of which pg_stat_activity would say this; it does nothing.
-    fn asleep(state: &str, state_change_us: i64) -> Activity {
+    fn sleeping(state: &str, state_change_us: i64) -> Activity {
         Activity {
             pid: 0,
             kind: Kind::Backend,
@@ -116,17 +116,17 @@ mod tests {
         }
         let mut quiet = Vec::new();
         for (state, change) in [("idle", 1), ("idle", 1), ("idle", 2), ("idle", 2), ("active", 3)] {
-            process.follow(Some(&asleep(state, change)));
+            process.update_activity(Some(&sleeping(state, change)));
             quiet.push(process.is_quiet);
         }
         assert_eq!(quiet, [false, true, false, true, false]);
-        process.follow(Some(&asleep("idle", 4)));
-        process.follow(Some(&asleep("idle", 4)));
+        process.update_activity(Some(&sleeping("idle", 4)));
+        process.update_activity(Some(&sleeping("idle", 4)));
         assert!(process.is_quiet);
         sleeper.kill().unwrap();
         sleeper.wait().unwrap();
         // Left alone by then; that the server knows it no more has it looked at.
-        process.follow(None);
+        process.update_activity(None);
         assert!(process.leader.is_gone);
     }
 }

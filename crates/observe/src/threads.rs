@@ -107,7 +107,7 @@ impl Threads {
         }
         for (pid, process) in &mut self.processes {
             let activity = activities.and_then(|known| known.get(pid));
-            process.follow(activity);
+            process.update_activity(activity);
             if let Some(activity) = activity {
                 process.leader.kind = activity.kind;
                 process.leader.is_resting = process.leader.stat.state == 'S'
@@ -115,12 +115,12 @@ impl Threads {
             }
             for thread in process.threads().filter(|thread| !thread.is_gone) {
                 let own = activity.filter(|_| thread.id == *pid);
-                tally.see((*pid, thread.id), thread.kind, thread.stat.state, own);
+                tally.count((*pid, thread.id), thread.kind, thread.stat.state, own);
             }
         }
         for activity in activities.into_iter().flat_map(BTreeMap::values) {
             if !self.processes.contains_key(&activity.pid) {
-                tally.see((activity.pid, activity.pid), activity.kind, '-', Some(activity));
+                tally.count((activity.pid, activity.pid), activity.kind, '-', Some(activity));
             }
         }
     }

@@ -37,7 +37,7 @@ pub struct Speeds {
     pub scalar_gb_s: f64,
     /// The implementation that is used, on pages in the processor's cache.
     pub simd_gb_s: f64,
-    /// Its name.
+    /// The name of that implementation.
     pub simd: String,
     /// The implementation that is used, on pages in memory.
     pub simd_memory_gb_s: f64,
@@ -45,7 +45,7 @@ pub struct Speeds {
     pub memory_read_gb_s: f64,
 }
 
-/// Measures.
+/// Measures all rates, one after the other, on one thread.
 ///
 /// # Errors
 /// When there isn't so much memory.

@@ -49,7 +49,7 @@ pub enum Method {
     OpenDatasync,
 }
 
-/// A measurement.
+/// One measurement of durable writes.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WriteSpec {

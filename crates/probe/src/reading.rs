@@ -28,7 +28,7 @@ pub struct PageRun {
 pub struct Read {
     /// Counts the consumer's requests.
     pub number: u64,
-    /// The pages.
+    /// The pages that are wanted.
     pub run: PageRun,
     /// Where they go; at least as large.
     pub buffer: Buffer,
@@ -62,7 +62,7 @@ pub struct Completed {
 
 /// The file that is read, and how.
 pub struct Target {
-    /// The file.
+    /// The file, open for reading.
     pub file: Arc<File>,
     /// Its name, for messages.
     pub path: String,

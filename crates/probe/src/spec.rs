@@ -44,7 +44,7 @@ pub enum Pattern {
     Gaps,
 }
 
-/// One cell.
+/// One cell: a key each of the document that asks for it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CellSpec {

@@ -18,9 +18,9 @@ const BROKEN_BLOCKS_MAX: usize = 10;
 
 /// What a consumer needs beside its lane.
 pub struct Consumer<'a> {
-    /// The cell.
+    /// What is measured.
     pub spec: &'a CellSpec,
-    /// Its requests.
+    /// Where its look-ahead gets requests from.
     pub requests: Requests,
     /// Its buffers: used in turn where pages are read in order, as a ring of shared buffers is; else the one that was
     /// given back last, which a processor's caches still hold.
@@ -33,7 +33,7 @@ pub struct Consumer<'a> {
     pub bytes_left: u64,
     /// The executor's work.
     pub burn: Burn,
-    /// What it counts.
+    /// Bytes, requests and latencies of what it has consumed.
     pub meter: Meter,
 }
 

@@ -32,9 +32,9 @@ pub struct Meter {
 /// The rate in a part of the time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Window {
-    /// Since the start of the measurement.
+    /// Seconds since the start of the measurement.
     pub start_s: f64,
-    /// Its length.
+    /// Its length in seconds.
     pub length_s: f64,
     /// 10⁶ bytes a second.
     pub mb_s: f64,
@@ -56,7 +56,7 @@ pub struct Latency {
     pub p99_9: f64,
     /// The longest.
     pub max: f64,
-    /// The mean.
+    /// The arithmetic mean.
     pub mean: f64,
 }
 

@@ -20,7 +20,7 @@ pub struct CpuTime {
 }
 
 impl CpuTime {
-    /// All of it.
+    /// The CPU time of all of them together.
     pub fn total(&self) -> f64 {
         self.consumers + self.workers + self.helpers + self.kernel_workers
     }

@@ -39,13 +39,13 @@ pub struct AsyncRule {
 impl AsyncRule {
     /// For a read of `bytes` bytes while `in_flight` others are on their way.
     #[inline]
-    pub fn marks(&self, in_flight: usize, bytes: usize) -> bool {
+    pub fn applies(&self, in_flight: usize, bytes: usize) -> bool {
         let is_large = self.major >= MAJOR_WITH_LARGE && bytes >= LARGE_BYTES;
         self.buffered && (in_flight > INLINE_MAX || is_large)
     }
 }
 
-/// The engine.
+/// The engine that asks the kernel through a ring of each consumer.
 pub struct Uring {
     target: Target,
     depth: usize,
@@ -123,7 +123,7 @@ impl UringLane<'_> {
 impl Lane for UringLane<'_> {
     fn start(&mut self, mut read: Read, watch: &mut Stopwatch) -> Result<(), Failure> {
         read.started_ns = watch.last_ns();
-        let marked = self.engine.rule.marks(self.requests.pending(), read.bytes());
+        let marked = self.engine.rule.applies(self.requests.pending(), read.bytes());
         self.asynchronous += u64::from(marked);
         self.requests.stage(read, marked);
         Ok(())
@@ -282,11 +282,11 @@ mod tests {
     #[test]
     fn the_kernels_workers_get_what_postgresql_gives_them() {
         let rule = |buffered, major| AsyncRule { buffered, major };
-        assert!(!rule(true, 18).marks(4, 1 << 20));
-        assert!(rule(true, 18).marks(5, 8192));
-        assert!(rule(true, 19).marks(0, 32 * 1024));
-        assert!(!rule(true, 19).marks(4, 24 * 1024));
-        assert!(!rule(false, 19).marks(100, 1 << 20));
+        assert!(!rule(true, 18).applies(4, 1 << 20));
+        assert!(rule(true, 18).applies(5, 8192));
+        assert!(rule(true, 19).applies(0, 32 * 1024));
+        assert!(!rule(true, 19).applies(4, 24 * 1024));
+        assert!(!rule(false, 19).applies(100, 1 << 20));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::failure::{Code, Failure};
 use crate::reading::{Completed, Read};
 use crate::time::stopwatch::Stopwatch;
 
-/// The engine.
+/// The engine that reads nothing.
 pub struct Null;
 
 struct NullLane {

@@ -13,7 +13,7 @@ use crate::files::reopen;
 use crate::reading::{Completed, Read, Target};
 use crate::time::stopwatch::{Stopwatch, Task};
 
-/// The engine.
+/// The engine by which a consumer reads itself.
 pub struct Sync {
     /// What is read.
     pub target: Target,

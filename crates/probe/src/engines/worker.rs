@@ -40,7 +40,7 @@ impl Queue {
     }
 }
 
-/// The engine.
+/// The engine with a pool of I/O workers.
 pub struct Worker {
     target: Target,
     /// Of each worker.

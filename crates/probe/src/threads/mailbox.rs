@@ -17,14 +17,14 @@ struct State {
     awaited: Option<Wanted>,
 }
 
-/// One consumer's.
+/// The mailbox of one consumer.
 pub struct Mailbox {
     state: Mutex<State>,
     latch: Latch,
 }
 
 impl Mailbox {
-    /// An empty one.
+    /// A mailbox with nothing in it.
     ///
     /// # Errors
     /// When the process may open no more files.

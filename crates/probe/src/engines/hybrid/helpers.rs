@@ -87,7 +87,7 @@ pub struct Helpers {
 }
 
 impl Helpers {
-    /// So many, at most 64.
+    /// So many helpers, at most 64, for so many consumers; their threads call `serve`.
     ///
     /// # Errors
     /// When the process may open no more files.
@@ -105,7 +105,7 @@ impl Helpers {
         })
     }
 
-    /// How many there are.
+    /// The number of helpers.
     pub fn count(&self) -> usize {
         self.latches.len()
     }

@@ -1,39 +1,21 @@
 //! One consumer's part of the engine `hybrid`.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
-use super::super::io_uring::{AsyncRule, RequestRing, take_from};
+use super::super::io_uring::{RequestRing, take_from};
 use super::super::null::nothing_started;
 use super::controller::Controller;
-use super::helpers::{Helpers, Unverified, Work};
-use super::mode::{Coordinator, Mode};
+use super::helpers::{Unverified, Work};
+use super::mode::Mode;
+use super::shared::Shared;
 use crate::device_reads::DeviceReads;
-use crate::engine::{Decision, Lane, Wanted};
+use crate::engine::{Lane, Wanted};
 use crate::failure::Failure;
-use crate::reading::{Completed, Read, Target};
+use crate::reading::{Completed, Read};
 use crate::spec::SUBMIT_BATCH_MAX;
 use crate::time::stopwatch::{Stopwatch, Task};
-
-/// What the consumers share.
-pub(super) struct Shared {
-    pub(super) target: Arc<Target>,
-    /// The most requests that a consumer has on their way.
-    pub(super) depth: usize,
-    pub(super) rule: AsyncRule,
-    /// Whether requests that the consumer reads itself are announced, as `sync` does where pages are left out.
-    pub(super) advises: bool,
-    pub(super) helpers: Helpers,
-    /// Whether the work may be spread over other cores at all.
-    pub(super) may_spread: bool,
-    /// What the controllers share.
-    pub(super) coordinator: Coordinator,
-    /// Requests that were given to worker threads of the kernel.
-    pub(super) asynchronous: AtomicU64,
-    /// The controllers' decisions.
-    pub(super) decisions: Mutex<Vec<Decision>>,
-}
 
 /// What one consumer has of the engine `hybrid`.
 pub(super) struct HybridLane<'a> {
@@ -60,7 +42,7 @@ impl<'a> HybridLane<'a> {
             engine,
             consumer,
             ring: RequestRing::new(Arc::clone(&engine.target), engine.depth, false)?,
-            controller: Controller::new(consumer, modes(engine), engine.depth),
+            controller: Controller::new(consumer, engine.modes(), engine.depth),
             is_first: true,
             delivered: DeviceReads::of_this_process(),
             deferred: VecDeque::with_capacity(engine.depth),
@@ -98,7 +80,7 @@ impl<'a> HybridLane<'a> {
 
     fn stage(&mut self, mut read: Read, now_ns: u64) {
         read.started_ns = now_ns;
-        let marked = self.engine.rule.marks(self.ring.pending(), read.bytes());
+        let marked = self.engine.rule.applies(self.ring.pending(), read.bytes());
         self.asynchronous += u64::from(marked);
         self.ring.stage(read, marked);
     }
@@ -248,26 +230,6 @@ impl<'a> HybridLane<'a> {
             }
         }
     }
-}
-
-/// The modes that are possible here, in the order of their costs.
-fn modes(engine: &Shared) -> Vec<Mode> {
-    if engine.depth == 1 {
-        // A consumer that looks no further than one request can't gain from asking the kernel to go ahead.
-        return vec![Mode::Own];
-    }
-    let mut modes = match engine.rule.buffered {
-        true => vec![Mode::Own, Mode::Ring],
-        false => vec![Mode::Ring],
-    };
-    // Few pages at a time are read sooner than handed over.
-    if engine.may_spread && !engine.advises {
-        let most = engine.helpers.count();
-        let growing = std::iter::successors(Some(1), |count| Some(count * 3));
-        modes.extend(growing.take_while(|count| *count < most).map(Mode::Shared));
-        modes.extend([Mode::Shared(most), Mode::Given(most)]);
-    }
-    modes
 }
 
 fn matches(wanted: Wanted, read: &Read) -> bool {

@@ -12,6 +12,7 @@ mod controller;
 mod helpers;
 mod lane;
 mod mode;
+mod shared;
 mod trial;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,8 +20,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::available_parallelism;
 
 use self::helpers::Helpers;
-use self::lane::{HybridLane, Shared};
+use self::lane::HybridLane;
 use self::mode::Coordinator;
+use self::shared::Shared;
 use super::io_uring::AsyncRule;
 use crate::engine::{Engine, EngineReport, Lane};
 use crate::failure::Failure;
@@ -33,7 +35,7 @@ const HELPERS_MAX: usize = 8;
 /// get more of them.
 const HELPERS_MIN: usize = 3;
 
-/// The engine.
+/// The engine that spreads its work over helpers while the consumer's core is the limit.
 pub struct Hybrid {
     shared: Shared,
 }
