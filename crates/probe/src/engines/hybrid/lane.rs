@@ -4,14 +4,14 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use super::super::io_uring::{RequestRing, take_from};
-use super::super::null::nothing_started;
 use super::controller::Controller;
 use super::helpers::{Unverified, Work};
 use super::mode::Mode;
 use super::shared::Shared;
 use crate::device_reads::DeviceReads;
 use crate::engine::{Lane, Wanted};
+use crate::engines::io_uring::{RequestRing, take_from};
+use crate::engines::null::nothing_started;
 use crate::failure::Failure;
 use crate::reading::{Completed, Read};
 use crate::spec::SUBMIT_BATCH_MAX;

@@ -3,10 +3,10 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
-use super::super::io_uring::AsyncRule;
 use super::helpers::Helpers;
 use super::mode::{Coordinator, Mode};
 use crate::engine::Decision;
+use crate::engines::io_uring::AsyncRule;
 use crate::reading::Target;
 
 /// What the consumers share.
