@@ -265,7 +265,7 @@ impl<T: Transport> Client<T> {
         Ok(Outcome::Waiting)
     }
 
-    /// Says goodbye; whether it arrives doesn't matter any more.
+    /// Sends Terminate; whether it arrives doesn't matter any more.
     pub fn terminate(&mut self) {
         requests::terminate(&mut self.output);
         let _ = self.send();

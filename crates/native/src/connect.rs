@@ -59,7 +59,7 @@ impl Read for Socket {
         match self {
             Self::Unix(stream) => stream.read(buffer),
             Self::Tcp(stream) => stream.read(buffer),
-            // A server that ends at once says no goodbye: the end of the stream, as without TLS.
+            // A server that ends at once sends no close_notify: the end of the stream, as without TLS.
             Self::Tls(stream) => match stream.read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
                 outcome => outcome,

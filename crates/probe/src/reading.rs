@@ -93,7 +93,7 @@ impl Target {
         let _ = fadvise(&*self.file, read.offset(), bytes, Advice::WillNeed);
     }
 
-    /// Reads from the page cache alone; `false` when not all of it is there, and whenever anything is amiss, which
+    /// Reads from the page cache alone; `false` when not all of it is there, and whenever anything went wrong, which
     /// another attempt will tell more of.
     pub fn read_if_cached(&self, read: &mut Read) -> bool {
         let (offset, bytes) = (read.offset(), read.bytes());

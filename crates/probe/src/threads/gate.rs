@@ -46,7 +46,7 @@ impl Gate {
         now
     }
 
-    /// Calls the measurement off: whoever waits, or comes later, is sent home.
+    /// Calls the measurement off: whoever waits, or comes later, measures nothing.
     pub fn call_off(&self) {
         let mut state = self.lock();
         if state.opened.is_none() {
