@@ -41,8 +41,10 @@ class RunningServer:
 
     def parameters(self) -> dict[str, Any]:
         """Connection parameters with the arm's session settings."""
-        return self.server.connection_parameters(
-            options=startup_options(self.session_settings), dbname=self.database
+        return dict(
+            self.server.connection_parameters(
+                options=startup_options(self.session_settings), dbname=self.database
+            )
         )
 
     def observed(self) -> dict[str, Any]:
