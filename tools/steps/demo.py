@@ -2,8 +2,8 @@
 
 On a volume that allows 1000 requests a second time is requests, whatever the disk below does and whatever
 else runs: the answer comes early on a quiet machine and on a busy one. With a read-ahead of 64 kB the kernel
-reads for `sync` in turns 128 and twice 64 kB (1541 requests for 134 MB), and what `worker` and `io_uring` ask
-for stays whole (1030 requests).
+reads for `sync` in turns 128 and twice 64 kB (1530 requests for 134 MB), and what `worker` and `io_uring` ask
+for stays whole (900 to 1060 requests).
 
 Such a volume needs root. An ordinary account reads scattered pages past the page cache instead, which alone
 has a price that does not depend on how the kernel reads ahead: `sync` waits for each page by itself.
