@@ -13,16 +13,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from steps.browser import provide_browser
+from steps.demo import run_demonstration
 from steps.native_binary import LATE_DISK, provide_late_disk, provide_native_binary
 from steps.project import PGASSAY, PYTHON, ROOT, VENV, SetupError, StepError, run_openly, say
 from steps.python_packages import LOCK, provide_python_packages
 from steps.rust_toolchain import rust_environment
 from steps.servers import provide_compared_versions, provide_postgresql, provide_storage_tools
-
-DEMO = (
-    "compare io_method=sync,worker,io_uring --workload full-scan --scale 10 --cache cold-each "
-    "--skip-unavailable --max-time 100s"
-)
 
 
 def setup() -> None:
@@ -35,10 +31,9 @@ def setup() -> None:
 
 
 def demo() -> None:
-    """Compare the three I/O methods on a small cold scan, in under three minutes after the set-up."""
+    """Compare the three I/O methods on a server of its own, in under three minutes after the set-up."""
     setup()
-    say(f"$ pgassay {DEMO}")
-    run_openly([PGASSAY, *DEMO.split()])
+    run_demonstration()
 
 
 def lint() -> None:
