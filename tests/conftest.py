@@ -27,7 +27,7 @@ REQUIRED_VARIABLE = "PGASSAY_REQUIRE"
 # The group of the tests with servers, which run one at a time while nothing else does.
 GROUP = "servers"
 # What a test without the marker `server` may ask for: it minds no other test beside it.
-HARMLESS = {"apt", "chromium", "root"}
+HARMLESS = {"apt", "build", "chromium", "root"}
 _marked_server = False
 
 

@@ -27,10 +27,12 @@ EPERM = 1
 COMPARE = ("compare", "io_method=sync,io_uring", "--workload", "full-scan:only=sum", "--blocks", "1")
 
 
-COLD = (
-    "compare", "io_method=sync,worker", "--workload", "full-scan:only=sum", "--cache", "cold-each",
-    *whole_tool.SMALL, *whole_tool.build(), "--blocks", "1", "--json",
-)  # fmt: skip
+def cold() -> tuple[str, ...]:
+    """A comparison of one cold scan; finds the build when it is called, for there may be none."""
+    return (
+        "compare", "io_method=sync,worker", "--workload", "full-scan:only=sum", "--cache", "cold-each",
+        *whole_tool.SMALL, *whole_tool.build(), "--blocks", "1", "--json",
+    )  # fmt: skip
 
 
 def test_two_runs_at_once(tmp_path: Path, require: Callable[..., None]) -> None:
@@ -104,7 +106,7 @@ def test_a_user_without_rights(require: Callable[..., None]) -> None:
         with seen_by_all(whole_tool.ROOT, libraries, Path(sys.base_prefix)) as (checkout, packages, python):
             interpreter = python / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
             finished = subprocess.run(
-                [interpreter, *whole_tool.COMMAND[1:], *COLD, "--out", own / "out"],
+                [interpreter, *whole_tool.COMMAND[1:], *cold(), "--out", own / "out"],
                 capture_output=True,
                 text=True,
                 check=False,

@@ -1,7 +1,7 @@
 """Version and build as factors, their binaries' differences, and the loads of their data; no server."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 from plans_for_tests import base_spec, make_experiment, make_record
@@ -82,7 +82,7 @@ def test_without_such_an_origin_the_line_to_type_is_given() -> None:
         (["version=18"], None, "fix it for all arms with --pg 18"),
         (["version=17,18", "build=apt:17,npm:18"], None, "both choose the server's binaries"),
         (["version=17,18"], "18", "--pg 18 names one build for all arms and version= one for each"),
-        (["build=apt:18,nothing:18"], None, "not an origin"),
+        (["build=nothing:18,apt:18"], None, "not an origin"),
     ],
 )
 def test_builds_that_cannot_be_meant_are_refused(texts: list[str], pg: str | None, sentence: str) -> None:
@@ -90,7 +90,8 @@ def test_builds_that_cannot_be_meant_are_refused(texts: list[str], pg: str | Non
         choose_builds(parse_factors(texts), pg)
 
 
-def test_two_names_of_one_build_are_no_comparison() -> None:
+def test_two_names_of_one_build_are_no_comparison(require: Callable[..., None]) -> None:
+    require("build")
     at_hand = choose_builds(parse_factors(["work_mem=1MB,2MB"]), None)[1]
     factor = parse_factor(f"build={at_hand.bin_directory},{at_hand.major}")
     with pytest.raises(UsageError, match="are the same build"):

@@ -43,6 +43,8 @@ def repository(
 def build_package(folder: Path, name: str, version: str, depends: str) -> str:
     tree = folder / f"tree-{name}"
     (tree / "DEBIAN").mkdir(parents=True)
+    # dpkg-deb refuses what a narrow umask makes.
+    (tree / "DEBIAN").chmod(0o755)
     (tree / "usr" / "bin").mkdir(parents=True)
     (tree / "usr" / "bin" / name).write_text(f"#!/bin/sh\necho {name} {version}\n")
     (tree / "usr" / "bin" / name).chmod(0o755)

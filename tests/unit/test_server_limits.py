@@ -65,6 +65,8 @@ def test_a_cap_that_caps_nothing_or_leaves_no_room_is_refused(monkeypatch: pytes
 def test_a_cap_above_that_of_the_container_is_refused_in_few_words(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    # An ordinary account is refused before the cap is looked at.
+    monkeypatch.setattr(server_limits, "server_limits", lambda _: {})
     monkeypatch.setattr(server_limits, "capabilities", lambda: {"memory": cgroup.Capability(2, tmp_path)})
     monkeypatch.setattr(machine, "memory_bytes", lambda: 8 * GB)
     (tmp_path / "memory.max").write_text("1073741824\n")
