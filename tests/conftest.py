@@ -24,7 +24,7 @@ settings.register_profile(
 settings.load_profile("pgassay")
 
 REQUIRED_VARIABLE = "PGASSAY_REQUIRE"
-# The group of the tests with servers, which run one at a time while nothing else does.
+# The group of the tests with servers that are measured, which run one at a time while nothing else does.
 GROUP = "servers"
 # What a test without the marker `server` may ask for: it minds no other test beside it.
 HARMLESS = {"apt", "build", "chromium", "root"}
@@ -49,7 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests with the marker `server` together, and let one that failed run again, twice at most.
+    """Let a test with servers that failed run again, twice at most; keep those that are measured together.
 
     The machine is shared, and what is wrong fails every time. Each repetition is named at the end of the run,
     with the letter R, and whoever sees one makes that test independent of the machine's noise. What hung
@@ -58,7 +58,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("server"):
             item.add_marker(pytest.mark.flaky(reruns=2, rerun_except="Timeout"))
-            item.add_marker(pytest.mark.xdist_group(GROUP))
+            if not item.get_closest_marker("shares_machine"):
+                item.add_marker(pytest.mark.xdist_group(GROUP))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,10 +1,11 @@
-"""How `make test` spreads the tests: the pure ones over all processors, then those with servers one by one.
+"""How `make test` spreads the tests: most over all processors, then those with measured servers one by one.
 
 A server that is measured wants the machine for itself: its tests wait until all the others have ended, and
 one process runs them. Used with pytest-xdist's `--dist loadgroup`, which appends a test's group to its id.
 """
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any
 
 import pytest
@@ -13,10 +14,11 @@ from xdist.workermanage import WorkerController
 
 # Few, so that the processes end at about the same time; more than one, so that none waits for the next.
 _AT_ONCE = 4
+_SHARING = "tests/server/"
 
 
 class PureThenServers(LoadScheduling):
-    """Hands out the pure tests in order, and all others to the first process once nothing else runs."""
+    """Hands out what may run beside other tests, and the rest to one process once nothing else runs."""
 
     _waiting: Sequence[int] = ()
 
@@ -35,6 +37,8 @@ class PureThenServers(LoadScheduling):
             for number, name in enumerate(self.collection):
                 (waiting if name.endswith(self._suffix) else self.pending).append(number)
             self._waiting = waiting
+            # The long ones first, so that the processes end at about the same time.
+            self.pending.sort(key=lambda number: not self._keeps_together(number))
         for node in self.nodes:
             self.check_schedule(node)
 
@@ -46,10 +50,10 @@ class PureThenServers(LoadScheduling):
     def check_schedule(self, node: WorkerController, duration: float = 0) -> None:  # noqa: ARG002 - LoadScheduling's
         """Give a process its next tests, or end it, and begin with the servers when it was the last one."""
         if not node.shutting_down:
-            if self.pending:
-                if len(self.node2pending[node]) < 2:
-                    self._send_tests(node, _AT_ONCE)
-            elif node is not self._kept() or not self._waiting:
+            # A process begins with a test when it knows its next one.
+            while self.pending and len(self.node2pending[node]) < 2:
+                self._send_tests(node, self._next_few())
+            if not self.pending and (node is not self._kept() or not self._waiting):
                 node.shutdown()
         self._begin_with_servers()
 
@@ -58,6 +62,20 @@ class PureThenServers(LoadScheduling):
         crashed = super().remove_node(node)
         self._begin_with_servers()
         return crashed
+
+    def _keeps_together(self, number: int) -> bool:
+        """Whether the tests of its file share servers and data that take long to make."""
+        assert self.collection is not None
+        return self.collection[number].startswith(_SHARING)
+
+    def _next_few(self) -> int:
+        """How many of the pending tests go to one process now: a whole file of those that share."""
+        assert self.collection is not None
+        if not self._keeps_together(self.pending[0]):
+            return _AT_ONCE
+        file = self.collection[self.pending[0]].partition("::")[0]
+        names = (self.collection[number] for number in self.pending)
+        return sum(1 for _ in takewhile(lambda name: name.partition("::")[0] == file, names))
 
     def _kept(self) -> WorkerController | None:
         """The process that is to run the tests with servers; none between a crash and its replacement."""

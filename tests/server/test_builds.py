@@ -27,7 +27,7 @@ from pgassay.environment.builds.registry import ORIGINS, resolve
 from pgassay.environment.home import account
 from pgassay.model.build import Build
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 
 IO_URING_SETUP = 425
 START_TIMEOUT_S = 120.0

@@ -23,7 +23,7 @@ from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
 from server_helpers import TINY_SETTINGS, best_build, own_home, run_program, socket_folders
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 HOSTILE = 'we"ird </script> tést'
 SCRIPT = f"""
 CREATE ROLE "o'wner";

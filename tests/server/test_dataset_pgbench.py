@@ -11,7 +11,7 @@ from pgassay.environment.setting_values import parse_number
 from pgassay.model.arm import DatasetSpec
 from server_helpers import best_build, empty_cluster, own_home, run_program
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 
 SETTINGS = {"shared_buffers": "256MB", "max_connections": "20", "autovacuum": "off"}
 TABLES = ("pgbench_accounts", "pgbench_branches", "pgbench_history", "pgbench_tellers")

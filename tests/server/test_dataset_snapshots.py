@@ -17,7 +17,7 @@ from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.arm import DatasetSpec
 from server_helpers import TINY_SETTINGS, answer_of, best_build, child, kill_child, own_home, socket_folders
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 ONE = DatasetSpec(scale=1)
 INDEX = ("CREATE INDEX by_branch ON pgbench_accounts (bid)", "VACUUM pgbench_accounts")
 

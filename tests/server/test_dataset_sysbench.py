@@ -14,7 +14,7 @@ from pgassay.environment.sessions import control
 from pgassay.model.arm import DatasetSpec
 from server_helpers import best_build, empty_cluster, own_home
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 
 SETTINGS = {"shared_buffers": "64MB", "max_connections": "20", "autovacuum": "off"}
 TABLES = ("sbtest1", "sbtest2")

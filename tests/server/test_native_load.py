@@ -15,7 +15,7 @@ from hdrh.histogram import HdrHistogram
 from native_servers import PASSWORD, SCALE, NativeTestServer
 from pgassay.native import StatementError, binary, run_load
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 PER_TRANSACTION = {"select-only": 1, "simple-update": 5, "tpcb": 7}
 
 

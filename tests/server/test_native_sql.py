@@ -11,7 +11,7 @@ import pytest
 from native_servers import PASSWORD, TCP_ROLES, NativeTestServer
 from pgassay.native import SqlSession, StatementError
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from remote_servers import (
     openssl,
 )
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 
 
 @pytest.fixture(scope="module")

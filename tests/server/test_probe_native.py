@@ -17,7 +17,7 @@ import pytest
 from native_probe import ENGINES, PAGE, RawProbe, break_page, probing
 from pgassay.environment.home import home
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 PAGES = 1024
 MB = 1 << 20
 

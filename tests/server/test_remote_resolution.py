@@ -12,7 +12,7 @@ from pgassay.errors import UsageError
 from pgassay.native import SqlSession
 from remote_servers import DATABASE, HOST, PASSWORD, USER, RemoteTestServer, make_authority
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 LIBPQ = ("PGPASSWORD", "PGPASSFILE", "PGSERVICE", "PGSERVICEFILE", "PGHOST", "PGPORT", "PGUSER", "PGDATABASE")
 
 

@@ -14,7 +14,7 @@ from pgassay.experiment.same_results import compare_results
 from pgassay.workloads.registry import parse_workload
 from server_helpers import TINY_SETTINGS, best_build, empty_cluster, own_home
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 ROWS = "SELECT n, n / 7.0::float8 FROM generate_series(1, 20000) n"
 
 

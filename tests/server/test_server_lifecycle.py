@@ -28,7 +28,7 @@ from server_helpers import (
     socket_folders,
 )
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 BURN = "SELECT sum(sqrt(i)) FROM generate_series(1, 2000000) AS i"
 
 

@@ -18,7 +18,7 @@ from pgassay.environment.validation import build_settings, validate_settings
 from pgassay.errors import UsageError
 from server_helpers import TINY_SETTINGS, best_build, empty_cluster, own_home
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 
 
 @pytest.fixture(scope="module")

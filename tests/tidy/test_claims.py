@@ -3,13 +3,14 @@
 import ast
 import importlib.util
 import re
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+from project_files import project_files
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python" / "pgassay"
@@ -50,10 +51,8 @@ SUFFIXES = {
 
 @cache
 def project_paths() -> frozenset[str]:
-    """Every file that git tracks or would, and every folder that holds one, as /path/from/the/root."""
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
-    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    files = [Path("/", name) for name in listed.split("\0") if name and (ROOT / name).is_file()]
+    """Every file of the project, and every folder that holds one, as /path/from/the/root."""
+    files = [Path("/", path.relative_to(ROOT)) for path in project_files()]
     return frozenset(str(path) for file in files for path in (file, *file.parents))
 
 

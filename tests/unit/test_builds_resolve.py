@@ -101,6 +101,8 @@ def bin_directory(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder.chmod(0o755)
     monkeypatch.setenv("PGASSAY_HOME", str(folder / "home"))
     (folder / "bin").mkdir()
+    # Whatever the umask is.
+    (folder / "bin").chmod(0o755)
     yield folder / "bin"
     shutil.rmtree(folder)
 
