@@ -195,7 +195,7 @@ print(have.engines, missing)
 """
 SECCOMP = f"""
 import importlib.util
-path = {str(Path(__file__).with_name("test_faults_machine.py"))!r}
+path = {str(Path(__file__).parents[1] / "faults" / "test_faults_machine.py")!r}
 spec = importlib.util.spec_from_file_location("faults", path)
 faults = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(faults)
@@ -204,7 +204,7 @@ faults.forbid_io_uring()
 
 
 def in_a_child(file: Path, before: str) -> str:
-    tests, package = Path(__file__).parents[1], Path(__file__).parents[2] / "python"
+    tests, package = Path(__file__).parents[2], Path(__file__).parents[3] / "python"
     source = REFUSED.format(tests=str(tests), package=str(package), before=before)
     finished = subprocess.run(
         [sys.executable, "-c", source, str(file)], capture_output=True, text=True, check=False
