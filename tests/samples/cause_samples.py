@@ -16,6 +16,10 @@ from pgassay.model.workload import LoadSpec
 S = 1_000_000_000
 NOTHING = WorkTimes(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {})
 ELAPSED_S = 10.0
+# A device that gives its limit.
+READ = 160e6
+FLOW = DeviceFlow(READ, 16.0, 120.0, ELAPSED_S, 0.5)
+LIMIT = Ceiling(read_mb_s=16.777, read_mb_s_from="limit", read_iops=1000, read_iops_from="probe")
 
 
 def item(kind: str, seconds: float, event: str = "", state: str = "asleep") -> AccountItem:

@@ -7,6 +7,8 @@ import pytest
 
 from cause_samples import (
     ELAPSED_S,
+    FLOW,
+    LIMIT,
     S,
     account,
     arm,
@@ -26,9 +28,6 @@ from pgassay.analysis.round_trips import RoundTrips
 from pgassay.model.trial import StatementObservation
 from pgassay.record.columns import to_parquet
 
-READ = 160e6
-FLOW = DeviceFlow(READ, 16.0, 120.0, ELAPSED_S, 0.5)
-LIMIT = Ceiling(read_mb_s=16.777, read_mb_s_from="limit", read_iops=1000, read_iops_from="probe")
 SCAN = StatementObservation(
     name="scan", elapsed_s=10, rows=1, cold=True, aio=False, device_read_bytes=10**8, device_read_requests=9
 )

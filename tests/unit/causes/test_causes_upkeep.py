@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cause_samples import account, evidence, item, load_arm, load_record, record
+from cause_samples import FLOW, LIMIT, account, evidence, item, load_arm, load_record, record
 from pgassay.analysis.causes.base import Found, Missing
 from pgassay.analysis.causes.evidence import Evidence, Processors, gather
 from pgassay.analysis.causes.rank import trial_causes
@@ -204,8 +204,6 @@ def test_autovacuum_that_takes_processors_is_told_where_they_are_full() -> None:
 
 
 def test_autovacuum_s_share_of_a_full_device_is_told_by_bytes_of_any_version() -> None:
-    from test_causes_rules import FLOW, LIMIT
-
     def rows(**io: float) -> dict[str, Any]:
         worker = {"backend_type": "autovacuum worker", "object": "relation", **io}
         return {"pg_stat_io": [worker, {**worker, "backend_type": "client backend"}]}
