@@ -1,0 +1,108 @@
+"""A grid of many arms: counted, shown at a glance, and its rows told apart in every format."""
+
+import report_examples as examples
+from pgassay.analysis.verdicts.compare import analyse
+from pgassay.model.result import CompareResult
+from pgassay.record.read import StoredExperiment
+from pgassay.report import text
+from pgassay.report.charts.result_charts import interval_chart
+from pgassay.report.compare import facts, html, markdown, summary, terminal
+from pgassay.report.labels import described
+from pgassay.terminal.progress import plan_text
+
+LEVELS = ["sync", "worker", "io_uring"]
+STRATA = ["1", "10", "50"]
+
+
+def grid() -> tuple[CompareResult, StoredExperiment]:
+    """Nine arms with one stratum decided and two open."""
+    stored = examples.stored(levels=LEVELS, strata=STRATA, blocks=3)
+    result = examples.result(stored)
+    arms = tuple(
+        arm
+        if arm.verdict == "control" or arm.stratum == "clients=10"
+        else arm.model_copy(update={"verdict": "inconclusive", "note": f"{arm.name} needs more blocks"})
+        for arm in result.arms
+    )
+    return result.model_copy(update={"arms": arms}), stored
+
+
+def test_many_verdicts_are_counted_and_few_are_sentences() -> None:
+    result, _ = grid()
+    assert summary.headline_lines(result) == ["Of 6 comparisons: 2 faster and 4 inconclusive."]
+    few = analyse(examples.stored(blocks=8))
+    assert summary.headline_lines(few) == summary.verdict_lines(few)
+    nothing = analyse(examples.stored(levels=LEVELS, strata=STRATA, blocks=0))
+    assert "No verdict yet" in summary.headline_lines(nothing)[0]
+
+
+def test_the_terminal_shows_the_grid_before_its_tables() -> None:
+    result, stored = grid()
+    page = terminal.render(result, stored, width=100, colour=False)
+    top = page[: page.index("Arms at")]
+    rows = [line.split() for line in top.splitlines() if line.strip().startswith("clients=")]
+    assert [row[0] for row in rows] == [f"clients={stratum}" for stratum in STRATA]
+    assert [row[2::2] for row in rows] == [["inconclusive"] * 2, ["faster"] * 2, ["inconclusive"] * 2]
+    assert "needs more blocks" not in page
+    list_of_arms = terminal.render(
+        *_analysed(examples.stored(levels=[f"l{n}" for n in range(9)], blocks=3)), width=100, colour=False
+    )
+    assert list_of_arms.startswith("Of 8 comparisons")
+    assert "\n at " not in list_of_arms
+
+
+def _analysed(stored: StoredExperiment) -> tuple[CompareResult, StoredExperiment]:
+    return analyse(stored), stored
+
+
+def test_markdown_folds_the_sentences_of_a_grid() -> None:
+    result, stored = grid()
+    page = markdown.render(result, stored)
+    assert page.startswith("**Of 6 comparisons")
+    folded = page[page.index("The verdicts in sentences") :]
+    assert summary.verdict_lines(result)[0].split()[0] in folded
+
+
+def test_every_row_of_a_grids_intervals_has_a_label_of_its_own() -> None:
+    result, _ = grid()
+    for width_px in (390, 860):
+        drawing = interval_chart.specification(result, width_px=width_px)
+        labels = [row["label"] for row in drawing["datasets"]["rows"]]
+        assert len(set(labels)) == len(labels) == 2 * len(STRATA)
+        assert "io_uring at clients=50" in labels
+
+
+def test_the_plan_of_a_large_grid_names_its_ends() -> None:
+    arms = [f"io_method=worker clients={number}" for number in range(18)]
+    said = plan_text(arms, 2, 48)
+    assert said == f"18 arms, from {arms[0]} to {arms[-1]}; at most 2 blocks, 48 trials"
+    assert plan_text(arms[:2], 2, 6).startswith(f"2 arms: {arms[0]} and {arms[1]};")
+
+
+def test_an_excerpt_says_how_much_there_is() -> None:
+    assert text.excerpt("abc", 3) == "abc"
+    assert text.excerpt("x" * 5000, 10) == "xxxxxxxxxx … (cut: 5,000 characters in all)"
+
+
+def test_a_part_of_the_arms_is_named_by_what_it_alone_shares() -> None:
+    arms = examples.arms(LEVELS, STRATA)
+    uring = [arm for arm in arms if arm.levels["io_method"] == "io_uring"]
+    assert described(uring, arms) == "io_method=io_uring (3 arms)"
+    assert described(uring[:1], arms) == "io_method=io_uring clients=1"
+    assert described(uring[:2], arms) == "io_method=io_uring clients=1, io_method=io_uring clients=10"
+    assert described([arm for arm in arms if arm not in uring], arms) == "the other 9 arms"
+    assert described([arms[0], arms[3]], arms) == "io_method=sync clients=1 (2 arms)"
+    assert described([arms[3]], arms) == "twin (io_method=sync clients=1)"
+
+
+def test_facts_of_many_arms_are_grouped_by_value() -> None:
+    stored = examples.stored(levels=LEVELS, strata=STRATA, blocks=2)
+    [settings] = [table for table in facts.trial_tables(stored, "facts") if table.title == "settings"]
+    [row] = settings.differing
+    assert row.holders == (
+        ("sync", "io_method=sync (6 arms)"),
+        ("worker", "io_method=worker (3 arms)"),
+        ("io_uring", "io_method=io_uring (3 arms)"),
+    )
+    page = html.render(analyse(stored), stored)
+    assert "io_method=worker (3 arms)" in page
