@@ -14,10 +14,10 @@ from typing import Any
 
 from pgassay.environment.builds.registry import resolve
 from pgassay.environment.home import account, home
+from pgassay.environment.server import folder as server_folder
+from pgassay.environment.server import processes
 from pgassay.environment.server.initdb import make_cluster
 from pgassay.environment.server.programs import identity
-from pgassay.environment.server.server import folder as server_folder
-from pgassay.environment.server.server import processes
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
 

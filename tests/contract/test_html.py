@@ -20,7 +20,7 @@ from pgassay.model.result import TwinResult
 from pgassay.model.workload import Statement, WorkloadSpec
 from pgassay.record.read import StoredExperiment
 from pgassay.report.compare import html
-from pgassay.report.diff.text import text as diff
+from pgassay.report.diff import text as diff
 from processor_time import growth
 
 WIDTHS_PX = (390, 1200)

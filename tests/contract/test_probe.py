@@ -30,8 +30,8 @@ from pgassay.probe.analysis.analyse import analyse_probe
 from pgassay.probe.analysis.cells import PARTS
 from pgassay.probe.analysis.diff import compare_probes
 from pgassay.report import schema
-from pgassay.report.charts.result_charts import probe_charts
-from pgassay.report.probe.text import html, text
+from pgassay.report.charts import probe_charts
+from pgassay.report.probe import html, text
 from steps.browser import find_browser
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

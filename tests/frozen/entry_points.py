@@ -32,8 +32,8 @@ from pgassay.report.compare import html, markdown, terminal
 from pgassay.report.compare import json as json_report
 from pgassay.report.diagnosis import html as diagnose_html
 from pgassay.report.diagnosis import text as diagnosis_report
-from pgassay.report.probe.text import html as probe_html
-from pgassay.report.probe.text import text as probe
+from pgassay.report.probe import html as probe_html
+from pgassay.report.probe import text as probe
 from pgassay.terminal.progress import NullProgress
 from pgassay.trial.measure.load import load_document
 from pgassay.trial.observe.server_observer import ServerObserver

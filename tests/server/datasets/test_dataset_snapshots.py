@@ -13,7 +13,8 @@ from pgassay.environment import datasets
 from pgassay.environment.cleanup import registry
 from pgassay.environment.datasets import snapshots
 from pgassay.environment.home import account
-from pgassay.environment.server.server import Server, processes
+from pgassay.environment.server import processes
+from pgassay.environment.server.server import Server
 from pgassay.environment.server.sessions import control
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.arm import DatasetSpec

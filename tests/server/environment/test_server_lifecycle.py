@@ -14,7 +14,8 @@ import pytest
 from pgassay.environment.cgroup.group import Cgroup
 from pgassay.environment.cleanup import registry
 from pgassay.environment.home import account
-from pgassay.environment.server.server import Server, ServerStartError, processes, server
+from pgassay.environment.server import processes, server
+from pgassay.environment.server.server import Server, ServerStartError
 from pgassay.environment.server.sessions import control
 from pgassay.errors import MeasurementError, UsageError
 from server_helpers import (

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from pgassay.environment.cgroup import group as cgroup
 from pgassay.environment.cgroup.group import Cgroup, capabilities, cpu_limit, io_limits, memory_limit
-from pgassay.environment.cgroup.group import group as cgroup
 from pgassay.environment.linux.mounts import mounts
 from pgassay.errors import UsageError
 from storage_fixtures import (

@@ -17,7 +17,7 @@ from pgassay.environment.last_probe import device_key, read_document
 from pgassay.environment.linux import device as devices
 from pgassay.probe.analysis.analyse import analyse_probe
 from pgassay.report import schema
-from pgassay.report.probe.text import text
+from pgassay.report.probe import text
 
 pytestmark = pytest.mark.server
 MB = 1 << 20

@@ -15,8 +15,8 @@ from pgassay.errors import UsageError
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.workload import WorkloadSpec
 from pgassay.record.read import StoredExperiment, StoredTrial
-from pgassay.report.diff.text import json as diff_json
-from pgassay.report.diff.text import text as report
+from pgassay.report.diff import json as diff_json
+from pgassay.report.diff import text as report
 
 
 def slowed(stored: StoredExperiment, arm: str, factor: float) -> StoredExperiment:

@@ -17,7 +17,7 @@ from pgassay.model.storage import StorageSpec
 from pgassay.probe.analysis.analyse import analyse_probe
 from pgassay.record.read import StoredExperiment, StoredTrial
 from pgassay.report.compare import markdown, terminal
-from pgassay.report.probe.text import text
+from pgassay.report.probe import text
 from storage_fixtures import private_home
 
 CONTROL = "io_method=sync"

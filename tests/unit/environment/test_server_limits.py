@@ -6,10 +6,10 @@ import pytest
 from plans_for_tests import base_spec
 
 from pgassay.design.arms import build_arms, choose_control, combinations
-from pgassay.environment.cgroup.group import group
+from pgassay.environment.cgroup import group
 from pgassay.environment.linux import machine
+from pgassay.environment.server import limits
 from pgassay.environment.server.limits import check_limits, describe_limits, parse_cpus, parse_memory
-from pgassay.environment.server.server import limits
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.planning import caps
 from pgassay.experiment.planning.caps import caps_by_arm, with_buffers_for_the_smallest, with_caps

@@ -4,8 +4,8 @@ import json
 
 import report_examples
 from pgassay.model.account import Account, AccountItem, ArmAccounts
+from pgassay.report.charts import account_chart
 from pgassay.report.charts.drawing import NARROW_PX, WIDE_PX, svg
-from pgassay.report.charts.result_charts import account_chart
 from pgassay.report.compare import html, terminal
 from pgassay.report.compare.accounts import RESIDUE, account_tables
 

@@ -5,7 +5,7 @@ from pgassay.analysis.verdicts.compare import analyse
 from pgassay.model.result import CompareResult
 from pgassay.record.read import StoredExperiment
 from pgassay.report import text
-from pgassay.report.charts.result_charts import interval_chart
+from pgassay.report.charts import interval_chart
 from pgassay.report.compare import facts, html, markdown, summary, terminal
 from pgassay.report.labels import described
 from pgassay.terminal.progress import plan_text

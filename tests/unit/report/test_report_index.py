@@ -11,7 +11,7 @@ from pgassay.analysis.verdicts.compare import analyse
 from pgassay.cli.main import parser
 from pgassay.errors import UsageError
 from pgassay.report import index
-from pgassay.report.charts.result_charts import heat_map, palette
+from pgassay.report.charts import heat_map, palette
 from pgassay.report.compare import plans, summary
 from pgassay.report.index import IndexRow, row_of
 

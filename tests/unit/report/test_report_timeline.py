@@ -6,8 +6,8 @@ from typing import Any
 import report_examples as examples
 from pgassay.analysis.changes.timeline import Panel, Point, Timeline
 from pgassay.model.changes import Change, Event
+from pgassay.report.charts import timeline_chart
 from pgassay.report.charts.drawing import NARROW_PX, WIDE_PX, svg
-from pgassay.report.charts.result_charts import timeline_chart
 
 
 def points(series: str, *values: float) -> tuple[Point, ...]:
