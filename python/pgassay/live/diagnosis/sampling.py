@@ -53,6 +53,7 @@ class _Totals:
     settings: dict[str, str]
     statements: tuple[CalledStatement, ...] | None
     upkeep: Upkeep | None
+    caps: interval.Caps
     group: dict[str, float]
     missing: tuple[str, ...]
     clients_cpu_s: float
@@ -67,16 +68,16 @@ class _Edges:
         self._session = session
         self._views = queries.views(session)
         self._pid = target.local.postmaster_pid if target.local else None
-        self.caps = caps.caps_of(self._pid) if self._pid else caps.Caps()
+        self._caps = caps.caps_of(self._pid) if self._pid else caps.Caps()
         self._statements = queries.Statements(session)
         self._processes = processes.snapshot() if self._pid else {}
-        self._group = caps.counters(self.caps)
+        self._group = caps.counters(self._caps)
         self._snapshot = counters.snapshot(session, target.major, self._views)
 
     def close(self, seconds: float) -> _Totals:
         """The last readings; raises psycopg.Error."""
         after = counters.snapshot(self._session, self._target.major, self._views)
-        group = caps.counters(self.caps)
+        group = caps.counters(self._caps)
         settings = queries.settings(self._session)
         called = self._statements.difference(int(settings.get("block_size", _BLOCK_BYTES)))
         clients_cpu_s, others = self._beside(seconds)
@@ -85,6 +86,7 @@ class _Edges:
             settings=settings,
             statements=called,
             upkeep=upkeep_or_none(self._session),
+            caps=interval.Caps(self._caps.cpus, self._caps.memory_bytes),
             group={name: value - self._group.get(name, 0.0) for name, value in group.items()},
             missing=(*self._target.missing, *filter(None, [self._statements.reason])),
             clients_cpu_s=clients_cpu_s,
@@ -103,8 +105,21 @@ class _Edges:
         return sum(used[pid][1] for pid in clients), processes.named(others, seconds)
 
 
+@dataclass(frozen=True)
+class _Course:
+    """The interval itself: when it was, in CLOCK_MONOTONIC nanoseconds, and what was read in it."""
+
+    started_at: str
+    begin_ns: int
+    end_ns: int
+    is_interrupted: bool
+    samples: list[Look]
+    totals: _Totals
+    tool_cpu_s: float
+
+
 def sample(target: Target, seconds: float, folder: Path, progress: Progress = lambda _: None) -> Interval:
-    """Look at the server for so many seconds; an interrupt ends it early with what was seen so far.
+    """Sample the server for so many seconds; an interrupt ends it early with what was seen so far.
 
     folder: where the samplers' files go, in the layout of a trial's folder. progress: is told the seconds
     that have passed. Raises MeasurementError when the server goes away before there is anything to tell.
@@ -114,44 +129,32 @@ def sample(target: Target, seconds: float, folder: Path, progress: Progress = la
         row = session.execute(_CONNECTIONS).fetchone()
         connections = int(row[0]) if row else 0
         device = target.local.device if target.local else BlockDevice(None, 0, 0)
-        chosen = _samplers(device) if target.local else []
         rate_hz = observers.rate_hz(connections)
         observed = observers.sources(target, APPLICATION)
-        observer = Observer(observed, rate_hz, observers.output_s(connections))
-        stack.enter_context(observer)
+        observer = stack.enter_context(Observer(observed, rate_hz, observers.output_s(connections)))
         session_pid = session.info.backend_pid
-        runner = SamplerRunner(chosen, _COUNTERS_S)
-        samples: list[Look] = []
-        started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        began_cpu_s = time.process_time()
-        with _server_may_go(), runner:
-            edges = _Edges(target, session)
-            begin_ns = time.monotonic_ns()
-            is_interrupted = _sample_until(session, seconds, samples, progress)
-            end_ns = time.monotonic_ns()
-        with _server_may_go():
-            totals = edges.close((end_ns - begin_ns) / 1e9)
-        tool_cpu_s = time.process_time() - began_cpu_s
-    threads = _threads(observer, session_pid)
+        runner = SamplerRunner(_samplers(device) if target.local else [], _COUNTERS_S)
+        course = _run(target, session, runner, seconds, progress)
+    threads, totals = _threads(observer, session_pid), course.totals
     _write(folder, threads.files | runner.files())
     return Interval(
         server=_described(target),
         folder=folder,
-        started_at=started_at,
-        begin_ns=begin_ns,
-        end_ns=end_ns,
+        started_at=course.started_at,
+        begin_ns=course.begin_ns,
+        end_ns=course.end_ns,
         seconds_asked=seconds,
-        interrupted=is_interrupted,
+        interrupted=course.is_interrupted,
         is_hidden=not target.reads_all_stats,
         cost=interval.Cost(
-            tool_cpu_s=tool_cpu_s,
+            tool_cpu_s=course.tool_cpu_s,
             observer_cpu_s=observer.cpu_s,
             sessions_cpu_s=threads.sessions_cpu_s,
             rate_hz=rate_hz,
             samples=threads.samples,
             missed=threads.missed,
         ),
-        looks=tuple(samples),
+        looks=tuple(course.samples),
         has_thread_bytes=threads.has_bytes,
         ceiling=_ceiling(target, device),
         warnings=(*observer.warnings, *runner.warnings),
@@ -159,12 +162,29 @@ def sample(target: Target, seconds: float, folder: Path, progress: Progress = la
         settings=totals.settings,
         statements=totals.statements,
         upkeep=totals.upkeep,
-        caps=interval.Caps(edges.caps.cpus, edges.caps.memory_bytes),
+        caps=totals.caps,
         group=totals.group,
         missing=totals.missing,
         clients_cpu_s=totals.clients_cpu_s,
         others=totals.others,
     )
+
+
+def _run(
+    target: Target, session: psycopg.Connection, runner: SamplerRunner, seconds: float, progress: Progress
+) -> _Course:
+    samples: list[Look] = []
+    started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    began_cpu_s = time.process_time()
+    with _server_may_go(), runner:
+        edges = _Edges(target, session)
+        begin_ns = time.monotonic_ns()
+        is_interrupted = _sample_until(session, seconds, samples, progress)
+        end_ns = time.monotonic_ns()
+    with _server_may_go():
+        totals = edges.close((end_ns - begin_ns) / 1e9)
+    tool_cpu_s = time.process_time() - began_cpu_s
+    return _Course(started_at, begin_ns, end_ns, is_interrupted, samples, totals, tool_cpu_s)
 
 
 @dataclass(frozen=True)
