@@ -64,12 +64,12 @@ class SqlSession:
     """
 
     def __init__(self, cpu_affinity: Iterable[int] | None = None):
-        self._process: NativeProcess | None = NativeProcess("sql", cpu_affinity)
+        self._child: NativeProcess | None = NativeProcess("sql", cpu_affinity)
 
     @property
     def process_id(self) -> int:
         """The native process, e.g. to account for its CPU time."""
-        return self._open_process().pid
+        return self._open_child().pid
 
     def connect(self, parameters: Mapping[str, object]) -> Connected:
         """Opens a connection, closing the one before.
@@ -100,9 +100,9 @@ class SqlSession:
 
     def close(self) -> None:
         """Ends the native process; the second time does nothing."""
-        if self._process is not None:
-            self._process.end()
-            self._process = None
+        if self._child is not None:
+            self._child.end()
+            self._child = None
 
     def __enter__(self) -> Self:
         return self
@@ -112,16 +112,16 @@ class SqlSession:
     ) -> None:
         self.close()
 
-    def _open_process(self) -> NativeProcess:
-        if self._process is None:
+    def _open_child(self) -> NativeProcess:
+        if self._child is None:
             raise MeasurementError("The session with the native binary is closed; open a new SqlSession.")
-        return self._process
+        return self._child
 
     def _ask(self, command: Mapping[str, object]) -> dict[str, Any]:
-        process = self._open_process()
+        child = self._open_child()
         try:
-            process.send(command)
-            return process.receive()
+            child.send(command)
+            return child.receive()
         except StatementError:
             raise
         except BaseException:
