@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pgassay.live.watch import iostat
+from pgassay.live.watch.rates import iostat
 from pgassay.model.live.watch import (
     AioHandles,
     ArmEstimate,
@@ -99,7 +99,7 @@ def sample(second: int = 0, **changes: Any) -> WatchSample:
         "interval_s": 1.0,
         "experiment": None,
         "server": server(),
-        "device": DeviceRates(name="vda", iostat=iostat.columns(before, after, 1.0)),
+        "device": DeviceRates(name="vda", iostat=iostat(before, after, 1.0)),
         "host": HostUse(
             processors=2,
             cpu={"user": 0.5, "system": 0.25, "iowait": 0.05, "idle": 0.1, "steal": 0.1},

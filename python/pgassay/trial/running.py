@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from pgassay.environment.server.reads import ServerReads, reads_of
 from pgassay.environment.server.server import Server
 from pgassay.environment.server.sessions import connect, startup_options
+from pgassay.native.observer import ObservedServer
 
 if TYPE_CHECKING:
     import psycopg
@@ -47,7 +48,7 @@ class RunningServer:
             )
         )
 
-    def observed(self) -> dict[str, Any]:
+    def observed(self) -> ObservedServer:
         """What the native observer needs: the parameters of a session of its own, and the first process."""
         options = f"{_OBSERVER_OPTIONS} {startup_options(self.own_settings)}".strip()
         changed = {"options": options, "application_name": "pgassay observer"}

@@ -13,7 +13,9 @@ import pytest
 from hdrh.histogram import HdrHistogram
 
 from native_servers import PASSWORD, SCALE, NativeTestServer
-from pgassay.native import StatementError, binary, run_load
+from pgassay.native.binary import binary
+from pgassay.native.load import run_load
+from pgassay.native.process import StatementError
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 PER_TRANSACTION = {"select-only": 1, "simple-update": 5, "tpcb": 7}

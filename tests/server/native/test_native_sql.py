@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from native_servers import PASSWORD, TCP_ROLES, NativeTestServer
-from pgassay.native import SqlSession, StatementError
+from pgassay.native.process import StatementError
+from pgassay.native.sql import SqlSession
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 

@@ -8,7 +8,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgassay.native import SqlSession, StatementError, run_load
+from pgassay.native.load import run_load
+from pgassay.native.process import StatementError
+from pgassay.native.sql import SqlSession
 from remote_servers import (
     DATABASE,
     HOST,

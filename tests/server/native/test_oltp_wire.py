@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from native_servers import NativeTestServer
-from pgassay.native import StatementError, run_load
+from pgassay.native.load import run_load
+from pgassay.native.process import StatementError
 from wire_recorder import PORT, Bind, Message, Other, Parse, Recorder, recording
 
 pytestmark = pytest.mark.server

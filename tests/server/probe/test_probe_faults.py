@@ -17,9 +17,9 @@ from pgassay.environment.cgroup.group import Cgroup, memory_limit
 from pgassay.environment.linux.device import device_of
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.probe import CellSpec
+from pgassay.native.probe import NativeProbe, ProbeError
 from pgassay.probe.analysis.plan import KB
 from pgassay.probe.measuring import place
-from pgassay.probe.measuring.conversation import NativeProbe, ProbeError
 from pgassay.probe.measuring.facilities import refusal, try_everything
 from pgassay.probe.measuring.files import CACHED_BYTES_MIN, COLD_BYTES_MIN, Files, given_file, make_files
 from pgassay.probe.measuring.runner import Runner
@@ -183,7 +183,7 @@ sys.path[:0] = [{tests!r}, {package!r}]
 from pathlib import Path
 from pgassay.environment.linux.device import device_of
 from pgassay.probe.measuring import place
-from pgassay.probe.measuring.conversation import NativeProbe
+from pgassay.native.probe import NativeProbe
 from pgassay.probe.measuring.facilities import try_everything
 from pgassay.probe.measuring.files import given_file
 {before}
@@ -298,7 +298,7 @@ from pgassay.environment.cgroup.caps import usable_memory_bytes
 from pgassay.environment.linux.device import device_of
 from pgassay.model.probe import CellSpec
 from pgassay.probe.measuring import place
-from pgassay.probe.measuring.conversation import NativeProbe
+from pgassay.native.probe import NativeProbe
 from pgassay.probe.measuring.files import Files, given_file
 from pgassay.probe.measuring.runner import Runner
 

@@ -9,7 +9,7 @@ import pytest
 
 from pgassay.environment.remote.resolve import Resolved, resolve
 from pgassay.errors import UsageError
-from pgassay.native import SqlSession
+from pgassay.native.sql import SqlSession
 from remote_servers import DATABASE, HOST, PASSWORD, USER, RemoteTestServer, make_authority
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]

@@ -19,7 +19,7 @@ from pgassay.analysis.accounts.items import account
 from pgassay.analysis.accounts.threads import Span, trial_times
 from pgassay.environment.server.server import Server
 from pgassay.model.build import Build
-from pgassay.native import run_load
+from pgassay.native.load import run_load
 from pgassay.trial.observe.server_observer import AIOS_FILE, THREADS_FILE, WAITS_FILE, ServerObserver
 from pgassay.trial.running import RunningServer
 from server_helpers import TINY_SETTINGS, best_build, empty_cluster, own_home

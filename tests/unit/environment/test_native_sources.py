@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pgassay.native_sources import source_id
+from pgassay.native.binary import source_id
 
 
 def workspace(folder: Path) -> Path:

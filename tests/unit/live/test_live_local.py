@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from pgassay.environment.cgroup.caps import caps_of
-from pgassay.live.diagnosis.clients import clients_of
 from pgassay.live.diagnosis.observer import RATE_HZ, output_s, rate_hz
-from pgassay.live.diagnosis.processes import named, snapshot, used_between
+from pgassay.live.diagnosis.processes import clients_of, named, snapshot, used_between
 from pgassay.live.local import LocalServer, NotLocal, find_server
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -96,7 +95,7 @@ def test_this_process_has_no_clients_and_perhaps_caps() -> None:
     assert caps_of(0).cpus is None
 
 
-def test_more_connections_are_looked_at_less_often() -> None:
+def test_more_connections_are_sampled_less_often() -> None:
     assert rate_hz(0) == rate_hz(8) == RATE_HZ
     assert rate_hz(128) == RATE_HZ / 2
     assert 0 < rate_hz(100_000) < RATE_HZ / 2

@@ -1,11 +1,12 @@
-"""What `pgassay watch` makes of two readings of counters, the observer's windows, looks at statements."""
+"""What `pgassay watch` makes of two readings of counters, the observer's windows, samples of statements."""
 
 import pytest
 
-from pgassay.live.watch import counters, iostat
-from pgassay.live.watch.rates import increase, rate, shares
-from pgassay.live.watch.statements import STATEMENTS_MAX, StatementTally
-from pgassay.live.watch.windows import aios, named, states, thread_use, waits
+from pgassay.live.watch import counters
+from pgassay.live.watch.rates import IOSTAT_COLUMNS, increase, iostat, rate, shares
+from pgassay.live.watch.statements import STATEMENTS_MAX, ActiveSession, StatementTally
+from pgassay.live.watch.windows import aios, states, thread_use, waits
+from pgassay.native.observer import Value, named
 from watch_samples import COUNTERS
 
 THREAD = ("pid", "thread", "kind", "start_ns", "alive", "run_ns", "delay_ns", "read_bytes", "write_bytes")
@@ -35,17 +36,17 @@ def test_iostat_s_columns_follow_its_definitions() -> None:
         "in_flight_ms": 1000.0, "weighted_ms": 3000.0,
     }  # fmt: skip
     after = COUNTERS | moved
-    found = iostat.columns(COUNTERS, after, 2.0)
-    assert tuple(found) == iostat.COLUMNS
+    found = iostat(COUNTERS, after, 2.0)
+    assert tuple(found) == IOSTAT_COLUMNS
     assert (found["r/s"], found["rkB/s"], found["rrqm/s"], found["%rrqm"]) == (100.0, 200.0, 25.0, 20.0)
     assert (found["r_await"], found["rareq-sz"], found["w_await"]) == (1.5, 2.0, 0.5)
     assert (found["f/s"], found["f_await"], found["aqu-sz"], found["%util"]) == (2.0, 1.5, 1.5, 50.0)
     assert found["d_await"] == 0.0
-    assert iostat.columns(after, COUNTERS, 2.0) == {}
-    assert iostat.columns(COUNTERS, after, 0.0) == {}
+    assert iostat(after, COUNTERS, 2.0) == {}
+    assert iostat(COUNTERS, after, 0.0) == {}
 
 
-def _waits(*rows: tuple[object, ...]) -> list[dict[str, object]]:
+def _waits(*rows: tuple[Value, ...]) -> list[dict[str, Value]]:
     return named(rows, WAIT)
 
 
@@ -128,9 +129,15 @@ def test_the_throughput_between_two_readings() -> None:
 def test_statements_are_ranked_by_those_that_wait() -> None:
     tally = StatementTally()
     tally.count(
-        [(7, "SELECT 1", "Lock", "tuple"), (7, "SELECT 2", "IO", "DataFileRead"), (None, "a", None, None)]
+        [
+            ActiveSession(7, "SELECT 1", "Lock", "tuple"),
+            ActiveSession(7, "SELECT 2", "IO", "DataFileRead"),
+            ActiveSession(None, "a", None, None),
+        ]
     )
-    tally.count([(7, "SELECT\n  3", "Lock", "tuple"), (None, "b", "Client", "ClientWrite")])
+    tally.count(
+        [ActiveSession(7, "SELECT\n  3", "Lock", "tuple"), ActiveSession(None, "b", "Client", "ClientWrite")]
+    )
     first, *others = tally.take()
     assert (first.query_id, first.query, first.active, first.waiting) == (7, "SELECT 3", 1.5, 1.5)
     assert first.event == "Lock:tuple"
@@ -139,5 +146,5 @@ def test_statements_are_ranked_by_those_that_wait() -> None:
         ("b", 0.5, 0.0, ""),
     ]
     assert tally.take() == ()
-    tally.count([(number, "q", "Lock", "tuple") for number in range(2 * STATEMENTS_MAX)])
+    tally.count([ActiveSession(number, "q", "Lock", "tuple") for number in range(2 * STATEMENTS_MAX)])
     assert len(tally.take()) == STATEMENTS_MAX

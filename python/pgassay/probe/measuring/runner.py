@@ -9,7 +9,7 @@ from pgassay.environment.cleanup import registry
 from pgassay.environment.linux import device as devices
 from pgassay.errors import MeasurementError
 from pgassay.model.probe import BITMAP_FRACTION, PAGE_BYTES, CellRun, CellSpec, MeasuredCell
-from pgassay.probe.measuring.conversation import NativeProbe, ProbeError, run_of, write_run_of
+from pgassay.native.probe import NativeProbe, ProbeError, run_of, write_run_of
 from pgassay.probe.measuring.files import MB, Files
 from pgassay.probe.measuring.place import Place
 

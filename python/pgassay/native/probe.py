@@ -1,17 +1,85 @@
-"""The conversation with `pgassay-native probe`: one request, its answer, and what may go wrong."""
+"""The conversation with the native binary's command `probe`: one request, its answer, what may go wrong."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NotRequired, Self, TypedDict
 
 from pgassay.errors import MeasurementError
 from pgassay.model.probe import CellRun, CellSpec, ChecksumSpeed, Window
-from pgassay.native import Child
+from pgassay.native.process import NativeProcess
 
 # Fixed, so that two probes read the same pages in the same order.
 SEED = 1
-Progress = Callable[[Mapping[str, Any]], None]
+
+
+class MakeProgress(TypedDict):
+    """How much of a file has been written."""
+
+    bytes: int
+
+
+class MadeFile(TypedDict):
+    """A file that was written durably: its size, the time it took, 10⁶ bytes a second."""
+
+    bytes: int
+    elapsed_s: float
+    mb_s: float
+
+
+class FileFacts(TypedDict):
+    """A file's size, its file system, whether it can be read past the page cache, and its part of that."""
+
+    bytes: int
+    file_system: str
+    direct_io: bool | None
+    resident_bytes: int
+
+
+class WindowAnswer(TypedDict):
+    """One of a cell's stretches of time: the fields of `model.probe.Window`."""
+
+    start_s: float
+    mb_s: float
+    operations: int
+    length_s: float
+
+
+class CellAnswer(TypedDict):
+    """What a read cell's measurement gives (`Record` of crates/probe/src/record.rs).
+
+    `time_s` holds the consumers' seconds by what they went to, and under "workers" those of I/O workers and
+    helpers likewise. `path` are the decisions of the engine that takes any.
+    """
+
+    elapsed_s: float
+    bytes: int
+    operations: int
+    mb_s: float
+    iops: float
+    latency_us: dict[str, float]
+    cpu_s: dict[str, float]
+    cpu_s_per_gb: NotRequired[float | None]
+    time_s: dict[str, float | dict[str, float]]
+    windows: list[WindowAnswer]
+    verify_failures: int
+    resident_bytes_before: NotRequired[int | None]
+    device_read_bytes: NotRequired[int | None]
+    synchronous_fallbacks: NotRequired[int | None]
+    path: NotRequired[list[dict[str, object]]]
+
+
+class WriteAnswer(TypedDict):
+    """What a cell of durable writes gives: `per_s` writes a second, each acknowledged by the device."""
+
+    elapsed_s: float
+    operations: int
+    mb_s: float
+    per_s: float
+    latency_us: dict[str, float]
+
+
+Progress = Callable[[MakeProgress], None]
 
 
 class ProbeError(MeasurementError):
@@ -32,7 +100,7 @@ class NativeProbe:
     """
 
     def __init__(self) -> None:
-        self._child = Child("probe", None)
+        self._process = NativeProcess("probe")
 
     def __enter__(self) -> Self:
         return self
@@ -42,15 +110,15 @@ class NativeProbe:
     ) -> None:
         # A cell that is running would otherwise be waited for.
         if kind is None:
-            self._child.end()
+            self._process.end()
         else:
-            self._child.kill()
+            self._process.kill()
 
-    def ask(self, name: str, document: Mapping[str, Any], progress: Progress | None = None) -> dict[str, Any]:
+    def _ask(self, name: str, document: Mapping[str, object], progress: Progress | None = None) -> Any:
         """Send one request and return its answer; raises ProbeError, MeasurementError for a crash."""
-        self._child.send({name: dict(document)})
+        self._process.send({name: dict(document)})
         while True:
-            answer = self._child.receive_line()
+            answer = self._process.receive_line()
             if "error" in answer:
                 failure = answer["error"]
                 raise ProbeError(
@@ -63,30 +131,32 @@ class NativeProbe:
             if progress is not None:
                 progress(answer["progress"])
 
-    def make(self, file: Path, size_bytes: int, progress: Progress | None = None) -> dict[str, Any]:
-        """Write a file of valid pages that must not exist yet, durably; returns bytes, elapsed_s, mb_s."""
-        return self.ask("make", {"file": str(file), "bytes": size_bytes, "seed": SEED}, progress)
+    def make(self, file: Path, size_bytes: int, progress: Progress | None = None) -> MadeFile:
+        """Write a file of valid pages that must not exist yet, durably."""
+        made: MadeFile = self._ask("make", {"file": str(file), "bytes": size_bytes, "seed": SEED}, progress)
+        return made
 
-    def facts(self, file: Path) -> dict[str, Any]:
-        """bytes, file_system, direct_io, resident_bytes of a file."""
-        return self.ask("facts", {"file": str(file)})
+    def facts(self, file: Path) -> FileFacts:
+        """What is known of a file."""
+        facts: FileFacts = self._ask("facts", {"file": str(file)})
+        return facts
 
     def evict(self, file: Path) -> int:
         """Drop a file from the page cache; returns the bytes that stayed."""
-        return int(self.ask("evict", {"file": str(file)})["resident_bytes"])
+        return int(self._ask("evict", {"file": str(file)})["resident_bytes"])
 
     def warm(self, file: Path, size_bytes: int) -> int:
         """Read the start of a file into the page cache; returns the bytes that are there."""
-        return int(self.ask("warm", {"file": str(file), "bytes": size_bytes})["resident_bytes"])
+        return int(self._ask("warm", {"file": str(file), "bytes": size_bytes})["resident_bytes"])
 
     def checksum(self, size_bytes: int) -> ChecksumSpeed:
         """How fast one core verifies pages in its cache, and reads memory."""
-        answer = self.ask("checksum", {"bytes": size_bytes})
+        answer = self._ask("checksum", {"bytes": size_bytes})
         return ChecksumSpeed(**{name: answer[name] for name in ChecksumSpeed.model_fields})
 
-    def cell(self, spec: CellSpec, request: Mapping[str, Any]) -> dict[str, Any]:
+    def cell(self, spec: CellSpec, request: Mapping[str, object]) -> CellAnswer:
         """Run a read cell; `request` holds what the specification does not: file, duration_s, blocks, …"""
-        return self.ask(
+        answer: CellAnswer = self._ask(
             "cell",
             {
                 "engine": spec.engine,
@@ -104,10 +174,11 @@ class NativeProbe:
                 **request,
             },
         )
+        return answer
 
-    def write(self, folder: Path, spec: CellSpec, duration_s: float) -> dict[str, Any]:
+    def write(self, folder: Path, spec: CellSpec, duration_s: float) -> WriteAnswer:
         """Run a cell of durable writes in a folder; what it writes is removed again."""
-        return self.ask(
+        answer: WriteAnswer = self._ask(
             "write",
             {
                 "folder": str(folder),
@@ -117,12 +188,13 @@ class NativeProbe:
                 "method": "fdatasync",
             },
         )
+        return answer
 
 
-def run_of(answer: Mapping[str, Any], started_s: float) -> CellRun:
+def run_of(answer: CellAnswer, started_s: float) -> CellRun:
     """A read cell's answer as a run."""
-    times = dict(answer["time_s"])
-    workers = times.pop("workers", None) or {}
+    times = answer["time_s"]
+    workers = times.get("workers")
     return CellRun(
         started_s=started_s,
         elapsed_s=answer["elapsed_s"],
@@ -134,7 +206,7 @@ def run_of(answer: Mapping[str, Any], started_s: float) -> CellRun:
         cpu_s=_numbers(answer["cpu_s"]),
         cpu_s_per_gb=answer.get("cpu_s_per_gb"),
         time_s=_numbers(times),
-        worker_time_s=_numbers(workers),
+        worker_time_s=_numbers(workers) if isinstance(workers, dict) else {},
         windows=_whole_windows(answer["windows"]),
         verify_failures=answer["verify_failures"],
         resident_bytes_before=answer.get("resident_bytes_before"),
@@ -144,14 +216,14 @@ def run_of(answer: Mapping[str, Any], started_s: float) -> CellRun:
     )
 
 
-def _whole_windows(documents: Sequence[Mapping[str, Any]]) -> tuple[Window, ...]:
+def _whole_windows(documents: Sequence[WindowAnswer]) -> tuple[Window, ...]:
     """The windows without a last one that was cut short."""
     windows = [Window(**document) for document in documents]
     longest = max((window.length_s for window in windows), default=0.0)
     return tuple(window for window in windows if window.length_s >= longest / 2)
 
 
-def write_run_of(answer: Mapping[str, Any], started_s: float, request_bytes: int) -> CellRun:
+def write_run_of(answer: WriteAnswer, started_s: float, request_bytes: int) -> CellRun:
     """A durable write's answer as a run."""
     return CellRun(
         started_s=started_s,
@@ -164,5 +236,5 @@ def write_run_of(answer: Mapping[str, Any], started_s: float, request_bytes: int
     )
 
 
-def _numbers(document: Mapping[str, Any]) -> dict[str, float]:
+def _numbers(document: Mapping[str, object]) -> dict[str, float]:
     return {name: float(value) for name, value in document.items() if isinstance(value, int | float)}

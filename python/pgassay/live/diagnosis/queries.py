@@ -1,18 +1,32 @@
-"""What is read once or at both ends: statistics views, statements, settings."""
+"""What a diagnosis asks the server: sessions again and again, views, settings and statements at the ends."""
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import sql
+from psycopg.rows import TupleRow
 
+from pgassay.analysis.diagnosis.interval import Look, Session
 from pgassay.model.live.diagnosis import CalledStatement
 from pgassay.trial.collect.counters import VIEWS, View
 
-if TYPE_CHECKING:
-    Connection = psycopg.Connection[tuple[Any, ...]]
-
+QUERY_CHARACTERS_MAX = 300
+# pg_blocking_pids holds all locks of the lock manager's table for a moment: it is asked for few, those that
+# have waited for the longest (src/backend/utils/adt/lockfuncs.c).
+BLOCKED_ASKED_MAX = 12
+# The function below pg_stat_activity, without the view's joins; one row even where nobody is at work.
+_SESSIONS = f"""
+SELECT transactions, pid, query_id::text, left(query, {QUERY_CHARACTERS_MAX}), state,
+       coalesce(wait_event_type, ''), coalesce(wait_event, ''), coalesce(usesysid::regrole::text, ''),
+       coalesce(application_name, ''), extract(epoch FROM clock_timestamp() - xact_start)::float8,
+       CASE WHEN wait_event_type = 'Lock' AND place <= {BLOCKED_ASKED_MAX} THEN pg_blocking_pids(pid) END
+FROM (SELECT coalesce(sum(xact_commit), 0)::float8 AS transactions FROM pg_stat_database) AS counted
+LEFT JOIN (SELECT *, row_number() OVER (PARTITION BY wait_event_type ORDER BY state_change) AS place
+           FROM pg_stat_get_activity(NULL)
+           WHERE backend_type IN ('client backend', 'parallel worker')
+             AND state NOT IN ('idle', 'disabled')
+             AND application_name NOT LIKE 'pgassay %') AS working ON true"""
 # Views with a row for each table take long where there are many.
 TABLES_MAX = 3000
 _OF_TABLES = ("pg_stat_user_tables", "pg_statio_user_tables")
@@ -26,7 +40,36 @@ _SETTINGS = (
 Calls = Mapping[str, tuple[float, ...]]
 
 
-def views(session: "Connection") -> tuple[View, ...]:
+def sample_sessions(session: psycopg.Connection, clock_ns: int) -> Look:
+    """What each client session that has work does and whom it waits for, at this moment.
+
+    Sessions that the role may not see are left out. Raises psycopg.Error.
+    """
+    rows = session.execute(_SESSIONS.encode()).fetchall()
+    return Look(
+        clock_ns=clock_ns,
+        sessions=tuple(_session(row[1:]) for row in rows if row[1] is not None),
+        transactions=rows[0][0],
+    )
+
+
+def _session(row: TupleRow) -> Session:
+    pid, query_id, query, state, event_type, event, user, application, transaction_s, blocked_by = row
+    return Session(
+        pid=pid,
+        query_id=query_id,
+        query=query or "",
+        state=state,
+        event_type=event_type,
+        event=event,
+        user=user,
+        application=application,
+        transaction_s=transaction_s,
+        blocked_by=tuple(blocked_by or ()),
+    )
+
+
+def views(session: psycopg.Connection) -> tuple[View, ...]:
     """The views to read: of all databases, and without those of tables where they would take too long."""
     row = session.execute("SELECT count(*) FROM pg_class WHERE relkind IN ('r', 'm', 'p')").fetchone()
     has_few = row is not None and row[0] <= TABLES_MAX
@@ -39,7 +82,7 @@ def views(session: "Connection") -> tuple[View, ...]:
     )
 
 
-def settings(session: "Connection") -> dict[str, str]:
+def settings(session: psycopg.Connection) -> dict[str, str]:
     """Those settings that causes speak of, as the server shows them, where it has them."""
     names = sql.SQL(", ").join(map(sql.Literal, _SETTINGS))
     query = sql.SQL("SELECT name, current_setting(name) FROM pg_settings WHERE name IN ({})").format(names)
@@ -49,7 +92,7 @@ def settings(session: "Connection") -> dict[str, str]:
 class Statements:
     """pg_stat_statements at two moments, wherever it is installed; `reason` says why it can't be read."""
 
-    def __init__(self, session: "Connection") -> None:
+    def __init__(self, session: psycopg.Connection) -> None:
         self._session = session
         self._function: sql.Composed | None = None
         self.reason = ""
