@@ -5,7 +5,6 @@ every sampler knows them for sessions that are no part of the server's work.
 """
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import psycopg
@@ -13,7 +12,7 @@ from psycopg import sql
 
 from pgassay.environment.remote.resolve import Resolved, resolve
 from pgassay.environment.remote.session_settings import session_parameters
-from pgassay.environment.server.sessions import connect
+from pgassay.environment.server.sessions import ConnectionParameters, connect
 from pgassay.errors import UsageError
 from pgassay.live.local import LocalServer, NotLocal, find_server
 from pgassay.native.observer import ObservedServer
@@ -135,7 +134,7 @@ def _parameters(resolved: Resolved, application_name: str, *, is_superuser: bool
     return {**session_parameters(resolved, settings), "application_name": application_name}
 
 
-def _open(resolved: Resolved, parameters: Mapping[str, object]) -> psycopg.Connection:
+def _open(resolved: Resolved, parameters: ConnectionParameters) -> psycopg.Connection:
     try:
         return connect(parameters)
     except psycopg.Error as error:
