@@ -75,7 +75,7 @@ class Target:
         """The server's major version."""
         return self.resolved.server.major
 
-    def parameters(self, application_name: str) -> dict[str, object]:
+    def parameters(self, application_name: str) -> ConnectionParameters:
         """Connection parameters of a session for looking, for libpq and the native binary alike.
 
         application_name: must begin with "pgassay ". They hold the password.
@@ -129,7 +129,7 @@ def open_target(connection_string: str, what: str, application_name: str) -> Tar
     )
 
 
-def _parameters(resolved: Resolved, application_name: str, *, is_superuser: bool) -> dict[str, object]:
+def _parameters(resolved: Resolved, application_name: str, *, is_superuser: bool) -> ConnectionParameters:
     settings = _READ_ONLY | (_SILENT if is_superuser else {})
     return {**session_parameters(resolved, settings), "application_name": application_name}
 
