@@ -1,9 +1,8 @@
 """One trial on one time axis: client, server and device in equal bins, and what happened meanwhile."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from pgassay.analysis.changes.arms import trial_changes
 from pgassay.analysis.changes.events import trial_events
 from pgassay.analysis.changes.series import MB, Columns, FloatArray, counter_rates, measured_s, rates_of, read
 from pgassay.model.changes import Change, Event
+from pgassay.model.experiment import ArmCeiling
 from pgassay.model.trial import TrialRecord
 from pgassay.record.read import StoredTrial
 
@@ -57,7 +57,7 @@ class Timeline:
     changes: tuple[Change, ...]
 
 
-def timeline(trial: StoredTrial, ceiling: Mapping[str, Any] | None = None) -> Timeline | None:
+def timeline(trial: StoredTrial, ceiling: ArmCeiling | None = None) -> Timeline | None:
     """What the record holds of the trial over time; None when nothing was sampled.
 
     ceiling: as for `trial_events`.

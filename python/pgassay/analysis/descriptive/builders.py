@@ -52,8 +52,7 @@ def _deciding(flags: str) -> set[str]:
 
 def _compiler(records: tuple[TrialRecord, ...]) -> str:
     """'gcc 14.2.0'; '' when no trial told it."""
-    settings = records[0].facts.get("settings") if records else None
-    told = _COMPILER.search(str(settings.get("version", ""))) if isinstance(settings, dict) else None
+    told = _COMPILER.search(records[0].facts.settings.get("version", "")) if records else None
     if told is None:
         return ""
     versions = _VERSION.findall(told[1])

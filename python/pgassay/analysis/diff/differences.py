@@ -64,8 +64,7 @@ def _flat(value: Any, prefix: str = "") -> dict[str, str]:
 
 def _environment(stored: StoredExperiment) -> dict[str, str]:
     environment = stored.experiment.environment
-    machine = environment.get("machine")
-    facts = machine if isinstance(machine, Mapping) else {}
+    facts: Mapping[str, object] = environment.machine
     if not facts:
         facts = {key: item for key, item in environment.items() if not isinstance(item, Mapping)}
     hosts = ", ".join(dict.fromkeys(trial.record.host for trial in stored.trials))

@@ -10,7 +10,8 @@ from itertools import pairwise
 
 from pgassay.analysis.accounts.threads import Span
 from pgassay.analysis.causes.base import Answer, Found, Missing, Rule, gain
-from pgassay.analysis.causes.evidence import MB, Evidence, moved, read_columns
+from pgassay.analysis.causes.evidence import MB, Evidence
+from pgassay.analysis.causes.sampler_files import moved, read_columns
 from pgassay.analysis.causes.times import READS, WORKING
 from pgassay.analysis.statistics.change_points import ChangePoint, change_points
 
@@ -94,10 +95,14 @@ def _reading_share(evidence: Evidence, span: Span) -> float:
 
 
 CHANGE = Rule(
-    "throttle-change",
-    "fault",
-    "infrastructure",
-    "Look what changed the device's rate (a burst credit, a quota, a neighbour), and measure each regime "
-    "alone.",
-    _throttle,
+    cause="throttle-change",
+    kind="fault",
+    layer="infrastructure",
+    phrase="the device's rate changed during the run",
+    remedy=(
+        "Look what changed the device's rate (a burst credit, a quota, a neighbour), and measure each regime "
+        "alone."
+    ),
+    next_step="Look at the volume's burst credits and limits at the time named.",
+    find=_throttle,
 )
