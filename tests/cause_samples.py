@@ -80,7 +80,7 @@ def load_record(transactions: int = 1000, client_cpu_s: float = 1.0, **changes: 
     load = LoadObservation(
         transactions=transactions, elapsed_s=ELAPSED_S, errors=0, client_cpu_s=client_cpu_s
     )
-    return record(statements=(), load=load, **changes)
+    return record(**{"statements": (), "load": load} | changes)
 
 
 def load_arm(clients: int = 8, **spec: Any) -> Arm:

@@ -7,6 +7,7 @@ import pytest
 
 import report_examples
 from pgassay.analysis.causes.rank import arm_causes
+from pgassay.model.experiment import PlannedCeilings
 from pgassay.model.trial import TrialRecord
 from pgassay.record.columns import to_parquet
 from pgassay.record.read import StoredExperiment, StoredTrial
@@ -90,7 +91,7 @@ def experiment(folder: Path, kinds: list[tuple[float, int] | None], **changes: A
         arm.name: {"read_mb_s": 16.777, "read_mb_s_from": "limit", "read_iops": 9000.0}
         for arm in stored.experiment.arms
     }
-    plan = stored.experiment.model_copy(update={"ceilings": {"by_arm": ceilings}})
+    plan = stored.experiment.model_copy(update={"ceilings": PlannedCeilings(by_arm=ceilings)})
     return StoredExperiment(folder, plan, tuple(trials), stored.stopped)
 
 

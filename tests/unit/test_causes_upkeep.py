@@ -308,4 +308,6 @@ def test_of_a_remote_trial_the_round_trips_are_known_and_nothing_is_made_up_of_t
     seen = evidence_of_trial(StoredTrial(near, {}, tmp_path), load_arm(server=far), {})
     assert seen is not None
     assert trial_causes(seen).limit is None
-    assert evidence_of_trial(StoredTrial(measured, {}, tmp_path), load_arm(), {}) is None, "a local one was not observed"
+    assert evidence_of_trial(StoredTrial(measured, {}, tmp_path), load_arm(), {}) is None, (
+        "a local one was not observed"
+    )

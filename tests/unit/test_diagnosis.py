@@ -10,6 +10,7 @@ import pytest
 from pgassay.analysis.accounts.threads import BACKEND
 from pgassay.analysis.causes.evidence import Ceiling
 from pgassay.analysis.causes.registry import RULES
+from pgassay.analysis.causes.rules import locks
 from pgassay.analysis.diagnosis.accounts import accounts
 from pgassay.analysis.diagnosis.diagnose import diagnose
 from pgassay.analysis.diagnosis.interval import IDLE_CONNECTION, Cost, Interval, Look, Session
@@ -118,7 +119,7 @@ def test_idle_connections_are_no_time(tmp_path: Path) -> None:
     assert limit(diagnosis) == "row-locks"
     assert diagnosis.causes[0].share == pytest.approx(0.9, abs=0.02)
     assert diagnosis.activity.connections_busy == pytest.approx(1, abs=0.01)
-    assert diagnosis.next == (NEXT["row-locks"],)
+    assert diagnosis.next == (locks.ROWS.next_step,)
 
 
 def test_a_server_without_work_has_no_cause(tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ class DatasetFacts(Recorded):
     bytes: int | None = None
 
 
-class ServerFacts(Recorded):
+class RemoteServerFacts(Recorded):
     """A remote server as it was found when the experiment was planned."""
 
     host: str | None = None
@@ -138,7 +138,7 @@ class Environment(Recorded):
     build: Build | None = None
     caps: dict[str, str] = Field(default_factory=dict)
     differing_defaults: dict[str, dict[str, tuple[str, ...]]] = Field(default_factory=dict)
-    servers: dict[str, ServerFacts] = Field(default_factory=dict)
+    servers: dict[str, RemoteServerFacts] = Field(default_factory=dict)
     storage: dict[str, StorageFacts] = Field(default_factory=dict)
     datasets: dict[str, DatasetFacts] = Field(default_factory=dict)
 
