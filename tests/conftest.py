@@ -24,7 +24,7 @@ settings.load_profile("pgassay")
 
 REQUIRED_VARIABLE = "PGASSAY_REQUIRE"
 # Folders of tests whose outcome depends on nothing but the code.
-PURE = {"unit", "statistics", "tidy"}
+PURE = {"unit", "statistics", "tidy", "frozen"}
 
 
 def required_capabilities() -> list[str]:

@@ -5,6 +5,15 @@ The command line prints the message alone, without a traceback.
 """
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of an error's text, for a sentence of ours; the error's type where it has no text.
+
+    libpq puts `connection failed: ` before what a server said, which our sentence says itself.
+    """
+    lines = str(error).strip().splitlines()
+    return lines[0].removeprefix("connection failed: ") if lines else type(error).__name__
+
+
 class PgassayError(Exception):
     """Anything that ends a command with a sentence; `exit_code` is the process's exit status."""
 

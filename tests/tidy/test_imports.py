@@ -17,13 +17,14 @@ ALLOWED = {
     "native": {"native_sources"},
     "native_sources": set(),
     "sql_text": set(),
+    "durable": set(),
     # The doctor asks whether the native binary is there.
-    "environment": {"model", "sql_text", "native"},
+    "environment": {"model", "sql_text", "native", "durable"},
     "workloads": {"model", "sql_text"},
     # A level is a patch of an arm: of its storage and workload too, which their own rooms can read.
     "factors": {"model", "workloads", "environment", "sql_text"},
     "design": {"model", "factors"},
-    "record": {"model"},
+    "record": {"model", "durable"},
     "trial": {"model", "environment", "workloads", "record", "native"},
     "analysis": {"model", "record", "workloads"},
     "probe": {"model", "environment", "native", "analysis"},

@@ -7,8 +7,9 @@ use bytes::{Buf, BytesMut};
 use pgassay_protocol::{Answer, AnswerState, Failure, InputBuffer, TransactionStatus, requests};
 use rand_xoshiro::Xoroshiro128StarStar;
 
-use crate::script::{Script, Statement, Transaction};
+use crate::script::Script;
 use crate::spec::QueryProtocol;
+use crate::transaction::{Statement, Transaction};
 use crate::transport::Transport;
 
 /// What a client's answer meant for the worker.
@@ -34,13 +35,13 @@ enum State {
 
 /// What all clients of a load run.
 pub struct Work {
-    /// The transaction.
+    /// The transactions it repeats.
     pub script: Script,
     /// How its statements travel.
     pub protocol: QueryProtocol,
 }
 
-/// A client.
+/// One connection, its place in the transaction that is running, and its random numbers.
 pub struct Client<T> {
     number: usize,
     transport: T,
@@ -162,26 +163,26 @@ impl<T: Transport> Client<T> {
                 // The server may have said why before it closed the connection: reading finds out.
                 Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
                     self.output.clear();
-                    return self.last_words();
+                    return self.read_final_error();
                 }
-                Err(error) => return Err(self.lost(&error.to_string())),
+                Err(error) => return Err(self.connection_lost(&error.to_string())),
             }
         }
         Ok(())
     }
 
     #[cold]
-    fn last_words(&mut self) -> Result<(), Failure> {
+    fn read_final_error(&mut self) -> Result<(), Failure> {
         loop {
             match self.transport.read(self.input.space()) {
                 Ok(count) if count > 0 => self.input.received(count),
                 _ => break,
             }
             if let Err(failure) = self.answer.read(&mut self.input) {
-                return Err(self.blame(failure));
+                return Err(self.with_context(failure));
             }
         }
-        Err(self.lost("the server closed it"))
+        Err(self.connection_lost("the server closed it"))
     }
 
     /// Takes what has arrived, and sends the next statement of the transaction if there is one.
@@ -195,11 +196,11 @@ impl<T: Transport> Client<T> {
             let space = self.input.space();
             let room = space.len();
             let count = match self.transport.read(space) {
-                Ok(0) => return Err(self.lost("the server closed it")),
+                Ok(0) => return Err(self.connection_lost("the server closed it")),
                 Ok(count) => count,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Outcome::Waiting),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => return Err(self.lost(&error.to_string())),
+                Err(error) => return Err(self.connection_lost(&error.to_string())),
             };
             self.input.received(count);
             match self.answer.read(&mut self.input) {
@@ -210,9 +211,9 @@ impl<T: Transport> Client<T> {
                 Ok(AnswerState::Incomplete) if count < room && !is_closing => return Ok(Outcome::Waiting),
                 Ok(AnswerState::Incomplete) => {}
                 Ok(AnswerState::CopyIn) => {
-                    return Err(self.blame(Failure::client("the server asks for COPY data")));
+                    return Err(self.with_context(Failure::client("the server asks for COPY data")));
                 }
-                Err(failure) => return Err(self.blame(failure)),
+                Err(failure) => return Err(self.with_context(failure)),
             }
         }
     }
@@ -220,7 +221,7 @@ impl<T: Transport> Client<T> {
     #[inline]
     fn answered(&mut self, status: TransactionStatus) -> Result<Outcome, Failure> {
         if self.state == State::Idle {
-            return Err(self.blame(Failure::client("the server answered what was not asked")));
+            return Err(self.with_context(Failure::client("the server answered what was not asked")));
         }
         if self.answer.error.is_some() {
             return self.answered_error(status);
@@ -253,7 +254,7 @@ impl<T: Transport> Client<T> {
             return Ok(Outcome::Waiting);
         };
         if self.state != State::Running || !failure.is_retryable() {
-            return Err(self.blame(failure));
+            return Err(self.with_context(failure));
         }
         if status == TransactionStatus::Idle {
             return Ok(self.finish(Outcome::GivenUp));
@@ -264,22 +265,22 @@ impl<T: Transport> Client<T> {
         Ok(Outcome::Waiting)
     }
 
-    /// Says goodbye; whether it arrives doesn't matter any more.
+    /// Sends Terminate; whether it arrives doesn't matter any more.
     pub fn terminate(&mut self) {
         requests::terminate(&mut self.output);
         let _ = self.send();
     }
 
     #[cold]
-    fn lost(&self, reason: &str) -> Failure {
-        self.blame(Failure::client(format!(
+    fn connection_lost(&self, reason: &str) -> Failure {
+        self.with_context(Failure::client(format!(
             "the connection to the server was lost: {reason}"
         )))
     }
 
-    /// Says what the client was doing when the failure came.
+    /// Adds to a failure which client met it, and what it was doing.
     #[cold]
-    fn blame(&self, failure: Failure) -> Failure {
+    fn with_context(&self, failure: Failure) -> Failure {
         let place = match self.state {
             State::Idle => "while idle".to_owned(),
             State::Preparing => "while preparing the statements".to_owned(),

@@ -1,7 +1,7 @@
-//! How keys are drawn.
+//! Random numbers: a stream for each client, and the distributions that keys are drawn from.
 
 use rand_xoshiro::Xoroshiro128StarStar;
-use rand_xoshiro::rand_core::Rng;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use serde::Deserialize;
 
 /// The special distribution's parameters are sysbench's defaults: --rand-spec-iter, -pct and -res.
@@ -60,10 +60,18 @@ fn fraction(random: &mut Xoroshiro128StarStar) -> f64 {
     (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
+/// The random streams of the clients: one generator seeds one more for each client in turn, so that a client's
+/// transactions depend on the seed and its number alone, and are those of pgbench with that `--random-seed`.
+pub fn client_streams(seed: u64, clients: usize) -> Vec<Xoroshiro128StarStar> {
+    let mut base = Xoroshiro128StarStar::seed_from_u64(seed);
+    (0..clients)
+        .map(|_| Xoroshiro128StarStar::seed_from_u64(base.next_u64()))
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::script::client_streams;
 
     #[test]
     fn the_special_distribution_favours_the_centre() {
@@ -77,5 +85,13 @@ mod tests {
         // The mean of twelve uniform numbers has a standard deviation of a twelfth: 1.6 % of 25 % are out.
         assert!((250..600).contains(&wide), "{wide}");
         assert!((0..1000).all(|_| special(&mut random, 1) == 1));
+    }
+
+    #[test]
+    fn a_client_keeps_its_stream_whatever_the_number_of_clients() {
+        let mut few = client_streams(1, 2);
+        let mut many = client_streams(1, 9);
+        assert_eq!(few[1].next_u64(), many[1].next_u64());
+        assert_ne!(few[0].next_u64(), many[2].next_u64());
     }
 }

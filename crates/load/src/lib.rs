@@ -14,6 +14,7 @@ pub mod run;
 pub mod script;
 pub mod seconds;
 pub mod spec;
+pub mod transaction;
 pub mod transport;
 pub mod worker;
 

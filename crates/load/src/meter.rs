@@ -134,13 +134,13 @@ impl Meter {
     #[inline]
     pub fn tick(&mut self, now_ns: u64) -> bool {
         while now_ns >= self.edge_ns {
-            self.cross_edge();
+            self.begin_next_interval();
         }
         self.phase == Phase::Over
     }
 
     #[cold]
-    fn cross_edge(&mut self) {
+    fn begin_next_interval(&mut self) {
         match self.phase {
             Phase::WarmUp => {
                 self.phase = Phase::Measured;

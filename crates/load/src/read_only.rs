@@ -5,7 +5,7 @@ use rand_xoshiro::Xoroshiro128StarStar;
 use serde::Deserialize;
 
 use crate::distribution::{Distribution, special, uniform};
-use crate::script::{Statement, Transaction, Wire};
+use crate::transaction::{Statement, Transaction, Wire};
 
 /// sysbench declares whole numbers as int8 and asks for binary results.
 const WIRE: Wire = Wire {
@@ -210,7 +210,7 @@ fn draw_table(random: &mut Xoroshiro128StarStar, tables: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::script::client_streams;
+    use crate::distribution::client_streams;
 
     fn options(change: impl FnOnce(&mut ReadOnlyOptions)) -> ReadOnlyOptions {
         let mut options = ReadOnlyOptions::default();

@@ -25,9 +25,9 @@ pub struct Progress {
 /// histogram (three significant digits) and never lie outside the exact least and greatest.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Latency {
-    /// Exact.
+    /// The arithmetic mean, exact.
     pub mean: f64,
-    /// Exact.
+    /// The shortest, exact.
     pub min: f64,
     /// The median.
     pub p50: f64,
@@ -40,7 +40,7 @@ pub struct Latency {
     /// 99.9 % took no longer.
     #[serde(rename = "p99.9")]
     pub p99_9: f64,
-    /// Exact.
+    /// The longest, exact.
     pub max: f64,
 }
 
@@ -49,11 +49,11 @@ pub struct Latency {
 pub struct Record {
     /// Transactions that ended within the interval.
     pub transactions: u64,
-    /// Its length.
+    /// Its length in seconds.
     pub elapsed_s: f64,
     /// Its beginning, on the monotonic clock.
     pub start_ns: u64,
-    /// Its end.
+    /// Its end, on the same clock.
     pub end_ns: u64,
     /// Transactions that the server gave up within it.
     pub errors: u64,

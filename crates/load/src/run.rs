@@ -12,9 +12,10 @@ use pgassay_protocol::Failure;
 
 use crate::client::Work;
 use crate::clock::monotonic_ns;
+use crate::distribution::client_streams;
 use crate::meter::Tally;
 use crate::record::{Progress, Record};
-use crate::script::{Script, client_streams};
+use crate::script::Script;
 use crate::spec::{LoadSpec, Schedule};
 use crate::transport::Connector;
 use crate::worker::{Share, Shared, Worker, waker};

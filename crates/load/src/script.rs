@@ -1,16 +1,14 @@
-//! Transactions: statements with variables, and how the variables are drawn.
+//! The transactions that can be run, and how the variables of their statements are drawn.
 //!
 //! The built-in transactions are pgbench's own, statement for statement and draw for draw
 //! (src/bin/pgbench/pgbench.c, builtin_script), so that results can be set beside pgbench's.
 
-use std::fmt::Write;
-
 use rand_xoshiro::Xoroshiro128StarStar;
-use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use serde::Deserialize;
 
 use crate::distribution::uniform;
 use crate::read_only::{ReadOnly, ReadOnlyOptions};
+use crate::transaction::{Statement, Transaction, Wire};
 
 /// The transactions that can be run: pgbench's built-in ones, and sysbench's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -42,70 +40,6 @@ pub struct Variable {
     name: &'static str,
     min: i64,
     max: i64,
-}
-
-/// How a prepared statement is declared and its result asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wire {
-    /// The type of every parameter; 0 leaves it to the server, as pgbench does.
-    pub parameter_type: u32,
-    /// 0 for text, 1 for binary.
-    pub result_format: i16,
-}
-
-/// One statement: the text around its variables, and which variables they are.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Statement {
-    /// The name it is prepared under.
-    pub name: String,
-    /// The text as written, with `:name` for variables.
-    pub text: String,
-    /// How it travels when it is prepared.
-    pub wire: Wire,
-    pieces: Vec<String>,
-    parameters: Vec<usize>,
-}
-
-/// One transaction as drawn: its statements in the order they are sent, each with its values.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Transaction {
-    values: Vec<i64>,
-    /// The number of a statement, and where its values begin.
-    steps: Vec<(usize, usize)>,
-}
-
-impl Transaction {
-    /// Forgets everything.
-    #[inline]
-    pub fn clear(&mut self) {
-        self.values.clear();
-        self.steps.clear();
-    }
-
-    /// Appends a statement with values of its own.
-    #[inline]
-    pub fn push(&mut self, statement: usize, values: &[i64]) {
-        self.steps.push((statement, self.values.len()));
-        self.values.extend_from_slice(values);
-    }
-
-    /// How many statements it has.
-    #[inline]
-    pub fn len(&self) -> usize {
-        self.steps.len()
-    }
-
-    /// Whether it has none.
-    pub fn is_empty(&self) -> bool {
-        self.steps.is_empty()
-    }
-
-    /// The number of the statement at a place, and the values it is given.
-    #[inline]
-    pub fn step(&self, place: usize) -> (usize, &[i64]) {
-        let (statement, first_value) = self.steps[place];
-        (statement, &self.values[first_value..])
-    }
 }
 
 /// Where transactions come from.
@@ -191,97 +125,20 @@ impl Script {
     pub fn draw(&self, random: &mut Xoroshiro128StarStar, transaction: &mut Transaction) {
         match &self.source {
             Source::Variables(variables) => {
-                transaction.clear();
                 let drawn = variables
                     .iter()
                     .map(|variable| uniform(random, variable.min, variable.max));
-                transaction.values.extend(drawn);
-                let steps = (0..self.statements.len()).map(|statement| (statement, 0));
-                transaction.steps.extend(steps);
+                transaction.set_all(self.statements.len(), drawn);
             }
             Source::ReadOnly(plan) => plan.draw(random, transaction),
         }
     }
 }
 
-impl Statement {
-    /// A statement from its text; `names` are the variables that may occur in it, in the order of its values.
-    pub fn parse(number: usize, text: &str, names: &[&str], wire: Wire) -> Self {
-        let mut pieces = Vec::new();
-        let mut parameters = Vec::new();
-        let mut rest = text;
-        while let Some(colon) = rest.find(':') {
-            let after = &rest[colon + 1..];
-            let end = after
-                .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-                .unwrap_or(after.len());
-            let variable = names
-                .iter()
-                .position(|name| *name == &after[..end])
-                .expect("a built-in statement's variable");
-            pieces.push(rest[..colon].to_owned());
-            parameters.push(variable);
-            rest = &after[end..];
-        }
-        pieces.push(rest.to_owned());
-        Self {
-            name: format!("pgassay_{number}"),
-            text: text.to_owned(),
-            wire,
-            pieces,
-            parameters,
-        }
-    }
-
-    /// The text to prepare: variables become $1, $2, … in the order they occur, a repeated one once more.
-    pub fn prepared_text(&self) -> String {
-        let mut text = self.pieces[0].clone();
-        for (index, piece) in self.pieces[1..].iter().enumerate() {
-            text.push_str(&format!("${}{piece}", index + 1));
-        }
-        text
-    }
-
-    /// The values of the parameters, in the order of `prepared_text`.
-    #[inline]
-    pub fn arguments<'a>(&'a self, values: &'a [i64]) -> impl Iterator<Item = i64> + 'a {
-        self.parameters.iter().map(|&variable| values[variable])
-    }
-
-    /// The type of each parameter, where they are declared at all.
-    pub fn parameter_types(&self) -> impl Iterator<Item = u32> + '_ {
-        let declared = if self.wire.parameter_type == 0 {
-            0
-        } else {
-            self.parameters.len()
-        };
-        std::iter::repeat_n(self.wire.parameter_type, declared)
-    }
-
-    /// Writes the text with the values in place.
-    pub fn interpolate(&self, values: &[i64], text: &mut String) {
-        text.clear();
-        text.push_str(&self.pieces[0]);
-        for (&variable, piece) in self.parameters.iter().zip(&self.pieces[1..]) {
-            // Writing to a String can't fail.
-            let _ = write!(text, "{}", values[variable]);
-            text.push_str(piece);
-        }
-    }
-}
-
-/// The random streams of the clients: one generator seeds one more for each client in turn, so that a client's
-/// transactions depend on the seed and its number alone, and are those of pgbench with that `--random-seed`.
-pub fn client_streams(seed: u64, clients: usize) -> Vec<Xoroshiro128StarStar> {
-    let mut base = Xoroshiro128StarStar::seed_from_u64(seed);
-    (0..clients)
-        .map(|_| Xoroshiro128StarStar::seed_from_u64(base.next_u64()))
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::distribution::client_streams;
 
     #[test]
     fn statements_are_written_both_ways() {
@@ -325,13 +182,5 @@ mod tests {
             tellers.iter().all(|&count| count.abs_diff(10_000) < 600),
             "{tellers:?}"
         );
-    }
-
-    #[test]
-    fn a_client_keeps_its_stream_whatever_the_number_of_clients() {
-        let mut few = client_streams(1, 2);
-        let mut many = client_streams(1, 9);
-        assert_eq!(few[1].next_u64(), many[1].next_u64());
-        assert_ne!(few[0].next_u64(), many[2].next_u64());
     }
 }

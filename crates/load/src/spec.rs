@@ -16,13 +16,13 @@ pub enum QueryProtocol {
     Simple,
 }
 
-/// One load.
+/// One load: a key each of the document that asks for it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoadSpec {
-    /// The server.
+    /// Where the server is, and as whom to connect.
     pub connect: Parameters,
-    /// The transaction.
+    /// Which transaction is repeated.
     pub script: BuiltinScript,
     /// The scale of the pgbench data; sysbench's transactions have no use for it.
     #[serde(default)]

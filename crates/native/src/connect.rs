@@ -1,4 +1,5 @@
-//! Opens connections: a Unix or a TCP socket, TLS where it is asked for, then the startup of the protocol, all of it blocking.
+//! Opens connections: a Unix or a TCP socket, TLS where it is asked for, then the startup of the protocol, all of it
+//! blocking.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
@@ -6,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use pgassay_protocol::{Failure, InputBuffer, Parameters, Session, SslMode, Startup};
+use pgassay_protocol::{Failure, InputBuffer, Parameters, Session, SslMode, Startup, requests};
 use rustls::{ClientConnection, StreamOwned};
 
 use crate::tls;
@@ -58,7 +59,7 @@ impl Read for Socket {
         match self {
             Self::Unix(stream) => stream.read(buffer),
             Self::Tcp(stream) => stream.read(buffer),
-            // A server that ends at once says no goodbye: the end of the stream, as without TLS.
+            // A server that ends at once sends no close_notify: the end of the stream, as without TLS.
             Self::Tls(stream) => match stream.read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
                 outcome => outcome,
@@ -90,8 +91,19 @@ pub struct Connection {
     pub socket: Socket,
     /// What was read ahead.
     pub input: InputBuffer,
-    /// Who answers.
+    /// The session of the server that answers.
     pub session: Session,
+}
+
+impl Connection {
+    /// Ends the session.
+    pub fn end(mut self) {
+        let mut request = BytesMut::new();
+        requests::terminate(&mut request);
+        // The server may be gone already, which is as good.
+        let _ = self.socket.write_all(&request);
+        self.socket.shut_down();
+    }
 }
 
 /// Opens a socket to the server, encrypted where that is asked for, without a word of the protocol.

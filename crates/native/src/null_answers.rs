@@ -22,12 +22,12 @@ const READY: &[u8] = b"Z\0\0\0\x05I";
 const NO_COLUMNS: &[u8] = b"T\0\0\0\x06\0\0";
 const NO_ROWS: &[u8] = b"C\0\0\0\x0dSELECT 0\0";
 
-/// Whether the connection goes on.
+/// Whether the session goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// It does.
+pub enum SessionState {
+    /// More messages may come.
     Open,
-    /// The client said goodbye, or something that is not the protocol.
+    /// The client ended it, or sent something that is not the protocol.
     Closed,
 }
 
@@ -39,52 +39,52 @@ pub struct NullSession {
 
 impl NullSession {
     /// Answers all whole messages in `input`, and takes them out of it.
-    pub fn answer(&mut self, input: &mut BytesMut, output: &mut BytesMut) -> Standing {
+    pub fn answer(&mut self, input: &mut BytesMut, output: &mut BytesMut) -> SessionState {
         loop {
             let header_bytes = if self.is_started { 5 } else { 4 };
             if input.len() < header_bytes {
-                return Standing::Open;
+                return SessionState::Open;
             }
             let length_bytes = &input[header_bytes - 4..header_bytes];
             let length = u32::from_be_bytes(length_bytes.try_into().unwrap_or_default()) as usize;
             if !(4..=MESSAGE_BYTES_MAX).contains(&length) {
-                return Standing::Closed;
+                return SessionState::Closed;
             }
             let total = header_bytes - 4 + length;
             if input.len() < total {
-                return Standing::Open;
+                return SessionState::Open;
             }
-            let standing = if self.is_started {
+            let state = if self.is_started {
                 answer_message(input[0], &input[header_bytes..total], output)
             } else {
                 self.start(&input[header_bytes..total], output)
             };
             input.advance(total);
-            if standing == Standing::Closed {
-                return standing;
+            if state == SessionState::Closed {
+                return state;
             }
         }
     }
 
-    fn start(&mut self, body: &[u8], output: &mut BytesMut) -> Standing {
+    fn start(&mut self, body: &[u8], output: &mut BytesMut) -> SessionState {
         let Some(code) = body.first_chunk::<4>() else {
-            return Standing::Closed;
+            return SessionState::Closed;
         };
         match u32::from_be_bytes(*code) {
             SSL_REQUEST | GSS_REQUEST => output.extend_from_slice(b"N"),
             // Minor versions of 3 are answered as 3.0, which every client accepts.
             version if version & 0xffff_0000 == PROTOCOL_3 => {
                 self.is_started = true;
-                write_welcome(output);
+                write_startup_answer(output);
             }
             // A request to cancel, too: there is never anything to cancel.
-            _ => return Standing::Closed,
+            _ => return SessionState::Closed,
         }
-        Standing::Open
+        SessionState::Open
     }
 }
 
-fn write_welcome(output: &mut BytesMut) {
+fn write_startup_answer(output: &mut BytesMut) {
     output.extend_from_slice(AUTHENTICATION_OK);
     for (name, value) in PARAMETERS {
         let length = u8::try_from(4 + name.len() + 1 + value.len() + 1).unwrap_or(u8::MAX);
@@ -98,7 +98,7 @@ fn write_welcome(output: &mut BytesMut) {
     output.extend_from_slice(READY);
 }
 
-fn answer_message(tag: u8, body: &[u8], output: &mut BytesMut) -> Standing {
+fn answer_message(tag: u8, body: &[u8], output: &mut BytesMut) -> SessionState {
     match tag {
         b'Q' if body.iter().all(|&byte| byte == 0 || byte.is_ascii_whitespace()) => {
             output.extend_from_slice(b"I\0\0\0\x04");
@@ -121,9 +121,9 @@ fn answer_message(tag: u8, body: &[u8], output: &mut BytesMut) -> Standing {
         b'C' => output.extend_from_slice(b"3\0\0\0\x04"),
         b'S' => output.extend_from_slice(READY),
         b'H' => {}
-        _ => return Standing::Closed,
+        _ => return SessionState::Closed,
     }
-    Standing::Open
+    SessionState::Open
 }
 
 #[cfg(test)]
@@ -147,7 +147,10 @@ mod tests {
         let (mut client_out, mut server_out) = (BytesMut::new(), BytesMut::new());
         let mut startup = Startup::begin(&parameters, &mut client_out).unwrap();
         let mut server = NullSession::default();
-        assert_eq!(server.answer(&mut client_out, &mut server_out), Standing::Open);
+        assert_eq!(
+            server.answer(&mut client_out, &mut server_out),
+            SessionState::Open
+        );
         let mut input = InputBuffer::with_capacity(4096);
         receive(&mut input, &mut server_out);
         let session = startup.receive(&mut input, &mut client_out).unwrap().unwrap();
@@ -155,7 +158,10 @@ mod tests {
 
         requests::prepare("a", "select $1", [], &mut client_out).unwrap();
         requests::execute_prepared("a", [1], 0, &mut client_out).unwrap();
-        assert_eq!(server.answer(&mut client_out, &mut server_out), Standing::Open);
+        assert_eq!(
+            server.answer(&mut client_out, &mut server_out),
+            SessionState::Open
+        );
         assert!(client_out.is_empty());
         receive(&mut input, &mut server_out);
         let mut answer = Answer::default();
@@ -175,8 +181,8 @@ mod tests {
             b"\0\0\0\0",
         ] {
             let mut session = NullSession::default();
-            let standing = session.answer(&mut BytesMut::from(bytes), &mut BytesMut::new());
-            assert_eq!(standing, Standing::Closed, "{bytes:?}");
+            let state = session.answer(&mut BytesMut::from(bytes), &mut BytesMut::new());
+            assert_eq!(state, SessionState::Closed, "{bytes:?}");
         }
     }
 }

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::lines::{EXIT_FAILURE, EXIT_USAGE, read_document, watch_input, write_line};
 use crate::link::allow_many_sockets;
-use crate::null_answers::{NullSession, Standing};
+use crate::null_answers::{NullSession, SessionState};
 
 const LISTENER: Token = Token(0);
 const READ_BYTES: usize = 16 << 10;
@@ -131,8 +131,8 @@ impl Peer {
                 Ok(0) => return Ok(false),
                 Ok(count) => {
                     self.input.extend_from_slice(&bytes[..count]);
-                    let standing = self.session.answer(&mut self.input, &mut self.output);
-                    if standing == Standing::Closed {
+                    let state = self.session.answer(&mut self.input, &mut self.output);
+                    if state == SessionState::Closed {
                         return Ok(false);
                     }
                     if count < READ_BYTES {

@@ -1,30 +1,23 @@
 //! `observe`: one specification in, a window of observations each output interval out, until standard input closes.
 
-use std::io::{self, BufRead, Read, Write};
+use std::io::{self, BufRead};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use bytes::BytesMut;
 use pgassay_load::clock::{monotonic_ns, thread_cpu_ns};
 use pgassay_observe::document::{
-    AIO_COLUMNS, AioRow, ObserveCommand, ObserveSpec, THREAD_COLUMNS, ThreadRow, WAIT_COLUMNS, Window,
+    AIO_COLUMNS, ObserveCommand, ObserveSpec, THREAD_COLUMNS, ThreadRow, WAIT_COLUMNS, Window,
 };
 use pgassay_observe::tally::Tally;
-use pgassay_observe::threads::{Activities, Threads};
-use pgassay_observe::{activity, aios};
-use pgassay_protocol::{Answer, AnswerState, Failure, Parameters, requests};
+use pgassay_observe::threads::Threads;
+use pgassay_protocol::{Failure, Parameters};
 use serde_json::json;
 
-use crate::connect::{self, Connection};
 use crate::lines::{EXIT_FAILURE, EXIT_USAGE, write_line};
+use crate::server_queries::ServerQueries;
 
-/// A server that does not answer by then is observed by /proc alone.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 const SECOND_NS: f64 = 1e9;
-/// Formats of values, as the protocol counts them.
-const TEXT: i16 = 0;
-const BINARY: i16 = 1;
 
 /// Runs the command and gives its exit status.
 pub fn observe() -> i32 {
@@ -64,16 +57,8 @@ pub fn observe() -> i32 {
     0
 }
 
-/// A connection and the requests that it repeats.
-struct Asking {
-    connection: Connection,
-    activity: BytesMut,
-    /// None where this version has no pg_aios, or the role may not read it.
-    aios: Option<BytesMut>,
-}
-
 struct Observer {
-    asking: Option<Asking>,
+    queries: Option<ServerQueries>,
     threads: Option<Threads>,
     tally: Tally,
     interval_ns: u64,
@@ -87,7 +72,7 @@ impl Observer {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Both are checked to be small.
     fn new(spec: &ObserveSpec) -> Self {
         Self {
-            asking: None,
+            queries: None,
             threads: None,
             tally: Tally::default(),
             interval_ns: (SECOND_NS / spec.rate_hz) as u64,
@@ -101,8 +86,8 @@ impl Observer {
     /// Begins to observe a server, and says what of it can be seen.
     fn watch(&mut self, parameters: Option<&Parameters>, postmaster_pid: Option<i32>) {
         let mut reasons = Vec::new();
-        self.asking = parameters.and_then(|parameters| {
-            Asking::begin(parameters)
+        self.queries = parameters.and_then(|parameters| {
+            ServerQueries::begin(parameters)
                 .map_err(|failure| reasons.push(failure.message))
                 .ok()
         });
@@ -111,15 +96,12 @@ impl Observer {
                 .map_err(|error| reasons.push(format!("the threads of process {pid} can't be read: {error}")))
                 .ok()
         });
-        let own_pid = self
-            .asking
-            .as_ref()
-            .map(|asking| asking.connection.session.process_id);
+        let own_pid = self.queries.as_ref().map(|queries| queries.backend_pid());
         if let (Some(threads), Some(pid)) = (&mut self.threads, own_pid) {
             threads.own_backend(pid);
         }
         write_line(&json!({ "ready": {
-            "activity": self.asking.is_some(),
+            "activity": self.queries.is_some(),
             "threads": self.threads.is_some(),
             "io": self.threads.as_ref().is_some_and(Threads::has_io),
             "backend_pid": own_pid,
@@ -131,7 +113,7 @@ impl Observer {
         // The first reading only tells what each process is for.
         self.sample();
         self.tally.take();
-        self.put_out(true);
+        self.write_window(true);
     }
 
     fn run(&mut self, commands: &Receiver<ObserveCommand>) {
@@ -143,7 +125,7 @@ impl Observer {
             let wait = Duration::from_nanos(next_ns.saturating_sub(monotonic_ns()));
             match commands.recv_timeout(wait) {
                 Ok(ObserveCommand::Edge {}) => {
-                    self.put_out(true);
+                    self.write_window(true);
                     output_ns = self.window_from_ns + self.output_ns;
                 }
                 Ok(ObserveCommand::Server {
@@ -164,14 +146,16 @@ impl Observer {
                         sample_ns = slot_ns + self.draw(self.interval_ns);
                     }
                     if now_ns >= output_ns {
-                        self.put_out(false);
+                        self.write_window(false);
                         output_ns = self.window_from_ns + self.output_ns;
                     }
                 }
             }
         }
-        self.put_out(true);
-        self.say_goodbye();
+        self.write_window(true);
+        if let Some(queries) = self.queries.take() {
+            queries.end();
+        }
         write_line(&json!({ "ended": { "observer_cpu_ns": thread_cpu_ns() } }));
     }
 
@@ -185,16 +169,16 @@ impl Observer {
 
     /// One reading: the server answers while the files are read, so that both are of one moment.
     fn sample(&mut self) {
-        let asked = self.asking.as_mut().is_some_and(Asking::ask);
+        let was_sent = self.queries.as_mut().is_some_and(ServerQueries::send_activity);
         if let Some(threads) = &mut self.threads {
             threads.read_states();
         }
-        let activities = match (&mut self.asking, asked) {
-            (Some(asking), true) => asking.answer(),
+        let activities = match (&mut self.queries, was_sent) {
+            (Some(queries), true) => queries.read_activity(),
             _ => None,
         };
         if activities.is_none() {
-            self.asking = None;
+            self.queries = None;
         }
         self.tally.begin_sample();
         match &mut self.threads {
@@ -202,19 +186,19 @@ impl Observer {
             None => {
                 for activity in activities.iter().flatten().map(|(_, activity)| activity) {
                     let ids = (activity.pid, activity.pid);
-                    self.tally.see(ids, activity.kind, '-', Some(activity));
+                    self.tally.count(ids, activity.kind, '-', Some(activity));
                 }
             }
         }
     }
 
-    fn put_out(&mut self, edge: bool) {
+    fn write_window(&mut self, edge: bool) {
         let threads: Vec<ThreadRow> = self
             .threads
             .as_mut()
             .map(Threads::read_counters)
             .unwrap_or_default();
-        let aios = self.asking.as_mut().and_then(Asking::reads_under_way);
+        let aios = self.queries.as_mut().and_then(ServerQueries::reads_under_way);
         let (samples, waits) = self.tally.take();
         let clock_ns = monotonic_ns();
         let window = Window {
@@ -229,125 +213,5 @@ impl Observer {
         };
         self.window_from_ns = clock_ns;
         write_line(&json!({ "window": window }));
-    }
-
-    fn say_goodbye(&mut self) {
-        if let Some(mut asking) = self.asking.take() {
-            let mut goodbye = BytesMut::new();
-            requests::terminate(&mut goodbye);
-            // The server may be gone already, which is as good.
-            let _ = asking.connection.socket.write_all(&goodbye);
-            asking.connection.socket.shut_down();
-        }
-    }
-}
-
-impl Asking {
-    fn begin(parameters: &Parameters) -> Result<Self, Failure> {
-        let mut connection = connect::open(parameters)?;
-        connection.input.keep_rows();
-        connection
-            .socket
-            .set_read_timeout(Some(ANSWER_TIMEOUT))
-            .map_err(|error| Failure::client(error.to_string()))?;
-        let mut asking = Self {
-            connection,
-            activity: BytesMut::new(),
-            aios: None,
-        };
-        asking.activity = asking.prepare(activity::STATEMENT_NAME, activity::SQL, BINARY)?;
-        let version = &asking.connection.session.server_version;
-        let major = version
-            .split(|c: char| !c.is_ascii_digit())
-            .next()
-            .unwrap_or_default();
-        if major.parse().is_ok_and(|major: u32| major >= aios::MAJOR_MIN) {
-            match asking.prepare(aios::STATEMENT_NAME, aios::SQL, TEXT) {
-                Ok(request) => asking.aios = Some(request),
-                Err(failure) if failure.fatal => return Err(failure),
-                Err(_) => {}
-            }
-        }
-        Ok(asking)
-    }
-
-    /// Prepares a statement and gives the request that executes it, for values in this format.
-    fn prepare(&mut self, name: &str, sql: &str, format: i16) -> Result<BytesMut, Failure> {
-        let mut prepare = BytesMut::new();
-        requests::prepare(name, sql, [], &mut prepare)?;
-        requests::sync(&mut prepare);
-        let mut request = BytesMut::new();
-        requests::execute_prepared(name, [], format, &mut request)?;
-        let sent = self.connection.socket.write_all(&prepare).is_ok();
-        let mut answer = Answer::default();
-        while sent && self.read_some() {
-            if let AnswerState::Ready(_) = answer.read(&mut self.connection.input)? {
-                return answer.error.map_or(Ok(request), Err);
-            }
-        }
-        Err(Failure::client("the connection for pg_stat_activity was lost"))
-    }
-
-    /// Asks what the processes do; whether that was possible.
-    fn ask(&mut self) -> bool {
-        self.connection.socket.write_all(&self.activity).is_ok()
-    }
-
-    fn read_some(&mut self) -> bool {
-        match self.connection.socket.read(self.connection.input.space()) {
-            Ok(count) if count > 0 => {
-                self.connection.input.received(count);
-                true
-            }
-            Err(error) => error.kind() == io::ErrorKind::Interrupted,
-            Ok(_) => false,
-        }
-    }
-
-    /// The rows by process; none once the connection is of no use.
-    fn answer(&mut self) -> Option<Activities> {
-        let mut activities = Activities::new();
-        let is_whole = self.read_rows(|body| {
-            let activity = activity::parse_row(body)?;
-            activities.insert(activity.pid, activity);
-            Some(())
-        });
-        is_whole.map(|()| activities)
-    }
-
-    /// What is being read asynchronously now; none where that can't be asked.
-    fn reads_under_way(&mut self) -> Option<Vec<AioRow>> {
-        let request = self.aios.as_ref()?;
-        let mut rows = Vec::new();
-        let sent = self.connection.socket.write_all(request).ok();
-        let read = sent.and_then(|()| {
-            self.read_rows(|body| {
-                rows.push(aios::parse_row(body)?);
-                Some(())
-            })
-        });
-        if read.is_none() {
-            // An error here (a right that was taken away) must not be asked for again.
-            self.aios = None;
-        }
-        read.map(|()| rows)
-    }
-
-    /// Hands over the rows of an answer up to its end; none when it holds an error or something else.
-    fn read_rows(&mut self, mut take: impl FnMut(&[u8]) -> Option<()>) -> Option<()> {
-        let mut outcome = Some(());
-        loop {
-            while let Some(frame) = self.connection.input.next_frame().ok()? {
-                match frame.tag {
-                    b'D' => outcome = outcome.and(take(frame.body)),
-                    b'Z' => return outcome,
-                    b'E' => outcome = None,
-                    _ => {}
-                }
-            }
-            if !self.read_some() {
-                return None;
-            }
-        }
     }
 }

@@ -5,14 +5,14 @@ use std::process::exit;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
-use pgassay_probe::durable::WriteSpec;
+use pgassay_probe::checksum_speed::{self, SpeedSpec};
+use pgassay_probe::durable_writes::WriteSpec;
 use pgassay_probe::failure::{Code, Failure};
 use pgassay_probe::files::{self, MakeSpec};
 use pgassay_probe::spec::CellSpec;
-use pgassay_probe::speed::{self, SpeedSpec};
 use pgassay_probe::sys::signals;
 use pgassay_probe::verify::{VerifySpec, verify_file};
-use pgassay_probe::{cell, durable};
+use pgassay_probe::{cell, durable_writes};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -66,7 +66,7 @@ pub fn probe() -> i32 {
     }
     while let Ok(line) = receiver.recv() {
         let answer = match serde_json::from_str(&line) {
-            Ok(request) => obey(request),
+            Ok(request) => handle(request),
             Err(error) => Err(Failure::new(
                 Code::Usage,
                 format!("the JSON document on standard input can't be used: {error}"),
@@ -90,7 +90,7 @@ fn read_lines(sender: &SyncSender<String>) {
     exit(0);
 }
 
-fn obey(request: Request) -> Result<Value, Failure> {
+fn handle(request: Request) -> Result<Value, Failure> {
     match request {
         Request::Make(spec) => {
             let progress = |bytes| write_line(&json!({ "progress": { "bytes": bytes } }));
@@ -103,8 +103,8 @@ fn obey(request: Request) -> Result<Value, Failure> {
         Request::Warm(spec) => {
             files::warm(&spec.file, spec.bytes).map(|bytes| json!({ "warmed": { "resident_bytes": bytes } }))
         }
-        Request::Write(spec) => durable::measure(&spec).map(|written| json!({ "write": written })),
-        Request::Checksum(spec) => speed::measure(spec).map(|speeds| json!({ "checksum": speeds })),
+        Request::Write(spec) => durable_writes::measure(&spec).map(|written| json!({ "write": written })),
+        Request::Checksum(spec) => checksum_speed::measure(spec).map(|speeds| json!({ "checksum": speeds })),
         Request::Verify(spec) => verify_file(&spec).map(|verified| json!({ "verified": verified })),
         Request::Cell(spec) => cell::run(&spec).map(|record| json!({ "cell": record })),
     }

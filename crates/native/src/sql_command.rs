@@ -70,7 +70,7 @@ pub fn sql() -> i32 {
         write_line(&json!({ "error": Failure::client(error.to_string()) }));
         return EXIT_FAILURE;
     }
-    converse(&receiver, &running);
+    answer_commands(&receiver, &running);
     0
 }
 
@@ -103,14 +103,14 @@ fn cancel(running: &Running) {
     }
 }
 
-fn converse(receiver: &Receiver<String>, running: &SharedRunning) {
+fn answer_commands(receiver: &Receiver<String>, running: &SharedRunning) {
     let mut conversation = Conversation {
         connection: None,
         running: Arc::clone(running),
     };
     while let Ok(line) = receiver.recv() {
         let answer = match serde_json::from_str(&line) {
-            Ok(command) => conversation.obey(command),
+            Ok(command) => conversation.handle(command),
             Err(error) => Err(bad_input(&error)),
         };
         write_line(&answer.unwrap_or_else(|failure| json!({ "error": failure })));
@@ -123,7 +123,7 @@ struct Conversation {
 }
 
 impl Conversation {
-    fn obey(&mut self, command: Command) -> Result<Value, Failure> {
+    fn handle(&mut self, command: Command) -> Result<Value, Failure> {
         match command {
             Command::Connect(parameters) => self.connect(parameters),
             Command::Execute(statement) => self.execute(&statement),
@@ -150,12 +150,8 @@ impl Conversation {
     }
 
     fn disconnect(&mut self) {
-        if let Some((mut connection, _)) = self.connection.take() {
-            let mut goodbye = BytesMut::new();
-            requests::terminate(&mut goodbye);
-            // The server may be gone already, which is as good.
-            let _ = connection.socket.write_all(&goodbye);
-            connection.socket.shut_down();
+        if let Some((connection, _)) = self.connection.take() {
+            connection.end();
         }
     }
 

@@ -101,13 +101,13 @@ fn failed(error: &io::Error) -> Failure {
 }
 
 fn refused(error: &io::Error, parameters: &Parameters) -> Failure {
-    let told = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+    let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     let roots = parameters
         .sslrootcert
         .as_deref()
         .unwrap_or(Path::new(""))
         .display();
-    Failure::client(match told {
+    Failure::client(match cause {
         // An authority of the same name with another key is another authority.
         Some(Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature)) => {
             format!("the server's certificate is signed by none of {roots}: correct sslrootcert")
@@ -182,7 +182,7 @@ struct Verifier {
 
 impl Verifier {
     /// `require` believes whoever answers, who may as well have a key of their own: a signature by it proves nothing.
-    fn is_credulous(&self) -> bool {
+    fn skips_verification(&self) -> bool {
         self.sslmode == SslMode::Require
     }
 
@@ -211,7 +211,7 @@ impl ServerCertVerifier for Verifier {
         _ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        if self.is_credulous() {
+        if self.skips_verification() {
             return Ok(ServerCertVerified::assertion());
         }
         // A server's own certificate may be what is trusted: one that signed itself, which webpki takes for an
@@ -237,7 +237,7 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        if self.is_credulous() {
+        if self.skips_verification() {
             return Ok(HandshakeSignatureValid::assertion());
         }
         let algorithms = &self.provider.signature_verification_algorithms;
@@ -250,7 +250,7 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        if self.is_credulous() {
+        if self.skips_verification() {
             return Ok(HandshakeSignatureValid::assertion());
         }
         let algorithms = &self.provider.signature_verification_algorithms;

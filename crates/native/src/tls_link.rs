@@ -46,7 +46,7 @@ impl TlsLink {
     fn take(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self.connection.reader().read(buffer) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
-            // The end of the stream, with the goodbye of TLS or without; the socket tells of it as well.
+            // The end of the stream, with a close_notify of TLS or without; the socket tells of it as well.
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(0),
             outcome => outcome,
         }

@@ -10,6 +10,7 @@ pub mod aios;
 pub mod document;
 pub mod kind;
 pub mod proc_text;
+mod process;
 pub mod tally;
 mod thread;
 pub mod threads;

@@ -25,14 +25,14 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts one reading of everything; further `see` belong to it.
+    /// Counts one reading of everything; each further `count` belongs to it.
     pub fn begin_sample(&mut self) {
         self.samples += 1;
     }
 
     /// Counts a thread: its state of the scheduler ('-' where /proc can't be read), and what PostgreSQL says of its
     /// process, where it says something.
-    pub fn see(
+    pub fn count(
         &mut self,
         (pid, thread): (i32, i32),
         kind: Kind,

@@ -14,29 +14,16 @@ use crate::activity::Activity;
 use crate::document::ThreadRow;
 use crate::kind::Kind;
 use crate::proc_text::parse_stat;
+use crate::process::{Process, numbers_in};
 use crate::tally::Tally;
 use crate::thread::Thread;
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// How often new processes are looked for that pg_stat_activity does not tell of.
 const DISCOVERY_READINGS: u32 = 16;
-/// The kernel's names of the threads that work for an io_uring (io_uring/io-wq.c, io_uring/sqpoll.c).
-const IO_URING_NAMES: [&str; 2] = ["iou-wrk-", "iou-sqp-"];
 
 /// What a process is known by until pg_stat_activity speaks of it.
 pub type Activities = BTreeMap<i32, Activity>;
-
-struct Process {
-    leader: Thread,
-    /// Its other threads: those of the kernel's io_uring.
-    helpers: Vec<Thread>,
-    /// What `stat` said when they were last listed.
-    listed_threads: u64,
-    /// When it became idle, in microseconds of the server's clock; none while it is not.
-    idle_since_us: Option<i64>,
-    /// It has been idle, without a statement between, since the reading before.
-    is_quiet: bool,
-}
 
 /// All threads of one server: the postmaster, its children, and their threads.
 pub struct Threads {
@@ -120,7 +107,7 @@ impl Threads {
         }
         for (pid, process) in &mut self.processes {
             let activity = activities.and_then(|known| known.get(pid));
-            process.follow(activity);
+            process.update_activity(activity);
             if let Some(activity) = activity {
                 process.leader.kind = activity.kind;
                 process.leader.is_resting = process.leader.stat.state == 'S'
@@ -128,12 +115,12 @@ impl Threads {
             }
             for thread in process.threads().filter(|thread| !thread.is_gone) {
                 let own = activity.filter(|_| thread.id == *pid);
-                tally.see((*pid, thread.id), thread.kind, thread.stat.state, own);
+                tally.count((*pid, thread.id), thread.kind, thread.stat.state, own);
             }
         }
         for activity in activities.into_iter().flat_map(BTreeMap::values) {
             if !self.processes.contains_key(&activity.pid) {
-                tally.see((activity.pid, activity.pid), activity.kind, '-', Some(activity));
+                tally.count((activity.pid, activity.pid), activity.kind, '-', Some(activity));
             }
         }
     }
@@ -199,75 +186,11 @@ impl Threads {
     }
 }
 
-impl Process {
-    fn of(leader: Thread) -> Self {
-        Self {
-            leader,
-            helpers: Vec::new(),
-            listed_threads: 1,
-            idle_since_us: None,
-            is_quiet: false,
-        }
-    }
-
-    fn threads(&self) -> impl Iterator<Item = &Thread> {
-        std::iter::once(&self.leader).chain(&self.helpers)
-    }
-
-    fn threads_mut(&mut self) -> impl Iterator<Item = &mut Thread> {
-        std::iter::once(&mut self.leader).chain(&mut self.helpers)
-    }
-
-    fn read_states(&mut self) {
-        self.leader.read_state();
-        self.list_helpers();
-        self.helpers.iter_mut().for_each(Thread::read_state);
-    }
-
-    /// Takes notice of whether the process is quiet; one that no longer is, and was left alone, is read now.
-    fn follow(&mut self, activity: Option<&Activity>) {
-        let was_left_alone = self.is_quiet;
-        let idle = activity.filter(|activity| activity.state == "idle");
-        let idle_since_us = idle.and_then(|activity| activity.state_change_us);
-        self.is_quiet =
-            idle_since_us.is_some() && self.idle_since_us == idle_since_us && self.leader.stat.state == 'S';
-        self.idle_since_us = idle_since_us;
-        if was_left_alone && !self.is_quiet {
-            self.read_states();
-        }
-    }
-
-    /// Lists the threads anew when their number has changed.
-    fn list_helpers(&mut self) {
-        if self.leader.stat.thread_count == self.listed_threads || self.leader.is_gone {
-            return;
-        }
-        self.listed_threads = self.leader.stat.thread_count;
-        let pid = self.leader.id;
-        for id in numbers_in(&format!("/proc/{pid}/task")) {
-            if id != pid && self.helpers.iter().all(|thread| thread.id != id) {
-                let kind = match fs::read_to_string(format!("/proc/{pid}/task/{id}/comm")) {
-                    Ok(name) if IO_URING_NAMES.iter().any(|it| name.starts_with(it)) => Kind::IoUringWorker,
-                    _ => self.leader.kind,
-                };
-                self.helpers.extend(Thread::open(pid, id, kind));
-            }
-        }
-    }
-}
-
 /// The title of a process: what it wrote over its arguments.
 fn title(pid: i32) -> String {
     let text = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
     String::from_utf8_lossy(&text[..end]).trim_end().to_owned()
-}
-
-fn numbers_in(folder: &str) -> Vec<i32> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .collect()
 }
 
 /// Where the kernel has no list of children (CONFIG_PROC_CHILDREN).
@@ -317,42 +240,6 @@ mod tests {
             waits.iter().any(|wait| wait.0 == last.0 && wait.6 == 'R'),
             "{waits:?}"
         );
-    }
-
-    /// A process of which pg_stat_activity would say this; it does nothing.
-    fn asleep(state: &str, state_change_us: i64) -> Activity {
-        Activity {
-            pid: 0,
-            kind: Kind::Backend,
-            state: state.to_owned(),
-            wait_event_type: "Client".to_owned(),
-            wait_event: "ClientRead".to_owned(),
-            state_change_us: Some(state_change_us),
-        }
-    }
-
-    #[test]
-    fn a_connection_is_quiet_while_it_stays_idle_and_read_when_it_is_not() {
-        let mut sleeper = Command::new("sleep").arg("60").spawn().unwrap();
-        let pid = i32::try_from(sleeper.id()).unwrap();
-        let mut process = Process::of(Thread::open(pid, pid, Kind::Backend).unwrap());
-        while process.leader.stat.state != 'S' {
-            process.read_states();
-        }
-        let mut quiet = Vec::new();
-        for (state, change) in [("idle", 1), ("idle", 1), ("idle", 2), ("idle", 2), ("active", 3)] {
-            process.follow(Some(&asleep(state, change)));
-            quiet.push(process.is_quiet);
-        }
-        assert_eq!(quiet, [false, true, false, true, false]);
-        process.follow(Some(&asleep("idle", 4)));
-        process.follow(Some(&asleep("idle", 4)));
-        assert!(process.is_quiet);
-        sleeper.kill().unwrap();
-        sleeper.wait().unwrap();
-        // Left alone by then; that the server knows it no more has it looked at.
-        process.follow(None);
-        assert!(process.leader.is_gone);
     }
 
     #[test]

@@ -15,13 +15,10 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::reading::{Completed, Read};
-use crate::stopwatch::Stopwatch;
+use crate::time::stopwatch::Stopwatch;
 
 /// The version of this contract: raised when a hook changes its meaning.
 pub const VERSION: u32 = 1;
-
-/// The most requests that are staged before they must be submitted (PGAIO_SUBMIT_BATCH_SIZE).
-pub const BATCH: usize = 32;
 
 /// Which request a consumer waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,20 +37,21 @@ pub struct EngineReport {
     /// Requests that the kernel was told to give to a worker thread of its own.
     pub asynchronous_requests: u64,
     /// Decisions over time, of an engine that takes any.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub path: Vec<PathStep>,
+    #[serde(rename = "path", skip_serializing_if = "Vec::is_empty")]
+    pub decisions: Vec<Decision>,
 }
 
 /// A decision of the engine `hybrid`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct PathStep {
+pub struct Decision {
     /// The consumer that took it.
     pub consumer: usize,
     /// Since the start of its lane.
     pub at_s: f64,
     /// Who reads from now on: `own` (the consumer, when a request's turn comes), `ring`, `shared` with helpers, or
     /// `given` to them.
-    pub way: &'static str,
+    #[serde(rename = "way")]
+    pub mode: &'static str,
     /// Helpers from now on.
     pub helpers: usize,
     /// The share of the time in which the consumer had used a core, or waited for one, before.
@@ -95,7 +93,8 @@ pub trait Lane {
     /// When the system refuses it.
     fn start(&mut self, read: Read, watch: &mut Stopwatch) -> Result<(), Failure>;
 
-    /// Everything that was started must be on its way on return. Called after at most [`BATCH`] `start`s.
+    /// Everything that was started must be on its way on return. Called after at most
+    /// [`SUBMIT_BATCH_MAX`](crate::spec::SUBMIT_BATCH_MAX) `start`s.
     ///
     /// # Errors
     /// When the system refuses it.

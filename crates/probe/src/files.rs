@@ -10,13 +10,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, statfs};
 use serde::{Deserialize, Serialize};
 
-use crate::clock::monotonic_ns;
 use crate::failure::{Code, Failure};
-use crate::page::{PAGE_BYTES, PageMaker};
+use crate::page::layout::PAGE_BYTES;
+use crate::page::maker::PageMaker;
 use crate::reading::Target;
 use crate::spec::CellSpec;
 use crate::sys::files::{direct_alignment, resident_bytes};
 use crate::sys::memory::{self, Pages};
+use crate::time::clock::monotonic_ns;
 
 const CHUNK_BYTES: usize = 1024 * 1024;
 const PROGRESS_BYTES: u64 = 64 * 1024 * 1024;
@@ -65,26 +66,26 @@ pub struct Facts {
 }
 
 /// Files that this process has made.
-struct Scrap {
+struct MadeFiles {
     unfinished: Vec<PathBuf>,
     finished: Vec<PathBuf>,
 }
 
-static SCRAP: Mutex<Scrap> = Mutex::new(Scrap {
+static MADE: Mutex<MadeFiles> = Mutex::new(MadeFiles {
     unfinished: Vec::new(),
     finished: Vec::new(),
 });
 
-fn scrap() -> MutexGuard<'static, Scrap> {
-    SCRAP.lock().unwrap_or_else(PoisonError::into_inner)
+fn made_files() -> MutexGuard<'static, MadeFiles> {
+    MADE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Removes the files that are being made, and with `all` also those that were made. For the end of the process.
 pub fn remove_made(all: bool) {
-    let mut scrap = scrap();
-    let mut paths = std::mem::take(&mut scrap.unfinished);
+    let mut made = made_files();
+    let mut paths = std::mem::take(&mut made.unfinished);
     if all {
-        paths.append(&mut scrap.finished);
+        paths.append(&mut made.finished);
     }
     for path in paths {
         // Somebody else may have removed it, which is as good.
@@ -97,7 +98,7 @@ pub fn remove_made(all: bool) {
 /// # Errors
 /// What the system answers; when there is such a file already.
 pub fn create(path: &Path, direct_flags: i32) -> Result<File, Failure> {
-    let mut scrap = scrap();
+    let mut made = made_files();
     let file = OpenOptions::new()
         .read(true)
         .write(true)
@@ -105,22 +106,22 @@ pub fn create(path: &Path, direct_flags: i32) -> Result<File, Failure> {
         .custom_flags(direct_flags)
         .open(path)
         .map_err(|error| Failure::of(&error, &format!("making {}", path.display())))?;
-    scrap.unfinished.push(path.to_owned());
+    made.unfinished.push(path.to_owned());
     Ok(file)
 }
 
 /// The file stays until a signal ends the process, or for good.
 pub fn keep(path: &Path) {
-    let mut scrap = scrap();
-    scrap.unfinished.retain(|other| other != path);
-    scrap.finished.push(path.to_owned());
+    let mut made = made_files();
+    made.unfinished.retain(|other| other != path);
+    made.finished.push(path.to_owned());
 }
 
 /// Removes a file that this process made.
 pub fn discard(path: &Path) {
-    let mut scrap = scrap();
-    scrap.unfinished.retain(|other| other != path);
-    scrap.finished.retain(|other| other != path);
+    let mut made = made_files();
+    made.unfinished.retain(|other| other != path);
+    made.finished.retain(|other| other != path);
     let _ = fs::remove_file(path);
 }
 

@@ -10,16 +10,25 @@ use rustix::fs::{Advice, fadvise};
 use rustix::io::{ReadWriteFlags, preadv2};
 
 use crate::failure::{Code, Failure};
-use crate::page::{PAGE_BYTES, Verdict, verify};
-use crate::pattern::PageRun;
-use crate::stopwatch::{Stopwatch, Task};
+use crate::page::layout::PAGE_BYTES;
+use crate::page::validity::{Verdict, verify};
 use crate::sys::memory::Buffer;
+use crate::time::stopwatch::{Stopwatch, Task};
+
+/// A run of neighbouring pages of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageRun {
+    /// The first page.
+    pub block: u64,
+    /// How many.
+    pub pages: u64,
+}
 
 /// A request: pages of the file, to be read into a buffer.
 pub struct Read {
     /// Counts the consumer's requests.
     pub number: u64,
-    /// The pages.
+    /// The pages that are wanted.
     pub run: PageRun,
     /// Where they go; at least as large.
     pub buffer: Buffer,
@@ -53,7 +62,7 @@ pub struct Completed {
 
 /// The file that is read, and how.
 pub struct Target {
-    /// The file.
+    /// The file, open for reading.
     pub file: Arc<File>,
     /// Its name, for messages.
     pub path: String,
@@ -84,7 +93,7 @@ impl Target {
         let _ = fadvise(&*self.file, read.offset(), bytes, Advice::WillNeed);
     }
 
-    /// Reads from the page cache alone; `false` when not all of it is there, and whenever anything is amiss, which
+    /// Reads from the page cache alone; `false` when not all of it is there, and whenever anything went wrong, which
     /// another attempt will tell more of.
     pub fn read_if_cached(&self, read: &mut Read) -> bool {
         let (offset, bytes) = (read.offset(), read.bytes());

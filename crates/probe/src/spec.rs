@@ -2,10 +2,12 @@
 
 use serde::Deserialize;
 
-use crate::engine::BATCH;
 use crate::failure::{Code, Failure};
-use crate::page::PAGE_BYTES;
+use crate::page::layout::PAGE_BYTES;
 
+/// The most requests that are staged before they must be submitted: PGAIO_SUBMIT_BATCH_SIZE
+/// (`src/include/storage/aio_internal.h`).
+pub const SUBMIT_BATCH_MAX: usize = 32;
 /// The most that io_combine_limit allows.
 const REQUEST_BYTES_MAX: usize = 1024 * 1024;
 const DEPTH_MAX: usize = 1024;
@@ -42,7 +44,7 @@ pub enum Pattern {
     Gaps,
 }
 
-/// One cell.
+/// One cell: a key each of the document that asks for it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CellSpec {
@@ -130,7 +132,7 @@ fn one() -> usize {
 }
 
 fn batch() -> usize {
-    BATCH
+    SUBMIT_BATCH_MAX
 }
 
 fn three() -> usize {
@@ -188,7 +190,7 @@ impl CellSpec {
                 "competing_cpus must be at most 1024",
             ),
             (
-                (1..=BATCH).contains(&self.submit_batch),
+                (1..=SUBMIT_BATCH_MAX).contains(&self.submit_batch),
                 "submit_batch must be from 1 to 32",
             ),
             (self.major >= 16, "major must be a major version of PostgreSQL"),

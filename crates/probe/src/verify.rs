@@ -6,7 +6,8 @@ use std::io::{self, Read};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Code, Failure};
-use crate::page::{PAGE_BYTES, Verdict, verify};
+use crate::page::layout::PAGE_BYTES;
+use crate::page::validity::{Verdict, verify};
 
 const FAILURES_MAX: usize = 10;
 const CHUNK_BYTES: usize = 128 * PAGE_BYTES;

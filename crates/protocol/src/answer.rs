@@ -1,10 +1,8 @@
 //! The server's answer to a request, up to ReadyForQuery.
 
-use bytes::BytesMut;
-use postgres_protocol::message::backend::Message;
-
 use crate::failure::Failure;
 use crate::input::InputBuffer;
+use crate::message::{error_response, unexpected};
 use crate::notice::NoticeStore;
 
 /// Where the session stands after an answer.
@@ -80,38 +78,5 @@ fn transaction_status(body: &[u8]) -> Result<TransactionStatus, Failure> {
         _ => Err(Failure::client(
             "the server sent a ReadyForQuery message that can't be read",
         )),
-    }
-}
-
-#[cold]
-pub(crate) fn unexpected(tag: u8, place: &str) -> Failure {
-    Failure::client(format!(
-        "the server sent an unexpected message of type {:?} {place}",
-        char::from(tag)
-    ))
-}
-
-/// Reads a message that `postgres-protocol` knows, from its type and body.
-///
-/// # Errors
-/// When the body can't be read.
-pub(crate) fn parse(tag: u8, body: &[u8]) -> Result<Message, Failure> {
-    let mut bytes = BytesMut::with_capacity(body.len() + 5);
-    bytes.extend_from_slice(&[tag]);
-    let length = u32::try_from(body.len() + 4)
-        .map_err(|_| Failure::client("the server sent a message longer than the protocol allows"))?;
-    bytes.extend_from_slice(&length.to_be_bytes());
-    bytes.extend_from_slice(body);
-    match Message::parse(&mut bytes) {
-        Ok(Some(message)) => Ok(message),
-        Ok(None) | Err(_) => Err(unexpected(tag, "that can't be read")),
-    }
-}
-
-#[cold]
-pub(crate) fn error_response(body: &[u8]) -> Result<Failure, Failure> {
-    match parse(b'E', body)? {
-        Message::ErrorResponse(response) => Ok(Failure::from_response(&response)),
-        _ => Err(unexpected(b'E', "that is not an error")),
     }
 }

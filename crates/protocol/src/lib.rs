@@ -7,6 +7,7 @@
 pub mod answer;
 pub mod failure;
 pub mod input;
+mod message;
 pub mod notice;
 pub mod parameters;
 pub mod requests;

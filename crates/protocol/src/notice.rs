@@ -4,7 +4,7 @@ use fallible_iterator::FallibleIterator;
 use postgres_protocol::message::backend::Message;
 use serde::Serialize;
 
-use crate::answer::parse;
+use crate::message::parse;
 
 /// One message that is no error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

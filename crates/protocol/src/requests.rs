@@ -79,7 +79,7 @@ pub fn ssl(output: &mut BytesMut) {
     frontend::ssl_request(output);
 }
 
-/// Says goodbye.
+/// Terminate: the client ends the session.
 pub fn terminate(output: &mut BytesMut) {
     frontend::terminate(output);
 }

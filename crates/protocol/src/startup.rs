@@ -8,9 +8,9 @@ use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, Scr
 use postgres_protocol::message::backend::Message;
 use postgres_protocol::message::frontend;
 
-use crate::answer::{error_response, parse, unexpected};
 use crate::failure::Failure;
 use crate::input::InputBuffer;
+use crate::message::{error_response, parse, unexpected};
 use crate::parameters::Parameters;
 
 /// A connection that is ready for queries.

@@ -1,6 +1,20 @@
 """Where pgassay keeps things on a machine, and which account runs the servers.
 
-Standard library only: the set-up tool uses it before any package is installed.
+Standard library only: the set-up tool uses it before any package is installed. Below `home()`:
+
+    builds/ORIGIN/VERSION/     unpacked binaries: world-readable, never writable by the servers' account
+    data/                      mode 0700, owned by the account that runs the servers
+      snapshots/KEY/           a frozen data directory; KEY is a hash of its layers (build, dataset, prepare)
+      work/VOLUME/KEY/copy-N/  a working copy: 0 for the arms, 1 for the twin, from 2 on for the factor `copy`
+    images/                    loop images
+    registry/                  one JSON file for each temporary resource, with its owner
+    chart-library/             the JavaScript of live charts, bundled once because that takes seconds
+    probes/DEVICE-KEY.json     the last whole probe of each disk; `compare` copies its ceilings
+    history.json               how long trials of each kind of experiment took here, and how they spread
+    ledger.json                the twins' evidence of this machine, over all its experiments
+    machine-id                 an opaque id, where the machine has none of its own
+
+Sockets of servers lie in private folders under `/tmp`, since the path of a Unix socket is short.
 """
 
 import os

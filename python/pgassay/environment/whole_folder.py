@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pgassay.durable import sync
 from pgassay.environment.cleanup import registry
 
 PARTIAL_SUFFIX = ".partial"
@@ -38,16 +39,8 @@ def made_whole(final: Path) -> Iterator[Path]:
     try:
         yield partial
         partial.rename(final)
-        _sync_folder(final.parent)
+        sync(final.parent)
     finally:
         if partial.exists():
             shutil.rmtree(partial)
         registry.forget(token)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -1,1 +1,15 @@
-"""The on-disk contract of an experiment's folder: layout, versions, atomic writes, reading."""
+"""The on-disk contract of an experiment's folder: layout, versions, atomic writes, reading.
+
+    experiment.json                                 the plan (model/experiment.py); written once
+    servers.json, swap.json                         of remote servers: settings; what was swapped
+    state.json                                      how it ended; rewritten atomically
+    trials/000123/attempt-1/trial.json              TrialRecord (model/trial.py)
+    trials/000123/attempt-1/plans.json              {statement: EXPLAIN (FORMAT JSON)}
+    trials/000123/attempt-1/latency.hdr             the load's histogram (V2, microseconds)
+    trials/000123/attempt-1/server.log
+    trials/000123/attempt-1/observations/NAME.parquet  one columnar file per sampler
+
+A trial's folder is written under a temporary name, synced and renamed: it is there whole or not at all. While
+an experiment runs, its process holds a lock on the folder (`record/holding.py`), which writes nothing and
+tells `pgassay watch` who runs it.
+"""

@@ -8,36 +8,18 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from pgassay.durable import replace_file, sync
 from pgassay.errors import MeasurementError
 from pgassay.model.experiment import Experiment
 from pgassay.model.trial import TrialRecord
 from pgassay.record import layout
 
 
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def write_file(path: Path, content: bytes) -> None:
-    """Replace `path` by `content`: temporary name, fsync, rename, fsync of the folder.
-
-    Raises MeasurementError when the file system is full or refuses; the old file stays.
-    """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    """Replace `path` by `content`, whole or not at all; raises MeasurementError, and the old file stays."""
     try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        sync_folder(path.parent)
+        replace_file(path, content)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise recording_error(path, error) from error
 
 
@@ -135,10 +117,10 @@ class TrialWriter:
         self.add(layout.TRIAL_FILE, (record.model_dump_json(indent=1) + "\n").encode())
         try:
             for folder, _, _ in os.walk(self.path):
-                sync_folder(Path(folder))
+                sync(Path(folder))
             self.path.rename(self.final)
-            sync_folder(self.final.parent)
-            sync_folder(self.final.parent.parent)
+            sync(self.final.parent)
+            sync(self.final.parent.parent)
         except OSError as error:
             raise recording_error(self.final, error) from error
         return self.final

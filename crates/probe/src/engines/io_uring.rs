@@ -13,14 +13,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::null::nothing_started;
-use crate::engine::{BATCH, Engine, EngineReport, Lane, Wanted};
+use crate::engine::{Engine, EngineReport, Lane, Wanted};
 use crate::failure::{Code, Failure};
 use crate::files::reopen;
-use crate::pattern::PageRun;
-use crate::reading::{Completed, Read, Target};
-use crate::spec::CellSpec;
-use crate::stopwatch::{Stopwatch, Task};
+use crate::reading::{Completed, PageRun, Read, Target};
+use crate::spec::{CellSpec, SUBMIT_BATCH_MAX};
 use crate::sys::ring::{ReadRing, RingCompletion};
+use crate::time::stopwatch::{Stopwatch, Task};
 
 /// Buffered reads that the submitting process may do itself.
 const INLINE_MAX: usize = 4;
@@ -40,13 +39,13 @@ pub struct AsyncRule {
 impl AsyncRule {
     /// For a read of `bytes` bytes while `in_flight` others are on their way.
     #[inline]
-    pub fn marks(&self, in_flight: usize, bytes: usize) -> bool {
+    pub fn applies(&self, in_flight: usize, bytes: usize) -> bool {
         let is_large = self.major >= MAJOR_WITH_LARGE && bytes >= LARGE_BYTES;
         self.buffered && (in_flight > INLINE_MAX || is_large)
     }
 }
 
-/// The engine.
+/// The engine that asks the kernel through a ring of each consumer.
 pub struct Uring {
     target: Target,
     depth: usize,
@@ -104,7 +103,7 @@ struct UringLane<'a> {
 impl UringLane<'_> {
     /// Takes and verifies what had ended by `now_ns`.
     fn drain(&mut self, now_ns: u64, watch: &mut Stopwatch) -> Result<(), Failure> {
-        for _ in 0..BATCH {
+        for _ in 0..SUBMIT_BATCH_MAX {
             let Some(read) = self.requests.take()? else { break };
             let broken = self.requests.target.check(&read, watch);
             self.arrived.push_back(Completed {
@@ -124,7 +123,7 @@ impl UringLane<'_> {
 impl Lane for UringLane<'_> {
     fn start(&mut self, mut read: Read, watch: &mut Stopwatch) -> Result<(), Failure> {
         read.started_ns = watch.last_ns();
-        let marked = self.engine.rule.marks(self.requests.pending(), read.bytes());
+        let marked = self.engine.rule.applies(self.requests.pending(), read.bytes());
         self.asynchronous += u64::from(marked);
         self.requests.stage(read, marked);
         Ok(())
@@ -283,11 +282,11 @@ mod tests {
     #[test]
     fn the_kernels_workers_get_what_postgresql_gives_them() {
         let rule = |buffered, major| AsyncRule { buffered, major };
-        assert!(!rule(true, 18).marks(4, 1 << 20));
-        assert!(rule(true, 18).marks(5, 8192));
-        assert!(rule(true, 19).marks(0, 32 * 1024));
-        assert!(!rule(true, 19).marks(4, 24 * 1024));
-        assert!(!rule(false, 19).marks(100, 1 << 20));
+        assert!(!rule(true, 18).applies(4, 1 << 20));
+        assert!(rule(true, 18).applies(5, 8192));
+        assert!(rule(true, 19).applies(0, 32 * 1024));
+        assert!(!rule(true, 19).applies(4, 24 * 1024));
+        assert!(!rule(false, 19).applies(100, 1 << 20));
     }
 
     #[test]

@@ -1,13 +1,9 @@
-//! The ways of reading, one file each.
+//! The ways of reading, one file or folder each.
 
-pub mod helpers;
 pub mod hybrid;
-mod hybrid_lane;
 pub mod io_uring;
 pub mod null;
-pub mod pilot;
 pub mod sync;
-pub mod ways;
 pub mod worker;
 
 use crate::engine::Engine;

@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use crate::engine::{Engine, Lane, Wanted};
 use crate::failure::{Code, Failure};
 use crate::reading::{Completed, Read};
-use crate::stopwatch::Stopwatch;
+use crate::time::stopwatch::Stopwatch;
 
-/// The engine.
+/// The engine that reads nothing.
 pub struct Null;
 
 struct NullLane {

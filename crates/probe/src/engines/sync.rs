@@ -11,9 +11,9 @@ use crate::engine::{Engine, Lane, Wanted};
 use crate::failure::Failure;
 use crate::files::reopen;
 use crate::reading::{Completed, Read, Target};
-use crate::stopwatch::{Stopwatch, Task};
+use crate::time::stopwatch::{Stopwatch, Task};
 
-/// The engine.
+/// The engine by which a consumer reads itself.
 pub struct Sync {
     /// What is read.
     pub target: Target,

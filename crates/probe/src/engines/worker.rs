@@ -9,13 +9,14 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-use crate::engine::{BATCH, Engine, EngineReport, Lane, Wanted};
+use crate::engine::{Engine, EngineReport, Lane, Wanted};
 use crate::failure::Failure;
 use crate::files::reopen;
-use crate::latch::Latch;
-use crate::mailbox::Mailbox;
 use crate::reading::{Completed, Read, Target};
-use crate::stopwatch::{Stopwatch, Task};
+use crate::spec::SUBMIT_BATCH_MAX;
+use crate::threads::latch::Latch;
+use crate::threads::mailbox::Mailbox;
+use crate::time::stopwatch::{Stopwatch, Task};
 
 /// `io_worker_queue_size`.
 const QUEUE_SIZE: usize = 64;
@@ -39,7 +40,7 @@ impl Queue {
     }
 }
 
-/// The engine.
+/// The engine with a pool of I/O workers.
 pub struct Worker {
     target: Target,
     /// Of each worker.
@@ -146,7 +147,7 @@ impl Engine for Worker {
             engine: self,
             target: reopen(&self.target)?,
             consumer,
-            staged: Vec::with_capacity(BATCH),
+            staged: Vec::with_capacity(SUBMIT_BATCH_MAX),
         }))
     }
 

@@ -92,8 +92,8 @@ def _progress(seconds: float, *, quiet: bool) -> "Progress":
 
     def notify(passed_s: float) -> None:
         if is_live:
-            said = "" if passed_s < 0 else f"looking: {passed_s:.0f} s of {seconds:g} s (Ctrl-C ends it)"
-            sys.stderr.write(f"\r\x1b[K{said}")
+            message = "" if passed_s < 0 else f"looking: {passed_s:.0f} s of {seconds:g} s (Ctrl-C ends it)"
+            sys.stderr.write(f"\r\x1b[K{message}")
             sys.stderr.flush()
 
     return notify

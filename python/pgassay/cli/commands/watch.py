@@ -149,15 +149,15 @@ def _writer(*, as_json: bool) -> "Callable[[WatchSample], None]":
     from pgassay.terminal.watch.lines import PlainLines
 
     plain = PlainLines()
-    said: set[str] = set()
+    shown: set[str] = set()
 
     def write(sample: "WatchSample") -> None:
         if as_json:
             sys.stdout.write(render_line(sample))
         else:
             for sentence in sample.missing:
-                if sentence not in said:
-                    said.add(sentence)
+                if sentence not in shown:
+                    shown.add(sentence)
                     print(f"not seen: {sentence}", file=sys.stderr)
             sys.stdout.write("".join(f"{line}\n" for line in plain.lines(sample)))
         sys.stdout.flush()

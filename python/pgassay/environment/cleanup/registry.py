@@ -23,9 +23,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from pgassay.durable import sync
 from pgassay.environment.cleanup import removal
 from pgassay.environment.home import home
 from pgassay.environment.linux import machine
+from pgassay.environment.linux.processes import process_stat
 from pgassay.errors import MeasurementError, PgassayError, UsageError
 
 Kind = Literal["server", "mount", "loop", "cgroup", "folder", "read_ahead", "probe"]
@@ -77,7 +79,7 @@ def register(kind: Kind, **details: Any) -> Token:
             opened.flush()
             os.fsync(opened.fileno())
         temporary.rename(file)
-        _sync_folder(folder)
+        sync(folder)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise MeasurementError(
@@ -236,15 +238,10 @@ def _is_alive(owner: Owner) -> bool:
 
 def _start_ticks(pid: int) -> int | None:
     """When the process started, in ticks since boot; None when there is none (a zombie is none)."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
-    except OSError:
-        if not Path("/proc/self/stat").exists():  # no /proc at all: fall back to "a process of that pid"
-            return 0 if _exists(pid) else None
-        return None
-    # The command, in parentheses, may itself hold blanks and parentheses.
-    fields = text.rpartition(")")[2].split()
-    return None if fields[0] in "ZX" else int(fields[19])
+    stat = process_stat(pid)
+    if stat is None and not Path("/proc/self/stat").exists():  # no /proc at all: "a process of that pid"
+        return 0 if _exists(pid) else None
+    return None if stat is None or stat.has_ended else stat.started_ticks
 
 
 def _exists(pid: int) -> bool:
@@ -274,11 +271,3 @@ def _remove_unfinished() -> None:
         words = file.stem.split("-")
         if len(words) == 3 and words[1].isdigit() and _start_ticks(int(words[1])) is None:
             file.unlink(missing_ok=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -37,15 +37,15 @@ def ensure_superuser(build: Build, folder: Path, settings: Mapping[str, str]) ->
         private.remove()
     if done.returncode != 0:
         fatal = [line for line in done.stderr.splitlines() if "FATAL" in line or "PANIC" in line]
-        said = (fatal or done.stderr.strip().splitlines() or ["nothing"])[-1]
+        message = (fatal or done.stderr.strip().splitlines() or ["nothing"])[-1]
         raise MeasurementError(
-            f"the copy of the data folder can't be recovered: the server said '{said.strip()}'"
-            + _hint(said, folder)
+            f"the copy of the data folder can't be recovered: the server said '{message.strip()}'"
+            + _hint(message, folder)
         )
 
 
-def _hint(said: str, folder: Path) -> str:
-    if "checkpoint record" in said or (folder / "backup_label").exists():
+def _hint(message: str, folder: Path) -> str:
+    if "checkpoint record" in message or (folder / "backup_label").exists():
         return "; a base backup must hold its WAL: make it with pg_basebackup --wal-method=stream"
     return ""
 

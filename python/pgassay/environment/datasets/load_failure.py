@@ -7,7 +7,7 @@ import psycopg
 
 from pgassay.environment.server.programs import DISK_FULL_WORDS
 from pgassay.environment.server.server import Server
-from pgassay.errors import MeasurementError
+from pgassay.errors import MeasurementError, first_line
 
 DISK_FULL_STATE = "53100"
 
@@ -29,8 +29,8 @@ def describe_failure(server: Server, purpose: str, error: psycopg.Error) -> str:
             f"The disk of {server.data_directory} is full while {purpose}: free some space there, "
             "or name a folder with more of it by PGASSAY_HOME."
         )
-    said = error.diag.message_primary or str(error).strip().splitlines()[0]
+    message = error.diag.message_primary or first_line(error)
     if not server.is_running():
         last = server.log_tail(1) or "nothing"
         return f"The server on {server.data_directory} ended while {purpose}; its log ends with: {last}"
-    return f"The server on {server.data_directory} failed while {purpose}: {said}"
+    return f"The server on {server.data_directory} failed while {purpose}: {message}"

@@ -9,7 +9,7 @@ import psycopg
 
 from pgassay.environment.datasets.base import Progress
 from pgassay.environment.server.server import Server
-from pgassay.errors import UsageError
+from pgassay.errors import UsageError, first_line
 from pgassay.sql_text import next_statement, strip_comments
 
 SHOWN_CHARACTERS = 200
@@ -33,8 +33,10 @@ def refused_statement(server: Server, where: str, statement: str) -> Iterator[No
         state = error.sqlstate or ""
         if not server.is_running() or state[:2] in _NOT_THE_USERS:
             raise
-        said = error.diag.message_primary or str(error).strip().splitlines()[0]
-        raise UsageError(f"{where} '{shown(statement)}' failed ({said}): correct it and run again") from error
+        message = error.diag.message_primary or first_line(error)
+        raise UsageError(
+            f"{where} '{shown(statement)}' failed ({message}): correct it and run again"
+        ) from error
 
 
 def shown(statement: str) -> str:

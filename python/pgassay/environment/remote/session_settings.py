@@ -8,7 +8,7 @@ from pgassay.environment.remote.resolve import Resolved
 from pgassay.environment.server.sessions import connect, startup_options
 from pgassay.environment.server.setting_values import equal_value
 from pgassay.environment.server.settings import classify, describe_settings
-from pgassay.errors import UsageError
+from pgassay.errors import UsageError, first_line
 
 READ_ONLY = {"default_transaction_read_only": "on"}
 _WHEN = {"reload": "when the server reads its files again", "restart": "when the server starts"}
@@ -44,8 +44,7 @@ def check_session_settings(resolved: Resolved, settings: Mapping[str, str]) -> N
         with connect(session_parameters(resolved, settings)) as session:
             held = describe_settings(session)
     except psycopg.Error as error:
-        told = str(error).strip().splitlines()[0].removeprefix("connection failed: ")
-        raise UsageError(f"{name_of_server} refuses the settings of an arm: {told}") from None
+        raise UsageError(f"{name_of_server} refuses the settings of an arm: {first_line(error)}") from None
     for name, value in settings.items():
         fact = held.get(name) or held.get(name.lower())
         if fact is not None and not equal_value(fact.name, value, fact.value or "", fact):

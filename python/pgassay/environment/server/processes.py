@@ -13,20 +13,20 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from pgassay.environment.linux.processes import process_ids, process_stat
+
 SHARED_MEMORY_FOLDER = "/dev/shm/"
 SHARED_MEMORY_PREFIX = "/dev/shm/PostgreSQL."
 CONTROL_SEGMENT_MAGIC = 0x9A503D32
 CONTROL_ITEM_WORDS = 10
 IPC_RMID = 0
-CLOCK_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 CONSISTENT_READS_MAX = 5
 
 
 def processes_of(data_directory: Path) -> list[int]:
     """Return the ids of all PostgreSQL processes that work in `data_directory`, in rising order."""
     wanted = os.path.realpath(data_directory)
-    names = (entry.name for entry in Path("/proc").iterdir())
-    return sorted(int(name) for name in names if name.isdigit() and _is_postgres_in(int(name), wanted))
+    return [pid for pid in process_ids() if _is_postgres_in(pid, wanted)]
 
 
 def _is_postgres_in(pid: int, folder: str) -> bool:
@@ -77,22 +77,12 @@ def cpu_seconds(postmaster: int, data_directory: Path) -> float:
     total = 0.0
     for _ in range(CONSISTENT_READS_MAX):
         children = [pid for pid in processes_of(data_directory) if pid != postmaster]
-        total = _cpu_ticks(postmaster, with_dead_children=True) / CLOCK_TICKS_PER_SECOND
-        total += sum(_cpu_ticks(pid, with_dead_children=False) for pid in children) / CLOCK_TICKS_PER_SECOND
+        first = process_stat(postmaster)
+        total = first.cpu_s + first.ended_children_cpu_s if first else 0.0
+        total += sum(stat.cpu_s for stat in map(process_stat, children) if stat)
         if children == [pid for pid in processes_of(data_directory) if pid != postmaster]:
             break
     return total
-
-
-def _cpu_ticks(pid: int, *, with_dead_children: bool) -> int:
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return 0
-    # The command, in parentheses, may itself hold blanks and parentheses.
-    fields = text.rpartition(")")[2].split()
-    times = fields[11:15] if with_dead_children else fields[11:13]
-    return sum(int(value) for value in times)
 
 
 def mapped_segments(pids: Iterable[int]) -> set[str]:

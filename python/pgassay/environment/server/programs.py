@@ -119,10 +119,10 @@ def run_program(
         ) from error
     if done.returncode != 0:
         lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
-        said = " / ".join(line.strip() for line in lines[-TAIL_LINES:] if line.strip())
+        message = " / ".join(line.strip() for line in lines[-TAIL_LINES:] if line.strip())
         remedy = "; free some space there, or name a folder with more of it by PGASSAY_HOME"
         advice = remedy if DISK_FULL_WORDS in done.stderr else ""
-        raise MeasurementError(f"{Path(argv[0]).name} failed while {purpose}: {said}{advice}")
+        raise MeasurementError(f"{Path(argv[0]).name} failed while {purpose}: {message}{advice}")
     return str(done.stdout)
 
 

@@ -9,6 +9,8 @@ children together are the whole server, parallel workers that came and went incl
 from dataclasses import dataclass
 from pathlib import Path
 
+from pgassay.environment.linux.processes import children_of
+
 CONSISTENT_READS_MAX = 5
 
 
@@ -27,7 +29,7 @@ def reads_of(postmaster: int) -> ServerReads | None:
     """
     total = None
     for _ in range(CONSISTENT_READS_MAX):
-        children = _children_of(postmaster)
+        children = children_of(postmaster)
         try:
             total = sum(_read_bytes(pid) for pid in (postmaster, *children))
         except (FileNotFoundError, ProcessLookupError):
@@ -36,7 +38,7 @@ def reads_of(postmaster: int) -> ServerReads | None:
             continue
         except OSError:
             return None
-        if children == _children_of(postmaster):
+        if children == children_of(postmaster):
             break
     return None if total is None else ServerReads(postmaster, total)
 
@@ -46,22 +48,6 @@ def reads_between(before: ServerReads | None, after: ServerReads | None) -> int 
     if before is None or after is None or before.postmaster != after.postmaster:
         return None
     return after.read_bytes - before.read_bytes
-
-
-def _children_of(postmaster: int) -> list[int]:
-    """The children, those included that have ended and were not yet waited for, in rising order."""
-    wanted = str(postmaster)
-    names = (entry.name for entry in Path("/proc").iterdir())
-    return sorted(int(name) for name in names if name.isdigit() and _parent_of(name) == wanted)
-
-
-def _parent_of(pid: str) -> str:
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return ""
-    # The command, in parentheses, may itself hold blanks and parentheses.
-    return text.rpartition(")")[2].split()[1]
 
 
 def _read_bytes(pid: int) -> int:

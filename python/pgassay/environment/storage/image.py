@@ -11,6 +11,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from pgassay.durable import sync
 from pgassay.environment.cleanup import registry, removal
 from pgassay.environment.debian import find_tool, has_apt, tool
 from pgassay.environment.home import Account
@@ -79,9 +80,9 @@ def make_image(image: Path, size_bytes: int) -> None:
         done = subprocess.run([*command, str(unfinished)], capture_output=True, text=True)
         if done.returncode != 0:
             raise MeasurementError(f"mkfs.xfs failed on {unfinished}: {_one_line(done.stderr)}.")
-        _sync(unfinished)
+        sync(unfinished)
         unfinished.rename(image)
-        _sync(image.parent)
+        sync(image.parent)
     except OSError as error:
         if error.errno in NO_SPACE:
             raise UsageError(_space_message(image, size_bytes)) from error
@@ -200,22 +201,22 @@ def _space_message(image: Path, size_bytes: int) -> str:
 
 
 def _attach_loop(image: Path) -> BlockDevice:
-    said = ""
+    message = ""
     # Older kernels and some backing devices refuse 4096-byte sectors; direct I/O works with 512 as well.
     for sector in (SECTOR_BYTES, 512):
         command = ["losetup", "--find", "--show", "--direct-io=on", "--sector-size", str(sector), str(image)]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
-            said = _one_line(done.stderr)
+            message = _one_line(done.stderr)
             removal.detach_loop(image)
             continue
         attached = _block_device(Path(done.stdout.strip()))
         if _has_direct_io(attached):
             return attached
-        said = "the kernel left direct I/O off"
+        message = "the kernel left direct I/O off"
         removal.detach_loop(image)
     raise UsageError(
-        f"Can't attach {image} to a loop device with direct I/O ({said}): "
+        f"Can't attach {image} to a loop device with direct I/O ({message}): "
         "put the image on a disk's file system with loop:path=…, or use --storage host."
     )
 
@@ -239,14 +240,6 @@ def _mount(attached: BlockDevice, root: Path, owner: Account | None) -> None:
             "see the kernel's log, or use --storage host."
         )
     make_folder(root, owner)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _one_line(text: str) -> str:

@@ -133,8 +133,10 @@ def _limits(have: Facilities, by_spec: Mapping[CellSpec, CellResult]) -> list[st
         if cell is None or not cell.split:
             continue
         parts = sorted(cell.split.items(), key=lambda item: item[1], reverse=True)
-        told = [f"{_NAMES[part]} {share:.0%}" for part, share in parts if share >= _NOTICEABLE]
-        found.append(f"A cold scan by {method} ({_speed(cell.mb_s)}) spends its time on: {', '.join(told)}.")
+        listed = [f"{_NAMES[part]} {share:.0%}" for part, share in parts if share >= _NOTICEABLE]
+        found.append(
+            f"A cold scan by {method} ({_speed(cell.mb_s)}) spends its time on: {', '.join(listed)}."
+        )
     return found
 
 
@@ -152,17 +154,17 @@ def _depth(made: Ceilings) -> list[str]:
 
 
 def _competition(have: Facilities, estimates: Estimates) -> list[str]:
-    told = []
+    listed = []
     for method in have.methods:
         alone = work_cell("cold-scan", method, 1, have)
         busy = alone.model_copy(update={"competing_cpus": have.cores})
         if alone not in estimates or busy not in estimates:
             continue
         if difference(estimates[alone], estimates[busy])[0] > 0:
-            told.append(f"{method} loses {1 - estimates[busy].rate / estimates[alone].rate:.0%}")
-    if not told:
+            listed.append(f"{method} loses {1 - estimates[busy].rate / estimates[alone].rate:.0%}")
+    if not listed:
         return []
-    return [f"With every core busy with other work, of a cold scan's speed {', '.join(told)}."]
+    return [f"With every core busy with other work, of a cold scan's speed {', '.join(listed)}."]
 
 
 def _read_ahead(have: Facilities, estimates: Estimates, judged: Mapping[str, Judged]) -> list[str]:
@@ -178,9 +180,11 @@ def _read_ahead(have: Facilities, estimates: Estimates, judged: Mapping[str, Jud
     }
     if not any(each.interval[0] > 0 for each in judged[name].alternatives):
         return []
-    told = ", ".join(f"{rate:,.0f} MB/s at {value} kB" for value, rate in rates.items())
+    listed = ", ".join(f"{rate:,.0f} MB/s at {value} kB" for value, rate in rates.items())
     method = next(iter(decision.candidates.values()))[0].engine
-    return [f"The device's read-ahead ({have.read_ahead_kb} kB now) decides a cold scan by {method}: {told}."]
+    return [
+        f"The device's read-ahead ({have.read_ahead_kb} kB now) decides a cold scan by {method}: {listed}."
+    ]
 
 
 def _index_lookups(have: Facilities, estimates: Estimates) -> list[str]:
@@ -194,7 +198,7 @@ def _index_lookups(have: Facilities, estimates: Estimates) -> list[str]:
 
 def _hybrid(have: Facilities, estimates: Estimates) -> list[str]:
     """What moving the checksum and the hand-over to other cores would be worth."""
-    told = []
+    listed = []
     for work in ("cold-scan", "cached-scan"):
         hybrid = estimates.get(work_cell(work, "hybrid", 1, have))
         others = [estimates.get(work_cell(work, method, 1, have)) for method in have.methods]
@@ -206,10 +210,10 @@ def _hybrid(have: Facilities, estimates: Estimates) -> list[str]:
         low, high = difference(hybrid, best)
         change = hybrid.rate / best.rate - 1
         word = "faster" if low > 0 else "slower" if high < 0 else "not told apart"
-        told.append(f"{work.replace('-', ' ')} {change:+.0%} ({word})")
-    if not told:
+        listed.append(f"{work.replace('-', ' ')} {change:+.0%} ({word})")
+    if not listed:
         return []
     return [
         "The hybrid engine (io_uring with helpers for the checksum, not in PostgreSQL) against the best "
-        f"method: {', '.join(told)}."
+        f"method: {', '.join(listed)}."
     ]
