@@ -6,7 +6,6 @@ from pydantic import Field
 
 from pgassay.model.arm import Arm
 from pgassay.model.base import Frozen, Number, Recorded
-from pgassay.model.build import Build
 from pgassay.model.storage import StorageFacts
 from pgassay.model.workload import Metric
 
@@ -90,6 +89,20 @@ class MachineFacts(Recorded):
     io_uring_disabled: int | None = None
 
 
+class BuildFacts(Recorded):
+    """PostgreSQL binaries as they were found (`Build` of `model/build.py`)."""
+
+    origin: str | None = None
+    version: str | None = None
+    major: int | None = None
+    bin_directory: str | None = None
+    configure: str | None = None
+    cflags: str | None = None
+    binary_sha256: str | None = None
+    has_io_uring: bool | None = None
+    extensions: tuple[str, ...] = ()
+
+
 class RelationFacts(Recorded):
     """The size of a table or an index."""
 
@@ -135,7 +148,7 @@ class Environment(Recorded):
 
     machine: MachineFacts = MachineFacts()
     machine_id: str | None = None
-    build: Build | None = None
+    build: BuildFacts = BuildFacts()
     caps: dict[str, str] = Field(default_factory=dict)
     differing_defaults: dict[str, dict[str, tuple[str, ...]]] = Field(default_factory=dict)
     servers: dict[str, RemoteServerFacts] = Field(default_factory=dict)

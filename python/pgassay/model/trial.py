@@ -226,7 +226,7 @@ class TrialRecord(Frozen):
     server_cpu_s: float | None = None
     steal_s: float | None = None
     facts: TrialFacts = TrialFacts()
-    counters: dict[str, tuple[CounterRow, ...]] = Field(default_factory=dict)
+    counters: dict[str, list[CounterRow]] = Field(default_factory=dict)
     verification: Verification = Verification()
     upkeep_before: Upkeep | None = None
     upkeep_after: Upkeep | None = None
