@@ -6,10 +6,10 @@ not in shared buffers, all other CPU time by pages looked at and rows examined.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from pgassay.analysis.causes.evidence import Evidence
 from pgassay.analysis.causes.rules.storage import is_full
+from pgassay.analysis.descriptive.plans import PlanNode
 from pgassay.model.trial import CounterRow, figure
 from pgassay.model.vacuum_state import PAGE_BYTES, TableState
 
@@ -21,8 +21,6 @@ DEAD_ROWS = 0.5
 # Below so many pages a scan is as good as any other way.
 _PAGES_MIN = 64
 _CHANGES = ("n_tup_ins", "n_tup_upd", "n_tup_del")
-# A node as EXPLAIN (FORMAT JSON) gives it; which properties it has depends on its kind and the version.
-PlanNode = Mapping[str, Any]
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,7 @@ def _trial_changes(key: _Key) -> _TrialChanges:
         Change(
             series=series.name,
             unit=series.unit,
-            at_s=float(point.place),
+            at_s=float(point.index),
             before=point.before,
             after=point.after,
         )
@@ -129,10 +129,10 @@ def _arm(arm: Arm, looked: Sequence[_TrialChanges], ceiling: ArmCeiling | None) 
         for name in names
     }
     least = max(1 if len(looked) > 1 else 0, len(looked) / 20)
-    told = {name: count for name, count in counts.items() if count > least}
-    if not told:
+    frequent = {name: count for name, count in counts.items() if count > least}
+    if not frequent:
         return None
-    kept = [_only(each, set(told)) for each in looked]
+    kept = [_only(each, set(frequent)) for each in looked]
     # The trial whose greatest change is of middle size stands for all.
     changed = sorted((each for each in kept if each.changes), key=_TrialChanges.size)
     shown = changed[(len(changed) - 1) // 2]
@@ -142,7 +142,7 @@ def _arm(arm: Arm, looked: Sequence[_TrialChanges], ceiling: ArmCeiling | None) 
         stratum=arm.stratum,
         role=arm.role,
         observed=len(looked),
-        changed=tuple(ChangedSeries(series=name, trials=count) for name, count in told.items()),
+        changed=tuple(ChangedSeries(series=name, trials=count) for name, count in frequent.items()),
         number=shown.trial.record.number,
         moments=moments(shown.changes, events),
         checkpoints_untimed=_checkpoints(shown.trial)

@@ -6,7 +6,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from pgassay.analysis.changes.series import MB, Columns, FloatArray, measured_s, rates_of, read
+from pgassay.analysis.accounts.threads import Columns
+from pgassay.analysis.changes.series import MB, FloatArray, measured_s, rates_of, read
 from pgassay.analysis.changes.server_log import log_events
 from pgassay.model.changes import Event, EventKind
 from pgassay.model.experiment import ArmCeiling

@@ -50,7 +50,7 @@ def _rates(record: TrialRecord) -> tuple[float, float] | None:
 def _use(name: str, ceiling: ArmCeiling, rates: list[tuple[float, float]]) -> DeviceUse | None:
     if not rates:
         return None
-    mb_s, iops = (median(rate[place] for rate in rates) for place in (0, 1))
+    mb_s, iops = (median(rate[index] for rate in rates) for index in (0, 1))
     candidates = (
         (mb_s, ceiling.read_mb_s, "MB/s", ceiling.read_mb_s_from),
         (iops, ceiling.read_iops, "reads/s", ceiling.read_iops_from),
@@ -72,9 +72,11 @@ def _use(name: str, ceiling: ArmCeiling, rates: list[tuple[float, float]]) -> De
 
 def _sentence(name: str, value: float, ceiling: float, unit: str, source: str) -> str:
     share = value / ceiling
-    told = f"{name} read {value:,.0f} {unit}, {share:.0%} of the device ({ceiling:,.0f} {unit} by {source})"
+    sentence = (
+        f"{name} read {value:,.0f} {unit}, {share:.0%} of the device ({ceiling:,.0f} {unit} by {source})"
+    )
     if share > _BEYOND:
-        return f"{told}: more than it is said to deliver, so 'pgassay probe' should measure it again."
+        return f"{sentence}: more than it is said to deliver, so 'pgassay probe' should measure it again."
     if share >= AT_LIMIT:
-        return f"{told}: no setting can help."
-    return f"{told}: at most {1 / share - 1:.0%} more could be had."
+        return f"{sentence}: no setting can help."
+    return f"{sentence}: at most {1 / share - 1:.0%} more could be had."

@@ -174,7 +174,7 @@ def _changes(interval: Interval, flow: DeviceFlow | None) -> tuple[Change, ...]:
 
 def _changed(what: str, unit: str, rates: Sequence[float]) -> list[Change]:
     return [
-        Change(what=what, unit=unit, at_s=float(point.place), before=point.before, after=point.after)
+        Change(what=what, unit=unit, at_s=float(point.index), before=point.before, after=point.after)
         for point in change_points(rates)
         if not 1 / _RATIO_MIN < point.ratio < _RATIO_MIN
     ]

@@ -119,14 +119,14 @@ def sentence(cause: Cause, name: str, phrase: str = "") -> str:
             f" (missing: {text.clean(str(why))})." if why else "."
         )
     if cause.kind == "fault":
-        said = f"{name}: {phrase}{_explained(cause)}"
+        words = f"{name}: {phrase}{_explained(cause)}"
     else:
-        said = f"{name} was limited by {phrase}{_explained(cause)}"
+        words = f"{name} was limited by {phrase}{_explained(cause)}"
     if cause.gain_if_lifted is not None and cause.gain_if_lifted >= _GAIN_MIN:
-        said += f"; without that it could be up to about {cause.gain_if_lifted:.3g} times as fast"
+        words += f"; without that it could be up to about {cause.gain_if_lifted:.3g} times as fast"
     if cause.trials < cause.observed:
-        said += f" (in {cause.trials} of {text.plural(cause.observed, 'trial')})"
-    return said + "."
+        words += f" (in {cause.trials} of {text.plural(cause.observed, 'trial')})"
+    return words + "."
 
 
 def _explained(cause: Cause) -> str:
@@ -156,12 +156,12 @@ def _difference(result: CompareResult, found: Explanation, labels: dict[tuple[st
     where = f" at {text.clean(found.stratum)}" if found.stratum else ""
     arm = next((each for each in result.arms if (each.name, each.stratum) == key), None)
     if arm is not None and arm.verdict in ("faster", "slower") and arm.ratio and not arm.withheld:
-        said = f"{name}{where} is {_speed(arm.ratio)} {control}"
+        words = f"{name}{where} is {_speed(arm.ratio)} {control}"
     else:
-        said = f"Between {name}{where} and {control}"
+        words = f"Between {name}{where} and {control}"
     items = "; ".join(_moved(item) for item in found.moved[:_ITEMS_MAX])
     unit = " in 1000 transactions" if found.per != "trial" else ""
-    return f"{said}: {items}{unit}."
+    return f"{words}: {items}{unit}."
 
 
 def _speed(ratio: float) -> str:
