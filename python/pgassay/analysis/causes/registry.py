@@ -20,6 +20,7 @@ from pgassay.analysis.causes.rules import (
 )
 from pgassay.model.cause import UNKNOWN
 
+_UNKNOWN_NEXT = "Look at the account of the time and at the statements that were seen most often."
 # Of limits that explain equally much the first is named, and faults are told in this order.
 RULES: tuple[Rule, ...] = (
     processors.CPU_QUOTA,
@@ -53,6 +54,12 @@ RULES: tuple[Rule, ...] = (
 def rule_of(cause: str) -> Rule | None:
     """The rule of this name; None for UNKNOWN, and for a name that another version wrote."""
     return next((rule for rule in RULES if rule.cause == cause), None)
+
+
+def next_step(cause: str) -> str:
+    """Where to look next on a running server."""
+    rule = rule_of(cause)
+    return rule.next_step if rule is not None else _UNKNOWN_NEXT
 
 
 def cause_names() -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from pgassay.analysis.accounts.threads import Span
 from pgassay.analysis.causes.base import Found, Rule
 from pgassay.analysis.causes.evidence import MB, DeviceFlow, Evidence
 from pgassay.analysis.causes.rank import TrialCauses, trial_causes
-from pgassay.analysis.causes.registry import rule_of
+from pgassay.analysis.causes.registry import next_step
 from pgassay.analysis.causes.sampler_files import moved, read_columns
 from pgassay.analysis.causes.times import WORKING
 from pgassay.analysis.diagnosis.accounts import Accounts, accounts
@@ -26,7 +26,6 @@ _HIDDEN = "what sessions of other roles do and wait for (the role may not read i
 _NO_CPU = "the time on processors (the server's processes are not on this machine)"
 _LOOK = "Look at the account of the time: no rule explains a quarter of it."
 _IDLE = "Nothing limits a server without work."
-_UNKNOWN_NEXT = "Look at the account of the time and at the statements that were seen most often."
 _IDLE_NEXT = "Look when the server is busy: nothing that limits it can be seen while it has no work."
 _ALLOW = "Give the role the right to read what all sessions do, and diagnose again."
 # A change of less than this is not worth a line.
@@ -52,7 +51,7 @@ def diagnose(interval: Interval) -> Diagnosis:
         server=interval.server,
         activity=activity,
         causes=causes,
-        next=(_IDLE_NEXT,) if is_idle else tuple(_next_step(cause) for cause in causes),
+        next=(_IDLE_NEXT,) if is_idle else tuple(next_step(cause.cause) for cause in causes),
         accounts=found.by_process,
         sampled=sampled_statements(interval.looks, interval.seconds),
         statements=interval.statements,
@@ -99,11 +98,6 @@ def _cause(name: str, rule: Rule, found: Found, total_s: float) -> Cause:
         trials=1,
         observed=1,
     )
-
-
-def _next_step(cause: Cause) -> str:
-    rule = rule_of(cause.cause)
-    return rule.next_step if rule is not None else _UNKNOWN_NEXT
 
 
 def _unknown(name: str, remedy: str, figures: dict[str, float | str]) -> Cause:
