@@ -21,7 +21,7 @@ class RoundTrips:
 
     @property
     def seconds(self) -> float:
-        """All of them together."""
+        """The time of all of them together."""
         return self.count * self.each_s
 
 

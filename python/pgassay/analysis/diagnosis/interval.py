@@ -91,5 +91,5 @@ class Interval:
 
     @property
     def seconds(self) -> float:
-        """How long it was."""
+        """Its length, from the readings of the clock at both ends."""
         return (self.end_ns - self.begin_ns) / 1e9

@@ -32,7 +32,7 @@ class Study:
 
     @property
     def blocks(self) -> int:
-        """Complete blocks."""
+        """The number of complete blocks."""
         return len(self.table.numbers)
 
     @property
