@@ -8,7 +8,7 @@ temporary folder.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from pgassay.model.storage import StorageSpec
 
@@ -73,7 +73,7 @@ class Volume(Protocol):
     def resident_bytes(self, files: Sequence[Path]) -> int:
         """Bytes of the files in the page cache."""
 
-    def facts(self) -> Mapping[str, Any]:
+    def facts(self) -> Mapping[str, object]:
         """File system, device, read_ahead_kb, limits in force, rotational, scheduler, extents.
 
         Called in every trial. Raises MeasurementError when a setting of the device that the

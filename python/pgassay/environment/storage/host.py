@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from pgassay.environment.home import account, closed_folder, home
 from pgassay.environment.linux import device
@@ -77,7 +76,7 @@ class HostVolume(CopiedVolume):
         """See `Volume.reset`."""
         self.copies.make_equal(working, source, copy_real)
 
-    def facts(self) -> Mapping[str, Any]:
+    def facts(self) -> Mapping[str, object]:
         """See `Volume.facts`."""
         mount = mount_of(self.root)
         return {

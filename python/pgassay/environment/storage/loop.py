@@ -8,7 +8,6 @@ twin's data share nothing with the control's.
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from pgassay.environment.home import account, home
 from pgassay.environment.linux import device
@@ -121,7 +120,7 @@ class LoopVolume(CopiedVolume):
             self.copies.make_equal(base, source, copy_real)
         self.copies.make_equal(working, base, copy_reflink)
 
-    def facts(self) -> Mapping[str, Any]:
+    def facts(self) -> Mapping[str, object]:
         """See `Volume.facts`; checks read-ahead, direct I/O and the mount."""
         found = device.facts(self.device)
         if found["read_ahead_kb"] != self.read_ahead_kb:
