@@ -6,11 +6,12 @@ from typing import Any
 
 import report_examples
 from pgassay.analysis.accounts.threads import Span
-from pgassay.analysis.causes.evidence import Ceiling, DeviceFlow, Evidence, Processors
+from pgassay.analysis.causes.evidence import Caps, Ceiling, DeviceFlow, Evidence, Processors
 from pgassay.analysis.causes.times import WorkTimes
+from pgassay.analysis.causes.trial_evidence import load_of_trial
 from pgassay.model.account import Account, AccountItem
 from pgassay.model.arm import Arm
-from pgassay.model.trial import LoadObservation, StatementObservation, TrialRecord
+from pgassay.model.trial import Counters, LoadObservation, StatementObservation, TrialFacts, TrialRecord
 from pgassay.model.workload import LoadSpec
 
 S = 1_000_000_000
@@ -73,6 +74,8 @@ def record(**changes: Any) -> TrialRecord:
         boot_id="boot",
         statements=(statement,),
     )
+    if "facts" in changes:
+        changes["facts"] = TrialFacts.model_validate(changes["facts"])
     return base.model_copy(update=changes)
 
 
@@ -81,7 +84,7 @@ def load_record(transactions: int = 1000, client_cpu_s: float = 1.0, **changes: 
     load = LoadObservation(
         transactions=transactions, elapsed_s=ELAPSED_S, errors=0, client_cpu_s=client_cpu_s
     )
-    return record(statements=(), load=load, **changes)
+    return record(**{"statements": (), "load": load} | changes)
 
 
 def load_arm(clients: int = 8, **spec: Any) -> Arm:
@@ -92,18 +95,31 @@ def load_arm(clients: int = 8, **spec: Any) -> Arm:
     return made.model_copy(update={"spec": made.spec.model_copy(update={"workload": workload})})
 
 
+def _of_trial(measured: TrialRecord, tried: Arm) -> dict[str, Any]:
+    return {
+        "version": tried.spec.build.version,
+        "settings": measured.facts.settings,
+        "asked_for": tried.spec.settings,
+        "compared": frozenset(tried.levels),
+        "counters": Counters(measured.counters),
+        "caps": Caps(tried.spec.cpus, tried.spec.memory_bytes),
+        "load": load_of_trial(measured, tried),
+        "statements": measured.statements,
+    }
+
+
 def evidence(*, total_s: float = ELAPSED_S, **changes: Any) -> Evidence:
     """Evidence of one busy connection; times by name (`read_s=6`), all else as in Evidence.
 
-    Of processors there are two; the server and its client use as much as `cpu_s` says.
+    Of processors there are two; the server and its client use as much as `cpu_s` says. `arm`, `record`: what
+    the trial is said to be, of which a stored trial's own figures are made.
     """
     names = WorkTimes.__dataclass_fields__
     times = replace(
         NOTHING, total_s=total_s, **{name: changes.pop(name) for name in list(changes) if name in names}
     )
     base: dict[str, Any] = {
-        "arm": arm(),
-        "record": record(),
+        **_of_trial(changes.pop("record", record()), changes.pop("arm", arm())),
         "folder": Path("/nowhere"),
         "elapsed_s": ELAPSED_S,
         "accounts": {"backend": account("backend")},

@@ -12,6 +12,7 @@ from pgassay.analysis.accounts.items import account
 from pgassay.analysis.accounts.threads import Span, trial_times
 from pgassay.analysis.accounts.times import Times
 from pgassay.model.account import Account
+from pgassay.model.trial import TrialFacts
 from pgassay.record.columns import to_parquet
 from pgassay.record.read import StoredExperiment, StoredTrial
 
@@ -259,7 +260,7 @@ def observed_experiment(folder: Path) -> StoredExperiment:
             (own / "observations" / f"{name}.parquet").write_bytes(data)
         statement = trial.record.statements[0].model_copy(update={"clock_ns": (10 * S, 11 * S)})
         record = trial.record.model_copy(
-            update={"statements": (statement,), "facts": {"observer": {"rate_hz": 10.0}}}
+            update={"statements": (statement,), "facts": TrialFacts(observer={"rate_hz": 10.0})}
         )
         trials.append(StoredTrial(record=record, plans={}, folder=own))
     return StoredExperiment(folder, stored.experiment, tuple(trials), "decided", 1.0)

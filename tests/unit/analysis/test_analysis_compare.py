@@ -9,6 +9,7 @@ import pytest
 from analysis_samples import SCAN_PLAN, experiment, record, simulate, stored
 from pgassay.analysis.verdicts.compare import analyse, decided, progress
 from pgassay.errors import UsageError
+from pgassay.model.trial import TrialFacts
 from processor_time import growth
 
 
@@ -208,7 +209,9 @@ def test_warnings_of_trials_and_plan_are_passed_on_once():
 def test_a_setting_that_differs_unasked_is_a_confound():
     plan = experiment()
     records = [
-        item.model_copy(update={"facts": {"settings": {"jit": "on" if item.arm_id == "s0-1" else "off"}}})
+        item.model_copy(
+            update={"facts": TrialFacts(settings={"jit": "on" if item.arm_id == "s0-1" else "off"})}
+        )
         for item in simulate(plan, 5)
     ]
     (confound,) = analyse(stored(plan, records)).confounds

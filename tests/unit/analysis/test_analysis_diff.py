@@ -13,6 +13,7 @@ from pgassay.analysis.verdicts.compare import analyse
 from pgassay.cli.main import parser
 from pgassay.errors import UsageError
 from pgassay.model.arm import DatasetSpec
+from pgassay.model.trial import TrialFacts
 from pgassay.model.workload import WorkloadSpec
 from pgassay.record.read import StoredExperiment, StoredTrial
 from pgassay.report.diff import json as diff_json
@@ -102,12 +103,12 @@ def test_what_else_differs_is_named_once() -> None:
         )
         for arm in first.experiment.arms
     )
-    environment = first.experiment.environment | {"kernel": "7.0"}
+    environment = first.experiment.environment.updated(kernel="7.0")
     plan = first.experiment.model_copy(update={"arms": arms, "environment": environment})
     trials = tuple(
         StoredTrial(
             trial.record.model_copy(
-                update={"facts": {"settings": trial.record.facts["settings"] | {"shared_buffers": "2GB"}}}
+                update={"facts": TrialFacts(settings=trial.record.facts.settings | {"shared_buffers": "2GB"})}
             ),
             {name: examples.scan_plan("pgbench_accounts", index=True) for name in trial.plans},
             trial.folder,

@@ -13,6 +13,7 @@ from pgassay.environment import last_probe
 from pgassay.environment.linux.device import device_of
 from pgassay.environment.storage.base import BlockDevice
 from pgassay.experiment.running.ceilings import arm_ceiling
+from pgassay.model.experiment import PlannedCeilings
 from pgassay.model.storage import StorageSpec
 from pgassay.probe.analysis.analyse import analyse_probe
 from pgassay.record.read import StoredExperiment, StoredTrial
@@ -39,7 +40,7 @@ def with_reads(read_bytes: int, elapsed_s: float, requests: int, ceiling: dict[s
             for item in trial.record.statements
         )
         trials.append(replace(trial, record=trial.record.model_copy(update={"statements": statements})))
-    plan = stored.experiment.model_copy(update={"ceilings": {"by_arm": {CONTROL: ceiling}}})
+    plan = stored.experiment.model_copy(update={"ceilings": PlannedCeilings(by_arm={CONTROL: ceiling})})
     return replace(stored, experiment=plan, trials=tuple(trials))
 
 

@@ -11,7 +11,7 @@ from pgassay.analysis.verdicts.compare import analyse
 from pgassay.environment.remote.settings import ServerFacts, differences_sentence, judge_swap
 from pgassay.model.arm import Arm, RemoteServer
 from pgassay.model.experiment import Experiment
-from pgassay.model.trial import LoadObservation, TrialRecord
+from pgassay.model.trial import LoadObservation, TrialFacts, TrialRecord
 from pgassay.record.read import StoredExperiment, Swap
 from pgassay.workloads.registry import parse_workload
 
@@ -121,7 +121,7 @@ def through(record: TrialRecord, trip_ms: float, latency_ms: float) -> TrialReco
         client_cpu_s=1.0,
         latency_ms={"mean": latency_ms},
     )
-    return record.model_copy(update={"load": load, "facts": {"server": {"round_trip_ms": trip_ms}}})
+    return record.model_copy(update={"load": load, "facts": TrialFacts(server={"round_trip_ms": trip_ms})})
 
 
 def network_result(trips_ms: tuple[float, float], own_ms: float) -> Any:

@@ -17,6 +17,7 @@ from pgassay.analysis.changes.server_log import log_events
 from pgassay.analysis.changes.timeline import timeline
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.model.changes import Change, Event
+from pgassay.model.experiment import ArmCeiling
 from pgassay.model.trial import LoadObservation, TrialRecord
 from pgassay.record.columns import to_parquet
 from pgassay.record.read import StoredExperiment, StoredTrial
@@ -48,7 +49,7 @@ def record(**changes: Any) -> TrialRecord:
         "clock_ns": (BEGIN_NS, BEGIN_NS + SECONDS * S),
         "clock_offset_ns": (ZERO_NS - BEGIN_NS, ZERO_NS - BEGIN_NS + 1000),
     }
-    return cause_samples.load_record().model_copy(update=known | changes)
+    return cause_samples.load_record(**known | changes)
 
 
 def told(log: str, of: TrialRecord) -> list[tuple[str, str, float | None, float | None]]:
@@ -137,7 +138,7 @@ def test_processes_groups_and_devices_tell_of_events(tmp_path: Path) -> None:
         {"clock_ns": clocks(*half_seconds), "read_bytes": reads, "reads": [read / 8192 for read in reads]},
     )
     (tmp_path / "server.log").write_text(LOG)
-    found = trial_events(StoredTrial(record(), {}, tmp_path), {"read_mb_s": 102.0, "read_iops": 1e6})
+    found = trial_events(StoredTrial(record(), {}, tmp_path), ArmCeiling(read_mb_s=102.0, read_iops=1e6))
     without_log = [
         (each.kind, each.what, each.began_s, each.ended_s)
         for each in found
@@ -152,7 +153,7 @@ def test_processes_groups_and_devices_tell_of_events(tmp_path: Path) -> None:
         ("autovacuum", "an autovacuum worker", 15.0, None),
     ]
     assert len([each for each in found if each.kind == "checkpoint"]) == 3
-    disproved = trial_events(StoredTrial(record(), {}, tmp_path), {"read_mb_s": 70.0, "read_iops": None})
+    disproved = trial_events(StoredTrial(record(), {}, tmp_path), ArmCeiling(read_mb_s=70.0))
     assert not [each for each in disproved if each.kind == "device limit"]
 
 

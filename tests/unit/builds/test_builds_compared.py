@@ -21,7 +21,7 @@ from pgassay.factors import version
 from pgassay.factors.registry import parse_factor, parse_factors
 from pgassay.model.build import Build
 from pgassay.model.experiment import Experiment
-from pgassay.model.trial import TrialRecord
+from pgassay.model.trial import TrialFacts, TrialRecord
 
 DEBIAN = "-Wall -fwrapv -g -O2 -ffile-prefix-map=/build/{}=. -fcf-protection"
 
@@ -212,9 +212,9 @@ def two_builds(control: Build, other: Build, told: tuple[str, str] = ("gcc 14.2.
     records = [
         record.model_copy(
             update={
-                "facts": {
-                    "settings": {"version": f"compiled by {told[roles[record.arm_id] == 'arm']}, 64-bit"}
-                }
+                "facts": TrialFacts(
+                    settings={"version": f"compiled by {told[roles[record.arm_id] == 'arm']}, 64-bit"}
+                )
             }
         )
         for record in simulate(plan, 12, {"s0-1": math.log(1.2)})

@@ -40,21 +40,21 @@ def test_a_halving_is_found_and_timed_within_two_seconds() -> None:
         series = autocorrelated(draws, 60, 0.3)
         series[30:] /= 2
         found = change_points(series)
-        assert any(abs(point.place - 30) <= 2 and 0.4 < point.ratio < 0.6 for point in found)
+        assert any(abs(point.index - 30) <= 2 and 0.4 < point.ratio < 0.6 for point in found)
 
 
 def test_two_changes_are_both_found() -> None:
     draws = np.random.default_rng(14)
     series = 100 + draws.normal(0, 2, 90)
     series[30:60] /= 2
-    places = [point.place for point in change_points(series)]
-    assert any(abs(place - 30) <= 2 for place in places)
-    assert any(abs(place - 60) <= 2 for place in places)
+    indices = [point.index for point in change_points(series)]
+    assert any(abs(index - 30) <= 2 for index in indices)
+    assert any(abs(index - 60) <= 2 for index in indices)
 
 
 def test_an_exact_step_is_one_change_and_a_constant_none() -> None:
     found = change_points([100.0] * 10 + [50.0] * 10)
-    assert [(point.place, point.before, point.after) for point in found] == [(10, 100.0, 50.0)]
+    assert [(point.index, point.before, point.after) for point in found] == [(10, 100.0, 50.0)]
     assert not change_points([7.1] * 30)
     assert not change_points([0.0] * 30)
     assert not change_points([100.0, 50.0] * 3)

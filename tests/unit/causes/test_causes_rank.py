@@ -6,10 +6,17 @@ from typing import Any
 import pytest
 
 import report_examples
+from pgassay.analysis.causes import registry
+from pgassay.analysis.causes.base import Found, Rule
 from pgassay.analysis.causes.rank import arm_causes
+from pgassay.analysis.verdicts.compare import analyse
+from pgassay.model.cause import Cause
+from pgassay.model.experiment import PlannedCeilings
 from pgassay.model.trial import TrialRecord
 from pgassay.record.columns import to_parquet
 from pgassay.record.read import StoredExperiment, StoredTrial
+from pgassay.report import schema
+from pgassay.report.compare.causes import cause_rows, sentence
 
 S = 1_000_000_000
 BEGIN, END = 10 * S, 20 * S
@@ -90,7 +97,7 @@ def experiment(folder: Path, kinds: list[tuple[float, int] | None], **changes: A
         arm.name: {"read_mb_s": 16.777, "read_mb_s_from": "limit", "read_iops": 9000.0}
         for arm in stored.experiment.arms
     }
-    plan = stored.experiment.model_copy(update={"ceilings": {"by_arm": ceilings}})
+    plan = stored.experiment.model_copy(update={"ceilings": PlannedCeilings(by_arm=ceilings)})
     return StoredExperiment(folder, plan, tuple(trials), stored.stopped)
 
 
@@ -143,3 +150,44 @@ def test_a_damaged_file_costs_its_trial_and_no_more(tmp_path: Path) -> None:
             (trial.folder / "observations" / "host_cpu.parquet").write_bytes(b"nothing")
             (trial.folder / "observations" / "threads.parquet").write_bytes(b"nothing")
     assert {(cause.cause, cause.observed) for cause in arm_causes(stored)} == {("storage-throughput", 1)}
+
+
+def test_a_new_cause_is_one_rule_in_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is found, said in reports, known to the schema, and a running server is given its next step."""
+    toy = Rule(
+        cause="toy",
+        kind="limit",
+        layer="design",
+        phrase="a toy that nobody put away",
+        remedy="Put the toy away.",
+        next_step="Look under the table.",
+        find=lambda evidence: Found(evidence.times.total_s, {"toys": 1.0}),
+    )
+    monkeypatch.setattr(registry, "RULES", (toy, *registry.RULES))
+    stored = experiment(tmp_path, [READING])
+    assert {cause.cause for cause in arm_causes(stored) if cause.kind == "limit"} == {"toy"}
+    row = cause_rows(analyse(stored))[0]
+    assert "was limited by a toy that nobody put away: 10.00 s, 100 % of its time" in row.sentence
+    assert row.sentence.endswith("Put the toy away.")
+    assert row.figures == "toys 1"
+    names = schema.compare_schema()["$defs"]["Cause"]["properties"]["cause"]["enum"]
+    assert (names[0], names[-1]) == ("storage-throughput", "toy"), "published names keep their places"
+    assert registry.next_step("toy") == "Look under the table."
+
+
+def test_a_cause_that_this_version_does_not_know_is_called_by_its_name() -> None:
+    cause = Cause.model_validate(
+        {
+            "arm": "a",
+            "kind": "fault",
+            "cause": "from-the-future",
+            "layer": "design",
+            "seconds": None,
+            "share": None,
+            "gain_if_lifted": None,
+            "remedy": "Wait.",
+            "trials": 1,
+            "observed": 1,
+        }
+    )
+    assert sentence(cause, "a") == "a: from-the-future."

@@ -1,5 +1,6 @@
 """Causes by what tables hold and who keeps it there: dead space, missing indexes, autovacuum, connections."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +8,9 @@ import pytest
 
 from cause_samples import FLOW, LIMIT, account, evidence, item, load_arm, load_record, record
 from pgassay.analysis.causes.base import Found, Missing
-from pgassay.analysis.causes.evidence import Evidence, Processors, gather
+from pgassay.analysis.causes.evidence import Evidence, Processors
 from pgassay.analysis.causes.rank import trial_causes
+from pgassay.analysis.causes.trial_evidence import evidence_of_trial
 from pgassay.model.arm import RemoteServer
 from pgassay.model.vacuum_state import Holder, TableState, Upkeep
 from pgassay.record.read import StoredTrial
@@ -149,9 +151,9 @@ def test_a_filter_that_keeps_next_to_nothing_wants_an_index() -> None:
 
 def test_more_rows_returned_than_estimated_are_believed() -> None:
     counted = scanned(PACKED, plans={"scan": plan(100)})
-    returned = counted.record.statements[0].model_copy(update={"rows": 300_000})
-    many = counted.record.model_copy(update={"statements": (returned,)})
-    assert not faults_of(scanned(PACKED, plans={"scan": plan(100)}, record=many))
+    assert faults_of(counted)
+    returned = counted.statements[0].model_copy(update={"rows": 300_000})
+    assert not faults_of(replace(counted, statements=(returned,)))
 
 
 def test_an_estimate_from_before_the_rows_were_written_is_not_believed() -> None:
@@ -291,7 +293,7 @@ def test_of_a_remote_trial_the_round_trips_are_known_and_nothing_is_made_up_of_t
     far = RemoteServer.model_validate(where | {"version": "18.1", "major": 18})
     temporary = {"pg_stat_database": [{"temp_bytes": 9e8, "temp_files": 2.0}]}
     measured = load_record(facts={"server": {"round_trip_ms": 8.0}}, counters=temporary)
-    seen = gather(StoredTrial(measured, {}, tmp_path), load_arm(server=far), {})
+    seen = evidence_of_trial(StoredTrial(measured, {}, tmp_path), load_arm(server=far), {})
     assert seen is not None
     causes = trial_causes(seen)
     assert causes.limit is not None
@@ -301,8 +303,10 @@ def test_of_a_remote_trial_the_round_trips_are_known_and_nothing_is_made_up_of_t
     # What the statistics views say is told, without the seconds that nobody saw.
     ((fault, spilled),) = causes.faults
     assert (fault.cause, spilled.seconds) == ("temp-spill", None)
-    near = measured.model_copy(update={"facts": {"server": {"round_trip_ms": 0.1}}})
-    seen = gather(StoredTrial(near, {}, tmp_path), load_arm(server=far), {})
+    near = load_record(facts={"server": {"round_trip_ms": 0.1}}, counters=temporary)
+    seen = evidence_of_trial(StoredTrial(near, {}, tmp_path), load_arm(server=far), {})
     assert seen is not None
     assert trial_causes(seen).limit is None
-    assert gather(StoredTrial(measured, {}, tmp_path), load_arm(), {}) is None, "a local one was not observed"
+    assert evidence_of_trial(StoredTrial(measured, {}, tmp_path), load_arm(), {}) is None, (
+        "a local one was not observed"
+    )

@@ -3,18 +3,18 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
 from pgassay.analysis.accounts.threads import BACKEND
 from pgassay.analysis.causes.evidence import Ceiling
+from pgassay.analysis.causes.registry import RULES
+from pgassay.analysis.causes.rules import locks
 from pgassay.analysis.diagnosis.accounts import accounts
 from pgassay.analysis.diagnosis.diagnose import diagnose
 from pgassay.analysis.diagnosis.interval import IDLE_CONNECTION, Cost, Interval, Look, Session
-from pgassay.analysis.diagnosis.next_steps import NEXT
 from pgassay.analysis.diagnosis.sessions import blockers, sampled_statements, without_constants
-from pgassay.model.cause import CauseName
 from pgassay.model.live.diagnosis import CalledStatement, DiagnosedServer, Diagnosis
 from pgassay.record.columns import to_parquet
 from pgassay.report.diagnosis import html as diagnose_html
@@ -119,7 +119,7 @@ def test_idle_connections_are_no_time(tmp_path: Path) -> None:
     assert limit(diagnosis) == "row-locks"
     assert diagnosis.causes[0].share == pytest.approx(0.9, abs=0.02)
     assert diagnosis.activity.connections_busy == pytest.approx(1, abs=0.01)
-    assert diagnosis.next == (NEXT["row-locks"],)
+    assert diagnosis.next == (locks.ROWS.next_step,)
 
 
 def test_a_server_without_work_has_no_cause(tmp_path: Path) -> None:
@@ -269,9 +269,9 @@ def test_a_change_of_the_throughput_is_timed(tmp_path: Path) -> None:
     assert (change.before, change.after) == (pytest.approx(1000, rel=0.05), pytest.approx(200, rel=0.1))
 
 
-def test_every_cause_has_a_next_step() -> None:
-    assert set(NEXT) == set(get_args(CauseName))
-    assert all(sentence.endswith((".", "?")) for sentence in NEXT.values())
+def test_every_cause_brings_its_words() -> None:
+    assert all(rule.phrase and not rule.phrase.endswith(".") for rule in RULES)
+    assert all(rule.remedy.endswith(".") and rule.next_step.endswith((".", "?")) for rule in RULES)
 
 
 def test_hostile_names_are_shown_and_not_obeyed(tmp_path: Path) -> None:

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 from plans_for_tests import make_experiment, make_record
+from pydantic import ValidationError
 
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.running.schedule import next_step
+from pgassay.model.trial import TrialFacts
 from pgassay.record import layout
 from pgassay.record.read import load
 from pgassay.record.write import TrialWriter, write_experiment, write_file, write_state
@@ -102,3 +104,33 @@ def test_replacing_a_file_keeps_the_old_one_when_the_disk_is_full(tmp_path: Path
         write_file(path, b"new" * 100000)
     assert path.read_bytes() == b"old"
     assert not link.exists()
+
+
+def test_facts_are_written_again_as_they_were_stored() -> None:
+    """Keys in their order, unknown ones kept, missing ones left out: the fingerprint is of these bytes."""
+    facts = {
+        "started_for_this_trial": True,
+        "of_a_later_version": {"list": [1, 2.0]},
+        "storage": {"kind": "host", "items": 3, "device": {"read_ahead_kb": 128, "name": None}},
+        "settings": {"jit": "off"},
+    }
+    read = TrialFacts.model_validate(facts)
+    assert read.model_dump_json() == json.dumps(facts, separators=(",", ":"))
+    assert (read.settings["jit"], read.storage.device.read_ahead_kb, read.cache.state) == ("off", 128, None)
+    assert list(read) == list(facts)
+    assert read["of_a_later_version"] == {"list": [1, 2.0]}
+    assert read.storage["items"] == 3
+    assert "cache" not in read
+    with pytest.raises(KeyError):
+        read["cache"]
+
+
+def test_updated_facts_keep_their_order_and_are_validated() -> None:
+    before = TrialFacts.model_validate({"restored": False, "settings": {"jit": "off"}})
+    after = before.updated(settings={"jit": "on"}, server={"round_trip_ms": 2})
+    assert after.model_dump_json() == (
+        '{"restored":false,"settings":{"jit":"on"},"server":{"round_trip_ms":2}}'
+    )
+    assert before.settings == {"jit": "off"}
+    with pytest.raises(ValidationError):
+        before.updated(settings="none")

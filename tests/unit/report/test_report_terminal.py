@@ -154,7 +154,7 @@ def test_the_listing_is_in_order_of_start_and_survives_a_damaged_folder() -> Non
 )
 def test_caps_are_named_in_every_format(caps: dict[str, str], said: str) -> None:
     plain = examples.stored()
-    environment = {**plain.experiment.environment, "caps": caps}
+    environment = plain.experiment.environment.updated(caps=caps)
     stored = replace(plain, experiment=plain.experiment.model_copy(update={"environment": environment}))
     result = examples.result(stored)
     shown = terminal.render(result, stored, width=200, colour=False)

@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 
-from pgassay.analysis.causes.evidence import MB, Ceiling
+from pgassay.analysis.causes.evidence import MB, Caps, Ceiling
 from pgassay.analysis.diagnosis import interval
 from pgassay.analysis.diagnosis.interval import Interval, Look
 from pgassay.environment.cgroup import caps
@@ -53,7 +53,7 @@ class _Totals:
     settings: dict[str, str]
     statements: tuple[CalledStatement, ...] | None
     upkeep: Upkeep | None
-    caps: interval.Caps
+    caps: Caps
     group: dict[str, float]
     missing: tuple[str, ...]
     clients_cpu_s: float
@@ -86,7 +86,7 @@ class _Edges:
             settings=settings,
             statements=called,
             upkeep=upkeep_or_none(self._session),
-            caps=interval.Caps(self._caps.cpus, self._caps.memory_bytes),
+            caps=Caps(self._caps.cpus, self._caps.memory_bytes),
             group={name: value - self._group.get(name, 0.0) for name, value in group.items()},
             missing=(*self._target.missing, *filter(None, [self._statements.reason])),
             clients_cpu_s=clients_cpu_s,
