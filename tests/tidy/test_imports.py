@@ -17,6 +17,7 @@ ALLOWED = {
     "native": {"native_sources"},
     "native_sources": set(),
     "sql_text": set(),
+    "words": set(),
     # The doctor asks whether the native binary is there.
     "environment": {"model", "sql_text", "native"},
     "workloads": {"model", "sql_text"},
@@ -25,12 +26,12 @@ ALLOWED = {
     "design": {"model", "factors"},
     "record": {"model"},
     "trial": {"model", "environment", "workloads", "record", "native"},
-    "analysis": {"model", "record", "workloads"},
+    "analysis": {"model", "record", "workloads", "words"},
     "probe": {"model", "environment", "native", "analysis"},
     # A server that runs already is sampled as a trial is, and judged by the same rules; which arm a running
     # trial is of follows from the design.
     "live": {"model", "environment", "design", "trial", "record", "analysis", "native", "probe"},
-    "report": {"model", "record", "analysis", "probe"},
+    "report": {"model", "record", "analysis", "probe", "words"},
     "terminal": {"model", "report", "analysis"},
     "notebook": {"model", "record", "analysis"},
     "experiment": {

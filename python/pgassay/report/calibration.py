@@ -2,7 +2,6 @@
 
 import math
 
-from pgassay.analysis.statistics.power import duration_words, percent_words
 from pgassay.model.calibration import CalibrationResult, EqualArms, LedgerResult
 from pgassay.report import text
 from pgassay.report.compare.json import render_document
@@ -76,11 +75,11 @@ def _noise(result: CalibrationResult) -> Table:
     if made is not None:
         for name, words, meaning in _COMPONENTS:
             value: float | None = getattr(made, name)
-            spread = "n/a" if value is None else percent_words(value)
+            spread = "n/a" if value is None else text.percent_rounded(value)
             share = "" if value is None else f"{made.shares[name] * 100:.0f} %"
             rows.append([f"{words} ({meaning})", spread, share])
-        rows.append(["a trial beside the others of its block", percent_words(made.trial), ""])
-        rows.append(["the ratio of two trials of a block", percent_words(made.paired), ""])
+        rows.append(["a trial beside the others of its block", text.percent_rounded(made.trial), ""])
+        rows.append(["the ratio of two trials of a block", text.percent_rounded(made.paired), ""])
     return "Where the noise comes from (standard deviation)", ["noise", "spread", "share"], rows
 
 
@@ -94,7 +93,7 @@ def _resolves(result: CalibrationResult) -> Table:
 
 
 def _percent(value: float | None) -> str:
-    return "nothing yet" if value is None else f"±{percent_words(value)}"
+    return "nothing yet" if value is None else f"±{text.percent_rounded(value)}"
 
 
 def _checks(result: CalibrationResult) -> list[str]:
@@ -103,7 +102,7 @@ def _checks(result: CalibrationResult) -> list[str]:
     if drift is not None:
         low, high = (_signed(end) for end in drift.interval)
         lines.append(
-            f"Drift: {_signed(drift.change)} of speed in {duration_words(drift.hours * 3600)} "
+            f"Drift: {_signed(drift.change)} of speed in {text.duration_rounded(drift.hours * 3600)} "
             f"(95 % interval {low} to {high})."
         )
     if steal is not None:
@@ -120,7 +119,7 @@ def _checks(result: CalibrationResult) -> list[str]:
 def _signed(fraction: float) -> str:
     if not math.isfinite(fraction):
         return "unbounded"
-    return f"{'+' if fraction >= 0 else '-'}{percent_words(abs(fraction))}"
+    return f"{'+' if fraction >= 0 else '-'}{text.percent_rounded(abs(fraction))}"
 
 
 def _equal(arm: EqualArms, margin: float) -> str:
