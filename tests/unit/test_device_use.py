@@ -16,7 +16,7 @@ from pgassay.experiment.running.ceilings import arm_ceiling
 from pgassay.model.storage import StorageSpec
 from pgassay.probe.analysis.analyse import analyse_probe
 from pgassay.record.read import StoredExperiment, StoredTrial
-from pgassay.report.compare import markdown, terminal
+from pgassay.report.compare import page as comparison
 from pgassay.report.probe import text
 from storage_fixtures import private_home
 
@@ -65,7 +65,10 @@ def test_it_is_said_in_every_report_and_in_the_document() -> None:
     stored = with_reads(980_000_000, 1.0, 0, {"read_mb_s": 1000.0, "read_mb_s_from": "limit"})
     result = analyse(stored)
     assert result.device_use[0].fraction == pytest.approx(0.98)
-    for page in (terminal.render(result, stored, width=200, colour=False), markdown.render(result, stored)):
+    for page in (
+        comparison.render(result, stored, width=200, colour=False),
+        comparison.render_markdown(result, stored),
+    ):
         assert "no setting can help" in page
     assert "its limit" in result.device_use[0].sentence
 

@@ -5,7 +5,7 @@ import math
 from pgassay.model.calibration import CalibrationResult, EqualArms, LedgerResult
 from pgassay.report import text
 from pgassay.report.compare.json import render_document
-from pgassay.report.compare.markdown import escape
+from pgassay.report.markdown import escape
 
 _COMPONENTS = (
     ("within_trial", "within a trial", "its seconds, one after the other"),

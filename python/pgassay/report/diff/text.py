@@ -7,10 +7,10 @@ from markupsafe import Markup
 from pgassay import __version__
 from pgassay.analysis.diff.experiments import Diff
 from pgassay.report.charts import palette
-from pgassay.report.compare.markdown import escape
 from pgassay.report.diff import content as diff_content
 from pgassay.report.diff.content import MEDIAN_HEADS, STATEMENT_HEADS, DiffContent, Row, content_of
 from pgassay.report.html.page import environment
+from pgassay.report.markdown import escape
 from pgassay.report.text import ascii_only
 
 _TEMPLATE = "diff.html.jinja"

@@ -7,7 +7,7 @@ from pgassay.probe.analysis.analyse import cell_name
 from pgassay.probe.analysis.recommend import shell_lines
 from pgassay.report import text
 from pgassay.report.compare.json import render_document
-from pgassay.report.compare.markdown import escape
+from pgassay.report.markdown import escape
 
 Table = tuple[str, list[str], list[list[str]]]
 # The newest major whose settings the lines are for, and the one with a pool of workers that grows.
