@@ -1,11 +1,11 @@
-"""The calibration as a page for a terminal, as Markdown, and as one JSON document; pure."""
+"""The calibration as a page for a terminal, as Markdown, and as one JSON document."""
 
 import math
 
 from pgassay.model.calibration import CalibrationResult, EqualArms, LedgerResult
-from pgassay.report import text
+from pgassay.report import markdown, terminal, text
 from pgassay.report.compare.json import render_document
-from pgassay.report.markdown import escape
+from pgassay.report.section import QUIET, STRONG, TERMINAL, Code, Paragraph, Section, bullets, plain_table
 
 _COMPONENTS = (
     ("within_trial", "within a trial", "its seconds, one after the other"),
@@ -16,30 +16,28 @@ _COMPONENTS = (
 
 def render(result: CalibrationResult, *, unicode: bool = True) -> str:
     """The sentences, where the noise comes from, what can be resolved, the equal arms, the ledger."""
-    lines = [*map(text.clean, result.sentences), "", *_facts(result)]
-    for heading, header, rows in _tables(result):
-        lines += ["", heading, *text.aligned([header, *rows])]
-    lines += ["", *_checks(result)]
-    if result.warnings:
-        lines += ["", "Warnings", *(f"- {text.clean(each)}" for each in result.warnings)]
-    lines += ["", f"Folder: {text.clean(result.folder)}"]
-    page = "\n".join(lines) + "\n"
-    return page if unicode else text.ascii_only(page)
+    return terminal.render(_sections(result), width=terminal.UNWRAPPED, unicode=unicode)
 
 
 def render_markdown(result: CalibrationResult) -> str:
     """The same for an issue or a wiki."""
-    parts = [f"**{escape(line)}**" for line in result.sentences[:1]]
-    parts += [escape(line) for line in (*result.sentences[1:], *_facts(result))]
-    for heading, header, rows in _tables(result):
-        cells = [
-            header,
-            ["---"] + ["--:"] * (len(header) - 1),
-            *([escape(cell) for cell in row] for row in rows),
-        ]
-        parts += [heading, "\n".join(f"| {' | '.join(row)} |" for row in cells)]
-    parts.append("\n".join(f"- {escape(line)}" for line in (*_checks(result), *result.warnings)))
-    return "\n\n".join(parts) + "\n"
+    return markdown.render(_sections(result))
+
+
+def _sections(result: CalibrationResult) -> list[Section]:
+    first, *others = result.sentences or ("",)
+    said = [Paragraph(first, STRONG), *(Paragraph(line) for line in others)]
+    return [
+        Section("", "verdict", tuple(said)),
+        Section("", "facts", tuple(Paragraph(line, QUIET) for line in _facts(result))),
+        *(
+            Section(heading, f"table-{number}", (plain_table(heads, rows),))
+            for number, (heading, heads, rows) in enumerate(_tables(result), start=1)
+        ),
+        Section("", "checks", (bullets(_checks(result)),)),
+        Section("Warnings", "warnings", (bullets(result.warnings),) if result.warnings else ()),
+        Section("", "folder", (Code(result.folder, label="Folder", where=TERMINAL),)),
+    ]
 
 
 def render_json(result: CalibrationResult) -> str:

@@ -53,6 +53,8 @@ _BAR_WIDTH_MIN, _BAR_WIDTH_MAX = 21, 31
 # Bars below a narrow table: the room for an arm's name, "speed, log scale" at least.
 _BAR_BELOW_WIDTH_MAX, _LABEL_WIDTH_MIN = 51, 22
 _WIDTH_MIN = 40
+# Wider than any line: for a page that is written as lines and left to the terminal to wrap.
+UNWRAPPED = 10_000
 _LABEL_WIDTH = 8
 
 

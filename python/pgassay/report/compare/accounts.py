@@ -179,8 +179,8 @@ def section(material: Material) -> Section:
         return Section(HEADING, "accounts", ())
     blocks: list[Block] = [
         Paragraph(
-            "CPU and the queue for a CPU are the scheduler's own counts; waits are what samples found asleep. The "
-            "residue is the wall time less all of them, and may be negative.",
+            "CPU and the queue for it are the scheduler's own counts; waits are what samples found asleep. "
+            "The residue is the wall time less all of them, and may be negative.",
             QUIET,
             where=HTML,
         ),

@@ -1,13 +1,15 @@
-"""A diagnosis as a page for a terminal and as one JSON document; pure."""
+"""A diagnosis as text for a terminal, as a page and as one JSON document."""
 
 from collections.abc import Iterator, Sequence
 
 from pgassay.model.account import Account
 from pgassay.model.live.diagnosis import Blocker, Diagnosis
-from pgassay.report import text
+from pgassay.report import terminal, text
 from pgassay.report.compare import causes
 from pgassay.report.compare.accounts import SHOWN, item_label
 from pgassay.report.compare.json import render_document
+from pgassay.report.html import page
+from pgassay.report.section import QUIET, STRONG, Block, Paragraph, Section, bullets, plain_table
 
 Table = tuple[str, list[str], list[list[str]]]
 QUERY_CHARACTERS_MAX = 60
@@ -28,17 +30,37 @@ def render_json(diagnosis: Diagnosis) -> str:
 
 def render(diagnosis: Diagnosis, *, unicode: bool = True) -> str:
     """The limit, the faults, what to look at next; then what they rest on."""
-    lines = [*headline(diagnosis), ""]
-    for each in cause_lines(diagnosis):
-        lines += each
-    lines += ["", "What to look at next", *(f"- {line}" for line in diagnosis.next)]
-    for heading, header, rows in tables(diagnosis):
-        lines += ["", heading, *text.aligned([header, *rows])]
-    for heading, sentences in notes(diagnosis):
-        lines += ["", heading, *(f"- {sentence}" for sentence in sentences)]
-    lines += ["", cost_sentence(diagnosis)]
-    page = "\n".join(lines) + "\n"
-    return page if unicode else text.ascii_only(page)
+    return terminal.render(_sections(diagnosis), width=terminal.UNWRAPPED, unicode=unicode)
+
+
+def render_html(diagnosis: Diagnosis) -> str:
+    """One page that needs nothing but itself and runs nothing, to be written as UTF-8."""
+    return page.render(
+        f"Diagnosis of {diagnosis.server.name}",
+        _sections(diagnosis),
+        footer=f"Looked at {diagnosis.started_at} by pgassay {diagnosis.pgassay_version}.",
+    )
+
+
+def _sections(diagnosis: Diagnosis) -> list[Section]:
+    causes_told: list[Block] = []
+    for said, *details in cause_lines(diagnosis):
+        causes_told.append(Paragraph(said, STRONG))
+        causes_told += [bullets(details)] if details else []
+    return [
+        Section("", "setting", tuple(Paragraph(line, QUIET) for line in headline(diagnosis))),
+        Section("", "verdict", tuple(causes_told)),
+        Section("What to look at next", "next", (bullets(diagnosis.next),)),
+        *(
+            Section(heading, f"table-{number}", (plain_table(heads, rows),))
+            for number, (heading, heads, rows) in enumerate(tables(diagnosis), start=1)
+        ),
+        *(
+            Section(heading, f"notes-{number}", (bullets(lines),))
+            for number, (heading, lines) in enumerate(notes(diagnosis), start=1)
+        ),
+        Section("What looking cost", "cost", (Paragraph(cost_sentence(diagnosis), QUIET),)),
+    ]
 
 
 def headline(diagnosis: Diagnosis) -> list[str]:
@@ -85,11 +107,11 @@ def cause_lines(diagnosis: Diagnosis) -> Iterator[list[str]]:
         else:
             said = causes.sentence(cause, "the server", _LIMITS.get(cause.cause, ""))
             said = said.removeprefix("the server: ")
-        lines = [f"{kind}: {said}", f"  {cause.cause}, layer {cause.layer}"]
+        lines = [f"{kind}: {said}", f"{cause.cause}, layer {cause.layer}"]
         figures = causes.figures(cause)
         if figures and cause.cause != "unknown":
-            lines.append(f"  evidence: {figures}")
-        yield [*lines, f"  {cause.remedy}"]
+            lines.append(f"evidence: {figures}")
+        yield [*lines, cause.remedy]
     if len(diagnosis.causes) == 1:
         yield ["Faults: none found."]
 
