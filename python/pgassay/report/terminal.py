@@ -52,6 +52,7 @@ _NAME_WIDTH_MIN, _WORD_WIDTH_MIN = 14, 12
 _BAR_WIDTH_MIN, _BAR_WIDTH_MAX = 21, 31
 # Bars below a narrow table: the room for an arm's name, "speed, log scale" at least.
 _BAR_BELOW_WIDTH_MAX, _LABEL_WIDTH_MIN = 51, 22
+_CAPTION_WIDTH = len("speed, log scale")
 _WIDTH_MIN = 40
 # Wider than any line: for a page that is written as lines and left to the terminal to wrap.
 UNWRAPPED = 10_000
@@ -225,8 +226,8 @@ class _Page:
         return self.console.width - name_width - _FIGURES_WIDTH
 
     def label_width(self, names: list[str]) -> int:
-        """The room for a name beside a bar below the table."""
-        longest = max(map(len, names), default=0)
+        """The room for a name, or for the axis's caption, beside a bar below the table."""
+        longest = max(_CAPTION_WIDTH, *map(len, names))
         return min(longest, max(_LABEL_WIDTH_MIN, self.console.width // 3))
 
     def scale(self, table: Table, rows: list[Row], names: list[str]) -> bar.Scale:
