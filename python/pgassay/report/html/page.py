@@ -3,7 +3,11 @@
 The templates escape whatever they show; only drawings and scripts of our own go in as they are.
 """
 
+import base64
+import hashlib
+import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -15,7 +19,6 @@ from pgassay import __version__
 from pgassay.report import text
 from pgassay.report.charts import palette
 from pgassay.report.charts.drawing import Drawing, svg
-from pgassay.report.html import interactive
 from pgassay.report.section import Block, Section, Table, columns_shown, shown
 
 _TEMPLATE = "page.html.jinja"
@@ -82,7 +85,7 @@ def render(
         sections=made,
         footer=footer,
         figures={each.name: _figure(each, is_wide_only=each.name in wide_only) for each in drawings},
-        scripts=interactive.make_scripts(drawings, chart_library),
+        scripts=_scripts(drawings, chart_library),
         theme_rules=Markup(palette.theme_rules("figure svg")) if drawings else "",
     )
 
@@ -104,3 +107,43 @@ def _figure(drawing: Drawing, *, is_wide_only: bool) -> dict[str, Any]:
         "wide": Markup(svg(drawing.wide, f"{drawing.name}-wide")),
         "narrow": None if is_wide_only else Markup(svg(drawing.narrow, f"{drawing.name}-narrow")),
     }
+
+
+@dataclass(frozen=True)
+class _Scripts:
+    """The chart library, the drawings' specifications, and what joins them.
+
+    Nothing but `sources`, in this order, can run: `policy`, the value of script-src, names them by their
+    hashes, and `data` holds no text that could end its element.
+    """
+
+    sources: tuple[str, ...]
+    data: str
+    policy: str
+
+
+def _scripts(drawings: Sequence[Drawing], library: str) -> _Scripts | None:
+    """The page's scripts; None without a library, and then the page runs nothing.
+
+    `library` is the JavaScript that defines vegaEmbed, as vl-convert bundles it. Raises ValueError
+    for one that would end its own element.
+    """
+    if not library:
+        return None
+    if "</script" in library.lower() or "<!--" in library:
+        raise ValueError("the chart library can't stand within a page: it ends the element that holds it")
+    own = files(__package__).joinpath("templates", "charts.js").read_text(encoding="utf-8")
+    # A browser reads every line end as one line feed before it makes the hash.
+    sources = tuple(source.replace("\r\n", "\n").replace("\r", "\n") for source in (library, own))
+    return _Scripts(sources, _data(drawings), " ".join(f"'sha256-{_hash(source)}'" for source in sources))
+
+
+def _data(drawings: Sequence[Drawing]) -> str:
+    """The specifications as JSON without a sign that HTML gives a meaning; all of it is ASCII."""
+    document = {drawing.name: {"wide": drawing.wide, "narrow": drawing.narrow} for drawing in drawings}
+    made = json.dumps(document, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return made.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _hash(source: str) -> str:
+    return base64.b64encode(hashlib.sha256(source.encode("utf-8")).digest()).decode("ascii")
