@@ -99,6 +99,12 @@ def percent(fraction: float) -> str:
     return f"{fraction * 100:.3g} %"
 
 
+def percent_fixed(fraction: float, decimals: int = 0, *, signed: bool = False) -> str:
+    """A share or a change as a percentage with so many decimals: '73 %', '0.4 %', '+37 %'."""
+    sign = "+" if signed else ""
+    return f"{100 * fraction:{sign}.{decimals}f} %"
+
+
 def percent_rounded(fraction: float) -> str:
     """An effect or a spread as a percentage, one decimal below 10 % and none above: '3.2 %', '21 %'."""
     value = 100 * fraction

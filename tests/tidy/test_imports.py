@@ -27,12 +27,12 @@ ALLOWED = {
     "record": {"model"},
     "trial": {"model", "environment", "workloads", "record", "native"},
     "analysis": {"model", "record", "workloads", "words"},
-    "probe": {"model", "environment", "native", "analysis"},
+    "probe": {"model", "environment", "native", "analysis", "words"},
     # A server that runs already is sampled as a trial is, and judged by the same rules; which arm a running
     # trial is of follows from the design.
     "live": {"model", "environment", "design", "trial", "record", "analysis", "native", "probe"},
     "report": {"model", "record", "analysis", "probe", "words"},
-    "terminal": {"model", "report", "analysis"},
+    "terminal": {"model", "report", "analysis", "words"},
     "notebook": {"model", "record", "analysis"},
     "experiment": {
         "model", "environment", "workloads", "factors", "design", "record", "trial", "analysis", "terminal",

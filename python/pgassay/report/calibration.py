@@ -74,7 +74,7 @@ def _noise(result: CalibrationResult) -> Table:
         for name, words, meaning in _COMPONENTS:
             value: float | None = getattr(made, name)
             spread = "n/a" if value is None else text.percent_rounded(value)
-            share = "" if value is None else f"{made.shares[name] * 100:.0f} %"
+            share = "" if value is None else f"{text.percent_fixed(made.shares[name])}"
             rows.append([f"{words} ({meaning})", spread, share])
         rows.append(["a trial beside the others of its block", text.percent_rounded(made.trial), ""])
         rows.append(["the ratio of two trials of a block", text.percent_rounded(made.paired), ""])
@@ -105,7 +105,8 @@ def _checks(result: CalibrationResult) -> list[str]:
         )
     if steal is not None:
         lines.append(
-            f"Steal: {steal.mean:.1%} of a processor on average, at most {steal.highest:.1%} in a trial."
+            f"Steal: {text.percent_fixed(steal.mean, 1)} of a processor on average, "
+            f"at most {text.percent_fixed(steal.highest, 1)} in a trial."
         )
     lines += [_equal(arm, result.margin) for arm in result.equal_arms]
     lines.append(f"The twin's evidence in this run: {_evidence(result.twin_evidence)} (speaks from 100 on).")

@@ -7,6 +7,7 @@ from typing import Any
 from pgassay.model.result import DeviceUse
 from pgassay.model.trial import TrialRecord
 from pgassay.record.read import StoredExperiment
+from pgassay.words import percent_fixed
 
 AT_LIMIT = 0.95
 # Above its ceiling by more than this, the ceiling is not this device's.
@@ -77,9 +78,10 @@ def _use(name: str, ceiling: Mapping[str, Any], rates: list[tuple[float, float]]
 
 def _sentence(name: str, value: float, ceiling: float, unit: str, source: str) -> str:
     share = value / ceiling
-    told = f"{name} read {value:,.0f} {unit}, {share:.0%} of the device ({ceiling:,.0f} {unit} by {source})"
+    limit = f"{ceiling:,.0f} {unit} by {source}"
+    told = f"{name} read {value:,.0f} {unit}, {percent_fixed(share)} of the device ({limit})"
     if share > _BEYOND:
         return f"{told}: more than it is said to deliver, so 'pgassay probe' should measure it again."
     if share >= AT_LIMIT:
         return f"{told}: no setting can help."
-    return f"{told}: at most {1 / share - 1:.0%} more could be had."
+    return f"{told}: at most {percent_fixed(1 / share - 1)} more could be had."

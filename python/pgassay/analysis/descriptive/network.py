@@ -17,7 +17,7 @@ from pgassay.analysis.verdicts.study import Study
 from pgassay.model.arm import Arm
 from pgassay.model.result import ArmResult
 from pgassay.model.trial import TrialRecord
-from pgassay.words import Ends, percent_rounded, plural, span
+from pgassay.words import Ends, percent_fixed, percent_rounded, plural, span
 
 # Below this share of the time the round trips widen no interval by more than a tenth.
 SHARE_MIN = 0.1
@@ -118,7 +118,8 @@ def _hidden(arm: Arm, mine: ThroughNetwork, other: ThroughNetwork, result: ArmRe
     part = "most" if share > 0.5 else "a part"
     begin = (
         f"the network hides {part} of what {result.name} could differ in: {_unit(arm)} takes "
-        f"{_ms(other.whole_ms)} and spends {_ms(other.network_ms)} of it ({share:.0%}) on {counted}"
+        f"{_ms(other.whole_ms)} and spends {_ms(other.network_ms)} of it ({percent_fixed(share)}) on "
+        f"{counted}"
     )
     remedy = "measure from nearer by, or with statements that take longer"
     if other.own_ms <= 0:

@@ -50,7 +50,9 @@ class AccountRow:
     def cells(self) -> tuple[str, ...]:
         """Each arm's time and share as words; '-' where there is none."""
         return tuple(
-            "-" if seconds is None or share is None else f"{text.seconds(seconds)} ({share * 100:.1f} %)"
+            "-"
+            if seconds is None or share is None
+            else f"{text.seconds(seconds)} ({text.percent_fixed(share, 1)})"
             for seconds, share in zip(self.seconds, self.shares, strict=True)
         )
 

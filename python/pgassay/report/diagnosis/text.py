@@ -98,9 +98,8 @@ def cause_lines(diagnosis: Diagnosis) -> Iterator[list[str]]:
         kind = "Limit" if cause.kind == "limit" else "Fault"
         idle_share = cause.evidence.get("idle_share")
         if isinstance(idle_share, float):
-            said = (
-                f"unknown: the server was idle ({idle_share * 100:.1f} % of the time no connection worked)."
-            )
+            share = text.percent_fixed(idle_share, 1)
+            said = f"unknown: the server was idle ({share} of the time no connection worked)."
         elif cause.cause == "unknown":
             why = cause.evidence.get("not_known")
             said = "unknown" + (f": not known is {text.clean(str(why))}." if why else ".")
@@ -159,7 +158,7 @@ def _items(account: Account, diagnosis: Diagnosis) -> list[list[str]]:
 
 
 def _row(label: str, seconds: float, wall_s: float) -> list[str]:
-    return [label, f"{seconds:.2f}", f"{100 * seconds / wall_s:.1f} %"]
+    return [label, f"{seconds:.2f}", f"{text.percent_fixed(seconds / wall_s, 1)}"]
 
 
 def query(content: str) -> str:
@@ -172,9 +171,9 @@ def _sampled(diagnosis: Diagnosis) -> Table:
     rows = [
         [
             query(each.query),
-            f"{each.share * 100:.0f} %",
+            f"{text.percent_fixed(each.share)}",
             ", ".join(
-                f"{text.clean(event) or 'no wait event'} {share * 100:.0f} %"
+                f"{text.clean(event) or 'no wait event'} {text.percent_fixed(share)}"
                 for event, share in list(each.waits.items())[:2]
             ),
         ]
@@ -251,7 +250,7 @@ def cost_sentence(diagnosis: Diagnosis) -> str:
     )
     missed = f", {cost.missed} too late" if cost.missed else ""
     return (
-        f"Looking took {cost.share_of_core * 100:.2f} % of one core: {cost.tool_cpu_s:.3f} s of CPU of "
-        f"pgassay, {cost.observer_cpu_s:.3f} s of its sampler, {sessions}; {cost.samples} looks at threads "
-        f"and waits, {cost.rate_hz:g} a second{missed}."
+        f"Looking took {text.percent_fixed(cost.share_of_core, 2)} of one core: {cost.tool_cpu_s:.3f} s of "
+        f"CPU of pgassay, {cost.observer_cpu_s:.3f} s of its sampler, {sessions}; {cost.samples} looks at "
+        f"threads and waits, {cost.rate_hz:g} a second{missed}."
     )

@@ -163,7 +163,11 @@ def _recommended(result: ProbeResult) -> Table:
         [
             name,
             each.value if each.value != each.default else f"{each.value} (as it is)",
-            ", ".join(f"{other.value} {other.regret:+.0%}" for other in each.alternatives if other.regret),
+            ", ".join(
+                f"{other.value} {text.percent_fixed(other.regret, signed=True)}"
+                for other in each.alternatives
+                if other.regret
+            ),
         ]
         for name, each in result.recommend.items()
     ]
@@ -211,7 +215,7 @@ def _cell(cell: CellResult) -> list[str]:
         name if cell.steady else f"{name} (NOT STEADY)",
         str(cell.runs),
         f"{cell.mb_s:,.0f}" if cell.mb_s >= 10 else f"{cell.mb_s:.2g}",
-        f"{half:.0%}",
+        f"{text.percent_fixed(half)}",
         f"{cell.iops:,.0f}",
         *(f"{cell.latency_us[each]:,.0f}" if each in cell.latency_us else "" for each in ("p50", "p99")),
         cost,
