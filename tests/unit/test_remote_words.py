@@ -4,7 +4,7 @@ import pytest
 
 from pgassay.environment.remote.resolve import Resolved
 from pgassay.errors import UsageError
-from pgassay.experiment.planning.remote_servers import (
+from pgassay.experiment.planning.connections import (
     is_remote,
     refuse_secrets_in,
     storable_command,
@@ -36,7 +36,7 @@ def test_servers_are_told_from_factors() -> None:
     typed = take_servers(request("work_mem=1MB,2MB", "Server=host=a dbname=d,host=b dbname=d", "jit=on,off"))
     assert typed.strings == ("host=a dbname=d", "host=b dbname=d")
     assert typed.factors == ("work_mem=1MB,2MB", "jit=on,off")
-    assert typed.place == 1 and typed.is_factor
+    assert typed.index == 1 and typed.is_factor
     one = take_servers(request("work_mem=1MB,2MB", "server=host=a dbname=d"))
     assert one.strings == ("host=a dbname=d",) and not one.is_factor
 

@@ -13,6 +13,9 @@ from pgassay.model.experiment import Contrast
 
 ARMS_MAX = 400
 
+# A combination of levels by factor, and the arm that it makes.
+Candidate = tuple[dict[str, str], ArmSpec]
+
 
 @dataclass(frozen=True)
 class Compared:
@@ -75,7 +78,7 @@ def _opaque_ids(count: int, seed: int) -> list[str]:
 
 
 def build_arms(
-    factors: tuple[Factor, ...], compared: Compared, specs: list[tuple[dict[str, str], ArmSpec]], seed: int
+    factors: tuple[Factor, ...], compared: Compared, specs: list[Candidate], seed: int
 ) -> tuple[tuple[Arm, ...], tuple[Contrast, ...]]:
     """The arms of every stratum, each with the twin of its control, and the contrasts.
 
@@ -84,7 +87,7 @@ def build_arms(
     its control, or nothing is left to compare.
     """
     within = {compared.factor, *_nested(compared.factor, [levels for levels, _ in specs])}
-    strata: dict[str, list[tuple[dict[str, str], ArmSpec]]] = {}
+    strata: dict[str, list[Candidate]] = {}
     for levels, spec in specs:
         rest = {name: level for name, level in levels.items() if name not in within}
         strata.setdefault(level_name(rest), []).append((levels, spec))
@@ -112,6 +115,16 @@ def build_arms(
             if arm.role == "arm"
         ]
     return tuple(arms), tuple(contrasts)
+
+
+def without_partner(candidates: list[Candidate], arms: tuple[Arm, ...], compared: str) -> tuple[str, ...]:
+    """A sentence for each combination that could run and is no arm: nothing was left to compare it with."""
+    names = {arm.name for arm in arms}
+    return tuple(
+        f"{level_name(levels)} was skipped: no other level of {compared} is left to compare it with"
+        for levels, _ in candidates
+        if level_name(levels) not in names
+    )
 
 
 def _nested(compared: str, combinations: list[dict[str, str]]) -> set[str]:

@@ -6,7 +6,6 @@ is thrown away, and enters no statistic.
 
 import json
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -20,13 +19,12 @@ from pgassay.environment.home import home
 from pgassay.environment.server.limits import describe_limits
 from pgassay.environment.storage.parse import describe
 from pgassay.errors import MeasurementError
-from pgassay.experiment.running.loop import expected_trial_s
+from pgassay.experiment.running.loop import TrialRunner, expected_trial_s
 from pgassay.model.experiment import Experiment
-from pgassay.model.trial import TrialRecord, TrialSpec
+from pgassay.model.trial import TrialSpec
 from pgassay.record.read import StoredExperiment
 from pgassay.record.write import to_json, write_file
 
-Rehearse = Callable[[TrialSpec, Path], tuple[Path, TrialRecord]]
 _FORMAT = 1
 _ENTRIES_MAX = 500
 
@@ -45,8 +43,8 @@ def _key(experiment: Experiment) -> str:
     parts = [spec.build.version, spec.workload.text, str(clients), describe_dataset(spec.dataset)]
     parts += [caps] if (caps := describe_limits(spec)) else []
     servers = sorted({arm.spec.server.name for arm in experiment.arms if arm.spec.server})
-    place = " ".join(servers) if servers else describe(spec.storage)
-    return " | ".join([*parts, experiment.protocol.cache, place])
+    where = " ".join(servers) if servers else describe(spec.storage)
+    return " | ".join([*parts, experiment.protocol.cache, where])
 
 
 def _file() -> Path:
@@ -72,7 +70,7 @@ def recall(experiment: Experiment) -> Known | None:
     return Known(trial_s=entry["trial_s"], spread=entry["spread"])
 
 
-def of_itself(stored: StoredExperiment) -> Known | None:
+def measured_by(stored: StoredExperiment) -> Known | None:
     """What the trials of a resumed experiment tell; None before the first valid one."""
     trial_s = expected_trial_s(stored)
     return None if trial_s is None else Known(trial_s, single_trial_spread(stored))
@@ -80,7 +78,7 @@ def of_itself(stored: StoredExperiment) -> Known | None:
 
 def remember(stored: StoredExperiment) -> None:
     """Keep what this experiment took, for the next one."""
-    known = of_itself(stored)
+    known = measured_by(stored)
     if known is None:
         return
     entries = _read()
@@ -90,7 +88,7 @@ def remember(stored: StoredExperiment) -> None:
     write_file(_file(), to_json({"format": _FORMAT, "entries": kept}))
 
 
-def rehearse(experiment: Experiment, spec: TrialSpec, run: Rehearse) -> Known:
+def rehearse(experiment: Experiment, spec: TrialSpec, run: TrialRunner) -> Known:
     """Run the control's trial once; raises MeasurementError with its reason when it does not succeed."""
     control = next(arm for arm in experiment.arms if arm.role == "control")
     with scratch_folder() as scratch:

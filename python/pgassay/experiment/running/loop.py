@@ -25,7 +25,7 @@ class TrialRunner(Protocol):
 
 @dataclass(frozen=True)
 class RunLimits:
-    """When this sitting stops: the contract's limits, or those that the user gave when resuming.
+    """When this run stops: the contract's limits, or those that the user gave when resuming.
 
     `until_decided`: stop as soon as every comparison has a verdict; a user who asks for so many
     blocks gets them all.

@@ -1,15 +1,16 @@
-"""What a trial may touch of one machine: volumes, snapshots, and at most one running server.
+"""Servers that pgassay starts itself, as trials use them: volumes, snapshots, at most one running server.
 
 A server is started once for as many trials as it can serve: a factor that a session can change
-does not restart it. Everything a host provides is gone when it is closed.
+does not restart it. Everything that was started is gone when the target is closed.
 """
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Any, Self
 from typing import Protocol as Interface
-from typing import Self
 
 from pgassay.environment.cgroup.group import Cgroup
 from pgassay.environment.cgroup.group import capabilities as cgroup_capabilities
@@ -23,7 +24,9 @@ from pgassay.environment.storage.base import Volume
 from pgassay.environment.storage.parse import describe
 from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.storage import StorageSpec
+from pgassay.trial.limited import is_limited
 from pgassay.trial.running import RunningServer
+from pgassay.trial.target import LocalServer
 
 
 class Provider(Interface):
@@ -48,9 +51,10 @@ class ServerIdentity:
     settings: tuple[tuple[str, str], ...]
 
 
-class Host:
-    """The machine of a run. `session_names` are the varied settings that a session can change.
+class ProvisionedTarget:
+    """The servers of an experiment on this machine, of which one runs at a time.
 
+    `session_names`: the varied settings that a session can change.
     `evicts_at_start`: drop an arm's data from the page cache before each start of a server. An experiment
     in which any arm's memory is capped does so for all of them, since each starts alike then.
     """
@@ -84,15 +88,20 @@ class Host:
             self._stack.close()
 
     @property
+    def machine(self) -> Self:
+        """This machine."""
+        return self
+
+    @property
     def group(self) -> Cgroup | None:
         """The control group of the running server; None without one."""
         return self._cgroup
 
     @property
     def log(self) -> Path:
-        """The log of the servers of this host; a trial takes the part that it caused."""
+        """The log of all its servers; a trial takes the part that it caused."""
         if self._log is None:
-            raise AssertionError("the host is entered before it is used")
+            raise AssertionError("the target is entered before it is used")
         return self._log
 
     def volume(self, arm: Arm) -> Volume:
@@ -120,11 +129,29 @@ class Host:
         volume.reset(working, self._provider.snapshot(arm.spec).path)
         return True
 
-    def start_server(self, arm: Arm, *, fresh: bool) -> tuple[RunningServer, bool]:
-        """A running server for the arm, and whether it was started just now.
+    def storage_facts(self, arm: Arm) -> Mapping[str, Any]:
+        """What the arm's storage is, for the record."""
+        return self.volume(arm).facts()
+
+    def session(self, arm: Arm) -> RunningServer:
+        """A running server for the arm, started where the running one won't do."""
+        return self._serve(arm, fresh=False)[0]
+
+    def start_server(self, arm: Arm, *, fresh: bool) -> LocalServer:
+        """A running server for the arm.
 
         `fresh` asks for a new start even if the running one would do. Raises MeasurementError.
         """
+        running, is_fresh = self._serve(arm, fresh=fresh)
+        capped = self._cgroup if is_limited(arm.spec) else None
+        return LocalServer(running, is_fresh, self.volume(arm).device, self._cgroup, capped)
+
+    def abandon(self) -> None:
+        """Stop the server after a failure, and have its data restored before they are used again."""
+        self.taint()
+        self.stop_server()
+
+    def _serve(self, arm: Arm, *, fresh: bool) -> tuple[RunningServer, bool]:
         session = {name: value for name, value in arm.spec.settings.items() if name in self._session_names}
         identity = self._identity_of(arm, session)
         if self._running is not None and self._identity == identity and not fresh and self._is_running():
