@@ -9,7 +9,7 @@ from pgassay.factors import copy
 from pgassay.factors.base import Factor
 from pgassay.factors.registry import ORDER
 from pgassay.model.arm import Arm, ArmSpec, Role
-from pgassay.model.experiment import Contrast
+from pgassay.model.experiment import Contrast, Experiment
 
 ARMS_MAX = 400
 
@@ -160,3 +160,16 @@ def _data_copy(factors: tuple[Factor, ...], levels: dict[str, str]) -> int:
 
 def _arm(identity: str, levels: dict[str, str], spec: ArmSpec, role: Role, stratum: str) -> Arm:
     return Arm(id=identity, name=level_name(levels), levels=levels, stratum=stratum, role=role, spec=spec)
+
+
+def with_load(arm: Arm, load: int) -> Arm:
+    """The arm on another of its independent loads of the data."""
+    if arm.spec.dataset.load == load:
+        return arm
+    dataset = arm.spec.dataset.model_copy(update={"load": load})
+    return arm.model_copy(update={"spec": arm.spec.model_copy(update={"dataset": dataset})})
+
+
+def arms_of_all_loads(experiment: Experiment) -> tuple[Arm, ...]:
+    """Every arm once for each independent load of its data, as trials will ask for them."""
+    return tuple(with_load(arm, load) for load in range(experiment.dataset_loads) for arm in experiment.arms)

@@ -4,7 +4,7 @@ A server is started once for as many trials as it can serve: a factor that a ses
 does not restart it. Everything that was started is gone when the target is closed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,8 @@ from pgassay.environment.datasets.snapshots import key as snapshot_key
 from pgassay.environment.linux import pagecache
 from pgassay.environment.server.limits import server_limits
 from pgassay.environment.server.server import Server
+from pgassay.environment.server.settings import classify
+from pgassay.environment.server.validation import build_settings
 from pgassay.environment.storage.base import Volume
 from pgassay.environment.storage.parse import describe
 from pgassay.model.arm import Arm, ArmSpec
@@ -54,17 +56,15 @@ class ServerIdentity:
 class ProvisionedTarget:
     """The servers of an experiment on this machine, of which one runs at a time.
 
-    `session_names`: the varied settings that a session can change.
-    `evicts_at_start`: drop an arm's data from the page cache before each start of a server. An experiment
-    in which any arm's memory is capped does so for all of them, since each starts alike then.
+    Where any arm's memory is capped, an arm's data are dropped from the page cache before each start of a
+    server, in all arms, since each starts alike then.
     """
 
-    def __init__(
-        self, provider: Provider, session_names: frozenset[str], *, evicts_at_start: bool = False
-    ) -> None:
+    def __init__(self, provider: Provider, arms: Sequence[Arm]) -> None:
         self._provider = provider
-        self._session_names = session_names
-        self._evicts_at_start = evicts_at_start
+        self._arms = arms
+        self._session_names: frozenset[str] = frozenset()
+        self._evicts_at_start = any(arm.spec.memory_bytes is not None for arm in arms)
         self._stack = ExitStack()
         self._running: RunningServer | None = None
         self._identity: ServerIdentity | None = None
@@ -75,6 +75,7 @@ class ProvisionedTarget:
         self._log: Path | None = None
 
     def __enter__(self) -> Self:
+        self._session_names = _session_names(self._arms)
         scratch = self._stack.enter_context(scratch_folder())
         self._log = scratch / "server.log"
         return self
@@ -214,3 +215,14 @@ class ProvisionedTarget:
             if running is not None and self._used_volume is not None and self._used is not None:
                 self._used_volume.mark(self._used, clean=not self._unclean and not crashed)
             self._used = self._used_volume = None
+
+
+def _session_names(arms: Sequence[Arm]) -> frozenset[str]:
+    """The varied settings that a session can change, so that they need no restart.
+
+    Starts a server of each build that pgassay sees for the first time.
+    """
+    builds = {arm.spec.build.bin_directory: arm.spec.build for arm in arms}
+    known = [build_settings(build) for build in builds.values()]
+    varied = {name for arm in arms for name in arm.levels if name in arm.spec.settings}
+    return frozenset(name for name in varied if all(classify(each, name) == "session" for each in known))

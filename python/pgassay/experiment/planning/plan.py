@@ -12,7 +12,6 @@ from pgassay.experiment.planning.provisioned import ProvisionedServers
 from pgassay.experiment.planning.remote import RemoteServers
 from pgassay.experiment.planning.request import CompareRequest, check_request, parse_settings, repeatable
 from pgassay.experiment.planning.servers import Grid, OnStage, ParsedRequest, Servers
-from pgassay.factors.base import Factor
 from pgassay.factors.registry import parse_factors
 from pgassay.model.experiment import Experiment, StatisticalContract
 
@@ -24,11 +23,15 @@ def understand(request: CompareRequest, on_stage: OnStage = lambda _stage, _frac
     are asked who they are.
     """
     check_request(request)
-    servers: Servers = RemoteServers(request, on_stage) if is_remote(request) else ProvisionedServers(request)
+    given = parse_settings(request.settings)
+    servers = choose_servers(request, on_stage)
     factors = parse_factors(list(servers.factors)) if servers.factors or not request.factors else ()
     workload = workload_of(request, factors)
-    given = parse_settings(request.settings)
-    _refuse_settings_that_are_factors(given, factors)
+    for factor in factors:
+        if factor.name in given:
+            raise UsageError(
+                f"{factor.name} is a factor and is also fixed by --set {factor.name}: leave one of them out"
+            )
     base = servers.base(factors, workload, given)
     compared = choose_control(base.factors, request.control)
     candidates = [
@@ -38,12 +41,11 @@ def understand(request: CompareRequest, on_stage: OnStage = lambda _stage, _frac
     return ParsedRequest(request, servers, workload, given, base, compared, candidates)
 
 
-def _refuse_settings_that_are_factors(given: dict[str, str], factors: tuple[Factor, ...]) -> None:
-    for factor in factors:
-        if factor.name in given:
-            raise UsageError(
-                f"{factor.name} is a factor and is also fixed by --set {factor.name}: leave one of them out"
-            )
+def choose_servers(request: CompareRequest, on_stage: OnStage) -> Servers:
+    """Servers that run already where the request names some; else those that pgassay starts itself."""
+    if not is_remote(request):
+        return ProvisionedServers(request)
+    return RemoteServers(request, on_stage)
 
 
 def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:

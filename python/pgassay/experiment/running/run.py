@@ -25,11 +25,12 @@ from pgassay.experiment.running.remote_swap import swap_servers
 from pgassay.experiment.running.same_results import check_same_results
 from pgassay.experiment.running.schedule import next_step
 from pgassay.experiment.running.targets import open_target
+from pgassay.model.experiment import Experiment
 from pgassay.model.trial import TrialRecord, TrialSpec
 from pgassay.record.holding import held
 from pgassay.record.layout import attempt_folders
 from pgassay.record.read import StoredExperiment, load
-from pgassay.record.write import write_experiment, write_servers, write_state
+from pgassay.record.write import remove_unfinished, write_experiment, write_servers, write_state
 from pgassay.terminal.progress import Progress
 from pgassay.trial.run import run_trial
 from pgassay.trial.target import Target
@@ -48,18 +49,29 @@ def run_new(
         progress.message(sentence)
     with _host_lock(progress, wait=wait):
         experiment = plan(parsed, progress.stage)
-        connections = parsed.servers.connections
-        folder = new_folder(request.out, experiment)
         contract = experiment.contract
         limits = RunLimits(contract.blocks_max, contract.time_max_s, until_decided=until_decided)
-        with (
-            _removed_unless_begun(folder),
-            open_target(experiment, connections.parameters, progress.stage) as opened,
-        ):
-            write_experiment(folder, opened.complete(experiment))
-            if connections.documents:
-                write_servers(folder, connections.documents)
-            return _run(load(folder), opened.target, connections, limits, progress)
+        folder = new_folder(request.out, experiment)
+        try:
+            return _run_planned(experiment, folder, parsed.servers.connections, limits, progress)
+        except BaseException:
+            # Nothing is kept of what ended before its first trial was recorded.
+            if not attempt_folders(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+
+def _run_planned(
+    experiment: Experiment, folder: Path, connections: Connections, limits: RunLimits, progress: Progress
+) -> StoredExperiment:
+    with open_target(experiment, connections.parameters, progress.stage) as opened:
+        write_experiment(folder, opened.complete(experiment))
+        if connections.documents:
+            write_servers(folder, connections.documents)
+        stored = load(folder)
+        with held(folder), opened.target:
+            ended = _run_trials(stored, opened.target, connections, limits, progress)
+        return _remembered(ended)
 
 
 def run_resumed(
@@ -78,37 +90,27 @@ def run_resumed(
         stored = load(folder)
         _refuse_another_machine(stored)
         with open_target(stored.experiment, connections.parameters, progress.stage) as opened:
-            return _run(stored, opened.target, connections, chosen, progress)
+            remove_unfinished(folder)
+            with held(folder), opened.target:
+                ended = _run_trials(stored, opened.target, connections, chosen, progress)
+            return _remembered(ended)
 
 
-def _run(
-    stored: StoredExperiment,
-    target: Target,
-    connections: Connections,
-    limits: RunLimits,
-    progress: Progress,
+def _run_trials(
+    stored: StoredExperiment, target: Target, connections: Connections, limits: RunLimits, progress: Progress
 ) -> StoredExperiment:
-    with held(stored.folder), target:
+    def run(spec: TrialSpec, folder: Path) -> tuple[Path, TrialRecord]:
+        return run_trial(spec, target, folder, progress.trial_doing)
 
-        def run(spec: TrialSpec, folder: Path) -> tuple[Path, TrialRecord]:
-            return run_trial(spec, target, folder, progress.trial_doing)
-
-        try:
-            if not stored.trials:
-                check_same_results(stored.experiment, target, progress.stage)
-            _announce(stored, run, limits, progress)
-            if stored.experiment.swap:
-                ended = _run_halves(stored, run, limits, progress, target, connections)
-            else:
-                ended = run_experiment(stored, run, limits, progress)
-        except KeyboardInterrupt as interruption:
-            raise InterruptionError(_after_interruption(stored.folder)) from interruption
-    history.remember(ended)
-    alarm = None if connections.parameters else ledger.add_evidence(ended)
-    if alarm is None:
-        return ended
-    write_state(ended.folder, stopped=ended.stopped, seconds_used=ended.seconds_used, warnings=(alarm,))
-    return replace(ended, warnings=(alarm,))
+    try:
+        if not stored.trials:
+            check_same_results(stored.experiment, target, progress.stage)
+        _announce(stored, run, limits, progress)
+        if not stored.experiment.swap:
+            return run_experiment(stored, run, limits, progress)
+        return _run_halves(stored, run, limits, progress, target, connections)
+    except KeyboardInterrupt as interruption:
+        raise InterruptionError(_after_interruption(stored.folder)) from interruption
 
 
 def _run_halves(
@@ -136,13 +138,27 @@ def _run_halves(
     return run_experiment(stored, run, replace(limits, until_decided=False), progress)
 
 
+def _remembered(ended: StoredExperiment) -> StoredExperiment:
+    """Keep what the run took, and its twins' evidence; the experiment with the alarm that this may raise.
+
+    Remote servers' twins say nothing of this machine.
+    """
+    history.remember(ended)
+    is_remote = any(arm.spec.server is not None for arm in ended.experiment.arms)
+    alarm = None if is_remote else ledger.add_evidence(ended)
+    if alarm is None:
+        return ended
+    write_state(ended.folder, stopped=ended.stopped, seconds_used=ended.seconds_used, warnings=(alarm,))
+    return replace(ended, warnings=(alarm,))
+
+
 def _announce(stored: StoredExperiment, run: TrialRunner, limits: RunLimits, progress: Progress) -> None:
     """Say what the time given can resolve, from this machine's history or from a rehearsal."""
     experiment = stored.experiment
-    known = history.measured_by(stored) or history.recall(experiment)
+    known = history.known(stored)
     if known is None:
         progress.stage("rehearsing one trial, to tell what the time given can resolve")
-        known = history.rehearse(experiment, next_step(experiment, ()).spec, run)
+        known = history.rehearse(experiment, run)
     arms = experiment.arms
     sentence = resolution_sentence(
         limits.time_max_s,
@@ -171,17 +187,6 @@ def _host_lock(progress: Progress, *, wait: bool) -> Iterator[None]:
         for sentence in registry.sweep():
             progress.message(sentence)
         yield
-
-
-@contextmanager
-def _removed_unless_begun(folder: Path) -> Iterator[None]:
-    """Remove a new experiment's folder again when it ends before its first trial is recorded."""
-    try:
-        yield
-    except BaseException:
-        if not attempt_folders(folder):
-            shutil.rmtree(folder, ignore_errors=True)
-        raise
 
 
 def _refuse_another_machine(stored: StoredExperiment) -> None:

@@ -11,19 +11,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from pgassay.design.arms import arms_of_all_loads
 from pgassay.environment.datasets import snapshots
 from pgassay.environment.datasets.snapshots import Snapshot
 from pgassay.environment.last_probe import last_probe
 from pgassay.environment.linux.device import device_of
 from pgassay.environment.remote.resolve import Resolved
-from pgassay.environment.server.settings import classify
-from pgassay.environment.server.validation import build_settings
 from pgassay.environment.storage.base import BlockDevice, Volume
 from pgassay.environment.storage.parse import describe
 from pgassay.environment.storage.registry import provide
 from pgassay.experiment.planning.data import check_scale
 from pgassay.experiment.planning.servers import OnStage
-from pgassay.experiment.running.schedule import arms_of_all_loads
 from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.experiment import Experiment
 from pgassay.model.probe import ProbeResult
@@ -58,14 +56,13 @@ def open_target(
     `servers` are those that run already, by name; without any, data are loaded and copied here for each arm.
     Raises UsageError when the disk can't hold them all.
     """
-    if servers:
+    if not servers:
+        with MachineProvider(arms_of_all_loads(experiment), on_stage) as provider:
+            provider.prepare()
+            target = ProvisionedTarget(provider, experiment.arms)
+            yield OpenTarget(target, lambda planned: _with_machine(planned, provider))
+    else:
         yield OpenTarget(RemoteTarget(servers), lambda planned: planned)
-        return
-    with MachineProvider(arms_of_all_loads(experiment), on_stage) as provider:
-        provider.prepare()
-        is_capped = any(arm.spec.memory_bytes is not None for arm in experiment.arms)
-        target = ProvisionedTarget(provider, _session_names(experiment), evicts_at_start=is_capped)
-        yield OpenTarget(target, lambda planned: _with_machine(planned, provider))
 
 
 class MachineProvider:
@@ -127,14 +124,6 @@ class MachineProvider:
             if describe(arm.spec.storage) == describe(spec)
         }
         return sum(self.snapshot(arm.spec).bytes for arm in copies.values()) + WORKING_ROOM_BYTES
-
-
-def _session_names(experiment: Experiment) -> frozenset[str]:
-    """The varied settings that a session can change, so that they need no restart."""
-    builds = {arm.spec.build.bin_directory: arm.spec.build for arm in experiment.arms}
-    known = [build_settings(build) for build in builds.values()]
-    varied = {name for arm in experiment.arms for name in arm.levels if name in arm.spec.settings}
-    return frozenset(name for name in varied if all(classify(each, name) == "session" for each in known))
 
 
 def _with_machine(experiment: Experiment, provider: MachineProvider) -> Experiment:
