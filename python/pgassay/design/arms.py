@@ -99,14 +99,14 @@ def build_arms(
     arms: list[Arm] = []
     contrasts: list[Contrast] = []
     for stratum, members in strata.items():
-        place = _place_of_control(compared, [levels for levels, _ in members], stratum)
+        index = _index_of_control(compared, [levels for levels, _ in members], stratum)
         made = [
-            _arm(next(ids), levels, spec, "control" if number == place else "arm", stratum).model_copy(
+            _arm(next(ids), levels, spec, "control" if number == index else "arm", stratum).model_copy(
                 update={"data_copy": _data_copy(factors, levels)}
             )
             for number, (levels, spec) in enumerate(members)
         ]
-        control = made[place]
+        control = made[index]
         twin = control.model_copy(update={"id": next(ids), "role": "twin", "data_copy": 1})
         arms += [control, *(arm for arm in made if arm.role == "arm"), twin]
         contrasts += [
@@ -137,11 +137,11 @@ def _nested(compared: str, combinations: list[dict[str, str]]) -> set[str]:
     return {name for name in having if lacking[name] and not lacking[name] & having[name]}
 
 
-def _place_of_control(compared: Compared, members: list[dict[str, str]], stratum: str) -> int:
+def _index_of_control(compared: Compared, members: list[dict[str, str]], stratum: str) -> int:
     """The first combination with the control's level; a nested factor may give it several."""
-    for place, levels in enumerate(members):
+    for index, levels in enumerate(members):
         if levels[compared.factor] == compared.control:
-            return place
+            return index
     where = f" at {stratum}" if stratum else ""
     raise UsageError(
         f"the control {compared.factor}={compared.control} is not available{where}: "
@@ -154,8 +154,8 @@ def _data_copy(factors: tuple[Factor, ...], levels: dict[str, str]) -> int:
 
     Copy 1 is the twin's, so its further levels have those from 2 on.
     """
-    place = next((each.levels.index(levels[copy.NAME]) for each in factors if each.name == copy.NAME), 0)
-    return place + 1 if place else 0
+    index = next((each.levels.index(levels[copy.NAME]) for each in factors if each.name == copy.NAME), 0)
+    return index + 1 if index else 0
 
 
 def _arm(identity: str, levels: dict[str, str], spec: ArmSpec, role: Role, stratum: str) -> Arm:

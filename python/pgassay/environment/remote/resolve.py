@@ -88,9 +88,9 @@ def _parse(connection_string: str, what: str) -> dict[str, str]:
     except psycopg.Error as error:
         # libpq repeats the part it stumbled over, which may be one of the password.
         safe = _SAFE_COMPLAINT.search(str(error))
-        told = f" ({safe.group()})" if safe else ""
+        detail = f" ({safe.group()})" if safe else ""
         raise UsageError(
-            f"{what} is no connection string{told}: write postgresql://USER@HOST:PORT/DATABASE or "
+            f"{what} is no connection string{detail}: write postgresql://USER@HOST:PORT/DATABASE or "
             "host=HOST port=PORT dbname=DATABASE user=USER (in a URI a % or @ within a value is %25 or %40)"
         ) from None
     return {name: str(value) for name, value in found.items() if value is not None}
@@ -199,22 +199,22 @@ def _complaint(error: psycopg.Error, given: dict[str, str], secrets: list[str]) 
     lines = [line.strip() for line in _ATTEMPT.sub("", str(error)).splitlines() if line.strip()]
     if len(lines) > 1 and lines[0].startswith("Multiple connection attempts failed"):
         lines = lines[1:]
-    told = scrub("; ".join(dict.fromkeys(lines)) or "it ended without a word", secrets).rstrip("?.")
-    told = told.replace("FATAL:  ", "")
-    if "no password supplied" in told:
+    complaint = scrub("; ".join(dict.fromkeys(lines)) or "it ended without a word", secrets).rstrip("?.")
+    complaint = complaint.replace("FATAL:  ", "")
+    if "no password supplied" in complaint:
         return (
-            f"{told}: put the password into a password file (~/.pgpass), a service file or "
+            f"{complaint}: put the password into a password file (~/.pgpass), a service file or "
             "$PGPASSWORD; one that was typed is never stored"
         )
-    if "authentication failed" in told:
+    if "authentication failed" in complaint:
         # After it comes the refusal of a second attempt without TLS, which says nothing new.
-        return f"{told.partition('; ')[0]}: correct the user or the password"
-    if "no pg_hba.conf entry" in told:
-        told = told.partition("; ")[0]
-        return f"{told}: allow the role from this machine in pg_hba.conf, or correct sslmode"
-    if "certificate" in told or "SSL" in told:
-        return f"{told}: correct sslmode or sslrootcert, or the name of the host"
-    if "does not exist" in told:
-        return f"{told}: name one that it has"
+        return f"{complaint.partition('; ')[0]}: correct the user or the password"
+    if "no pg_hba.conf entry" in complaint:
+        complaint = complaint.partition("; ")[0]
+        return f"{complaint}: allow the role from this machine in pg_hba.conf, or correct sslmode"
+    if "certificate" in complaint or "SSL" in complaint:
+        return f"{complaint}: correct sslmode or sslrootcert, or the name of the host"
+    if "does not exist" in complaint:
+        return f"{complaint}: name one that it has"
     where = "the connection string" if "service" not in given else "the service file or the connection string"
-    return f"{told}: correct {where}"
+    return f"{complaint}: correct {where}"

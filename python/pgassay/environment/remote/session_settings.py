@@ -44,8 +44,8 @@ def check_session_settings(resolved: Resolved, settings: Mapping[str, str]) -> N
         with connect(session_parameters(resolved, settings)) as session:
             held = describe_settings(session)
     except psycopg.Error as error:
-        told = str(error).strip().splitlines()[0].removeprefix("connection failed: ")
-        raise UsageError(f"{name_of_server} refuses the settings of an arm: {told}") from None
+        complaint = str(error).strip().splitlines()[0].removeprefix("connection failed: ")
+        raise UsageError(f"{name_of_server} refuses the settings of an arm: {complaint}") from None
     for name, value in settings.items():
         fact = held.get(name) or held.get(name.lower())
         if fact is not None and not equal_value(fact.name, value, fact.value or "", fact):

@@ -88,12 +88,12 @@ def take_servers(request: CompareRequest) -> NamedServers:
     return NamedServers(strings, others, indexes[0])
 
 
-def resolve_all(strings: Sequence[str], progress: Callable[[str], None]) -> tuple[Resolved, ...]:
+def resolve_all(strings: Sequence[str], on_stage: Callable[[str], None]) -> tuple[Resolved, ...]:
     """Ask every server; each gets a name of its own. Raises UsageError for the first that does not answer."""
     found = []
     for number, string in enumerate(strings, start=1):
         what = OPTION if len(strings) == 1 else f"{NAME}=, connection string {number}"
-        progress("asking the servers")
+        on_stage("asking the servers")
         found.append(resolve(string, what))
     counted = Counter(each.server.name for each in found)
     distinct = [_with_user(each) if counted[each.server.name] > 1 else each for each in found]

@@ -83,6 +83,6 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
         skipped=(*judged.skipped, *without_partner(judged.candidates, arms, compared.factor)),
         confounds=description.confounds,
         warnings=description.warnings,
-        swap=request.swap or "",
+        swap=description.swap,
         environment=description.environment,
     )

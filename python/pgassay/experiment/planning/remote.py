@@ -163,6 +163,7 @@ class RemoteServers:
                 "machine_id": machine.machine_id(),
                 "servers": self._described,
             },
+            swap=self._request.swap or "",
         )
 
 

@@ -71,6 +71,7 @@ class Description:
     warnings: tuple[str, ...]
     environment: dict[str, Any]
     dataset_loads: int = 1
+    swap: str = ""
 
 
 @dataclass(frozen=True)
