@@ -10,6 +10,9 @@ from pgassay.experiment.planning.connections import (
     storable_command,
     take_servers,
 )
+from pgassay.experiment.planning.plan import choose_servers
+from pgassay.experiment.planning.provisioned import ProvisionedServers
+from pgassay.experiment.planning.remote import RemoteServers
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.factors.server import split_connection_strings
 from pgassay.model.arm import RemoteServer
@@ -28,6 +31,14 @@ def resolved(connection: str, name: str = "a:5432/d") -> Resolved:
 
 def request(*factors: str, server: str | None = None) -> CompareRequest:
     return CompareRequest(factors=factors, server=server)
+
+
+def test_a_request_that_names_servers_is_planned_on_them() -> None:
+    """Their names are no factor before they have answered; without any all factors are the plan's."""
+    here = choose_servers(request("work_mem=1MB,2MB"), lambda _stage, _fraction: None)
+    assert isinstance(here, ProvisionedServers) and here.factors == ("work_mem=1MB,2MB",)
+    there = choose_servers(request("jit=on,off", "server=host=a"), lambda _stage, _fraction: None)
+    assert isinstance(there, RemoteServers) and there.factors == ("jit=on,off",)
 
 
 def test_servers_are_told_from_factors() -> None:

@@ -116,8 +116,8 @@ def _measure(trial: TrialState) -> None:
     server = local.running if local else trial.target.session(trial.spec.arm)
     _assert_from_inside(trial, server)
     if machine and local:
-        trial.facts["restored"] = was_restored
         _assert_machine(trial, machine, local)
+        trial.facts["restored"] = was_restored
         _prepare_server(trial, local)
     prepared = _plan_statements(trial, server, local)
     with _counted_statements(prepared) as counted, _measured_session(trial, prepared) as timer:
