@@ -28,7 +28,7 @@ from typing import Any
 MODULES = (
     "pgassay.cli.main",
     "pgassay.cli.outcome",
-    "pgassay.experiment.running.session",
+    "pgassay.experiment.running.run",
     "pgassay.report.compare.html",
     "pgassay.report.compare.page",
     "hdrh.histogram",
