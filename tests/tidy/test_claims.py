@@ -21,8 +21,6 @@ TOP = ("python", "crates", "tests", "tools", "benchmarks", "examples", "docs", "
 NOT_OF_THE_PROJECT = {"registry/"}
 # A citation that is not of this code, by its first word: a library that readers may have, Linux's settings.
 ELSEWHERE = {"kernel", "polars"}
-# Docstrings that wait for the next change of their file.
-STILL_WRONG = {"twins.twin_bound"}
 SPAN = re.compile(r"`+([^`\n]+)`+")
 PATH = re.compile(r"(?:[\w.-]+/)+(?:[\w.-]+)?|[\w-]+\.(?:py|rs)")
 SIGNATURE = re.compile(r"((?:\w+\.)*)(\w+)\(([^()]*)\)(?: -> (.+))?")
@@ -305,7 +303,7 @@ def cited_wrongly(docstring: Docstring) -> Iterator[str]:
 
 def test_what_a_docstring_cites_exists() -> None:
     wrong = {(each.place, text) for each in docstrings() for text in cited_wrongly(each)}
-    assert not [f"{place} {text}" for place, text in sorted(wrong) if text not in STILL_WRONG]
+    assert not [f"{place} {text}" for place, text in sorted(wrong)]
 
 
 def test_a_name_that_is_nowhere_is_found_out() -> None:
@@ -314,7 +312,7 @@ def test_a_name_that_is_nowhere_is_found_out() -> None:
         "As twins.twin_bound, `nowhere.py`, `analysis/nowhere.py`, `no_such_function(x)`, `SqlSession.dance`."
     )
     right = (
-        "As primary.twin_bound of `analysis/twin.py` and base.py, `SqlSession.connect`, `time.monotonic_ns`, "
+        "As primary.twin_bound of `verdicts/twin.py` and base.py, `SqlSession.connect`, `time.monotonic_ns`, "
         "`trial.run.run_trial`, `io_uring_setup(2)`, `given(x)`, `e.g.` or pg_stat_activity.state, toc.dat."
     )
     found = set(cited_wrongly(Docstring("here", wrong, frozenset())))
