@@ -13,7 +13,7 @@ from typing import Any
 from pgassay.environment.home import account, home
 from pgassay.environment.linux import device
 from pgassay.environment.linux.mounts import mounted_at
-from pgassay.environment.storage.base import BlockDevice
+from pgassay.environment.storage.base import BlockDevice, StorageKind
 from pgassay.environment.storage.copied import CopiedVolume
 from pgassay.environment.storage.files import (
     copy_real,
@@ -32,7 +32,7 @@ from pgassay.environment.storage.image import (
     usable_bytes,
 )
 from pgassay.environment.storage.limits import limits_for
-from pgassay.environment.storage.parse import describe, format_bytes, readable_bytes
+from pgassay.environment.storage.options import LIMIT_KEYS, describe, format_bytes, readable_bytes
 from pgassay.environment.storage.working import WorkingCopies, real_bytes
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.storage import StorageSpec
@@ -47,10 +47,11 @@ _WAL_BYTES = 1 << 30
 _attached: dict[Path, AttachedImage] = {}
 
 
-class LoopKind:
+class LoopKind(StorageKind):
     """Working copies on an image of pgassay's own."""
 
     name = "loop"
+    keys = ("size", "read_ahead", *LIMIT_KEYS, "path")
 
     def capability(self) -> str | None:
         """See `StorageKind.capability`."""
@@ -141,7 +142,7 @@ class LoopVolume(CopiedVolume):
             )
         return {
             "kind": "loop",
-            "storage": describe(self.spec),
+            "storage": describe(self.spec, LoopKind.keys),
             "file_system": mounted[-1].kind,
             "mount_options": sorted(mounted[-1].options),
             "device": found,
@@ -200,7 +201,7 @@ def _check_size(spec: StorageSpec, size_bytes: int, bytes_needed: int) -> None:
     if usable_bytes(size_bytes) < bytes_needed:
         needed = format_bytes(size_for(bytes_needed))
         raise UsageError(
-            f"The storage '{describe(spec)}' holds {readable_bytes(usable_bytes(size_bytes))} and the data "
+            f"The storage '{describe(spec, LoopKind.keys)}' holds {readable_bytes(usable_bytes(size_bytes))} and the data "
             f"need {readable_bytes(bytes_needed)}: type loop:size={needed} or use a smaller --scale."
         )
 
