@@ -20,7 +20,7 @@ class FactorKind:
     kind whose apply knows them, and whose `builds` are those of the levels. Looks at this machine,
     never at the network; raises UsageError for a build that isn't at hand.
     is_base: it chooses what the others patch, so it is applied before them.
-    fixed_by: what is typed before a level to give it to all arms, like `--pg `; '' where there is no such option.
+    fixed_by: what is typed before a level to give it to all arms, like `--pg `; '' where nothing does.
     """
 
     split: Callable[[str, str], tuple[str, ...]]

@@ -14,9 +14,9 @@ class DatasetSpec(Frozen):
     """The data in a server, and the initdb options it is made with (alike in all arms).
 
     `kind` is the name of one in `environment/datasets/registry.py`, or `remote` for the data of a server
-    that runs already. `source` is the file or folder that other data than pgbench's come from, `source_sha256` what it
-    held when the experiment was planned, `database` the one that the user named ('' for none).
-    `load` tells independent loads of the same data apart.
+    that runs already. `source` is the file or folder that other data than pgbench's come from,
+    `source_sha256` what it held when the experiment was planned, `database` the one that the user named
+    ('' for none). `load` tells independent loads of the same data apart.
     """
 
     kind: str = "pgbench"

@@ -201,8 +201,8 @@ def _check_size(spec: StorageSpec, size_bytes: int, bytes_needed: int) -> None:
     if usable_bytes(size_bytes) < bytes_needed:
         needed = format_bytes(size_for(bytes_needed))
         raise UsageError(
-            f"The storage '{describe(spec, LoopKind.keys)}' holds {readable_bytes(usable_bytes(size_bytes))} and the data "
-            f"need {readable_bytes(bytes_needed)}: type loop:size={needed} or use a smaller --scale."
+            f"The storage '{describe(spec, LoopKind.keys)}' holds {readable_bytes(usable_bytes(size_bytes))} "
+            f"and the data need {readable_bytes(bytes_needed)}: type loop:size={needed} or use a smaller --scale."
         )
 
 
