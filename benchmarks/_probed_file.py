@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from _paired_loads import paired_arguments
-from pgassay.native import binary
+from pgassay.native.binary import binary
 
 PAGE = 8192
 

@@ -34,7 +34,8 @@ from _paired_loads import (
     run_placements,
     throughput_ratio,
 )
-from pgassay.native import binary, run_load
+from pgassay.native.binary import binary
+from pgassay.native.load import run_load
 
 CPU_RATIO_MAX = 1.15
 

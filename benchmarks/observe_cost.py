@@ -29,7 +29,7 @@ from pgassay.environment.home import account
 from pgassay.environment.server.initdb import make_cluster
 from pgassay.environment.server.server import Server
 from pgassay.model.arm import DatasetSpec
-from pgassay.native import run_load
+from pgassay.native.load import run_load
 from pgassay.trial.observe.server_observer import LOAD_RATE_HZ, ServerObserver
 from pgassay.trial.running import RunningServer
 

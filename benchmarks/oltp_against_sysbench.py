@@ -35,7 +35,7 @@ from _paired_loads import (
     run_placements,
     throughput_ratio,
 )
-from pgassay.native import run_load
+from pgassay.native.load import run_load
 
 TABLES = 4
 TABLE_SIZE = 10_000

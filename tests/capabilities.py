@@ -193,6 +193,8 @@ def _run(command: list[str]) -> tuple[str, str]:
 
 PROBES: dict[str, Callable[[], str]] = {
     "server": _server,
+    # The same for tests that plan with a build and start none.
+    "build": _server,
     "io_uring": _io_uring,
     "cold-cache": _cold_cache,
     "loop": _loop,

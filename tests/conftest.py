@@ -7,6 +7,7 @@ PGASSAY_REQUIRE (names separated by commas) lists it: there the test fails.
 import os
 import signal
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -23,8 +24,11 @@ settings.register_profile(
 settings.load_profile("pgassay")
 
 REQUIRED_VARIABLE = "PGASSAY_REQUIRE"
-# Folders of tests whose outcome depends on nothing but the code.
-PURE = {"unit", "statistics", "tidy", "frozen"}
+# The group of the tests with servers that are measured, which run one at a time while nothing else does.
+GROUP = "servers"
+# What a test without the marker `server` may ask for: it minds no other test beside it.
+HARMLESS = {"apt", "build", "chromium", "root"}
+_marked_server = False
 
 
 def required_capabilities() -> list[str]:
@@ -45,15 +49,41 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let a test of servers or processes that failed run again, twice at most: the machine is shared.
+    """Let a test with servers that failed run again, twice at most; keep those that are measured together.
 
-    What is wrong fails every time. Each repetition is named at the end of the run, with the letter R, and
-    whoever sees one makes that test independent of the machine's noise. What hung would hang again, and
-    pure computations get no second try.
+    The machine is shared, and what is wrong fails every time. Each repetition is named at the end of the run,
+    with the letter R, and whoever sees one makes that test independent of the machine's noise. What hung
+    would hang again. All other tests depend on the code alone and get no second try.
     """
     for item in items:
-        if not PURE & set(item.path.parts):
+        if item.get_closest_marker("server"):
             item.add_marker(pytest.mark.flaky(reruns=2, rerun_except="Timeout"))
+            if not item.get_closest_marker("shares_machine"):
+                item.add_marker(pytest.mark.xdist_group(GROUP))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Spread the tests over processes so that those with servers run alone; `--dist loadgroup` asks."""
+    if config.getoption("dist") != "loadgroup":
+        return None
+    # Imported here because it is missing where pytest's plug-ins are switched off.
+    from pure_then_servers import PureThenServers
+
+    return PureThenServers(config, log, f"@{GROUP}")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Name a test as it can be typed again, without the group that pytest-xdist appends."""
+    report.nodeid = report.nodeid.removesuffix(f"@{GROUP}")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Know whether the test that runs now has the machine for itself."""
+    global _marked_server
+    _marked_server = item.get_closest_marker("server") is not None
 
 
 def stop_passing_on_ignored_signals() -> None:
@@ -73,6 +103,8 @@ def require() -> Callable[..., None]:
 
     def check(*names: str) -> None:
         for name in names:
+            if name not in HARMLESS and not _marked_server:
+                pytest.fail(f"a test that asks for {name} needs the marker server", pytrace=False)
             reason = capabilities.missing(name)
             if reason and name in required_capabilities():
                 pytest.fail(

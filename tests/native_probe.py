@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pgassay.native import binary
+from pgassay.native.binary import binary
 
 PAGE = 8192
 ENGINES = ("sync", "worker", "io_uring", "hybrid")

@@ -8,21 +8,29 @@ the program that failed.
 import argparse
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from steps.browser import provide_browser
+from steps.demo import run_demonstration
 from steps.native_binary import LATE_DISK, provide_late_disk, provide_native_binary
-from steps.project import PGASSAY, PYTHON, ROOT, VENV, SetupError, StepError, run_openly, say
+from steps.project import (
+    PGASSAY,
+    PYTHON,
+    ROOT,
+    VENV,
+    SetupError,
+    StepError,
+    run_collected,
+    run_openly,
+    run_side_by_side,
+    say,
+)
 from steps.python_packages import LOCK, provide_python_packages
 from steps.rust_toolchain import rust_environment
 from steps.servers import provide_compared_versions, provide_postgresql, provide_storage_tools
-
-DEMO = (
-    "compare io_method=sync,worker,io_uring --workload full-scan --scale 10 --cache cold-each "
-    "--skip-unavailable --max-time 100s"
-)
 
 
 def setup() -> None:
@@ -35,30 +43,50 @@ def setup() -> None:
 
 
 def demo() -> None:
-    """Compare the three I/O methods on a small cold scan, in under three minutes after the set-up."""
+    """Compare the three I/O methods on a server of its own, in under three minutes after the set-up."""
     setup()
-    say(f"$ pgassay {DEMO}")
-    run_openly([PGASSAY, *DEMO.split()])
+    run_demonstration()
 
 
 def lint() -> None:
     """Check style and types of Python and Rust."""
+    run_side_by_side([check_python_style, check_python_types, check_rust])
+
+
+def check_python_style() -> str:
+    """Run ruff over every Python file."""
     places = [
         name for name in ("python", "tools", "tests", "benchmarks", "examples") if (ROOT / name).is_dir()
     ]
+    ruff = VENV / "bin" / "ruff"
     # The cache does not notice that a module elsewhere came or went, which changes how imports are sorted.
-    run_openly([VENV / "bin" / "ruff", "check", "--quiet", "--no-cache", *places])
-    run_openly([VENV / "bin" / "ruff", "format", "--check", "--quiet", *places])
-    run_openly([VENV / "bin" / "mypy"])
+    return run_collected([ruff, "check", "--quiet", "--no-cache", *places]) + run_collected(
+        [ruff, "format", "--check", "--quiet", *places]
+    )
+
+
+def check_python_types() -> str:
+    """Run mypy."""
+    return run_collected([VENV / "bin" / "mypy"])
+
+
+def check_rust() -> str:
+    """Check the format of Rust, and run clippy: one cargo after the other, for they share a lock."""
     environment = rust_environment()
     late_disk = ["--manifest-path", LATE_DISK]
+    output = ""
     for package in (["--all"], late_disk):
-        run_openly(["cargo", "fmt", *package, "--check"], environment)
+        output += run_collected(["cargo", "fmt", *package, "--check"], environment)
     for target in (["--workspace"], [*late_disk, "--target-dir", ROOT / "target"]):
-        run_openly(
-            ["cargo", "clippy", "--quiet", *target, "--all-targets", "--locked", "--", "-D", "warnings"],
-            environment,
-        )
+        options = ["--quiet", *target, "--all-targets", "--locked", "--", "-D", "warnings"]
+        output += run_collected(["cargo", "clippy", *options], environment)
+    return output
+
+
+def test_rust() -> str:
+    """Run the Rust tests."""
+    command = ["cargo", "test", "--quiet", "--workspace", "--locked"]
+    return run_collected(command, rust_environment())
 
 
 def test(*pytest_options: str) -> None:
@@ -66,9 +94,9 @@ def test(*pytest_options: str) -> None:
     setup()
     provide_browser()
     provide_compared_versions()
-    lint()
-    run_openly(["cargo", "test", "--quiet", "--workspace", "--locked"], rust_environment())
-    run_openly([PYTHON, "-m", "pytest", *pytest_options])
+    run_side_by_side([check_python_style, check_python_types, lambda: check_rust() + test_rust()])
+    # Pure tests on all processors, then those with servers alone (tests/pure_then_servers.py).
+    run_openly([PYTHON, "-m", "pytest", "-n", "auto", "--dist", "loadgroup", *pytest_options])
 
 
 def test_all() -> None:
@@ -98,8 +126,11 @@ def lock() -> None:
         "--no-emit-index-url",
         "--no-header",
     ]
-    command = [PYTHON, "-m", "uv", "pip", "compile", "--quiet", "--upgrade", *options, "--extra", "dev"]
-    run_openly([*command, "pyproject.toml", "-o", LOCK.name])
+    with tempfile.TemporaryDirectory(prefix="pgassay-lock-") as folder:
+        # Not in .venv, which holds what the lock names and nothing else.
+        run_openly([PYTHON, "-m", "pip", "install", "--quiet", "--target", folder, "uv"])
+        compile_lock = [Path(folder) / "bin" / "uv", "pip", "compile", "--quiet", "--upgrade", *options]
+        run_openly([*compile_lock, "--extra", "dev", "pyproject.toml", "-o", LOCK.name])
 
 
 COMMANDS = {

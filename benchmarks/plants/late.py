@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from pgassay.environment.debian import tool
-from pgassay.native import binary
+from pgassay.native.binary import binary
 from plants.base import Outside
 
 # What stands in a plant's words for the folder on the disk.

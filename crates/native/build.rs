@@ -36,7 +36,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// Over the files by name: name, zero, content, zero. `python/pgassay/native_sources.py` computes the same.
+/// Over the files by name: name, zero, content, zero. `python/pgassay/native/binary.py` computes the same.
 fn checksum(root: &Path, files: Vec<PathBuf>) -> io::Result<u32> {
     let mut named: Vec<(String, PathBuf)> = files
         .into_iter()

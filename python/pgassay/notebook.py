@@ -6,7 +6,6 @@ is. Nothing is copied out of the folder, and nothing in it is changed.
 
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -128,7 +127,7 @@ class OpenedExperiment:
         `process` is the kind of thread; `pid` null in the sum over them, else the connection. The residue
         is an item of its own, and each account's items add up to its `wall_s`.
         """
-        rows: list[dict[str, Any]] = []
+        rows: list[dict[str, object]] = []
         for trial in self.stored.trials:
             if trial.record.status != "ok":
                 continue
@@ -175,14 +174,14 @@ class OpenedExperiment:
                 "block": trial.record.block,
                 **self._arm_columns(trial),
             }
-            columns: dict[str, Any] = {key: [value] * rows for key, value in own.items()}
+            columns: dict[str, object] = {key: [value] * rows for key, value in own.items()}
             parts.append(pa.table(columns | found))
         if not parts:
             known = ", ".join(self.series_names) or "none"
             raise UsageError(f"no trial of {self.stored.folder} has a series {name!r}: there are {known}")
         return pa.concat_tables(parts, promote_options="permissive")
 
-    def _arm_columns(self, trial: StoredTrial) -> dict[str, Any]:
+    def _arm_columns(self, trial: StoredTrial) -> dict[str, object]:
         """The arm's name, role, stratum and levels; a row of an unknown arm has its id alone."""
         arm: Arm | None = self._arms.get(trial.record.arm_id)
         if arm is None:
@@ -190,6 +189,6 @@ class OpenedExperiment:
         return {"arm": arm.name, "role": arm.role, "stratum": arm.stratum}
 
 
-def _table(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> pa.Table:
+def _table(rows: list[dict[str, object]], columns: tuple[str, ...]) -> pa.Table:
     """The rows as a table; one without rows still has its main columns."""
     return pa.Table.from_pylist(rows) if rows else pa.table({name: [] for name in columns})

@@ -1,5 +1,6 @@
 """SIGHUP, when the terminal closes: ends a command like Ctrl-C, unless it was started by nohup."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -23,21 +24,37 @@ def started(file: Path, *prefix: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(words, env=environment, stderr=subprocess.PIPE, text=True)
 
 
-def writer(file: Path) -> int:
-    """Open the pipe for writing, which succeeds once the command is reading."""
+def writer(file: Path, process: "subprocess.Popen[str]") -> int:
+    """Open the pipe for writing, which succeeds once the command opens it; returns when it waits for words.
+
+    A signal that came between the two would be looked at by Python after the first words only.
+    """
     deadline = time.monotonic() + 120
-    while True:
-        try:
-            return os.open(file, os.O_WRONLY | os.O_NONBLOCK)
-        except OSError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.02)
+    pipe = None
+    while time.monotonic() < deadline:
+        if pipe is None:
+            with contextlib.suppress(OSError):
+                pipe = os.open(file, os.O_WRONLY | os.O_NONBLOCK)
+        elif has_open(process.pid, file) and state(process.pid) == "S":
+            return pipe
+        time.sleep(0.02)
+    process.kill()
+    raise AssertionError("the command doesn't read its file")
+
+
+def has_open(pid: int, file: Path) -> bool:
+    """Whether a file descriptor of the process is this file."""
+    return any(link.readlink() == file for link in Path(f"/proc/{pid}/fd").iterdir())
+
+
+def state(pid: int) -> str:
+    """The letter of the process's state: S while it sleeps in a system call (proc_pid_stat(5))."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def test_a_hangup_ends_the_command(tmp_path: Path) -> None:
     with started(tmp_path / "pipe.toml") as process:
-        pipe = writer(tmp_path / "pipe.toml")
+        pipe = writer(tmp_path / "pipe.toml", process)
         process.send_signal(signal.SIGHUP)
         assert process.wait(120) == 130
         os.close(pipe)
@@ -45,7 +62,7 @@ def test_a_hangup_ends_the_command(tmp_path: Path) -> None:
 
 def test_nohup_is_respected(tmp_path: Path) -> None:
     with started(tmp_path / "pipe.toml", sys.executable, "-c", NOHUP) as process:
-        pipe = writer(tmp_path / "pipe.toml")
+        pipe = writer(tmp_path / "pipe.toml", process)
         process.send_signal(signal.SIGHUP)
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(0.5)

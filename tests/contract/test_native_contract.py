@@ -20,8 +20,10 @@ import pytest
 import pgassay
 from hostile_peers import HOSTILE, READY, fake_server
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.native import SqlSession, StatementError, binary, run_load
-from pgassay.native_sources import source_id
+from pgassay.native.binary import binary, source_id
+from pgassay.native.load import run_load
+from pgassay.native.process import StatementError
+from pgassay.native.sql import SqlSession
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -181,7 +183,7 @@ def test_a_line_that_is_no_command_is_answered_and_the_conversation_goes_on() ->
 
 def test_the_native_process_dies_with_its_parent(tmp_path: Path) -> None:
     program = (
-        "import os, sys; from pgassay.native import SqlSession; s = SqlSession();"
+        "import os, sys; from pgassay.native.sql import SqlSession; s = SqlSession();"
         "print(s.process_id, flush=True); os.kill(os.getpid(), 9)"
     )
     package = Path(pgassay.__file__).parent.parent

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from hostile_peers import HOSTILE, READY, fake_server
-from pgassay.native import binary
+from pgassay.native.binary import binary
 
 WORKER = "import time\nwhile True: time.sleep(0.001)"
 PARENT = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {WORKER!r}])"

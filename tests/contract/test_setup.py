@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -40,12 +41,31 @@ def test_lock_covers_the_declared_dependencies() -> None:
     assert names - set(PINNED.findall(python_packages.LOCK.read_text())) == set()
 
 
-def test_make_offers_every_command() -> None:
+# What a make above this one passes down, and what a user may have set: it prints its folder, it asks.
+MAKES = {
+    "typed": {},
+    "below another make": {"MAKELEVEL": "1", "MAKEFLAGS": "w"},
+    "below one with jobs": {"MAKELEVEL": "2", "MAKEFLAGS": " -j4 --print-directory", "MFLAGS": "-w"},
+    "with an interpreter named above": {"MAKEFLAGS": " -- PYTHON=python3.99", "PYTHON": "python3.99"},
+}
+
+
+@pytest.mark.parametrize("inherited", MAKES.values(), ids=MAKES)
+def test_make_offers_every_command(inherited: dict[str, str]) -> None:
+    """Whatever make inherits; the lines in which it names its folder are not the command's."""
+    passed_down = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "GNUMAKEFLAGS", "PYTHON")
+    own = {name: value for name, value in os.environ.items() if name not in passed_down}
     for command in COMMANDS:
         result = subprocess.run(
-            ["make", "--dry-run", command], cwd=ROOT, capture_output=True, text=True, check=True
+            ["make", "--dry-run", command],
+            cwd=ROOT,
+            env=own | {"LC_ALL": "C"} | inherited,
+            capture_output=True,
+            text=True,
+            check=True,
         )
-        assert result.stdout.strip() == f"python3 tools/setup.py {command}"
+        lines = [line for line in result.stdout.splitlines() if not line.startswith("make")]
+        assert lines == [f"{inherited.get('PYTHON', 'python3')} tools/setup.py {command}"]
     assert set(COMMANDS) >= {"setup", "demo", "test", "test-all", "lint", "bench"}
 
 
@@ -76,7 +96,12 @@ def test_integration_run_lists_its_capabilities() -> None:
     names = set(listed[1].split(","))
     assert names >= {"server", "io_uring", "cold-cache", "loop", "cgroup-limits", "chromium"}
     assert names <= set(capabilities.PROBES)
-    assert re.search(r"^exec make .*test </dev/null$", text, re.MULTILINE)
+    # The README's line and nothing else: a flag, or a variable that pytest reads, could make it milder.
+    assert [line for line in text.splitlines() if "make" in line.partition("#")[0]] == [
+        "exec make test </dev/null"
+    ]
+    assert re.findall(r"^\s*export (\w+)", text, re.MULTILINE) == ["PGASSAY_REQUIRE"]
+    assert re.search(r"^make test\b", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
 
 
 def test_without_a_compiler_the_set_up_says_what_to_install(
@@ -215,6 +240,20 @@ def test_failing_program_decides_the_exit_code() -> None:
     assert caught.value.exit_code == 137
 
 
+def test_steps_side_by_side_all_run_and_the_first_failure_decides(capsys: pytest.CaptureFixture[str]) -> None:
+    def step(status: int) -> Callable[[], str]:
+        program = f"print('step {status}'); raise SystemExit({status})"
+        return lambda: project.run_collected([sys.executable, "-c", program])
+
+    with pytest.raises(project.StepError) as caught:
+        project.run_side_by_side([step(0), step(7), step(8), step(0)])
+    assert caught.value.exit_code == 7
+    assert capsys.readouterr().out.split("\n")[:4] == ["step 0", "step 7", "step 8", "step 0"]
+    project.run_side_by_side([step(0), step(0)])
+    with pytest.raises(project.SetupError):
+        project.run_side_by_side([step(0), lambda: project.run_quietly(["/nowhere/program"], "install it")])
+
+
 def test_failing_step_shows_the_end_and_the_remedy(capsys: pytest.CaptureFixture[str]) -> None:
     program = "print('\\n'.join(map(str, range(50)))); raise SystemExit(3)"
     with pytest.raises(project.SetupError, match="exit code 3: plug it in"):
@@ -271,7 +310,8 @@ def test_required_capability_with_a_wrong_name_is_refused(tmp_path: Path) -> Non
 def run_pytest(folder: Path, required: str) -> "subprocess.CompletedProcess[str]":
     test = folder / "test_probe.py"
     (folder / "empty.ini").touch()
-    test.write_text("def test_probe(require):\n    require('io_uring')\n")
+    marked = "import pytest\n\n@pytest.mark.server\n"
+    test.write_text(f"{marked}def test_probe(require):\n    require('io_uring')\n")
     program = (
         "import capabilities, pytest, sys\n"
         "from pgassay.errors import UsageError\n"

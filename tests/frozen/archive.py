@@ -32,6 +32,11 @@ OBSERVED = {
 HOST = "laboratory"
 
 
+def place(experiment: str) -> Path:
+    """Where an experiment is kept: with those whose names begin with the same word."""
+    return FOLDER / experiment.partition("-")[0] / f"{experiment}.tar.xz"
+
+
 def pack(folder: Path, target: Path) -> None:
     """Write FOLDER's files into one .tar.xz."""
     packed = io.BytesIO()
@@ -44,6 +49,7 @@ def pack(folder: Path, target: Path) -> None:
             member = tarfile.TarInfo(name)
             member.size = len(content)
             tar.addfile(member, io.BytesIO(content))
+    target.parent.mkdir(exist_ok=True)
     target.write_bytes(lzma.compress(packed.getvalue(), preset=9 | lzma.PRESET_EXTREME))
 
 
@@ -64,7 +70,7 @@ def _neutral(path: Path) -> bytes:
 def unpack(target: Path) -> list[str]:
     """Unpack every archive into a folder of its name below `target`; returns the names."""
     names = []
-    for archive in sorted(FOLDER.glob("*.tar.xz")):
+    for archive in sorted(FOLDER.glob("*/*.tar.xz"), key=lambda path: path.name):
         name = archive.name.removesuffix(".tar.xz")
         with tarfile.open(archive) as tar:
             tar.extractall(target / name, filter="data")

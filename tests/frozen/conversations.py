@@ -99,10 +99,11 @@ def _loads(corpus: Path, connect: Mapping[str, Any]) -> list[Any]:
 def _observe(connect: Mapping[str, Any], postmaster_pid: int) -> Facts:
     server = _Observed(connect, postmaster_pid)
     with ServerObserver(server, 20.0, 10.0) as observer:
-        observer.mark()
+        assert server.on_edge is not None
         assert server.on_restart is not None
+        server.on_edge()
         server.on_restart()
-        observer.mark()
+        server.on_edge()
     return {
         "facts": observer.facts,
         "warnings": observer.warnings,

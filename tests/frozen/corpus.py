@@ -15,6 +15,11 @@ STRICT = EXPECTED / "strict"
 TEXTS = EXPECTED / "texts"
 
 
+def place(folder: Path, document: str) -> Path:
+    """Where a document is kept: in a folder of its subject, `calibrated` of `calibrated.tables.json`."""
+    return folder / document.partition(".")[0] / document
+
+
 class Corpus:
     """A context manager around a folder of its own with every stored experiment."""
 

@@ -22,11 +22,13 @@ from pgassay.live.diagnosis.sampling import APPLICATION, sample
 from pgassay.live.target import open_target
 from pgassay.model.probe import CellSpec, ProbeRecord
 from pgassay.model.trial import TrialRecord
-from pgassay.native import SqlSession, StatementError, binary, run_load
-from pgassay.native_sources import source_id
+from pgassay.native.binary import binary, source_id
+from pgassay.native.load import run_load
+from pgassay.native.probe import NativeProbe, ProbeError
+from pgassay.native.process import StatementError
+from pgassay.native.sql import SqlSession
 from pgassay.probe.analysis.analyse import analyse_probe
 from pgassay.probe.analysis.diff import compare_probes
-from pgassay.probe.measuring.conversation import NativeProbe, ProbeError
 from pgassay.record.read import load
 from pgassay.report.compare import html, markdown, terminal
 from pgassay.report.compare import json as json_report

@@ -14,7 +14,7 @@ import argparse
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -22,7 +22,7 @@ if __name__ == "__main__":
     sys.path[:0] = [str(HERE.parent), str(HERE.parents[1] / "python")]
 
 from frozen import archive, conversations, real, synthetic  # noqa: E402  (their place is known only now)
-from frozen.corpus import STRICT, TEXTS, Corpus  # noqa: E402
+from frozen.corpus import STRICT, TEXTS, Corpus, place  # noqa: E402
 from native_servers import NativeTestServer  # noqa: E402
 
 
@@ -40,7 +40,7 @@ def main() -> None:
         make_experiments(arguments.experiments)
     with Corpus() as corpus:
         if not (arguments.texts or arguments.expected):
-            write(conversations.TRANSCRIPTS, listen(corpus.folder))
+            write(conversations.TRANSCRIPTS, listen(corpus.folder), place=Path.joinpath)
         if not arguments.texts:
             write(STRICT, corpus.strict())
         write(TEXTS, corpus.texts())
@@ -55,7 +55,7 @@ def make_experiments(folder: Path | None) -> None:
     shutil.rmtree(archive.FOLDER, ignore_errors=True)
     archive.FOLDER.mkdir()
     for made in sorted(path for path in results.iterdir() if path.is_dir()):
-        archive.pack(made, archive.FOLDER / f"{made.name}.tar.xz")
+        archive.pack(made, archive.place(made.name))
     if folder is None:
         shutil.rmtree(results)
 
@@ -71,12 +71,14 @@ def listen(corpus: Path) -> dict[str, str]:
         server.stop()
 
 
-def write(folder: Path, documents: Mapping[str, str]) -> None:
+def write(folder: Path, documents: Mapping[str, str], place: Callable[[Path, str], Path] = place) -> None:
     """Put the documents in place of those in the folder."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for name, document in documents.items():
-        (folder / name).write_text(document, "utf-8")
+        path = place(folder, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(document, "utf-8")
 
 
 if __name__ == "__main__":

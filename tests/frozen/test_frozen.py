@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from frozen import conversations, outputs
-from frozen.corpus import STRICT, TEXTS, Corpus
+from frozen.corpus import STRICT, TEXTS, Corpus, place
 from native_servers import NativeTestServer
 
 REMEDY = "tests/frozen/README.md says when an expectation may change"
@@ -22,7 +22,7 @@ def corpus() -> Iterator[Corpus]:
 
 def differences(found: Mapping[str, str], folder: Path) -> list[str]:
     """The first different lines of each document that is not as expected, missing or new."""
-    expected = {path.name: path.read_text("utf-8") for path in sorted(folder.iterdir())}
+    expected = {path.name: path.read_text("utf-8") for path in sorted(folder.glob("*/*"))}
     said = [f"{name} is not made any more" for name in expected.keys() - found.keys()]
     said += [f"{name} is new" for name in found.keys() - expected.keys()]
     for name in sorted(expected.keys() & found.keys()):
@@ -76,7 +76,7 @@ def test_the_command_prints_what_the_renderers_make(corpus: Corpus, name: str) -
     for documents, folder in zip(corpus.by_command(name), (STRICT, TEXTS), strict=True):
         assert documents
         for document, said in documents.items():
-            assert said == (folder / document).read_text("utf-8"), document
+            assert said == place(folder, document).read_text("utf-8"), document
 
 
 def test_the_native_binary_is_asked_as_it_was(corpus: Corpus) -> None:

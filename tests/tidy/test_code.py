@@ -2,10 +2,11 @@
 
 import ast
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
+
+from project_files import project_files
 
 ROOT = Path(__file__).resolve().parents[2]
 FUNCTION_LINES_MAX = 60
@@ -33,14 +34,7 @@ UNSAFE_FILES = frozenset(
 )
 
 
-def tracked() -> list[Path]:
-    """Every text file of the project: what git tracks, and what is new and not ignored."""
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
-    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    return [ROOT / name for name in sorted(listed.split("\0")) if name and (ROOT / name).is_file()]
-
-
-FILES = tracked()
+FILES = project_files()
 NAMES = {path: str(path.relative_to(ROOT)) for path in FILES}
 PYTHON = [path for path in FILES if path.suffix == ".py"]
 PRODUCT = [path for path in PYTHON if NAMES[path].startswith("python/")]

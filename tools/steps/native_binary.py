@@ -49,7 +49,7 @@ def provide_late_disk() -> None:
 
 def _is_of_these_sources() -> bool:
     """Whether the binary names the checksum of the sources; cargo may have been called by hand since."""
-    from pgassay.native_sources import source_id
+    from pgassay.native.binary import source_id
 
     try:
         finished = subprocess.run([BINARY, "--version"], capture_output=True, text=True, check=False)

@@ -4,7 +4,8 @@ import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,11 +23,12 @@ class SetupError(Exception):
 
 
 class StepError(Exception):
-    """A program that a command runs ended with an error; its output was shown. Carries its exit code."""
+    """A program that a command runs ended with an error. Carries its exit code, and output not yet shown."""
 
-    def __init__(self, exit_code: int) -> None:
+    def __init__(self, exit_code: int, output: str = "") -> None:
         super().__init__(f"exit code {exit_code}")
         self.exit_code = exit_code
+        self.output = output
 
 
 def say(line: str) -> None:
@@ -63,8 +65,44 @@ def run_openly(command: list[str | Path], environment: dict[str, str] | None = N
     sys.stdout.flush()
     result = subprocess.run(command, cwd=ROOT, env=environment, check=False)
     if result.returncode != 0:
-        # A program ended by a signal gives its negative number; shells write 128 + number.
-        raise StepError(result.returncode if result.returncode > 0 else 128 - result.returncode)
+        raise StepError(_as_shells_write(result.returncode))
+
+
+def _as_shells_write(status: int) -> int:
+    """A program ended by a signal gives its negative number; shells write 128 + number."""
+    return status if status > 0 else 128 - status
+
+
+def run_collected(command: list[str | Path], environment: dict[str, str] | None = None) -> str:
+    """Run a program and return its output; when it fails raise StepError with that output."""
+    result = subprocess.run(
+        command,
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if result.returncode != 0:
+        raise StepError(_as_shells_write(result.returncode), result.stdout)
+    return result.stdout
+
+
+def run_side_by_side(steps: Sequence[Callable[[], str]]) -> None:
+    """Run steps at the same time and print their outputs in order; raise the first StepError after all."""
+    failed: StepError | None = None
+    with ThreadPoolExecutor(len(steps)) as pool:
+        for step in [pool.submit(step) for step in steps]:
+            try:
+                output = step.result()
+            except StepError as error:
+                output, failed = error.output, failed or error
+            if output:
+                say(output.rstrip("\n"))
+    if failed:
+        raise failed
 
 
 def fingerprint(paths: Iterable[Path], *words: str) -> str:

@@ -5,7 +5,6 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -60,7 +59,7 @@ def last_probe(device: BlockDevice) -> ProbeResult | None:
 def read_document(file: Path) -> ProbeResult | None:
     """A document of `pgassay probe --json` (also of `--compare`, then its new result); None if it is none."""
     try:
-        document: Any = json.loads(file.read_text(encoding="utf-8"))
+        document: object = json.loads(file.read_text(encoding="utf-8"))
         if isinstance(document, dict) and "result" in document:
             document = document["result"]
         return ProbeResult.model_validate(document)

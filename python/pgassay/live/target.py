@@ -6,15 +6,16 @@ every sampler knows them for sessions that are no part of the server's work.
 
 import time
 from dataclasses import dataclass
-from typing import Any
 
 import psycopg
 from psycopg import sql
 
 from pgassay.environment.remote.resolve import Resolved, resolve
-from pgassay.environment.server.sessions import connect, startup_options
+from pgassay.environment.remote.session_settings import session_parameters
+from pgassay.environment.server.sessions import ConnectionParameters, connect
 from pgassay.errors import UsageError
 from pgassay.live.local import LocalServer, NotLocal, find_server
+from pgassay.native.observer import ObservedServer
 
 # The oldest major that PostgreSQL's project still mends.
 MAJOR_MIN = 14
@@ -74,19 +75,19 @@ class Target:
         """The server's major version."""
         return self.resolved.server.major
 
-    def parameters(self, application_name: str) -> dict[str, Any]:
+    def parameters(self, application_name: str) -> ConnectionParameters:
         """Connection parameters of a session for looking, for libpq and the native binary alike.
 
         application_name: must begin with "pgassay ". They hold the password.
         """
         return _parameters(self.resolved, application_name, is_superuser=self.is_superuser)
 
-    def session(self, application_name: str) -> "psycopg.Connection[tuple[Any, ...]]":
+    def session(self, application_name: str) -> psycopg.Connection:
         """Open a read-only session in autocommit mode; the caller closes it. Raises UsageError."""
         return _open(self.resolved, self.parameters(application_name))
 
-    def observed(self, application_name: str) -> dict[str, Any]:
-        """What the native binary's `observe` needs: "connect" and "postmaster_pid" (null: not here)."""
+    def observed(self, application_name: str) -> ObservedServer:
+        """All that the native observer can sample of it."""
         pid = self.local.postmaster_pid if self.local else None
         return {"connect": self.parameters(application_name), "postmaster_pid": pid}
 
@@ -128,13 +129,12 @@ def open_target(connection_string: str, what: str, application_name: str) -> Tar
     )
 
 
-def _parameters(resolved: Resolved, application_name: str, *, is_superuser: bool) -> dict[str, Any]:
+def _parameters(resolved: Resolved, application_name: str, *, is_superuser: bool) -> ConnectionParameters:
     settings = _READ_ONLY | (_SILENT if is_superuser else {})
-    options = " ".join(filter(None, [resolved.parameters["options"], startup_options(settings)]))
-    return {**resolved.parameters, "options": options, "application_name": application_name}
+    return {**session_parameters(resolved, settings), "application_name": application_name}
 
 
-def _open(resolved: Resolved, parameters: dict[str, Any]) -> "psycopg.Connection[tuple[Any, ...]]":
+def _open(resolved: Resolved, parameters: ConnectionParameters) -> psycopg.Connection:
     try:
         return connect(parameters)
     except psycopg.Error as error:
@@ -145,9 +145,7 @@ def _open(resolved: Resolved, parameters: dict[str, Any]) -> "psycopg.Connection
         ) from None
 
 
-def _place(
-    session: "psycopg.Connection[tuple[Any, ...]]", data_directory: str | None
-) -> LocalServer | NotLocal:
+def _place(session: psycopg.Connection, data_directory: str | None) -> LocalServer | NotLocal:
     began = time.monotonic()
     row = session.execute(_SESSION).fetchone()
     if row is None:

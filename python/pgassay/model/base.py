@@ -1,9 +1,69 @@
-"""What every model shares: frozen, closed to unknown keys, written as JSON."""
+"""What models share: frozen, written as JSON; closed to unknown keys, or open where others wrote the keys."""
 
-from pydantic import BaseModel, ConfigDict
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
+
+# A figure that is stored as it was written, with or without a decimal point.
+Number = int | float
 
 
 class Frozen(BaseModel):
     """A value object: never changed after it is made, equal when its fields are equal."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
+
+
+class Recorded(Frozen, Mapping[str, object]):
+    """Facts of a record: fields for what this version knows, and a mapping of exactly the keys stored.
+
+    Which keys there are varies with the machine, the storage and the version that wrote them. A key that is
+    missing leaves its field at the default, one that is not known is kept, and both are written again as they
+    were, in their order: the fingerprint of an experiment is of its bytes.
+    """
+
+    model_config = ConfigDict(extra="allow")
+    _order: tuple[str, ...] = PrivateAttr(default=())
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _with_order(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        made = handler(value)
+        if made is not value and isinstance(value, Mapping):
+            made._order = tuple(value)
+        return made
+
+    @model_serializer(mode="wrap")
+    def _as_stored(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        dumped = handler(self)
+        return {name: dumped[name] for name in self if name in dumped}
+
+    # pydantic's own iteration gives pairs; a mapping gives its keys.
+    def __iter__(self) -> Iterator[str]:  # type: ignore[override]
+        later = (name for name in type(self).model_fields if name not in self._order)
+        return (name for name in (*self._order, *later) if name in self.model_fields_set)
+
+    def __len__(self) -> int:
+        return len(self.model_fields_set)
+
+    def __getitem__(self, name: str) -> object:
+        unknown = self.model_extra or {}
+        if name in unknown:
+            return unknown[name]
+        if name not in self.model_fields_set:
+            raise KeyError(name)
+        value: object = getattr(self, name)
+        return value
+
+    def updated(self, **changes: object) -> Self:
+        """A copy with these keys changed or added; raises ValidationError for a value of a wrong type."""
+        return type(self).model_validate({**self, **changes})

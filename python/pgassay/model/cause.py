@@ -6,34 +6,8 @@ from pydantic import Field
 
 from pgassay.model.base import Frozen
 
-CauseName = Literal[
-    "storage-throughput",
-    "storage-iops",
-    "storage-latency",
-    "throttle-change",
-    "backend-core",
-    "all-cores",
-    "cpu-quota",
-    "too-few-io-workers",
-    "too-many-io-workers",
-    "cached",
-    "no-aio",
-    "row-locks",
-    "lwlocks",
-    "wal-fsync",
-    "checkpoint",
-    "temp-spill",
-    "autovacuum",
-    "bloat",
-    "bloat-held",
-    "discarding-scan",
-    "network",
-    "client-bound",
-    "connections",
-    "memory",
-    "noise",
-    "unknown",
-]
+# The limit of an arm that no rule explains.
+UNKNOWN = "unknown"
 CauseKind = Literal["limit", "fault"]
 Layer = Literal["design", "operations", "infrastructure", "measurement"]
 
@@ -51,7 +25,8 @@ class Cause(Frozen):
     arm: str
     stratum: str = ""
     kind: CauseKind
-    cause: CauseName
+    # The name of a rule in `analysis/causes/registry.py`, or UNKNOWN; another version may know others.
+    cause: str
     layer: Layer
     seconds: float | None
     share: float | None

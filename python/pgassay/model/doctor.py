@@ -1,6 +1,6 @@
 """What `pgassay doctor` finds: one finding for each thing that a measurement may need or suffer from."""
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -22,7 +22,7 @@ class Finding(Frozen):
     status: FindingStatus
     text: str
     remedy: str = ""
-    figures: dict[str, Any] = Field(default_factory=dict)
+    figures: dict[str, object] = Field(default_factory=dict)
 
 
 class DoctorReport(Frozen):

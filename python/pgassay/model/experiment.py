@@ -1,11 +1,12 @@
 """experiment.json: the whole plan of an experiment, fixed before its first trial."""
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from pgassay.model.arm import Arm
-from pgassay.model.base import Frozen
+from pgassay.model.base import Frozen, Number, Recorded
+from pgassay.model.storage import StorageFacts
 from pgassay.model.workload import Metric
 
 EXPERIMENT_FORMAT = 1
@@ -60,6 +61,130 @@ class Contrast(Frozen):
     stratum: str
 
 
+class MachineFacts(Recorded):
+    """The machine that pgassay ran on; None where it does not tell.
+
+    `virtualisation`: the hypervisor's product name, '' on bare metal.
+    """
+
+    hostname: str | None = None
+    machine_id: str | None = None
+    boot_id: str | None = None
+    system: str | None = None
+    kernel: str | None = None
+    distribution: str | None = None
+    architecture: str | None = None
+    cpu_model: str | None = None
+    cores_online: int | None = None
+    cores_usable: Number | None = None
+    memory_bytes: int | None = None
+    swap_bytes: int | None = None
+    virtualisation: str | None = None
+    cpu_governor: str | None = None
+    transparent_huge_pages: str | None = None
+    huge_pages: int | None = None
+    huge_page_bytes: int | None = None
+    pressure_stall_information: bool | None = None
+    clock_source: str | None = None
+    io_uring_disabled: int | None = None
+
+
+class BuildFacts(Recorded):
+    """PostgreSQL binaries as they were found (`Build` of `model/build.py`)."""
+
+    origin: str | None = None
+    version: str | None = None
+    major: int | None = None
+    bin_directory: str | None = None
+    configure: str | None = None
+    cflags: str | None = None
+    binary_sha256: str | None = None
+    has_io_uring: bool | None = None
+    extensions: tuple[str, ...] = ()
+
+
+class RelationFacts(Recorded):
+    """The size of a table or an index."""
+
+    bytes: int | None = None
+    pages: int | None = None
+    rows: int | None = None
+
+
+class DatasetFacts(Recorded):
+    """How a frozen data directory was made, and what is in it; `seconds` is what making it took."""
+
+    format: int | None = None
+    pgassay_version: str | None = None
+    database: str | None = None
+    prepare: tuple[str, ...] = ()
+    checksums: bool | None = None
+    relations: dict[str, RelationFacts] = Field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    made_at: str | None = None
+    seconds: Number | None = None
+    bytes: int | None = None
+
+
+class RemoteServerFacts(Recorded):
+    """A remote server as it was found when the experiment was planned."""
+
+    host: str | None = None
+    port: int | None = None
+    dbname: str | None = None
+    user: str | None = None
+    version: str | None = None
+    encryption: str | None = None
+    round_trip_ms: Number | None = None
+
+
+class Environment(Recorded):
+    """Where an experiment ran.
+
+    `build`: the binaries that all arms start from; `storage` and `caps` (in words) by arm, `datasets` by the
+    key of their snapshot, `servers` by name. `differing_defaults`: by pair of versions, the settings whose
+    defaults differ with both values.
+    """
+
+    machine: MachineFacts = MachineFacts()
+    machine_id: str | None = None
+    build: BuildFacts = BuildFacts()
+    caps: dict[str, str] = Field(default_factory=dict)
+    differing_defaults: dict[str, dict[str, tuple[str, ...]]] = Field(default_factory=dict)
+    servers: dict[str, RemoteServerFacts] = Field(default_factory=dict)
+    storage: dict[str, StorageFacts] = Field(default_factory=dict)
+    datasets: dict[str, DatasetFacts] = Field(default_factory=dict)
+
+
+class ArmCeiling(Recorded):
+    """The most that the device below an arm can deliver, in 10⁶ bytes and in reads a second.
+
+    `read_mb_s_from`, `read_iops_from`: 'probe' or 'limit'.
+    """
+
+    read_mb_s: Number | None = None
+    read_mb_s_from: str = ""
+    read_iops: Number | None = None
+    read_iops_from: str = ""
+
+
+class ProbeCeilings(Recorded):
+    """The ceilings of a disk as its last probe stated them (`Ceilings` of `model/probe.py`)."""
+
+    measured_at: str | None = None
+    sequential_read_mb_s: Number | None = None
+    random_read_iops: dict[str, Number] = Field(default_factory=dict)
+    latency_us_depth_1: dict[str, Number] = Field(default_factory=dict)
+    fdatasync_per_s: Number | None = None
+
+
+class PlannedCeilings(Recorded):
+    """The ceilings known when the experiment began, by the name of an arm and by that of a probed disk."""
+
+    by_arm: dict[str, ArmCeiling] = Field(default_factory=dict)
+    probe: dict[str, ProbeCeilings] = Field(default_factory=dict)
+
+
 class Experiment(Frozen):
     """The plan. `command` is the command line that repeats it; `skipped` the arms left out and why.
 
@@ -85,5 +210,5 @@ class Experiment(Frozen):
     confounds: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     swap: str = ""
-    environment: dict[str, Any] = Field(default_factory=dict)
-    ceilings: dict[str, Any] = Field(default_factory=dict)
+    environment: Environment = Environment()
+    ceilings: PlannedCeilings = PlannedCeilings()

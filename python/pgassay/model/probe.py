@@ -1,6 +1,6 @@
 """What `pgassay probe` measures and says: cells, their runs, ceilings, predictions, recommendations."""
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -86,7 +86,7 @@ class CellRun(Frozen):
     resident_bytes_before: int | None = None
     device_read_bytes: int | None = None
     synchronous_fallbacks: int = 0
-    path: Any = None
+    path: object = None
 
 
 class MeasuredCell(Frozen):
@@ -125,9 +125,9 @@ class ProbeRecord(Frozen):
     path: str
     seconds: float
     cores: int
-    device: dict[str, Any]
-    machine: dict[str, Any] = Field(default_factory=dict)
-    file: dict[str, Any] = Field(default_factory=dict)
+    device: dict[str, object]
+    machine: dict[str, object] = Field(default_factory=dict)
+    file: dict[str, object] = Field(default_factory=dict)
     executor: ExecutorCost
     checksum: ChecksumSpeed | None = None
     missing: dict[str, str] = Field(default_factory=dict)
@@ -210,7 +210,7 @@ class ProbeResult(Frozen):
 
     schema_: int = Field(default=PROBE_SCHEMA, alias="schema")
     path: str
-    device: dict[str, Any]
+    device: dict[str, object]
     ceilings: Ceilings
     checksum_gb_s: float | None
     cells: tuple[CellResult, ...]

@@ -1,6 +1,8 @@
-"""Where a data directory lives: the description of a storage, not the storage itself."""
+"""Where a data directory lives: the storage that is asked for, and what was found of it."""
 
-from pgassay.model.base import Frozen
+from pydantic import Field
+
+from pgassay.model.base import Frozen, Recorded
 
 
 class StorageSpec(Frozen):
@@ -27,3 +29,47 @@ class StorageSpec(Frozen):
         """Whether any rate limit is asked for."""
         limits = (self.read_mb_s, self.write_mb_s, self.read_iops, self.write_iops)
         return any(limit is not None for limit in limits)
+
+
+class DeviceFacts(Recorded):
+    """A block device: its queue's settings; only `name`, None, where there is none below a folder.
+
+    `number` is MAJOR:MINOR, `disk` the whole disk that a partition is of.
+    """
+
+    name: str | None = None
+    disk: str | None = None
+    number: str | None = None
+    size_bytes: int | None = None
+    read_ahead_kb: int | None = None
+    rotational: bool | None = None
+    scheduler: str | None = None
+
+
+class ExtentFacts(Recorded):
+    """In how many pieces the largest file of a working copy lies."""
+
+    file: str | None = None
+    bytes: int | None = None
+    extents: int | None = None
+
+
+class StorageFacts(Recorded):
+    """A storage as it was found: `limits` are control files of the server's group with their lines.
+
+    `image`, `image_bytes`, `direct_io` and `backing_device` are those of a loop device, `extents` by working
+    copy.
+    """
+
+    kind: str | None = None
+    storage: str | None = None
+    file_system: str | None = None
+    mount_options: tuple[str, ...] = ()
+    device: DeviceFacts = DeviceFacts()
+    read_ahead_kb: int | None = None
+    image: str | None = None
+    image_bytes: int | None = None
+    direct_io: bool | None = None
+    backing_device: DeviceFacts = DeviceFacts()
+    limits: dict[str, str] = Field(default_factory=dict)
+    extents: dict[str, ExtentFacts] = Field(default_factory=dict)

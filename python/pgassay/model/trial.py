@@ -1,17 +1,22 @@
 """One arm's run in one block: what is asked for, and what it left behind."""
 
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
 
 from pydantic import Field
 
 from pgassay.model.arm import Arm
-from pgassay.model.base import Frozen
+from pgassay.model.base import Frozen, Number, Recorded
 from pgassay.model.experiment import Protocol
 from pgassay.model.maintenance import MaintenanceObservation
+from pgassay.model.storage import StorageFacts
 from pgassay.model.vacuum_state import Upkeep
 
 TrialStatus = Literal["ok", "failed", "invalid", "interrupted"]
 TRIAL_FORMAT = 1
+# A row of a statistics view: its keys (names), and by how much its counters moved.
+CounterRow = Mapping[str, Number | str | None]
 
 
 class TrialSpec(Frozen):
@@ -79,6 +84,114 @@ class LoadObservation(Frozen):
     late_transactions: int = 0
 
 
+@dataclass(frozen=True)
+class Counters:
+    """By how much the counters of the statistics views moved: by view the rows that did, with their keys.
+
+    A control group's own counters are one row of the view 'control_group'.
+    """
+
+    views: Mapping[str, Sequence[CounterRow]] = field(default_factory=dict)
+
+    def rows(self, view: str) -> Sequence[CounterRow]:
+        """The rows of a view that moved; () when none did."""
+        return self.views.get(view, ())
+
+    def total(self, view: str, *names: str) -> float | None:
+        """The sum of these counters over the rows of a view; None when no row has one of them."""
+        rows = [row for row in self.rows(view) if any(name in row for name in names)]
+        return sum(figure(row, name) for row in rows for name in names) if rows else None
+
+
+def figure(row: CounterRow, name: str) -> float:
+    """One counter of a row; 0 where it is missing."""
+    value = row.get(name)
+    return 0.0 if value is None or isinstance(value, str) else float(value)
+
+
+class CacheFacts(Recorded):
+    """The cache state that was made, and what was verified of it.
+
+    `resident_bytes`, `resident_fraction`: of the relations' pages in the page cache; `buffered_fraction`: in
+    shared buffers. `buffers_emptied_by`: 'restart' or 'pg_buffercache'.
+    """
+
+    state: str | None = None
+    buffers_emptied_by: str | None = None
+    pages_loaded_from: str | None = None
+    resident_bytes: int | None = None
+    resident_fraction: Number | None = None
+    buffered_fraction: Number | None = None
+
+
+class LimitFacts(Recorded):
+    """The caps on the server as the kernel held them, and the most memory that its group used."""
+
+    cpus: Number | None = None
+    memory_bytes: int | None = None
+    memory_used_bytes: int | None = None
+    memory_peak_bytes: int | None = None
+
+
+class ObserverFacts(Recorded):
+    """What could be sampled of the server's threads, and what sampling cost.
+
+    `over`: how the client came to the server, 'tcp' or by a Unix socket; None where that was not seen.
+    """
+
+    activity: bool | None = None
+    threads: bool | None = None
+    io: bool | None = None
+    over: str | None = None
+    rate_hz: Number | None = None
+    samples: int | None = None
+    missed: int | None = None
+    observer_cpu_s: Number | None = None
+    server_cpu_s: Number | None = None
+
+
+class ServerState(Recorded):
+    """A remote server before the measured part: who else was at work there, and the way to it."""
+
+    name: str | None = None
+    other_active_sessions: int | None = None
+    round_trip_ms: Number | None = None
+
+
+class TrialFacts(Recorded):
+    """What was true before the measured part; `settings` are the server's effective ones.
+
+    `prefaulted_bytes`: shared memory that was touched before; `stage_s`: seconds by stage of the protocol.
+    """
+
+    settings: dict[str, str] = Field(default_factory=dict)
+    server_version: str | None = None
+    data_checksums: bool | str | None = None
+    dataset_load: int | None = None
+    storage: StorageFacts = StorageFacts()
+    restored: bool | None = None
+    limits: LimitFacts = LimitFacts()
+    started_for_this_trial: bool | None = None
+    prefaulted_bytes: int | None = None
+    cache: CacheFacts = CacheFacts()
+    observer: ObserverFacts = ObserverFacts()
+    server: ServerState = ServerState()
+    stage_s: dict[str, Number] = Field(default_factory=dict)
+
+
+class Verification(Recorded):
+    """What was checked afterwards: bytes of WAL and of reads, over the whole measured part.
+
+    `server_device_read_bytes`: what the device delivered to the server's own processes, `device_read_bytes`
+    to anybody.
+    """
+
+    wal_bytes: int | None = None
+    postgres_read_bytes: Number | None = None
+    device_read_bytes: Number | None = None
+    server_device_read_bytes: Number | None = None
+
+
 class TrialRecord(Frozen):
     """trial.json. Raw observations and facts; every summary is recomputed from them.
 
@@ -112,9 +225,9 @@ class TrialRecord(Frozen):
     maintenance: tuple[MaintenanceObservation, ...] = ()
     server_cpu_s: float | None = None
     steal_s: float | None = None
-    facts: dict[str, Any] = Field(default_factory=dict)
-    counters: dict[str, Any] = Field(default_factory=dict)
-    verification: dict[str, Any] = Field(default_factory=dict)
+    facts: TrialFacts = TrialFacts()
+    counters: dict[str, list[CounterRow]] = Field(default_factory=dict)
+    verification: Verification = Verification()
     upkeep_before: Upkeep | None = None
     upkeep_after: Upkeep | None = None
     warnings: tuple[str, ...] = ()

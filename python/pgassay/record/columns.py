@@ -3,7 +3,8 @@
 import io
 from collections.abc import Mapping, Sequence
 
-Column = Sequence[int] | Sequence[float] | Sequence[str]
+# None where there was nothing to measure.
+Column = Sequence[int] | Sequence[float] | Sequence[str] | Sequence[float | None]
 
 
 def to_parquet(columns: Mapping[str, Column], *, sampler: str, version: int) -> bytes:

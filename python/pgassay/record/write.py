@@ -5,8 +5,8 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from pgassay.durable import replace_file, sync
 from pgassay.errors import MeasurementError
@@ -36,7 +36,7 @@ def recording_error(path: Path, error: OSError) -> MeasurementError:
     )
 
 
-def to_json(value: Any) -> bytes:
+def to_json(value: object) -> bytes:
     """JSON bytes of a plain value, readable by a person."""
     return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
@@ -64,12 +64,12 @@ def write_state(folder: Path, *, stopped: str, seconds_used: float, warnings: tu
     write_file(folder / layout.STATE_FILE, to_json(state))
 
 
-def write_servers(folder: Path, servers: dict[str, Any]) -> None:
+def write_servers(folder: Path, servers: Mapping[str, object]) -> None:
     """Keep what remote servers say of themselves: their settings and extensions, by name."""
     write_file(folder / layout.SERVERS_FILE, to_json({"format": 1, "servers": servers}))
 
 
-def write_swap(folder: Path, swap: dict[str, Any]) -> None:
+def write_swap(folder: Path, swap: Mapping[str, object]) -> None:
     """Keep where the settings of two remote servers were swapped, and what changed places."""
     write_file(folder / layout.SWAP_FILE, to_json({"format": 1, **swap}))
 

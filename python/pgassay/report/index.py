@@ -45,9 +45,8 @@ class IndexRow:
 def row_of(result: CompareResult, stored: StoredExperiment, *, folder: str, link: str) -> IndexRow:
     """The row of an experiment that was read and analysed."""
     experiment = stored.experiment
-    machine = experiment.environment.get("machine", {})
-    facts = machine if isinstance(machine, dict) else {}
-    known = (facts.get("hostname"), facts.get("cpu_model"))
+    machine = experiment.environment.machine
+    known = (machine.hostname, machine.cpu_model)
     lines = summary.verdict_lines(result)
     return IndexRow(
         folder=folder,

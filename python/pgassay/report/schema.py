@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pgassay.analysis.causes.registry import cause_names
 from pgassay.model.calibration import CALIBRATION_SCHEMA, CalibrationResult
 from pgassay.model.live.diagnosis import DIAGNOSIS_SCHEMA, Diagnosis
 from pgassay.model.live.watch import WATCH_SCHEMA, WatchSample
@@ -48,6 +49,7 @@ def diagnosis_schema() -> dict[str, Any]:
     schema = Diagnosis.model_json_schema(by_alias=True, mode="serialization")
     for part in (schema, *schema.get("$defs", {}).values()):
         _tighten(part)
+    _close_causes(schema, DIAGNOSIS_FILE)
     schema["properties"]["schema"]["const"] = DIAGNOSIS_SCHEMA
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
@@ -66,8 +68,18 @@ def compare_schema() -> dict[str, Any]:
     schema = CompareResult.model_json_schema(by_alias=True, mode="serialization")
     for part in (schema, *schema.get("$defs", {}).values()):
         _tighten(part)
+    _close_causes(schema, SCHEMA_FILE)
     schema["properties"]["schema"]["const"] = RESULT_SCHEMA
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def _close_causes(schema: dict[str, Any], published: Path) -> None:
+    """A cause is one of the registry's: in the order of the published schema, new ones behind them."""
+    known = json.loads(published.read_text(encoding="utf-8")) if published.is_file() else {}
+    before = known.get("$defs", {}).get("Cause", {}).get("properties", {}).get("cause", {}).get("enum", [])
+    names = sorted(cause_names(), key=lambda name: before.index(name) if name in before else len(before))
+    properties = schema["$defs"]["Cause"]["properties"]
+    properties["cause"] = {"enum": names, **properties["cause"]}
 
 
 def _tighten(part: dict[str, Any]) -> None:

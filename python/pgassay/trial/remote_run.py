@@ -13,7 +13,7 @@ from pgassay.environment.linux import machine
 from pgassay.environment.remote.round_trip import SAMPLES_OF_A_TRIAL, round_trip_ms
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.trial import StatementObservation, TrialRecord, TrialSpec, TrialStatus
-from pgassay.native import SqlSession
+from pgassay.native.sql import SqlSession
 from pgassay.record import layout
 from pgassay.record.write import TrialWriter, to_json
 from pgassay.trial.assertions import assert_from_inside

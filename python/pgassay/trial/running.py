@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from pgassay.environment.server.reads import ServerReads, reads_of
 from pgassay.environment.server.server import Server
 from pgassay.environment.server.sessions import connect, startup_options
+from pgassay.native.observer import ObservedServer
 
 if TYPE_CHECKING:
     import psycopg
@@ -41,11 +42,13 @@ class RunningServer:
 
     def parameters(self) -> dict[str, Any]:
         """Connection parameters with the arm's session settings."""
-        return self.server.connection_parameters(
-            options=startup_options(self.session_settings), dbname=self.database
+        return dict(
+            self.server.connection_parameters(
+                options=startup_options(self.session_settings), dbname=self.database
+            )
         )
 
-    def observed(self) -> dict[str, Any]:
+    def observed(self) -> ObservedServer:
         """What the native observer needs: the parameters of a session of its own, and the first process."""
         options = f"{_OBSERVER_OPTIONS} {startup_options(self.own_settings)}".strip()
         changed = {"options": options, "application_name": "pgassay observer"}

@@ -100,14 +100,14 @@ def _times(folder: Path, _started_at: str, key: _Key) -> TrialTimes | None:
         return None
     if not threads:
         return None
-    observer = record.facts.get("observer") or {}
-    times = trial_times(threads, waits or {}, spans, float(observer.get("rate_hz", 0.0)))
+    observer = record.facts.observer
+    times = trial_times(threads, waits or {}, spans, float(observer.rate_hz or 0.0))
     return TrialTimes(
         measured_s=times.measured_s,
         kinds=times.kinds,
         connections=times.connections,
         client_cpu_s=record.load.client_cpu_s if record.load else None,
-        over_network=observer.get("over") == "tcp",
+        over_network=observer.over == "tcp",
     )
 
 

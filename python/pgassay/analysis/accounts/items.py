@@ -36,12 +36,12 @@ def account(
     look comes when the scheduler lets it. Where they find far less sleep than is left, what is missing
     was neither running nor queued nor asleep (a hypervisor had the processor), and stays a residue.
     """
-    looks = times.seen.total()
+    samples = times.seen.total()
     asleep = _asleep(times.seen)
-    sampled_s = times.wall_s * sum(asleep.values()) / looks if looks else 0.0
+    sampled_s = times.wall_s * sum(asleep.values()) / samples if samples else 0.0
     delay_s = _delay_s(times)
     left_s = max(0.0, times.wall_s - times.run_s - delay_s)
-    error_s = _sampling_error(sum(asleep.values()), looks) * times.wall_s
+    error_s = _sampling_error(sum(asleep.values()), samples) * times.wall_s
     doubt_s = _ERRORS_MAX * error_s + _BIAS_MAX * times.wall_s
     waits_s = left_s if sampled_s + doubt_s >= left_s else sampled_s
     look_s = waits_s / sum(asleep.values()) if asleep else 0.0
@@ -56,7 +56,7 @@ def account(
         items=tuple(items),
         residue_s=round(wall_s - math.fsum(item.seconds for item in items), 9),
         sampling_error_s=error_s / trials,
-        samples=looks,
+        samples=samples,
         asleep_s=left_s / trials,
         asleep_sampled_s=sampled_s / trials,
         cpu_unseen_s=times.unseen_s / trials,
@@ -91,13 +91,13 @@ def _items(found: Found, trials: int, wall_s: float) -> list[AccountItem]:
     return sorted(items, key=lambda item: (_ORDER.index(item.kind), -item.seconds))
 
 
-def _sampling_error(asleep: float, looks: int) -> float:
+def _sampling_error(asleep: float, samples: int) -> float:
     """One standard error of the share asleep, with a look of either kind added, so that none is not certain.
 
     (Agresti and Coull, The American Statistician 52(2), 1998, take two of each for their 95 % interval.)
     """
-    share = (asleep + 1) / (looks + 2)
-    return math.sqrt(share * (1 - share) / (looks + 2))
+    share = (asleep + 1) / (samples + 2)
+    return math.sqrt(share * (1 - share) / (samples + 2))
 
 
 def _delay_s(times: Times) -> float:
@@ -124,8 +124,8 @@ def _running(seen: Counter[tuple[str, str, str]]) -> dict[tuple[str, str], float
     for (event_type, event, state), count in seen.items():
         if state == "R":
             running[(event_type, event) if event_type == _INPUT_OUTPUT else ("", "")] += count
-    looks = running.total()
-    return {key: count / looks for key, count in running.items()} if looks else {("", ""): 1.0}
+    samples = running.total()
+    return {key: count / samples for key, count in running.items()} if samples else {("", ""): 1.0}
 
 
 def _asleep(seen: Counter[tuple[str, str, str]]) -> dict[tuple[str, str, str], float]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from pgassay.analysis.accounts.times import Times, TrialTimes
 
+# The columns of a sampler's file: integers, seconds or words, as the samplers write them.
 Columns = Mapping[str, Sequence[Any]]
 Clocks = NDArray[np.float64]
 _NS = 1e-9
@@ -108,27 +109,27 @@ def _is_idle(times: Times) -> bool:
 
 def _threads(columns: Columns, half_interval_ns: float) -> list[_Thread]:
     rows: dict[tuple[int, int], list[int]] = {}
-    for place, key in enumerate(zip(columns["pid"], columns["thread"], strict=True)):
-        rows.setdefault(key, []).append(place)
+    for index, key in enumerate(zip(columns["pid"], columns["thread"], strict=True)):
+        rows.setdefault(key, []).append(index)
     arrays = {
         name: np.asarray(columns[name], dtype=np.float64)
         for name in ("clock_ns", "seen_ns", "run_ns", "delay_ns", "children_cpu_ns")
     }
     members = []
-    for (pid, _thread), places in rows.items():
-        last = places[-1]
+    for (pid, _thread), indices in rows.items():
+        last = indices[-1]
         is_gone = not columns["alive"][last]
         members.append(
             _Thread(
                 pid=pid,
                 # What the server says of itself comes with the first look, after the process's title.
                 kind=columns["kind"][last],
-                written=arrays["clock_ns"][places],
-                read=arrays["seen_ns"][places],
-                run=arrays["run_ns"][places],
-                delay=arrays["delay_ns"][places],
-                children=arrays["children_cpu_ns"][places],
-                start_ns=float(columns["start_ns"][places[0]]),
+                written=arrays["clock_ns"][indices],
+                read=arrays["seen_ns"][indices],
+                run=arrays["run_ns"][indices],
+                delay=arrays["delay_ns"][indices],
+                children=arrays["children_cpu_ns"][indices],
+                start_ns=float(columns["start_ns"][indices[0]]),
                 gone_ns=float(columns["seen_ns"][last]) + half_interval_ns if is_gone else np.inf,
             )
         )
@@ -179,9 +180,9 @@ def _moved(member: _Thread, counter: Clocks, limits: tuple[float, float], *, is_
     begin, end = limits
     is_born = member.written[0] > begin and _is_born_after(member, begin)
     if is_marked:
-        low_place, high_place = np.searchsorted(member.written, limits, side="right") - 1
+        low_index, high_index = np.searchsorted(member.written, limits, side="right") - 1
         before = 0.0 if is_born else float(counter[0])
-        low, high = (float(counter[place]) if place >= 0 else before for place in (low_place, high_place))
+        low, high = (float(counter[index]) if index >= 0 else before for index in (low_index, high_index))
         return high - low
     clock = member.read
     if is_born:
@@ -213,18 +214,18 @@ def _add_unseen(kinds: dict[str, Times], members: Sequence[_Thread], limits: tup
     if postmaster is None:
         return
     # It moves by leaps, whenever a child ends: nothing lies between two rows.
-    told = _moved(postmaster, postmaster.children, limits, is_marked=True)
+    reported = _moved(postmaster, postmaster.children, limits, is_marked=True)
     ended = [
         member
         for member in members
         if member.gone_ns < np.inf and begin < member.written[-1] <= end and member is not postmaster
     ]
-    if told <= 0 and not ended:
+    if reported <= 0 and not ended:
         return
     seen = sum(float(member.run[-1]) for member in ended)
     names = [member.kind for member in ended]
     kind = max(set(names), key=names.count) if names else OTHER
-    unseen_s = (told - seen) * _NS
+    unseen_s = (reported - seen) * _NS
     times = kinds.setdefault(kind, Times())
     times.unseen_s += unseen_s
     times.run_s += unseen_s
@@ -242,8 +243,8 @@ def _add_looks(
         inside |= (middle >= span.begin_ns) & (middle <= span.end_ns)
     names = ("pid", "kind", "wait_event_type", "wait_event", "scheduler_state", "samples")
     columns = [waits[name] for name in names]
-    for place in np.flatnonzero(inside).tolist():
-        pid, kind, event_type, event, state, samples = (column[place] for column in columns)
+    for index in np.flatnonzero(inside).tolist():
+        pid, kind, event_type, event, state, samples = (column[index] for column in columns)
         seen = (event_type, event, state)
         if kind in kinds:
             kinds[kind].seen[seen] += samples

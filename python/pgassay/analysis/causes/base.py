@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pgassay.analysis.causes.evidence import Evidence
-from pgassay.model.cause import CauseKind, CauseName, Layer
+from pgassay.model.cause import CauseKind, Layer
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,35 @@ Answer = Found | Missing | None
 
 
 @dataclass(frozen=True)
-class Rule:
-    """One cause: its name, its kind and layer, what a person can do, and how it is found."""
+class OnRunningServer:
+    """What is said otherwise of a server that runs already, whose clients are not pgassay's.
 
-    cause: CauseName
+    Each is None where it is the same as of a measured trial.
+    """
+
+    phrase: str | None = None
+    layer: Layer | None = None
+    remedy: str | None = None
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One cause: how it is found, and all that is said of it.
+
+    cause: its name in documents. layer: who can mend it. phrase: of a limit what follows 'was limited by', of
+    a fault a clause of its own.
+    remedy: what a person can do, in sentences. next_step: where to look next on a running server, and not yet
+    what to change; one sentence.
+    """
+
+    cause: str
     kind: CauseKind
     layer: Layer
+    phrase: str
     remedy: str
+    next_step: str
     find: Callable[[Evidence], Answer]
+    on_running_server: OnRunningServer = OnRunningServer()
 
 
 def gain(evidence: Evidence, seconds: float, cpu_s: float = 0.0) -> float | None:

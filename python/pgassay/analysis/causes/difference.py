@@ -59,8 +59,8 @@ def explanations(stored: StoredExperiment, study: Study) -> tuple[Explanation, .
     moved = differences(seconds, study, study.experiment.contract.alpha)
     is_load = any(arm.spec.workload.kind == "load" for arm in study.experiment.arms)
     found = []
-    for place, contrast in enumerate(study.experiment.contrasts):
-        items = items_of(moved, place)
+    for index, contrast in enumerate(study.experiment.contrasts):
+        items = items_of(moved, index)
         if items:
             arm = study.arms[contrast.arm_id]
             found.append(
@@ -75,14 +75,14 @@ def explanations(stored: StoredExperiment, study: Study) -> tuple[Explanation, .
     return tuple(found)
 
 
-def items_of(moved: Moved, place: int) -> tuple[MovedItem, ...]:
+def items_of(moved: Moved, index: int) -> tuple[MovedItem, ...]:
     """The items whose interval leaves out 0, the greatest first."""
     items = []
     for row, (process, item) in enumerate(ITEMS):
-        low, high = float(moved.lower[row, place]), float(moved.upper[row, place])
+        low, high = float(moved.lower[row, index]), float(moved.upper[row, index])
         if low > 0 or high < 0:
             ends = (low if np.isfinite(low) else None, high if np.isfinite(high) else None)
-            seconds = float(moved.estimate[row, place])
+            seconds = float(moved.estimate[row, index])
             items.append(MovedItem(process=process, item=item, seconds=seconds, interval=ends))
     return tuple(sorted(items, key=lambda each: -abs(each.seconds)))
 

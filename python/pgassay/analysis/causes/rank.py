@@ -3,13 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median_low
-from typing import Any
 
+from pgassay.analysis.causes import registry
 from pgassay.analysis.causes.base import Found, Missing, Rule
-from pgassay.analysis.causes.evidence import Evidence, gather
-from pgassay.analysis.causes.registry import RULES
+from pgassay.analysis.causes.evidence import Evidence
+from pgassay.analysis.causes.trial_evidence import evidence_of_trial
 from pgassay.model.arm import Arm
-from pgassay.model.cause import Cause, CauseName
+from pgassay.model.cause import UNKNOWN, Cause
+from pgassay.model.experiment import ArmCeiling
 from pgassay.record.read import StoredExperiment, StoredTrial
 
 # A limit explains at least this share of the time; less is no answer.
@@ -36,7 +37,7 @@ def trial_causes(evidence: Evidence) -> TrialCauses:
     limits: list[tuple[Rule, Found]] = []
     faults: list[tuple[Rule, Found]] = []
     missing: dict[str, None] = {}
-    for rule in RULES:
+    for rule in registry.RULES:
         answer = rule.find(evidence)
         if isinstance(answer, Missing):
             missing[f"{rule.cause}: {answer.what}"] = None
@@ -53,38 +54,39 @@ def arm_causes(stored: StoredExperiment) -> tuple[Cause, ...]:
 
     The limit is the one of most trials; a fault is one of more than half of them.
     """
-    ceilings = stored.experiment.ceilings.get("by_arm")
-    known: Mapping[str, Any] = ceilings if isinstance(ceilings, Mapping) else {}
+    ceilings = stored.experiment.ceilings.by_arm
     found: list[Cause] = []
     for arm in stored.experiment.arms:
         trials = [
             trial for trial in stored.trials if trial.record.arm_id == arm.id and trial.record.status == "ok"
         ]
         if arm.role != "twin" and trials:
-            found += _arm(arm, trials, known)
+            found += _arm(arm, trials, ceilings)
     return tuple(found)
 
 
-def _arm(arm: Arm, trials: Sequence[StoredTrial], ceilings: Mapping[str, Any]) -> list[Cause]:
-    gathered = [evidence for trial in trials if (evidence := gather(trial, arm, ceilings)) is not None]
+def _arm(arm: Arm, trials: Sequence[StoredTrial], ceilings: Mapping[str, ArmCeiling]) -> list[Cause]:
+    gathered = [
+        evidence for trial in trials if (evidence := evidence_of_trial(trial, arm, ceilings)) is not None
+    ]
     each = [trial_causes(evidence) for evidence in gathered]
     if not each:
         return [_unknown(arm, _UNOBSERVED, [_NOT_OBSERVED], 0, 0)]
     limits = [(causes.limit, causes.total_s) for causes in each]
-    names: list[CauseName] = [limit[0].cause if limit else "unknown" for limit, _ in limits]
+    names = [limit[0].cause if limit else UNKNOWN for limit, _ in limits]
     # Of equally frequent ones the first of the table; unknown only where nothing is as frequent.
-    order = [rule.cause for rule in RULES]
+    order = [rule.cause for rule in registry.RULES]
     name = max(order, key=lambda cause: (names.count(cause), -order.index(cause)))
     found: list[Cause] = []
-    if names.count(name) >= max(1, names.count("unknown")):
+    if names.count(name) >= max(1, names.count(UNKNOWN)):
         chosen = [(limit[0], limit[1], total) for limit, total in limits if limit and limit[0].cause == name]
         found.append(_cause(arm, chosen, len(each)))
     elif all(evidence.is_unobserved for evidence in gathered):
         found.append(_unknown(arm, _UNOBSERVED, [_NOT_OBSERVED], 0, 0))
     else:
         missing = list(dict.fromkeys(words for causes in each for words in causes.missing))
-        found.append(_unknown(arm, _UNKNOWN, missing, names.count("unknown"), len(each)))
-    for rule in RULES:
+        found.append(_unknown(arm, _UNKNOWN, missing, names.count(UNKNOWN), len(each)))
+    for rule in registry.RULES:
         seen = [
             (pair[0], pair[1], causes.total_s) for causes in each for pair in causes.faults if pair[0] is rule
         ]
@@ -118,7 +120,7 @@ def _unknown(arm: Arm, remedy: str, missing: Sequence[str], trials: int, observe
         arm=arm.name,
         stratum=arm.stratum,
         kind="limit",
-        cause="unknown",
+        cause=UNKNOWN,
         layer="measurement",
         seconds=None,
         share=None,

@@ -1,5 +1,4 @@
-"""The table of rules: a new cause is one file and one line here. Of limits that explain equally much the
-first is named."""
+"""The table of rules: a new cause is one file and one line here."""
 
 from pgassay.analysis.causes.base import Rule
 from pgassay.analysis.causes.rules import (
@@ -19,7 +18,10 @@ from pgassay.analysis.causes.rules import (
     vacuuming,
     wal,
 )
+from pgassay.model.cause import UNKNOWN
 
+_UNKNOWN_NEXT = "Look at the account of the time and at the statements that were seen most often."
+# Of limits that explain equally much the first is named, and faults are told in this order.
 RULES: tuple[Rule, ...] = (
     processors.CPU_QUOTA,
     processors.ALL_CORES,
@@ -47,3 +49,19 @@ RULES: tuple[Rule, ...] = (
     memory.MEMORY,
     throttle.CHANGE,
 )
+
+
+def rule_of(cause: str) -> Rule | None:
+    """The rule of this name; None for UNKNOWN, and for a name that another version wrote."""
+    return next((rule for rule in RULES if rule.cause == cause), None)
+
+
+def next_step(cause: str) -> str:
+    """Where to look next on a running server."""
+    rule = rule_of(cause)
+    return rule.next_step if rule is not None else _UNKNOWN_NEXT
+
+
+def cause_names() -> tuple[str, ...]:
+    """Every name that `Cause.cause` can have."""
+    return (*(rule.cause for rule in RULES), UNKNOWN)

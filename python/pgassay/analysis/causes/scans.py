@@ -6,10 +6,11 @@ not in shared buffers, all other CPU time by pages looked at and rows examined.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from pgassay.analysis.causes.evidence import Evidence
 from pgassay.analysis.causes.rules.storage import is_full
+from pgassay.analysis.descriptive.plans import PlanNode
+from pgassay.model.trial import CounterRow, figure
 from pgassay.model.vacuum_state import PAGE_BYTES, TableState
 
 # The cost of looking at a page in shared buffers, and at a dead row that VACUUM may not remove, in rows that
@@ -68,10 +69,10 @@ class Saving:
 
 def scans(evidence: Evidence) -> list[Scan] | None:
     """The tables that were read by sequential scans rather than by indexes; None when that is not known."""
-    if evidence.is_unobserved or evidence.upkeep is None or not evidence.rows("pg_stat_database"):
+    if evidence.is_unobserved or evidence.upkeep is None or not evidence.counters.rows("pg_stat_database"):
         return None
-    reads = {_key(row): row for row in evidence.rows("pg_statio_user_tables")}
-    uses = {_key(row): row for row in evidence.rows("pg_stat_user_tables")}
+    reads = {_key(row): row for row in evidence.counters.rows("pg_statio_user_tables")}
+    uses = {_key(row): row for row in evidence.counters.rows("pg_stat_user_tables")}
     found = []
     for table in evidence.upkeep.tables:
         key = (table.schema_name, table.name)
@@ -80,20 +81,20 @@ def scans(evidence: Evidence) -> list[Scan] | None:
     return found
 
 
-def _key(row: Mapping[str, Any]) -> tuple[str, str]:
+def _key(row: CounterRow) -> tuple[str, str]:
     return str(row.get("schemaname", "")), str(row.get("relname", ""))
 
 
-def _scan(table: TableState, uses: Mapping[str, Any], reads: Mapping[str, Any]) -> Scan | None:
-    read, hit = float(reads.get("heap_blks_read", 0.0)), float(reads.get("heap_blks_hit", 0.0))
+def _scan(table: TableState, uses: CounterRow, reads: CounterRow) -> Scan | None:
+    read, hit = figure(reads, "heap_blks_read"), figure(reads, "heap_blks_hit")
     asked = read + hit
     # A row by an index looks at a page of its own, a change at up to two. Each participant of a parallel scan
     # counts as a scan, and so does one that ends early: pages tell how often the whole was read.
-    others = float(uses.get("idx_tup_fetch", 0.0)) + 2 * sum(float(uses.get(name, 0.0)) for name in _CHANGES)
-    pages = min(asked - others, float(uses.get("seq_scan", 0.0)) * table.pages)
+    others = figure(uses, "idx_tup_fetch") + 2 * sum(figure(uses, name) for name in _CHANGES)
+    pages = min(asked - others, figure(uses, "seq_scan") * table.pages)
     if table.pages < _PAGES_MIN or asked <= 0 or pages <= asked / 2:
         return None
-    rows = float(uses.get("seq_tup_read", 0.0))
+    rows = figure(uses, "seq_tup_read")
     return Scan(table, pages / table.pages, pages, pages * read / asked, rows)
 
 
@@ -103,7 +104,7 @@ def saved_seconds(evidence: Evidence, saving: Saving) -> tuple[float, float]:
     read_pages = evidence.bytes_read / PAGE_BYTES
     all_pages = read_pages + evidence.bytes_hit / PAGE_BYTES
     share_read = min(1.0, saving.pages_read / read_pages) if read_pages > 0 else 0.0
-    rows = evidence.counter("pg_stat_database", "tup_returned") or 0.0
+    rows = evidence.counters.total("pg_stat_database", "tup_returned") or 0.0
     work = PAGE_ROWS * max(all_pages, saving.pages) + max(rows, saving.rows) + DEAD_ROWS * saving.dead_rows
     saved = PAGE_ROWS * saving.pages + saving.rows + DEAD_ROWS * saving.dead_rows
     share = saved / work if work > 0 else 0.0
@@ -127,7 +128,7 @@ def _reading_seconds(evidence: Evidence, share: float) -> float:
     return min(times.read_s, max(share * times.read_s, share * times.total_s * reading))
 
 
-def nodes(plan: object) -> Iterator[Mapping[str, Any]]:
+def nodes(plan: object) -> Iterator[PlanNode]:
     """The nodes of a plan as EXPLAIN (FORMAT JSON) gives it, from the top down."""
     if isinstance(plan, Mapping):
         node = plan.get("Plan", plan)

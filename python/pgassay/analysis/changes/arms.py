@@ -3,10 +3,10 @@
 A match is a coincidence in time and nothing more.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, get_args
+from typing import get_args
 
 from pgassay.analysis.changes.events import trial_events
 from pgassay.analysis.changes.series import Series, by_second
@@ -22,6 +22,8 @@ from pgassay.model.changes import (
     Relation,
     SeriesName,
 )
+from pgassay.model.experiment import ArmCeiling
+from pgassay.model.trial import Counters
 from pgassay.record.read import StoredExperiment, StoredTrial
 
 # A shorter trial has too few seconds to tell a change from its noise.
@@ -51,8 +53,7 @@ def arm_changes(stored: StoredExperiment) -> tuple[ArmChanges, ...]:
 
     By chance up to one trial in twenty shows a change of a series, so that more than that are needed.
     """
-    known = stored.experiment.ceilings.get("by_arm")
-    ceilings = known if isinstance(known, Mapping) else {}
+    ceilings = stored.experiment.ceilings.by_arm
     found = []
     for arm in stored.experiment.arms:
         looked = [
@@ -95,7 +96,7 @@ def _trial_changes(key: _Key) -> _TrialChanges:
         Change(
             series=series.name,
             unit=series.unit,
-            at_s=float(point.place),
+            at_s=float(point.index),
             before=point.before,
             after=point.after,
         )
@@ -120,7 +121,7 @@ def _size(before: float, after: float) -> float:
     return large / small if small > 0 else float("inf")
 
 
-def _arm(arm: Arm, looked: Sequence[_TrialChanges], ceiling: Any) -> ArmChanges | None:
+def _arm(arm: Arm, looked: Sequence[_TrialChanges], ceiling: ArmCeiling | None) -> ArmChanges | None:
     seen = {change.series for each in looked for change in each.changes}
     names = [name for name in _ORDER if name in seen]
     counts = {
@@ -128,20 +129,20 @@ def _arm(arm: Arm, looked: Sequence[_TrialChanges], ceiling: Any) -> ArmChanges 
         for name in names
     }
     least = max(1 if len(looked) > 1 else 0, len(looked) / 20)
-    told = {name: count for name, count in counts.items() if count > least}
-    if not told:
+    frequent = {name: count for name, count in counts.items() if count > least}
+    if not frequent:
         return None
-    kept = [_only(each, set(told)) for each in looked]
+    kept = [_only(each, set(frequent)) for each in looked]
     # The trial whose greatest change is of middle size stands for all.
     changed = sorted((each for each in kept if each.changes), key=_TrialChanges.size)
     shown = changed[(len(changed) - 1) // 2]
-    events = trial_events(shown.trial, ceiling if isinstance(ceiling, Mapping) else None)
+    events = trial_events(shown.trial, ceiling)
     return ArmChanges(
         arm=arm.name,
         stratum=arm.stratum,
         role=arm.role,
         observed=len(looked),
-        changed=tuple(ChangedSeries(series=name, trials=count) for name, count in told.items()),
+        changed=tuple(ChangedSeries(series=name, trials=count) for name, count in frequent.items()),
         number=shown.trial.record.number,
         moments=moments(shown.changes, events),
         checkpoints_untimed=_checkpoints(shown.trial)
@@ -157,9 +158,9 @@ def _is_checkpoint(event: Event) -> bool:
 def _checkpoints(trial: StoredTrial) -> int:
     """How many the server counted (pg_stat_checkpointer, until 16 pg_stat_bgwriter)."""
     names = ("num_timed", "num_requested", "checkpoints_timed", "checkpoints_req")
-    counters = trial.record.counters
-    rows = [*counters.get("pg_stat_checkpointer", ()), *counters.get("pg_stat_bgwriter", ())]
-    return round(sum(float(row.get(name, 0)) for row in rows for name in names))
+    counters = Counters(trial.record.counters)
+    views = ("pg_stat_checkpointer", "pg_stat_bgwriter")
+    return round(sum(counters.total(view, *names) or 0.0 for view in views))
 
 
 def _only(each: _TrialChanges, names: set[str]) -> _TrialChanges:

@@ -1,14 +1,16 @@
 """What happened while a trial was measured: from its log, threads, control group, device and statements."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pgassay.analysis.changes.series import MB, Columns, FloatArray, measured_s, rates_of, read
+from pgassay.analysis.accounts.threads import Columns
+from pgassay.analysis.changes.series import MB, FloatArray, measured_s, rates_of, read
 from pgassay.analysis.changes.server_log import log_events
-from pgassay.model.changes import Event
+from pgassay.model.changes import Event, EventKind
+from pgassay.model.experiment import ArmCeiling
 from pgassay.model.trial import TrialRecord
 from pgassay.record.observations import server_log
 from pgassay.record.read import StoredTrial
@@ -28,7 +30,7 @@ _SPAN_BINS_MIN = 2
 _TOGETHER_S = 0.5
 
 
-def trial_events(trial: StoredTrial, ceiling: Mapping[str, Any] | None = None) -> tuple[Event, ...]:
+def trial_events(trial: StoredTrial, ceiling: ArmCeiling | None = None) -> tuple[Event, ...]:
     """The events of one trial, in seconds of its measured part, in the order in which they began.
 
     ceiling: what the arm's device delivers at most (`by_arm` of experiment.json's ceilings). A source that
@@ -44,7 +46,7 @@ def trial_events(trial: StoredTrial, ceiling: Mapping[str, Any] | None = None) -
         *_workers(threads, record, logged.workers),
         *_io_workers(threads, record),
         *_throttling(read(trial, "control_group"), record, span_s),
-        *_at_limit(read(trial, "device"), record, span_s, ceiling or {}),
+        *_at_limit(read(trial, "device"), record, span_s, ceiling),
         *_statements(record),
     ]
     within = [event for event in found if _overlaps(event, span_s)]
@@ -111,17 +113,16 @@ def _throttling(group: Columns, record: TrialRecord, span_s: float) -> Iterator[
 
 
 def _at_limit(
-    device: Columns, record: TrialRecord, span_s: float, ceiling: Mapping[str, Any]
+    device: Columns, record: TrialRecord, span_s: float, ceiling: ArmCeiling | None
 ) -> Iterator[Event]:
     """The device delivered, to whoever read from it, what is known to be its most."""
     edges = _edges(span_s)
     rates = rates_of(device, record, ("read_bytes", "reads"), edges)
-    if rates is None:
+    if rates is None or ceiling is None:
         return
-    limits = (("read_mb_s", "MB/s", rates[0] / MB), ("read_iops", "reads/s", rates[1]))
-    for name, unit, values in limits:
-        limit = ceiling.get(name)
-        if not isinstance(limit, int | float) or limit <= 0 or float(values.max()) > _ABOVE_LIMIT * limit:
+    limits = ((ceiling.read_mb_s, "MB/s", rates[0] / MB), (ceiling.read_iops, "reads/s", rates[1]))
+    for limit, unit, values in limits:
+        if limit is None or limit <= 0 or float(values.max()) > _ABOVE_LIMIT * limit:
             continue
         what = f"reading at the most that the device delivers ({limit:,.0f} {unit})"
         yield from _spans("device limit", what, values >= _AT_LIMIT_MIN * limit, edges)
@@ -131,7 +132,7 @@ def _edges(span_s: float) -> FloatArray:
     return np.linspace(0.0, span_s, max(1, round(span_s / _BIN_S)) + 1)
 
 
-def _spans(kind: Any, what: str, holds: Any, edges: FloatArray) -> Iterator[Event]:
+def _spans(kind: EventKind, what: str, holds: NDArray[np.bool_], edges: FloatArray) -> Iterator[Event]:
     """Where something held; a span at an end of the measured part began or ended outside of it.
 
     Short breaks are none, and what held for one bin alone is no span: rates near a threshold flicker.

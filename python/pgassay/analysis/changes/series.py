@@ -1,13 +1,13 @@
 """A trial's rates over its measured part, in equal bins of time."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pgassay.analysis.accounts.threads import Columns
 from pgassay.errors import UsageError
 from pgassay.model.changes import SeriesName
 from pgassay.model.trial import TrialRecord
@@ -15,7 +15,6 @@ from pgassay.record import observations
 from pgassay.record.read import StoredTrial
 
 FloatArray = NDArray[np.float64]
-Columns = Mapping[str, Sequence[Any]]
 MB = 1e6
 _S = 1_000_000_000
 

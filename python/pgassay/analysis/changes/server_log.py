@@ -56,8 +56,7 @@ def log_events(log: str, record: TrialRecord) -> LogEvents:
     if abs(after - before) > _STEP_NS_MAX:
         return LogEvents((), frozenset())
     zero_ns = record.clock_ns[0] + (before + after) // 2
-    settings = record.facts.get("settings") or {}
-    entries = list(_entries(log, zero_ns, _zone(str(settings.get("log_timezone", "GMT")))))
+    entries = list(_entries(log, zero_ns, _zone(record.facts.settings.get("log_timezone", "GMT"))))
     workers = frozenset(
         entry.process for entry in entries if entry.process is not None and _AUTOVACUUM.match(entry.text)
     )

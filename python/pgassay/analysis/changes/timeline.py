@@ -1,16 +1,17 @@
 """One trial on one time axis: client, server and device in equal bins, and what happened meanwhile."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from pgassay.analysis.accounts.threads import Columns
 from pgassay.analysis.changes.arms import trial_changes
 from pgassay.analysis.changes.events import trial_events
-from pgassay.analysis.changes.series import MB, Columns, FloatArray, counter_rates, measured_s, rates_of, read
+from pgassay.analysis.changes.series import MB, FloatArray, counter_rates, measured_s, rates_of, read
 from pgassay.model.changes import Change, Event
+from pgassay.model.experiment import ArmCeiling
 from pgassay.model.trial import TrialRecord
 from pgassay.record.read import StoredTrial
 
@@ -57,7 +58,7 @@ class Timeline:
     changes: tuple[Change, ...]
 
 
-def timeline(trial: StoredTrial, ceiling: Mapping[str, Any] | None = None) -> Timeline | None:
+def timeline(trial: StoredTrial, ceiling: ArmCeiling | None = None) -> Timeline | None:
     """What the record holds of the trial over time; None when nothing was sampled.
 
     ceiling: as for `trial_events`.
@@ -92,8 +93,8 @@ def _edges(record: TrialRecord, span_s: float) -> FloatArray:
 def _points(series: str, edges: FloatArray, values: Sequence[float] | FloatArray) -> list[Point]:
     """A point for each bin whose value is known."""
     return [
-        Point(series, float(edges[place]), float(edges[place + 1]), float(value))
-        for place, value in enumerate(values)
+        Point(series, float(edges[index]), float(edges[index + 1]), float(value))
+        for index, value in enumerate(values)
         if math.isfinite(value)
     ]
 
@@ -141,28 +142,28 @@ def _waits(trial: StoredTrial, edges: FloatArray) -> list[Point]:
     zero_ns, count = trial.record.clock_ns[0], len(edges) - 1
     seen: dict[str, FloatArray] = {}
     windows: dict[int, dict[int, float]] = {}
-    places: dict[int, int] = {}
+    indices: dict[int, int] = {}
     for begin, end, pid, kind, wait, samples in zip(*(columns[name] for name in names), strict=True):
-        place = _place((begin + end) / 2 - zero_ns, edges)
-        if place is None:
+        index = _index((begin + end) / 2 - zero_ns, edges)
+        if index is None:
             continue
-        places[end] = place
-        looks = windows.setdefault(end, {})
-        looks[pid] = looks.get(pid, 0.0) + samples
+        indices[end] = index
+        samples_by_pid = windows.setdefault(end, {})
+        samples_by_pid[pid] = samples_by_pid.get(pid, 0.0) + samples
         if kind in _WORKING:
             name = _WAITS.get(wait, _OTHER_WAITS)
-            seen.setdefault(name, np.zeros(count))[place] += samples
+            seen.setdefault(name, np.zeros(count))[index] += samples
     total = np.zeros(count)
-    for end, looks in windows.items():
-        total[places[end]] += max(looks.values())
+    for end, samples_by_pid in windows.items():
+        total[indices[end]] += max(samples_by_pid.values())
     total[total == 0] = np.nan
     order = [*dict.fromkeys(_WAITS.values()), _OTHER_WAITS]
     return [point for name in order if name in seen for point in _points(name, edges, seen[name] / total)]
 
 
-def _place(distance_ns: float, edges: FloatArray) -> int | None:
-    place = int(np.searchsorted(edges, distance_ns / _S, side="right")) - 1
-    return place if 0 <= place < len(edges) - 1 else None
+def _index(distance_ns: float, edges: FloatArray) -> int | None:
+    index = int(np.searchsorted(edges, distance_ns / _S, side="right")) - 1
+    return index if 0 <= index < len(edges) - 1 else None
 
 
 def _cpu(trial: StoredTrial, edges: FloatArray) -> list[Point]:

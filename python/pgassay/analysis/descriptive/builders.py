@@ -52,12 +52,11 @@ def _deciding(flags: str) -> set[str]:
 
 def _compiler(records: tuple[TrialRecord, ...]) -> str:
     """'gcc 14.2.0'; '' when no trial told it."""
-    settings = records[0].facts.get("settings") if records else None
-    told = _COMPILER.search(str(settings.get("version", ""))) if isinstance(settings, dict) else None
-    if told is None:
+    match = _COMPILER.search(records[0].facts.settings.get("version", "")) if records else None
+    if match is None:
         return ""
-    versions = _VERSION.findall(told[1])
-    name = next((word for word in ("clang", "gcc") if word in told[1].casefold()), told[1].split()[0])
+    versions = _VERSION.findall(match[1])
+    name = next((word for word in ("clang", "gcc") if word in match[1].casefold()), match[1].split()[0])
     return f"{name} {versions[-1]}" if versions else name
 
 

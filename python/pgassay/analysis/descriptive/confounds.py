@@ -1,7 +1,6 @@
 """What differs between an arm and its control beside the levels that are compared."""
 
 from collections.abc import Callable
-from typing import Any
 
 from pgassay.analysis.descriptive.builders import builder_difference
 from pgassay.analysis.verdicts.blocks import BlockTable
@@ -73,22 +72,19 @@ def _differing_settings(arm: Arm, control: Arm, table: BlockTable) -> list[str]:
     return differing
 
 
-def _settings(records: tuple[TrialRecord, ...]) -> dict[str, Any]:
-    settings = records[0].facts.get("settings") if records else None
-    return settings if isinstance(settings, dict) else {}
+def _settings(records: tuple[TrialRecord, ...]) -> dict[str, str]:
+    return records[0].facts.settings if records else {}
 
 
 def _setting(name: str) -> Callable[[TrialRecord], str | None]:
     def value(record: TrialRecord) -> str | None:
-        held = record.facts.get("settings")
-        return str(held[name]) if isinstance(held, dict) and name in held else None
+        return record.facts.settings.get(name)
 
     return value
 
 
 def _read_ahead_kb(record: TrialRecord) -> str | None:
-    storage = record.facts.get("storage")
-    value = storage.get("read_ahead_kb") if isinstance(storage, dict) else None
+    value = record.facts.storage.read_ahead_kb
     return None if value is None else str(value)
 
 

@@ -1,9 +1,8 @@
 """How near each arm came to what its device can deliver; where it is at the limit, no setting can help."""
 
-from collections.abc import Mapping
 from statistics import median
-from typing import Any
 
+from pgassay.model.experiment import ArmCeiling
 from pgassay.model.result import DeviceUse
 from pgassay.model.trial import TrialRecord
 from pgassay.record.read import StoredExperiment
@@ -17,13 +16,11 @@ _WORTH_TELLING = 0.05
 
 def device_use(stored: StoredExperiment) -> tuple[DeviceUse, ...]:
     """One entry for each arm whose device's ceiling is known and whose trials read from it."""
-    by_arm = stored.experiment.ceilings.get("by_arm")
-    if not isinstance(by_arm, Mapping):
-        return ()
+    by_arm = stored.experiment.ceilings.by_arm
     made = []
     for arm in stored.experiment.arms:
         ceiling = by_arm.get(arm.name)
-        if arm.role == "twin" or not isinstance(ceiling, Mapping):
+        if arm.role == "twin" or ceiling is None:
             continue
         records = [
             trial.record
@@ -44,42 +41,42 @@ def _rates(record: TrialRecord) -> tuple[float, float] | None:
     if elapsed > 0:
         bytes_read = sum(item.device_read_bytes or 0 for item in read)
         return bytes_read / elapsed / 1e6, sum(item.device_read_requests or 0 for item in read) / elapsed
-    delivered = record.verification.get("device_read_bytes")
-    if record.load is not None and record.load.elapsed_s > 0 and isinstance(delivered, int | float):
+    delivered = record.verification.device_read_bytes
+    if record.load is not None and record.load.elapsed_s > 0 and delivered is not None:
         return delivered / record.load.elapsed_s / 1e6, 0.0
     return None
 
 
-def _use(name: str, ceiling: Mapping[str, Any], rates: list[tuple[float, float]]) -> DeviceUse | None:
+def _use(name: str, ceiling: ArmCeiling, rates: list[tuple[float, float]]) -> DeviceUse | None:
     if not rates:
         return None
-    mb_s, iops = (median(rate[place] for rate in rates) for place in (0, 1))
-    shares = {
-        key: value / ceiling[key]
-        for key, value in (("read_mb_s", mb_s), ("read_iops", iops))
-        if ceiling.get(key)
-    }
-    if not shares or max(shares.values()) < _WORTH_TELLING:
+    mb_s, iops = (median(rate[index] for rate in rates) for index in (0, 1))
+    candidates = (
+        (mb_s, ceiling.read_mb_s, "MB/s", ceiling.read_mb_s_from),
+        (iops, ceiling.read_iops, "reads/s", ceiling.read_iops_from),
+    )
+    shares = [(value / most, value, most, unit, origin) for value, most, unit, origin in candidates if most]
+    share, value, most, unit, origin = max(shares, key=lambda each: each[0], default=(0.0, 0.0, 0.0, "", ""))
+    if share < _WORTH_TELLING:
         return None
-    nearest = max(shares, key=lambda key: shares[key])
-    value = mb_s if nearest == "read_mb_s" else iops
-    unit = "MB/s" if nearest == "read_mb_s" else "reads/s"
-    source = "its limit" if ceiling.get(f"{nearest}_from") == "limit" else "the probe of its device"
+    source = "its limit" if origin == "limit" else "the probe of its device"
     return DeviceUse(
         arm=name,
         value=value,
-        ceiling=float(ceiling[nearest]),
+        ceiling=float(most),
         unit=unit,
-        fraction=shares[nearest],
-        sentence=_sentence(name, value, float(ceiling[nearest]), unit, source),
+        fraction=share,
+        sentence=_sentence(name, value, float(most), unit, source),
     )
 
 
 def _sentence(name: str, value: float, ceiling: float, unit: str, source: str) -> str:
     share = value / ceiling
-    told = f"{name} read {value:,.0f} {unit}, {share:.0%} of the device ({ceiling:,.0f} {unit} by {source})"
+    sentence = (
+        f"{name} read {value:,.0f} {unit}, {share:.0%} of the device ({ceiling:,.0f} {unit} by {source})"
+    )
     if share > _BEYOND:
-        return f"{told}: more than it is said to deliver, so 'pgassay probe' should measure it again."
+        return f"{sentence}: more than it is said to deliver, so 'pgassay probe' should measure it again."
     if share >= AT_LIMIT:
-        return f"{told}: no setting can help."
-    return f"{told}: at most {1 / share - 1:.0%} more could be had."
+        return f"{sentence}: no setting can help."
+    return f"{sentence}: at most {1 / share - 1:.0%} more could be had."

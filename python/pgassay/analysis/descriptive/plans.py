@@ -1,11 +1,14 @@
 """The shape of a plan: what it does, without what varies from one EXPLAIN to the next."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from pgassay.model.experiment import Experiment
 from pgassay.record.read import StoredTrial
 
+# A node as EXPLAIN (FORMAT JSON) gives it; which properties it has depends on its kind and the version.
+PlanNode = Mapping[str, Any]
 # Keys of EXPLAIN (FORMAT JSON) that say what a node does (src/backend/commands/explain.c). Costs, row
 # estimates, measured figures and numbers of workers are left out.
 SHAPE_KEYS = (
@@ -44,7 +47,7 @@ SHAPE_KEYS = (
 )
 
 
-def shape(plan: Any) -> str:
+def shape(plan: object) -> str:
     """A plan's shape as text: equal for plans that do the same; '' for what is no plan.
 
     Takes what EXPLAIN (FORMAT JSON) gives: the list of one document, the document, its top node, or any of
@@ -64,7 +67,7 @@ def shape(plan: Any) -> str:
     return json.dumps(_node(plan), sort_keys=True)
 
 
-def _node(node: dict[str, Any]) -> dict[str, Any]:
+def _node(node: PlanNode) -> dict[str, object]:
     kept = {key: node[key] for key in SHAPE_KEYS if key in node}
     children = [_node(child) for child in node.get("Plans", ()) if isinstance(child, dict)]
     if children:
@@ -75,7 +78,7 @@ def _node(node: dict[str, Any]) -> dict[str, Any]:
 def outline(plan_shape: str) -> str:
     """The nodes of a shape from the top down, for a sentence: 'Aggregate > Gather > Seq Scan on t'."""
 
-    def words(node: dict[str, Any]) -> str:
+    def words(node: PlanNode) -> str:
         text = str(node["Node Type"])
         if node.get("Parallel Aware"):
             text = f"Parallel {text}"
@@ -124,6 +127,6 @@ def plan_findings(experiment: Experiment, trials: tuple[StoredTrial, ...]) -> tu
                     )
             if len({tuple(sorted(by_arm[arm.id])) for arm in arms}) > 1:
                 differ = True
-                told = "; ".join(f"{' and '.join(names)}: {text}" for text, names in groups.items())
-                sentences.append(f"The plan of statement {statement} differs between arms: {told}.")
+                plans = "; ".join(f"{' and '.join(names)}: {text}" for text, names in groups.items())
+                sentences.append(f"The plan of statement {statement} differs between arms: {plans}.")
     return differ, sentences

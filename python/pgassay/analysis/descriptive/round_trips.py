@@ -21,7 +21,7 @@ class RoundTrips:
 
     @property
     def seconds(self) -> float:
-        """All of them together."""
+        """The time of all of them together."""
         return self.count * self.each_s
 
 
@@ -39,9 +39,8 @@ def round_trips(workload: WorkloadSpec) -> int:
 
 def round_trip_ms(record: TrialRecord) -> float | None:
     """One round trip as it was measured before a trial; None where it was not."""
-    server = record.facts.get("server")
-    trip = server.get("round_trip_ms") if isinstance(server, dict) else None
-    return float(trip) if isinstance(trip, int | float) else None
+    trip_ms = record.facts.server.round_trip_ms
+    return None if trip_ms is None else float(trip_ms)
 
 
 def trips_of_trial(record: TrialRecord, arm: Arm) -> RoundTrips | None:

@@ -1,11 +1,12 @@
 """What pg_stat_statements counted over each arm's trials; descriptive, without a verdict."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from pathlib import Path
 
 from pgassay.errors import UsageError
 from pgassay.model.arm import Arm
 from pgassay.model.server_statement import ArmStatements, ServerStatement
+from pgassay.model.trial import CounterRow, figure
 from pgassay.record import observations
 from pgassay.record.read import StoredExperiment
 
@@ -42,7 +43,7 @@ def arm_statements(stored: StoredExperiment) -> tuple[ArmStatements, ...]:
     return tuple(found)
 
 
-def _rows(folder: Any) -> list[dict[str, Any]]:
+def _rows(folder: Path) -> list[CounterRow]:
     try:
         columns = observations.columns(folder, SAMPLER) or {}
     except UsageError:
@@ -52,27 +53,27 @@ def _rows(folder: Any) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def _arm(arm: Arm, trials: Sequence[Sequence[Mapping[str, Any]]]) -> ArmStatements:
-    seen: dict[str, list[Mapping[str, Any]]] = {}
+def _arm(arm: Arm, trials: Sequence[Sequence[CounterRow]]) -> ArmStatements:
+    seen: dict[str, list[CounterRow]] = {}
     for rows in trials:
         for row in rows:
             seen.setdefault(str(row["queryid"]), []).append(row)
-    ordered = sorted(seen.values(), key=lambda rows: -sum(row["total_exec_time"] for row in rows))
+    ordered = sorted(seen.values(), key=lambda rows: -sum(figure(row, "total_exec_time") for row in rows))
     return ArmStatements(
         arm=arm.name,
         stratum=arm.stratum,
         trials=len(trials),
         statements_total=len(ordered),
-        exec_ms=sum(row["total_exec_time"] for rows in ordered for row in rows) / len(trials),
+        exec_ms=sum(figure(row, "total_exec_time") for rows in ordered for row in rows) / len(trials),
         statements=tuple(_statement(rows) for rows in ordered[:STATEMENTS_MAX]),
     )
 
 
-def _statement(rows: Sequence[Mapping[str, Any]]) -> ServerStatement:
+def _statement(rows: Sequence[CounterRow]) -> ServerStatement:
     figures: dict[str, float | None] = {}
     for column, field in _FIGURES.items():
         values = [row.get(column) for row in rows]
-        known = [float(value) for value in values if value is not None]
+        known = [float(value) for value in values if value is not None and not isinstance(value, str)]
         figures[field] = sum(known) / len(known) if known else (None if field in _OPTIONAL else 0.0)
     return ServerStatement.model_validate(
         {

@@ -6,12 +6,10 @@ wait event is no sign of CPU), so that they are the residue.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pgassay.analysis.accounts.items import account
-from pgassay.analysis.accounts.threads import BACKEND, Span, trial_times
+from pgassay.analysis.accounts.threads import BACKEND, Columns, Span, trial_times
 from pgassay.analysis.diagnosis.interval import IDLE_CONNECTION, Interval
 from pgassay.model.account import Account, AccountItem, ItemKind
 from pgassay.record import observations
@@ -22,8 +20,6 @@ OWN = "pgassay"
 _ORDER = (BACKEND, "parallel worker", "io worker", "io_uring worker")
 # By looks alone it is not known what else the server's processes do.
 _ASKED = frozenset({*_ORDER[:3], "checkpointer", "background writer", "WAL writer", "autovacuum"})
-
-Columns = Mapping[str, Sequence[Any]]
 
 
 @dataclass(frozen=True)
@@ -63,11 +59,11 @@ def _as_waiting(waits: Columns) -> Columns:
     """Idle connections as backends that wait for nothing of the server's."""
     if not waits.get("kind"):
         return waits
-    places = [place for place, kind in enumerate(waits["kind"]) if kind == IDLE_CONNECTION]
+    indices = [index for index, kind in enumerate(waits["kind"]) if kind == IDLE_CONNECTION]
     changed = {name: list(waits[name]) for name in ("kind", "wait_event_type", "wait_event")}
-    for place in places:
-        changed["kind"][place] = BACKEND
-        changed["wait_event_type"][place] = changed["wait_event"][place] = _IDLE
+    for index in indices:
+        changed["kind"][index] = BACKEND
+        changed["wait_event_type"][index] = changed["wait_event"][index] = _IDLE
     return {**waits, **changed}
 
 

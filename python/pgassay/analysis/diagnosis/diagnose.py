@@ -7,16 +7,17 @@ import numpy as np
 from pgassay import __version__
 from pgassay.analysis.accounts.threads import Span
 from pgassay.analysis.causes.base import Found, Rule
-from pgassay.analysis.causes.evidence import MB, DeviceFlow, Evidence, moved, read_columns
+from pgassay.analysis.causes.evidence import MB, DeviceFlow, Evidence
 from pgassay.analysis.causes.rank import TrialCauses, trial_causes
+from pgassay.analysis.causes.registry import next_step
+from pgassay.analysis.causes.sampler_files import moved, read_columns
 from pgassay.analysis.causes.times import WORKING
 from pgassay.analysis.diagnosis.accounts import Accounts, accounts
-from pgassay.analysis.diagnosis.evidence import evidence, server_cpu_s, total
+from pgassay.analysis.diagnosis.evidence import evidence_of_interval, server_cpu_s
 from pgassay.analysis.diagnosis.interval import Interval
-from pgassay.analysis.diagnosis.next_steps import IDLE_NEXT, NEXT, REMEDIES
 from pgassay.analysis.diagnosis.sessions import blockers, sampled_statements
 from pgassay.analysis.statistics.change_points import change_points
-from pgassay.model.cause import Cause
+from pgassay.model.cause import UNKNOWN, Cause
 from pgassay.model.live.diagnosis import Activity, Change, Diagnosis, Sampling
 
 # With less than so many connections at work at a time, on average, a server is idle.
@@ -25,6 +26,7 @@ _HIDDEN = "what sessions of other roles do and wait for (the role may not read i
 _NO_CPU = "the time on processors (the server's processes are not on this machine)"
 _LOOK = "Look at the account of the time: no rule explains a quarter of it."
 _IDLE = "Nothing limits a server without work."
+_IDLE_NEXT = "Look when the server is busy: nothing that limits it can be seen while it has no work."
 _ALLOW = "Give the role the right to read what all sessions do, and diagnose again."
 # A change of less than this is not worth a line.
 _RATIO_MIN = 1.33
@@ -35,7 +37,7 @@ _S = 1_000_000_000
 def diagnose(interval: Interval) -> Diagnosis:
     """Everything that can be said of an interval."""
     found = accounts(interval)
-    seen = evidence(interval, found)
+    seen = evidence_of_interval(interval, found)
     activity = _activity(interval, found, seen)
     causes = _causes(interval, found, seen, activity)
     is_idle = activity.connections_busy is not None and activity.connections_busy < BUSY_MIN
@@ -49,7 +51,7 @@ def diagnose(interval: Interval) -> Diagnosis:
         server=interval.server,
         activity=activity,
         causes=causes,
-        next=(IDLE_NEXT,) if is_idle else tuple(NEXT[cause.cause] for cause in causes),
+        next=(_IDLE_NEXT,) if is_idle else tuple(next_step(cause.cause) for cause in causes),
         accounts=found.by_process,
         sampled=sampled_statements(interval.looks, interval.seconds),
         statements=interval.statements,
@@ -82,17 +84,17 @@ def _limit(name: str, made: TrialCauses, found: Accounts) -> Cause:
 
 
 def _cause(name: str, rule: Rule, found: Found, total_s: float) -> Cause:
-    layer, remedy = REMEDIES.get(rule.cause, (rule.layer, rule.remedy))
+    here = rule.on_running_server
     return Cause(
         arm=name,
         kind=rule.kind,
         cause=rule.cause,
-        layer=layer,
+        layer=here.layer or rule.layer,
         seconds=found.seconds,
         share=None if found.seconds is None or total_s <= 0 else found.seconds / total_s,
         evidence=found.figures,
         gain_if_lifted=found.gain,
-        remedy=remedy,
+        remedy=here.remedy or rule.remedy,
         trials=1,
         observed=1,
     )
@@ -102,7 +104,7 @@ def _unknown(name: str, remedy: str, figures: dict[str, float | str]) -> Cause:
     return Cause(
         arm=name,
         kind="limit",
-        cause="unknown",
+        cause=UNKNOWN,
         layer="measurement",
         seconds=None,
         share=None,
@@ -123,7 +125,7 @@ def _activity(interval: Interval, found: Accounts, seen: Evidence) -> Activity:
 
     def rate(view: str, name: str, unit: float = 1.0) -> float:
         # A view whose row did not move is not among the differences.
-        return (total(interval, view, name) or 0.0) / unit / seconds
+        return (seen.counters.total(view, name) or 0.0) / unit / seconds
 
     return Activity(
         connections_busy=None if interval.is_hidden else busy_s / seconds,
@@ -166,7 +168,7 @@ def _changes(interval: Interval, flow: DeviceFlow | None) -> tuple[Change, ...]:
 
 def _changed(what: str, unit: str, rates: Sequence[float]) -> list[Change]:
     return [
-        Change(what=what, unit=unit, at_s=float(point.place), before=point.before, after=point.after)
+        Change(what=what, unit=unit, at_s=float(point.index), before=point.before, after=point.after)
         for point in change_points(rates)
         if not 1 / _RATIO_MIN < point.ratio < _RATIO_MIN
     ]

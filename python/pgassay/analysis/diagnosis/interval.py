@@ -1,12 +1,12 @@
 """What was seen of a running server over an interval: the input of its diagnosis."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from pgassay.analysis.causes.evidence import Ceiling
+from pgassay.analysis.causes.evidence import Caps, Ceiling
 from pgassay.model.live.diagnosis import CalledStatement, DiagnosedServer
+from pgassay.model.trial import CounterRow
 from pgassay.model.vacuum_state import Upkeep
 
 # The kind under which waits.parquet of an interval has client connections that had nothing to do.
@@ -43,14 +43,6 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Caps:
-    """What the server's control groups allow it, None without a cap."""
-
-    cpus: float | None = None
-    memory_bytes: int | None = None
-
-
-@dataclass(frozen=True)
 class Cost:
     """CPU seconds that looking took: pgassay's process, its native sampler, the server's answers."""
 
@@ -84,9 +76,9 @@ class Interval:
     is_hidden: bool
     cost: Cost
     looks: tuple[Look, ...]
-    counters: Mapping[str, list[dict[str, Any]]]
+    counters: Mapping[str, Sequence[CounterRow]]
     settings: Mapping[str, str]
-    caps: Caps = Caps()
+    caps: Caps = field(default_factory=Caps)
     group: Mapping[str, float] = field(default_factory=dict)
     ceiling: Ceiling = field(default_factory=Ceiling)
     has_thread_bytes: bool = False
@@ -99,5 +91,5 @@ class Interval:
 
     @property
     def seconds(self) -> float:
-        """How long it was."""
+        """Its length, from the readings of the clock at both ends."""
         return (self.end_ns - self.begin_ns) / 1e9

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+
+from pydantic import BaseModel
 
 from pgassay.analysis.descriptive.plans import outline, shape
 from pgassay.model.arm import Arm
@@ -49,9 +50,9 @@ def _between(subject: str, first: Mapping[str, str], second: Mapping[str, str]) 
             yield Difference(subject, name, *values)
 
 
-def _flat(value: Any, prefix: str = "") -> dict[str, str]:
+def _flat(value: object, prefix: str = "") -> dict[str, str]:
     """A model or a nested mapping as dotted names with text values."""
-    if hasattr(value, "model_dump"):
+    if isinstance(value, BaseModel):
         value = value.model_dump()
     if not isinstance(value, Mapping):
         return {prefix: ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)}
@@ -64,8 +65,7 @@ def _flat(value: Any, prefix: str = "") -> dict[str, str]:
 
 def _environment(stored: StoredExperiment) -> dict[str, str]:
     environment = stored.experiment.environment
-    machine = environment.get("machine")
-    facts = machine if isinstance(machine, Mapping) else {}
+    facts: Mapping[str, object] = environment.machine
     if not facts:
         facts = {key: item for key, item in environment.items() if not isinstance(item, Mapping)}
     hosts = ", ".join(dict.fromkeys(trial.record.host for trial in stored.trials))

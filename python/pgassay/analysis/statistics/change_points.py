@@ -27,7 +27,7 @@ VALUES_MIN = 4
 class ChangePoint:
     """The mean changed between values `place − 1` and `place`; before and after are means of both parts."""
 
-    place: int
+    index: int
     before: float
     after: float
 
@@ -42,12 +42,12 @@ def change_points(values: Sequence[float]) -> tuple[ChangePoint, ...]:
     series = np.asarray(values, dtype=np.float64)
     if series.size < 2 * VALUES_MIN or not np.isfinite(series).all():
         return ()
-    places = sorted(_split(series, 0))
-    edges = [0, *places, series.size]
+    indices = sorted(_split(series, 0))
+    edges = [0, *indices, series.size]
     means = [float(series[begin:end].mean()) for begin, end in pairwise(edges)]
     return tuple(
-        ChangePoint(place, before, after)
-        for place, (before, after) in zip(places, pairwise(means), strict=True)
+        ChangePoint(index, before, after)
+        for index, (before, after) in zip(indices, pairwise(means), strict=True)
     )
 
 
@@ -57,9 +57,9 @@ def _split(series: FloatArray, offset: int) -> list[int]:
     begin, end = max(_windows(series.size), key=lambda window: statistic(series[slice(*window)]))
     if statistic(series[begin:end]) <= CRITICAL:
         return []
-    place = begin + _place(series[begin:end])
-    left, right = series[:place], series[place:]
-    return [*_split(left, offset), offset + place, *_split(right, offset + place)]
+    index = begin + _change_index(series[begin:end])
+    left, right = series[:index], series[index:]
+    return [*_split(left, offset), offset + index, *_split(right, offset + index)]
 
 
 def _windows(count: int) -> list[tuple[int, int]]:
@@ -93,9 +93,9 @@ def _bridge(part: FloatArray) -> float:
     return float(((sums - line) ** 2).sum())
 
 
-def _place(series: FloatArray) -> int:
+def _change_index(series: FloatArray) -> int:
     """The split that leaves the smallest sum of squares within both parts."""
-    places = np.arange(VALUES_MIN, series.size - VALUES_MIN + 1)
+    indices = np.arange(VALUES_MIN, series.size - VALUES_MIN + 1)
     sums = np.cumsum(series - series.mean())
-    gains = sums[places - 1] ** 2 * series.size / (places * (series.size - places))
-    return int(places[np.argmax(gains)])
+    gains = sums[indices - 1] ** 2 * series.size / (indices * (series.size - indices))
+    return int(indices[np.argmax(gains)])

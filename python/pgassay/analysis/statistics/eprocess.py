@@ -42,7 +42,7 @@ class Evidence:
 
     @property
     def blocks(self) -> int:
-        """Blocks observed."""
+        """The number of blocks observed."""
         return int(self.difference.shape[-1])
 
 

@@ -85,12 +85,12 @@ def progress(stored: StoredExperiment) -> Progress:
     study = gather_study(stored)
     primary = analyse_primary(study) if study.blocks else None
     arms = []
-    for place, contrast in enumerate(study.experiment.contrasts):
+    for index, contrast in enumerate(study.experiment.contrasts):
         arm = study.arms[contrast.arm_id]
         if primary is None:
             arms.append(ArmProgress(arm.name, arm.stratum, None, None, "inconclusive", False, None))
             continue
-        finding, judgement = primary.findings[place], primary.judgements[place]
+        finding, judgement = primary.findings[index], primary.judgements[index]
         arms.append(
             ArmProgress(
                 arm.name,
@@ -99,7 +99,7 @@ def progress(stored: StoredExperiment) -> Progress:
                 _interval(finding.lower, finding.upper),
                 judgement.verdict,
                 judgement.withheld,
-                primary.blocks_more[place],
+                primary.blocks_more[index],
             )
         )
     return Progress(
@@ -228,17 +228,17 @@ def _confound(study: Study, arm: Arm) -> str:
 
 
 def _primary_arms(stored: StoredExperiment, study: Study, primary: PrimaryResult) -> tuple[ArmResult, ...]:
-    places = {contrast.arm_id: place for place, contrast in enumerate(study.experiment.contrasts)}
+    indices = {contrast.arm_id: index for index, contrast in enumerate(study.experiment.contrasts)}
     block_s = _block_seconds(stored, study)
     results = []
     for arm in study.experiment.arms:
         if arm.role == "twin":
             continue
-        place = places.get(arm.id)
+        index = indices.get(arm.id)
         estimate, note = None, ""
-        if place is not None and primary.findings:
-            estimate = primary.findings[place], primary.judgements[place]
-            note = outlook(primary.blocks_more[place], block_s)
+        if index is not None and primary.findings:
+            estimate = primary.findings[index], primary.judgements[index]
+            note = outlook(primary.blocks_more[index], block_s)
         results.append(_arm_result(study, arm, study.measures[0], estimate, note))
     return tuple(results)
 
@@ -253,16 +253,16 @@ def _block_seconds(stored: StoredExperiment, study: Study) -> float | None:
 
 def _family_arms(study: Study, family: SecondaryFamily, measure: Measure) -> tuple[ArmResult, ...]:
     """The arms of one measure; one that is not in the family has no estimates."""
-    places = {contrast.arm_id: place for place, contrast in enumerate(study.experiment.contrasts)}
+    indices = {contrast.arm_id: index for index, contrast in enumerate(study.experiment.contrasts)}
     row = family.measures.index(measure) if measure in family.measures else None
     results = []
     for arm in study.experiment.arms:
         if arm.role == "twin":
             continue
         estimate = None
-        if row is not None and arm.id in places:
-            place = places[arm.id]
-            estimate = family.findings[row][place], family.judgements[row][place]
+        if row is not None and arm.id in indices:
+            index = indices[arm.id]
+            estimate = family.findings[row][index], family.judgements[row][index]
         results.append(_arm_result(study, arm, measure, estimate))
     return tuple(results)
 

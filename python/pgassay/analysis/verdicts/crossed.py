@@ -42,10 +42,10 @@ def crossed_results(before: StoredExperiment, after: StoredExperiment) -> tuple[
         return ()
     primary = [analyse_primary(study) for study in studies]
     results = []
-    for place, contrast in enumerate(studies[0].experiment.contrasts):
+    for index, contrast in enumerate(studies[0].experiment.contrasts):
         arm, control = studies[0].arms[contrast.arm_id], studies[0].arms[contrast.control_id]
         if arm.spec.server != control.spec.server:
-            results.append(_crossed(arm, control, place, (studies[0], studies[1]), (primary[0], primary[1])))
+            results.append(_crossed(arm, control, index, (studies[0], studies[1]), (primary[0], primary[1])))
     return tuple(results)
 
 
@@ -58,14 +58,14 @@ def _at_half_rate(stored: StoredExperiment) -> StoredExperiment:
 def _crossed(
     arm: Arm,
     control: Arm,
-    place: int,
+    index: int,
     studies: tuple[Study, Study],
     primary: tuple[PrimaryResult, PrimaryResult],
 ) -> CrossedResult:
-    first, second = (each.findings[place] for each in primary)
+    first, second = (each.findings[index] for each in primary)
     margin = studies[0].experiment.contract.margin
     is_biased = any(check.ok is False for each in primary for check in each.twins.values())
-    is_moved = any(each.judgements[place].note == DISTRIBUTION_CHANGED for each in primary)
+    is_moved = any(each.judgements[index].note == DISTRIBUTION_CHANGED for each in primary)
     is_early = any(study.blocks < study.blocks_min for study in studies)
     is_open = is_biased or is_moved or is_early
     mirrored = Finding(-second.estimate, -second.upper, -second.lower)

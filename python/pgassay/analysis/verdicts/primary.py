@@ -54,8 +54,8 @@ def findings_of(
     """One measure's findings, in the order of the contrasts; all arrays are (measures, contrasts)."""
     ends = (intervals.lower, intervals.upper, guard.lower, guard.upper)
     return tuple(
-        Finding(float(effect), *(float(end[measure, place]) for end in ends))
-        for place, effect in enumerate(effects[measure])
+        Finding(float(effect), *(float(end[measure, index]) for end in ends))
+        for index, effect in enumerate(effects[measure])
     )
 
 
@@ -83,8 +83,8 @@ def analyse_primary(study: Study) -> PrimaryResult:
         bound = twin_bound(twins, contrast.stratum, 0)
         judgements.append(judge(finding, contract.margin, twin_bound=bound))
     more = tuple(
-        _blocks_more(study, contrasts.pairs(0, place), finding) if _is_open(judgement) else None
-        for place, (finding, judgement) in enumerate(zip(findings, judgements, strict=True))
+        _blocks_more(study, contrasts.pairs(0, index), finding) if _is_open(judgement) else None
+        for index, (finding, judgement) in enumerate(zip(findings, judgements, strict=True))
     )
     return PrimaryResult(findings, tuple(judgements), twins, more)
 

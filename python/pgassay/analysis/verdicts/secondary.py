@@ -49,10 +49,10 @@ def analyse_secondary(study: Study, twins: dict[str, TwinCheck]) -> SecondaryFam
         )
     effects = contrasts.effects()
     guard = contrasts.median_intervals(contract.alpha / size)
-    findings = tuple(findings_of(effects, intervals, guard, place) for place in range(len(measures)))
+    findings = tuple(findings_of(effects, intervals, guard, index) for index in range(len(measures)))
     judgements = tuple(
-        _judge_measure(study, twins, measure, row, chosen[place])
-        for place, (measure, row) in enumerate(zip(measures, findings, strict=True))
+        _judge_measure(study, twins, measure, row, chosen[index])
+        for index, (measure, row) in enumerate(zip(measures, findings, strict=True))
     )
     return SecondaryFamily(measures, findings, judgements, size)
 

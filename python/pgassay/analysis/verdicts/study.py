@@ -32,7 +32,7 @@ class Study:
 
     @property
     def blocks(self) -> int:
-        """Complete blocks."""
+        """The number of complete blocks."""
         return len(self.table.numbers)
 
     @property
@@ -43,7 +43,7 @@ class Study:
     @property
     def columns(self) -> dict[str, int]:
         """The place of each arm on the last axis of `logs`."""
-        return {name: place for place, name in enumerate(self.table.arm_ids)}
+        return {name: index for index, name in enumerate(self.table.arm_ids)}
 
     @property
     def contrast_count(self) -> int:

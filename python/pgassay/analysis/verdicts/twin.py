@@ -6,13 +6,15 @@ machine, which is again a test martingale.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from pydantic import Field
 
 from pgassay.analysis.statistics.eprocess import FloatArray, gather_evidence, log_evidence
 from pgassay.analysis.statistics.sequence import Sequence, confidence_sequence, point_estimate
+from pgassay.model.base import Recorded
 
 GATE_EVIDENCE = 100.0
 LEDGER_ALARM_EVIDENCE = 1000.0
@@ -80,7 +82,22 @@ def _exp(logarithm: float) -> float:
     return math.exp(min(logarithm, 700.0))
 
 
-def ledger_update(ledger: dict[str, Any], machine: str, experiment: str, evidence: float) -> dict[str, Any]:
+class _MachineEvidence(Recorded):
+    """Of one machine: each experiment's final evidence; the logarithm of the highest product ever seen."""
+
+    experiments: dict[str, float] = Field(default_factory=dict)
+    log_evidence_max: float = 0.0
+
+
+class _Ledger(Recorded):
+    """home()/ledger.json: the evidence of machines by their identifier."""
+
+    machines: dict[str, _MachineEvidence] = Field(default_factory=dict)
+
+
+def ledger_update(
+    ledger: Mapping[str, object], machine: str, experiment: str, evidence: float
+) -> dict[str, object]:
     """The ledger with one experiment's final evidence entered; the one given is left as it is.
 
     `{"machines": {MACHINE: {"experiments": {EXPERIMENT: evidence}, "log_evidence_max": x}}}`. Entering the
@@ -90,13 +107,12 @@ def ledger_update(ledger: dict[str, Any], machine: str, experiment: str, evidenc
     """
     if not evidence >= 0:
         raise ValueError(f"the evidence of {experiment} must be 0 or more, got {evidence}")
-    machines = dict(ledger.get("machines", {}))
-    entry = dict(machines.get(machine, {}))
-    entry["experiments"] = {**entry.get("experiments", {}), experiment: evidence}
-    highest = float(entry.get("log_evidence_max", 0.0))
-    entry["log_evidence_max"] = max(highest, _log_product(entry["experiments"]))
-    machines[machine] = entry
-    return {**ledger, "machines": machines}
+    known = _Ledger.model_validate(ledger)
+    entry = known.machines.get(machine, _MachineEvidence())
+    experiments = {**entry.experiments, experiment: evidence}
+    highest = max(entry.log_evidence_max, _log_product(experiments))
+    entry = entry.updated(experiments=experiments, log_evidence_max=highest)
+    return known.updated(machines={**known.machines, machine: entry}).model_dump()
 
 
 def _log_product(experiments: dict[str, float]) -> float:
@@ -104,13 +120,13 @@ def _log_product(experiments: dict[str, float]) -> float:
     return math.fsum(math.log(max(value, 1e-300)) for value in experiments.values())
 
 
-def ledger_evidence(ledger: dict[str, Any], machine: str) -> float:
+def ledger_evidence(ledger: Mapping[str, object], machine: str) -> float:
     """The product of the final evidences of a machine's experiments; 1 when it has none."""
-    entry = ledger.get("machines", {}).get(machine, {})
-    return _exp(_log_product(entry.get("experiments", {})))
+    entry = _Ledger.model_validate(ledger).machines.get(machine, _MachineEvidence())
+    return _exp(_log_product(entry.experiments))
 
 
-def ledger_alarm(ledger: dict[str, Any], machine: str) -> bool:
+def ledger_alarm(ledger: Mapping[str, object], machine: str) -> bool:
     """Whether the product was ever 1000 or more: this machine does not treat equals alike."""
-    entry = ledger.get("machines", {}).get(machine, {})
-    return float(entry.get("log_evidence_max", 0.0)) >= math.log(LEDGER_ALARM_EVIDENCE)
+    entry = _Ledger.model_validate(ledger).machines.get(machine, _MachineEvidence())
+    return entry.log_evidence_max >= math.log(LEDGER_ALARM_EVIDENCE)

@@ -108,9 +108,9 @@ def _unsettled(study: Study) -> list[str]:
         change = unsettled_change(loads, study.experiment.contract.margin)
         if change is None:
             continue
-        told = "stopped or began" if math.isinf(change) else _changed_by(change)
+        words = "stopped or began" if math.isinf(change) else _changed_by(change)
         sentences.append(
-            f"{label(arm)} never settled: its throughput {told} from the first half of the measured time to "
+            f"{label(arm)} never settled: its throughput {words} from the first half of the measured time to "
             "the second; give the workload a longer warm-up or duration (the same for all arms)."
         )
     return sentences

@@ -6,7 +6,6 @@ Documentation/admin-guide/cgroup-v2.rst of Linux.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from pgassay.environment.cgroup.group import Cgroup
 
@@ -15,9 +14,9 @@ _UNLIMITED_BYTES_MIN = 1 << 62
 _MEMORY_STATISTICS = ("pgmajfault", "workingset_refault_file")
 
 
-def limits_in_force(group: Cgroup) -> dict[str, Any]:
+def limits_in_force(group: Cgroup) -> dict[str, float | None]:
     """The caps that hold now: `memory_bytes` and `cpus`, None without one; only for what was capped."""
-    facts: dict[str, Any] = {}
+    facts: dict[str, float | None] = {}
     memory = group.folder("memory")
     if memory is not None:
         facts["memory_bytes"] = memory_cap_bytes(memory)

@@ -18,10 +18,10 @@ import json
 import os
 import secrets
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from pgassay.durable import sync
 from pgassay.environment.cleanup import removal
@@ -55,15 +55,18 @@ class Owner:
     pid_namespace: str
 
 
+Details = Mapping[str, object]
+
+
 @dataclass(frozen=True)
 class _Entry:
     file: Path
     kind: Kind
     owner: Owner
-    details: dict[str, Any]
+    details: Details
 
 
-def register(kind: Kind, **details: Any) -> Token:
+def register(kind: Kind, **details: str | int | list[str] | None) -> Token:
     """Write down a resource about to be made; it is on the device when this returns.
 
     `details` as the module's table says. Raises MeasurementError when it can't be written: then the
@@ -128,43 +131,43 @@ def sweep() -> list[str]:
     return sentences
 
 
-def _remove_server(details: dict[str, Any]) -> str:
+def _remove_server(details: Details) -> str:
     folder = _path(details["data_directory"])
     return f"Stopped the server in {folder}" if removal.kill_server(folder) else ""
 
 
-def _remove_mount(details: dict[str, Any]) -> str:
+def _remove_mount(details: Details) -> str:
     path = _path(details["path"])
     return f"Unmounted {path}" if removal.unmount(path) else ""
 
 
-def _remove_loop(details: dict[str, Any]) -> str:
+def _remove_loop(details: Details) -> str:
     backing_file = _path(details["backing_file"])
     return f"Detached the loop device of {backing_file}" if removal.detach_loop(backing_file) else ""
 
 
-def _remove_cgroups(details: dict[str, Any]) -> str:
-    removed = [path for path in map(_path, details["paths"]) if removal.remove_cgroup(path)]
+def _remove_cgroups(details: Details) -> str:
+    removed = [path for path in _paths(details["paths"]) if removal.remove_cgroup(path)]
     return f"Removed the cgroup {removed[0].name}" if removed else ""
 
 
-def _remove_folder(details: dict[str, Any]) -> str:
+def _remove_folder(details: Details) -> str:
     path = _path(details["path"])
     return f"Removed the folder {path}" if removal.remove_folder(path) else ""
 
 
-def _remove_probe(details: dict[str, Any]) -> str:
+def _remove_probe(details: Details) -> str:
     path = _path(details["path"])
     return f"Removed the probe's files in {path}" if removal.remove_probe_folder(path) else ""
 
 
-def _restore_read_ahead(details: dict[str, Any]) -> str:
-    disk, value_kb = str(details["disk"]), int(details["value_kb"])
+def _restore_read_ahead(details: Details) -> str:
+    disk, value_kb = str(details["disk"]), int(str(details["value_kb"]))
     restored = removal.restore_read_ahead(disk, value_kb)
     return f"Set the read-ahead of {disk} back to {value_kb} kB" if restored else ""
 
 
-_REMOVERS: dict[Kind, Callable[[dict[str, Any]], str]] = {
+_REMOVERS: dict[Kind, Callable[[Details], str]] = {
     "server": _remove_server,
     "mount": _remove_mount,
     "read_ahead": _restore_read_ahead,
@@ -175,11 +178,17 @@ _REMOVERS: dict[Kind, Callable[[dict[str, Any]], str]] = {
 }
 
 
-def _path(value: Any) -> Path:
+def _path(value: object) -> Path:
     path = Path(str(value))
     if not path.is_absolute() or ".." in path.parts:
         raise ValueError(f"{value!r} is no absolute path")
     return path
+
+
+def _paths(value: object) -> list[Path]:
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r} is no list of paths")
+    return [_path(each) for each in value]
 
 
 def _folder() -> Path:

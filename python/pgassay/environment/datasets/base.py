@@ -9,7 +9,8 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+
+from psycopg.rows import TupleRow
 
 from pgassay.environment.cgroup.caps import usable_memory_bytes
 from pgassay.errors import UsageError
@@ -153,7 +154,7 @@ def refuse_changed(spec: DatasetSpec, sha256: Callable[[Path], str]) -> Path:
     return path
 
 
-def facts_of_row(row: tuple[Any, ...]) -> tuple[str, dict[str, int]]:
+def facts_of_row(row: TupleRow) -> tuple[str, dict[str, int]]:
     """(schema, name, pages, rows, bytes) → the relation's name and its facts."""
     schema, name, pages, rows, size = row
     return (name if schema == "public" else f"{schema}.{name}"), {"pages": pages, "rows": rows, "bytes": size}

@@ -1,16 +1,14 @@
 """The last steps of making data: extensions, freezing or settling, the user's own preparation."""
 
 from collections.abc import Sequence
-from typing import Any
 
-import psycopg
 from psycopg import sql
 
 from pgassay.environment.datasets.base import DATABASE, OBSERVING_EXTENSIONS, Progress, facts_of_row
 from pgassay.environment.datasets.load_failure import translated_errors
 from pgassay.environment.datasets.statements import refused_statement
 from pgassay.environment.server.server import Server
-from pgassay.environment.server.sessions import control
+from pgassay.environment.server.sessions import ControlSession, control
 from pgassay.model.build import Build
 
 _RELATION_FACTS = """
@@ -97,8 +95,6 @@ def relation_facts(server: Server, database: str = DATABASE) -> dict[str, dict[s
     return dict(facts_of_row(row) for row in rows)
 
 
-def _named(
-    session: psycopg.Connection[tuple[Any, ...]], query: str, kinds: list[str] | None = None
-) -> list[sql.Identifier]:
+def _named(session: ControlSession, query: str, kinds: list[str] | None = None) -> list[sql.Identifier]:
     rows = session.execute(query.encode(), (kinds,) if kinds else None).fetchall()
     return [sql.Identifier(schema, name) for schema, name in rows]

@@ -1,16 +1,13 @@
 """`--dataset pgbench`: the four tables of pgbench at a scale, with fresh statistics and all rows frozen."""
 
 from pathlib import Path
-from typing import Any
-
-import psycopg
 
 from pgassay.environment.datasets import pgbench_data
 from pgassay.environment.datasets.base import MEGABYTE, DatasetKind, Made, Progress, overhead_bytes
 from pgassay.environment.datasets.finish import freeze
 from pgassay.environment.datasets.loading import make_by_loading
 from pgassay.environment.server.server import Server
-from pgassay.environment.server.sessions import control
+from pgassay.environment.server.sessions import ControlSession, control
 from pgassay.errors import UsageError
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
@@ -58,7 +55,7 @@ def load(server: Server, dataset: DatasetSpec, on_progress: Progress) -> None:
         _load(session, dataset.scale, on_progress)
 
 
-def _load(session: psycopg.Connection[Any], scale: int, on_progress: Progress) -> None:
+def _load(session: ControlSession, scale: int, on_progress: Progress) -> None:
     # COPY FREEZE needs a table made in its own transaction.
     with session.transaction():
         for statement in pgbench_data.create_statements(scale) + pgbench_data.small_table_statements(scale):

@@ -11,12 +11,12 @@ import platform
 import re
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from pgassay import __version__
 from pgassay.environment import datasets
@@ -47,19 +47,37 @@ FORMAT_OPTION = re.compile(
 _KEY = re.compile(rf"[0-9a-f]{{{KEY_CHARACTERS}}}")
 
 
+class SnapshotFacts(TypedDict, total=False):
+    """What pgassay-snapshot.json says; an older version may have written fewer keys.
+
+    `relations`: pages, rows and bytes by name; `notes`: what was done to the data; `made_at`: UTC.
+    """
+
+    format: int
+    pgassay_version: str
+    build: Mapping[str, object]
+    dataset: Mapping[str, object]
+    prepare: Sequence[str]
+    checksums: bool | None
+    database: str
+    relations: dict[str, dict[str, int]]
+    notes: Sequence[str]
+    made_at: str
+    seconds: float
+    bytes: int
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """A frozen data directory.
 
-    `bytes` is its size on the device. `facts`: build, dataset, prepare, relations (pages, rows and
-    bytes by name), database, notes (what was done to the data, in sentences), checksums, made_at (UTC),
-    seconds.
+    `bytes` is its size on the device.
     """
 
     path: Path
     key: str
     bytes: int
-    facts: dict[str, Any]
+    facts: SnapshotFacts
 
     @property
     def database(self) -> str:
@@ -162,7 +180,7 @@ def _make(
         made = datasets.make_dataset(build, partial, dataset, on_progress)
     else:
         made = _prepare_copy(partial, build, prepare, base, on_progress)
-    facts = {
+    facts: SnapshotFacts = {
         "format": SNAPSHOT_FORMAT,
         "pgassay_version": __version__,
         "build": build.model_dump(include={"origin", "version", "major", "binary_sha256"}),

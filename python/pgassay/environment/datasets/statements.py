@@ -3,12 +3,12 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import psycopg
 
 from pgassay.environment.datasets.base import Progress
 from pgassay.environment.server.server import Server
+from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import UsageError, first_line
 from pgassay.sql_text import next_statement, strip_comments
 
@@ -45,9 +45,7 @@ def shown(statement: str) -> str:
     return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + " …"
 
 
-def run_text(
-    server: Server, session: psycopg.Connection[Any], text: str, source: str, on_progress: Progress
-) -> None:
+def run_text(server: Server, session: ControlSession, text: str, source: str, on_progress: Progress) -> None:
     """Run all statements of `text` in one session; `source` is named in messages.
 
     Raises UsageError for a statement that the server refuses and for a command of psql.
@@ -82,7 +80,7 @@ def _takes_data(statement: str) -> bool:
     return statement[:4].lower() == "copy" and _COPY_IN.match(strip_comments(statement)) is not None
 
 
-def _copy(session: psycopg.Connection[Any], statement: str, text: str, position: int) -> int:
+def _copy(session: ControlSession, statement: str, text: str, position: int) -> int:
     """Feed the lines after the statement up to `\\.`; the position after them."""
     newline = text.find("\n", position)
     begin = len(text) if newline < 0 else newline + 1

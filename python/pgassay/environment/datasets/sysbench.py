@@ -4,16 +4,13 @@ Which tables, and of which size, the workload says: `oltp_read_only:tables=4,tab
 """
 
 from pathlib import Path
-from typing import Any
-
-import psycopg
 
 from pgassay.environment.datasets import sysbench_data
 from pgassay.environment.datasets.base import DatasetKind, Made, Progress, overhead_bytes
 from pgassay.environment.datasets.finish import freeze
 from pgassay.environment.datasets.loading import make_by_loading
 from pgassay.environment.server.server import Server
-from pgassay.environment.server.sessions import control
+from pgassay.environment.server.sessions import ControlSession, control
 from pgassay.errors import UsageError
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
@@ -72,7 +69,7 @@ def _load_all(server: Server, spec: DatasetSpec, on_progress: Progress) -> None:
             on_progress("loading the sysbench tables", table / spec.tables)
 
 
-def _load(session: psycopg.Connection[Any], table: int, spec: DatasetSpec) -> None:
+def _load(session: ControlSession, table: int, spec: DatasetSpec) -> None:
     # COPY FREEZE needs a table made in its own transaction.
     with session.transaction():
         session.execute(sysbench_data.create_statement(table).encode())

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from pgassay.model.doctor import Finding
 
@@ -10,17 +9,17 @@ from pgassay.model.doctor import Finding
 Probe = Callable[[], list[Finding]]
 
 
-def ok(group: str, name: str, text: str, **figures: Any) -> Finding:
+def ok(group: str, name: str, text: str, **figures: object) -> Finding:
     """A finding that needs nothing."""
     return Finding(name=name, group=group, status="ok", text=text, figures=figures)
 
 
-def missing(group: str, name: str, text: str, remedy: str, **figures: Any) -> Finding:
+def missing(group: str, name: str, text: str, remedy: str, **figures: object) -> Finding:
     """Something that can't be had here."""
     return Finding(name=name, group=group, status="missing", text=text, remedy=remedy, figures=figures)
 
 
-def warning(group: str, name: str, text: str, remedy: str, **figures: Any) -> Finding:
+def warning(group: str, name: str, text: str, remedy: str, **figures: object) -> Finding:
     """Something that works and may disturb what is measured."""
     return Finding(name=name, group=group, status="warning", text=text, remedy=remedy, figures=figures)
 

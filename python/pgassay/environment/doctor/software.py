@@ -3,7 +3,6 @@
 import shutil
 import sys
 
-from pgassay import native
 from pgassay.environment.builds.gates import io_uring_gate
 from pgassay.environment.builds.inspect import IO_METHOD_MAJOR_MIN
 from pgassay.environment.builds.registry import ORIGINS
@@ -14,6 +13,7 @@ from pgassay.environment.server.programs import user_name
 from pgassay.errors import UsageError
 from pgassay.model.build import Build
 from pgassay.model.doctor import Finding
+from pgassay.native.binary import binary
 
 GROUP = "software"
 MAJOR_MIN = 16
@@ -61,7 +61,7 @@ def _io_uring(builds: list[Build]) -> Finding:
 def native_binary() -> list[Finding]:
     """The measuring process, of this very version."""
     try:
-        path = native.binary()
+        path = binary()
     except UsageError as error:
         return [missing(GROUP, "native", f"native binary: {error}", "make setup in pgassay's folder")]
     return [ok(GROUP, "native", f"native binary: {path}", path=str(path))]

@@ -5,7 +5,7 @@ from statistics import median
 from typing import Any
 
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.native import SqlSession
+from pgassay.native.sql import SqlSession
 
 SAMPLES_OF_A_PLAN = 21
 SAMPLES_OF_A_TRIAL = 5

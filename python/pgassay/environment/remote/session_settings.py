@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import psycopg
 
 from pgassay.environment.remote.resolve import Resolved
-from pgassay.environment.server.sessions import connect, startup_options
+from pgassay.environment.server.sessions import ConnectionParameters, connect, startup_options
 from pgassay.environment.server.setting_values import equal_value
 from pgassay.environment.server.settings import classify, describe_settings
 from pgassay.errors import UsageError, first_line
@@ -14,7 +14,7 @@ READ_ONLY = {"default_transaction_read_only": "on"}
 _WHEN = {"reload": "when the server reads its files again", "restart": "when the server starts"}
 
 
-def session_parameters(resolved: Resolved, settings: Mapping[str, str]) -> dict[str, object]:
+def session_parameters(resolved: Resolved, settings: Mapping[str, str]) -> ConnectionParameters:
     """The connection parameters of a session with these settings, after the user's own options."""
     given = [resolved.parameters["options"], startup_options(settings)]
     return {**resolved.parameters, "options": " ".join(filter(None, given))}

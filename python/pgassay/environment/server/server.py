@@ -10,9 +10,10 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 import psycopg
 
@@ -21,7 +22,7 @@ from pgassay.environment.home import account
 from pgassay.environment.server import processes
 from pgassay.environment.server.folder import PORT, SUPERUSER, ServerFolder, check_settings
 from pgassay.environment.server.programs import file_limit_raised, identity
-from pgassay.environment.server.sessions import control
+from pgassay.environment.server.sessions import ConnectionParameters, ControlSession, control
 from pgassay.environment.server.start_failure import ServerLog, StartFailure, explain
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.build import Build
@@ -157,7 +158,7 @@ class Server:
         before, self.settings = self.settings, {**self.settings, **settings}
         try:
             with control(self) as connection:
-                loaded_at = _one(connection, "SELECT pg_conf_load_time()")
+                loaded_at = _loaded_at(connection)
                 self._folder.write_settings(self.settings)
                 _refuse_bad_file(connection)
             processes.send(self.pid, signal.SIGHUP)
@@ -171,7 +172,7 @@ class Server:
             self._folder.write_settings(before)
             raise
 
-    def connection_parameters(self, options: str = "", dbname: str = "postgres") -> dict[str, Any]:
+    def connection_parameters(self, options: str = "", dbname: str = "postgres") -> ConnectionParameters:
         """Return explicit connection parameters, complete for both the native binary and libpq."""
         return {
             "host": str(self.socket_directory),
@@ -275,12 +276,12 @@ class Server:
         self._system_v_segment = int(key[1]) if len(key) == 2 else None
         return True
 
-    def _wait_until_loaded(self, before: Any) -> None:
+    def _wait_until_loaded(self, before: datetime) -> None:
         deadline = time.monotonic() + RELOAD_TIMEOUT_S
         while True:
             # A new connection inherits what the postmaster has loaded; an old one answers for itself.
             with control(self) as connection:
-                if _one(connection, "SELECT pg_conf_load_time()") > before:
+                if _loaded_at(connection) > before:
                     return
             if time.monotonic() > deadline:
                 raise MeasurementError(
@@ -338,7 +339,7 @@ class Server:
         return left
 
 
-def _refuse_bad_file(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+def _refuse_bad_file(connection: ControlSession) -> None:
     refused = connection.execute(
         "SELECT name, setting, error FROM pg_file_settings WHERE error IS NOT NULL ORDER BY seqno LIMIT 1"
     ).fetchone()
@@ -350,7 +351,8 @@ def _refuse_bad_file(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
         )
 
 
-def _one(connection: psycopg.Connection[tuple[Any, ...]], sql: str) -> Any:
-    row = connection.execute(sql.encode()).fetchone()
+def _loaded_at(connection: ControlSession) -> datetime:
+    row = connection.execute("SELECT pg_conf_load_time()").fetchone()
     assert row is not None
-    return row[0]
+    loaded_at: datetime = row[0]
+    return loaded_at

@@ -2,40 +2,44 @@
 
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Protocol
 
 import psycopg
+from psycopg.rows import TupleRow
 
 CONTROL_NAME = "pgassay control"
 CONNECT_TIMEOUT_S = 15
 _environment_lock = threading.Lock()
+# Explicit parameters of a connection, by libpq's names; None where there is none.
+ConnectionParameters = Mapping[str, str | int | None]
+ControlSession = psycopg.Connection[TupleRow]
+# Its parameters go by name: a type checker can't tell those of libpq from its own.
+_connect: Callable[..., ControlSession] = psycopg.connect
 
 
 class Connectable(Protocol):
     """Anything that can say how to connect to it."""
 
-    def connection_parameters(self, options: str = "", dbname: str = "postgres") -> dict[str, Any]:
+    def connection_parameters(self, options: str = "", dbname: str = "postgres") -> ConnectionParameters:
         """Return host, port, user, password, dbname, options and application_name."""
 
 
-def control(server: Connectable, dbname: str = "postgres") -> psycopg.Connection[tuple[Any, ...]]:
+def control(server: Connectable, dbname: str = "postgres") -> ControlSession:
     """Open a control connection in autocommit mode; close it with `with` or `close()`.
 
     Raises psycopg.OperationalError when the server does not answer.
     """
-    return connect(server.connection_parameters(dbname=dbname) | {"application_name": CONTROL_NAME})
+    return connect({**server.connection_parameters(dbname=dbname), "application_name": CONTROL_NAME})
 
 
-def connect(parameters: Mapping[str, Any]) -> psycopg.Connection[tuple[Any, ...]]:
+def connect(parameters: ConnectionParameters) -> ControlSession:
     """Connect by exactly these parameters: nothing is taken from the user's PG* variables."""
     given = {name: value for name, value in parameters.items() if value not in (None, "")}
     with _no_libpq_variables():
         # In a SQL_ASCII database text would otherwise arrive as bytes.
-        return psycopg.connect(
-            autocommit=True, connect_timeout=CONNECT_TIMEOUT_S, client_encoding="UTF8", **given
-        )
+        return _connect(autocommit=True, connect_timeout=CONNECT_TIMEOUT_S, client_encoding="UTF8", **given)
 
 
 def startup_options(settings: Mapping[str, str]) -> str:

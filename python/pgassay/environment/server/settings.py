@@ -1,10 +1,9 @@
 """Server settings: the contract that holds in every arm, what a server knows of them, what is in force."""
 
-from typing import Any, Literal
-
-import psycopg
+from typing import Literal
 
 from pgassay.environment.server.folder import PINNED_SETTINGS
+from pgassay.environment.server.sessions import ControlSession
 from pgassay.environment.server.setting_values import SettingFact, equal_value
 from pgassay.model.build import Build
 
@@ -82,7 +81,7 @@ def contract_settings(build: Build, *, writes: bool, memory_bytes: int) -> dict[
     return settings
 
 
-def describe_settings(connection: psycopg.Connection[Any]) -> dict[str, SettingFact]:
+def describe_settings(connection: ControlSession) -> dict[str, SettingFact]:
     """Return what the connected server says of each of its settings."""
     rows = connection.execute(_DESCRIBE).fetchall()
     facts = (
@@ -92,7 +91,7 @@ def describe_settings(connection: psycopg.Connection[Any]) -> dict[str, SettingF
     return {fact.name: fact for fact in facts}
 
 
-def effective(connection: psycopg.Connection[Any]) -> dict[str, str]:
+def effective(connection: ControlSession) -> dict[str, str]:
     """Return the settings in force that are not a default or were given, as SHOW prints them.
 
     With them the server's own `version`, block_size, data_checksums, wal_segment_size and

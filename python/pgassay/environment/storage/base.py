@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 from pgassay.model.storage import StorageSpec
 
@@ -74,7 +74,7 @@ class Volume(Protocol):
     def resident_bytes(self, files: Sequence[Path]) -> int:
         """Bytes of the files in the page cache."""
 
-    def facts(self) -> Mapping[str, Any]:
+    def facts(self) -> Mapping[str, object]:
         """File system, device, read_ahead_kb, limits in force, rotational, scheduler, extents.
 
         Called in every trial. Raises MeasurementError when a setting of the device that the

@@ -9,7 +9,6 @@ import stat
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from pgassay.environment.home import Account
 from pgassay.errors import MeasurementError
@@ -113,7 +112,7 @@ def _create(destination: Path) -> io.FileIO:
     return os.fdopen(os.open(destination, flags, 0o600), "wb", buffering=0)
 
 
-def extents_of_largest(folders: Iterable[Path]) -> dict[str, dict[str, Any]]:
+def extents_of_largest(folders: Iterable[Path]) -> dict[str, dict[str, object]]:
     """For each data directory, named "KEY/copy-N": its largest file below base/, its bytes and extents."""
     found = {}
     for folder in folders:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pgassay.environment.home import account, closed_folder, home
 from pgassay.environment.linux import device
@@ -83,7 +83,7 @@ class HostVolume(CopiedVolume):
         """See `Volume.reset`."""
         self.copies.make_equal(working, source, copy_real)
 
-    def facts(self) -> Mapping[str, Any]:
+    def facts(self) -> Mapping[str, object]:
         """See `Volume.facts`."""
         mount = mount_of(self.root)
         return {

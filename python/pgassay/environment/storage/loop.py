@@ -8,7 +8,6 @@ twin's data share nothing with the control's.
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from pgassay.environment.home import account, home
 from pgassay.environment.linux import device
@@ -122,7 +121,7 @@ class LoopVolume(CopiedVolume):
             self.copies.make_equal(base, source, copy_real)
         self.copies.make_equal(working, base, copy_reflink)
 
-    def facts(self) -> Mapping[str, Any]:
+    def facts(self) -> Mapping[str, object]:
         """See `Volume.facts`; checks read-ahead, direct I/O and the mount."""
         found = device.facts(self.device)
         if found["read_ahead_kb"] != self.read_ahead_kb:
@@ -199,10 +198,10 @@ def _check_size(spec: StorageSpec, size_bytes: int, bytes_needed: int) -> None:
             f"type loop:size={format_bytes(SIZE_BYTES_MIN)} or more."
         )
     if usable_bytes(size_bytes) < bytes_needed:
-        needed = format_bytes(size_for(bytes_needed))
+        needed, usable = format_bytes(size_for(bytes_needed)), readable_bytes(usable_bytes(size_bytes))
         raise UsageError(
-            f"The storage '{describe(spec, LoopKind.keys)}' holds {readable_bytes(usable_bytes(size_bytes))} "
-            f"and the data need {readable_bytes(bytes_needed)}: type loop:size={needed} or use a smaller --scale."
+            f"The storage '{describe(spec, LoopKind.keys)}' holds {usable} and the data need "
+            f"{readable_bytes(bytes_needed)}: type loop:size={needed} or use a smaller --scale."
         )
 
 

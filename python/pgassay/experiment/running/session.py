@@ -27,7 +27,7 @@ from pgassay.experiment.running.sitting import (
     nothing_kept_of_what_never_ran,
     refuse_another_machine,
 )
-from pgassay.model.experiment import Experiment
+from pgassay.model.experiment import Experiment, PlannedCeilings
 from pgassay.model.trial import TrialRecord, TrialSpec
 from pgassay.record.holding import held
 from pgassay.record.read import StoredExperiment, load
@@ -95,8 +95,8 @@ def _with_machine(experiment: Experiment, provider: MachineProvider) -> Experime
     for arm in arms_of_all_loads(experiment):
         snapshot = provider.snapshot(arm.spec)
         datasets[snapshot.key] = dict(snapshot.facts)
-    environment = {**experiment.environment, "storage": storages, "datasets": datasets}
-    ceilings = ceilings_of(experiment.arms, provider)
+    environment = experiment.environment.updated(storage=storages, datasets=datasets)
+    ceilings = PlannedCeilings.model_validate(ceilings_of(experiment.arms, provider))
     return experiment.model_copy(update={"environment": environment, "ceilings": ceilings})
 
 

@@ -45,7 +45,7 @@ def nothing_kept_of_what_never_ran(folder: Path) -> Iterator[None]:
 
 def refuse_another_machine(stored: StoredExperiment) -> None:
     """Raise UsageError when the experiment was planned on another machine than this."""
-    planned = stored.experiment.environment.get("machine_id")
+    planned = stored.experiment.environment.machine_id
     if planned != machine_id():
         raise UsageError(
             f"{stored.folder} was measured on another machine, and one experiment stays on one: "

@@ -1,25 +1,25 @@
-"""The native observer of threads and waits, for a server that runs already."""
+"""The native observer of threads and waits, as a diagnosis of a running server uses it."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from pgassay.analysis.diagnosis.interval import IDLE_CONNECTION
 from pgassay.live.target import Target
-from pgassay.trial.observe.server_observer import ServerObserver
+from pgassay.native.observer import ObservedServer, Ready, Row, Window
 
-# Looks per second at threads and waits, for few connections; for more of them as many fewer. A look takes a
-# millisecond of the server and of the sampler each, where processors have other things in their caches.
+# Samples per second of threads and waits, for few connections; for more of them as many fewer. A sample takes
+# a millisecond of the server and of the sampler each, where processors have other things in their caches.
 RATE_HZ = 2.0
 _RATE_HZ_MIN = 0.5
 _CONNECTIONS_AT_FULL_RATE = 64
-# Reading all counters of all threads costs as much as several looks; between two readings nothing is lost.
+# Reading all counters of all threads costs as much as several samples; between two readings nothing is lost.
 _OUTPUT_S = 2.0
 _OUTPUT_S_MAX = 10.0
 _OWN = "pgassay"
 
 
 def rate_hz(connections: int) -> float:
-    """Looks per second at a server with so many connections, for a cost that stays about the same."""
+    """Samples per second of a server with so many connections, for a cost that stays about the same."""
     return max(_RATE_HZ_MIN, min(RATE_HZ, RATE_HZ * _CONNECTIONS_AT_FULL_RATE / max(1, connections)))
 
 
@@ -28,58 +28,63 @@ def output_s(connections: int) -> float:
     return min(_OUTPUT_S_MAX, _OUTPUT_S * max(1.0, connections / _CONNECTIONS_AT_FULL_RATE))
 
 
-class _Running:
-    """What the observer asks of a server; nobody starts this one again or marks anything in it."""
-
-    def __init__(self, observed: dict[str, Any]) -> None:
-        self.on_edge: Callable[[], None] | None = None
-        self.on_restart: Callable[[], None] | None = None
-        self._observed = observed
-
-    def observed(self) -> dict[str, Any]:
-        return self._observed
-
-
-class LiveObserver(ServerObserver):
-    """Samples a target; connections without work are told from those that wait for their client.
+def sources(target: Target, application_name: str) -> ObservedServer:
+    """What of a target is sampled.
 
     Where the role may not see what others' sessions do, /proc alone is read: a server that hides a session's
     state would pass for one whose sessions are of no known kind.
     """
+    observed = target.observed(application_name)
+    if not target.reads_all_stats and target.local is not None:
+        observed["connect"] = None
+    return observed
 
-    def __init__(self, target: Target, application_name: str, connections: int, session_pid: int) -> None:
-        """`connections`: how many the server has; `session_pid`: the process of pgassay's other one."""
-        observed = target.observed(application_name)
-        if not target.reads_all_stats and target.local is not None:
-            observed["connect"] = None
-        self._session_pid = session_pid
-        super().__init__(_Running(observed), rate_hz(connections), output_s(connections))
 
-    def _take(self, document: dict[str, Any]) -> None:
-        if "window" in document:
-            place = self._names("thread_columns").index("kind")
-            for row in document["window"]["threads"]:
-                if row[0] == self._session_pid:
-                    row[place] = _OWN
-            names = self._names("wait_columns")
-            kind, state, asleep = (names.index(each) for each in ("kind", "activity", "scheduler_state"))
-            event = names.index("wait_event")
-            for row in document["window"]["waits"]:
-                # One that runs is about to begin or has just ended something.
-                if row[kind] == "backend" and row[state] == "idle" and row[asleep] != "R":
-                    row[kind] = IDLE_CONNECTION if row[event] in ("ClientRead", "") else row[kind]
-        super()._take(document)
+def told_apart(ready: Ready, windows: Iterable[Window], session_pid: int) -> list[Window]:
+    """Windows in which `session_pid`, the other session of pgassay, is of the kind of its own sessions, and
+    connections without work are told from those that wait for their client (IDLE_CONNECTION)."""
+    return [
+        replace(
+            window,
+            threads=_own_threads(ready.thread_columns, window.threads, session_pid),
+            waits=_idle_connections(ready.wait_columns, window.waits),
+        )
+        for window in windows
+    ]
 
-    @property
-    def sessions_cpu_s(self) -> float | None:
-        """CPU seconds of all sessions of pgassay in this server; None where its processes are not seen."""
-        if self._ready is None or not self._ready.get("threads"):
-            return None
-        names = self._names("thread_columns")
-        pid, kind, run = (names.index(each) for each in ("pid", "kind", "run_ns"))
-        seen: dict[int, list[int]] = {}
-        for window in self._windows:
-            for row in window["threads"]:
-                if row[kind] == _OWN:
-                    seen.setdefault(row[pid], []).append(row[run])
-        return sum(max(values) - min(values) for values in seen.values()) / 1e9
+
+def _own_threads(columns: Sequence[str], rows: Sequence[Row], session_pid: int) -> list[Row]:
+    kind, pid = columns.index("kind"), columns.index("pid")
+    return [_with(row, kind, _OWN) if row[pid] == session_pid else row for row in rows]
+
+
+def _idle_connections(columns: Sequence[str], rows: Sequence[Row]) -> list[Row]:
+    kind, activity = columns.index("kind"), columns.index("activity")
+    scheduler, event = columns.index("scheduler_state"), columns.index("wait_event")
+
+    def is_idle(row: Row) -> bool:
+        # One that runs is about to begin or has just ended something.
+        is_at_rest = row[kind] == "backend" and row[activity] == "idle" and row[scheduler] != "R"
+        return is_at_rest and row[event] in ("ClientRead", "")
+
+    return [_with(row, kind, IDLE_CONNECTION) if is_idle(row) else row for row in rows]
+
+
+def _with(row: Row, position: int, value: str) -> Row:
+    return [*row[:position], value, *row[position + 1 :]]
+
+
+def sessions_cpu_s(ready: Ready, windows: Iterable[Window]) -> float | None:
+    """CPU seconds of all sessions of pgassay in this server; None where its processes are not seen.
+
+    windows: as `told_apart` makes them.
+    """
+    if not ready.threads:
+        return None
+    pid, kind, run = (ready.thread_columns.index(name) for name in ("pid", "kind", "run_ns"))
+    seen: dict[int, list[int]] = {}
+    for window in windows:
+        for row in window.threads:
+            if row[kind] == _OWN:
+                seen.setdefault(int(row[pid]), []).append(int(row[run]))
+    return sum(max(values) - min(values) for values in seen.values()) / 1e9

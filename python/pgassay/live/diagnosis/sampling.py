@@ -1,27 +1,28 @@
-"""One interval of looking at a running server: samplers beside, counters at both ends, looks in between."""
+"""One interval of a running server: samplers beside, counters at both ends, samples of sessions between."""
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
 
-from pgassay.analysis.causes.evidence import MB, Ceiling
+from pgassay.analysis.causes.evidence import MB, Caps, Ceiling
 from pgassay.analysis.diagnosis import interval
 from pgassay.analysis.diagnosis.interval import Interval, Look
 from pgassay.environment.cgroup import caps
 from pgassay.environment.last_probe import last_probe
 from pgassay.environment.storage.base import BlockDevice
 from pgassay.errors import MeasurementError
-from pgassay.live.diagnosis import processes, totals
-from pgassay.live.diagnosis.clients import clients_of
-from pgassay.live.diagnosis.looks import look
-from pgassay.live.diagnosis.observer import LiveObserver, rate_hz
+from pgassay.live.diagnosis import observer as observers
+from pgassay.live.diagnosis import processes, queries
 from pgassay.live.target import Target
-from pgassay.model.live.diagnosis import DiagnosedServer
+from pgassay.model.live.diagnosis import CalledStatement, DiagnosedServer
+from pgassay.model.vacuum_state import Upkeep
+from pgassay.native.observer import Observer
 from pgassay.record import layout
 from pgassay.trial.collect import counters
 from pgassay.trial.collect.vacuum_state import upkeep_or_none
@@ -29,14 +30,12 @@ from pgassay.trial.observe.base import Sampler
 from pgassay.trial.observe.device import DeviceSampler
 from pgassay.trial.observe.host_cpu import HostCpuSampler
 from pgassay.trial.observe.runner import SamplerRunner
-
-if TYPE_CHECKING:
-    Connection = psycopg.Connection[tuple[Any, ...]]
+from pgassay.trial.observe.server_observer import window_files
 
 APPLICATION = "pgassay diagnose"
 # Counters of the machine, and sessions with their statements: often enough to see when something changed.
 _COUNTERS_S = 1.0
-_LOOK_S = 1.0
+_SESSIONS_S = 1.0
 # Less than this says nothing.
 SECONDS_MIN = 1.0
 SECONDS_MAX = 3600.0
@@ -46,47 +45,81 @@ _CONNECTIONS = "SELECT count(*) FROM pg_stat_activity"
 Progress = Callable[[float], None]
 
 
+@dataclass(frozen=True)
+class _Totals:
+    """What moved between the two ends, and what was read at the last; fields as `Interval` has them."""
+
+    counters: dict[str, list[dict[str, Any]]]
+    settings: dict[str, str]
+    statements: tuple[CalledStatement, ...] | None
+    upkeep: Upkeep | None
+    caps: Caps
+    group: dict[str, float]
+    missing: tuple[str, ...]
+    clients_cpu_s: float
+    others: dict[str, float]
+
+
 class _Edges:
     """Everything that is read at both ends; `__init__` is the first of them."""
 
-    def __init__(self, target: Target, session: "Connection") -> None:
-        self.target = target
+    def __init__(self, target: Target, session: psycopg.Connection) -> None:
+        self._target = target
         self._session = session
-        self._views = totals.views(session)
+        self._views = queries.views(session)
         self._pid = target.local.postmaster_pid if target.local else None
         self._caps = caps.caps_of(self._pid) if self._pid else caps.Caps()
-        self._statements = totals.Statements(session)
+        self._statements = queries.Statements(session)
         self._processes = processes.snapshot() if self._pid else {}
         self._group = caps.counters(self._caps)
         self._snapshot = counters.snapshot(session, target.major, self._views)
 
-    def close(self, seconds: float) -> dict[str, Any]:
-        """The last readings, as what an Interval holds of them; raises psycopg.Error."""
-        after = counters.snapshot(self._session, self.target.major, self._views)
+    def close(self, seconds: float) -> _Totals:
+        """The last readings; raises psycopg.Error."""
+        after = counters.snapshot(self._session, self._target.major, self._views)
         group = caps.counters(self._caps)
-        settings = totals.settings(self._session)
+        settings = queries.settings(self._session)
         called = self._statements.difference(int(settings.get("block_size", _BLOCK_BYTES)))
-        found: dict[str, Any] = {
-            "counters": counters.difference(self._snapshot, after, self._views),
-            "settings": settings,
-            "statements": called,
-            "upkeep": upkeep_or_none(self._session),
-            "caps": interval.Caps(self._caps.cpus, self._caps.memory_bytes),
-            "group": {name: value - self._group.get(name, 0.0) for name, value in group.items()},
-            "missing": (*self.target.missing, *filter(None, [self._statements.reason])),
-        }
-        if self._pid is not None:
-            now = processes.snapshot()
-            used = processes.used_between(self._processes, now, self._pid)
-            worked = [pid for pid, (_, used_s) in used.items() if used_s > 0]
-            clients = clients_of(self._pid, processes.children_of(self._pid, now), worked)
-            found["clients_cpu_s"] = sum(used[pid][1] for pid in clients)
-            found["others"] = processes.named({pid: used[pid] for pid in used if pid not in clients}, seconds)
-        return found
+        clients_cpu_s, others = self._beside(seconds)
+        return _Totals(
+            counters=counters.difference(self._snapshot, after, self._views),
+            settings=settings,
+            statements=called,
+            upkeep=upkeep_or_none(self._session),
+            caps=Caps(self._caps.cpus, self._caps.memory_bytes),
+            group={name: value - self._group.get(name, 0.0) for name, value in group.items()},
+            missing=(*self._target.missing, *filter(None, [self._statements.reason])),
+            clients_cpu_s=clients_cpu_s,
+            others=others,
+        )
+
+    def _beside(self, seconds: float) -> tuple[float, dict[str, float]]:
+        """CPU seconds of the server's clients on this machine, and of other processes by name."""
+        if self._pid is None:
+            return 0.0, {}
+        now = processes.snapshot()
+        used = processes.used_between(self._processes, now, self._pid)
+        worked = [pid for pid, (_, used_s) in used.items() if used_s > 0]
+        clients = processes.clients_of(self._pid, processes.children_of(self._pid, now), worked)
+        others = {pid: used[pid] for pid in used if pid not in clients}
+        return sum(used[pid][1] for pid in clients), processes.named(others, seconds)
+
+
+@dataclass(frozen=True)
+class _Course:
+    """The interval itself: when it was, in CLOCK_MONOTONIC nanoseconds, and what was read in it."""
+
+    started_at: str
+    begin_ns: int
+    end_ns: int
+    is_interrupted: bool
+    samples: list[Look]
+    totals: _Totals
+    tool_cpu_s: float
 
 
 def sample(target: Target, seconds: float, folder: Path, progress: Progress = lambda _: None) -> Interval:
-    """Look at the server for so many seconds; an interrupt ends it early with what was seen so far.
+    """Sample the server for so many seconds; an interrupt ends it early with what was seen so far.
 
     folder: where the samplers' files go, in the layout of a trial's folder. progress: is told the seconds
     that have passed. Raises MeasurementError when the server goes away before there is anything to tell.
@@ -96,38 +129,85 @@ def sample(target: Target, seconds: float, folder: Path, progress: Progress = la
         row = session.execute(_CONNECTIONS).fetchone()
         connections = int(row[0]) if row else 0
         device = target.local.device if target.local else BlockDevice(None, 0, 0)
-        chosen = _samplers(device) if target.local else []
-        observer = LiveObserver(target, APPLICATION, connections, session.info.backend_pid)
-        stack.enter_context(observer)
-        runner = SamplerRunner(chosen, _COUNTERS_S)
-        looks: list[Look] = []
-        started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        began_cpu_s = time.process_time()
-        with _server_may_go(), runner:
-            edges = _Edges(target, session)
-            begin_ns = time.monotonic_ns()
-            is_interrupted = _look_on(session, seconds, looks, progress)
-            end_ns = time.monotonic_ns()
-        with _server_may_go():
-            read = edges.close((end_ns - begin_ns) / 1e9)
-        tool_cpu_s = time.process_time() - began_cpu_s
-    files = observer.files() | runner.files()
-    _write(folder, files)
+        rate_hz = observers.rate_hz(connections)
+        observed = observers.sources(target, APPLICATION)
+        observer = stack.enter_context(Observer(observed, rate_hz, observers.output_s(connections)))
+        session_pid = session.info.backend_pid
+        runner = SamplerRunner(_samplers(device) if target.local else [], _COUNTERS_S)
+        course = _run(target, session, runner, seconds, progress)
+    threads, totals = _threads(observer, session_pid), course.totals
+    _write(folder, threads.files | runner.files())
     return Interval(
         server=_described(target),
         folder=folder,
-        started_at=started_at,
-        begin_ns=begin_ns,
-        end_ns=end_ns,
+        started_at=course.started_at,
+        begin_ns=course.begin_ns,
+        end_ns=course.end_ns,
         seconds_asked=seconds,
-        interrupted=is_interrupted,
+        interrupted=course.is_interrupted,
         is_hidden=not target.reads_all_stats,
-        cost=_cost(observer, tool_cpu_s, rate_hz(connections)),
-        looks=tuple(looks),
-        has_thread_bytes=bool(observer.facts.get("io")),
+        cost=interval.Cost(
+            tool_cpu_s=course.tool_cpu_s,
+            observer_cpu_s=observer.cpu_s,
+            sessions_cpu_s=threads.sessions_cpu_s,
+            rate_hz=rate_hz,
+            samples=threads.samples,
+            missed=threads.missed,
+        ),
+        looks=tuple(course.samples),
+        has_thread_bytes=threads.has_bytes,
         ceiling=_ceiling(target, device),
         warnings=(*observer.warnings, *runner.warnings),
-        **read,
+        counters=totals.counters,
+        settings=totals.settings,
+        statements=totals.statements,
+        upkeep=totals.upkeep,
+        caps=totals.caps,
+        group=totals.group,
+        missing=totals.missing,
+        clients_cpu_s=totals.clients_cpu_s,
+        others=totals.others,
+    )
+
+
+def _run(
+    target: Target, session: psycopg.Connection, runner: SamplerRunner, seconds: float, progress: Progress
+) -> _Course:
+    samples: list[Look] = []
+    started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    began_cpu_s = time.process_time()
+    with _server_may_go(), runner:
+        edges = _Edges(target, session)
+        begin_ns = time.monotonic_ns()
+        is_interrupted = _sample_until(session, seconds, samples, progress)
+        end_ns = time.monotonic_ns()
+    with _server_may_go():
+        totals = edges.close((end_ns - begin_ns) / 1e9)
+    tool_cpu_s = time.process_time() - began_cpu_s
+    return _Course(started_at, begin_ns, end_ns, is_interrupted, samples, totals, tool_cpu_s)
+
+
+@dataclass(frozen=True)
+class _Threads:
+    """What the observer saw, as files and figures; nothing where it could not start."""
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    sessions_cpu_s: float | None = None
+    has_bytes: bool = False
+    samples: int = 0
+    missed: int = 0
+
+
+def _threads(observer: Observer, session_pid: int) -> _Threads:
+    if observer.ready is None:
+        return _Threads()
+    windows = observers.told_apart(observer.ready, observer.windows, session_pid)
+    return _Threads(
+        files=window_files(observer.ready, windows),
+        sessions_cpu_s=observers.sessions_cpu_s(observer.ready, windows),
+        has_bytes=observer.ready.io,
+        samples=sum(window.samples for window in windows),
+        missed=sum(window.missed for window in windows),
     )
 
 
@@ -146,18 +226,20 @@ def _server_may_go() -> Iterator[None]:
         raise MeasurementError(f"the server went away or refused to answer: {told}; see its log") from None
 
 
-def _look_on(session: "Connection", seconds: float, looks: list[Look], progress: Progress) -> bool:
-    """Look until the time is over; whether it was interrupted before."""
+def _sample_until(
+    session: psycopg.Connection, seconds: float, samples: list[Look], progress: Progress
+) -> bool:
+    """Sample sessions until the time is over; whether it was interrupted before."""
     began = time.monotonic()
     due = began
     try:
         while (now := time.monotonic()) < began + seconds:
-            looks.append(look(session, time.monotonic_ns()))
+            samples.append(queries.sample_sessions(session, time.monotonic_ns()))
             progress(now - began)
-            due = max(due + _LOOK_S, time.monotonic())
+            due = max(due + _SESSIONS_S, time.monotonic())
             time.sleep(max(0.0, min(due, began + seconds) - time.monotonic()))
     except KeyboardInterrupt:
-        if not looks:
+        if not samples:
             raise
         return True
     return False
@@ -181,18 +263,6 @@ def _described(target: Target) -> DiagnosedServer:
         postmaster_pid=local.postmaster_pid if local else None,
         data_directory=str(local.data_directory) if local and local.data_directory else None,
         device=local.device.name if local else None,
-    )
-
-
-def _cost(observer: LiveObserver, tool_cpu_s: float, rate: float) -> interval.Cost:
-    facts = observer.facts
-    return interval.Cost(
-        tool_cpu_s=tool_cpu_s,
-        observer_cpu_s=float(facts.get("observer_cpu_s", 0.0)),
-        sessions_cpu_s=observer.sessions_cpu_s,
-        rate_hz=rate,
-        samples=int(facts.get("samples", 0)),
-        missed=int(facts.get("missed", 0)),
     )
 
 

@@ -3,7 +3,7 @@
 What differs between versions is data: the table below has the first and last major of each expression.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgassay.live.watch.rates import Counters, increase, rate
 from pgassay.model.live.watch import Throughput
@@ -45,7 +45,7 @@ def query(major: int) -> str:
     return "SELECT " + ", ".join(f"(SELECT {chosen[name]})::float8" for name in _NAMES)
 
 
-def read(session: "psycopg.Connection[tuple[Any, ...]]", major: int) -> dict[str, float]:
+def read(session: "psycopg.Connection", major: int) -> dict[str, float]:
     """The counters now; raises psycopg.Error. One that is null (nothing replayed yet) is left out."""
     row = session.execute(query(major).encode()).fetchone()
     return {name: float(value) for name, value in zip(_NAMES, row or (), strict=True) if value is not None}

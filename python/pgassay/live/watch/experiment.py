@@ -1,6 +1,6 @@
 """A stored experiment, interval by interval, with its server while that runs on this machine.
 
-The measurement must not notice it: no session is opened on the measured server, its threads are looked at by
+The measurement must not notice it: no session is opened on the measured server, its threads are sampled by
 /proc alone once a second, and this process takes the lowest priority.
 """
 

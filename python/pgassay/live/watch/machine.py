@@ -5,8 +5,7 @@ import time
 from dataclasses import dataclass
 
 from pgassay.environment.storage.base import BlockDevice
-from pgassay.live.watch import iostat
-from pgassay.live.watch.rates import increase, shares
+from pgassay.live.watch.rates import increase, iostat, shares
 from pgassay.model.live.watch import DeviceRates, HostUse
 from pgassay.trial.observe.base import Sampler
 from pgassay.trial.observe.device import DeviceSampler
@@ -53,7 +52,7 @@ class MachineWatch:
         old, new = before.get(DeviceSampler.name), self._last.get(DeviceSampler.name)
         if old is None or new is None or self._device_name is None:
             return None
-        columns = iostat.columns(old.values, new.values, new.clock_s - old.clock_s)
+        columns = iostat(old.values, new.values, new.clock_s - old.clock_s)
         return DeviceRates(name=self._device_name, iostat=columns)
 
     def _host(self, before: dict[str, _Reading]) -> HostUse | None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import psycopg
 
@@ -18,9 +18,9 @@ from pgassay.live.watch.statements import StatementTally
 from pgassay.model.live.watch import Connections, ServerSample, WatchSample
 
 SESSION_NAME = "pgassay watch"
-# Looks at threads and wait events per second, and at statements: few enough to cost next to nothing.
+# Samples of threads and wait events per second, and of statements: few enough to cost next to nothing.
 RATE_HZ = 10.0
-_STATEMENT_LOOK_S = 0.25
+_STATEMENTS_S = 0.25
 NOT_SHOWN = "not shown"
 NO_BYTES = "the bytes of each thread: run pgassay as root or as the server's account"
 
@@ -35,21 +35,21 @@ class ServerWatch:
     def __init__(self, connection_string: str, what: str) -> None:
         self._connection_string = connection_string
         self._what = what
-        self._seen: _Seen | None = None
+        self._server: _OpenServer | None = None
         self._lost = ""
 
     def __enter__(self) -> Self:
         self._target = open_target(self._connection_string, self._what, SESSION_NAME)
-        self._seen = _Seen(self._target)
+        self._server = _OpenServer(self._target)
         self._sampled_s = time.monotonic()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._seen is not None:
-            self._seen.close()
-            self._seen = None
+        if self._server is not None:
+            self._server.close()
+            self._server = None
 
     @property
     def is_over(self) -> bool:
@@ -57,18 +57,18 @@ class ServerWatch:
         return False
 
     def wait(self, until_s: float) -> None:
-        """Look at statements now and then until the clock (time.monotonic) says `until_s`."""
+        """Sample statements now and then until the clock (time.monotonic) says `until_s`."""
         while (left_s := until_s - time.monotonic()) > 0:
-            time.sleep(min(left_s, _STATEMENT_LOOK_S))
-            self._attempt(_Seen.look)
+            time.sleep(min(left_s, _STATEMENTS_S))
+            self._attempt(_OpenServer.sample_statements)
 
     def sample(self) -> WatchSample:
         """What happened since the last call, or since the beginning."""
-        if self._seen is None:
+        if self._server is None:
             self._find_again()
         now_s = time.monotonic()
         interval_s, self._sampled_s = now_s - self._sampled_s, now_s
-        sample = self._attempt(_Seen.sample)
+        sample = self._attempt(_OpenServer.sample)
         if sample is None:
             missing = (f"everything: the server has gone ({self._lost}); it is looked for again each time",)
             sample = WatchSample(
@@ -85,28 +85,28 @@ class ServerWatch:
         """The last sample: nothing comes after it."""
         return self.sample()
 
-    def _attempt(self, work: "Callable[[_Seen], WatchSample | None]") -> WatchSample | None:
+    def _attempt(self, work: "Callable[[_OpenServer], WatchSample | None]") -> WatchSample | None:
         """Do it with what is open; when the server has gone, close that and remember why."""
-        if self._seen is None:
+        if self._server is None:
             return None
         try:
-            return work(self._seen)
+            return work(self._server)
         except (psycopg.Error, MeasurementError) as error:
             self._lost = _sentence(error)
-            self._seen.close()
-            self._seen = None
+            self._server.close()
+            self._server = None
             return None
 
     def _find_again(self) -> None:
         try:
             self._target = open_target(self._connection_string, self._what, SESSION_NAME)
-            self._seen = _Seen(self._target)
+            self._server = _OpenServer(self._target)
         except (UsageError, MeasurementError, psycopg.Error):
             # Why it went is more worth knowing than that it is not back yet.
             return
 
 
-class _Seen:
+class _OpenServer:
     """All that is open on a server: a session, the observer, this machine's samplers."""
 
     def __init__(self, target: Target) -> None:
@@ -126,21 +126,21 @@ class _Seen:
             self._stack.close()
             raise
         sees = self._processes.sees
-        self._missing = (*target.missing, *(f"threads and waits: {reason}" for reason in sees["reasons"]))
-        if sees["threads"] and not sees["io"]:
+        self._missing = (*target.missing, *(f"threads and waits: {reason}" for reason in sees.reasons))
+        if sees.threads and not sees.io:
             self._missing += (NO_BYTES,)
 
     def close(self) -> None:
         """Close all of it; a server that has gone is no error."""
         self._stack.close()
 
-    def look(self) -> None:
-        """Look at the statements that run now; raises psycopg.Error."""
-        self._statements.look(self._session)
+    def sample_statements(self) -> None:
+        """Sample the statements that run now; raises psycopg.Error."""
+        self._statements.sample(self._session)
 
     def sample(self) -> WatchSample:
         """What happened since the last call; raises psycopg.Error, MeasurementError."""
-        self.look()
+        self.sample_statements()
         before, before_ns = self._counters, self._clock_ns
         self._counters, self._clock_ns = counters.read(self._session, self._target.major), time.monotonic_ns()
         seconds = (self._clock_ns - before_ns) / 1e9
@@ -180,5 +180,5 @@ def _now() -> str:
 
 def _sentence(error: Exception) -> str:
     """The first line of a complaint."""
-    lines: list[Any] = str(error).strip().splitlines() or ["it does not answer"]
-    return str(lines[0]).rstrip(".")
+    lines = str(error).strip().splitlines() or ["it does not answer"]
+    return lines[0].rstrip(".")

@@ -1,7 +1,8 @@
-"""Which statements run and wait: pg_stat_activity of the active sessions, a few looks an interval."""
+"""Which statements run and wait: pg_stat_activity of the active sessions, sampled a few times an interval."""
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
 from pgassay.model.live.watch import WaitingStatement
 
@@ -19,29 +20,37 @@ WHERE state IN ('active', 'fastpath function call') AND pid <> pg_backend_pid()
   AND backend_type IN ('client backend', 'parallel worker') AND application_name NOT LIKE 'pgassay %'"""
 _NO_WAIT = "Client"
 
-Look = tuple[int | None, str, str | None, str | None]
+
+class ActiveSession(NamedTuple):
+    """A session at work: its statement by number and text, what it waits for (None: nothing)."""
+
+    query_id: int | None
+    query: str
+    event_type: str | None
+    event: str | None
 
 
 class StatementTally:
-    """Counts looks until `take`."""
+    """Counts samples until `take`."""
 
     def __init__(self) -> None:
         self._clear()
 
     def _clear(self) -> None:
-        self._looks = 0
+        self._samples = 0
         self._active: Counter[tuple[int | None, str]] = Counter()
         self._events: dict[tuple[int | None, str], Counter[str]] = {}
         self._texts: dict[tuple[int | None, str], str] = {}
 
-    def look(self, session: "psycopg.Connection[tuple[Any, ...]]") -> None:
-        """Look once; raises psycopg.Error."""
-        self.count([(row[0], row[1] or "", row[2], row[3]) for row in session.execute(SQL).fetchall()])
+    def sample(self, session: "psycopg.Connection") -> None:
+        """Sample once; raises psycopg.Error."""
+        rows = session.execute(SQL).fetchall()
+        self.count([ActiveSession(row[0], row[1] or "", row[2], row[3]) for row in rows])
 
-    def count(self, rows: list[Look]) -> None:
-        """Count the rows of one look: number of the statement, its text, type of the wait, the wait."""
-        self._looks += 1
-        for query_id, query, event_type, event in rows:
+    def count(self, sessions: Iterable[ActiveSession]) -> None:
+        """Count the sessions of one sample."""
+        self._samples += 1
+        for query_id, query, event_type, event in sessions:
             # Where the server numbers statements, the texts of one number differ in their constants alone.
             key = (query_id, "" if query_id is not None else query)
             self._active[key] += 1
@@ -51,13 +60,13 @@ class StatementTally:
 
     def take(self) -> tuple[WaitingStatement, ...]:
         """The statements, the most waiting first, at most STATEMENTS_MAX; the counts begin anew."""
-        looks = self._looks
+        samples = self._samples
         made = [
             WaitingStatement(
                 query_id=key[0],
                 query=" ".join(self._texts[key].split()),
-                active=active / looks,
-                waiting=self._waits(key).total() / looks,
+                active=active / samples,
+                waiting=self._waits(key).total() / samples,
                 event=self._most_often(key),
             )
             for key, active in self._active.items()

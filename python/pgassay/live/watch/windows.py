@@ -1,15 +1,13 @@
-"""From the native observer's windows to connections, waits, and what threads used.
-
-A window is the document of `pgassay-native observe`; its rows have the columns that `ready` named.
-"""
+"""From the native observer's windows to connections, waits, and what threads used."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 from pgassay.model.live.watch import AioHandles, SchedulerState, ThreadUse, Wait
+from pgassay.native.observer import Ready, Value, Window, named
 
-Row = Mapping[str, Any]
+Row = Mapping[str, Value]
 _SCHEDULER: dict[str, SchedulerState] = {"R": "running", "S": "asleep", "I": "asleep", "D": "device"}
 # Sessions of pgassay's own (control, observer, this one): no part of the server's work.
 OWN = "pgassay"
@@ -17,22 +15,45 @@ CLIENT_KINDS = ("backend",)
 _RESTING = "Activity"
 
 
-def named(rows: Iterable[Sequence[Any]], columns: Sequence[str]) -> list[dict[str, Any]]:
-    """Rows of a window with the names of their columns."""
-    return [dict(zip(columns, row, strict=True)) for row in rows]
+@dataclass(frozen=True)
+class Seen:
+    """What was seen between two readings, its rows with the names of their columns.
+
+    `threads`: each thread's counters when it was last seen; `aios`: the handles in use at the end.
+    """
+
+    from_ns: int
+    clock_ns: int
+    samples: int
+    threads: Sequence[Row]
+    waits: Sequence[Row]
+    aios: Sequence[Row]
 
 
-def states(rows: Iterable[Row], looks: int) -> dict[str, float]:
-    """Client connections by the state that PostgreSQL told, as means over the looks ('': it told none)."""
+def seen(ready: Ready, windows: Sequence[Window]) -> Seen:
+    """Several windows in a row, at least one, as one."""
+    threads = {_key(row): row for window in windows for row in named(window.threads, ready.thread_columns)}
+    return Seen(
+        from_ns=windows[0].from_ns,
+        clock_ns=windows[-1].clock_ns,
+        samples=sum(window.samples for window in windows),
+        threads=list(threads.values()),
+        waits=[row for window in windows for row in named(window.waits, ready.wait_columns)],
+        aios=named(windows[-1].aios, ready.aio_columns),
+    )
+
+
+def states(rows: Iterable[Row], samples: int) -> dict[str, float]:
+    """Client connections by the state that PostgreSQL told, as means over the samples ('': it told none)."""
     counts: Counter[str] = Counter()
     for row in rows:
         if row["kind"] in CLIENT_KINDS and row["pid"] == row["thread"]:
             counts[str(row["activity"])] += int(row["samples"])
-    return {state: count / looks for state, count in sorted(counts.items())} if looks else {}
+    return {state: count / samples for state, count in sorted(counts.items())} if samples else {}
 
 
-def waits(rows: Iterable[Row], looks: int) -> tuple[Wait, ...]:
-    """What threads were at, as means over the looks, the most frequent first.
+def waits(rows: Iterable[Row], samples: int) -> tuple[Wait, ...]:
+    """What threads were at, as means over the samples, the most frequent first.
 
     Left out are idle connections, and processes that wait for work in their main loop (type Activity):
     neither is work.
@@ -51,10 +72,10 @@ def waits(rows: Iterable[Row], looks: int) -> tuple[Wait, ...]:
     return tuple(
         Wait(
             kind=kind, state=state, event_type=event_type, event=event, scheduler=scheduler,
-            threads=count / looks,
+            threads=count / samples,
         )
         for (kind, state, event_type, event, scheduler), count in ordered
-        if looks
+        if samples
     )  # fmt: skip
 
 
@@ -63,7 +84,7 @@ def thread_use(
 ) -> tuple[ThreadUse, ...]:
     """What the threads of each kind used between two windows' counters, the busiest kind first.
 
-    A thread that is new in `after` began since the last look, so it counts from nothing; one that ended
+    A thread that is new in `after` began since the last reading, so it counts from nothing; one that ended
     meanwhile is there a last time. `has_bytes`: whether the kernel shows what each reads and writes.
     """
     known = {_key(row): row for row in before}

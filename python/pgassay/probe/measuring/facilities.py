@@ -7,8 +7,8 @@ from pgassay.environment.builds.gates import DISABLED_SETTING
 from pgassay.environment.linux import machine
 from pgassay.errors import MeasurementError
 from pgassay.model.probe import CellSpec, Engine
+from pgassay.native.probe import NativeProbe, ProbeError
 from pgassay.probe.analysis.plan import KB, Facilities
-from pgassay.probe.measuring.conversation import NativeProbe, ProbeError
 from pgassay.probe.measuring.files import Files
 from pgassay.probe.measuring.place import Place
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pgassay.environment.cleanup import registry
 from pgassay.environment.cleanup.removal import PROBE_PREFIX
@@ -41,7 +40,7 @@ class Place:
     file_system: str
 
 
-def device_facts(place: Place) -> dict[str, Any]:
+def device_facts(place: Place) -> dict[str, object]:
     """Name, disk, size, read-ahead, scheduler, model and file system of the device below."""
     found = dict(devices.facts(place.device))
     found["file_system"] = place.file_system

@@ -4,13 +4,12 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from pgassay.environment.cleanup import registry
 from pgassay.environment.linux import device as devices
 from pgassay.errors import MeasurementError
 from pgassay.model.probe import BITMAP_FRACTION, PAGE_BYTES, CellRun, CellSpec, MeasuredCell
-from pgassay.probe.measuring.conversation import NativeProbe, ProbeError, run_of, write_run_of
+from pgassay.native.probe import NativeProbe, ProbeError, run_of, write_run_of
 from pgassay.probe.measuring.files import MB, Files
 from pgassay.probe.measuring.place import Place
 
@@ -119,13 +118,13 @@ class Runner:
         limit = self._files.cold_bytes * _RESIDENT_FRACTION_MAX
         return made.resident_bytes_before is not None and made.resident_bytes_before > limit
 
-    def _request(self, spec: CellSpec) -> dict[str, Any]:
+    def _request(self, spec: CellSpec) -> dict[str, object]:
         is_cached = spec.cache == "cached"
         file = self._files.cached if is_cached else self._files.cold
         size_bytes = self._files.cached_bytes if is_cached else self._files.cold_bytes
         # A device's random reads are taken as they come, and asked for as benchmarks of devices do.
         as_benchmark = spec.pattern == "random"
-        request: dict[str, Any] = {
+        request: dict[str, object] = {
             "file": str(file),
             "first_block": 0,
             "blocks": size_bytes // PAGE_BYTES,

@@ -18,9 +18,9 @@ from pgassay.environment.linux import machine
 from pgassay.environment.linux.free_memory import reporting_balloons
 from pgassay.errors import UsageError
 from pgassay.model.probe import ChecksumSpeed, ExecutorCost, ProbeRecord
+from pgassay.native.probe import NativeProbe, ProbeError
 from pgassay.probe.analysis.course import Course
 from pgassay.probe.measuring import place as places
-from pgassay.probe.measuring.conversation import NativeProbe, ProbeError
 from pgassay.probe.measuring.executor import executor_cost
 from pgassay.probe.measuring.facilities import try_everything
 from pgassay.probe.measuring.files import SMALLEST_BYTES, Files, Notify, given_file, make_files

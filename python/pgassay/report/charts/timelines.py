@@ -1,6 +1,6 @@
 """Which trials are drawn over time: of each arm the one nearest to its median."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -37,8 +37,7 @@ def arm_timelines(stored: StoredExperiment, damaged: list[str]) -> tuple[str, tu
         stratum = arms[0].stratum
         arms = [arm for arm in arms if arm.stratum == stratum][:_ARMS_MAX]
     factors = compared_factors(stored.experiment.arms)
-    known = stored.experiment.ceilings.get("by_arm")
-    ceilings = known if isinstance(known, Mapping) else {}
+    ceilings = stored.experiment.ceilings.by_arm
     found = []
     for arm in arms:
         trials = [

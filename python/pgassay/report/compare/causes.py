@@ -3,42 +3,13 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pgassay.model.cause import Cause, Explanation, MovedItem
+from pgassay.analysis.causes.registry import rule_of
+from pgassay.model.cause import UNKNOWN, Cause, Explanation, MovedItem
 from pgassay.model.result import CompareResult
 from pgassay.report import text
 from pgassay.report.labels import compared_factors, short_name
 
 HEADING = "Why: limits, faults, differences"
-# How a cause is called in a sentence: "sync was limited by the bandwidth of its storage".
-_LIMITS = {
-    "storage-throughput": "the bandwidth of its storage",
-    "storage-iops": "the requests per second of its storage",
-    "storage-latency": "the latency of its storage, with few requests in flight",
-    "backend-core": "what one processor can do for each connection",
-    "all-cores": "the machine's processors, all of them busy",
-    "cpu-quota": "the cap on its processors",
-    "too-few-io-workers": "the number of I/O workers",
-    "cached": "processors, with nothing to read from a device",
-    "row-locks": "waiting for rows that others had locked",
-    "lwlocks": "waiting for locks within the server",
-    "wal-fsync": "waiting for WAL to reach the disk",
-    "client-bound": "its client",
-    "network": "the way between its client and the server",
-}
-_FAULTS = {
-    "noise": "other processes on this machine took the processors",
-    "no-aio": "what is compared can't matter to these statements: none that reads can use asynchronous I/O",
-    "temp-spill": "sorts or hashes went through temporary files",
-    "checkpoint": "checkpoints came because the WAL grew to max_wal_size",
-    "memory": "the cap on memory made the server read again what it had just read",
-    "throttle-change": "the device's rate changed during the run",
-    "too-many-io-workers": "more I/O workers were awake than the processors could serve",
-    "discarding-scan": "a whole table was read and nearly all of it thrown away",
-    "bloat": "scans read pages that hold nothing alive",
-    "bloat-held": "scans read dead rows that VACUUM may not remove",
-    "autovacuum": "autovacuum needed the same processors, device or WAL",
-    "connections": "too many connections were opened, or at work at a time",
-}
 _ITEMS_MAX = 4
 # With more causes than this each is told once, with the arms that have it.
 _ROWS_MAX = 16
@@ -115,11 +86,17 @@ def _grouped(causes: Sequence[Cause], labels: dict[tuple[str, str], str]) -> Ite
 
 def _of_arms(cause: Cause, count: int) -> str:
     arms = text.plural(count, "arm")
-    if cause.cause == "unknown":
+    if cause.cause == UNKNOWN:
         return f"What limits {arms} is not known"
     if cause.kind == "fault":
-        return f"In {arms} {_FAULTS.get(cause.cause, cause.cause)}"
-    return f"{arms} {'was' if count == 1 else 'were'} limited by {_LIMITS.get(cause.cause, cause.cause)}"
+        return f"In {arms} {_phrase(cause)}"
+    return f"{arms} {'was' if count == 1 else 'were'} limited by {_phrase(cause)}"
+
+
+def _phrase(cause: Cause) -> str:
+    """How the cause is called in a sentence; its name, of a document that another version wrote."""
+    rule = rule_of(cause.cause)
+    return rule.phrase if rule is not None else text.clean(cause.cause)
 
 
 def difference_sentences(result: CompareResult) -> tuple[str, ...]:
@@ -133,22 +110,23 @@ def _labels(result: CompareResult) -> dict[tuple[str, str], str]:
     return {(arm.name, arm.stratum): short_name(arm, factors) for arm in result.arms}
 
 
-def sentence(cause: Cause, name: str, limit: str = "") -> str:
-    """The cause of one arm or server, called `name`; `limit`: what limited it, in other words than usual."""
-    if cause.cause == "unknown":
+def sentence(cause: Cause, name: str, phrase: str = "") -> str:
+    """The cause of one arm or server, called `name`; `phrase`: other words for it than its rule's."""
+    phrase = phrase or _phrase(cause)
+    if cause.cause == UNKNOWN:
         why = cause.evidence.get("not_known")
         return f"{name}: what limits it is not known" + (
             f" (missing: {text.clean(str(why))})." if why else "."
         )
     if cause.kind == "fault":
-        said = f"{name}: {_FAULTS.get(cause.cause, cause.cause)}{_explained(cause)}"
+        words = f"{name}: {phrase}{_explained(cause)}"
     else:
-        said = f"{name} was limited by {limit or _LIMITS.get(cause.cause, cause.cause)}{_explained(cause)}"
+        words = f"{name} was limited by {phrase}{_explained(cause)}"
     if cause.gain_if_lifted is not None and cause.gain_if_lifted >= _GAIN_MIN:
-        said += f"; without that it could be up to about {cause.gain_if_lifted:.3g} times as fast"
+        words += f"; without that it could be up to about {cause.gain_if_lifted:.3g} times as fast"
     if cause.trials < cause.observed:
-        said += f" (in {cause.trials} of {text.plural(cause.observed, 'trial')})"
-    return said + "."
+        words += f" (in {cause.trials} of {text.plural(cause.observed, 'trial')})"
+    return words + "."
 
 
 def _explained(cause: Cause) -> str:
@@ -178,12 +156,12 @@ def _difference(result: CompareResult, found: Explanation, labels: dict[tuple[st
     where = f" at {text.clean(found.stratum)}" if found.stratum else ""
     arm = next((each for each in result.arms if (each.name, each.stratum) == key), None)
     if arm is not None and arm.verdict in ("faster", "slower") and arm.ratio and not arm.withheld:
-        said = f"{name}{where} is {_speed(arm.ratio)} {control}"
+        words = f"{name}{where} is {_speed(arm.ratio)} {control}"
     else:
-        said = f"Between {name}{where} and {control}"
+        words = f"Between {name}{where} and {control}"
     items = "; ".join(_moved(item) for item in found.moved[:_ITEMS_MAX])
     unit = " in 1000 transactions" if found.per != "trial" else ""
-    return f"{said}: {items}{unit}."
+    return f"{words}: {items}{unit}."
 
 
 def _speed(ratio: float) -> str:

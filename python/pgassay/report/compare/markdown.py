@@ -149,7 +149,7 @@ def _environment(stored: StoredExperiment) -> str:
     builds = dict.fromkeys(
         f"PostgreSQL {arm.spec.build.version} ({arm.spec.build.origin})" for arm in experiment.arms
     )
-    machine = experiment.environment.get("machine", {})
+    machine = experiment.environment.machine
     known = {name: machine.get(name) for name in ("cpu_model", "cores_online", "kernel")}
     facts = [f"{name.replace('_', ' ')} {value}" for name, value in known.items() if value]
     caps = summary.caps(stored)

@@ -100,7 +100,7 @@ def metric_text(result: CompareResult) -> str:
 
 def caps(stored: StoredExperiment) -> str:
     """The caps on the servers in words, each once; '' without any."""
-    found = list(dict.fromkeys(stored.experiment.environment.get("caps", {}).values()))
+    found = list(dict.fromkeys(stored.experiment.environment.caps.values()))
     return clean("; ".join(found)) + (" (by arm)" if len(found) > 1 else "")
 
 
@@ -123,8 +123,7 @@ def citation(stored: StoredExperiment) -> str:
     builds = dict.fromkeys(
         f"PostgreSQL {arm.spec.build.version} ({arm.spec.build.origin})" for arm in experiment.arms
     )
-    machine = experiment.environment.get("machine", {})
-    cpu = machine.get("cpu_model") if isinstance(machine, dict) else None
+    cpu = experiment.environment.machine.cpu_model
     # Of a remote server the processor is not known: this machine is only where the client ran.
     is_remote = any(arm.spec.server is not None for arm in experiment.arms)
     where = f" on {cpu}" if cpu and not is_remote else ""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from pgassay.analysis.causes.registry import rule_of
 from pgassay.model.account import Account
 from pgassay.model.live.diagnosis import Blocker, Diagnosis
 from pgassay.report import text
@@ -17,8 +18,6 @@ _ALSO_SHOWN = {"autovacuum": "autovacuum", "checkpointer": "checkpointer", "WAL 
 # A process of the server's own that was at work for less than this is not worth a table.
 _BUSY_SHARE_MIN = 0.02
 _HOLDER_S_MIN = 60.0
-# In other words than those of a trial, whose client is known.
-_LIMITS = {"client-bound": "transactions that stayed open while their clients did something else"}
 
 
 def render_json(diagnosis: Diagnosis) -> str:
@@ -83,7 +82,9 @@ def cause_lines(diagnosis: Diagnosis) -> Iterator[list[str]]:
             why = cause.evidence.get("not_known")
             said = "unknown" + (f": not known is {text.clean(str(why))}." if why else ".")
         else:
-            said = causes.sentence(cause, "the server", _LIMITS.get(cause.cause, ""))
+            rule = rule_of(cause.cause)
+            phrase = rule.on_running_server.phrase if rule is not None else None
+            said = causes.sentence(cause, "the server", phrase or "")
             said = said.removeprefix("the server: ")
         lines = [f"{kind}: {said}", f"  {cause.cause}, layer {cause.layer}"]
         figures = causes.figures(cause)

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from pgassay.model.arm import ArmSpec
 from pgassay.model.trial import LoadObservation
-from pgassay.native import run_load
+from pgassay.native.load import LoadProgress, run_load
 from pgassay.record import layout
 from pgassay.record.columns import to_parquet
 from pgassay.trial.observation import Observation
@@ -39,7 +39,7 @@ def load_document(server: Connectable, spec: ArmSpec, seed: int) -> dict[str, An
 
 
 def run(
-    server: Connectable, spec: ArmSpec, seed: int, on_progress: Callable[[dict[str, Any]], None]
+    server: Connectable, spec: ArmSpec, seed: int, on_progress: Callable[[LoadProgress], None]
 ) -> Observation:
     """Run the load once; raises MeasurementError when a connection or a transaction fails for good."""
     record = run_load(load_document(server, spec, seed), on_progress)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pgassay.errors import MeasurementError
 from pgassay.model.maintenance import MaintenanceObservation, VacuumedRelation
 from pgassay.model.workload import Statement
-from pgassay.native import Executed
+from pgassay.native.sql import Executed
 from pgassay.trial.collect.counters import Snapshot
 from pgassay.trial.measure.vacuum_verbose import read_vacuum
 from pgassay.workloads.maintenance import command_of

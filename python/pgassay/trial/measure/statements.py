@@ -16,7 +16,7 @@ from pgassay.model.experiment import Protocol
 from pgassay.model.maintenance import MaintenanceObservation
 from pgassay.model.trial import StatementObservation
 from pgassay.model.workload import Statement
-from pgassay.native import Executed, SqlSession
+from pgassay.native.sql import Executed, SqlSession
 from pgassay.record import layout
 from pgassay.trial.caches import states
 from pgassay.trial.caches.keeper import CacheKeeper

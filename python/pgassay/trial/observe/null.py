@@ -9,9 +9,9 @@ class NullSampler:
     columns: tuple[str, ...] = ()
 
     def available(self) -> bool:
-        """Always."""
+        """Whether there is a source: none is needed."""
         return True
 
     def sample(self) -> tuple[float, ...]:
-        """No value."""
+        """A row of no columns."""
         return ()

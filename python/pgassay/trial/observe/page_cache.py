@@ -13,7 +13,7 @@ _PAUSE_S_MIN = 1.0
 
 
 class PageCacheSampler:
-    """Levels, not counters; between two looks the last answer is repeated."""
+    """Levels, not counters; between two readings the last answer is repeated."""
 
     name = "page_cache"
     version = 1
@@ -30,7 +30,7 @@ class PageCacheSampler:
         return bool(self._files) and pagecache.can_verify()
 
     def sample(self) -> tuple[float, ...]:
-        """Bytes in the page cache, and of the files, at the last look."""
+        """Bytes in the page cache, and of the files, at the last reading."""
         began = time.monotonic()
         if began < self._next_s:
             return self._latest

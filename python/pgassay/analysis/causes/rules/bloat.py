@@ -115,18 +115,26 @@ def _held(evidence: Evidence) -> Answer:
 
 
 BLOAT = Rule(
-    "bloat",
-    "fault",
-    "operations",
-    "VACUUM oftener (autovacuum_vacuum_scale_factor of the table), and rewrite it once to give its space "
-    "back (VACUUM FULL, which locks it, or pg_repack).",
-    _bloat,
+    cause="bloat",
+    kind="fault",
+    layer="operations",
+    phrase="scans read pages that hold nothing alive",
+    remedy=(
+        "VACUUM oftener (autovacuum_vacuum_scale_factor of the table), and rewrite it once to give its space "
+        "back (VACUUM FULL, which locks it, or pg_repack)."
+    ),
+    next_step="Look at n_dead_tup and last_autovacuum of pg_stat_user_tables for the table named.",
+    find=_bloat,
 )
 HELD = Rule(
-    "bloat-held",
-    "fault",
-    "operations",
-    "End what holds the dead rows (the session, the prepared transaction or the replication slot named in "
-    "the evidence): VACUUM can't remove them before that. Then VACUUM.",
-    _held,
+    cause="bloat-held",
+    kind="fault",
+    layer="operations",
+    phrase="scans read dead rows that VACUUM may not remove",
+    remedy=(
+        "End what holds the dead rows (the session, the prepared transaction or the replication slot named "
+        "in the evidence): VACUUM can't remove them before that. Then VACUUM."
+    ),
+    next_step="Look what the holder named does, and who would miss it if it ended.",
+    find=_held,
 )

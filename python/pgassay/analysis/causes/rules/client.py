@@ -1,6 +1,6 @@
 """The server waits for its client: between an answer and the next request nothing of it works."""
 
-from pgassay.analysis.causes.base import Answer, Found, Missing, Rule, gain
+from pgassay.analysis.causes.base import Answer, Found, Missing, OnRunningServer, Rule, gain
 from pgassay.analysis.causes.evidence import Evidence
 from pgassay.analysis.causes.rules.processors import is_machine_full, is_saturated
 
@@ -14,17 +14,15 @@ def _client(evidence: Evidence) -> Answer:
     think time."""
     if evidence.is_live:
         return _open_transactions(evidence)
-    load, times = evidence.record.load, evidence.times
+    load, times = evidence.load, evidence.times
     if load is None or is_saturated(evidence) or times.share(times.client_s) < _SHARE_MIN:
         return None
-    threads = evidence.arm.spec.workload.load.threads if evidence.arm.spec.workload.load else 1
-    per_thread = load.client_cpu_s / (threads * evidence.elapsed_s)
+    per_thread = load.client_cpu_s / ((load.threads or 1) * evidence.elapsed_s)
     if per_thread < _BUSY_THREAD_MIN and is_machine_full(evidence):
         return Missing("whether the client waited for a processor that others used")
     figures: dict[str, float | str] = {"client_s": times.client_s, "client_cpu_s": load.client_cpu_s}
-    spec = evidence.arm.spec.workload.load
-    if spec is not None:
-        figures |= {"connections": float(spec.clients), "client_threads": float(spec.threads)}
+    if load.connections is not None and load.threads is not None:
+        figures |= {"connections": float(load.connections), "client_threads": float(load.threads)}
         figures["client_cpu_per_thread"] = per_thread
     return Found(times.client_s, figures, gain(evidence, times.client_s))
 
@@ -41,9 +39,22 @@ def _open_transactions(evidence: Evidence) -> Answer:
 
 
 CLIENT = Rule(
-    "client-bound",
-    "limit",
-    "measurement",
-    "Give the client more threads, connections or a machine of its own: it is what was measured.",
-    _client,
+    cause="client-bound",
+    kind="limit",
+    layer="measurement",
+    phrase="its client",
+    remedy="Give the client more threads, connections or a machine of its own: it is what was measured.",
+    next_step=(
+        "Look what the applications named among the busy statements do between the statements of one "
+        "transaction."
+    ),
+    on_running_server=OnRunningServer(
+        phrase="transactions that stayed open while their clients did something else",
+        layer="design",
+        remedy=(
+            "Let transactions end before their client does anything else, and send their statements "
+            "together: each open one keeps its locks and its snapshot."
+        ),
+    ),
+    find=_client,
 )

@@ -35,7 +35,7 @@ def _opened(evidence: Evidence) -> Answer:
     if evidence.sessions_opened is None:
         return Missing("how many connections were opened")
     rate = evidence.sessions_opened / evidence.elapsed_s
-    done = evidence.counter("pg_stat_database", "xact_commit", "xact_rollback")
+    done = evidence.counters.total("pg_stat_database", "xact_commit", "xact_rollback")
     if rate < _OPENED_S_MIN or done is None or done > _TRANSACTIONS_MAX * evidence.sessions_opened:
         return None
     figures: dict[str, float | str] = {
@@ -78,10 +78,14 @@ def _crowded(evidence: Evidence) -> Found | None:
 
 
 CONNECTIONS = Rule(
-    "connections",
-    "fault",
-    "design",
-    "Keep connections open and share them by a pool (the application's own, or PgBouncer), sized to a "
-    "few per processor.",
-    _connections,
+    cause="connections",
+    kind="fault",
+    layer="design",
+    phrase="too many connections were opened, or at work at a time",
+    remedy=(
+        "Keep connections open and share them by a pool (the application's own, or PgBouncer), sized to a "
+        "few per processor."
+    ),
+    next_step="Look whether the application has a pool, and of which size.",
+    find=_connections,
 )

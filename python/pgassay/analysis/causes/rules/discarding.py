@@ -97,7 +97,7 @@ def _saving(scan: Scan, filters: list[_Filter]) -> tuple[Saving, _Filter | None]
 
 
 def _filters(evidence: Evidence) -> Iterator[_Filter]:
-    returned = {item.name: float(item.rows) for item in evidence.record.statements}
+    returned = {item.name: float(item.rows) for item in evidence.statements}
     for statement, plan in evidence.plans.items():
         parents: dict[int, float] = {}
         for node in nodes(plan):
@@ -119,9 +119,11 @@ def _filters(evidence: Evidence) -> Iterator[_Filter]:
 
 
 DISCARDING = Rule(
-    "discarding-scan",
-    "fault",
-    "design",
-    "Create an index on the columns of the filter (CREATE INDEX CONCURRENTLY), or on its expression.",
-    _discarding,
+    cause="discarding-scan",
+    kind="fault",
+    layer="design",
+    phrase="a whole table was read and nearly all of it thrown away",
+    remedy="Create an index on the columns of the filter (CREATE INDEX CONCURRENTLY), or on its expression.",
+    next_step="Look at the plan of the statement that scans the table, and at the columns of its filter.",
+    find=_discarding,
 )

@@ -73,16 +73,20 @@ def _too_many(evidence: Evidence) -> Answer:
 
 
 TOO_FEW = Rule(
-    "too-few-io-workers",
-    "limit",
-    "infrastructure",
-    "Raise io_workers (io_max_workers from 19 on).",
-    _too_few,
+    cause="too-few-io-workers",
+    kind="limit",
+    layer="infrastructure",
+    phrase="the number of I/O workers",
+    remedy="Raise io_workers (io_max_workers from 19 on).",
+    next_step="Look at pg_aios: handles that wait to be taken up by a worker.",
+    find=_too_few,
 )
 TOO_MANY = Rule(
-    "too-many-io-workers",
-    "fault",
-    "infrastructure",
-    "Lower io_workers (io_max_workers from 19 on) to a few: the processors are full.",
-    _too_many,
+    cause="too-many-io-workers",
+    kind="fault",
+    layer="infrastructure",
+    phrase="more I/O workers were awake than the processors could serve",
+    remedy="Lower io_workers (io_max_workers from 19 on) to a few: the processors are full.",
+    next_step="Compare io_workers on a copy of the data: 'pgassay compare io_workers=2,4,8'.",
+    find=_too_many,
 )

@@ -13,8 +13,8 @@ def _rows(evidence: Evidence) -> Answer:
     if times.row_lock_s <= 0:
         return None
     figures: dict[str, float | str] = {"row_lock_s": times.row_lock_s}
-    if evidence.record.load is not None and evidence.record.load.transactions:
-        per_transaction_s = times.row_lock_s / evidence.record.load.transactions
+    if evidence.load is not None and evidence.load.transactions:
+        per_transaction_s = times.row_lock_s / evidence.load.transactions
         figures["row_lock_ms_per_transaction"] = 1000 * per_transaction_s
     return Found(times.row_lock_s, figures, gain(evidence, times.row_lock_s))
 
@@ -33,16 +33,31 @@ def _light(evidence: Evidence) -> Answer:
 
 
 ROWS = Rule(
-    "row-locks",
-    "limit",
-    "design",
-    "Shorten what happens while the row is locked, touch hot rows last, or spread them over several rows.",
-    _rows,
+    cause="row-locks",
+    kind="limit",
+    layer="design",
+    phrase="waiting for rows that others had locked",
+    remedy=(
+        "Shorten what happens while the row is locked, touch hot rows last, or spread them over several rows."
+    ),
+    next_step=(
+        "Look at the head of the chain of locks below, what its transaction does after it took the row, and "
+        "which statements wait for it."
+    ),
+    find=_rows,
 )
 LIGHT = Rule(
-    "lwlocks",
-    "limit",
-    "infrastructure",
-    "Use fewer connections at a time (a pooler), or a newer version; the lock's name says what is contended.",
-    _light,
+    cause="lwlocks",
+    kind="limit",
+    layer="infrastructure",
+    phrase="waiting for locks within the server",
+    remedy=(
+        "Use fewer connections at a time (a pooler), or a newer version; the lock's name says what is "
+        "contended."
+    ),
+    next_step=(
+        "Look how many connections are busy at a time, and what the lock that is named protects (table 'Wait "
+        "Events of Type LWLock' of PostgreSQL's manual)."
+    ),
+    find=_light,
 )

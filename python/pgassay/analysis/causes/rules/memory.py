@@ -13,7 +13,8 @@ _SHARE_MIN = 0.05
 
 
 def _memory(evidence: Evidence) -> Answer:
-    if evidence.arm.spec.memory_bytes is None:
+    cap_bytes = evidence.caps.memory_bytes
+    if cap_bytes is None:
         return None
     pages = evidence.group.get("workingset_refault_file")
     if pages is None or evidence.device is None:
@@ -23,7 +24,7 @@ def _memory(evidence: Evidence) -> Answer:
         return None
     seconds = evidence.times.read_s * min(1.0, again / read) if read > 0 else 0.0
     figures: dict[str, float | str] = {
-        "memory_cap_bytes": float(evidence.arm.spec.memory_bytes),
+        "memory_cap_bytes": float(cap_bytes),
         "read_again_bytes": again,
         "device_read_bytes": read,
     }
@@ -31,5 +32,11 @@ def _memory(evidence: Evidence) -> Answer:
 
 
 MEMORY = Rule(
-    "memory", "fault", "infrastructure", "Give the server more memory, or let it touch less data.", _memory
+    cause="memory",
+    kind="fault",
+    layer="infrastructure",
+    phrase="the cap on memory made the server read again what it had just read",
+    remedy="Give the server more memory, or let it touch less data.",
+    next_step="Look at the cap on the container's memory and at shared_buffers within it.",
+    find=_memory,
 )

@@ -28,17 +28,24 @@ def _network(evidence: Evidence) -> Answer:
         figures = {"round_trips": trips.count, "round_trip_ms": 1000 * trips.each_s}
     if times.share(seconds) < _SHARE_MIN:
         return None
-    load = evidence.record.load
+    load = evidence.load
     if load is not None and load.transactions and trips is not None:
         figures["round_trips_per_transaction"] = trips.count / load.transactions
     return Found(seconds, {"network_s": seconds, **figures}, gain(evidence, seconds))
 
 
 NETWORK = Rule(
-    "network",
-    "limit",
-    "infrastructure",
-    "Send fewer statements (one function or statement in place of several, pipelining), more connections at "
-    "a time, or run the client nearer to the server.",
-    _network,
+    cause="network",
+    kind="limit",
+    layer="infrastructure",
+    phrase="the way between its client and the server",
+    remedy=(
+        "Send fewer statements (one function or statement in place of several, pipelining), more connections "
+        "at a time, or run the client nearer to the server."
+    ),
+    next_step=(
+        "Look at the round trip between the application and the server, and how many statements one request "
+        "sends."
+    ),
+    find=_network,
 )

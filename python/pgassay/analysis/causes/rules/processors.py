@@ -5,7 +5,7 @@ CPU time and time in the queue for a processor are the scheduler's own counts
 (Documentation/scheduler/sched-bwc.rst) and shows as time in the queue. A missing wait event is no evidence.
 """
 
-from pgassay.analysis.causes.base import Answer, Found, Missing, Rule, gain
+from pgassay.analysis.causes.base import Answer, Found, Missing, OnRunningServer, Rule, gain
 from pgassay.analysis.causes.evidence import Evidence
 
 # The server was held back in at least so many of its periods of 100 ms.
@@ -39,7 +39,7 @@ def is_machine_full(evidence: Evidence) -> bool:
 
 
 def _quota(evidence: Evidence) -> Answer:
-    cap = evidence.arm.spec.cpus
+    cap = evidence.caps.cpus
     if cap is None:
         return None
     if "nr_periods" not in evidence.group:
@@ -129,26 +129,55 @@ def _noise(evidence: Evidence) -> Answer:
 
 
 CPU_QUOTA = Rule(
-    "cpu-quota", "limit", "infrastructure", "Give the server more processors (cpus, CPU quota).", _quota
+    cause="cpu-quota",
+    kind="limit",
+    layer="infrastructure",
+    phrase="the cap on its processors",
+    remedy="Give the server more processors (cpus, CPU quota).",
+    next_step="Look at the quota of the container or the service: cpu.max of its control group.",
+    find=_quota,
 )
 ALL_CORES = Rule(
-    "all-cores",
-    "limit",
-    "infrastructure",
-    "Do less work per transaction, run the client on another machine, or add processors.",
-    _all_cores,
+    cause="all-cores",
+    kind="limit",
+    layer="infrastructure",
+    phrase="the machine's processors, all of them busy",
+    remedy="Do less work per transaction, run the client on another machine, or add processors.",
+    next_step=(
+        "Look which statements take most time (total_exec_time of pg_stat_statements), and what else uses "
+        "this machine's processors."
+    ),
+    on_running_server=OnRunningServer(
+        layer="infrastructure",
+        remedy="Do less work per transaction, move other programs to another machine, or add processors.",
+    ),
+    find=_all_cores,
 )
 BACKEND_CORE = Rule(
-    "backend-core",
-    "limit",
-    "design",
-    "Do less work in the statement (index, plan), or use parallel workers: one process uses one processor.",
-    _backend_core,
+    cause="backend-core",
+    kind="limit",
+    layer="design",
+    phrase="what one processor can do for each connection",
+    remedy=(
+        "Do less work in the statement (index, plan), or use parallel workers: one process uses one "
+        "processor."
+    ),
+    next_step=(
+        "Look at the plan of the statement that takes most time (EXPLAIN (ANALYZE, BUFFERS)), and whether it "
+        "is called oftener than needed."
+    ),
+    find=_backend_core,
 )
 NOISE = Rule(
-    "noise",
-    "fault",
-    "measurement",
-    "Stop what else runs on this machine, and measure again.",
-    _noise,
+    cause="noise",
+    kind="fault",
+    layer="measurement",
+    phrase="other processes on this machine took the processors",
+    remedy="Stop what else runs on this machine, and measure again.",
+    next_step="Look at the other processes named: what are they for, and could they run elsewhere?",
+    on_running_server=OnRunningServer(
+        layer="operations",
+        remedy="Move what else runs on this machine elsewhere, or give the server processors of its own.",
+    ),
+    find=_noise,
 )

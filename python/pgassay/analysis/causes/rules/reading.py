@@ -1,6 +1,6 @@
 """Reads that no device or method can speed up: those answered from memory, and those that can't be queued."""
 
-from pgassay.analysis.causes.base import Answer, Found, Missing, Rule
+from pgassay.analysis.causes.base import Answer, Found, Missing, OnRunningServer, Rule
 from pgassay.analysis.causes.evidence import Evidence
 from pgassay.analysis.causes.rules.processors import throttled_share
 
@@ -34,7 +34,7 @@ def _cached(evidence: Evidence) -> Answer:
     busy_s = times.cpu_s + times.read_s
     if throttled_share(evidence) >= _THROTTLED_MIN or times.share_awake(busy_s) < _CPU_SHARE_MIN:
         return None
-    is_compared = bool(_OF_READS & set(evidence.arm.levels))
+    is_compared = bool(_OF_READS & evidence.compared)
     asked = evidence.bytes_read + evidence.bytes_hit
     if asked < _READ_BYTES_MIN or flow.read_bytes > _FROM_DEVICE_MAX * asked:
         return None
@@ -72,12 +72,12 @@ def _no_aio(evidence: Evidence) -> Answer:
 
     Index and index-only scans read page by page whatever the method (`model/aio.py` has the sources).
     """
-    factors = sorted(_OF_AIO & set(evidence.arm.levels))
-    if not factors or not evidence.record.statements:
+    factors = sorted(_OF_AIO & evidence.compared)
+    if not factors or not evidence.statements:
         return None
-    read = [item for item in evidence.record.statements if item.delivered_bytes]
+    read = [item for item in evidence.statements if item.delivered_bytes]
     seconds = evidence.times.read_s
-    is_off = evidence.arm.spec.settings.get("effective_io_concurrency") == "0"
+    is_off = evidence.asked_for.get("effective_io_concurrency") == "0"
     if not read or evidence.times.share(seconds) < _WORTH_TELLING:
         return None
     if any(item.aio for item in read) and not is_off:
@@ -86,24 +86,42 @@ def _no_aio(evidence: Evidence) -> Answer:
         "compared": ", ".join(factors),
         "statements_that_read": float(len(read)),
         "statements_with_aio": float(sum(item.aio for item in read)),
-        "effective_io_concurrency": evidence.arm.spec.settings.get("effective_io_concurrency", ""),
-        "postgresql": evidence.arm.spec.build.version,
+        "effective_io_concurrency": evidence.asked_for.get("effective_io_concurrency", ""),
+        "postgresql": evidence.version,
     }
     return Found(seconds, {name: value for name, value in figures.items() if value != ""})
 
 
 CACHED = Rule(
-    "cached",
-    "limit",
-    "measurement",
-    "There is no I/O to speed up: to compare I/O use --cache cold or cold-each, more data or less memory.",
-    _cached,
+    cause="cached",
+    kind="limit",
+    layer="measurement",
+    phrase="processors, with nothing to read from a device",
+    remedy=(
+        "There is no I/O to speed up: to compare I/O use --cache cold or cold-each, more data or less memory."
+    ),
+    next_step=(
+        "Look which statements go through most pages (shared_blks_hit and shared_blks_read of "
+        "pg_stat_statements): pages come from memory, so fewer of them is what helps."
+    ),
+    on_running_server=OnRunningServer(
+        layer="design",
+        remedy=(
+            "Go through fewer pages: an index, a smaller result, a materialised view. Faster storage would "
+            "change nothing."
+        ),
+    ),
+    find=_cached,
 )
 NO_AIO = Rule(
-    "no-aio",
-    "fault",
-    "measurement",
-    "Compare with statements that read by sequential or bitmap heap scans, on PostgreSQL 18 or newer: these "
-    "can't read asynchronously, so the setting can't matter.",
-    _no_aio,
+    cause="no-aio",
+    kind="fault",
+    layer="measurement",
+    phrase="what is compared can't matter to these statements: none that reads can use asynchronous I/O",
+    remedy=(
+        "Compare with statements that read by sequential or bitmap heap scans, on PostgreSQL 18 or newer: "
+        "these can't read asynchronously, so the setting can't matter."
+    ),
+    next_step="Look at the plans: only sequential and bitmap heap scans read asynchronously.",
+    find=_no_aio,
 )

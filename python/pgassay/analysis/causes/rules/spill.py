@@ -15,7 +15,7 @@ def _spill(evidence: Evidence) -> Answer:
     be given the memory that stands in for the files (a sort of 70 MB was no faster in memory, page by page
     faulted in).
     """
-    written = evidence.counter("pg_stat_database", "temp_bytes")
+    written = evidence.counters.total("pg_stat_database", "temp_bytes")
     if written is None:
         return Missing("the bytes of temporary files")
     if written < _BYTES_S_MIN * evidence.elapsed_s:
@@ -24,12 +24,20 @@ def _spill(evidence: Evidence) -> Answer:
     seconds = times.temporary_s + times.temporary_cpu_s
     figures: dict[str, float | str] = {
         "temporary_bytes": written,
-        "temporary_files": evidence.counter("pg_stat_database", "temp_files") or 0.0,
-        "work_mem": str(evidence.record.facts.get("settings", {}).get("work_mem", "")),
+        "temporary_files": evidence.counters.total("pg_stat_database", "temp_files") or 0.0,
+        "work_mem": evidence.settings.get("work_mem", ""),
     }
     if evidence.is_unobserved:
         return Found(None, figures)
     return Found(seconds, figures, gain(evidence, times.temporary_s))
 
 
-SPILL = Rule("temp-spill", "fault", "infrastructure", "Raise work_mem, or sort and hash less.", _spill)
+SPILL = Rule(
+    cause="temp-spill",
+    kind="fault",
+    layer="infrastructure",
+    phrase="sorts or hashes went through temporary files",
+    remedy="Raise work_mem, or sort and hash less.",
+    next_step="Set log_temp_files = 0 for a while to see which statements spill, and how much.",
+    find=_spill,
+)

@@ -117,25 +117,44 @@ def _latency(evidence: Evidence) -> Answer:
 
 
 THROUGHPUT = Rule(
-    "storage-throughput",
-    "limit",
-    "infrastructure",
-    "Read fewer bytes, keep more of them in memory, or use storage that delivers more MB/s.",
-    _throughput,
+    cause="storage-throughput",
+    kind="limit",
+    layer="infrastructure",
+    phrase="the bandwidth of its storage",
+    remedy="Read fewer bytes, keep more of them in memory, or use storage that delivers more MB/s.",
+    next_step=(
+        "Look which statements read most (shared_blks_read of pg_stat_statements) and whether their tables "
+        "could stay in memory; 'pgassay probe' says what the device can do."
+    ),
+    find=_throughput,
 )
 IOPS = Rule(
-    "storage-iops",
-    "limit",
-    "infrastructure",
-    "Ask for larger pieces (io_combine_limit, read-ahead), keep more in memory, or use storage with more "
-    "IOPS.",
-    _iops,
+    cause="storage-iops",
+    kind="limit",
+    layer="infrastructure",
+    phrase="the requests per second of its storage",
+    remedy=(
+        "Ask for larger pieces (io_combine_limit, read-ahead), keep more in memory, or use storage with more "
+        "IOPS."
+    ),
+    next_step=(
+        "Look which statements fetch single pages (index scans, idx_blks_read of pg_statio_user_tables); "
+        "'pgassay probe' says what the device can do."
+    ),
+    find=_iops,
 )
 LATENCY = Rule(
-    "storage-latency",
-    "limit",
-    "infrastructure",
-    "Keep more requests in flight (effective_io_concurrency, asynchronous I/O, more connections), or use "
-    "storage that answers sooner.",
-    _latency,
+    cause="storage-latency",
+    kind="limit",
+    layer="infrastructure",
+    phrase="the latency of its storage, with few requests in flight",
+    remedy=(
+        "Keep more requests in flight (effective_io_concurrency, asynchronous I/O, more connections), or use "
+        "storage that answers sooner."
+    ),
+    next_step=(
+        "Compare effective_io_concurrency and io_method on a copy of the data: 'pgassay compare "
+        "effective_io_concurrency=1,16,64'; and ask the provider for the volume's latency."
+    ),
+    find=_latency,
 )

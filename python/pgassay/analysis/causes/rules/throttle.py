@@ -10,7 +10,8 @@ from itertools import pairwise
 
 from pgassay.analysis.accounts.threads import Span
 from pgassay.analysis.causes.base import Answer, Found, Missing, Rule, gain
-from pgassay.analysis.causes.evidence import MB, Evidence, moved, read_columns
+from pgassay.analysis.causes.evidence import MB, Evidence
+from pgassay.analysis.causes.sampler_files import moved, read_columns
 from pgassay.analysis.causes.times import READS, WORKING
 from pgassay.analysis.statistics.change_points import ChangePoint, change_points
 
@@ -33,12 +34,12 @@ def _throttle(evidence: Evidence) -> Answer:
     if any(rate is None for rate in rates):
         return Missing("the device's rate in each second")
     points = change_points([rate[0] / MB for rate in rates if rate is not None])
-    edges = [0, *(point.place for point in points), seconds]
+    edges = [0, *(point.index for point in points), seconds]
     for number, point in enumerate(points):
         if not 1 / _RATIO_MIN < point.ratio < _RATIO_MIN and _is_same_work(
             evidence,
-            _between(span, edges[number], point.place),
-            _between(span, point.place, edges[number + 2]),
+            _between(span, edges[number], point.index),
+            _between(span, point.index, edges[number + 2]),
             is_slower=point.ratio < 1,
         ):
             lost_s = _lost_s(evidence, points, edges)
@@ -63,7 +64,7 @@ def _between(span: Span, first: int, last: int) -> Span:
 
 
 def _figures(point: ChangePoint) -> dict[str, float | str]:
-    return {"changed_at_s": float(point.place), "from_mb_s": point.before, "to_mb_s": point.after}
+    return {"changed_at_s": float(point.index), "from_mb_s": point.before, "to_mb_s": point.after}
 
 
 def _is_same_work(evidence: Evidence, before: Span, after: Span, is_slower: bool) -> bool:
@@ -82,22 +83,26 @@ def _is_same_work(evidence: Evidence, before: Span, after: Span, is_slower: bool
 def _reading_share(evidence: Evidence, span: Span) -> float:
     """The share of looks at working processes in the span that found them waiting for reads."""
     waits = read_columns(evidence.folder, "waits")
-    looks = reading = 0.0
+    total = reading = 0.0
     if not waits.get("clock_ns"):
         return 0.0
     names = ("from_ns", "clock_ns", "kind", "wait_event", "samples")
     for begin, end, kind, event, samples in zip(*(waits[name] for name in names), strict=True):
         if str(kind) in WORKING and span.begin_ns <= (begin + end) / 2 <= span.end_ns:
-            looks += samples
+            total += samples
             reading += samples if str(event) in READS else 0.0
-    return reading / looks if looks else 0.0
+    return reading / total if total else 0.0
 
 
 CHANGE = Rule(
-    "throttle-change",
-    "fault",
-    "infrastructure",
-    "Look what changed the device's rate (a burst credit, a quota, a neighbour), and measure each regime "
-    "alone.",
-    _throttle,
+    cause="throttle-change",
+    kind="fault",
+    layer="infrastructure",
+    phrase="the device's rate changed during the run",
+    remedy=(
+        "Look what changed the device's rate (a burst credit, a quota, a neighbour), and measure each regime "
+        "alone."
+    ),
+    next_step="Look at the volume's burst credits and limits at the time named.",
+    find=_throttle,
 )

@@ -4,13 +4,11 @@ Its workers are ordinary processes: their CPU is the scheduler's count, their by
 (src/backend/postmaster/autovacuum.c; "cost-based vacuum delay" is what holds them back).
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from pgassay.analysis.causes.base import Answer, Found, Missing, Rule, gain
 from pgassay.analysis.causes.evidence import Evidence
 from pgassay.analysis.causes.rules.processors import is_machine_full
 from pgassay.analysis.causes.rules.storage import is_full
+from pgassay.model.trial import CounterRow, figure
 
 _BLOCK_BYTES = 8192.0
 _WORKER = "autovacuum worker"
@@ -63,17 +61,18 @@ def _processor_seconds(evidence: Evidence, cpu_s: float) -> float:
     return min(times.runnable_s, times.total_s * min(1.0, cpu_s / processors.own_s))
 
 
-def _bytes(row: Mapping[str, Any], operation: str) -> float:
+def _bytes(row: CounterRow, operation: str) -> float:
     """Bytes of a row of pg_stat_io: counted from 18 on, before that blocks."""
     name = f"{operation}_bytes"
     if name in row:
-        return float(row[name])
-    return float(row.get(f"{operation}s", 0.0)) * float(row.get("op_bytes", _BLOCK_BYTES))
+        return figure(row, name)
+    block_bytes = figure(row, "op_bytes") if "op_bytes" in row else _BLOCK_BYTES
+    return figure(row, f"{operation}s") * block_bytes
 
 
 def _share_of_bytes(evidence: Evidence) -> float | None:
     """Autovacuum's share of all that was read and written of relations; None before 16, or of nothing."""
-    rows = [row for row in evidence.rows("pg_stat_io") if row.get("object") != "wal"]
+    rows = [row for row in evidence.counters.rows("pg_stat_io") if row.get("object") != "wal"]
     moved = [(row, _bytes(row, "read") + _bytes(row, "write")) for row in rows]
     total = sum(count for _, count in moved)
     own = sum(count for row, count in moved if row.get("backend_type") == _WORKER)
@@ -82,22 +81,26 @@ def _share_of_bytes(evidence: Evidence) -> float | None:
 
 def _share_of_wal(evidence: Evidence) -> float:
     """Its share of the bytes of WAL that were written; rows of WAL came with 18."""
-    rows = [row for row in evidence.rows("pg_stat_io") if row.get("object") == "wal"]
+    rows = [row for row in evidence.counters.rows("pg_stat_io") if row.get("object") == "wal"]
     total = sum(_bytes(row, "write") for row in rows)
     own = sum(_bytes(row, "write") for row in rows if row.get("backend_type") == _WORKER)
     return own / total if total > 0 else 0.0
 
 
 def _tables(evidence: Evidence) -> list[str]:
-    rows = evidence.rows("pg_stat_user_tables")
-    return [str(row.get("relname")) for row in rows if row.get("autovacuum_count", 0.0) > 0]
+    rows = evidence.counters.rows("pg_stat_user_tables")
+    return [str(row.get("relname")) for row in rows if figure(row, "autovacuum_count") > 0]
 
 
 AUTOVACUUM = Rule(
-    "autovacuum",
-    "fault",
-    "operations",
-    "Let it work a little all the time (lower autovacuum_vacuum_scale_factor of the tables named), slow it "
-    "down (autovacuum_vacuum_cost_delay), or VACUUM when nobody waits.",
-    _autovacuum,
+    cause="autovacuum",
+    kind="fault",
+    layer="operations",
+    phrase="autovacuum needed the same processors, device or WAL",
+    remedy=(
+        "Let it work a little all the time (lower autovacuum_vacuum_scale_factor of the tables named), slow "
+        "it down (autovacuum_vacuum_cost_delay), or VACUUM when nobody waits."
+    ),
+    next_step="Look at pg_stat_progress_vacuum and at the tables it comes back to.",
+    find=_autovacuum,
 )

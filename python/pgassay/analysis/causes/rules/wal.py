@@ -15,46 +15,59 @@ def _fsync(evidence: Evidence) -> Answer:
     if times.wal_s <= 0:
         return None
     figures: dict[str, float | str] = {"wal_wait_s": times.wal_s}
-    bytes_written = evidence.record.verification.get("wal_bytes")
-    if isinstance(bytes_written, int | float):
-        figures["wal_bytes"] = float(bytes_written)
-    if evidence.record.load is not None and evidence.record.load.transactions:
-        figures["wal_wait_ms_per_transaction"] = 1000 * times.wal_s / evidence.record.load.transactions
+    if evidence.wal_bytes is not None:
+        figures["wal_bytes"] = evidence.wal_bytes
+    if evidence.load is not None and evidence.load.transactions:
+        figures["wal_wait_ms_per_transaction"] = 1000 * times.wal_s / evidence.load.transactions
     return Found(times.wal_s, figures, gain(evidence, times.wal_s))
 
 
 def _checkpoint(evidence: Evidence) -> Answer:
     """Checkpoints that the amount of WAL asked for (src/backend/postmaster/checkpointer.c), soon after
     each other. What they cost can't be told from the other writes, so no seconds are given."""
-    requested = evidence.counter("pg_stat_checkpointer", "num_requested")
+    requested = evidence.counters.total("pg_stat_checkpointer", "num_requested")
     if requested is None:
-        requested = evidence.counter("pg_stat_bgwriter", "checkpoints_req")
-    if not evidence.is_load or requested is None or requested < _REQUESTED_MIN:
+        requested = evidence.counters.total("pg_stat_bgwriter", "checkpoints_req")
+    if evidence.load is None or requested is None or requested < _REQUESTED_MIN:
         return None
-    counted_s = evidence.elapsed_s + (
-        evidence.arm.spec.workload.load.warmup_s if evidence.arm.spec.workload.load else 0.0
-    )
+    counted_s = evidence.elapsed_s + evidence.load.warmup_s
     if counted_s / requested > _INTERVAL_MAX_S:
         return None
     figures: dict[str, float | str] = {
         "checkpoints_requested": requested,
         "seconds_between": counted_s / requested,
-        "max_wal_size": str(evidence.record.facts.get("settings", {}).get("max_wal_size", "")),
+        "max_wal_size": evidence.settings.get("max_wal_size", ""),
     }
-    images = evidence.counter("pg_stat_wal", "wal_fpi")
+    images = evidence.counters.total("pg_stat_wal", "wal_fpi")
     if images is not None:
         figures["full_page_images"] = images
     return Found(None, figures)
 
 
 FSYNC = Rule(
-    "wal-fsync",
-    "limit",
-    "infrastructure",
-    "Put the WAL on a device that syncs sooner, commit more per transaction, or where losing the last "
-    "transactions is allowed set synchronous_commit=off.",
-    _fsync,
+    cause="wal-fsync",
+    kind="limit",
+    layer="infrastructure",
+    phrase="waiting for WAL to reach the disk",
+    remedy=(
+        "Put the WAL on a device that syncs sooner, commit more per transaction, or where losing the last "
+        "transactions is allowed set synchronous_commit=off."
+    ),
+    next_step=(
+        "Look how long a write of WAL takes on its device ('pgassay probe' on pg_wal's folder measures "
+        "durable writes), and how many transactions commit one row each."
+    ),
+    find=_fsync,
 )
 CHECKPOINT = Rule(
-    "checkpoint", "fault", "operations", "Raise max_wal_size, so that checkpoints come by time.", _checkpoint
+    cause="checkpoint",
+    kind="fault",
+    layer="operations",
+    phrase="checkpoints came because the WAL grew to max_wal_size",
+    remedy="Raise max_wal_size, so that checkpoints come by time.",
+    next_step=(
+        "Look at the log's 'checkpoints are occurring too frequently', and how much WAL is written in "
+        "checkpoint_timeout."
+    ),
+    find=_checkpoint,
 )

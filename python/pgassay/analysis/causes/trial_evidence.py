@@ -1,0 +1,213 @@
+"""The evidence of a stored trial, gathered from its record and its samplers' files."""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+from pgassay.analysis.accounts.arms import measured_spans, trial_accounts
+from pgassay.analysis.accounts.threads import Span
+from pgassay.analysis.causes.evidence import MB, Caps, Ceiling, DeviceFlow, Evidence, Load, Processors
+from pgassay.analysis.causes.sampler_files import BUSY, FREE, moved
+from pgassay.analysis.causes.times import times_from_outside, work_times
+from pgassay.analysis.descriptive.round_trips import trips_of_trial
+from pgassay.model.account import Account
+from pgassay.model.arm import Arm
+from pgassay.model.experiment import ArmCeiling
+from pgassay.model.trial import Counters, StatementObservation, TrialRecord, figure
+from pgassay.record.read import StoredTrial
+
+# A storage's limits are in 2²⁰ bytes per second.
+_LIMIT_MB = 1.048576
+# Statements that read less than this share of what the device delivered don't count in its rate.
+_READING_SHARE = 0.05
+# Sessions of pgassay's own that a trial opens beside the measured ones, at most.
+_OWN_SESSIONS = 4
+_BLOCK_BYTES = 8192.0
+
+
+def evidence_of_trial(trial: StoredTrial, arm: Arm, ceilings: Mapping[str, ArmCeiling]) -> Evidence | None:
+    """The evidence of a trial; None when the threads of a server of this machine were not observed.
+
+    ceilings: `by_arm` of experiment.json's.
+    """
+    return _of_key(_Key(trial, arm, _ceiling(arm, ceilings.get(arm.name))))
+
+
+class _Key:
+    """A trial as an argument of a cached function: its folder never changes once it is written."""
+
+    def __init__(self, trial: StoredTrial, arm: Arm, ceiling: Ceiling) -> None:
+        self.trial, self.arm, self.ceiling = trial, arm, ceiling
+
+    def __hash__(self) -> int:
+        return hash((self.trial.folder, self.trial.record.started_at))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and (self.trial.record, self.arm, self.ceiling) == (
+            other.trial.record,
+            other.arm,
+            other.ceiling,
+        )
+
+
+@lru_cache(maxsize=4096)
+def _of_key(key: _Key) -> Evidence | None:
+    trial, arm, record = key.trial, key.arm, key.trial.record
+    accounts = {account.process: account for account in trial_accounts(trial)}
+    trips = trips_of_trial(record, arm)
+    if not accounts and arm.spec.server is None:
+        return None
+    times = work_times(list(accounts.values())) if accounts else times_from_outside(record, arm, trips)
+    spans = measured_spans(record)
+    elapsed_s = sum(span.end_ns - span.begin_ns for span in spans) / 1e9 or _elapsed_s(record)
+    if times.total_s <= 0 or elapsed_s <= 0:
+        return None
+    counters = Counters(record.counters)
+    read, hit = _bytes_of_blocks(record, counters)
+    wal_bytes = record.verification.wal_bytes
+    return Evidence(
+        folder=trial.folder,
+        elapsed_s=elapsed_s,
+        accounts=accounts,
+        times=times,
+        device=_device(trial, spans),
+        ceiling=key.ceiling,
+        processors=_processors(trial, arm, spans, accounts, elapsed_s),
+        bytes_read=read,
+        bytes_hit=hit,
+        version=arm.spec.build.version,
+        settings=record.facts.settings,
+        asked_for=arm.spec.settings,
+        compared=frozenset(arm.levels),
+        counters=counters,
+        caps=Caps(arm.spec.cpus, arm.spec.memory_bytes),
+        group=_group(counters),
+        load=load_of_trial(record, arm),
+        statements=record.statements,
+        plans=trial.plans,
+        wal_bytes=None if wal_bytes is None else float(wal_bytes),
+        spans=tuple(spans),
+        upkeep=record.upkeep_after,
+        over_network=_over_network(record, arm),
+        trips=trips,
+        sessions_opened=_sessions_opened(record, arm, counters),
+    )
+
+
+def load_of_trial(record: TrialRecord, arm: Arm) -> Load | None:
+    """The load of a trial; None of one that ran statements."""
+    done, asked = record.load, arm.spec.workload.load
+    if done is None:
+        return None
+    if asked is None:
+        return Load(done.transactions, done.client_cpu_s)
+    return Load(done.transactions, done.client_cpu_s, asked.clients, asked.threads, asked.warmup_s)
+
+
+def _elapsed_s(record: TrialRecord) -> float:
+    return record.load.elapsed_s if record.load else sum(item.elapsed_s for item in record.statements)
+
+
+def _group(counters: Counters) -> Mapping[str, float]:
+    rows = counters.rows("control_group")
+    return {name: figure(rows[0], name) for name in rows[0]} if rows else {}
+
+
+def _over_network(record: TrialRecord, arm: Arm) -> bool | None:
+    """Whether the client came over a network: always to a remote server; else as the observer saw it."""
+    over = record.facts.observer.over
+    return True if arm.spec.server is not None else None if over is None else over == "tcp"
+
+
+def _sessions_opened(record: TrialRecord, arm: Arm, counters: Counters) -> float | None:
+    """Beside those of the measurement itself."""
+    rows = counters.rows("pg_stat_database")
+    load = arm.spec.workload.load
+    own = (load.clients if load else len(record.statements)) + _OWN_SESSIONS
+    return max(0.0, figure(rows[0], "sessions") - own) if rows and "sessions" in rows[0] else None
+
+
+def _bytes_of_blocks(record: TrialRecord, counters: Counters) -> tuple[float, float]:
+    """Bytes read and found in shared buffers: by the statements, or by a load with its warm-up."""
+    if record.statements:
+        read = sum(item.postgres_read_bytes or 0 for item in record.statements)
+        return float(read), float(sum(item.postgres_hit_bytes or 0 for item in record.statements))
+    rows = counters.rows("pg_stat_database")
+    if not rows:
+        return 0.0, 0.0
+    return _BLOCK_BYTES * figure(rows[0], "blks_read"), _BLOCK_BYTES * figure(rows[0], "blks_hit")
+
+
+def _device(trial: StoredTrial, spans: Sequence[Span]) -> DeviceFlow | None:
+    record = trial.record
+    if record.statements:
+        return _statements_flow(trial, spans)
+    counters = moved(trial.folder, "device", ("read_bytes", "reads", "weighted_ms"), spans)
+    if counters is None:
+        return None
+    seconds = sum(span.end_ns - span.begin_ns for span in spans) / 1e9
+    read_bytes, reads, weighted_ms = counters
+    own_bytes = record.verification.server_device_read_bytes
+    delivered = read_bytes if own_bytes is None else float(own_bytes)
+    return DeviceFlow(delivered, read_bytes / seconds / MB, reads / seconds, seconds, weighted_ms / 1000)
+
+
+def _statements_flow(trial: StoredTrial, spans: Sequence[Span]) -> DeviceFlow | None:
+    known = [item for item in trial.record.statements if item.delivered_bytes is not None]
+    total = sum(item.delivered_bytes or 0 for item in known)
+    if not known:
+        return None
+    reading = [item for item in known if (item.delivered_bytes or 0) >= _READING_SHARE * max(total, 1)]
+    seconds = sum(item.elapsed_s for item in reading)
+    if not reading or seconds <= 0:
+        return DeviceFlow(float(total), 0.0, 0.0, 0.0, 0.0)
+    counters = moved(trial.folder, "device", ("weighted_ms",), spans)
+    return DeviceFlow(
+        read_bytes=float(total),
+        read_mb_s=sum(_device_bytes(item) for item in reading) / seconds / MB,
+        reads_s=_requests(reading, seconds),
+        seconds=seconds,
+        service_s=counters[0] / 1000 if counters else None,
+    )
+
+
+def _device_bytes(item: StatementObservation) -> int:
+    """What the device delivered to anybody: its ceiling is for all of its readers together."""
+    return item.device_read_bytes if item.device_read_bytes is not None else item.delivered_bytes or 0
+
+
+def _requests(reading: Sequence[StatementObservation], seconds: float) -> float | None:
+    requests = [item.device_read_requests for item in reading if item.device_read_requests is not None]
+    return sum(requests) / seconds if len(requests) == len(reading) else None
+
+
+def _ceiling(arm: Arm, known: ArmCeiling | None) -> Ceiling:
+    """What the plan found, else the limits that the arm's storage was given."""
+    if known is not None:
+        return Ceiling(known.read_mb_s, known.read_mb_s_from, known.read_iops, known.read_iops_from)
+    storage = arm.spec.storage
+    return Ceiling(
+        read_mb_s=storage.read_mb_s * _LIMIT_MB if storage.read_mb_s else None,
+        read_mb_s_from="limit" if storage.read_mb_s else "",
+        read_iops=storage.read_iops,
+        read_iops_from="limit" if storage.read_iops else "",
+    )
+
+
+def _processors(
+    trial: StoredTrial,
+    arm: Arm,
+    spans: Sequence[Span],
+    accounts: Mapping[str, Account],
+    elapsed_s: float,
+) -> Processors | None:
+    counters = moved(trial.folder, "host_cpu", (*BUSY, *FREE), spans)
+    if counters is None:
+        return None
+    server_s = sum(item.seconds for each in accounts.values() for item in each.items if item.kind == "cpu")
+    client_s = trial.record.load.client_cpu_s if trial.record.load else 0.0
+    count = sum(counters) / elapsed_s
+    own_s = server_s + client_s
+    available_s = count * elapsed_s
+    if arm.spec.cpus is not None:
+        available_s = min(available_s, arm.spec.cpus * elapsed_s + client_s)
+    return Processors(count, available_s, own_s, max(0.0, sum(counters[: len(BUSY)]) - own_s))

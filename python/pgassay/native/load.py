@@ -1,0 +1,78 @@
+"""A load of many clients, run and timed by the native binary's command `load`."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypedDict
+
+from pgassay.native.process import NativeProcess
+
+
+class LoadProgress(TypedDict):
+    """One second of a load: its number from the start (warm-up included, from 1), and what was done in it."""
+
+    second: int
+    warmup: bool
+    transactions: int
+
+
+class LatencyBySecond(TypedDict):
+    """The mean and the 99th percentile of each measured second, in milliseconds; None where nothing ended."""
+
+    mean: list[float | None]
+    p99: list[float | None]
+
+
+class LoadRecord(TypedDict):
+    """What a load measured after its warm-up; CLOCK_MONOTONIC nanoseconds.
+
+    `latency_ms`: mean, min, max and percentiles by name ("p99"). `histogram`: base64 of a compressed V2
+    HdrHistogram of microseconds. `late_transactions`: begun before the end of the measured interval, ended
+    after it, not counted in it.
+    """
+
+    transactions: int
+    elapsed_s: float
+    start_ns: int
+    end_ns: int
+    errors: int
+    client_cpu_s: float
+    per_second: list[int]
+    per_second_latency_ms: LatencyBySecond
+    latency_ms: dict[str, float]
+    histogram: str
+    warmup_transactions: int
+    late_transactions: int
+
+
+def run_load(
+    spec: Mapping[str, object],
+    on_progress: Callable[[LoadProgress], None] | None = None,
+    cpu_affinity: Iterable[int] | None = None,
+) -> LoadRecord:
+    """Runs a load to its end.
+
+    Args:
+        spec: connect (as for `SqlSession.connect`), script ("select-only", "tpcb", "simple-update" with
+            scale, or "oltp_read_only" with a document of that name: the fields of ReadOnlyOptions),
+            clients, threads, protocol ("prepared", "simple"), duration_s, warmup_s, seed.
+        on_progress: called each second. When it raises, the load is ended.
+        cpu_affinity: the CPUs the load generator may run on; all when None.
+
+    Raises:
+        StatementError: a server that can't be reached or refuses, or a statement that fails for good.
+        UsageError: there is no native binary of this version.
+    """
+    process = NativeProcess("load", cpu_affinity)
+    try:
+        process.send(spec)
+        while True:
+            document = process.receive()
+            if "record" in document:
+                record: LoadRecord = document["record"]
+                break
+            if on_progress is not None:
+                on_progress(document["progress"])
+    except BaseException:
+        process.kill()
+        raise
+    process.end()
+    return record

@@ -1,0 +1,164 @@
+"""The native binary as a child process that speaks JSON, one document a line.
+
+The native binary is the measuring process: it runs and times every measured statement. What travels
+between it and Python is data, and connection parameters, passwords included, go through its standard input
+alone. It ends when its standard input closes, so it never outlives the process that started it.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import IO, Any
+
+from pgassay.errors import MeasurementError, UsageError
+from pgassay.native.binary import binary
+
+_EXIT_TIMEOUT_S = 5.0
+
+
+class StatementError(MeasurementError):
+    """The server or the connection refused a statement, a connection or a load.
+
+    `sqlstate` is the server's five-character code, None where the connection itself failed; `detail` and
+    `hint` are the server's, None where it gave none.
+    """
+
+    def __init__(
+        self, message: str, sqlstate: str | None, detail: str | None = None, hint: str | None = None
+    ):
+        self.message = message
+        self.sqlstate = sqlstate
+        self.detail = detail
+        self.hint = hint
+        extras = [f"({sqlstate})" if sqlstate else "", f"DETAIL: {detail}" if detail else ""]
+        extras.append(f"HINT: {hint}" if hint else "")
+        super().__init__(" ".join([message, *filter(None, extras)]))
+
+
+class NativeProcess:
+    """One running command of the native binary; its standard error is kept to explain a crash.
+
+    Args:
+        command: "sql", "load", "observe" or "probe".
+        cpu_affinity: the CPUs it may run on; all when None.
+
+    Raises:
+        UsageError: there is no native binary of this version, or the CPUs can't be used.
+    """
+
+    def __init__(self, command: str, cpu_affinity: Iterable[int] | None = None):
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed in `end`)
+        try:
+            with _affinity(cpu_affinity):
+                # A process group of its own: Ctrl-C in a terminal reaches pgassay alone, which ends this.
+                self._process = subprocess.Popen(
+                    [binary(), command],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=self._errors,
+                    process_group=0,
+                )
+        except BaseException:
+            self._errors.close()
+            raise
+
+    @property
+    def pid(self) -> int:
+        """The process's number, e.g. to account for its CPU time."""
+        return self._process.pid
+
+    def send(self, document: Mapping[str, object]) -> None:
+        """Writes one line; raises MeasurementError when the process has ended."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(document).encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError as error:
+            raise self._crashed() from error
+
+    def receive(self) -> dict[str, Any]:
+        """Waits for one line and reads it.
+
+        Raises:
+            StatementError: the line says what the server or the connection refused.
+            MeasurementError: the process has ended.
+        """
+        document = self.receive_line()
+        if "error" in document:
+            failure = document["error"]
+            raise StatementError(
+                failure["message"], failure.get("sqlstate"), failure.get("detail"), failure.get("hint")
+            )
+        return document
+
+    def receive_line(self) -> dict[str, Any]:
+        """Waits for one line and reads it, an error's too; raises MeasurementError."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        try:
+            document = json.loads(line)
+        except ValueError as error:
+            raise self._crashed() from error
+        assert isinstance(document, dict)
+        return document
+
+    def _crashed(self) -> MeasurementError:
+        status = self._wait()
+        if status == -signal.SIGKILL:
+            return MeasurementError(
+                "The native binary was killed, by the kernel for want of memory unless you did it: give the "
+                "machine, or the container or control group that pgassay runs in, more memory."
+            )
+        self._errors.seek(0)
+        last_words = self._errors.read().decode(errors="replace").strip()
+        message = f"The native binary ended unexpectedly (exit status {status})"
+        return MeasurementError(f"{message}: {last_words}" if last_words else f"{message}.")
+
+    def _wait(self) -> int:
+        try:
+            return self._process.wait(_EXIT_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return self._process.wait()
+
+    def end(self) -> None:
+        """Closes standard input, which ends the process, and makes sure that it has ended."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
+        self._wait()
+        self._process.stdout.close()
+        self._errors.close()
+
+    def kill(self) -> None:
+        """Ends the process at once."""
+        self._process.kill()
+        self.end()
+
+
+@contextmanager
+def _affinity(cpus: Iterable[int] | None) -> Iterator[None]:
+    """Lets processes started meanwhile run on these CPUs only.
+
+    The calling thread takes the CPUs for a moment and its child inherits them: no code runs between fork
+    and exec.
+    """
+    if cpus is None:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, cpus)
+    except OSError as error:
+        wanted = ",".join(map(str, cpus))
+        raise UsageError(
+            f"CPUs {wanted} can't be used here ({error.strerror}); allowed: {sorted(before)}."
+        ) from error
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)

@@ -1,0 +1,16 @@
+"""The files of the project: what git tracks, and what is new and not ignored."""
+
+import subprocess
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@cache
+def project_files() -> tuple[Path, ...]:
+    """Every such file that exists, in order; in a checkout that belongs to another account too."""
+    listing = ["ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    command = ["git", "-c", f"safe.directory={ROOT}", *listing]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return tuple(ROOT / name for name in sorted(listed.split("\0")) if name and (ROOT / name).is_file())

@@ -1,0 +1,135 @@
+"""Evidence of made-up trials for the tests of the causes: each figure can be set by name."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import report_examples
+from pgassay.analysis.accounts.threads import Span
+from pgassay.analysis.causes.evidence import Caps, Ceiling, DeviceFlow, Evidence, Processors
+from pgassay.analysis.causes.times import WorkTimes
+from pgassay.analysis.causes.trial_evidence import load_of_trial
+from pgassay.model.account import Account, AccountItem
+from pgassay.model.arm import Arm
+from pgassay.model.trial import Counters, LoadObservation, StatementObservation, TrialFacts, TrialRecord
+from pgassay.model.workload import LoadSpec
+
+S = 1_000_000_000
+NOTHING = WorkTimes(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {})
+ELAPSED_S = 10.0
+# A device that gives its limit.
+READ = 160e6
+FLOW = DeviceFlow(READ, 16.0, 120.0, ELAPSED_S, 0.5)
+LIMIT = Ceiling(read_mb_s=16.777, read_mb_s_from="limit", read_iops=1000, read_iops_from="probe")
+
+
+def item(kind: str, seconds: float, event: str = "", state: str = "asleep") -> AccountItem:
+    """One item of an account of ELAPSED_S; `event` as 'IO:DataFileRead'."""
+    event_type, _, name = event.partition(":")
+    return AccountItem(
+        kind=kind,
+        state=state,
+        wait_event_type=event_type,
+        wait_event=name,
+        seconds=seconds,
+        share=seconds / ELAPSED_S,
+    )
+
+
+def account(process: str, *items: AccountItem, threads: float = 1.0) -> Account:
+    """An account of `threads` threads over ELAPSED_S."""
+    wall_s = threads * ELAPSED_S
+    return Account(
+        process=process,
+        threads=threads,
+        wall_s=wall_s,
+        items=items,
+        residue_s=wall_s - sum(each.seconds for each in items),
+        sampling_error_s=0.0,
+        samples=500,
+    )
+
+
+def arm(levels: dict[str, str] | None = None, **spec: Any) -> Arm:
+    """An arm, with these fields of its ArmSpec changed."""
+    members = report_examples.arms(["sync", "worker"], [""])
+    changed = members[1].spec.model_copy(update=spec)
+    return members[1].model_copy(update={"spec": changed, "levels": levels or {"work_mem": "4MB"}})
+
+
+def record(**changes: Any) -> TrialRecord:
+    """A trial of one statement, ELAPSED_S long, that read nothing from a device."""
+    statement = StatementObservation(name="scan", elapsed_s=ELAPSED_S, rows=1, cold=True, aio=True)
+    base = TrialRecord(
+        number=0,
+        attempt=1,
+        block=0,
+        position=0,
+        arm_id="arm-001",
+        status="ok",
+        started_at="2026-03-01T12:00:00.000+00:00",
+        ended_at="2026-03-01T12:00:10.000+00:00",
+        wall_s=ELAPSED_S,
+        host="host",
+        boot_id="boot",
+        statements=(statement,),
+    )
+    if "facts" in changes:
+        changes["facts"] = TrialFacts.model_validate(changes["facts"])
+    return base.model_copy(update=changes)
+
+
+def load_record(transactions: int = 1000, client_cpu_s: float = 1.0, **changes: Any) -> TrialRecord:
+    """A trial of a load instead."""
+    load = LoadObservation(
+        transactions=transactions, elapsed_s=ELAPSED_S, errors=0, client_cpu_s=client_cpu_s
+    )
+    return record(**{"statements": (), "load": load} | changes)
+
+
+def load_arm(clients: int = 8, **spec: Any) -> Arm:
+    """An arm whose workload is a load of so many clients."""
+    made = arm(**spec)
+    load = LoadSpec(script="tpcb", clients=clients, duration_s=ELAPSED_S)
+    workload = made.spec.workload.model_copy(update={"kind": "load", "statements": (), "load": load})
+    return made.model_copy(update={"spec": made.spec.model_copy(update={"workload": workload})})
+
+
+def _of_trial(measured: TrialRecord, tried: Arm) -> dict[str, Any]:
+    return {
+        "version": tried.spec.build.version,
+        "settings": measured.facts.settings,
+        "asked_for": tried.spec.settings,
+        "compared": frozenset(tried.levels),
+        "counters": Counters(measured.counters),
+        "caps": Caps(tried.spec.cpus, tried.spec.memory_bytes),
+        "load": load_of_trial(measured, tried),
+        "statements": measured.statements,
+    }
+
+
+def evidence(*, total_s: float = ELAPSED_S, **changes: Any) -> Evidence:
+    """Evidence of one busy connection; times by name (`read_s=6`), all else as in Evidence.
+
+    Of processors there are two; the server and its client use as much as `cpu_s` says. `arm`, `record`: what
+    the trial is said to be, of which a stored trial's own figures are made.
+    """
+    names = WorkTimes.__dataclass_fields__
+    times = replace(
+        NOTHING, total_s=total_s, **{name: changes.pop(name) for name in list(changes) if name in names}
+    )
+    base: dict[str, Any] = {
+        **_of_trial(changes.pop("record", record()), changes.pop("arm", arm())),
+        "folder": Path("/nowhere"),
+        "elapsed_s": ELAPSED_S,
+        "accounts": {"backend": account("backend")},
+        "times": times,
+        "device": DeviceFlow(0.0, 0.0, 0.0, 0.0, 0.0),
+        "ceiling": Ceiling(),
+        "processors": Processors(2.0, 2 * ELAPSED_S, times.cpu_s, 0.1),
+        "bytes_read": 0.0,
+        "bytes_hit": 1e9,
+        "group": {},
+        "spans": (Span(0, ELAPSED_S * S, False),),
+    }
+    return Evidence(**base | changes)

@@ -1,0 +1,108 @@
+"""How near an arm came to its device, and which ceilings a comparison takes from a probe or from a limit."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import probe_samples as samples
+import report_examples as examples
+from pgassay.analysis.descriptive.device_use import device_use
+from pgassay.analysis.verdicts.compare import analyse
+from pgassay.environment import last_probe
+from pgassay.environment.linux.device import device_of
+from pgassay.environment.storage.base import BlockDevice
+from pgassay.experiment.running.ceilings import arm_ceiling
+from pgassay.model.experiment import PlannedCeilings
+from pgassay.model.storage import StorageSpec
+from pgassay.probe.analysis.analyse import analyse_probe
+from pgassay.record.read import StoredExperiment, StoredTrial
+from pgassay.report.compare import markdown, terminal
+from pgassay.report.probe import text
+from storage_fixtures import private_home
+
+CONTROL = "io_method=sync"
+
+
+def with_reads(read_bytes: int, elapsed_s: float, requests: int, ceiling: dict[str, Any]) -> StoredExperiment:
+    """An experiment each of whose statements read so much; the ceiling is the control's alone."""
+    stored = examples.stored(levels=["sync", "worker"])
+    trials: list[StoredTrial] = []
+    for trial in stored.trials:
+        statements = tuple(
+            item.model_copy(
+                update={
+                    "elapsed_s": elapsed_s,
+                    "device_read_bytes": read_bytes,
+                    "device_read_requests": requests,
+                }
+            )
+            for item in trial.record.statements
+        )
+        trials.append(replace(trial, record=trial.record.model_copy(update={"statements": statements})))
+    plan = stored.experiment.model_copy(update={"ceilings": PlannedCeilings(by_arm={CONTROL: ceiling})})
+    return replace(stored, experiment=plan, trials=tuple(trials))
+
+
+@pytest.mark.parametrize(
+    ("megabytes", "requests", "words"),
+    [
+        (980, 100, "98% of the device"),
+        (500, 100, "at most 100% more could be had"),
+        (300, 9_800, "98% of the device (10,000 reads/s"),
+        (2000, 100, "measure it again"),
+    ],
+)
+def test_an_arm_is_set_beside_its_device(megabytes: int, requests: int, words: str) -> None:
+    ceiling = {"read_mb_s": 1000.0, "read_mb_s_from": "probe", "read_iops": 10_000, "read_iops_from": "probe"}
+    stored = with_reads(megabytes * 1_000_000, 1.0, requests, ceiling)
+    (found,) = device_use(stored)
+    assert found.arm == CONTROL
+    assert words in found.sentence
+    assert ("no setting can help" in found.sentence) == (0.95 <= found.fraction <= 1.1)
+
+
+def test_it_is_said_in_every_report_and_in_the_document() -> None:
+    stored = with_reads(980_000_000, 1.0, 0, {"read_mb_s": 1000.0, "read_mb_s_from": "limit"})
+    result = analyse(stored)
+    assert result.device_use[0].fraction == pytest.approx(0.98)
+    for page in (terminal.render(result, stored, width=200, colour=False), markdown.render(result, stored)):
+        assert "no setting can help" in page
+    assert "its limit" in result.device_use[0].sentence
+
+
+def test_nothing_is_said_without_a_ceiling_or_without_reads() -> None:
+    assert device_use(examples.stored()) == ()
+    assert device_use(with_reads(0, 1.0, 0, {"read_mb_s": 1000.0})) == ()
+    assert device_use(with_reads(10_000_000, 1.0, 0, {"read_mb_s": 1000.0})) == ()
+
+
+def test_the_lower_of_limit_and_probe_is_the_ceiling() -> None:
+    measured = analyse_probe(samples.record(samples.Machine(device_mb_s=500.0)))
+    alone = arm_ceiling(StorageSpec(), measured)
+    assert alone["read_mb_s"] == pytest.approx(500, rel=0.05)
+    assert alone["read_mb_s_from"] == "probe"
+    limited = arm_ceiling(StorageSpec(kind="loop", read_mb_s=100.0, read_iops=10**9), measured)
+    assert limited["read_mb_s"] == pytest.approx(104.9, abs=0.1)
+    assert (limited["read_mb_s_from"], limited["read_iops_from"]) == ("limit", "probe")
+    assert arm_ceiling(StorageSpec(read_mb_s=100.0), None) == {
+        "read_mb_s": pytest.approx(104.9, abs=0.1),
+        "read_mb_s_from": "limit",
+    }
+    assert arm_ceiling(StorageSpec(), None) == {}
+
+
+def test_the_last_probe_of_a_device_is_kept_and_found() -> None:
+    document = text.render_json(analyse_probe(samples.record(samples.Machine())))
+    with private_home() as home:
+        device = device_of(home)
+        if device.name is None:
+            pytest.skip("there is no block device below /tmp")
+        assert last_probe.last_probe(device) is None
+        kept = last_probe.keep(device, document)
+        assert kept is not None and kept.parent == home / "probes"
+        found = last_probe.last_probe(device)
+        assert found is not None and found.path == "/data"
+        kept.write_text("{}")
+        assert last_probe.last_probe(device) is None
+        assert last_probe.keep(BlockDevice(None, 0, 40), document) is None

@@ -1,0 +1,136 @@
+"""The record: whole or not at all, and refused with a sentence when it is not ours."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from plans_for_tests import make_experiment, make_record
+from pydantic import ValidationError
+
+from pgassay.errors import MeasurementError, UsageError
+from pgassay.experiment.running.schedule import next_step
+from pgassay.model.trial import TrialFacts
+from pgassay.record import layout
+from pgassay.record.read import load
+from pgassay.record.write import TrialWriter, write_experiment, write_file, write_state
+
+EXPERIMENT = make_experiment(["io_method=sync,worker"])
+
+
+def stored(folder: Path, trials: int = 2) -> Path:
+    """A folder with a plan and some trials."""
+    write_experiment(folder, EXPERIMENT)
+    records = []
+    for _ in range(trials):
+        record = make_record(next_step(EXPERIMENT, records).spec)
+        writer = TrialWriter(folder, record.number, record.attempt)
+        writer.add(layout.PLANS_FILE, b'{"count": {"Plan": {"Node Type": "Seq Scan"}}}')
+        writer.add("observations/device.parquet", b"PAR1")
+        writer.finish(record)
+        records.append(record)
+    return folder
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    experiment = load(stored(tmp_path / "e"))
+    assert experiment.experiment == EXPERIMENT
+    assert [trial.record.number for trial in experiment.trials] == [0, 1]
+    assert experiment.trials[0].plans["count"]["Plan"]["Node Type"] == "Seq Scan"
+    assert experiment.stopped == "running"
+    write_state(tmp_path / "e", stopped="decided", seconds_used=12.5)
+    again = load(tmp_path / "e")
+    assert (again.stopped, again.seconds_used) == ("decided", 12.5)
+
+
+def test_an_unfinished_trial_is_not_seen_and_leaves_nothing_when_discarded(tmp_path: Path) -> None:
+    folder = stored(tmp_path / "e")
+    writer = TrialWriter(folder, 2, 1)
+    writer.add(layout.PLANS_FILE, b"{}")
+    assert len(load(folder).trials) == 2
+    writer.discard()
+    assert list((folder / "trials/000002").iterdir()) == []
+
+
+def test_a_second_experiment_is_not_written_over_the_first(tmp_path: Path) -> None:
+    with pytest.raises(MeasurementError, match="already holds an experiment"):
+        write_experiment(stored(tmp_path / "e"), EXPERIMENT)
+
+
+@pytest.mark.parametrize("name", ["experiment.json", "trials/000000/attempt-1/trial.json", "state.json"])
+def test_a_newer_format_is_refused(tmp_path: Path, name: str) -> None:
+    folder = stored(tmp_path / "e")
+    write_state(folder, stopped="blocks", seconds_used=1)
+    document = json.loads((folder / name).read_text())
+    document["format"] = 99
+    (folder / name).write_text(json.dumps(document))
+    with pytest.raises(
+        UsageError, match=r"format 99, written by a newer pgassay; .* install the newer version"
+    ):
+        load(folder)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"format": "x"}', b"null", b"\xff\xfe"])
+def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
+    folder = stored(tmp_path / "e")
+    (folder / "experiment.json").write_bytes(content)
+    with pytest.raises(UsageError, match=r"experiment\.json"):
+        load(folder)
+
+
+def test_a_folder_without_an_experiment_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="holds no experiment"):
+        load(tmp_path)
+
+
+def test_a_missing_key_names_where(tmp_path: Path) -> None:
+    folder = stored(tmp_path / "e")
+    path = folder / "trials/000001/attempt-1/trial.json"
+    document = json.loads(path.read_text())
+    del document["arm_id"]
+    path.write_text(json.dumps(document))
+    with pytest.raises(UsageError, match=r"trial\.json is damaged \(arm_id: "):
+        load(folder)
+
+
+def test_replacing_a_file_keeps_the_old_one_when_the_disk_is_full(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    write_file(path, b"old")
+    full = Path("/dev/full")
+    assert full.exists()
+    link = tmp_path / f".state.json.{os.getpid()}.tmp"
+    link.symlink_to(full)
+    with pytest.raises(MeasurementError, match=r"no space left .* 'pgassay resume'"):
+        write_file(path, b"new" * 100000)
+    assert path.read_bytes() == b"old"
+    assert not link.exists()
+
+
+def test_facts_are_written_again_as_they_were_stored() -> None:
+    """Keys in their order, unknown ones kept, missing ones left out: the fingerprint is of these bytes."""
+    facts = {
+        "started_for_this_trial": True,
+        "of_a_later_version": {"list": [1, 2.0]},
+        "storage": {"kind": "host", "items": 3, "device": {"read_ahead_kb": 128, "name": None}},
+        "settings": {"jit": "off"},
+    }
+    read = TrialFacts.model_validate(facts)
+    assert read.model_dump_json() == json.dumps(facts, separators=(",", ":"))
+    assert (read.settings["jit"], read.storage.device.read_ahead_kb, read.cache.state) == ("off", 128, None)
+    assert list(read) == list(facts)
+    assert read["of_a_later_version"] == {"list": [1, 2.0]}
+    assert read.storage["items"] == 3
+    assert "cache" not in read
+    with pytest.raises(KeyError):
+        read["cache"]
+
+
+def test_updated_facts_keep_their_order_and_are_validated() -> None:
+    before = TrialFacts.model_validate({"restored": False, "settings": {"jit": "off"}})
+    after = before.updated(settings={"jit": "on"}, server={"round_trip_ms": 2})
+    assert after.model_dump_json() == (
+        '{"restored":false,"settings":{"jit":"on"},"server":{"round_trip_ms":2}}'
+    )
+    assert before.settings == {"jit": "off"}
+    with pytest.raises(ValidationError):
+        before.updated(settings="none")
