@@ -28,9 +28,9 @@ from typing import Any
 MODULES = (
     "pgassay.cli.main",
     "pgassay.cli.outcome",
-    "pgassay.experiment.running.session",
+    "pgassay.experiment.running.run",
     "pgassay.report.compare.html",
-    "pgassay.report.compare.terminal",
+    "pgassay.report.compare.page",
     "hdrh.histogram",
     "psycopg",
     "pyarrow.parquet",
@@ -151,7 +151,7 @@ def _serve() -> None:
     for name in MODULES:
         importlib.import_module(name)
     page = importlib.import_module("pgassay.report.html.page")
-    page.environment().get_template("report.html.jinja")
+    page.environment().get_template("page.html.jinja")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with _drawing() as address:
         _answer(address)

@@ -20,11 +20,11 @@ from pgassay.analysis.causes.registry import RULES as CAUSE_RULES
 from pgassay.cli import main, options
 from pgassay.environment.builds.registry import ORIGINS
 from pgassay.environment.datasets import KINDS as DATASET_KINDS
-from pgassay.environment.server.settings import contract_settings
+from pgassay.environment.server.settings import baseline_settings
 from pgassay.environment.storage.base import BlockDevice
 from pgassay.environment.storage.registry import KINDS as STORAGE_KINDS
 from pgassay.experiment.planning.file import _KEYS, _TABLES
-from pgassay.experiment.planning.plan import default_cache
+from pgassay.experiment.planning.provisioned import default_cache
 from pgassay.factors.registry import KINDS as FACTOR_KINDS
 from pgassay.factors.registry import parse_factors
 from pgassay.model.account import Account, AccountItem, ArmAccounts
@@ -258,7 +258,7 @@ def test_every_recorded_key_is_documented(page: str, model: type[BaseModel]) -> 
 
 def test_the_settings_of_all_arms_are_documented_with_their_values() -> None:
     build = Build(origin="path", version="18.6", major=18, bin_directory="/bin")
-    settings = contract_settings(build, writes=False, memory_bytes=8 * 1024**3)
+    settings = baseline_settings(build, writes=False, memory_bytes=8 * 1024**3)
     section = text_of(DOCS / "compare.md").split("### Settings that all arms have", 1)[1].split("\n## ")[0]
     documented: dict[str, str] = {}
     for line in section.splitlines():

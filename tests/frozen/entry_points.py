@@ -30,9 +30,9 @@ from pgassay.native.sql import SqlSession
 from pgassay.probe.analysis.analyse import analyse_probe
 from pgassay.probe.analysis.diff import compare_probes
 from pgassay.record.read import load
-from pgassay.report.compare import html, markdown, terminal
+from pgassay.report.compare import html
 from pgassay.report.compare import json as json_report
-from pgassay.report.diagnosis import html as diagnose_html
+from pgassay.report.compare import page as compare_page
 from pgassay.report.diagnosis import text as diagnosis_report
 from pgassay.report.probe import html as probe_html
 from pgassay.report.probe import text as probe
@@ -87,8 +87,8 @@ def pages(folder: Path) -> dict[str, str]:
     result = analyse(stored)
     return {
         "json": json_report.render(result),
-        "md": markdown.render(result, stored),
-        "txt": terminal.render(result, stored, width=WIDTH, colour=False, unicode=True),
+        "md": compare_page.render_markdown(result, stored),
+        "txt": compare_page.render(result, stored, width=WIDTH, colour=False, unicode=True),
         "html": html.render(result, stored, chart_library=""),
     }
 
@@ -127,7 +127,7 @@ def diagnosis_pages(interval: Mapping[str, Any], folder: Path) -> dict[str, str]
     return {
         "json": diagnosis_report.render_json(diagnosis),
         "txt": diagnosis_report.render(diagnosis, unicode=True),
-        "html": diagnose_html.render(diagnosis),
+        "html": diagnosis_report.render_html(diagnosis),
     }
 
 

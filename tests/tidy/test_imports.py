@@ -17,6 +17,7 @@ ALLOWED = {
     "native": {"model"},
     "sql_text": set(),
     "durable": set(),
+    "words": set(),
     # The doctor asks whether the native binary is there.
     "environment": {"model", "sql_text", "native", "durable"},
     "workloads": {"model", "sql_text"},
@@ -25,13 +26,13 @@ ALLOWED = {
     "design": {"model", "factors"},
     "record": {"model", "durable"},
     "trial": {"model", "environment", "workloads", "record", "native"},
-    "analysis": {"model", "record", "workloads"},
-    "probe": {"model", "environment", "native", "analysis"},
+    "analysis": {"model", "record", "workloads", "words"},
+    "probe": {"model", "environment", "native", "analysis", "words"},
     # A server that runs already is sampled as a trial is, and judged by the same rules; which arm a running
     # trial is of follows from the design.
     "live": {"model", "environment", "design", "trial", "record", "analysis", "native", "probe"},
-    "report": {"model", "record", "analysis", "probe"},
-    "terminal": {"model", "report", "analysis"},
+    "report": {"model", "record", "analysis", "probe", "words"},
+    "terminal": {"model", "report", "analysis", "words"},
     "notebook": {"model", "record", "analysis"},
     "experiment": {
         "model", "environment", "workloads", "factors", "design", "record", "trial", "analysis", "terminal",

@@ -10,7 +10,7 @@ from pgassay.cli.output import is_unicode
 from pgassay.model.result import CompareResult
 from pgassay.record.read import StoredExperiment
 from pgassay.record.write import write_file
-from pgassay.report.compare import html, summary, terminal
+from pgassay.report.compare import html, page, summary
 from pgassay.report.compare import json as json_report
 from pgassay.terminal import live
 from pgassay.terminal.progress import Progress
@@ -49,11 +49,11 @@ def show(result: CompareResult, stored: StoredExperiment, *, as_json: bool) -> N
     if as_json:
         sys.stdout.write(json_report.render(result))
         return
-    page = terminal.render(
+    shown = page.render(
         result,
         stored,
         width=shutil.get_terminal_size((100, 24)).columns,
         colour=sys.stdout.isatty(),
         unicode=is_unicode(),
     )
-    sys.stdout.write(page)
+    sys.stdout.write(shown)

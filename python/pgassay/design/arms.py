@@ -9,9 +9,12 @@ from pgassay.factors import copy
 from pgassay.factors.base import Factor
 from pgassay.factors.registry import ORDER
 from pgassay.model.arm import Arm, ArmSpec, Role
-from pgassay.model.experiment import Contrast
+from pgassay.model.experiment import Contrast, Experiment
 
 ARMS_MAX = 400
+
+# A combination of levels by factor, and the arm that it makes.
+Candidate = tuple[dict[str, str], ArmSpec]
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ def _opaque_ids(count: int, seed: int) -> list[str]:
 
 
 def build_arms(
-    factors: tuple[Factor, ...], compared: Compared, specs: list[tuple[dict[str, str], ArmSpec]], seed: int
+    factors: tuple[Factor, ...], compared: Compared, specs: list[Candidate], seed: int
 ) -> tuple[tuple[Arm, ...], tuple[Contrast, ...]]:
     """The arms of every stratum, each with the twin of its control, and the contrasts.
 
@@ -84,7 +87,7 @@ def build_arms(
     its control, or nothing is left to compare.
     """
     within = {compared.factor, *_nested(compared.factor, [levels for levels, _ in specs])}
-    strata: dict[str, list[tuple[dict[str, str], ArmSpec]]] = {}
+    strata: dict[str, list[Candidate]] = {}
     for levels, spec in specs:
         rest = {name: level for name, level in levels.items() if name not in within}
         strata.setdefault(level_name(rest), []).append((levels, spec))
@@ -96,14 +99,14 @@ def build_arms(
     arms: list[Arm] = []
     contrasts: list[Contrast] = []
     for stratum, members in strata.items():
-        place = _place_of_control(compared, [levels for levels, _ in members], stratum)
+        index = _index_of_control(compared, [levels for levels, _ in members], stratum)
         made = [
-            _arm(next(ids), levels, spec, "control" if number == place else "arm", stratum).model_copy(
+            _arm(next(ids), levels, spec, "control" if number == index else "arm", stratum).model_copy(
                 update={"data_copy": _data_copy(factors, levels)}
             )
             for number, (levels, spec) in enumerate(members)
         ]
-        control = made[place]
+        control = made[index]
         twin = control.model_copy(update={"id": next(ids), "role": "twin", "data_copy": 1})
         arms += [control, *(arm for arm in made if arm.role == "arm"), twin]
         contrasts += [
@@ -112,6 +115,16 @@ def build_arms(
             if arm.role == "arm"
         ]
     return tuple(arms), tuple(contrasts)
+
+
+def without_partner(candidates: list[Candidate], arms: tuple[Arm, ...], compared: str) -> tuple[str, ...]:
+    """A sentence for each combination that could run and is no arm: nothing was left to compare it with."""
+    names = {arm.name for arm in arms}
+    return tuple(
+        f"{level_name(levels)} was skipped: no other level of {compared} is left to compare it with"
+        for levels, _ in candidates
+        if level_name(levels) not in names
+    )
 
 
 def _nested(compared: str, combinations: list[dict[str, str]]) -> set[str]:
@@ -124,11 +137,11 @@ def _nested(compared: str, combinations: list[dict[str, str]]) -> set[str]:
     return {name for name in having if lacking[name] and not lacking[name] & having[name]}
 
 
-def _place_of_control(compared: Compared, members: list[dict[str, str]], stratum: str) -> int:
+def _index_of_control(compared: Compared, members: list[dict[str, str]], stratum: str) -> int:
     """The first combination with the control's level; a nested factor may give it several."""
-    for place, levels in enumerate(members):
+    for index, levels in enumerate(members):
         if levels[compared.factor] == compared.control:
-            return place
+            return index
     where = f" at {stratum}" if stratum else ""
     raise UsageError(
         f"the control {compared.factor}={compared.control} is not available{where}: "
@@ -141,9 +154,22 @@ def _data_copy(factors: tuple[Factor, ...], levels: dict[str, str]) -> int:
 
     Copy 1 is the twin's, so its further levels have those from 2 on.
     """
-    place = next((each.levels.index(levels[copy.NAME]) for each in factors if each.name == copy.NAME), 0)
-    return place + 1 if place else 0
+    index = next((each.levels.index(levels[copy.NAME]) for each in factors if each.name == copy.NAME), 0)
+    return index + 1 if index else 0
 
 
 def _arm(identity: str, levels: dict[str, str], spec: ArmSpec, role: Role, stratum: str) -> Arm:
     return Arm(id=identity, name=level_name(levels), levels=levels, stratum=stratum, role=role, spec=spec)
+
+
+def with_load(arm: Arm, load: int) -> Arm:
+    """The arm on another of its independent loads of the data."""
+    if arm.spec.dataset.load == load:
+        return arm
+    dataset = arm.spec.dataset.model_copy(update={"load": load})
+    return arm.model_copy(update={"spec": arm.spec.model_copy(update={"dataset": dataset})})
+
+
+def arms_of_all_loads(experiment: Experiment) -> tuple[Arm, ...]:
+    """Every arm once for each independent load of its data, as trials will ask for them."""
+    return tuple(with_load(arm, load) for load in range(experiment.dataset_loads) for arm in experiment.arms)

@@ -1,4 +1,4 @@
-"""Who runs an experiment now: its sitting holds a lock on the results folder itself.
+"""Who runs an experiment now: its process holds a lock on the results folder itself.
 
 The kernel lets go of it whatever happens to its holder, and nothing is written. It keeps nobody from reading.
 """

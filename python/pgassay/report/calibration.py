@@ -1,12 +1,11 @@
-"""The calibration as a page for a terminal, as Markdown, and as one JSON document; pure."""
+"""The calibration as a page for a terminal, as Markdown, and as one JSON document."""
 
 import math
 
-from pgassay.analysis.statistics.power import duration_words, percent_words
 from pgassay.model.calibration import CalibrationResult, EqualArms, LedgerResult
-from pgassay.report import text
+from pgassay.report import markdown, terminal, text
 from pgassay.report.compare.json import render_document
-from pgassay.report.compare.markdown import escape
+from pgassay.report.section import QUIET, STRONG, TERMINAL, Code, Paragraph, Section, bullets, plain_table
 
 _COMPONENTS = (
     ("within_trial", "within a trial", "its seconds, one after the other"),
@@ -17,30 +16,28 @@ _COMPONENTS = (
 
 def render(result: CalibrationResult, *, unicode: bool = True) -> str:
     """The sentences, where the noise comes from, what can be resolved, the equal arms, the ledger."""
-    lines = [*map(text.clean, result.sentences), "", *_facts(result)]
-    for heading, header, rows in _tables(result):
-        lines += ["", heading, *text.aligned([header, *rows])]
-    lines += ["", *_checks(result)]
-    if result.warnings:
-        lines += ["", "Warnings", *(f"- {text.clean(each)}" for each in result.warnings)]
-    lines += ["", f"Folder: {text.clean(result.folder)}"]
-    page = "\n".join(lines) + "\n"
-    return page if unicode else text.ascii_only(page)
+    return terminal.render(_sections(result), width=terminal.UNWRAPPED, unicode=unicode)
 
 
 def render_markdown(result: CalibrationResult) -> str:
     """The same for an issue or a wiki."""
-    parts = [f"**{escape(line)}**" for line in result.sentences[:1]]
-    parts += [escape(line) for line in (*result.sentences[1:], *_facts(result))]
-    for heading, header, rows in _tables(result):
-        cells = [
-            header,
-            ["---"] + ["--:"] * (len(header) - 1),
-            *([escape(cell) for cell in row] for row in rows),
-        ]
-        parts += [heading, "\n".join(f"| {' | '.join(row)} |" for row in cells)]
-    parts.append("\n".join(f"- {escape(line)}" for line in (*_checks(result), *result.warnings)))
-    return "\n\n".join(parts) + "\n"
+    return markdown.render(_sections(result))
+
+
+def _sections(result: CalibrationResult) -> list[Section]:
+    first, *others = result.sentences or ("",)
+    said = [Paragraph(first, STRONG), *(Paragraph(line) for line in others)]
+    return [
+        Section("", "verdict", tuple(said)),
+        Section("", "facts", tuple(Paragraph(line, QUIET) for line in _facts(result))),
+        *(
+            Section(heading, f"table-{number}", (plain_table(heads, rows),))
+            for number, (heading, heads, rows) in enumerate(_tables(result), start=1)
+        ),
+        Section("", "checks", (bullets(_checks(result)),)),
+        Section("Warnings", "warnings", (bullets(result.warnings),) if result.warnings else ()),
+        Section("", "folder", (Code(result.folder, label="Folder", where=TERMINAL),)),
+    ]
 
 
 def render_json(result: CalibrationResult) -> str:
@@ -76,11 +73,11 @@ def _noise(result: CalibrationResult) -> Table:
     if made is not None:
         for name, words, meaning in _COMPONENTS:
             value: float | None = getattr(made, name)
-            spread = "n/a" if value is None else percent_words(value)
-            share = "" if value is None else f"{made.shares[name] * 100:.0f} %"
+            spread = "n/a" if value is None else text.percent_rounded(value)
+            share = "" if value is None else f"{text.percent_fixed(made.shares[name])}"
             rows.append([f"{words} ({meaning})", spread, share])
-        rows.append(["a trial beside the others of its block", percent_words(made.trial), ""])
-        rows.append(["the ratio of two trials of a block", percent_words(made.paired), ""])
+        rows.append(["a trial beside the others of its block", text.percent_rounded(made.trial), ""])
+        rows.append(["the ratio of two trials of a block", text.percent_rounded(made.paired), ""])
     return "Where the noise comes from (standard deviation)", ["noise", "spread", "share"], rows
 
 
@@ -94,7 +91,7 @@ def _resolves(result: CalibrationResult) -> Table:
 
 
 def _percent(value: float | None) -> str:
-    return "nothing yet" if value is None else f"±{percent_words(value)}"
+    return "nothing yet" if value is None else f"±{text.percent_rounded(value)}"
 
 
 def _checks(result: CalibrationResult) -> list[str]:
@@ -103,12 +100,13 @@ def _checks(result: CalibrationResult) -> list[str]:
     if drift is not None:
         low, high = (_signed(end) for end in drift.interval)
         lines.append(
-            f"Drift: {_signed(drift.change)} of speed in {duration_words(drift.hours * 3600)} "
+            f"Drift: {_signed(drift.change)} of speed in {text.duration_rounded(drift.hours * 3600)} "
             f"(95 % interval {low} to {high})."
         )
     if steal is not None:
         lines.append(
-            f"Steal: {steal.mean:.1%} of a processor on average, at most {steal.highest:.1%} in a trial."
+            f"Steal: {text.percent_fixed(steal.mean, 1)} of a processor on average, "
+            f"at most {text.percent_fixed(steal.highest, 1)} in a trial."
         )
     lines += [_equal(arm, result.margin) for arm in result.equal_arms]
     lines.append(f"The twin's evidence in this run: {_evidence(result.twin_evidence)} (speaks from 100 on).")
@@ -120,7 +118,7 @@ def _checks(result: CalibrationResult) -> list[str]:
 def _signed(fraction: float) -> str:
     if not math.isfinite(fraction):
         return "unbounded"
-    return f"{'+' if fraction >= 0 else '-'}{percent_words(abs(fraction))}"
+    return f"{'+' if fraction >= 0 else '-'}{text.percent_rounded(abs(fraction))}"
 
 
 def _equal(arm: EqualArms, margin: float) -> str:

@@ -4,14 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from markupsafe import Markup
-
-from pgassay import __version__
 from pgassay.model.result import CompareResult
 from pgassay.record.read import StoredExperiment
-from pgassay.report.charts import palette
 from pgassay.report.compare import summary
-from pgassay.report.html.page import environment
+from pgassay.report.html.page import template
 from pgassay.report.text import clean
 
 _TEMPLATE = "index.html.jinja"
@@ -82,16 +78,4 @@ def _tone(result: CompareResult) -> str:
 def render(rows: Sequence[IndexRow], *, title: str) -> str:
     """The page as text, newest experiment first; it runs no script and refers to the reports alone."""
     ordered = sorted(rows, key=lambda row: (row.started, row.folder), reverse=True)
-    return (
-        environment()
-        .get_template(_TEMPLATE)
-        .render(
-            rows=ordered,
-            title=clean(title),
-            version=__version__,
-            palette=palette,
-            light_colours=Markup(palette.properties()),
-            dark_colours=Markup(palette.properties(dark=True)),
-            theme_rules="",
-        )
-    )
+    return template(_TEMPLATE, rows=ordered, title=clean(title), theme_rules="")

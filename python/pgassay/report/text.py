@@ -1,13 +1,52 @@
-"""Figures and names as words: how every report writes a ratio, an interval, a duration, a size."""
+"""Names and texts as a report shows them: harmless, cut, aligned; the words of figures beside them."""
 
-import math
 import unicodedata
-from collections.abc import Sequence
 
 from pgassay.model.result import ArmResult, TwinResult
+from pgassay.words import (
+    INFINITY,
+    bare_quantity,
+    bounds,
+    comparison,
+    duration,
+    duration_rounded,
+    interval,
+    join,
+    percent,
+    percent_fixed,
+    percent_rounded,
+    plural,
+    quantity,
+    ratio,
+    seconds,
+    size,
+)
 
-INFINITY = "∞"
-_BYTE_UNITS = ("B", "kB", "MB", "GB", "TB")
+# A report takes its words from here; what makes them of a figure is everybody's.
+__all__ = [
+    "aligned",
+    "ascii_only",
+    "bare_quantity",
+    "bounds",
+    "clean",
+    "clean_lines",
+    "comparison",
+    "duration",
+    "duration_rounded",
+    "excerpt",
+    "interval",
+    "join",
+    "percent",
+    "percent_fixed",
+    "percent_rounded",
+    "plural",
+    "quantity",
+    "ratio",
+    "seconds",
+    "size",
+    "twin_sentence",
+    "verdict_word",
+]
 
 
 def clean(text: str) -> str:
@@ -56,100 +95,6 @@ def ascii_only(text: str) -> str:
     return plain.encode("ascii", "backslashreplace").decode("ascii")
 
 
-def _digits(value: float, significant: int) -> str:
-    """A positive or negative number to `significant` digits, never in exponent form below 1e9."""
-    if value == 0:
-        return "0"
-    if abs(value) >= 1e9 or abs(value) < 1e-6:
-        return f"{value:.{significant - 1}e}"
-    decimals = max(0, significant - 1 - math.floor(math.log10(abs(value))))
-    return f"{value:,.{decimals}f}"
-
-
-def quantity(value: float | None, unit: str) -> str:
-    """A figure with its unit: seconds below one second as ms or µs; '' when there is none."""
-    if value is None or not math.isfinite(value):
-        return ""
-    if unit == "s":
-        return seconds(value)
-    return f"{_digits(value, 4)} {unit}".strip()
-
-
-def bare_quantity(value: float | None, unit: str) -> str:
-    """As `quantity` for a column whose heading gives the unit; a time keeps its own."""
-    shown = quantity(value, unit)
-    return shown if unit == "s" else shown.removesuffix(f" {unit}")
-
-
-def seconds(value: float) -> str:
-    """A measured time, to three digits or more: '1.893 s', '42.1 ms', '310 µs'."""
-    if value == 0:
-        return "0 s"
-    if abs(value) < 0.001:
-        return f"{_digits(value * 1e6, 3)} µs"
-    if abs(value) < 1:
-        return f"{_digits(value * 1e3, 3)} ms"
-    return f"{_digits(value, 4)} s"
-
-
-def duration(value_s: float) -> str:
-    """A span of time for a person waiting: '45 s', '12 min 05 s', '2 h 03 min'."""
-    total = max(0, round(value_s))
-    if total < 60:
-        return f"{total} s"
-    if total < 3600:
-        return f"{total // 60} min {total % 60:02d} s"
-    return f"{total // 3600} h {total % 3600 // 60:02d} min"
-
-
-def size(value: float | None) -> str:
-    """Bytes in powers of 1024, as PostgreSQL's kB, MB, GB; '' when there is none."""
-    if value is None:
-        return ""
-    amount = float(value)
-    for unit in _BYTE_UNITS:
-        if abs(amount) < 1024 or unit == _BYTE_UNITS[-1]:
-            break
-        amount /= 1024
-    return f"{amount:.0f} {unit}" if unit == "B" else f"{_digits(amount, 3)} {unit}"
-
-
-def percent(fraction: float) -> str:
-    """A fraction as a percentage with as many digits as it needs: 0.03 → '3 %'."""
-    return f"{fraction * 100:.3g} %"
-
-
-def ratio(value: float | None) -> str:
-    """A speed ratio, '1.213×'; '' when there is none."""
-    if value is None or not math.isfinite(value):
-        return ""
-    return f"{_ratio_digits(value)}×"
-
-
-def _ratio_digits(value: float) -> str:
-    return f"{value:.3f}" if 0.1 <= value < 10 else _digits(value, 3)
-
-
-def interval(ends: tuple[float | None, float | None] | None) -> str:
-    """An interval of a ratio, '1.170 – 1.253'; an end that the data do not bound is 0 or ∞."""
-    if ends is None:
-        return ""
-    low, high = bounds(ends)
-    if low == 0 and math.isinf(high):
-        return "unbounded"
-    low_text = "0" if low == 0 else _ratio_digits(low)
-    high_text = INFINITY if math.isinf(high) else _ratio_digits(high)
-    return f"{low_text} – {high_text}"
-
-
-def bounds(ends: tuple[float | None, float | None]) -> tuple[float, float]:
-    """The ends as numbers: an unbounded lower end is 0, an unbounded upper end infinite."""
-    low, high = ends
-    low = 0.0 if low is None or not math.isfinite(low) else max(low, 0.0)
-    high = math.inf if high is None or not math.isfinite(high) else high
-    return low, high
-
-
 def verdict_word(arm: ArmResult, margin: float) -> str:
     """The verdict of an arm with what qualifies it: a difference may still lie inside the margin."""
     if arm.withheld:
@@ -175,18 +120,6 @@ def twin_sentence(twin: TwinResult) -> str:
         f"Twin{where}: it DIFFERS from the control, {figures}, though both have the same settings: "
         "the measurement is biased, and verdicts inside that range are withheld."
     )
-
-
-def plural(count: int, word: str) -> str:
-    """'1 block', '2 blocks'."""
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
-
-
-def join(words: Sequence[str]) -> str:
-    """'a', 'a and b', 'a, b and c'."""
-    if len(words) < 2:
-        return "".join(words)
-    return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def aligned(rows: list[list[str]]) -> list[str]:

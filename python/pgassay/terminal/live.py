@@ -18,8 +18,6 @@ from pgassay.report import bar, text
 from pgassay.report.labels import compared_factors, short_name
 from pgassay.terminal.progress import NullProgress, PlainProgress, Progress, plan_text
 
-__all__ = ["LiveProgress", "NullProgress", "PlainProgress", "Progress", "choose"]
-
 # The view is drawn while trials are measured, so it must cost next to nothing of a core.
 _REFRESH_PER_SECOND = 2
 _ARMS_SHOWN_MAX = 24

@@ -58,31 +58,31 @@ class Progress(Protocol):
 
 
 class NullProgress:
-    """Says nothing."""
+    """Shows nothing: for --quiet, and the base of the forms that show some of it."""
 
     def stage(self, content: str, fraction: float | None = None) -> None:
-        """Nothing is shown."""
+        pass
 
     def plan(self, arms: Sequence[str], blocks_max: int, trials_total: int, sentence: str) -> None:
-        """Nothing is shown."""
+        pass
 
     def trial_started(self, block: int, position: int, arm: str, expected_s: float | None) -> None:
-        """Nothing is shown."""
+        pass
 
     def trial_doing(self, content: str) -> None:
-        """Nothing is shown."""
+        pass
 
     def trial_ended(self, block: int, position: int, status: str, metric_text: str) -> None:
-        """Nothing is shown."""
+        pass
 
     def estimate(self, result: CompareResult, seconds_left: float | None) -> None:
-        """Nothing is shown."""
+        pass
 
     def message(self, content: str) -> None:
-        """Nothing is shown."""
+        pass
 
     def close(self) -> None:
-        """Nothing to give back."""
+        pass
 
     def __enter__(self) -> Self:
         return self

@@ -76,8 +76,8 @@ def load_inside(files: Sequence[Path], group: Cgroup, spec: ArmSpec) -> float:
             f"cache of a server with {describe_limits(spec)}: use --cache as-is or cold, or name more memory"
         )
     if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip().splitlines() or ["it was killed"]
-        raise MeasurementError(f"the data could not be read inside the server's control group: {said[-1]}")
+        lines = done.stderr.decode(errors="replace").strip().splitlines() or ["it was killed"]
+        raise MeasurementError(f"the data could not be read inside the server's control group: {lines[-1]}")
     return fraction
 
 

@@ -1,34 +1,30 @@
-"""One trial by the protocol, from restoring the data to its record on disk.
+"""One trial by the protocol, from restoring the data to its record on disk, on any kind of target.
 
-The order is that of the rules of a trial: restore and settle, start, assert from inside, plan (which
-warms the catalogs), cache state and its proof, canary, measure with samplers on one clock, collect,
-verify, write atomically. The trial knows nothing of the experiment around it.
+The order is that of the rules of a trial: restore and settle, start, assert from inside, plan (which warms
+the catalogs), cache state and its proof, canary, measure with samplers on one clock, collect, verify, write
+atomically. On a target whose machine is somebody else's the steps that need it are left out: nothing is
+restored, started, put into a cache or sampled, and the round trip to the server is timed. The trial knows
+nothing of the experiment around it.
 """
 
-import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pgassay.environment.cgroup import usage
-from pgassay.environment.cgroup.group import Cgroup
-from pgassay.environment.linux.device import counters as device_counters
 from pgassay.environment.linux.settle import wait_until_settled
-from pgassay.environment.server.reads import reads_between
+from pgassay.environment.remote.round_trip import SAMPLES_OF_A_TRIAL, round_trip_ms
 from pgassay.errors import UsageError
 from pgassay.model.trial import TrialRecord, TrialSpec, TrialStatus
 from pgassay.record import layout
 from pgassay.record.write import TrialWriter, to_json
 from pgassay.trial import limited
-from pgassay.trial.assertions import assert_from_inside
 from pgassay.trial.caches import states
-from pgassay.trial.caches.keeper import CacheKeeper
-from pgassay.trial.caches.prefault import prefault_shared_memory
+from pgassay.trial.caches.keeper import CacheKeeper, prefault_shared_memory
 from pgassay.trial.caches.relations import Relation, user_relations
-from pgassay.trial.canary import canary_s
-from pgassay.trial.collect import counters, verify
-from pgassay.trial.collect.before import Before, counters_before, steal_s
-from pgassay.trial.collect.clocks import clock_offset_ns
+from pgassay.trial.collect import readings, verify
 from pgassay.trial.collect.server_statements import (
     ServerStatements,
     counted_before,
@@ -36,72 +32,59 @@ from pgassay.trial.collect.server_statements import (
     own_sessions_uncounted,
 )
 from pgassay.trial.collect.vacuum_state import upkeep_or_none
-from pgassay.trial.host import Host
 from pgassay.trial.measure import load, maintenance
 from pgassay.trial.measure.statements import StatementTimer, explain_all
 from pgassay.trial.observation import Observation
 from pgassay.trial.observe.registry import samplers
 from pgassay.trial.observe.runner import SamplerRunner
 from pgassay.trial.observe.server_observer import ServerObserver, rate_hz
-from pgassay.trial.running import RunningServer
-from pgassay.trial.state import Progress, TrialState, attempt
+from pgassay.trial.running import ServerSession
+from pgassay.trial.state import OnStep, TrialState, outcome
+from pgassay.trial.target import LocalServer, Machine, Target
 
-LOG_BYTES_MAX = 4 * 1024 * 1024
+_OTHER_SESSIONS = """
+SELECT count(*) FROM pg_stat_activity
+WHERE state = 'active' AND backend_type = 'client backend' AND application_name NOT LIKE 'pgassay%'"""
 
 
-class _Trial(TrialState):
-    """A trial on a server of this machine; what each stage took is a fact of its record."""
+@dataclass(frozen=True)
+class _Prepared:
+    """A server that is what its arm says, ready to be measured.
 
-    def __init__(self, spec: TrialSpec, host: Host, progress: Progress) -> None:
-        super().__init__(spec, progress)
-        self.host = host
-        self.log_offset = host.log.stat().st_size if host.log.exists() else 0
-        self.server_statements: ServerStatements | None = None
-        self._stage = ""
-        self._stage_began = self.started
-        self.stage_s: dict[str, float] = {}
+    `local`: what only a server on this machine allows; `relations` are the user's there, [] elsewhere.
+    """
 
-    def stage(self, name: str) -> None:
-        """The trial comes to its next stage; what the one before took is kept, to show the overhead."""
-        now = time.monotonic()
-        if self._stage:
-            took = self.stage_s.get(self._stage, 0.0) + now - self._stage_began
-            self.stage_s[self._stage] = round(took, 4)
-        self._stage, self._stage_began = name, now
-        if name:
-            self.progress(name)
-
-    def record(self, status: TrialStatus, reason: str) -> TrialRecord:
-        """What is known of the trial so far, as its record."""
-        self.facts["stage_s"] = self.stage_s
-        return super().record(status, reason)
+    server: ServerSession
+    local: LocalServer | None
+    relations: list[Relation]
+    explained: dict[str, Any]
+    keeper: CacheKeeper | None
 
 
 def run_trial(
-    spec: TrialSpec, host: Host, folder: Path, progress: Progress = lambda _: None
+    spec: TrialSpec, target: Target, folder: Path, on_step: OnStep = lambda _: None
 ) -> tuple[Path, TrialRecord]:
     """Run one trial and write its folder below `folder`; returns the folder and the record.
 
-    `progress` gets what the trial is at, in words; it returns at once, and is called from any thread.
+    `on_step` gets what the trial is at, in words; it returns at once, and is called from any thread.
     A trial that fails, or breaks a rule, is recorded with its reason and returned like any other;
     one that is interrupted is recorded, and the interruption goes on. Raises UsageError for what
     only the user can mend, and MeasurementError when the record itself can't be written.
     """
-    trial = _Trial(spec, host, progress)
+    trial = TrialState(spec, target, on_step)
     writer = TrialWriter(folder, spec.number, spec.attempt)
+    details = f": see {layout.SERVER_LOG_FILE}" if trial.machine else ""
     try:
-        status, reason = attempt(lambda: _measure(trial), f": see {layout.SERVER_LOG_FILE}")
+        status, reason = outcome(lambda: _measure(trial), details)
         if status != "ok":
-            reason += limited.out_of_memory_reason(spec.arm.spec, host.group)
-            host.taint()
-            host.stop_server()
+            reason += limited.out_of_memory_reason(trial.arm, trial.machine.group if trial.machine else None)
+            target.abandon()
         record = _write(trial, writer, status, reason)
     except UsageError:
-        host.taint()
+        target.abandon()
         raise
     except (KeyboardInterrupt, SystemExit):
-        host.taint()
-        host.stop_server()
+        target.abandon()
         if not writer.final.exists():  # else it was whole before the interruption came
             _write(trial, writer, "interrupted", "interrupted by the user")
         raise
@@ -110,174 +93,239 @@ def run_trial(
     return writer.final, record
 
 
-def _write(trial: _Trial, writer: TrialWriter, status: TrialStatus, reason: str) -> TrialRecord:
+def _write(trial: TrialState, writer: TrialWriter, status: TrialStatus, reason: str) -> TrialRecord:
     observation = trial.observation
     if observation.plans:
         writer.add(layout.PLANS_FILE, to_json(observation.plans))
     for name, content in observation.files.items():
         writer.add(name, content)
-    writer.add(layout.SERVER_LOG_FILE, _log_since(trial.host.log, trial.log_offset))
+    for name, content in trial.observations.items():
+        writer.add(f"{layout.OBSERVATIONS_FOLDER}/{name}", content)
+    if trial.machine is not None:
+        writer.add(layout.SERVER_LOG_FILE, trial.log())
     record = trial.record(status, reason)
     writer.finish(record)
     return record
 
 
-def _log_since(log: Path, offset: int) -> bytes:
-    if not log.exists():
-        return b""
-    with log.open("rb") as file:
-        file.seek(offset)
-        return file.read(LOG_BYTES_MAX)
-
-
-def _measure(trial: _Trial) -> None:
-    spec, host, arm = trial.spec, trial.host, trial.spec.arm
-    cold = spec.protocol.cache in ("cold", "cold-each")
-    trial.stage("restoring")
-    if cold:
-        trial.stage("stopping the last server")
-        host.stop_server()
-        trial.stage("restoring")
-    restored = host.restore(arm)
-    trial.stage("settling")
-    unsettled = wait_until_settled(spec.protocol.settle_timeout_s)
-    trial.warnings += [unsettled] if unsettled else []
-    trial.stage("starting")
-    server, fresh = host.start_server(arm, fresh=cold)
-    if arm.spec.workload.writes:
-        host.taint()
-    trial.stage("asserting")
-    control = server.control
-    trial.facts = assert_from_inside(control, arm.spec)
-    volume = host.volume(arm)
-    trial.facts["storage"] = dict(volume.facts())
-    trial.facts["restored"] = restored
-    if limited.is_limited(arm.spec):
-        trial.facts["limits"] = limited.assert_limits(arm.spec, host.group, server.server.pid)
-    trial.facts["started_for_this_trial"] = fresh
-    trial.stage("prefaulting")
-    if fresh:
-        trial.facts["prefaulted_bytes"] = prefault_shared_memory(server.server.pid)
-    if arm.spec.workload.is_maintenance:
-        trial.stage("running what is untimed")
-        maintenance.run_untimed(control, arm.spec.workload.statements[0])
-        trial.stage("settling")
-        unsettled = wait_until_settled(spec.protocol.settle_timeout_s)
-        trial.warnings += [unsettled] if unsettled else []
-    trial.stage("planning")
-    relations = user_relations(control, server.server.data_directory)
-    trial.warnings += states.cliff_warnings(relations, _shared_buffers_bytes(server))
-    explained = explain_all(server, arm.spec)
-    trial.fields["upkeep_before"] = upkeep_or_none(control)
-    keeper = CacheKeeper(server, relations, spec.protocol.cache, arm.spec, host.group)
-    trial.stage("caches")
-    keeper.prepare_buffers(fresh=fresh)
-    with own_sessions_uncounted(server) as statements:
-        trial.server_statements = statements
-        _run_workload(trial, server, relations, explained, keeper)
-    trial.observation.plans = explained
+def _measure(trial: TrialState) -> None:
+    """The steps of the protocol, in their order."""
+    machine = trial.machine
+    was_restored = machine is not None and _restore(trial, machine)
+    local = _start(trial, machine) if machine else None
+    server = local.running if local else trial.target.session(trial.spec.arm)
+    _assert_from_inside(trial, server)
+    if machine and local:
+        _assert_machine(trial, machine, local)
+        trial.facts["restored"] = was_restored
+        _prepare_server(trial, local)
+    prepared = _plan_statements(trial, server, local)
+    with _counted_statements(prepared) as counted, _measured_session(trial, prepared) as timer:
+        _finish_caches(trial, prepared)
+        if timer is not None and local is None:
+            trip_ms = round_trip_ms(timer.session, SAMPLES_OF_A_TRIAL)
+            trial.facts["server"]["round_trip_ms"] = round(trip_ms, 4)
+        trial.stage("canary")
+        trial.fields["canary_s"] = readings.canary_s()
+        before = _measure_between_readings(trial, prepared, counted, timer)
+        trial.stage("verifying")
+        _verify(trial, prepared, before)
+    trial.observation.plans = prepared.explained
     trial.stage("")
 
 
-def _run_workload(
-    trial: _Trial,
-    server: RunningServer,
-    relations: list[Relation],
-    explained: dict[str, Any],
-    keeper: CacheKeeper,
-) -> None:
-    """Open the measured session, bring the pages into their state, and measure."""
-    spec, arm = trial.spec, trial.spec.arm
-    if arm.spec.workload.kind == "statements":
-        device = trial.host.volume(arm).device
-        with StatementTimer(server, arm.spec, spec.protocol, device, relations, trial.progress) as timer:
-            keeper.prepare_pages()
-            trial.facts["cache"] = keeper.facts
-            _observed(trial, server, relations, lambda: timer.run(explained, keeper))
-    else:
-        keeper.prepare_pages()
-        trial.facts["cache"] = keeper.facts
-        _observed(trial, server, relations, lambda: _run_load(trial, server))
+def _restore(trial: TrialState, machine: Machine) -> bool:
+    """The arm's data as they were at first, on a server that is stopped where the trial is cold."""
+    trial.stage("restoring")
+    if _is_cold(trial):
+        trial.stage("stopping the last server")
+        machine.stop_server()
+        trial.stage("restoring")
+    was_restored = machine.restore(trial.spec.arm)
+    _settle(trial)
+    return was_restored
 
 
-def _run_load(trial: _Trial, server: RunningServer) -> Observation:
-    spec = trial.spec
-    seed = spec.number * 1009 + spec.attempt
-    return load.run(
-        server, spec.arm.spec, seed, lambda second: trial.progress(f"second {second.get('second')}")
+def _start(trial: TrialState, machine: Machine) -> LocalServer:
+    trial.stage("starting")
+    local = machine.start_server(trial.spec.arm, fresh=_is_cold(trial))
+    if trial.arm.workload.writes:
+        machine.taint()
+    return local
+
+
+def _is_cold(trial: TrialState) -> bool:
+    return trial.spec.protocol.cache in ("cold", "cold-each")
+
+
+def _settle(trial: TrialState) -> None:
+    """Wait until all is written: a dirty page can't be evicted."""
+    trial.stage("settling")
+    unsettled = wait_until_settled(trial.spec.protocol.settle_timeout_s)
+    trial.warnings += [unsettled] if unsettled else []
+
+
+def _assert_from_inside(trial: TrialState, server: ServerSession) -> None:
+    """The server is what the arm says: its version, checksums and settings."""
+    trial.stage("asserting")
+    trial.facts = verify.assert_from_inside(server.control, trial.arm)
+    if trial.arm.server is not None:
+        trial.facts["server"] = {"name": trial.arm.server.name}
+
+
+def _assert_machine(trial: TrialState, machine: Machine, local: LocalServer) -> None:
+    """The server's caps are in force, and its storage is recorded as it is."""
+    trial.facts["storage"] = dict(machine.storage_facts(trial.spec.arm))
+    if limited.is_limited(trial.arm):
+        trial.facts["limits"] = limited.assert_limits(trial.arm, local.group, local.running.server.pid)
+    trial.facts["started_for_this_trial"] = local.is_fresh
+
+
+def _prepare_server(trial: TrialState, local: LocalServer) -> None:
+    """Touch the shared memory of a new server; run what a maintenance command has untimed before it."""
+    trial.stage("prefaulting")
+    if local.is_fresh:
+        trial.facts["prefaulted_bytes"] = prefault_shared_memory(local.running.server.pid)
+    if trial.arm.workload.is_maintenance:
+        trial.stage("running what is untimed")
+        maintenance.run_untimed(local.running.control, trial.arm.workload.statements[0])
+        _settle(trial)
+
+
+def _plan_statements(trial: TrialState, server: ServerSession, local: LocalServer | None) -> _Prepared:
+    """EXPLAIN every statement, which warms the catalogs; then the first half of the cache state."""
+    control = server.control
+    trial.stage("planning")
+    relations = user_relations(control, local.running.server.data_directory) if local else []
+    if local:
+        trial.warnings += states.cliff_warnings(relations, _shared_buffers_bytes(server))
+    explained = explain_all(server, trial.arm)
+    trial.fields["upkeep_before"] = upkeep_or_none(control)
+    if local is None:
+        others = control.execute(_OTHER_SESSIONS).fetchone()
+        trial.facts["server"]["other_active_sessions"] = int(others[0]) if others else 0
+        return _Prepared(server, None, relations, explained, None)
+    keeper = CacheKeeper(local.running, relations, trial.spec.protocol.cache, trial.arm, local.group)
+    trial.stage("caches")
+    keeper.prepare_buffers(fresh=local.is_fresh)
+    return _Prepared(server, local, relations, explained, keeper)
+
+
+def _counted_statements(prepared: _Prepared) -> AbstractContextManager[ServerStatements | None]:
+    """The server's own counts of statements; of a server on this machine without pgassay's own."""
+    if prepared.local is not None:
+        return own_sessions_uncounted(prepared.local.running)
+    return nullcontext(ServerStatements.of(prepared.server.control))
+
+
+def _measured_session(
+    trial: TrialState, prepared: _Prepared
+) -> AbstractContextManager[StatementTimer | None]:
+    """The session whose statements are timed; a load needs it only to time the way to a remote server."""
+    if trial.arm.workload.kind != "statements" and prepared.local is not None:
+        return nullcontext(None)
+    return StatementTimer(
+        prepared.server,
+        trial.arm,
+        trial.spec.protocol,
+        prepared.local,
+        prepared.relations,
+        trial.on_step,
     )
 
 
-def _observed(
-    trial: _Trial,
-    server: RunningServer,
-    relations: list[Relation],
-    measure: Callable[[], Observation],
-) -> None:
-    """Measure with samplers and counters around it, then verify; `relations` are the user's, before it."""
-    spec, arm = trial.spec, trial.spec.arm
-    size_bytes = sum(relation.size_bytes for relation in relations)
-    trial.stage("canary")
-    trial.fields["canary_s"] = canary_s()
+def _finish_caches(trial: TrialState, prepared: _Prepared) -> None:
+    """The pages come last, when nothing but the measured statements will touch them any more."""
+    if prepared.keeper is None:
+        trial.facts["cache"] = {"state": trial.spec.protocol.cache}
+        return
+    prepared.keeper.prepare_pages()
+    trial.facts["cache"] = prepared.keeper.facts
+
+
+def _measure_between_readings(
+    trial: TrialState, prepared: _Prepared, counted: ServerStatements | None, timer: StatementTimer | None
+) -> readings.Readings:
+    """Measure with samplers and counters around it; returns what the counters were before."""
+    server, local = prepared.server, prepared.local
     trial.stage("measuring")
-    device = trial.host.volume(arm).device
-    files = [file for relation in relations for file in relation.files]
-    watched = samplers(device, trial.host.group, files)
-    interval_s = spec.protocol.sample_interval_s
-    with ServerObserver(server, rate_hz(arm.spec, spec.protocol), interval_s) as observer:
-        before = counters_before(server, device, _capped_group(trial), arm.spec.build.major)
-        counted = counted_before(server, trial.server_statements)
-        offset_ns = clock_offset_ns()
-        with SamplerRunner(watched, interval_s) as runner:
-            observation = measure()
-        trial.fields["clock_offset_ns"] = (offset_ns, clock_offset_ns())
-        server_cpu_s = server.cpu_seconds() - before.cpu_s
+    with _threads_observed(trial, local):
+        before = readings.readings(server, local, trial.arm.build.major)
+        counts = counted_before(server, counted)
+        with _machine_sampled(trial, prepared):
+            trial.observation = _run_workload(trial, prepared, timer)
+        if local and before.local:
+            trial.fields["server_cpu_s"] = local.running.cpu_seconds() - before.local.cpu_s
+    trial.fields["steal_s"] = readings.steal_s() - before.steal_s
+    trial.observations |= counted_files(server, counted, counts)
+    return before
+
+
+@contextmanager
+def _threads_observed(trial: TrialState, local: LocalServer | None) -> Iterator[None]:
+    """What the threads of a server on this machine do and wait for, meanwhile."""
+    if local is None:
+        yield
+        return
+    rate = rate_hz(trial.arm, trial.spec.protocol)
+    with ServerObserver(local.running, rate, trial.spec.protocol.sample_interval_s) as observer:
+        yield
     # What the server spent on answering the samples is no work of the workload.
-    trial.fields["server_cpu_s"] = server_cpu_s - observer.own_cpu_s
-    trial.fields["steal_s"] = steal_s() - before.steal_s
+    trial.fields["server_cpu_s"] -= observer.own_cpu_s
     trial.facts["observer"] = observer.facts
-    trial.observation = observation
-    statement_files = counted_files(server, trial.server_statements, counted)
-    for name, content in (runner.files() | observer.files() | statement_files).items():
-        observation.files[f"{layout.OBSERVATIONS_FOLDER}/{name}"] = content
-    trial.warnings += runner.warnings + observer.warnings
-    trial.stage("verifying")
-    _verify(trial, server, before, size_bytes)
+    trial.observations |= observer.files()
+    trial.warnings += observer.warnings
 
 
-def _capped_group(trial: _Trial) -> Cgroup | None:
-    return trial.host.group if limited.is_limited(trial.spec.arm.spec) else None
+@contextmanager
+def _machine_sampled(trial: TrialState, prepared: _Prepared) -> Iterator[None]:
+    """The samplers of this machine, meanwhile, and the distance of its clocks at both ends."""
+    local = prepared.local
+    if local is None:
+        yield
+        return
+    files = [file for relation in prepared.relations for file in relation.files]
+    watched = samplers(local.device, local.group, files)
+    offset_ns = readings.clock_offset_ns()
+    with SamplerRunner(watched, trial.spec.protocol.sample_interval_s) as runner:
+        yield
+    trial.fields["clock_offset_ns"] = (offset_ns, readings.clock_offset_ns())
+    trial.observations |= runner.files()
+    trial.warnings += runner.warnings
 
 
-def _verify(trial: _Trial, server: RunningServer, before: Before, size_bytes: int) -> None:
-    """Record how the counters moved, and hold them against the rules; `size_bytes`: of the relations."""
-    arm, observation = trial.spec.arm, trial.observation
-    device, capped = trial.host.volume(arm).device, _capped_group(trial)
-    wal_bytes = verify.wal_position(server.control) - before.wal
-    after = counters.snapshot(server.control, arm.spec.build.major)
-    moved = counters.difference(before.views, after)
-    trial.fields["upkeep_after"] = upkeep_or_none(server.control)
-    read = verify.BytesRead(
-        postgres=counters.database_blocks(before.views, after)[0],
-        device=device_counters(device).read_bytes - before.device_bytes if device.name else None,
-        server=reads_between(before.reads, server.device_reads()),
+def _run_workload(trial: TrialState, prepared: _Prepared, timer: StatementTimer | None) -> Observation:
+    if timer is not None and trial.arm.workload.kind == "statements":
+        return timer.run(prepared.explained, prepared.keeper)
+    seed = trial.spec.number * 1009 + trial.spec.attempt
+    return load.run(
+        prepared.server, trial.arm, seed, lambda second: trial.on_step(f"second {second.get('second')}")
     )
-    trial.fields["counters"] = moved
-    if capped:
-        trial.fields["counters"]["control_group"] = [usage.difference(before.group, usage.counters(capped))]
-        trial.facts["limits"] |= usage.peaks(capped)
-    trial.fields["verification"] = {
-        "wal_bytes": wal_bytes,
-        "postgres_read_bytes": read.postgres,
-        "device_read_bytes": read.device,
-        "server_device_read_bytes": read.server,
-    }
-    verify.assert_nothing_written(arm.spec, wal_bytes)
-    trial.warnings += verify.write_regime(arm.spec, _checkpoints(moved))
-    if observation.load is not None:
-        if not arm.spec.workload.writes:
-            verify.assert_load_stayed_warm(trial.spec.protocol.cache, read, size_bytes)
-        trial.warnings += verify.load_warnings(observation.load)
+
+
+def _verify(trial: TrialState, prepared: _Prepared, before: readings.Readings) -> None:
+    """Record how the counters moved, and hold them against the rules."""
+    local, observed = prepared.local, trial.observation.load
+    moved = readings.moved_since(before, prepared.server, local, trial.arm.build.major)
+    trial.fields["upkeep_after"] = upkeep_or_none(prepared.server.control)
+    trial.fields["counters"] = moved.counters
+    trial.fields["verification"] = {"postgres_read_bytes": moved.read.postgres}
+    if local and moved.wal_bytes is not None:
+        if local.capped_group:
+            trial.facts["limits"] |= usage.peaks(local.capped_group)
+        trial.fields["verification"] = {
+            "wal_bytes": moved.wal_bytes,
+            "postgres_read_bytes": moved.read.postgres,
+            "device_read_bytes": moved.read.device,
+            "server_device_read_bytes": moved.read.server,
+        }
+        verify.assert_nothing_written(trial.arm, moved.wal_bytes)
+        trial.warnings += verify.write_regime(trial.arm, _checkpoints(moved.counters))
+        if observed is not None and not trial.arm.workload.writes:
+            size_bytes = sum(relation.size_bytes for relation in prepared.relations)
+            verify.assert_load_stayed_warm(trial.spec.protocol.cache, moved.read, size_bytes)
+    if observed is not None:
+        trial.warnings += verify.load_warnings(observed)
 
 
 def _checkpoints(moved: dict[str, list[dict[str, Any]]]) -> float:
@@ -286,7 +334,7 @@ def _checkpoints(moved: dict[str, list[dict[str, Any]]]) -> float:
     return sum(float(row.get(name, 0)) for row in rows for name in names)
 
 
-def _shared_buffers_bytes(server: RunningServer) -> int:
+def _shared_buffers_bytes(server: ServerSession) -> int:
     row = server.control.execute(
         "SELECT setting::int8 * 8192 FROM pg_settings WHERE name = 'shared_buffers'"
     ).fetchone()

@@ -1,5 +1,6 @@
-"""A running server as a trial sees it: how to connect to it, and one control session."""
+"""A server as a trial sees it: how to connect to it, and one control session."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -18,27 +19,60 @@ _OBSERVER_OPTIONS = (
 )
 
 
-class RunningServer:
-    """A started server with the arm's session settings.
+class ServerSession(ABC):
+    """How to connect to a server with an arm's session settings, and one control session that has them too.
 
-    The control session has the same session settings as the measured ones, so what it asserts
-    holds for them; it is opened when first used and dropped over a restart.
+    The control session has the same session settings as the measured ones, so what it asserts holds for
+    them; it is opened when first used, and again after it was lost or closed.
     """
+
+    def __init__(self) -> None:
+        # Settings of pgassay's own sessions beside the arm's, for those opened while they stand here.
+        self.own_settings: dict[str, str] = {}
+        self._control: psycopg.Connection[Any] | None = None
+
+    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """Connection parameters with the arm's session settings."""
+
+    @property
+    def control(self) -> "psycopg.Connection[Any]":
+        """The control session."""
+        if self._control is None or self._control.closed:
+            self._control = self.connect_another("pgassay control")
+        return self._control
+
+    def connect_another(self, application_name: str) -> "psycopg.Connection[Any]":
+        """A further control session, for a thread of its own; the caller closes it."""
+        return connect({**self._own_parameters(), "application_name": application_name})
+
+    def close_control(self) -> None:
+        """Close the control session; the next use opens another."""
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+
+    def _own_parameters(self) -> dict[str, Any]:
+        parameters = self.parameters()
+        given = [parameters["options"], startup_options(self.own_settings)]
+        return {**parameters, "options": " ".join(filter(None, given))}
+
+
+class RunningServer(ServerSession):
+    """A started server with the arm's session settings; its control session is dropped over a restart."""
 
     def __init__(self, server: Server, session_settings: dict[str, str], database: str = DATABASE) -> None:
         """Wrap a started server; `session_settings` go to every session as startup options.
 
         `database` is the one that holds the data.
         """
+        super().__init__()
         self.server = server
         self.session_settings = session_settings
         self.database = database
         # Who observes the server hears of a statement's edges and of a restart; nobody does otherwise.
         self.on_edge: Callable[[], None] | None = None
         self.on_restart: Callable[[], None] | None = None
-        # Settings of pgassay's own sessions beside the arm's, for those opened while they stand here.
-        self.own_settings: dict[str, str] = {}
-        self._control: psycopg.Connection[Any] | None = None
 
     def parameters(self) -> dict[str, Any]:
         """Connection parameters with the arm's session settings."""
@@ -53,24 +87,6 @@ class RunningServer:
         options = f"{_OBSERVER_OPTIONS} {startup_options(self.own_settings)}".strip()
         changed = {"options": options, "application_name": "pgassay observer"}
         return {"connect": {**self.parameters(), **changed}, "postmaster_pid": self.server.pid}
-
-    @property
-    def control(self) -> "psycopg.Connection[Any]":
-        """The control session."""
-        if self._control is None or self._control.closed:
-            self._control = self.connect_another("pgassay control")
-        return self._control
-
-    def connect_another(self, application_name: str) -> "psycopg.Connection[Any]":
-        """A further control session, for a thread of its own; the caller closes it."""
-        options = startup_options({**self.session_settings, **self.own_settings})
-        return connect({**self.parameters(), "options": options, "application_name": application_name})
-
-    def close_control(self) -> None:
-        """Close the control session; the next use opens another."""
-        if self._control is not None:
-            self._control.close()
-            self._control = None
 
     def restart(self) -> None:
         """Stop and start the server with the same settings: shared buffers are empty afterwards."""

@@ -1,35 +1,70 @@
-"""What a trial knows of itself while it runs, and how that becomes its record: on any kind of server."""
+"""What a trial knows of itself while it runs, and how that becomes its record."""
 
 import socket
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from pgassay.environment.linux import machine
 from pgassay.errors import InvalidTrialError, MeasurementError
 from pgassay.model.trial import TrialRecord, TrialSpec, TrialStatus
 from pgassay.trial.observation import Observation
+from pgassay.trial.target import Target
 
-Progress = Callable[[str], None]
+LOG_BYTES_MAX = 4 * 1024 * 1024
+
+OnStep = Callable[[str], None]
 
 
 class TrialState:
-    """The state of one trial while it runs; `fields` become the record."""
+    """The state of one trial while it runs; `fields` become the record, `observations` files by their names.
 
-    def __init__(self, spec: TrialSpec, progress: Progress) -> None:
+    `machine` is that of the servers where it is this one: then what each stage took is a fact of the record.
+    """
+
+    def __init__(self, spec: TrialSpec, target: Target, on_step: OnStep) -> None:
         self.spec = spec
-        self.progress = progress
+        self.arm = spec.arm.spec
+        self.target = target
+        self.machine = target.machine
+        self.on_step = on_step
+        self.log_offset = _size(self.machine.log) if self.machine else 0
+        self._stage = ""
+        self._stage_s: dict[str, float] = {}
         self.started = time.monotonic()
         self.started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
         self.observation = Observation()
+        self.observations: dict[str, bytes] = {}
         self.fields: dict[str, Any] = {}
         self.facts: dict[str, Any] = {}
         self.warnings: list[str] = []
+        self._stage_began = self.started
+
+    def stage(self, name: str) -> None:
+        """The trial comes to its next stage; what the one before took is kept, to show the overhead."""
+        now = time.monotonic()
+        if self._stage:
+            took = self._stage_s.get(self._stage, 0.0) + now - self._stage_began
+            self._stage_s[self._stage] = round(took, 4)
+        self._stage, self._stage_began = name, now
+        if name:
+            self.on_step(name)
+
+    def log(self) -> bytes:
+        """What the servers have logged since the trial began, its beginning where it is long."""
+        if self.machine is None or not self.machine.log.exists():
+            return b""
+        with self.machine.log.open("rb") as file:
+            file.seek(self.log_offset)
+            return file.read(LOG_BYTES_MAX)
 
     def record(self, status: TrialStatus, reason: str) -> TrialRecord:
         """What is known of the trial so far, as its record."""
         spec = self.spec
+        if self.machine is not None:
+            self.facts["stage_s"] = self._stage_s
         return TrialRecord(
             number=spec.number,
             attempt=spec.attempt,
@@ -53,8 +88,12 @@ class TrialState:
         )
 
 
-def attempt(measure: Callable[[], None], look: str = "") -> tuple[TrialStatus, str]:
-    """Measure; the status and the reason of what a trial may fail with. `look`: where to read more."""
+def _size(log: Path) -> int:
+    return log.stat().st_size if log.exists() else 0
+
+
+def outcome(measure: Callable[[], None], details: str) -> tuple[TrialStatus, str]:
+    """Measure; the status and the reason of what a trial may fail with. `details`: where to read more."""
     import psycopg
 
     try:
@@ -65,5 +104,5 @@ def attempt(measure: Callable[[], None], look: str = "") -> tuple[TrialStatus, s
         return "failed", str(error)
     except (psycopg.Error, OSError) as error:
         sentence = str(error).strip().split("\n")[0]
-        return "failed", f"the server did not answer any more ({sentence}){look}"
+        return "failed", f"the server did not answer any more ({sentence}){details}"
     return "ok", ""

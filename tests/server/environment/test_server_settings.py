@@ -8,8 +8,8 @@ from pgassay.environment.linux import machine
 from pgassay.environment.server.server import Server
 from pgassay.environment.server.sessions import connect, control
 from pgassay.environment.server.settings import (
+    baseline_settings,
     classify,
-    contract_settings,
     describe_settings,
     effective,
     equal_value,
@@ -37,7 +37,7 @@ def home(build):
 
 @pytest.fixture(scope="module")
 def contract(build):
-    return contract_settings(build, writes=False, memory_bytes=machine.memory_bytes())
+    return baseline_settings(build, writes=False, memory_bytes=machine.memory_bytes())
 
 
 def test_the_contract_holds_in_a_server(build, home, contract):
@@ -58,8 +58,8 @@ def test_the_contract_holds_in_a_server(build, home, contract):
 
 
 def test_the_contract_follows_memory_and_workload(build):
-    small = contract_settings(build, writes=True, memory_bytes=512 * 1024**2)
-    large = contract_settings(build, writes=False, memory_bytes=64 * 1024**3)
+    small = baseline_settings(build, writes=True, memory_bytes=512 * 1024**2)
+    large = baseline_settings(build, writes=False, memory_bytes=64 * 1024**3)
     assert (small["shared_buffers"], large["shared_buffers"]) == ("128MB", "1024MB")
     assert (small["autovacuum"], large["autovacuum"]) == ("on", "off")
 

@@ -35,11 +35,12 @@ def test_a_faster_arm_is_called_faster_with_ratio_interval_and_sentence():
     assert "12 blocks" in result.verdict
 
 
-def test_a_large_effect_is_said_as_a_multiple_too():
+def test_a_large_effect_is_said_as_a_multiple():
     """'256 % faster' is 3.56 times the speed, and many take it for 2.56."""
     plan = experiment()
     result = analyse(stored(plan, simulate(plan, 12, {"s0-1": math.log(3.0)}, spread=0.001), "decided"))
-    assert "200 % faster than io_method=sync (3 times its speed; between " in result.verdict
+    assert "is 3 times as fast as io_method=sync (between " in result.verdict
+    assert "times as fast, 12 blocks" in result.verdict
 
 
 def test_a_slower_load_is_called_slower():

@@ -16,7 +16,6 @@ from pgassay.model.arm import DatasetSpec
 from pgassay.model.trial import TrialFacts
 from pgassay.model.workload import WorkloadSpec
 from pgassay.record.read import StoredExperiment, StoredTrial
-from pgassay.report.diff import json as diff_json
 from pgassay.report.diff import text as report
 
 
@@ -123,7 +122,7 @@ def test_what_else_differs_is_named_once() -> None:
     assert named["settings", "shared_buffers"] == ("1GB", "2GB")
     assert any(subject == "plan" and "Seq Scan" in values[0] for (subject, _), values in named.items())
     assert not compare_experiments(first, first).differences
-    assert "   kernel: 6.18.0 -> 7.0\n" in report.render(diff, unicode=False)
+    assert "\n- kernel: 6.18.0 -> 7.0\n" in report.render(diff, unicode=False)
 
 
 def test_statements_are_a_family_of_their_own_whose_intervals_hold_together() -> None:
@@ -196,7 +195,7 @@ def test_every_format_says_the_same_and_escapes_it() -> None:
     for text in ("ratio of the two 0.833", "count_filler", "What else differs"):
         assert text in page
     assert "| count&#95;filler |" in markdown or "| count_filler |" in markdown
-    document = json.loads(diff_json.render(first))
+    document = json.loads(report.render_json(first))
     assert {each["statement"] for each in document["statements"]} == set(examples.STATEMENTS)
 
 
@@ -226,7 +225,7 @@ def test_without_a_block_there_is_no_word() -> None:
 
 def test_the_document_for_scripts_is_strict_json() -> None:
     diff = compare_experiments(examples.stored(blocks=2), examples.stored(blocks=2))
-    document = json.loads(diff_json.render(diff), parse_constant=pytest.fail)
+    document = json.loads(report.render_json(diff), parse_constant=pytest.fail)
     assert document["schema"] == 1
     assert document["changes"][0]["interval"] == [None, None]
     assert math.isfinite(document["changes"][0]["ratio"])

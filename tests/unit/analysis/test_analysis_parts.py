@@ -14,10 +14,11 @@ from pgassay.analysis.statistics.sequence import log_sign_evidence, median_seque
 from pgassay.analysis.verdicts import steady, twin
 from pgassay.analysis.verdicts.blocks import complete_blocks
 from pgassay.analysis.verdicts.metrics import primary_measure
-from pgassay.analysis.verdicts.sentences import outlook, span
+from pgassay.analysis.verdicts.sentences import outlook
 from pgassay.analysis.verdicts.verdict import DISTRIBUTION_CHANGED, Finding, judge
 from pgassay.errors import UsageError
 from pgassay.model.workload import Metric
+from pgassay.words import AMOUNT, comparison, span
 
 
 def blocks_of(plan, records):
@@ -238,6 +239,14 @@ def test_intervals_in_words():
     assert span((1.1, None)) == "at least 10 % faster"
     assert span((None, 0.9)) == "at least 10 % slower"
     assert span((None, 1.1)) == "at most 10 % faster"
+    assert span((1.8, 2.4)) == "between 1.8 and 2.4 times as fast"
+    assert span((0.9, 2.4)) == "between 10 % slower and 2.4 times as fast"
+    assert span((2.5, None), AMOUNT) == "at least 2.5 times as much"
+    assert comparison(1.214) == "21 % faster than"
+    assert comparison(2.4) == "2.4 times as fast as"
+    assert comparison(0.3) == "70 % slower than"
+    assert comparison(2.4, AMOUNT, "CPU") == "2.4 times as much CPU as"
+    assert comparison(0.95, AMOUNT, "CPU") == "5 % less CPU than"
     assert outlook(3, 60.0) == "about 3 more blocks (3 minutes) would decide it"
     assert outlook(5000, 60.0).startswith("more than 1000 more blocks")
     assert outlook(None, 60.0) == ""

@@ -12,12 +12,12 @@ from pgassay.analysis.verdicts.compare import analyse
 from pgassay.environment import last_probe
 from pgassay.environment.linux.device import device_of
 from pgassay.environment.storage.base import BlockDevice
-from pgassay.experiment.running.ceilings import arm_ceiling
+from pgassay.experiment.running.targets import arm_ceiling
 from pgassay.model.experiment import PlannedCeilings
 from pgassay.model.storage import StorageSpec
 from pgassay.probe.analysis.analyse import analyse_probe
 from pgassay.record.read import StoredExperiment, StoredTrial
-from pgassay.report.compare import markdown, terminal
+from pgassay.report.compare import page as comparison
 from pgassay.report.probe import text
 from storage_fixtures import private_home
 
@@ -47,9 +47,9 @@ def with_reads(read_bytes: int, elapsed_s: float, requests: int, ceiling: dict[s
 @pytest.mark.parametrize(
     ("megabytes", "requests", "words"),
     [
-        (980, 100, "98% of the device"),
-        (500, 100, "at most 100% more could be had"),
-        (300, 9_800, "98% of the device (10,000 reads/s"),
+        (980, 100, "98 % of the device"),
+        (500, 100, "at most 100 % more could be had"),
+        (300, 9_800, "98 % of the device (10,000 reads/s"),
         (2000, 100, "measure it again"),
     ],
 )
@@ -66,7 +66,10 @@ def test_it_is_said_in_every_report_and_in_the_document() -> None:
     stored = with_reads(980_000_000, 1.0, 0, {"read_mb_s": 1000.0, "read_mb_s_from": "limit"})
     result = analyse(stored)
     assert result.device_use[0].fraction == pytest.approx(0.98)
-    for page in (terminal.render(result, stored, width=200, colour=False), markdown.render(result, stored)):
+    for page in (
+        comparison.render(result, stored, width=200, colour=False),
+        comparison.render_markdown(result, stored),
+    ):
         assert "no setting can help" in page
     assert "its limit" in result.device_use[0].sentence
 

@@ -139,7 +139,7 @@ def network_result(trips_ms: tuple[float, float], own_ms: float) -> Any:
 def test_a_network_that_hides_is_told_of_with_figures() -> None:
     result = network_result((20.0, 20.0), own_ms=10.0)
     (hidden,) = (sentence for sentence in result.warnings if "network hides" in sentence)
-    assert "7 round trips" in hidden and "(93%)" in hidden
+    assert "7 round trips" in hidden and "(93 %)" in hidden
     # 3 % of 150 ms are 4.5 ms, of the servers' own 10 ms.
     assert "3 % of the whole are 45 % of it" in hidden or "3 % of the whole are 44 % of it" in hidden
     assert not [sentence for sentence in result.confounds if "the way to" in sentence]

@@ -21,7 +21,8 @@ from pgassay.model.experiment import ArmCeiling
 from pgassay.model.trial import LoadObservation, TrialRecord
 from pgassay.record.columns import to_parquet
 from pgassay.record.read import StoredExperiment, StoredTrial
-from pgassay.report.compare import html, markdown, terminal
+from pgassay.report.compare import html
+from pgassay.report.compare import page as comparison
 from pgassay.report.compare.changes import change_sentences
 
 S = 1_000_000_000
@@ -254,11 +255,11 @@ def test_every_report_tells_when_and_what_happened_then(tmp_path: Path) -> None:
         "the log says “WARNING: <img src=x onerror=alert(1)>” at 9.0 s."
     ) in sentence
     assert change_sentences(result)[1].startswith("the twin: ")
-    for page in (html.render(result, stored), markdown.render(result, stored)):
+    for page in (html.render(result, stored), comparison.render_markdown(result, stored)):
         assert "began at 8.1 s" in page
         assert "onerror=alert(1)" in page
         assert "<img" not in page
-    assert "began at 8.1 s" in " ".join(terminal.render(result, stored, width=100, colour=False).split())
+    assert "began at 8.1 s" in " ".join(comparison.render(result, stored, width=100, colour=False).split())
 
 
 def test_checkpoints_that_no_log_tells_of_are_counted(tmp_path: Path) -> None:

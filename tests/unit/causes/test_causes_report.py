@@ -8,7 +8,8 @@ import report_examples as examples
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.model.cause import Cause, Explanation, MovedItem
 from pgassay.model.result import CompareResult
-from pgassay.report.compare import html, markdown, terminal
+from pgassay.report.compare import html
+from pgassay.report.compare import page as comparison
 from pgassay.report.compare.causes import cause_rows, difference_sentences
 
 LIMIT = Cause(
@@ -94,10 +95,10 @@ def test_every_report_says_it_and_shows_hostile_names_harmlessly() -> None:
     assert "limited by the bandwidth of its storage" in page
     assert 'id="causes"' in page
     assert "<script>alert" not in page
-    text = markdown.render(found, stored)
+    text = comparison.render_markdown(found, stored)
     assert "limited by the bandwidth" in text
     assert "<script>" not in text
-    shown = terminal.render(found, stored, width=100, colour=False)
+    shown = comparison.render(found, stored, width=100, colour=False)
     assert "storage-throughput" not in shown, "a sentence says it"
     assert "limited by the bandwidth" in " ".join(shown.split())
     assert shown.isascii()
@@ -106,4 +107,4 @@ def test_every_report_says_it_and_shows_hostile_names_harmlessly() -> None:
 @pytest.mark.parametrize("what", [(), (LIMIT.model_copy(update={"observed": 0, "trials": 0}),)])
 def test_nothing_is_said_where_nothing_was_observed(what: tuple[Cause, ...]) -> None:
     assert cause_rows(result(*what)) == ()
-    assert "Why:" not in terminal.render(result(*what), examples.stored(blocks=2), width=100, colour=False)
+    assert "Why:" not in comparison.render(result(*what), examples.stored(blocks=2), width=100, colour=False)

@@ -11,9 +11,9 @@ from pgassay.environment.linux import machine
 from pgassay.environment.server import limits
 from pgassay.environment.server.limits import check_limits, describe_limits, parse_cpus, parse_memory
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.experiment.planning import caps
-from pgassay.experiment.planning.caps import caps_by_arm, with_buffers_for_the_smallest, with_caps
+from pgassay.experiment.planning import provisioned
 from pgassay.experiment.planning.file import read_file
+from pgassay.experiment.planning.provisioned import caps_by_arm, with_buffers_for_the_smallest, with_caps
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.factors.registry import parse_factor
 from pgassay.trial.limited import assert_limits
@@ -137,7 +137,7 @@ def test_a_machine_without_control_groups_is_told_at_once(monkeypatch: pytest.Mo
 
 
 def test_a_cap_is_a_factor_or_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(caps, "server_limits", lambda _: {})
+    monkeypatch.setattr(provisioned, "server_limits", lambda _: {})
     request = CompareRequest(factors=("memory=1GB,2GB",), memory="1GB")
     with pytest.raises(UsageError, match="memory is a factor and is also fixed by --memory"):
         with_caps(request, (parse_factor("memory=1GB,2GB"),), base_spec())

@@ -6,8 +6,8 @@ import pytest
 from pgassay.environment.datasets import sysbench_data
 from pgassay.environment.datasets.registry import KINDS, content, needed_bytes
 from pgassay.errors import UsageError
+from pgassay.experiment.planning.data import with_own_data
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.experiment.planning.workload_data import with_own_data
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
 from pgassay.workloads.registry import parse_workload

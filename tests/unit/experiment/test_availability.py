@@ -3,10 +3,11 @@
 import pytest
 
 import report_examples as examples
+from pgassay.design.arms import Candidate
 from pgassay.environment.storage.loop import LoopKind
 from pgassay.errors import UsageError
-from pgassay.experiment.planning import availability
-from pgassay.experiment.planning.availability import Candidate, judge
+from pgassay.experiment.planning import provisioned
+from pgassay.experiment.planning.provisioned import judge
 from pgassay.model.storage import StorageSpec
 
 REASON = "Loop storage needs XFS and this kernel has none: use --storage host."
@@ -20,19 +21,19 @@ def candidates() -> list[Candidate]:
     ]
 
 
-def quiet(stage: str, fraction: float) -> None:
+def quiet(stage: str, fraction: float | None) -> None:
     del stage, fraction
 
 
 def test_a_storage_that_cannot_be_is_refused_or_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     """With settings alike in both arms, so that one verdict can't be taken for the other's."""
-    monkeypatch.setattr(availability, "validate_settings", lambda *_: None)
+    monkeypatch.setattr(provisioned, "validate_settings", lambda *_: None)
     monkeypatch.setattr(LoopKind, "capability", lambda _: REASON)
     with pytest.raises(UsageError) as refused:
-        judge(candidates(), skip_unavailable=False, progress=quiet)
+        judge(candidates(), skip_unavailable=False, on_stage=quiet)
     assert str(refused.value) == REASON
-    found = judge(candidates(), skip_unavailable=True, progress=quiet)
+    found = judge(candidates(), skip_unavailable=True, on_stage=quiet)
     assert [levels["storage"] for levels, _ in found.candidates] == ["host"]
     assert found.skipped == (f"storage=loop was skipped: {REASON}",)
     monkeypatch.setattr(LoopKind, "capability", lambda _: None)
-    assert len(judge(candidates(), skip_unavailable=False, progress=quiet).candidates) == 2
+    assert len(judge(candidates(), skip_unavailable=False, on_stage=quiet).candidates) == 2

@@ -148,7 +148,7 @@ def test_an_interruption_is_written_down_and_raised_on(tmp_path: Path) -> None:
     assert run_to_the_end(folder, replay.Replay(seed=1), RunLimits(4, 600.0)) == "blocks"
 
 
-def test_the_limit_of_time_counts_all_sittings(tmp_path: Path) -> None:
+def test_the_limit_of_time_counts_all_runs(tmp_path: Path) -> None:
     folder = replay.new_experiment(tmp_path / "time", seed=5)
     slow = replay.Replay(seed=1, sleep_s=0.02, wall_s=0.03)
     assert run_to_the_end(folder, slow, RunLimits(500, 0.5, until_decided=False)) == "max-time"

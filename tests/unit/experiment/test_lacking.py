@@ -5,10 +5,9 @@ import itertools
 import pytest
 from plans_for_tests import base_spec
 
-from pgassay.design.arms import build_arms, choose_control
+from pgassay.design.arms import Candidate, build_arms, choose_control, without_partner
 from pgassay.environment.server.setting_values import SettingFact
-from pgassay.experiment.planning import lacking
-from pgassay.experiment.planning.availability import Candidate
+from pgassay.experiment.planning import builds
 from pgassay.factors.registry import parse_factors
 from pgassay.model.arm import Arm
 from pgassay.model.build import Build
@@ -25,7 +24,7 @@ def build_settings(build: Build) -> dict[str, SettingFact]:
 
 @pytest.fixture(autouse=True)
 def _known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lacking, "build_settings", build_settings)
+    monkeypatch.setattr(builds, "build_settings", build_settings)
 
 
 def candidates_of(**factors: tuple[str, ...]) -> list[Candidate]:
@@ -52,7 +51,7 @@ def named(arms: tuple[Arm, ...]) -> list[tuple[str, str, str]]:
 
 
 def test_a_version_without_the_setting_is_one_arm_and_the_other_has_one_for_each_level() -> None:
-    candidates, said = lacking.one_arm_where_lacking(
+    candidates, said = builds.one_arm_where_lacking(
         candidates_of(version=("17", "18"), io_method=METHODS), "version"
     )
     arms = arms_of(["version=17,18", "io_method=sync,worker"], candidates)
@@ -67,11 +66,11 @@ def test_a_version_without_the_setting_is_one_arm_and_the_other_has_one_for_each
         "version=17 io_method=sync,worker was skipped: PostgreSQL 17 has no setting io_method, so version=17 "
         "is one arm without it"
     ]
-    assert lacking.alone(candidates, arms, "version") == ()
+    assert without_partner(candidates, arms, "version") == ()
 
 
 def test_the_published_matrix_is_four_arms_in_each_stratum() -> None:
-    candidates, said = lacking.one_arm_where_lacking(
+    candidates, said = builds.one_arm_where_lacking(
         candidates_of(version=("17", "18"), io_method=("sync", "worker", "io_uring"), clients=("1", "8")),
         "version",
     )
@@ -88,7 +87,7 @@ def test_the_published_matrix_is_four_arms_in_each_stratum() -> None:
 
 
 def test_the_newer_version_as_control_is_the_first_of_its_levels() -> None:
-    candidates, _ = lacking.one_arm_where_lacking(
+    candidates, _ = builds.one_arm_where_lacking(
         candidates_of(version=("17", "18"), io_method=METHODS), "version"
     )
     arms = arms_of(["version=17,18", "io_method=sync,worker"], candidates, "18")
@@ -104,7 +103,7 @@ def test_the_newer_version_as_control_is_the_first_of_its_levels() -> None:
 def test_what_is_compared_stays_for_the_server_to_judge() -> None:
     """Within version 17 there is nothing to compare: its cells are dropped, and what is left says so."""
     given = candidates_of(io_method=METHODS, version=("17", "18"))
-    candidates, said = lacking.one_arm_where_lacking(given, "io_method")
+    candidates, said = builds.one_arm_where_lacking(given, "io_method")
     assert candidates == given and said == []
     judged = [each for each in candidates if each[0]["version"] == "18"]
     arms = arms_of(["io_method=sync,worker", "version=17,18"], judged)
@@ -113,7 +112,7 @@ def test_what_is_compared_stays_for_the_server_to_judge() -> None:
 
 def test_a_third_factor_is_compared_within_each_version() -> None:
     """The older version has a stratum of its own, without the setting that it lacks."""
-    candidates, _ = lacking.one_arm_where_lacking(
+    candidates, _ = builds.one_arm_where_lacking(
         candidates_of(work_mem=("4MB", "8MB"), version=("17", "18"), io_method=METHODS), "work_mem"
     )
     arms = arms_of(["work_mem=4MB,8MB", "version=17,18", "io_method=sync,worker"], candidates)
@@ -131,13 +130,13 @@ def test_what_is_left_alone_is_said() -> None:
         if each[0] != {"io_method": "worker", "clients": "8"}
     ]
     arms = arms_of(["io_method=sync,worker", "clients=1,8"], candidates)
-    assert lacking.alone(candidates, arms, "io_method") == (
+    assert without_partner(candidates, arms, "io_method") == (
         "io_method=sync clients=8 was skipped: no other level of io_method is left to compare it with",
     )
 
 
 def test_one_build_and_a_setting_that_nobody_has_change_nothing() -> None:
     given = candidates_of(io_method=METHODS)
-    assert lacking.one_arm_where_lacking(given, "io_method") == (given, [])
+    assert builds.one_arm_where_lacking(given, "io_method") == (given, [])
     unknown = candidates_of(version=("16", "17"), io_method=METHODS)
-    assert lacking.one_arm_where_lacking(unknown, "version") == (unknown, [])
+    assert builds.one_arm_where_lacking(unknown, "version") == (unknown, [])

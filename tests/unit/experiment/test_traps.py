@@ -7,7 +7,7 @@ import pytest
 
 import analysis_samples
 from pgassay.environment.linux import free_memory
-from pgassay.experiment.planning.traps import plan_warnings
+from pgassay.experiment.planning.provisioned import plan_warnings
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import CacheState
 

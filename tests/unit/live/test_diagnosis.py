@@ -17,7 +17,6 @@ from pgassay.analysis.diagnosis.interval import IDLE_CONNECTION, Cost, Interval,
 from pgassay.analysis.diagnosis.sessions import blockers, sampled_statements, without_constants
 from pgassay.model.live.diagnosis import CalledStatement, DiagnosedServer, Diagnosis
 from pgassay.record.columns import to_parquet
-from pgassay.report.diagnosis import html as diagnose_html
 from pgassay.report.diagnosis import text as report
 
 S = 1_000_000_000
@@ -302,5 +301,5 @@ def test_hostile_names_are_shown_and_not_obeyed(tmp_path: Path) -> None:
     page = report.render(diagnosis)
     assert "\x1b" not in page
     assert report.render(diagnosis, unicode=False).isascii()
-    html = diagnose_html.render(diagnosis)
+    html = report.render_html(diagnosis)
     assert "<script" not in html and "\x1b" not in html

@@ -93,7 +93,7 @@ def test_estimates_are_those_of_the_recorded_blocks_and_come_with_each(tmp_path:
 
 def test_what_nobody_runs_says_how_it_ended_and_where_the_report_is(tmp_path: Path) -> None:
     folder = replay.recorded(tmp_path, blocks=2)
-    # A trial that a killed sitting left half done.
+    # A trial that a killed run left half done.
     (folder / "trials" / "000009").mkdir()
     (folder / "trials" / "000009" / ".attempt-1.abc.tmp").mkdir()
     state = FolderWatch(folder).state()

@@ -4,12 +4,15 @@ import pytest
 
 from pgassay.environment.remote.resolve import Resolved
 from pgassay.errors import UsageError
-from pgassay.experiment.planning.remote_servers import (
+from pgassay.experiment.planning.connections import (
     is_remote,
     refuse_secrets_in,
     storable_command,
     take_servers,
 )
+from pgassay.experiment.planning.plan import choose_servers
+from pgassay.experiment.planning.provisioned import ProvisionedServers
+from pgassay.experiment.planning.remote import RemoteServers
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.factors.server import split_connection_strings
 from pgassay.model.arm import RemoteServer
@@ -30,13 +33,21 @@ def request(*factors: str, server: str | None = None) -> CompareRequest:
     return CompareRequest(factors=factors, server=server)
 
 
+def test_a_request_that_names_servers_is_planned_on_them() -> None:
+    """Their names are no factor before they have answered; without any all factors are the plan's."""
+    here = choose_servers(request("work_mem=1MB,2MB"), lambda _stage, _fraction: None)
+    assert isinstance(here, ProvisionedServers) and here.factors == ("work_mem=1MB,2MB",)
+    there = choose_servers(request("jit=on,off", "server=host=a"), lambda _stage, _fraction: None)
+    assert isinstance(there, RemoteServers) and there.factors == ("jit=on,off",)
+
+
 def test_servers_are_told_from_factors() -> None:
     assert not is_remote(request("work_mem=1MB,2MB"))
     assert is_remote(request("work_mem=1MB,2MB", server="host=a"))
     typed = take_servers(request("work_mem=1MB,2MB", "Server=host=a dbname=d,host=b dbname=d", "jit=on,off"))
     assert typed.strings == ("host=a dbname=d", "host=b dbname=d")
     assert typed.factors == ("work_mem=1MB,2MB", "jit=on,off")
-    assert typed.place == 1 and typed.is_factor
+    assert typed.index == 1 and typed.is_factor
     one = take_servers(request("work_mem=1MB,2MB", "server=host=a dbname=d"))
     assert one.strings == ("host=a dbname=d",) and not one.is_factor
 

@@ -6,7 +6,8 @@ import report_examples
 from pgassay.model.account import Account, AccountItem, ArmAccounts
 from pgassay.report.charts import account_chart
 from pgassay.report.charts.drawing import NARROW_PX, WIDE_PX, svg
-from pgassay.report.compare import html, terminal
+from pgassay.report.compare import html
+from pgassay.report.compare import page as comparison
 from pgassay.report.compare.accounts import RESIDUE, account_tables
 
 
@@ -120,10 +121,10 @@ def test_reports_show_them_and_escape_what_a_server_named() -> None:
     page = html.render(result, stored)
     assert 'id="accounts"' in page
     assert report_examples.HOSTILE not in page
-    said = terminal.render(result, stored, width=100, colour=False)
+    said = comparison.render(result, stored, width=100, colour=False)
     assert "Where the time went" in said
     assert "\x1b" not in said
     assert "wall time" in said
     without = report_examples.result(stored)
-    assert "Where the time went" not in terminal.render(without, stored, width=100, colour=False)
+    assert "Where the time went" not in comparison.render(without, stored, width=100, colour=False)
     assert 'id="accounts"' not in html.render(without, stored)

@@ -6,7 +6,8 @@ from pgassay.model.result import CompareResult
 from pgassay.record.read import StoredExperiment
 from pgassay.report import text
 from pgassay.report.charts import interval_chart
-from pgassay.report.compare import facts, html, markdown, summary, terminal
+from pgassay.report.compare import facts, html, summary
+from pgassay.report.compare import page as comparison
 from pgassay.report.labels import described
 from pgassay.terminal.progress import plan_text
 
@@ -38,13 +39,13 @@ def test_many_verdicts_are_counted_and_few_are_sentences() -> None:
 
 def test_the_terminal_shows_the_grid_before_its_tables() -> None:
     result, stored = grid()
-    page = terminal.render(result, stored, width=100, colour=False)
-    top = page[: page.index("Arms at")]
+    page = comparison.render(result, stored, width=100, colour=False)
+    top = page[: page.index("\nArms\n")]
     rows = [line.split() for line in top.splitlines() if line.strip().startswith("clients=")]
     assert [row[0] for row in rows] == [f"clients={stratum}" for stratum in STRATA]
     assert [row[2::2] for row in rows] == [["inconclusive"] * 2, ["faster"] * 2, ["inconclusive"] * 2]
     assert "needs more blocks" not in page
-    list_of_arms = terminal.render(
+    list_of_arms = comparison.render(
         *_analysed(examples.stored(levels=[f"l{n}" for n in range(9)], blocks=3)), width=100, colour=False
     )
     assert list_of_arms.startswith("Of 8 comparisons")
@@ -57,9 +58,9 @@ def _analysed(stored: StoredExperiment) -> tuple[CompareResult, StoredExperiment
 
 def test_markdown_folds_the_sentences_of_a_grid() -> None:
     result, stored = grid()
-    page = markdown.render(result, stored)
+    page = comparison.render_markdown(result, stored)
     assert page.startswith("**Of 6 comparisons")
-    folded = page[page.index("The verdicts in sentences") :]
+    folded = page[page.index("verdict in sentences") :]
     assert summary.verdict_lines(result)[0].split()[0] in folded
 
 

@@ -9,8 +9,6 @@ import numpy as np
 from pgassay.analysis.calibration import noise
 from pgassay.analysis.statistics.power import (
     blocks_for_detection,
-    duration_words,
-    percent_words,
     resolvable_effect,
     resolvable_margin,
 )
@@ -29,6 +27,7 @@ from pgassay.model.calibration import (
 from pgassay.model.result import CompareResult
 from pgassay.model.trial import TrialRecord
 from pgassay.record.read import StoredExperiment
+from pgassay.words import duration_rounded, percent_rounded
 
 MINUTES = (5, 10, 15, 30, 60, 120)
 # A comparison of two levels: control, the other one, and the twin.
@@ -196,15 +195,15 @@ def _sentences(
     if made is None or for_margin is None:
         return ("Two complete blocks are the least that tell anything of the noise: give it more time.",)
     sentences = [
-        f"A difference of {percent_words(margin)} takes about {duration_words(for_margin * 60)} with this "
-        f"workload here: trials of one block spread by {percent_words(made.trial)}."
+        f"A difference of {percent_rounded(margin)} takes about {duration_rounded(for_margin * 60)} with "
+        f"this workload here: trials of one block spread by {percent_rounded(made.trial)}."
     ]
     sentences += _where_it_comes_from(made)
     if drift is not None and drift.seen:
         word = "slower" if drift.change < 0 else "faster"
         sentences.append(
-            f"The machine became {word} by {percent_words(abs(drift.change))} in "
-            f"{duration_words(drift.hours * 3600)}; blocks keep that out of the verdicts."
+            f"The machine became {word} by {percent_rounded(abs(drift.change))} in "
+            f"{duration_rounded(drift.hours * 3600)}; blocks keep that out of the verdicts."
         )
     return tuple(sentences)
 

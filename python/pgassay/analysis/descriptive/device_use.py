@@ -6,6 +6,7 @@ from pgassay.model.experiment import ArmCeiling
 from pgassay.model.result import DeviceUse
 from pgassay.model.trial import TrialRecord
 from pgassay.record.read import StoredExperiment
+from pgassay.words import percent_fixed
 
 AT_LIMIT = 0.95
 # Above its ceiling by more than this, the ceiling is not this device's.
@@ -72,11 +73,10 @@ def _use(name: str, ceiling: ArmCeiling, rates: list[tuple[float, float]]) -> De
 
 def _sentence(name: str, value: float, ceiling: float, unit: str, source: str) -> str:
     share = value / ceiling
-    sentence = (
-        f"{name} read {value:,.0f} {unit}, {share:.0%} of the device ({ceiling:,.0f} {unit} by {source})"
-    )
+    limit = f"{ceiling:,.0f} {unit} by {source}"
+    sentence = f"{name} read {value:,.0f} {unit}, {percent_fixed(share)} of the device ({limit})"
     if share > _BEYOND:
         return f"{sentence}: more than it is said to deliver, so 'pgassay probe' should measure it again."
     if share >= AT_LIMIT:
         return f"{sentence}: no setting can help."
-    return f"{sentence}: at most {1 / share - 1:.0%} more could be had."
+    return f"{sentence}: at most {percent_fixed(1 / share - 1)} more could be had."

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from pgassay.analysis.descriptive.round_trips import ROUND_TRIP_MIN_MS, round_trip_ms, round_trips
-from pgassay.analysis.statistics.power import percent_words
-from pgassay.analysis.verdicts.sentences import Ends, span
 from pgassay.analysis.verdicts.study import Study
 from pgassay.model.arm import Arm
 from pgassay.model.result import ArmResult
 from pgassay.model.trial import TrialRecord
+from pgassay.words import Ends, percent_fixed, percent_rounded, plural, span
 
 # Below this share of the time the round trips widen no interval by more than a tenth.
 SHARE_MIN = 0.1
@@ -114,20 +113,21 @@ def _difference(arm: Arm, mine: ThroughNetwork, control: Arm, other: ThroughNetw
 
 def _hidden(arm: Arm, mine: ThroughNetwork, other: ThroughNetwork, result: ArmResult, margin: float) -> str:
     trips = round_trips(arm.spec.workload)
-    counted = "1 round trip" if trips == 1 else f"{trips} round trips"
+    counted = plural(trips, "round trip")
     share = min(1.0, other.network_ms / other.whole_ms)
     part = "most" if share > 0.5 else "a part"
     begin = (
         f"the network hides {part} of what {result.name} could differ in: {_unit(arm)} takes "
-        f"{_ms(other.whole_ms)} and spends {_ms(other.network_ms)} of it ({share:.0%}) on {counted}"
+        f"{_ms(other.whole_ms)} and spends {_ms(other.network_ms)} of it ({percent_fixed(share)}) on "
+        f"{counted}"
     )
     remedy = "measure from nearer by, or with statements that take longer"
     if other.own_ms <= 0:
         return f"{begin}, and the servers' own part can't be told from the network's noise: {remedy}"
     of_own = margin * other.whole_ms / other.own_ms
     end = (
-        f"; the servers' own part is {_ms(other.own_ms)}, so {percent_words(margin)} of the whole are "
-        f"{percent_words(of_own)} of it"
+        f"; the servers' own part is {_ms(other.own_ms)}, so {percent_rounded(margin)} of the whole are "
+        f"{percent_rounded(of_own)} of it"
     )
     if result.interval is not None and result.interval != (None, None):
         found = own_interval(other, mine, result.interval)

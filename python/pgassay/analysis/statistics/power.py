@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import gammaincinv
 
 from pgassay.analysis.statistics.eprocess import FloatArray
+from pgassay.words import duration_rounded, percent_rounded, plural
 
 PILOT_BLOCKS_MIN = 3
 BLOCKS_MIN_POOLED, BLOCKS_MIN_PAIRED = 4, 6
@@ -169,46 +170,27 @@ def resolution_sentence(
     blocks = int(time_s / block_s + 1e-9)
     if blocks_max is not None:
         blocks = min(blocks, blocks_max)
-    given = f"{duration_words(time_s)} {'is' if time_s == 60 else 'are'} about {_count(blocks)} of "
+    given = (
+        f"{duration_rounded(time_s)} {'is' if time_s == 60 else 'are'} about {plural(blocks, 'block')} of "
+    )
     if blocks_max is not None and blocks == blocks_max:
-        given = f"The limit is {_count(blocks)} of "
+        given = f"The limit is {plural(blocks, 'block')} of "
     given += f"{trials_per_block} trials"
     least = minimum_blocks(pooled=pooled, contrasts=contrasts, alpha=alpha)
     wanted = blocks_for_detection(trial_spread * math.sqrt(2), effect, **terms)  # type: ignore[arg-type]
     otherwise = (
-        f"at a trial-to-trial spread of {percent_words(trial_spread)} it takes {_count(wanted)}, "
-        f"about {duration_words(wanted * block_s)}"
+        f"at a trial-to-trial spread of {percent_rounded(trial_spread)} it takes {plural(wanted, 'block')}, "
+        f"about {duration_rounded(wanted * block_s)}"
     )
     spread = resolvable_spread(blocks, effect, **terms)  # type: ignore[arg-type]
     if blocks < least or spread <= 0:
         return (
-            f"{given}, too few for a verdict, which takes at least {_count(least)} "
-            f"({duration_words(least * block_s)}); to resolve {percent_words(effect)}, {otherwise}."
+            f"{given}, too few for a verdict, which takes at least {plural(least, 'block')} "
+            f"({duration_rounded(least * block_s)}); to resolve {percent_rounded(effect)}, {otherwise}."
         )
+    single = percent_rounded(spread / math.sqrt(2))
     return (
-        f"{given}: they resolve {percent_words(effect)} if the trials of a block differ from each other by "
-        f"at most {percent_words(spread)} (single trials spread by {percent_words(spread / math.sqrt(2))}); "
+        f"{given}: they resolve {percent_rounded(effect)} if the trials of a block differ from each other by "
+        f"at most {percent_rounded(spread)} (single trials spread by {single}); "
         f"{otherwise}."
     )
-
-
-def _count(blocks: int) -> str:
-    return f"{blocks} block" if blocks == 1 else f"{blocks} blocks"
-
-
-def percent_words(fraction: float) -> str:
-    """A fraction as a percentage: one decimal below 10 %, none above: '3 %', '3.2 %', '21 %'."""
-    percent = 100 * fraction
-    if abs(percent) >= 9.95:
-        return f"{percent:.0f} %"
-    text = f"{percent:.1f}" if abs(percent) >= 0.095 else f"{percent:.2g}"
-    return f"{text.removesuffix('.0')} %"
-
-
-def duration_words(seconds: float) -> str:
-    """A span of time as a person says it: '45 seconds', '12 minutes', '3 hours'."""
-    if seconds < 90:
-        return f"{seconds:.0f} {'second' if round(seconds) == 1 else 'seconds'}"
-    if seconds < 7200:
-        return f"{seconds / 60:.0f} minutes"
-    return f"{seconds / 3600:.1f}".removesuffix(".0") + " hours"

@@ -11,14 +11,13 @@ import math
 from dataclasses import replace
 
 from pgassay.analysis.statistics.equivalence import log_margin
-from pgassay.analysis.statistics.power import percent_words
 from pgassay.analysis.verdicts.primary import PrimaryResult, analyse_primary
-from pgassay.analysis.verdicts.sentences import blocks_words, comparison, span
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.analysis.verdicts.verdict import DISTRIBUTION_CHANGED, Finding
 from pgassay.model.arm import Arm
 from pgassay.model.result import CompareResult, CrossedEffect, CrossedResult, Verdict
 from pgassay.record.read import StoredExperiment
+from pgassay.words import comparison, percent_rounded, plural, span
 
 
 def halves(stored: StoredExperiment) -> tuple[StoredExperiment, StoredExperiment | None]:
@@ -116,7 +115,7 @@ def crossed_sentences(result: CompareResult, stored: StoredExperiment) -> list[s
     stayed = stored.swap.stayed if stored.swap else ()
     lines = []
     for item in result.crossed:
-        counted = f"{blocks_words(item.blocks_before)} before the swap and {item.blocks_after} after it"
+        counted = f"{plural(item.blocks_before, 'block')} before the swap and {item.blocks_after} after it"
         at = f" at {item.stratum}" if item.stratum else ""
         whose = f"the settings of {item.name}{at}, apart from its machine, are"
         lines.append(_sentence(whose, f"those of {item.control}", item.settings, counted, result.margin))
@@ -132,7 +131,7 @@ def _sentence(whose: str, others: str, effect: CrossedEffect, counted: str, marg
     if effect.verdict in ("faster", "slower") and effect.ratio is not None:
         text = f"{whose} {comparison(effect.ratio)} {others} {found}."
     elif effect.verdict == "equivalent":
-        text = f"{whose} equivalent to {others} within {percent_words(margin)} {found}."
+        text = f"{whose} equivalent to {others} within {percent_rounded(margin)} {found}."
     else:
         verb = "are" if whose.endswith(" are") else "is"
         text = f"{whose.removesuffix(' ' + verb)} can't be told from {others} yet {found}."

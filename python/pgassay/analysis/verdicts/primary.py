@@ -1,5 +1,6 @@
 """The first family: every arm against its control on the primary metric."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,9 +9,10 @@ from pgassay.analysis.statistics.covariate import adjust
 from pgassay.analysis.statistics.eprocess import FloatArray
 from pgassay.analysis.statistics.power import PILOT_BLOCKS_MIN, blocks_to_decide, upper_spread
 from pgassay.analysis.statistics.sequence import Sequence
-from pgassay.analysis.verdicts.study import Study
+from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.analysis.verdicts.twin import TwinCheck, check_twin
 from pgassay.analysis.verdicts.verdict import Finding, Judgement, judge
+from pgassay.record.read import StoredExperiment
 
 
 @dataclass(frozen=True)
@@ -107,3 +109,20 @@ def _blocks_more(study: Study, pairs: FloatArray, finding: Finding) -> int | Non
         alpha=contract.alpha,
     )
     return max(1, needed - study.blocks)
+
+
+def single_trial_spread(stored: StoredExperiment) -> float | None:
+    """The upper bound (80 %) of the spread of a single trial's log speed, from control and twin.
+
+    Both are the same arm, so their difference is noise alone: √2 times a single trial's. The largest
+    over the strata; None with fewer than three complete blocks, or without a twin.
+    """
+    study = gather_study(stored)
+    spreads = []
+    for contrast in study.experiment.contrasts:
+        if contrast.twin_id is None or study.blocks < PILOT_BLOCKS_MIN:
+            continue
+        columns = study.columns
+        pairs = study.logs[0][:, columns[contrast.twin_id]] - study.logs[0][:, columns[contrast.control_id]]
+        spreads.append(upper_spread(np.asarray(pairs)) / math.sqrt(2))
+    return max(spreads, default=None)

@@ -5,12 +5,12 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from pgassay.analysis.statistics.power import percent_words
 from pgassay.analysis.verdicts.steady import find_drift, unsettled_change
 from pgassay.analysis.verdicts.study import Study
 from pgassay.analysis.verdicts.twin import GATE_EVIDENCE, TwinCheck, can_fire
 from pgassay.model.arm import Arm
 from pgassay.record.read import StoredExperiment
+from pgassay.words import percent_rounded
 
 STEAL_FRACTION_MAX = 0.01
 
@@ -93,7 +93,7 @@ def _drift(study: Study) -> list[str]:
     if drift is None:
         return []
     direction = "faster" if drift.change > 0 else "slower"
-    size = percent_words(abs(math.expm1(drift.change)))
+    size = percent_rounded(abs(math.expm1(drift.change)))
     settled = "it settled in the second half" if drift.settled else "it had not settled at the end"
     return [
         f"All arms became {size} {direction} from the first block to the last ({settled}): ratios stay "
@@ -117,7 +117,7 @@ def _unsettled(study: Study) -> list[str]:
 
 
 def _changed_by(change: float) -> str:
-    return f"{'rose' if change > 0 else 'fell'} by {percent_words(abs(math.expm1(change)))}"
+    return f"{'rose' if change > 0 else 'fell'} by {percent_rounded(abs(math.expm1(change)))}"
 
 
 def _steal(study: Study) -> list[str]:

@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _stored(arguments: argparse.Namespace) -> "StoredExperiment":
     from pgassay.cli.outcome import progress_of
-    from pgassay.experiment.running.session import run_new
+    from pgassay.experiment.running.run import run_new
     from pgassay.record.read import load
 
     if arguments.stored is not None:

@@ -166,7 +166,7 @@ def request_of(arguments: argparse.Namespace) -> "CompareRequest":
 def run(arguments: argparse.Namespace) -> int:
     """Plan, measure, report."""
     from pgassay.cli.outcome import finish, progress_of
-    from pgassay.experiment.running.session import run_new
+    from pgassay.experiment.running.run import run_new
 
     with progress_of(arguments) as progress:
         stored = run_new(request_of(arguments), progress, wait=not arguments.no_wait)

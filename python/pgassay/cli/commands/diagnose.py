@@ -101,7 +101,7 @@ def _progress(seconds: float, *, quiet: bool) -> "Progress":
 
 def _write_page(file: "Path", diagnosis: "Diagnosis") -> None:
     from pgassay.record.write import write_file
-    from pgassay.report.diagnosis import html
+    from pgassay.report.diagnosis.text import render_html
 
-    write_file(file, html.render(diagnosis).encode())
+    write_file(file, render_html(diagnosis).encode())
     print(f"report: {file}", file=sys.stderr)

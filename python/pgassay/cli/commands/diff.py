@@ -36,13 +36,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Read both, compare, print, and write the page that was asked for."""
     from pgassay.analysis.diff.experiments import compare_experiments
     from pgassay.record.read import load
-    from pgassay.report.diff import json, text
+    from pgassay.report.diff import text
 
     found = compare_experiments(load(arguments.first), load(arguments.second))
     if arguments.html is not None:
         _write(arguments.html, text.render_html(found))
     if arguments.json:
-        sys.stdout.write(json.render(found))
+        sys.stdout.write(text.render_json(found))
     elif arguments.markdown:
         sys.stdout.write(text.render_markdown(found))
     else:

@@ -40,7 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.cli.outcome import REPORT_FILE, show
     from pgassay.errors import UsageError
     from pgassay.record.read import load
-    from pgassay.report.compare import html, markdown
+    from pgassay.report.compare import html
+    from pgassay.report.compare.page import render_markdown
 
     stored = load(arguments.folder)
     result = analyse(stored)
@@ -55,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.png:
         _save_plots(arguments.png, result, stored)
     if arguments.markdown:
-        sys.stdout.write(markdown.render(result, stored))
+        sys.stdout.write(render_markdown(result, stored))
         return 0
     show(result, stored, as_json=arguments.json)
     if not arguments.json:

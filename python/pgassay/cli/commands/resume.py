@@ -30,7 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run what is left and report."""
     from pgassay.cli.outcome import finish, progress_of
     from pgassay.experiment.running.loop import RunLimits
-    from pgassay.experiment.running.session import run_resumed
+    from pgassay.experiment.running.run import run_resumed
     from pgassay.record.read import load_experiment
 
     contract = load_experiment(arguments.folder).contract

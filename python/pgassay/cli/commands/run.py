@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from pgassay.cli.outcome import finish, progress_of
     from pgassay.experiment.planning.file import read_file
-    from pgassay.experiment.running.session import run_new
+    from pgassay.experiment.running.run import run_new
 
     request = read_file(arguments.file, arguments.out, tuple(arguments.words))
     if arguments.seed is not None:

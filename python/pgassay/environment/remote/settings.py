@@ -7,7 +7,6 @@ from typing import Any
 import psycopg
 
 from pgassay.environment.builds.default_differences import is_place, rank
-from pgassay.environment.server.setting_values import SettingFact
 from pgassay.environment.server.settings import describe_settings
 
 # What belongs to a session or to a moment.
@@ -60,11 +59,6 @@ def read_facts(connection: psycopg.Connection[Any]) -> ServerFacts:
         extensions={str(name): str(version) for name, version in extensions},
         waiting_for_restart=tuple(str(name) for (name,) in pending),
     )
-
-
-def described(connection: psycopg.Connection[Any]) -> dict[str, SettingFact]:
-    """Every setting that the session may see."""
-    return describe_settings(connection)
 
 
 def _counts(name: str) -> bool:

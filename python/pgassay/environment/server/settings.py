@@ -1,4 +1,4 @@
-"""Server settings: the contract that holds in every arm, what a server knows of them, what is in force."""
+"""Server settings: the baseline that holds in every arm, what a server knows of them, what is in force."""
 
 from typing import Literal
 
@@ -8,7 +8,13 @@ from pgassay.environment.server.setting_values import SettingFact, equal_value
 from pgassay.model.build import Build
 
 __all__ = [
-    "Level", "SettingFact", "classify", "contract_settings", "describe_settings", "effective", "equal_value",
+    "Level",
+    "SettingFact",
+    "baseline_settings",
+    "classify",
+    "describe_settings",
+    "effective",
+    "equal_value",
 ]  # fmt: skip
 
 Level = Literal["session", "reload", "restart", "initdb", "unknown"]
@@ -40,7 +46,7 @@ SELECT name, context, vartype, unit, setting, min_val, max_val, coalesce(enumval
 FROM pg_settings ORDER BY name"""
 
 
-def contract_settings(build: Build, *, writes: bool, memory_bytes: int) -> dict[str, str]:
+def baseline_settings(build: Build, *, writes: bool, memory_bytes: int) -> dict[str, str]:
     """Return the settings that every arm has unless they are the factor.
 
     `writes`: the workload changes data, so autovacuum runs as it would in production; otherwise it

@@ -5,28 +5,22 @@ is thrown away, and enters no statistic.
 """
 
 import json
-import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import numpy as np
-
-from pgassay.analysis.statistics.power import PILOT_BLOCKS_MIN, upper_spread
-from pgassay.analysis.verdicts.study import gather_study
+from pgassay.analysis.verdicts.primary import single_trial_spread
 from pgassay.environment.cleanup.scratch import scratch_folder
 from pgassay.environment.datasets import describe as describe_dataset
 from pgassay.environment.home import home
 from pgassay.environment.server.limits import describe_limits
 from pgassay.environment.storage.parse import describe
 from pgassay.errors import MeasurementError
-from pgassay.experiment.running.loop import expected_trial_s
+from pgassay.experiment.running.loop import TrialRunner, expected_trial_s
+from pgassay.experiment.running.schedule import next_step
 from pgassay.model.experiment import Experiment
-from pgassay.model.trial import TrialRecord, TrialSpec
 from pgassay.record.read import StoredExperiment
 from pgassay.record.write import to_json, write_file
 
-Rehearse = Callable[[TrialSpec, Path], tuple[Path, TrialRecord]]
 _FORMAT = 1
 _ENTRIES_MAX = 500
 
@@ -45,8 +39,8 @@ def _key(experiment: Experiment) -> str:
     parts = [spec.build.version, spec.workload.text, str(clients), describe_dataset(spec.dataset)]
     parts += [caps] if (caps := describe_limits(spec)) else []
     servers = sorted({arm.spec.server.name for arm in experiment.arms if arm.spec.server})
-    place = " ".join(servers) if servers else describe(spec.storage)
-    return " | ".join([*parts, experiment.protocol.cache, place])
+    where = " ".join(servers) if servers else describe(spec.storage)
+    return " | ".join([*parts, experiment.protocol.cache, where])
 
 
 def _file() -> Path:
@@ -64,54 +58,35 @@ def _read() -> dict[str, dict[str, float | None]]:
     return entries
 
 
-def recall(experiment: Experiment) -> Known | None:
-    """What this machine's earlier experiments of the same kind took; None when there is none."""
-    entry = _read().get(_key(experiment))
+def known(stored: StoredExperiment) -> Known | None:
+    """What its own trials tell, when it is resumed; else what earlier experiments of the same kind took."""
+    trial_s = expected_trial_s(stored)
+    entry = _read().get(_key(stored.experiment))
+    if trial_s is not None:
+        return Known(trial_s, single_trial_spread(stored))
     if entry is None or not entry["trial_s"]:
         return None
     return Known(trial_s=entry["trial_s"], spread=entry["spread"])
 
 
-def of_itself(stored: StoredExperiment) -> Known | None:
-    """What the trials of a resumed experiment tell; None before the first valid one."""
-    trial_s = expected_trial_s(stored)
-    return None if trial_s is None else Known(trial_s, single_trial_spread(stored))
-
-
 def remember(stored: StoredExperiment) -> None:
     """Keep what this experiment took, for the next one."""
-    known = of_itself(stored)
-    if known is None:
+    trial_s = expected_trial_s(stored)
+    if trial_s is None:
         return
     entries = _read()
     entries.pop(_key(stored.experiment), None)
-    entries[_key(stored.experiment)] = asdict(known)
+    entries[_key(stored.experiment)] = asdict(Known(trial_s, single_trial_spread(stored)))
     kept = dict(list(entries.items())[-_ENTRIES_MAX:])
     write_file(_file(), to_json({"format": _FORMAT, "entries": kept}))
 
 
-def rehearse(experiment: Experiment, spec: TrialSpec, run: Rehearse) -> Known:
-    """Run the control's trial once; raises MeasurementError with its reason when it does not succeed."""
+def rehearse(experiment: Experiment, run: TrialRunner) -> Known:
+    """Run a trial of the control once; raises MeasurementError with its reason when it does not succeed."""
     control = next(arm for arm in experiment.arms if arm.role == "control")
+    spec = next_step(experiment, ()).spec
     with scratch_folder() as scratch:
         _, record = run(spec.model_copy(update={"arm": control}), scratch)
     if record.status != "ok":
         raise MeasurementError(f"the rehearsal of {control.name} was {record.status}: {record.reason}")
     return Known(trial_s=record.wall_s, spread=None)
-
-
-def single_trial_spread(stored: StoredExperiment) -> float | None:
-    """The upper bound (80 %) of the spread of a single trial's log speed, from control and twin.
-
-    Both are the same arm, so their difference is noise alone: √2 times a single trial's. The largest
-    over the strata; None with fewer than three complete blocks, or without a twin.
-    """
-    study = gather_study(stored)
-    spreads = []
-    for contrast in study.experiment.contrasts:
-        if contrast.twin_id is None or study.blocks < PILOT_BLOCKS_MIN:
-            continue
-        columns = study.columns
-        pairs = study.logs[0][:, columns[contrast.twin_id]] - study.logs[0][:, columns[contrast.control_id]]
-        spreads.append(upper_spread(np.asarray(pairs)) / math.sqrt(2))
-    return max(spreads, default=None)

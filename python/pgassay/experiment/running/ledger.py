@@ -23,8 +23,8 @@ ALARM = (
 )
 
 
-def enter(stored: StoredExperiment) -> str | None:
-    """Enter an experiment's final evidence; the alarm's sentence when the machine's product is too high."""
+def add_evidence(stored: StoredExperiment) -> str | None:
+    """Add an experiment's final evidence; the alarm's sentence when the machine's product is too high."""
     path = home() / "ledger.json"
     ledger = _read(path.read_bytes() if path.is_file() else b"")
     identity = f"{stored.experiment.created_at} {stored.experiment.contract.seed}"

@@ -9,7 +9,7 @@ from pgassay.analysis.verdicts.compare import analyse, decided
 from pgassay.experiment.running.schedule import Step, next_step
 from pgassay.model.trial import TrialRecord, TrialSpec
 from pgassay.record.read import StoredExperiment, load_trial
-from pgassay.record.write import remove_unfinished, write_state
+from pgassay.record.write import write_state
 from pgassay.terminal.progress import Progress
 
 # Two blocks in a row that could not be completed: a third will not be either.
@@ -25,7 +25,7 @@ class TrialRunner(Protocol):
 
 @dataclass(frozen=True)
 class RunLimits:
-    """When this sitting stops: the contract's limits, or those that the user gave when resuming.
+    """When this run stops: the contract's limits, or those that the user gave when resuming.
 
     `until_decided`: stop as soon as every comparison has a verdict; a user who asks for so many
     blocks gets them all.
@@ -44,14 +44,13 @@ def run_experiment(
     state.json is kept up to date, so the folder alone always tells where the experiment stands.
     Raises MeasurementError when a record can't be written; what was recorded before is whole.
     """
-    remove_unfinished(stored.folder)
     begun = time.monotonic()
     used_before_s = stored.seconds_used
 
     def used_s() -> float:
         return used_before_s + time.monotonic() - begun
 
-    if limits.until_decided and _is_decided(stored):
+    if limits.until_decided and stored.trials and decided(analyse(stored)):
         return _end(stored, "decided", used_s())
     forgiven: int | None = None if stored.stopped == "failed" else 0
     try:
@@ -80,10 +79,6 @@ def _run_one(stored: StoredExperiment, step: Step, run: TrialRunner, progress: P
     path, record = run(spec, stored.folder)
     progress.trial_ended(spec.block, spec.position, record.status, outcome_text(record))
     return replace(stored, trials=(*stored.trials, load_trial(path)), stopped="running")
-
-
-def _is_decided(stored: StoredExperiment) -> bool:
-    return bool(stored.trials) and decided(analyse(stored))
 
 
 def _reason_to_stop(

@@ -17,7 +17,7 @@ from pgassay.environment.remote.secrets import scrub
 from pgassay.environment.remote.settings import ServerFacts, Swap, judge_swap, read_facts
 from pgassay.environment.server.sessions import connect
 from pgassay.errors import MeasurementError
-from pgassay.experiment.planning.remote_servers import secrets_of
+from pgassay.experiment.planning.connections import secrets_of
 from pgassay.record.read import StoredExperiment, load_servers
 from pgassay.record.write import write_swap
 
@@ -101,9 +101,9 @@ def _run_command(stored: StoredExperiment, servers: Mapping[str, Resolved]) -> N
     if done.returncode == 0:
         return
     lines = (done.stderr.strip() or done.stdout.strip() or "it said nothing").splitlines()
-    told = scrub(lines[-1], secrets_of(servers))
+    message = scrub(lines[-1], secrets_of(servers))
     raise MeasurementError(
-        f"the command of --swap ended with status {done.returncode} ({told}): what was measured before is "
+        f"the command of --swap ended with status {done.returncode} ({message}): what was measured before is "
         f"kept; mend it and type 'pgassay resume {stored.folder}', which runs it again"
     )
 
@@ -117,10 +117,10 @@ def _read_again(resolved: Resolved) -> ServerFacts:
                 return read_facts(control)
         except psycopg.OperationalError as error:
             if time.monotonic() > deadline:
-                told = str(error).strip().splitlines()[0]
+                message = str(error).strip().splitlines()[0]
                 raise MeasurementError(
                     f"{resolved.server.name} did not come back within {RETURN_TIMEOUT_S:.0f} s of the swap "
-                    f"({told}): start it and type 'pgassay resume'"
+                    f"({message}): start it and type 'pgassay resume'"
                 ) from error
             time.sleep(_RETRY_S)
 

@@ -4,47 +4,38 @@ All files run on the control's data and server, each in a transaction that is ro
 statement returns is compared as a bag of rows; a difference ends the experiment before its first trial.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg
 
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.experiment.planning.own_data import SQL_FACTOR
+from pgassay.experiment.planning.data import SQL_FACTOR
+from pgassay.experiment.planning.servers import OnStage
 from pgassay.experiment.running import result_bag
 from pgassay.experiment.running.result_bag import Bag
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import Experiment
 from pgassay.model.workload import Statement, WorkloadSpec
-from pgassay.trial.host import Host
-from pgassay.trial.remote_host import RemoteHost
+from pgassay.trial.target import Target
 from pgassay.workloads.split import strip_comments
 
-Progress = Callable[[str, float | None], None]
 _RETURNING_ROWS = ("select", "with", "values", "table")
 
 
-def check_same_results(experiment: Experiment, host: Host, progress: Progress) -> None:
+def check_same_results(experiment: Experiment, target: Target, on_stage: OnStage) -> None:
     """Raise UsageError that shows the first rows in which two levels of `sql` differ.
 
     Levels are compared with their stratum's control, on its data. MeasurementError when the server
     fails.
     """
     for control, others in _groups(experiment):
-        progress("comparing the results of the ways to write the question", None)
-        running, _ = host.start_server(control, fresh=False)
-        if control.spec.workload.writes:
-            host.taint()
+        on_stage("comparing the results of the ways to write the question", None)
+        session = target.session(control)
+        if target.machine and control.spec.workload.writes:
+            target.machine.taint()
         for other in others:
-            compare_results(running.control, control.spec.workload, other.spec.workload)
-
-
-def compare_remote_results(experiment: Experiment, host: RemoteHost, progress: Progress) -> None:
-    """As `check_same_results`, on the control's remote server, whose session is read-only for what reads."""
-    for control, others in _groups(experiment):
-        progress("comparing the results of the ways to write the question", None)
-        for other in others:
-            compare_results(host.session(control).control, control.spec.workload, other.spec.workload)
+            compare_results(session.control, control.spec.workload, other.spec.workload)
 
 
 def _groups(experiment: Experiment) -> list[tuple[Arm, list[Arm]]]:
@@ -80,9 +71,9 @@ def compare_results(session: "psycopg.Connection[Any]", first: WorkloadSpec, sec
                 queries = [[pair[side] for pair in pairs[: index + 1]] for side in (0, 1)]
                 raise UsageError(_difference(session, names, (left, right), queries, frozenset(unlike[:16])))
     except psycopg.Error as error:
-        said = error.diag.message_primary or str(error).strip().splitlines()[0]
+        reason = error.diag.message_primary or str(error).strip().splitlines()[0]
         raise MeasurementError(
-            f"the results of {_file(first)} and {_file(second)} can't be compared: the server said '{said}'"
+            f"the results of {_file(first)} and {_file(second)} can't be compared: the server said '{reason}'"
         ) from error
 
 

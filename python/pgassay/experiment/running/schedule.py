@@ -8,8 +8,8 @@ the arm.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from pgassay.design.arms import with_load
 from pgassay.design.blocks import block_order, trial_number
-from pgassay.model.arm import Arm
 from pgassay.model.experiment import Experiment
 from pgassay.model.trial import TrialRecord, TrialSpec
 
@@ -35,19 +35,6 @@ def attempts_by_trial(records: Iterable[TrialRecord]) -> dict[int, list[TrialRec
 
 def _failures(attempts: list[TrialRecord]) -> int:
     return sum(record.status in ("failed", "invalid") for record in attempts)
-
-
-def with_load(arm: Arm, load: int) -> Arm:
-    """The arm on another of its independent loads of the data."""
-    if arm.spec.dataset.load == load:
-        return arm
-    dataset = arm.spec.dataset.model_copy(update={"load": load})
-    return arm.model_copy(update={"spec": arm.spec.model_copy(update={"dataset": dataset})})
-
-
-def arms_of_all_loads(experiment: Experiment) -> tuple[Arm, ...]:
-    """Every arm once for each independent load of its data, as trials will ask for them."""
-    return tuple(with_load(arm, load) for load in range(experiment.dataset_loads) for arm in experiment.arms)
 
 
 def next_step(experiment: Experiment, records: Iterable[TrialRecord]) -> Step:

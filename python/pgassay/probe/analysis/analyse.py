@@ -11,6 +11,7 @@ from pgassay.probe.analysis.model import predictions
 from pgassay.probe.analysis.recommend import judged_decisions, recommendations
 from pgassay.probe.analysis.sentences import sentences
 from pgassay.probe.analysis.steady import fall_over, fall_within
+from pgassay.words import percent_fixed
 
 _CROWDED_SHARE = 0.15
 
@@ -56,8 +57,8 @@ def _crowded(cells: Sequence[CellResult]) -> list[str]:
     if share < _CROWDED_SHARE:
         return []
     return [
-        f"Other processes kept the cores busy: a single consumer waited {share:.0%} of its time for one. The "
-        "figures are those of this machine under that load; probe again when it is quiet."
+        f"Other processes kept the cores busy: a single consumer waited {percent_fixed(share)} of its time "
+        "for one. The figures are those of this machine under that load; probe again when it is quiet."
     ]
 
 
@@ -68,15 +69,15 @@ def _falls(record: ProbeRecord) -> list[str]:
     if whole is not None:
         found.append(
             f"NOT STEADY: {whole.at_s:.0f} s after the start of the probe the device's rate fell to "
-            f"{whole.fraction:.0%} of what it was and stayed there (burst credits, a full cache, another "
-            "user): the ceilings are not what it can keep up; run a longer probe."
+            f"{percent_fixed(whole.fraction)} of what it was and stayed there (burst credits, a full "
+            "cache, another user): the ceilings are not what it can keep up; run a longer probe."
         )
     for cell in record.cells:
         fall = None if whole is not None else fall_within(cell)
         if fall is not None:
             found.append(
-                f"NOT STEADY: the rate of '{cell_name(cell.spec)}' fell to {fall.fraction:.0%} after "
-                f"{fall.at_s:.1f} s of the probe."
+                f"NOT STEADY: the rate of '{cell_name(cell.spec)}' fell to {percent_fixed(fall.fraction)} "
+                f"after {fall.at_s:.1f} s of the probe."
             )
     return found
 

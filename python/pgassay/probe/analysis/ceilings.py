@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pgassay.model.probe import Ceilings, CellResult, CellSpec, ChecksumSpeed
 from pgassay.probe.analysis.estimates import Estimates
 from pgassay.probe.analysis.plan import CEILING_DEPTHS, Facilities, fdatasync_cell, random_ceiling
+from pgassay.words import percent_fixed
 
 # One random read of 8 kB takes flash 50 µs and more, behind PCIe 4 and with its own cache; only persistent
 # memory and Optane come near 10 µs.
@@ -65,7 +66,7 @@ def memory_sentences(
         memory_mb_s = checksum.memory_read_gb_s * 1000
         if rate > _MEMORY_FRACTION * memory_mb_s:
             found.append(
-                f"Sequential reads reach {rate:,.0f} MB/s, {rate / memory_mb_s:.0%} of what a core reads "
-                "from memory: memory answers, so the ceilings are not those of a disk."
+                f"Sequential reads reach {rate:,.0f} MB/s, {percent_fixed(rate / memory_mb_s)} of what a "
+                "core reads from memory: memory answers, so the ceilings are not those of a disk."
             )
     return found

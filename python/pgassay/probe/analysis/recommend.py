@@ -6,6 +6,7 @@ from pgassay.model.probe import Alternative, Method, Recommendation
 from pgassay.probe.analysis.choice import TOLERANCE, Judged, judge
 from pgassay.probe.analysis.estimates import Estimates
 from pgassay.probe.analysis.plan import Facilities, decisions
+from pgassay.words import percent_fixed
 
 # PostgreSQL 19 keeps between so many I/O workers by itself.
 DEFAULT_MIN_WORKERS, DEFAULT_MAX_WORKERS = 2, 8
@@ -81,7 +82,7 @@ def _method(judged: Judged) -> Recommendation:
 def _signed(other: Alternative, judged: Judged) -> str:
     """The time of another value relative to the choice's."""
     change = (1 + other.regret) / (1 + judged.regret_of[judged.choice]) - 1
-    return f"{change:+.0%}"
+    return percent_fixed(change, signed=True)
 
 
 def _workers(one: Judged, several: Judged | None, method: str | None) -> dict[str, Recommendation]:
@@ -130,12 +131,12 @@ def _combine(judged: Judged, method: str | None) -> Recommendation:
 def _knee_words(judged: Judged, what: str) -> str:
     regrets = judged.regret_of
     default = regrets.get(judged.decision.default)
-    words = f"measured on {what}: the best is within {TOLERANCE:.0%} from {judged.knee} on"
+    words = f"measured on {what}: the best is within {percent_fixed(TOLERANCE)} from {judged.knee} on"
     if default is None:
         return words
     if judged.choice == judged.decision.default:
-        return f"{words}, and the present {judged.choice} costs {default:.1%}"
-    return f"{words}; the present {judged.decision.default} costs {default:.0%} more time"
+        return f"{words}, and the present {judged.choice} costs {percent_fixed(default, 1)}"
+    return f"{words}; the present {judged.decision.default} costs {percent_fixed(default)} more time"
 
 
 def _made(judged: Judged, reason: str, *, knee: str | None) -> Recommendation:
@@ -149,8 +150,8 @@ def _made(judged: Judged, reason: str, *, knee: str | None) -> Recommendation:
     )
     if made.value == made.default and judged.regret_of[made.value] > TOLERANCE:
         reason += "; that is within the noise, so it stays: a longer probe would tell"
-    elif not made.is_certain:
-        reason += f"; likely ({made.probability:.0%}), not certain: a longer probe would tell"
+    elif made.probability is not None and not made.is_certain:
+        reason += f"; likely ({percent_fixed(made.probability)}), not certain: a longer probe would tell"
     return made.model_copy(update={"reason": reason})
 
 

@@ -6,6 +6,7 @@ from pgassay.model.probe import Ceilings, CellResult, CellSpec, Method, ProbeRec
 from pgassay.probe.analysis.choice import Judged, difference
 from pgassay.probe.analysis.estimates import Estimate, Estimates
 from pgassay.probe.analysis.plan import CEILING_DEPTHS, Facilities, work_cell
+from pgassay.words import percent_fixed
 
 # From this share of the device's speed on a method counts as bound by it.
 NEAR_FRACTION = 0.95
@@ -63,13 +64,13 @@ def _first(recommend: Mapping[str, Recommendation]) -> list[str]:
         width = max(each.interval[1] for each in others)
         return [
             "The methods are not told apart over cold, cached and bitmap scans (a difference of up to "
-            f"{width:.0%} may be hidden): keep io_method = {chosen.value}."
+            f"{percent_fixed(width)} may be hidden): keep io_method = {chosen.value}."
         ]
     worst = max(each.regret for each in others)
     if worst <= _NOTICEABLE:
         return [
-            f"The methods differ by at most {worst:.1%} over cold, cached and bitmap scans: keep "
-            f"io_method = {chosen.value}."
+            f"The methods differ by at most {percent_fixed(worst, 1)} over cold, cached and bitmap scans: "
+            f"keep io_method = {chosen.value}."
         ]
     return [f"Recommended: io_method = {chosen.value}; {chosen.reason}."]
 
@@ -133,7 +134,7 @@ def _limits(have: Facilities, by_spec: Mapping[CellSpec, CellResult]) -> list[st
         if cell is None or not cell.split:
             continue
         parts = sorted(cell.split.items(), key=lambda item: item[1], reverse=True)
-        listed = [f"{_NAMES[part]} {share:.0%}" for part, share in parts if share >= _NOTICEABLE]
+        listed = [f"{_NAMES[part]} {percent_fixed(share)}" for part, share in parts if share >= _NOTICEABLE]
         found.append(
             f"A cold scan by {method} ({_speed(cell.mb_s)}) spends its time on: {', '.join(listed)}."
         )
@@ -161,7 +162,7 @@ def _competition(have: Facilities, estimates: Estimates) -> list[str]:
         if alone not in estimates or busy not in estimates:
             continue
         if difference(estimates[alone], estimates[busy])[0] > 0:
-            listed.append(f"{method} loses {1 - estimates[busy].rate / estimates[alone].rate:.0%}")
+            listed.append(f"{method} loses {percent_fixed(1 - estimates[busy].rate / estimates[alone].rate)}")
     if not listed:
         return []
     return [f"With every core busy with other work, of a cold scan's speed {', '.join(listed)}."]
@@ -210,7 +211,7 @@ def _hybrid(have: Facilities, estimates: Estimates) -> list[str]:
         low, high = difference(hybrid, best)
         change = hybrid.rate / best.rate - 1
         word = "faster" if low > 0 else "slower" if high < 0 else "not told apart"
-        listed.append(f"{work.replace('-', ' ')} {change:+.0%} ({word})")
+        listed.append(f"{work.replace('-', ' ')} {percent_fixed(change, signed=True)} ({word})")
     if not listed:
         return []
     return [

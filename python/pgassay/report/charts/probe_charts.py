@@ -7,6 +7,7 @@ from pgassay.model.probe import METHODS, Prediction, ProbeResult
 from pgassay.report import text
 from pgassay.report.charts import drawing, palette
 from pgassay.report.charts.drawing import NARROW_PX, WIDE_PX, Drawing, Specification, field, layer, tips
+from pgassay.words import percent_fixed
 
 NAMES = ("predictions", "splits", "regrets", "random")
 _PADDING = {"left": 4, "right": 16, "top": 4, "bottom": 4}
@@ -128,7 +129,7 @@ def _split_rows(result: ProbeResult) -> list[dict[str, Any]]:
                     "part": name,
                     "share": share,
                     "order": order,
-                    "shown": f"{share:.1%}",
+                    "shown": percent_fixed(share, 1),
                     "speed": f"{cell.mb_s:,.0f} MB/s",
                 }
             )
@@ -183,8 +184,8 @@ def _regret_rows(result: ProbeResult) -> list[dict[str, Any]]:
                     else "knee"
                     if each.value == made.knee
                     else "",
-                    "shown": f"{each.regret:+.1%}",
-                    "range": f"{each.interval[0]:+.1%} – {each.interval[1]:+.1%}",
+                    "shown": percent_fixed(each.regret, 1, signed=True),
+                    "range": " – ".join(percent_fixed(end, 1, signed=True) for end in each.interval),
                 }
             )
     return rows

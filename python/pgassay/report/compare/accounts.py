@@ -1,11 +1,27 @@
-"""The accounts of an experiment as words and rows: for every report alike."""
+"""The section of the accounts: where the time of the connections and their helpers went."""
 
 from dataclasses import dataclass
 
 from pgassay.model.account import Account, AccountItem, ArmAccounts
 from pgassay.model.result import CompareResult
 from pgassay.report import text
+from pgassay.report.compare.material import Material
 from pgassay.report.labels import compared_factors, short_name
+from pgassay.report.section import (
+    HTML,
+    QUIET,
+    STRONG,
+    Block,
+    Cell,
+    Column,
+    Figure,
+    Fold,
+    Group,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+)
 
 HEADING = "Where the time went (means over the trials)"
 # Kinds of threads that are shown; all others are in the JSON document.
@@ -34,7 +50,9 @@ class AccountRow:
     def cells(self) -> tuple[str, ...]:
         """Each arm's time and share as words; '-' where there is none."""
         return tuple(
-            "-" if seconds is None or share is None else f"{text.seconds(seconds)} ({share * 100:.1f} %)"
+            "-"
+            if seconds is None or share is None
+            else f"{text.seconds(seconds)} ({text.percent_fixed(share, 1)})"
             for seconds, share in zip(self.seconds, self.shares, strict=True)
         )
 
@@ -154,3 +172,34 @@ def item_label(item: AccountItem) -> str:
     if not event:
         return "asleep, no wait event told"
     return f"{event}, waiting for a device" if item.state == "device" else event
+
+
+def section(material: Material) -> Section:
+    """Where the connections' time went, and that of the processes that worked for them."""
+    tables = account_tables(material.result)
+    if not tables:
+        return Section(HEADING, "accounts", ())
+    blocks: list[Block] = [
+        Paragraph(
+            "CPU and the queue for it are the scheduler's own counts; waits are what samples found asleep. "
+            "The residue is the wall time less all of them, and may be negative.",
+            QUIET,
+            where=HTML,
+        ),
+        Figure("accounts"),
+    ]
+    blocks += [
+        Fold(table.title, (_account(table),), is_open=number == 0, is_titled=False)
+        for number, table in enumerate(tables)
+    ]
+    return Section(HEADING, "accounts", tuple(blocks), link="Where the time went")
+
+
+def _account(account: AccountTable) -> Table:
+    rows = [Row((Cell(row.name), *(Cell(cell) for cell in row.cells))) for row in account.rows]
+    walls = (Cell(text.quantity(wall, "s")) for wall in account.walls_s)
+    rows.append(Row((Cell("wall time", STRONG), *walls)))
+    return Table(
+        (Column(account.title, is_figure=False), *(Column(arm) for arm in account.arms)),
+        (Group(tuple(rows)),),
+    )

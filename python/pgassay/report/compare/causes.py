@@ -156,19 +156,12 @@ def _difference(result: CompareResult, found: Explanation, labels: dict[tuple[st
     where = f" at {text.clean(found.stratum)}" if found.stratum else ""
     arm = next((each for each in result.arms if (each.name, each.stratum) == key), None)
     if arm is not None and arm.verdict in ("faster", "slower") and arm.ratio and not arm.withheld:
-        words = f"{name}{where} is {_speed(arm.ratio)} {control}"
+        words = f"{name}{where} is {text.comparison(arm.ratio)} {control}"
     else:
         words = f"Between {name}{where} and {control}"
     items = "; ".join(_moved(item) for item in found.moved[:_ITEMS_MAX])
     unit = " in 1000 transactions" if found.per != "trial" else ""
     return f"{words}: {items}{unit}."
-
-
-def _speed(ratio: float) -> str:
-    """What stands before the control's name: '21 % faster than', '3.2 times as fast as'."""
-    if ratio >= 2:
-        return f"{ratio:.1f} times as fast as"
-    return f"{text.percent(round(abs(ratio - 1), 3))} {'faster' if ratio > 1 else 'slower'} than"
 
 
 def _moved(item: MovedItem) -> str:

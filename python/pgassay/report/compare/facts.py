@@ -1,15 +1,34 @@
 """Facts recorded with the trials as tables: what differs between arms first."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pgassay.model.arm import Arm
 from pgassay.record.read import StoredExperiment
+from pgassay.report.compare import summary
+from pgassay.report.compare.material import Material
 from pgassay.report.labels import arm_name, described
+from pgassay.report.section import (
+    HTML,
+    MARKDOWN,
+    Block,
+    Cell,
+    Column,
+    Fold,
+    Group,
+    Paragraph,
+    Row,
+    Section,
+    Subheading,
+    Table,
+    plain_table,
+)
 
 # A fact with more distinct values within one arm than this (a time, a process id) is summarised.
 _VALUES_SHOWN_MAX = 3
+# With more arms than this the values stand below each other, each with the arms that have it.
+_COLUMNS_MAX = 8
 
 
 @dataclass(frozen=True)
@@ -178,3 +197,100 @@ def builds(stored: StoredExperiment) -> list[list[tuple[str, str]]]:
         ]
         for build in unique.values()
     ]
+
+
+def verification(material: Material) -> Section:
+    """What was checked after every trial."""
+    tables = trial_tables(material.stored, "verification")
+    return Section("Verification", "verification", tuple(_blocks(tables, "Checked after every trial")))
+
+
+def settings(material: Material) -> Section:
+    """The settings in force and every other fact of the trials, what differs first; then the counters."""
+    blocks = _blocks(trial_tables(material.stored, "facts"), "Other facts")
+    if not blocks:
+        blocks = [Paragraph("No valid trial has recorded any yet.")]
+    counters = _blocks(trial_tables(material.stored, "counters"), "Counters")
+    if counters:
+        title = "Differences of the server's and the machine's counters"
+        blocks += [Subheading("Counters over the measured part"), Fold(title, tuple(counters))]
+    return Section("Effective settings and facts", "settings", tuple(blocks), link="Settings")
+
+
+def protocol(material: Material) -> Section:
+    """How it was measured and how it is judged, fixed before the first trial."""
+    experiment = material.stored.experiment
+    return Section(
+        "Protocol and contract",
+        "protocol",
+        (
+            Fold(
+                "How every trial was prepared and measured",
+                (_pairs(flatten(experiment.protocol.model_dump()).items()),),
+            ),
+            Fold(
+                "How the experiment is judged, fixed before its first trial",
+                (_pairs(flatten(experiment.contract.model_dump()).items()),),
+            ),
+        ),
+    )
+
+
+def environment(material: Material) -> Section:
+    """The machine and the binaries; in Markdown their main facts in one line."""
+    stored = material.stored
+    folds = [
+        Fold(title, (_pairs(rows),), is_open=number == 0, where=HTML)
+        for number, (title, rows) in enumerate(environment_tables(stored))
+    ]
+    folds += [
+        Fold(f"PostgreSQL {build[0][1]} ({build[1][1]})", (_pairs(build),), where=HTML)
+        for build in builds(stored)
+    ]
+    line = Paragraph(_environment_line(material), where=MARKDOWN)
+    return Section("Environment", "environment", (line, *folds), link="Environment", titled=HTML)
+
+
+def _environment_line(material: Material) -> str:
+    """PostgreSQL's version and origin, and the machine's main facts."""
+    experiment = material.stored.experiment
+    found = dict.fromkeys(
+        f"PostgreSQL {arm.spec.build.version} ({arm.spec.build.origin})" for arm in experiment.arms
+    )
+    machine = experiment.environment.machine
+    known = {name: machine.get(name) for name in ("cpu_model", "cores_online", "kernel")}
+    lines = [f"{name.replace('_', ' ')} {value}" for name, value in known.items() if value]
+    caps = summary.caps(material.stored)
+    lines += [f"caps on the server: {caps}"] if caps else []
+    return "; ".join([*found, *lines, f"pgassay {experiment.pgassay_version}"])
+
+
+def _pairs(rows: Iterable[tuple[str, str]]) -> Table:
+    return plain_table(("", ""), rows, names=2)
+
+
+def _blocks(tables: list[FactTable], fallback: str) -> list[Block]:
+    blocks: list[Block] = []
+    for table in tables:
+        blocks.append(Subheading(table.title or fallback))
+        if table.differing:
+            blocks += [Paragraph("These differ between arms:"), _differing(table)]
+        if table.alike:
+            none = "" if table.differing else "; none differs"
+            rows = [(row.name, " | ".join(dict.fromkeys(row.values))) for row in table.alike]
+            blocks.append(Fold(f"{len(rows)} alike in all arms{none}", (_pairs(rows),)))
+    return blocks
+
+
+def _differing(table: FactTable) -> Table:
+    if len(table.arms) > _COLUMNS_MAX:
+        groups = tuple(
+            Group(tuple(Row((Cell(value), Cell(arms))) for value, arms in row.holders), heading=row.name)
+            for row in table.differing
+        )
+        return Table((Column("", is_figure=False), Column("", is_figure=False)), groups)
+    columns = tuple(Column(name, is_figure=False) for name in ("", *table.arms))
+    rows = tuple(
+        Row((Cell(row.name), *(Cell(value) for value in row.values)), differs=True) for row in table.differing
+    )
+    return Table(columns, (Group(rows),))

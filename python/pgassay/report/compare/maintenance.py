@@ -1,11 +1,13 @@
-"""The table "what it did" of maintenance commands, as words: for every report alike."""
+"""The section "what it did" of maintenance commands."""
 
 from dataclasses import dataclass
 
 from pgassay.model.maintenance import WorkFigure, WorkResult
 from pgassay.model.result import CompareResult
 from pgassay.report import text
+from pgassay.report.compare.material import Material
 from pgassay.report.labels import compared_factors, short_name
+from pgassay.report.section import STRONG, Block, Cell, Column, Group, Paragraph, Row, Section, Table
 
 # Counts of work that lie closer together than this are called alike.
 ALIKE_FRACTION = 0.01
@@ -93,3 +95,19 @@ def _cell(figure: WorkFigure, place: int) -> str:
     if figure.unit in ("s", "ms"):
         return text.seconds(value if figure.unit == "s" else value / 1e3)
     return f"{value:,.0f}"
+
+
+def section(material: Material) -> Section:
+    """Whether the arms did the same work, and what each did."""
+    blocks: list[Block] = []
+    for work in work_tables(material.result):
+        columns = (Column(work.title, is_figure=False), *(Column(arm) for arm in work.arms))
+        rows = tuple(
+            Row(
+                (Cell(row.name, STRONG if row.per_unit else ""), *(Cell(cell) for cell in row.cells)),
+                differs=row.differs,
+            )
+            for row in work.rows
+        )
+        blocks += [Paragraph(work.sentence), Table(columns, (Group(rows),))]
+    return Section(HEADING, "work", tuple(blocks), link="What it did")

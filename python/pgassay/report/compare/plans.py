@@ -11,9 +11,24 @@ from pgassay.analysis.descriptive.plans import shape
 from pgassay.model.aio import can_read_asynchronously
 from pgassay.model.arm import Arm
 from pgassay.record.read import StoredExperiment
+from pgassay.report.compare.material import Material
 from pgassay.report.compare.trials import in_run_order
 from pgassay.report.labels import arm_name, described
-from pgassay.report.text import clean
+from pgassay.report.section import (
+    EVERYWHERE,
+    HTML,
+    QUIET,
+    Beside,
+    Block,
+    Code,
+    Fold,
+    Paragraph,
+    Section,
+    Tree,
+    TreeLine,
+    bullets,
+)
+from pgassay.report.text import clean, join, plural
 
 # Conditions and figures shown below a node, in this order, when the plan holds them.
 _DETAIL_KEYS = (
@@ -31,6 +46,8 @@ _DETAIL_KEYS = (
     "Heap Fetches",
     "Rows Removed by Filter",
 )
+_ARMS_NAMED_MAX = 8
+_JSON_CHARACTERS_MAX = 50_000
 # Of these only the presence is compared between plans.
 _FIGURE_KEYS = ("Sort Method:", "Workers Launched:", "Heap Fetches:", "Rows Removed by Filter:")
 
@@ -236,3 +253,74 @@ def _operation(node: dict[str, Any]) -> str:
     if node.get("Partial Mode") in ("Partial", "Finalize"):
         kind = f"{node['Partial Mode']} {kind}"
     return f"Parallel {kind}" if node.get("Parallel Aware") else kind
+
+
+def section(material: Material) -> Section:
+    """Which plans were used, where they differ; on a page every plan with its tree."""
+    found = statement_plans(material.stored)
+    sql = {
+        statement.name: statement.sql
+        for arm in material.stored.experiment.arms
+        for statement in arm.spec.workload.statements
+    }
+    blocks: list[Block] = []
+    if material.result.plans_differ:
+        blocks.append(
+            Paragraph(
+                "The plans differ between arms: the difference in plan is itself a finding, and the ratio of "
+                "such a statement compares two ways of answering it."
+            )
+        )
+    differing = [f"{plans.statement}: {plan_uses(plans)}" for plans in found if plans.differ]
+    if differing:
+        blocks.append(bullets(differing, where=EVERYWHERE - HTML))
+    if found:
+        blocks.append(
+            Paragraph(
+                "Nodes marked AIO can use asynchronous reads on the version that ran them. Shaded lines set "
+                "plans of one statement apart.",
+                QUIET,
+                where=HTML,
+            )
+        )
+    blocks += [_folded(plans, sql.get(plans.statement, "")) for plans in found]
+    return Section("Plans", "plans", tuple(blocks), link="Plans" if found else "")
+
+
+def plan_uses(plans: StatementPlans) -> str:
+    """Which arms read a statement's data in which way, with the number of trials of each."""
+    return "; ".join(f"{variant.scans} in {_used_by(variant)}" for variant in plans.variants)
+
+
+def _used_by(variant: PlanVariant) -> str:
+    return join([f"{clean(name)} ({plural(count, 'trial')})" for name, count in variant.trials_by_arm])
+
+
+def _folded(plans: StatementPlans, sql: str) -> Fold:
+    variants = tuple(_variant(variant) for variant in plans.variants)
+    return Fold(
+        plans.statement,
+        ((Code(sql),) if sql else ()) + (Beside(variants),),
+        is_open=plans.differ,
+        marks=(f"{len(plans.variants)} different plans",) if plans.differ else (),
+        where=HTML,
+    )
+
+
+def _variant(variant: PlanVariant) -> tuple[Block, ...]:
+    is_long = len(variant.trials_by_arm) > _ARMS_NAMED_MAX
+    lines = tuple(
+        TreeLine(
+            line.depth,
+            line.text,
+            tone="aio" if line.aio else "detail" if line.is_detail else "node",
+            mark=("    " if line.is_detail else "-> " if line.depth else "") + ("[AIO] " if line.aio else ""),
+            differs=line.differs,
+        )
+        for line in variant.lines
+    )
+    return (
+        Paragraph(variant.used_by if is_long else _used_by(variant), QUIET),
+        Tree(lines),
+        Fold("JSON", (Code(variant.json_text, characters_max=_JSON_CHARACTERS_MAX),), is_raw=True),
+    )

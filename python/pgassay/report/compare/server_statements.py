@@ -1,11 +1,13 @@
-"""What the server counted for each statement, as a table: for the page and for Markdown."""
+"""The section of what the server counted for each statement."""
 
 from dataclasses import dataclass
 
 from pgassay.model.result import CompareResult
 from pgassay.model.server_statement import ServerStatement
 from pgassay.report import text
+from pgassay.report.compare.material import Material
 from pgassay.report.labels import compared_factors, short_name
+from pgassay.report.section import HTML, MARKDOWN, QUIET, Cell, Column, Group, Paragraph, Row, Section, Table
 
 HEADING = "Statements as the server counted them"
 NOTE = (
@@ -98,4 +100,27 @@ def _cells(statement: ServerStatement) -> tuple[str, ...]:
         "" if statement.read_ms is None else text.seconds(statement.read_ms / 1000),
         f"{statement.temp_blocks_read + statement.temp_blocks_written:,.0f}",
         "" if statement.wal_bytes is None else text.size(statement.wal_bytes),
+    )
+
+
+def section(material: Material) -> Section:
+    """The statements that took longest by the server's own count."""
+    found = statement_table(material.result)
+    if found is None:
+        return Section(HEADING, "server-statements", ())
+    groups = tuple(
+        Group(
+            tuple(Row((Cell(row.arm), *(Cell(cell) for cell in row.cells))) for row in statement.rows),
+            heading=statement.query,
+            is_code=True,
+        )
+        for statement in found.statements
+    )
+    columns = (Column("arm", is_figure=False), *(Column(head) for head in found.heads))
+    return Section(
+        HEADING,
+        "server-statements",
+        (Paragraph(NOTE, QUIET, where=HTML), Table(columns, groups, grouped_by="statement")),
+        link="As the server counted",
+        folded=MARKDOWN,
     )

@@ -1,4 +1,4 @@
-"""The sentences around a result that every format says: the verdict, how sure, how it ended."""
+"""The head of a comparison's report: the verdict, what was measured, how sure; and the words they share."""
 
 import hashlib
 import shlex
@@ -6,8 +6,30 @@ from collections import Counter
 
 from pgassay.model.result import CompareResult
 from pgassay.record.read import StoredExperiment
-from pgassay.report.compare.plans import StatementPlans
-from pgassay.report.text import clean, join, percent, plural, twin_sentence
+from pgassay.report.compare.material import Material
+from pgassay.report.labels import strata
+from pgassay.report.section import (
+    ALARM,
+    EVERYWHERE,
+    HTML,
+    MARKDOWN,
+    QUIET,
+    STRONG,
+    TERMINAL,
+    Block,
+    Bullets,
+    Cell,
+    Column,
+    Fold,
+    Group,
+    Item,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+    bullets,
+)
+from pgassay.report.text import clean, join, percent, plural, ratio, twin_sentence, verdict_word
 
 _STOPPED = {
     "decided": "stopped because every comparison was decided",
@@ -132,25 +154,75 @@ def citation(stored: StoredExperiment) -> str:
     return clean(f"{experiment.title}: {join(list(builds))}{where}, {measured}, {record}.")
 
 
-def differing_statements(result: CompareResult) -> str:
-    """The sentence about plans, '' when all arms used the same ones."""
-    if not result.plans_differ:
-        return ""
-    return (
-        "The plans differ between arms: the difference in plan is itself a finding, and the ratio of "
-        "such a statement compares two ways of answering it."
+def verdict(material: Material) -> Section:
+    """What a person reads first: the verdicts' sentences, or their count and a grid where they are many."""
+    result = material.result
+    blocks: list[Block] = [Paragraph(line, STRONG) for line in headline_lines(result)]
+    if is_tallied(result):
+        lines = verdict_lines(result)
+        blocks.append(
+            Fold(
+                f"{plural(len(lines), 'verdict')} in sentences",
+                (bullets(lines),),
+                is_titled=False,
+                where=EVERYWHERE - TERMINAL,
+            )
+        )
+        grid = _grid(material) if result.blocks else None
+        blocks += [grid] if grid is not None else []
+    return Section("", "verdict", tuple(blocks))
+
+
+def _grid(material: Material) -> Table | None:
+    """Many arms at a glance, strata down and compared levels across; None where they are one list."""
+    compared = [arm for arm in material.result.arms if arm.verdict != "control"]
+    places = {(arm.stratum, material.label(arm)): arm for arm in compared}
+    if len(strata(compared)) < 2:
+        return None
+    levels = list(dict.fromkeys(level for _, level in places))
+    rows = []
+    for stratum in strata(compared):
+        cells = [Cell(stratum)]
+        for level in levels:
+            arm = places.get((stratum, level))
+            if arm is None:
+                cells.append(Cell(""))
+                continue
+            words = f"{ratio(arm.ratio)} {verdict_word(arm, material.result.margin)}".strip()
+            cells.append(Cell(words, "" if arm.withheld else arm.verdict))
+        rows.append(Row(tuple(cells)))
+    columns = (Column("at", is_figure=False), *(Column(level, is_figure=False) for level in levels))
+    return Table(columns, (Group(tuple(rows)),), where=TERMINAL)
+
+
+def setting(material: Material) -> Section:
+    """What was measured: title, workload, metric, control, caps."""
+    result, stored = material.result, material.stored
+    cache = f", cache {result.cache}" if result.cache else ""
+    blocks: list[Block] = []
+    if stored.experiment.title:
+        blocks.append(Paragraph(stored.experiment.title, where=TERMINAL))
+    said = f"Workload {result.workload}{cache}: {metric_text(result)}."
+    blocks.append(Paragraph(f"{said} Control: {_control(material)}.", QUIET, where=HTML))
+    blocks.append(Paragraph(said, where=EVERYWHERE - HTML))
+    if limits := caps(stored):
+        # In Markdown the machine's line names them.
+        blocks.append(Paragraph(f"Caps on the server: {limits}.", where=EVERYWHERE - MARKDOWN))
+    return Section("", "setting", tuple(blocks))
+
+
+def _control(material: Material) -> str:
+    """The control's name; in a grid the levels that it has in every stratum."""
+    controls = [arm for arm in material.result.arms if arm.verdict == "control"]
+    if len(controls) < 2:
+        return clean(material.result.control)
+    return f"{material.label(controls[0])} in each stratum"
+
+
+def basis(material: Material) -> Section:
+    """What the verdict rests on."""
+    items = tuple(
+        Item(line, ALARM if "DIFFERS" in line or "FAILED" in line else "")
+        for line in how_sure(material.result)
     )
-
-
-def marks(cold: bool, aio: bool) -> str:
-    """What a statement's row says beside its name."""
-    return ", ".join((["cold"] if cold else ["not cold"]) + (["AIO"] if aio else ["no AIO"]))
-
-
-def plan_uses(plans: StatementPlans) -> str:
-    """Which arms read a statement's data in which way, with the number of trials of each."""
-    uses = []
-    for variant in plans.variants:
-        arms = [f"{clean(name)} ({plural(count, 'trial')})" for name, count in variant.trials_by_arm]
-        uses.append(f"{variant.scans} in {join(arms)}")
-    return "; ".join(uses)
+    return Section("How sure", "how-sure", (Bullets(items),), link="How sure", titled=HTML)

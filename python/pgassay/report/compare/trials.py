@@ -7,7 +7,24 @@ from statistics import median
 from pgassay.analysis.verdicts.metrics import primary_measure
 from pgassay.model.arm import Arm
 from pgassay.record.read import StoredExperiment, StoredTrial
+from pgassay.report import text
+from pgassay.report.compare.material import Material
 from pgassay.report.labels import arm_name, compared_factors, short_name
+from pgassay.report.section import (
+    QUIET,
+    Cell,
+    Column,
+    Figure,
+    Fold,
+    Group,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+    plain_table,
+)
+
+_ROWS_OPEN_MAX = 12
 
 
 @dataclass(frozen=True)
@@ -153,3 +170,61 @@ def _fraction_min(counts: list[tuple[int | None, ...]]) -> float | None:
     """The smallest device share; a statement that read nothing has none."""
     shares = [device / read for read, _, device in counts if read and device is not None]
     return min(shares) if shares else None
+
+
+def section(material: Material) -> Section:
+    """Every trial in the order they ran, drawn and in figures."""
+    rows = trial_rows(material.stored)
+    metric = material.result.metric
+    columns = (
+        Column("arm", is_figure=False),
+        *(Column(name) for name in ("#", "block", "place")),
+        Column("status", is_figure=False),
+        *(Column(name) for name in (metric.name, "canary", "steal", "took", "started")),
+    )
+    table = Table(columns, (Group(tuple(_row(row, metric.unit) for row in rows)),))
+    title = f"Table of {text.plural(len(rows), 'trial')}"
+    folded = Fold(title, (table,), is_open=len(rows) <= _ROWS_OPEN_MAX)
+    return Section("Trials", "trials", (Figure("trials"), folded), link="Trials")
+
+
+def _row(row: TrialRow, unit: str) -> Row:
+    status = "" if row.status == "ok" else row.status
+    attempt = f"attempt {row.attempt}" if row.attempt > 1 else ""
+    return Row(
+        (
+            Cell(row.name, notes=(*([row.reason] if row.reason else []), *row.warnings)),
+            *(Cell(str(number)) for number in (row.order, row.block + 1, row.position + 1)),
+            Cell(f"{status} {attempt}".strip(), status),
+            Cell(text.quantity(row.value, unit)),
+            *(Cell(text.quantity(value, "s")) for value in (row.canary_s, row.steal_s, row.wall_s)),
+            Cell(row.started_at[:19].replace("T", " ")),
+        )
+    )
+
+
+def reads(material: Material) -> Section:
+    """What was read, by PostgreSQL's count and by the device's."""
+    heads = (
+        *("statement", "arm", "cold trials", "PostgreSQL read", "buffer hits", "device read"),
+        *("least share", "server CPU"),
+    )
+    rows = [
+        (
+            row.statement,
+            row.arm,
+            f"{row.cold_trials} of {row.trials}",
+            text.size(row.postgres_read_bytes),
+            text.size(row.postgres_hit_bytes),
+            text.size(row.device_read_bytes),
+            "" if row.device_fraction_min is None else text.percent(row.device_fraction_min),
+            text.quantity(row.server_cpu_s, "s"),
+        )
+        for row in read_rows(material.stored)
+    ]
+    note = Paragraph(
+        "Bytes that PostgreSQL read beside what the device delivered for it, medians over valid trials. "
+        "A share far below 100 % means that a page cache answered.",
+        QUIET,
+    )
+    return Section("What was read", "cache", (note, plain_table(heads, rows, names=2)) if rows else ())

@@ -1,14 +1,16 @@
-"""A diagnosis as a page for a terminal and as one JSON document; pure."""
+"""A diagnosis as text for a terminal, as a page and as one JSON document."""
 
 from collections.abc import Iterator, Sequence
 
 from pgassay.analysis.causes.registry import rule_of
 from pgassay.model.account import Account
 from pgassay.model.live.diagnosis import Blocker, Diagnosis
-from pgassay.report import text
+from pgassay.report import terminal, text
 from pgassay.report.compare import causes
 from pgassay.report.compare.accounts import SHOWN, item_label
 from pgassay.report.compare.json import render_document
+from pgassay.report.html import page
+from pgassay.report.section import QUIET, STRONG, Block, Paragraph, Section, bullets, plain_table
 
 Table = tuple[str, list[str], list[list[str]]]
 QUERY_CHARACTERS_MAX = 60
@@ -27,17 +29,37 @@ def render_json(diagnosis: Diagnosis) -> str:
 
 def render(diagnosis: Diagnosis, *, unicode: bool = True) -> str:
     """The limit, the faults, what to look at next; then what they rest on."""
-    lines = [*headline(diagnosis), ""]
-    for each in cause_lines(diagnosis):
-        lines += each
-    lines += ["", "What to look at next", *(f"- {line}" for line in diagnosis.next)]
-    for heading, header, rows in tables(diagnosis):
-        lines += ["", heading, *text.aligned([header, *rows])]
-    for heading, sentences in notes(diagnosis):
-        lines += ["", heading, *(f"- {sentence}" for sentence in sentences)]
-    lines += ["", cost_sentence(diagnosis)]
-    page = "\n".join(lines) + "\n"
-    return page if unicode else text.ascii_only(page)
+    return terminal.render(_sections(diagnosis), width=terminal.UNWRAPPED, unicode=unicode)
+
+
+def render_html(diagnosis: Diagnosis) -> str:
+    """One page that needs nothing but itself and runs nothing, to be written as UTF-8."""
+    return page.render(
+        f"Diagnosis of {diagnosis.server.name}",
+        _sections(diagnosis),
+        footer=f"Looked at {diagnosis.started_at} by pgassay {diagnosis.pgassay_version}.",
+    )
+
+
+def _sections(diagnosis: Diagnosis) -> list[Section]:
+    causes_told: list[Block] = []
+    for said, *details in cause_lines(diagnosis):
+        causes_told.append(Paragraph(said, STRONG))
+        causes_told += [bullets(details)] if details else []
+    return [
+        Section("", "setting", tuple(Paragraph(line, QUIET) for line in headline(diagnosis))),
+        Section("", "verdict", tuple(causes_told)),
+        Section("What to look at next", "next", (bullets(diagnosis.next),)),
+        *(
+            Section(heading, f"table-{number}", (plain_table(heads, rows),))
+            for number, (heading, heads, rows) in enumerate(tables(diagnosis), start=1)
+        ),
+        *(
+            Section(heading, f"notes-{number}", (bullets(lines),))
+            for number, (heading, lines) in enumerate(notes(diagnosis), start=1)
+        ),
+        Section("What looking cost", "cost", (Paragraph(cost_sentence(diagnosis), QUIET),)),
+    ]
 
 
 def headline(diagnosis: Diagnosis) -> list[str]:
@@ -75,9 +97,8 @@ def cause_lines(diagnosis: Diagnosis) -> Iterator[list[str]]:
         kind = "Limit" if cause.kind == "limit" else "Fault"
         idle_share = cause.evidence.get("idle_share")
         if isinstance(idle_share, float):
-            said = (
-                f"unknown: the server was idle ({idle_share * 100:.1f} % of the time no connection worked)."
-            )
+            share = text.percent_fixed(idle_share, 1)
+            said = f"unknown: the server was idle ({share} of the time no connection worked)."
         elif cause.cause == "unknown":
             why = cause.evidence.get("not_known")
             said = "unknown" + (f": not known is {text.clean(str(why))}." if why else ".")
@@ -86,11 +107,11 @@ def cause_lines(diagnosis: Diagnosis) -> Iterator[list[str]]:
             phrase = rule.on_running_server.phrase if rule is not None else None
             said = causes.sentence(cause, "the server", phrase or "")
             said = said.removeprefix("the server: ")
-        lines = [f"{kind}: {said}", f"  {cause.cause}, layer {cause.layer}"]
+        lines = [f"{kind}: {said}", f"{cause.cause}, layer {cause.layer}"]
         figures = causes.figures(cause)
         if figures and cause.cause != "unknown":
-            lines.append(f"  evidence: {figures}")
-        yield [*lines, f"  {cause.remedy}"]
+            lines.append(f"evidence: {figures}")
+        yield [*lines, cause.remedy]
     if len(diagnosis.causes) == 1:
         yield ["Faults: none found."]
 
@@ -138,7 +159,7 @@ def _items(account: Account, diagnosis: Diagnosis) -> list[list[str]]:
 
 
 def _row(label: str, seconds: float, wall_s: float) -> list[str]:
-    return [label, f"{seconds:.2f}", f"{100 * seconds / wall_s:.1f} %"]
+    return [label, f"{seconds:.2f}", f"{text.percent_fixed(seconds / wall_s, 1)}"]
 
 
 def query(content: str) -> str:
@@ -151,9 +172,9 @@ def _sampled(diagnosis: Diagnosis) -> Table:
     rows = [
         [
             query(each.query),
-            f"{each.share * 100:.0f} %",
+            f"{text.percent_fixed(each.share)}",
             ", ".join(
-                f"{text.clean(event) or 'no wait event'} {share * 100:.0f} %"
+                f"{text.clean(event) or 'no wait event'} {text.percent_fixed(share)}"
                 for event, share in list(each.waits.items())[:2]
             ),
         ]
@@ -230,7 +251,7 @@ def cost_sentence(diagnosis: Diagnosis) -> str:
     )
     missed = f", {cost.missed} too late" if cost.missed else ""
     return (
-        f"Looking took {cost.share_of_core * 100:.2f} % of one core: {cost.tool_cpu_s:.3f} s of CPU of "
-        f"pgassay, {cost.observer_cpu_s:.3f} s of its sampler, {sessions}; {cost.samples} looks at threads "
-        f"and waits, {cost.rate_hz:g} a second{missed}."
+        f"Looking took {text.percent_fixed(cost.share_of_core, 2)} of one core: {cost.tool_cpu_s:.3f} s of "
+        f"CPU of pgassay, {cost.observer_cpu_s:.3f} s of its sampler, {sessions}; {cost.samples} looks at "
+        f"threads and waits, {cost.rate_hz:g} a second{missed}."
     )

@@ -6,7 +6,6 @@ from itertools import groupby
 
 from pgassay.analysis.diff.differences import Difference
 from pgassay.analysis.diff.experiments import Change, Diff
-from pgassay.analysis.verdicts.sentences import blocks_words
 from pgassay.model.result import CompareResult
 from pgassay.report.text import clean, interval, percent, plural, quantity, ratio
 
@@ -78,7 +77,7 @@ def _is_withheld(change: Change) -> bool:
 
 
 def _experiment(result: CompareResult) -> str:
-    return f"{clean(result.folder)} ({clean(result.workload)}, {blocks_words(result.blocks)})"
+    return f"{clean(result.folder)} ({clean(result.workload)}, {plural(result.blocks, 'block')})"
 
 
 def _notes(diff: Diff) -> Iterator[str]:

@@ -1,100 +1,139 @@
-"""Two experiments beside each other: as text for a terminal, as Markdown, and as a page."""
+"""Two experiments beside each other: as text for a terminal, as Markdown, as a page, as JSON."""
 
-from collections.abc import Sequence
-
-from markupsafe import Markup
+import json
+import math
+from typing import Any
 
 from pgassay import __version__
-from pgassay.analysis.diff.experiments import Diff
-from pgassay.report.charts import palette
-from pgassay.report.compare.markdown import escape
-from pgassay.report.diff import content as diff_content
-from pgassay.report.diff.content import MEDIAN_HEADS, STATEMENT_HEADS, DiffContent, Row, content_of
-from pgassay.report.html.page import environment
-from pgassay.report.text import ascii_only
+from pgassay.analysis.diff.experiments import Change, Diff
+from pgassay.model.result import CompareResult
+from pgassay.report import markdown, terminal
+from pgassay.report.diff.content import (
+    MEDIAN_HEADS,
+    STATEMENT_HEADS,
+    DiffContent,
+    content_of,
+)
+from pgassay.report.html import page
+from pgassay.report.section import (
+    EVERYWHERE,
+    HTML,
+    MARKDOWN,
+    QUIET,
+    STRONG,
+    TERMINAL,
+    Block,
+    Column,
+    Format,
+    Paragraph,
+    Section,
+    Subheading,
+    Table,
+    bullets,
+    plain_table,
+)
 
-_TEMPLATE = "diff.html.jinja"
+DIFF_SCHEMA = 1
 
 
 def render(diff: Diff, *, unicode: bool = True) -> str:
     """The effects that both measured with what became of each, then everything that differs."""
-    content = content_of(diff)
-    lines = [f"A: {content.first}", f"B: {content.second}", "", *content.sentences, *content.notes, ""]
-    if content.medians:
-        lines += [*_aligned((MEDIAN_HEADS, *content.medians), names=1), ""]
-    if content.statements:
-        lines += [content.statements_note, *_aligned((STATEMENT_HEADS, *content.statements), names=2), ""]
-    lines.append(content.differences_heading + (":" if content.differences else ""))
-    for subject, rows in content.differences:
-        lines.append(f" {subject}")
-        lines += [f"   {name}: {first} → {second}" for name, first, second in rows]
-    if not unicode:
-        lines = [ascii_only(line) for line in lines]
-    return "\n".join(lines).rstrip() + "\n"
+    return terminal.render(_sections(diff), width=terminal.UNWRAPPED, unicode=unicode)
 
 
 def render_markdown(diff: Diff) -> str:
     """The same for an issue or a pull request; the differences are folded."""
-    content = content_of(diff)
-    parts = [f"A: {escape(content.first)}<br>B: {escape(content.second)}"]
-    parts += [f"**{escape(line)}**" for line in content.sentences]
-    parts += [escape(line) for line in content.notes]
-    if content.medians:
-        parts.append(_markdown_table(MEDIAN_HEADS, content.medians, names=1))
-    if content.statements:
-        parts += [
-            escape(content.statements_note),
-            _markdown_table(STATEMENT_HEADS, content.statements, names=2),
-        ]
-    parts += _markdown_differences(content)
-    return "\n\n".join(parts) + "\n"
+    return markdown.render(_sections(diff))
 
 
 def render_html(diff: Diff) -> str:
     """One page that needs nothing but itself and runs no script, to be written as UTF-8."""
-    return (
-        environment()
-        .get_template(_TEMPLATE)
-        .render(
-            content=content_of(diff),
-            median_heads=diff_content.MEDIAN_HEADS,
-            statement_heads=diff_content.STATEMENT_HEADS,
-            version=__version__,
-            palette=palette,
-            light_colours=Markup(palette.properties()),
-            dark_colours=Markup(palette.properties(dark=True)),
-            theme_rules="",
-        )
+    return page.render(
+        "Two experiments beside each other", _sections(diff), footer=f"Made by pgassay {__version__}."
     )
 
 
-def _aligned(rows: Sequence[Row], *, names: int) -> list[str]:
-    """Columns of text: the first `names` to the left, the last of a long row too, figures to the right."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        cells = [
-            cell.ljust(width) if place < names or _is_word(place, row) else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+def _sections(diff: Diff) -> list[Section]:
+    content = content_of(diff)
+    sides = (Paragraph(f"A: {content.first}", QUIET), Paragraph(f"B: {content.second}", QUIET))
+    return [
+        Section("", "experiments", sides),
+        Section("", "verdict", tuple(Paragraph(line, STRONG) for line in content.sentences)),
+        Section("", "notes", tuple(Paragraph(line) for line in content.notes)),
+        _medians(content),
+        _statements(content),
+        _differences(content),
+    ]
+
+
+def _medians(content: DiffContent) -> Section:
+    blocks = (plain_table(MEDIAN_HEADS, content.medians),) if content.medians else ()
+    return Section("Medians", "medians", blocks, titled=HTML)
+
+
+def _statements(content: DiffContent) -> Section:
+    if not content.statements:
+        return Section("Statements", "statements", ())
+    made = plain_table(STATEMENT_HEADS, content.statements, names=2)
+    columns = (*made.columns[:-1], Column(STATEMENT_HEADS[-1], is_figure=False))
+    table = Table(columns, made.groups)
+    return Section("Statements", "statements", (Paragraph(content.statements_note), table), titled=HTML)
+
+
+def _differences(content: DiffContent) -> Section:
+    blocks: list[Block] = [Paragraph(content.differences_heading)]
+    for subject, rows in content.differences:
+        lines = [f"{name}: {first} → {second}" for name, first, second in rows]
+        blocks += [
+            Subheading(subject, where=EVERYWHERE - MARKDOWN),
+            plain_table(("", "A", "B"), rows, names=3, where=HTML),
+            bullets(lines, where=TERMINAL),
         ]
-        lines.append(f"  {'  '.join(cells)}".rstrip())
-    return lines
+    every = [(subject, *row) for subject, rows in content.differences for row in rows]
+    if every:
+        blocks.append(plain_table(("subject", "what", "A", "B"), every, names=4, where=MARKDOWN))
+    folded = MARKDOWN if every else frozenset[Format]()
+    return Section("What else differs", "differences", tuple(blocks), folded=folded)
 
 
-def _is_word(place: int, row: Row) -> bool:
-    return len(row) == len(STATEMENT_HEADS) and place == len(row) - 1
+def render_json(diff: Diff) -> str:
+    """One JSON document with a newline at its end; an end that is not bounded is null."""
+    document = {
+        "schema": DIFF_SCHEMA,
+        "first": _experiment(diff.first),
+        "second": _experiment(diff.second),
+        "margin": diff.margin,
+        "alpha": diff.alpha,
+        "changes": [_change(change) for change in diff.changes],
+        "statements": [{"statement": change.statement} | _change(change) for change in diff.statements],
+        "only_first": list(diff.only_first),
+        "only_second": list(diff.only_second),
+        "differences": [vars(difference) for difference in diff.differences],
+    }
+    return json.dumps(document, indent=2, ensure_ascii=True, allow_nan=False) + "\n"
 
 
-def _markdown_table(heads: Row, rows: Sequence[Row], *, names: int) -> str:
-    marks = ["---" if place < names or _is_word(place, heads) else "--:" for place in range(len(heads))]
-    lines = [f"| {' | '.join(heads)} |", f"|{'|'.join(marks)}|"]
-    lines += [f"| {' | '.join(escape(cell) for cell in row)} |" for row in rows]
-    return "\n".join(lines)
+def _experiment(result: CompareResult) -> dict[str, Any]:
+    keys = ("folder", "workload", "control", "blocks", "stopped", "verdict")
+    return {key: getattr(result, key) for key in keys} | {"metric": result.metric.model_dump()}
 
 
-def _markdown_differences(content: DiffContent) -> list[str]:
-    if not content.differences:
-        return [content.differences_heading]
-    rows = [(subject, *row) for subject, members in content.differences for row in members]
-    table = _markdown_table(("subject", "what", "A", "B"), rows, names=4)
-    return [f"<details><summary>{content.differences_heading}</summary>\n\n{table}\n\n</details>"]
+def _change(change: Change) -> dict[str, Any]:
+    return {
+        "name": change.name,
+        "stratum": change.stratum,
+        "control": change.control,
+        "word": change.word,
+        "ratio": change.ratio,
+        "interval": _ends(change.interval),
+        "first": {"ratio": change.first.ratio, "interval": _ends(change.first.interval)},
+        "second": {"ratio": change.second.ratio, "interval": _ends(change.second.interval)},
+        "median_first": change.median_first,
+        "median_second": change.median_second,
+    }
+
+
+def _ends(ends: tuple[float | None, float | None] | None) -> list[float | None] | None:
+    if ends is None:
+        return None
+    return [end if end is not None and math.isfinite(end) else None for end in ends]

@@ -1,13 +1,26 @@
-"""A probe as a page for a terminal, as Markdown, and as one JSON document; pure."""
+"""The sections of a probe's report, as text for a terminal, as Markdown, and the JSON document."""
 
 from pydantic import BaseModel
 
 from pgassay.model.probe import CellResult, ProbeComparison, ProbeResult
 from pgassay.probe.analysis.analyse import cell_name
 from pgassay.probe.analysis.recommend import shell_lines
-from pgassay.report import text
+from pgassay.report import markdown, terminal, text
 from pgassay.report.compare.json import render_document
-from pgassay.report.compare.markdown import escape
+from pgassay.report.section import (
+    HTML,
+    QUIET,
+    STRONG,
+    WARNING,
+    Block,
+    Code,
+    Figure,
+    Fold,
+    Paragraph,
+    Section,
+    bullets,
+    plain_table,
+)
 
 Table = tuple[str, list[str], list[list[str]]]
 # The newest major whose settings the lines are for, and the one with a pool of workers that grows.
@@ -26,45 +39,58 @@ def render_json(document: BaseModel) -> str:
 
 
 def render(result: ProbeResult, comparison: ProbeComparison | None = None, *, unicode: bool = True) -> str:
-    """What it means, what to set, the limits, the predictions; then what is missing and the warnings."""
-    lines = [*_comparison_lines(comparison), *map(text.clean, result.sentences), "", *facts(result)]
-    for heading, header, rows in tables(result, comparison):
-        lines += ["", heading, *text.aligned([header, *rows])]
-    for major, settings in settings_lines(result):
-        lines += ["", f"For PostgreSQL {major}:", *(f"  {line}" for line in settings)]
-    notes = [*result.warnings, *result.missing.values()]
-    if notes:
-        lines += ["", "Warnings", *(f"- {text.clean(each)}" for each in notes)]
-    page = "\n".join(lines) + "\n"
-    return page if unicode else text.ascii_only(page)
+    """What it means, what to set, the limits, the predictions; then all figures."""
+    return terminal.render(sections(result, comparison), width=terminal.UNWRAPPED, unicode=unicode)
 
 
 def render_markdown(result: ProbeResult, comparison: ProbeComparison | None = None) -> str:
     """The same for an issue or a wiki."""
-    parts = [
-        f"**{escape(line)}**" for line in (*_comparison_lines(comparison), *result.sentences[:1]) if line
-    ]
-    parts += [escape(line) for line in (*result.sentences[1:], *facts(result))]
-    for heading, header, rows in tables(result, comparison):
-        cells = [
-            header,
-            ["---"] + ["--:"] * (len(header) - 1),
-            *([escape(cell) for cell in row] for row in rows),
-        ]
-        parts += [escape(heading), "\n".join(f"| {' | '.join(row)} |" for row in cells)]
-    for major, settings in settings_lines(result):
-        parts += [f"For PostgreSQL {major}:", "\n".join(f"    {text.clean(line)}" for line in settings)]
+    return markdown.render(sections(result, comparison))
+
+
+def sections(result: ProbeResult, comparison: ProbeComparison | None) -> list[Section]:
+    """The sections of a probe's report, in order."""
+    verdict, meaning = list(result.sentences[:1]), list(result.sentences[1:])
+    if comparison is not None:
+        against = f"Against {comparison.old} of {comparison.old_measured_at[:16].replace('T', ' ')}:"
+        verdict, meaning = [against, *comparison.sentences], list(result.sentences)
     notes = [*result.warnings, *result.missing.values()]
-    if notes:
-        parts.append("\n".join(f"- {escape(line)}" for line in notes))
-    return "\n\n".join(parts) + "\n"
+    device = [(name, str(value)) for name, value in result.device.items() if value is not None]
+    return [
+        Section("", "verdict", tuple(Paragraph(line, STRONG) for line in verdict)),
+        Section("", "notes", (bullets(notes, title="Warnings", tone=WARNING),) if notes else ()),
+        Section("", "facts", tuple(Paragraph(line, QUIET) for line in facts(result))),
+        Section(
+            "What it means",
+            "meaning",
+            (bullets(meaning), Figure("predictions"), Figure("splits")) if meaning else (),
+        ),
+        _to_set(result),
+        Section(
+            "Figures",
+            "figures",
+            (
+                Figure("random"),
+                *(
+                    Fold(heading, (plain_table(heads, rows),), is_open=number == 0 and comparison is not None)
+                    for number, (heading, heads, rows) in enumerate(tables(result, comparison))
+                ),
+                Fold("The device", (plain_table(("", ""), device, names=2),), where=HTML),
+            ),
+        ),
+    ]
 
 
-def _comparison_lines(comparison: ProbeComparison | None) -> list[str]:
-    if comparison is None:
-        return []
-    against = f"Against {text.clean(comparison.old)} of {comparison.old_measured_at[:16].replace('T', ' ')}:"
-    return [against, *map(text.clean, comparison.sentences), ""]
+def _to_set(result: ProbeResult) -> Section:
+    if not result.recommend:
+        return Section("What to set", "settings", ())
+    rows = [(name, each.value, each.default, each.reason) for name, each in result.recommend.items()]
+    blocks: list[Block] = [
+        plain_table(("setting", "value", "default or present", "why"), rows, names=4, where=HTML)
+    ]
+    for major, lines in settings_lines(result):
+        blocks += [Paragraph(f"For PostgreSQL {major}:"), Code("\n".join(lines))]
+    return Section("What to set", "settings", (*blocks, Figure("regrets")))
 
 
 def facts(result: ProbeResult) -> list[str]:
@@ -137,7 +163,11 @@ def _recommended(result: ProbeResult) -> Table:
         [
             name,
             each.value if each.value != each.default else f"{each.value} (as it is)",
-            ", ".join(f"{other.value} {other.regret:+.0%}" for other in each.alternatives if other.regret),
+            ", ".join(
+                f"{other.value} {text.percent_fixed(other.regret, signed=True)}"
+                for other in each.alternatives
+                if other.regret
+            ),
         ]
         for name, each in result.recommend.items()
     ]
@@ -185,7 +215,7 @@ def _cell(cell: CellResult) -> list[str]:
         name if cell.steady else f"{name} (NOT STEADY)",
         str(cell.runs),
         f"{cell.mb_s:,.0f}" if cell.mb_s >= 10 else f"{cell.mb_s:.2g}",
-        f"{half:.0%}",
+        f"{text.percent_fixed(half)}",
         f"{cell.iops:,.0f}",
         *(f"{cell.latency_us[each]:,.0f}" if each in cell.latency_us else "" for each in ("p50", "p99")),
         cost,

@@ -1,6 +1,7 @@
 """How `pgassay watch` writes figures: short, in columns that don't jump."""
 
 from pgassay.report import text
+from pgassay.words import percent_fixed
 
 _STEPS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _EIGHTHS = " ▏▎▍▌▋▊▉"
@@ -28,7 +29,7 @@ def size(value: float | None) -> str:
 
 def percent(fraction: float | None) -> str:
     """A share as '12 %'; '-' where it can't be told."""
-    return "-" if fraction is None else f"{fraction * 100:.0f} %"
+    return "-" if fraction is None else f"{percent_fixed(fraction)}"
 
 
 def fixed(value: float | None, digits: int) -> str:

@@ -1,4 +1,9 @@
-"""The screen of `pgassay watch`: the parts laid out for the terminal's width and height. Pure."""
+"""The screen of `pgassay watch`: the parts laid out for the terminal's width and height. Pure.
+
+Lines are made here and not by rich's tables: a screen takes 0.2 ms of a processor, the three lists of it as
+rich's grids 9 ms (a virtual machine of two cores), and that processor may be one that is being measured.
+rich draws the lines (1 ms) and owns the terminal.
+"""
 
 from collections.abc import Sequence
 

@@ -1,9 +1,14 @@
-"""What the protocol checks after the measurement: a read trial wrote nothing, the rate held."""
+"""What the protocol checks: before, that the server is what was asked for; after, that the trial was too.
+
+A setting that was asked for and does not hold makes the trial fail: a benchmark of something else than its
+label is worse than none.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pgassay.errors import InvalidTrialError
+from pgassay.environment.server.settings import describe_settings, effective, equal_value
+from pgassay.errors import InvalidTrialError, MeasurementError
 from pgassay.model.arm import ArmSpec
 from pgassay.model.experiment import CacheState, Protocol
 from pgassay.model.trial import LoadObservation, StatementObservation
@@ -17,6 +22,35 @@ WAL_BYTES_OF_A_READ_TRIAL_MAX = 4096
 PROOF_BYTES_MIN = 16 * 1024 * 1024
 # Catalog pages that a statement may find in the page cache although its relations are cold.
 CATALOG_BYTES = 2 * 1024 * 1024
+
+
+def assert_from_inside(connection: "psycopg.Connection[Any]", spec: ArmSpec) -> dict[str, Any]:
+    """Check the running server against the arm; returns the facts for the record.
+
+    Raises MeasurementError naming the first setting, version or option that is not as asked for.
+    """
+    facts = effective(connection)
+    version = str(connection.info.server_version)
+    if connection.info.server_version // 10000 != spec.build.major:
+        raise MeasurementError(f"the server is version {version}, not {spec.build.version}: check --pg")
+    checksums = facts.get("data_checksums", "off")
+    if (checksums == "on") != spec.dataset.checksums:
+        raise MeasurementError(f"data_checksums is {checksums}, the dataset was made otherwise: remove it")
+    described = describe_settings(connection)
+    for name, wanted in spec.settings.items():
+        held = _current(connection, name)
+        fact = described.get(name)
+        if held is None or (fact is not None and not equal_value(name, wanted, held, fact)):
+            raise MeasurementError(
+                f"{name} was set to {wanted} and the server runs with {held}: "
+                f"choose a value that it accepts as it is, or leave {name} out"
+            )
+    return {"settings": facts, "server_version": version, "dataset_load": spec.dataset.load}
+
+
+def _current(connection: "psycopg.Connection[Any]", name: str) -> str | None:
+    row = connection.execute("SELECT current_setting(%s, true)", (name,)).fetchone()
+    return None if row is None or row[0] is None else str(row[0])
 
 
 def wal_position(connection: "psycopg.Connection[Any]") -> int:

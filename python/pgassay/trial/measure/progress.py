@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from pgassay.record.columns import to_parquet
-from pgassay.trial.running import RunningServer
+from pgassay.trial.running import ServerSession
 
 FILE = "progress.parquet"
 VERSION = 1
@@ -77,14 +77,14 @@ class ProgressSampler:
     """Samples over a control connection of its own; the figures of all statements go into one file.
 
     `interval_s` is the time between two samples; the first is taken one interval after the statement began.
-    `tell` gets each sample in words, on a thread of its own.
+    `on_step` gets each sample in words, on a thread of its own.
     """
 
     def __init__(
-        self, server: RunningServer, major: int, interval_s: float, tell: Callable[[str], None]
+        self, server: ServerSession, major: int, interval_s: float, on_step: Callable[[str], None]
     ) -> None:
         self._interval_s = interval_s
-        self._tell = tell
+        self._on_step = on_step
         self._server = server
         self._connection = server.connect_another("pgassay progress")
         self._query = _query(major)
@@ -109,7 +109,7 @@ class ProgressSampler:
         clock_ns = time.monotonic_ns()
         rows = self._connection.execute(self._query.encode()).fetchall()
         for view, relation, figures in rows[:1]:
-            self._tell(f"{statement}: {progress_words(view, relation or '', figures)}")
+            self._on_step(f"{statement}: {progress_words(view, relation or '', figures)}")
         for view, relation, figures in rows:
             self._figures += [
                 _Figure(

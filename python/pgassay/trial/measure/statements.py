@@ -8,7 +8,6 @@ from typing import Any, Self
 from pgassay.environment.linux.device import DeviceCounters, counters
 from pgassay.environment.linux.settle import wait_until_settled
 from pgassay.environment.server.reads import ServerReads, reads_between
-from pgassay.environment.storage.base import BlockDevice
 from pgassay.errors import MeasurementError
 from pgassay.model.aio import command_reads_asynchronously
 from pgassay.model.arm import ArmSpec
@@ -26,7 +25,8 @@ from pgassay.trial.collect.counters import Snapshot, database_blocks, snapshot
 from pgassay.trial.measure import maintenance, plans
 from pgassay.trial.measure.progress import FILE, ProgressSampler
 from pgassay.trial.observation import Observation
-from pgassay.trial.running import RunningServer
+from pgassay.trial.running import ServerSession
+from pgassay.trial.target import LocalServer
 
 # A cold statement's relations may hold this much of the page cache: catalogs' neighbours, no data.
 COLD_RESIDENT_FRACTION_MAX = 0.01
@@ -43,73 +43,73 @@ class _Edge:
 
 
 class StatementTimer:
-    """Runs the statements of one trial on a running server; a context manager around its session.
+    """Runs the statements of one trial on any server; a context manager around its measured session.
 
     The session plans every statement once when it opens, before the caches are prepared, so that
-    loading the catalogs is no part of the first statement's time.
+    loading the catalogs is no part of the first statement's time. What each statement read, and whether it
+    was cold, is told of servers on this machine alone.
     """
 
     def __init__(
         self,
-        server: RunningServer,
+        server: ServerSession,
         spec: ArmSpec,
         protocol: Protocol,
-        device: BlockDevice,
+        local: LocalServer | None,
         relations: list[Relation],
-        tell: Callable[[str], None] = lambda _: None,
+        on_step: Callable[[str], None],
     ) -> None:
-        """`tell` gets what a maintenance command is at, in words, while it runs; on another thread."""
+        """`on_step` gets what a maintenance command is at, in words, while it runs; on another thread."""
         self._server = server
         self._spec = spec
         self._protocol = protocol
-        self._device = device
+        self._local = local
         self._relations = relations
-        self._tell = tell
-        self._session = SqlSession()
+        self._on_step = on_step
+        self.session = SqlSession()
         self._progress: ProgressSampler | None = None
         self._done: list[MaintenanceObservation] = []
 
     def __enter__(self) -> Self:
-        self._session.__enter__()
+        self.session.__enter__()
         self.connect()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._session.__exit__(kind, value, trace)
+        self.session.__exit__(kind, value, trace)
         if self._progress is not None:
             self._progress.close()
 
     def connect(self) -> None:
         """Open the measured session (again, after a restart) and warm its catalogs."""
-        self._session.connect(self._server.parameters())
+        self.session.connect(self._server.parameters())
         if self._spec.workload.is_maintenance:
             if self._progress is None:
                 major, interval_s = self._spec.build.major, self._protocol.sample_interval_s
-                self._progress = ProgressSampler(self._server, major, interval_s, self._tell)
+                self._progress = ProgressSampler(self._server, major, interval_s, self._on_step)
             else:
                 self._progress.connect()
         for statement in self._spec.workload.statements:
             if plans.explainable(statement):
-                self._session.execute("warm the catalogs", "EXPLAIN " + statement.sql)
+                self.session.execute("warm the catalogs", "EXPLAIN " + statement.sql)
 
-    def run(self, explained: dict[str, Any], keeper: CacheKeeper) -> Observation:
+    def run(self, explained: dict[str, Any], keeper: CacheKeeper | None) -> Observation:
         """Time every statement once, in order; raises MeasurementError when one fails.
 
-        `keeper` empties the caches again before each further statement of `cold-each`.
+        `keeper` empties the caches again before each further statement of `cold-each`; None where nothing
+        can be done about them.
         """
         observation = Observation(plans=explained)
         begin_ns = end_ns = 0
         for index, statement in enumerate(self._spec.workload.statements):
-            if self._spec.workload.is_maintenance and index > 0:
-                self._prepare_command(statement, keeper)
-            if self._protocol.cache == "cold-each" and index > 0:
-                if keeper.empty_buffers():
-                    self.connect()
-                keeper.prepare_pages()
-            one, start_ns, end_ns = self._time(statement, explained.get(statement.name))
-            begin_ns = begin_ns or start_ns
+            if self._local is not None and keeper is not None and index > 0:
+                self._prepare_further(statement, self._local, keeper)
+            plan = explained.get(statement.name)
+            facts = plans.facts(plan, self._spec.build.major) if plan else None
+            one, done = self._time(statement, facts)
+            begin_ns, end_ns = begin_ns or done.start_ns, done.end_ns
             observation.statements.append(one)
         observation.clock_ns = (begin_ns, end_ns)
         observation.maintenance = self._done
@@ -120,37 +120,55 @@ class StatementTimer:
                 observation.files[f"{layout.OBSERVATIONS_FOLDER}/{FILE}"] = content
         return observation
 
-    def _prepare_command(self, statement: Statement, keeper: CacheKeeper) -> None:
-        """Before a further maintenance command; the one before may have given the relations other files."""
-        maintenance.run_untimed(self._server.control, statement)
-        wait_until_settled(self._protocol.settle_timeout_s)
-        self._relations = user_relations(self._server.control, self._server.server.data_directory)
-        keeper.know(self._relations)
-        if self._protocol.cache == "warm-pages":
+    def _prepare_further(self, statement: Statement, local: LocalServer, keeper: CacheKeeper) -> None:
+        """Before a further statement: what a command needs around it, and the cache state of each."""
+        if self._spec.workload.is_maintenance:
+            maintenance.run_untimed(self._server.control, statement)
+            wait_until_settled(self._protocol.settle_timeout_s)
+            # The command before may have given the relations other files.
+            self._relations = user_relations(self._server.control, local.running.server.data_directory)
+            keeper.know(self._relations)
+            if self._protocol.cache == "warm-pages":
+                keeper.prepare_pages()
+        if self._protocol.cache == "cold-each":
+            if keeper.empty_buffers():
+                self.connect()
             keeper.prepare_pages()
 
     def _execute(self, statement: Statement) -> tuple[Executed, int]:
         """The statement, and how many samples of its progress caught it at work."""
         if self._progress is None:
-            return self._session.execute(statement.name, statement.sql), 0
+            return self.session.execute(statement.name, statement.sql), 0
         with self._progress.watch(statement.name) as watch:
-            done = self._session.execute(statement.name, statement.sql)
+            done = self.session.execute(statement.name, statement.sql)
         return done, watch.samples
 
     def _time(
-        self, statement: Statement, plan: dict[str, Any] | None
-    ) -> tuple[StatementObservation, int, int]:
-        facts = plans.facts(plan, self._spec.build.major) if plan else None
+        self, statement: Statement, facts: plans.PlanFacts | None
+    ) -> tuple[StatementObservation, Executed]:
+        if self._local is None:
+            done, _ = self._execute(statement)
+            aio = self._reads_asynchronously(facts)
+            observed = StatementObservation(
+                name=statement.name, elapsed_s=done.elapsed_s, rows=done.rows, cold=False, aio=aio
+            )
+            return observed, done
+        return self._time_local(statement, facts, self._local)
+
+    def _time_local(
+        self, statement: Statement, facts: plans.PlanFacts | None, local: LocalServer
+    ) -> tuple[StatementObservation, Executed]:
+        """Time it between two readings of what the server, the device and the processes have done."""
         cold = self._starts_cold(facts)
         # Before it runs: a command that rewrites a relation leaves nothing at the old path.
-        size_bytes = self._size()
+        size_bytes = sum(relation.size_bytes for relation in self._relations)
         files = maintenance.relation_files(self._server.control) if self._progress else {}
-        before = self._edge()
-        self._server.mark()
+        before = self._edge(local)
+        local.running.mark()
         done, samples = self._execute(statement)
-        self._server.mark()
-        self._session.execute("flush", "SELECT pg_stat_force_next_flush()")
-        after = self._edge()
+        local.running.mark()
+        self.session.execute("flush", "SELECT pg_stat_force_next_flush()")
+        after = self._edge(local)
         if self._progress is not None:
             files_after = maintenance.relation_files(self._server.control)
             observed_work = maintenance.observe(
@@ -166,7 +184,7 @@ class StatementTimer:
         observed = StatementObservation(
             name=statement.name,
             clock_ns=(done.start_ns, done.end_ns),
-            elapsed_s=done.elapsed_ns / 1e9,
+            elapsed_s=done.elapsed_s,
             rows=done.rows,
             cold=cold,
             aio=self._reads_asynchronously(facts),
@@ -180,15 +198,14 @@ class StatementTimer:
         verify.assert_statement_cache(
             observed, self._protocol, size_bytes, reads_once=not self._spec.workload.is_maintenance
         )
-        return observed, done.start_ns, done.end_ns
+        return observed, done
 
-    def _edge(self) -> _Edge:
-        control = self._server.control
+    def _edge(self, local: LocalServer) -> _Edge:
         return _Edge(
-            views=snapshot(control, self._spec.build.major),
-            device=counters(self._device) if self._device.name else None,
-            server_reads=self._server.device_reads(),
-            cpu_s=self._server.cpu_seconds(),
+            views=snapshot(self._server.control, self._spec.build.major),
+            device=counters(local.device) if local.device.name else None,
+            server_reads=local.running.device_reads(),
+            cpu_s=local.running.cpu_seconds(),
         )
 
     def _reads_asynchronously(self, facts: plans.PlanFacts | None) -> bool:
@@ -209,11 +226,8 @@ class StatementTimer:
         fraction = states.resident_fraction(self._relations, names)
         return fraction is not None and fraction <= COLD_RESIDENT_FRACTION_MAX
 
-    def _size(self) -> int:
-        return sum(relation.size_bytes for relation in self._relations)
 
-
-def explain_all(server: RunningServer, spec: ArmSpec) -> dict[str, Any]:
+def explain_all(server: ServerSession, spec: ArmSpec) -> dict[str, Any]:
     """EXPLAIN every statement in a session with the arm's settings; also warms the catalogs."""
     import psycopg
 

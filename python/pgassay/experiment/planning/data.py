@@ -1,10 +1,10 @@
-"""The user's own data and statements: from what was typed to what an arm holds."""
+"""What is run on which data: from what was typed to what an arm holds."""
 
 from collections.abc import Sequence
 
+from pgassay.design.arms import Candidate
 from pgassay.environment import datasets
 from pgassay.errors import UsageError
-from pgassay.experiment.planning.availability import Candidate
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.factors.base import Factor
 from pgassay.factors.prepare import parse_prepare
@@ -19,20 +19,39 @@ _BRANCHES = "pgbench_branches"
 
 def workload_of(request: CompareRequest, factors: Sequence[Factor]) -> WorkloadSpec:
     """The workload of all arms; with the factor `sql`, whose levels are workloads, that of the first."""
-    ways = [factor for factor in factors if factor.name == SQL_FACTOR]
-    if not ways:
+    written = [factor for factor in factors if factor.name == SQL_FACTOR]
+    if not written:
         return parse_workload(request.workload)
     if request.workload != CompareRequest.workload:
         raise UsageError(
             f"the levels of {SQL_FACTOR}= are what is run, so --workload {request.workload} has no place: "
             "leave one of them out"
         )
-    return parse_workload(f"sql:{ways[0].levels[0]}")
+    return parse_workload(f"sql:{written[0].levels[0]}")
 
 
-def dataset_of(request: CompareRequest, build: Build) -> DatasetSpec:
+def dataset_of(request: CompareRequest, workload: WorkloadSpec, build: Build) -> DatasetSpec:
     """The dataset of all arms; raises UsageError for a source that can't be used."""
-    return datasets.parse_dataset(request.dataset, build, request.scale)
+    return with_own_data(datasets.parse_dataset(request.dataset, build, request.scale), workload, request)
+
+
+def with_own_data(dataset: DatasetSpec, workload: WorkloadSpec, request: CompareRequest) -> DatasetSpec:
+    """The dataset of a request, or sysbench's tables for its transaction where no other was named.
+
+    A dump, a folder or a script is left as it is: it may well hold sysbench's tables. Raises UsageError
+    for a --scale, which says nothing of these tables.
+    """
+    options = workload.load.oltp_read_only if workload.load else None
+    if options is None or dataset.kind not in ("pgbench", "sysbench"):
+        return dataset
+    if request.scale != CompareRequest.scale:
+        raise UsageError(
+            f"--scale {request.scale} is the size of pgbench's tables, and {workload.family} reads "
+            "sysbench's: "
+            f"write --workload {workload.family}:tables=4,table_size=100000"
+        )
+    sizes = options.model_dump(include={"tables", "table_size", "distribution"})
+    return dataset.model_copy(update={"kind": "sysbench", "scale": 1, **sizes})
 
 
 def prepare_of(request: CompareRequest) -> tuple[str, ...]:
@@ -70,8 +89,8 @@ def check_scale(spec: ArmSpec, relations: dict[str, dict[str, int]]) -> None:
         )
 
 
-def title_of(request: CompareRequest, factors: Sequence[Factor], dataset: DatasetSpec) -> str:
-    """The experiment's title: what varies, what is run, on which data."""
-    ways = [", ".join(factor.levels) for factor in factors if factor.name == SQL_FACTOR]
-    workload = ways[0] if ways else request.workload
-    return f"{' '.join(factor.name for factor in factors)} on {workload}, {datasets.describe(dataset)}"
+def title_of(request: CompareRequest, factors: Sequence[Factor], data: str) -> str:
+    """The experiment's title: what varies, what is run, on which data (in words)."""
+    written = [", ".join(factor.levels) for factor in factors if factor.name == SQL_FACTOR]
+    workload = written[0] if written else request.workload
+    return f"{' '.join(factor.name for factor in factors)} on {workload}, {data}"

@@ -1,15 +1,16 @@
-"""What a trial may touch of one machine: volumes, snapshots, and at most one running server.
+"""Servers that pgassay starts itself, as trials use them: volumes, snapshots, at most one running server.
 
 A server is started once for as many trials as it can serve: a factor that a session can change
-does not restart it. Everything a host provides is gone when it is closed.
+does not restart it. Everything that was started is gone when the target is closed.
 """
 
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Any, Self
 from typing import Protocol as Interface
-from typing import Self
 
 from pgassay.environment.cgroup.group import Cgroup
 from pgassay.environment.cgroup.group import capabilities as cgroup_capabilities
@@ -19,11 +20,15 @@ from pgassay.environment.datasets.snapshots import key as snapshot_key
 from pgassay.environment.linux import pagecache
 from pgassay.environment.server.limits import server_limits
 from pgassay.environment.server.server import Server
+from pgassay.environment.server.settings import classify
+from pgassay.environment.server.validation import build_settings
 from pgassay.environment.storage.base import Volume
 from pgassay.environment.storage.parse import describe
 from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.storage import StorageSpec
+from pgassay.trial.limited import is_limited
 from pgassay.trial.running import RunningServer
+from pgassay.trial.target import LocalServer
 
 
 class Provider(Interface):
@@ -48,19 +53,18 @@ class ServerIdentity:
     settings: tuple[tuple[str, str], ...]
 
 
-class Host:
-    """The machine of a run. `session_names` are the varied settings that a session can change.
+class ProvisionedTarget:
+    """The servers of an experiment on this machine, of which one runs at a time.
 
-    `evicts_at_start`: drop an arm's data from the page cache before each start of a server. An experiment
-    in which any arm's memory is capped does so for all of them, since each starts alike then.
+    Where any arm's memory is capped, an arm's data are dropped from the page cache before each start of a
+    server, in all arms, since each starts alike then.
     """
 
-    def __init__(
-        self, provider: Provider, session_names: frozenset[str], *, evicts_at_start: bool = False
-    ) -> None:
+    def __init__(self, provider: Provider, arms: Sequence[Arm]) -> None:
         self._provider = provider
-        self._session_names = session_names
-        self._evicts_at_start = evicts_at_start
+        self._arms = arms
+        self._session_names: frozenset[str] = frozenset()
+        self._evicts_at_start = any(arm.spec.memory_bytes is not None for arm in arms)
         self._stack = ExitStack()
         self._running: RunningServer | None = None
         self._identity: ServerIdentity | None = None
@@ -71,6 +75,7 @@ class Host:
         self._log: Path | None = None
 
     def __enter__(self) -> Self:
+        self._session_names = _session_names(self._arms)
         scratch = self._stack.enter_context(scratch_folder())
         self._log = scratch / "server.log"
         return self
@@ -84,15 +89,20 @@ class Host:
             self._stack.close()
 
     @property
+    def machine(self) -> Self:
+        """This machine."""
+        return self
+
+    @property
     def group(self) -> Cgroup | None:
         """The control group of the running server; None without one."""
         return self._cgroup
 
     @property
     def log(self) -> Path:
-        """The log of the servers of this host; a trial takes the part that it caused."""
+        """The log of all its servers; a trial takes the part that it caused."""
         if self._log is None:
-            raise AssertionError("the host is entered before it is used")
+            raise AssertionError("the target is entered before it is used")
         return self._log
 
     def volume(self, arm: Arm) -> Volume:
@@ -120,11 +130,29 @@ class Host:
         volume.reset(working, self._provider.snapshot(arm.spec).path)
         return True
 
-    def start_server(self, arm: Arm, *, fresh: bool) -> tuple[RunningServer, bool]:
-        """A running server for the arm, and whether it was started just now.
+    def storage_facts(self, arm: Arm) -> Mapping[str, Any]:
+        """What the arm's storage is, for the record."""
+        return self.volume(arm).facts()
+
+    def session(self, arm: Arm) -> RunningServer:
+        """A running server for the arm, started where the running one won't do."""
+        return self._serve(arm, fresh=False)[0]
+
+    def start_server(self, arm: Arm, *, fresh: bool) -> LocalServer:
+        """A running server for the arm.
 
         `fresh` asks for a new start even if the running one would do. Raises MeasurementError.
         """
+        running, is_fresh = self._serve(arm, fresh=fresh)
+        capped = self._cgroup if is_limited(arm.spec) else None
+        return LocalServer(running, is_fresh, self.volume(arm).device, self._cgroup, capped)
+
+    def abandon(self) -> None:
+        """Stop the server after a failure, and have its data restored before they are used again."""
+        self.taint()
+        self.stop_server()
+
+    def _serve(self, arm: Arm, *, fresh: bool) -> tuple[RunningServer, bool]:
         session = {name: value for name, value in arm.spec.settings.items() if name in self._session_names}
         identity = self._identity_of(arm, session)
         if self._running is not None and self._identity == identity and not fresh and self._is_running():
@@ -187,3 +215,14 @@ class Host:
             if running is not None and self._used_volume is not None and self._used is not None:
                 self._used_volume.mark(self._used, clean=not self._unclean and not crashed)
             self._used = self._used_volume = None
+
+
+def _session_names(arms: Sequence[Arm]) -> frozenset[str]:
+    """The varied settings that a session can change, so that they need no restart.
+
+    Starts a server of each build that pgassay sees for the first time.
+    """
+    builds = {arm.spec.build.bin_directory: arm.spec.build for arm in arms}
+    known = [build_settings(build) for build in builds.values()]
+    varied = {name for arm in arms for name in arm.levels if name in arm.spec.settings}
+    return frozenset(name for name in varied if all(classify(each, name) == "session" for each in known))

@@ -1,4 +1,4 @@
-"""The servers of a remote experiment: from what was typed to what answered, and what may be stored of it."""
+"""Servers that run already: from the connection strings typed to who answered, and what may be stored."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -28,12 +28,12 @@ SECRET_LENGTH_MIN = 4
 
 
 @dataclass(frozen=True)
-class Typed:
-    """The connection strings as typed, and the other factors; `place` is that of server= among them."""
+class NamedServers:
+    """The connection strings as typed, and the other factors; `index` is that of server= among them."""
 
     strings: tuple[str, ...]
     factors: tuple[str, ...]
-    place: int
+    index: int
 
     @property
     def is_factor(self) -> bool:
@@ -42,7 +42,7 @@ class Typed:
 
 
 @dataclass(frozen=True)
-class Found:
+class KnownServer:
     """A server that has answered, with what it says of itself."""
 
     resolved: Resolved
@@ -67,46 +67,41 @@ def is_remote(request: CompareRequest) -> bool:
     return request.server is not None or any(_is_server(text) for text in request.factors)
 
 
-def is_remote_experiment(experiment: Experiment) -> bool:
-    """Whether an experiment was planned on servers that run already."""
-    return any(arm.spec.server is not None for arm in experiment.arms)
-
-
 def _is_server(factor: str) -> bool:
     return factor.partition("=")[0].strip().lower() == NAME
 
 
-def take_servers(request: CompareRequest) -> Typed:
+def take_servers(request: CompareRequest) -> NamedServers:
     """Separate the servers from the factors; raises UsageError when they are named twice over."""
-    places = [place for place, text in enumerate(request.factors) if _is_server(text)]
+    indexes = [index for index, text in enumerate(request.factors) if _is_server(text)]
     others = tuple(text for text in request.factors if not _is_server(text))
-    if len(places) + (request.server is not None) > 1:
+    if len(indexes) + (request.server is not None) > 1:
         raise UsageError(f"servers are named twice: give {NAME}=, with all its levels, or {OPTION}, once")
-    if not places:
-        return Typed((str(request.server).strip(),), others, 0)
-    strings = split_connection_strings(request.factors[places[0]].partition("=")[2])
+    if not indexes:
+        return NamedServers((str(request.server).strip(),), others, 0)
+    strings = split_connection_strings(request.factors[indexes[0]].partition("=")[2])
     if len(strings) == 1 and not others:
         raise UsageError(
             f"{NAME}= names one server and there is no other factor, so there is nothing to compare: name a "
             f"second server, or a setting and its levels, as work_mem=4MB,64MB"
         )
-    return Typed(strings, others, places[0])
+    return NamedServers(strings, others, indexes[0])
 
 
-def resolve_all(strings: Sequence[str], progress: Callable[[str], None]) -> tuple[Resolved, ...]:
+def resolve_all(strings: Sequence[str], on_stage: Callable[[str], None]) -> tuple[Resolved, ...]:
     """Ask every server; each gets a name of its own. Raises UsageError for the first that does not answer."""
     found = []
     for number, string in enumerate(strings, start=1):
         what = OPTION if len(strings) == 1 else f"{NAME}=, connection string {number}"
-        progress("asking the servers")
+        on_stage("asking the servers")
         found.append(resolve(string, what))
     counted = Counter(each.server.name for each in found)
-    named = [_with_user(each) if counted[each.server.name] > 1 else each for each in found]
-    names = [each.server.name for each in named]
+    distinct = [_with_user(each) if counted[each.server.name] > 1 else each for each in found]
+    names = [each.server.name for each in distinct]
     for name in names:
         if names.count(name) > 1:
             raise UsageError(f"{NAME}= names {name} twice: give each server once (the twin is its duplicate)")
-    return tuple(named)
+    return tuple(distinct)
 
 
 def _with_user(resolved: Resolved) -> Resolved:
@@ -115,7 +110,7 @@ def _with_user(resolved: Resolved) -> Resolved:
     return replace(resolved, server=server.model_copy(update={"name": name}))
 
 
-def inspect(resolved: Resolved, workload: WorkloadSpec) -> Found:
+def inspect(resolved: Resolved, workload: WorkloadSpec) -> KnownServer:
     """Read a server's settings and the size of its tables; raises UsageError for tables that are missing."""
     server = resolved.server
     try:
@@ -123,9 +118,9 @@ def inspect(resolved: Resolved, workload: WorkloadSpec) -> Found:
             facts = read_facts(control)
             scale = scale_of(control, workload, server)
     except psycopg.Error as error:
-        told = str(error).strip().splitlines()[0]
+        message = str(error).strip().splitlines()[0]
         raise UsageError(
-            f"{server.name} can't be read ({told}): correct the rights of {server.user}"
+            f"{server.name} can't be read ({message}): correct the rights of {server.user}"
         ) from None
     dataset = DatasetSpec(
         kind="remote",
@@ -136,10 +131,10 @@ def inspect(resolved: Resolved, workload: WorkloadSpec) -> Found:
         source=server.dbname,
         database=server.dbname,
     )
-    return Found(resolved, facts, dataset)
+    return KnownServer(resolved, facts, dataset)
 
 
-def again(experiment: Experiment) -> dict[str, Resolved]:
+def reconnect(experiment: Experiment) -> dict[str, Resolved]:
     """Ask the servers of a stored experiment again, by name.
 
     Raises UsageError when one does not answer, is another than it was, or needs the password that was typed
@@ -161,15 +156,17 @@ def again(experiment: Experiment) -> dict[str, Resolved]:
     return found
 
 
-def storable_command(command: Sequence[str], typed: Typed, found: Sequence[Resolved]) -> tuple[str, ...]:
+def storable_command(
+    command: Sequence[str], named: NamedServers, found: Sequence[Resolved]
+) -> tuple[str, ...]:
     """The command line with its connection strings written anew where they hold a password, without it."""
-    stored = dict(zip(typed.strings, (each.server.connection for each in found), strict=True))
+    stored = dict(zip(named.strings, (each.server.connection for each in found), strict=True))
     words: list[str] = []
     for word in command:
         before = words[-1] if words else ""
         if _is_server(word) or word.startswith(f"{OPTION}="):
             name = word.partition("=")[0]
-            strings = typed.strings if name != OPTION else (word.partition("=")[2].strip(),)
+            strings = named.strings if name != OPTION else (word.partition("=")[2].strip(),)
             shown = [stored.get(string, "") for string in strings]
             words.append(f"{name}={','.join(map(_quoted, shown)) if name != OPTION else shown[0]}")
         elif before == OPTION:

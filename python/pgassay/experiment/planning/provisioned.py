@@ -1,0 +1,286 @@
+"""The plan's part for servers that pgassay starts itself: settings and caps of all arms, which arms can run.
+
+A level that is refused is an error with the gate and the remedy, or, with --skip-unavailable, an arm that is
+dropped and named. Warnings of a plan are traps known from other people's wrong results.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pgassay.design.arms import Candidate
+from pgassay.environment import datasets
+from pgassay.environment.builds.default_differences import DefaultDifferences
+from pgassay.environment.cgroup.caps import usable_memory_bytes
+from pgassay.environment.linux import machine, pagecache
+from pgassay.environment.linux.free_memory import reporting_balloons
+from pgassay.environment.server.limits import (
+    check_limits,
+    describe_limits,
+    parse_cpus,
+    parse_memory,
+    server_limits,
+)
+from pgassay.environment.server.setting_values import parse_number
+from pgassay.environment.server.settings import baseline_settings
+from pgassay.environment.server.validation import validate_settings
+from pgassay.environment.storage.parse import parse_storage
+from pgassay.environment.storage.registry import KINDS as STORAGE_KINDS
+from pgassay.errors import MeasurementError, UsageError
+from pgassay.experiment.planning.builds import (
+    choose_builds,
+    dataset_loads,
+    differing_defaults,
+    one_arm_where_lacking,
+    settings_where_they_exist,
+)
+from pgassay.experiment.planning.data import check_data, dataset_of, prepare_of
+from pgassay.experiment.planning.request import CompareRequest, parse_cache
+from pgassay.experiment.planning.servers import (
+    Base,
+    Connections,
+    Description,
+    Grid,
+    Judged,
+    OnStage,
+    ParsedRequest,
+)
+from pgassay.factors.base import Factor
+from pgassay.model.arm import Arm, ArmSpec
+from pgassay.model.build import Build
+from pgassay.model.experiment import CacheState, Protocol
+from pgassay.model.workload import WorkloadSpec
+from pgassay.trial.caches.keeper import require_cache_state
+
+# Control sessions, the superuser's reserved slots and a margin, beside the load's own connections.
+CONNECTIONS_BESIDE_CLIENTS = 20
+CONNECTIONS_MIN = 100
+# (16 + 1) · 128 kB for each process: with less a backend may not pin its whole look-ahead, and the methods
+# look alike (src/backend/storage/buffer/bufmgr.c, GetPinLimit). Processes beside max_connections: 38
+# auxiliary ones, those of I/O included, 16 autovacuum slots, 8 workers, 10 WAL senders, 2 special ones.
+LOOK_AHEAD_BYTES = 17 * 128 * 1024
+OTHER_PROCESSES = 74
+# A range that is most of its table is read by a sequential scan; the stored plans tell.
+_ROWS_OF_SYSBENCH = "single rows and (unless a plan says otherwise) ranges by index"
+_AIO_SETTINGS = ("io_method", "io_workers", "effective_io_concurrency", "io_combine_limit")
+
+
+class ProvisionedServers:
+    """Servers of this machine, each started for its arm's trials."""
+
+    messages: tuple[str, ...] = ()
+    connections = Connections()
+
+    def __init__(self, request: CompareRequest) -> None:
+        self._request = request
+        self.factors = request.factors
+        self.command = request.command
+
+    def base(self, factors: tuple[Factor, ...], workload: WorkloadSpec, given: dict[str, str]) -> Base:
+        """The builds, the cache state, and the baseline settings, the data and the caps of all arms."""
+        request = self._request
+        cache = parse_cache(request.cache) if request.cache else default_cache(workload)
+        require_cache_state(cache, can_verify=pagecache.can_verify())
+        factors, build = choose_builds(factors, request.build)
+        writes, memory_bytes = workload.wants_autovacuum, usable_memory_bytes()
+        baseline = baseline_settings(build, writes=writes, memory_bytes=memory_bytes)
+        spec = ArmSpec(
+            build=build,
+            storage=parse_storage(request.storage),
+            dataset=dataset_of(request, workload, build),
+            prepare=prepare_of(request),
+            settings={**baseline, **given},
+            workload=workload,
+        )
+        protocol = Protocol(cache=cache, observe=request.observe)
+        return Base(with_caps(request, factors, spec), protocol, factors)
+
+    def check(self, candidates: list[Candidate]) -> None:
+        """Every build can be given its data."""
+        check_data(candidates)
+
+    def judge(self, parsed: ParsedRequest, on_stage: OnStage) -> Judged:
+        """Small servers judge every level; raises UsageError unless such arms may be skipped."""
+        candidates = with_buffers_for_the_smallest(parsed.candidates, parsed.given)
+        if "max_connections" not in parsed.given:
+            candidates = _with_connections(candidates)
+        alike = settings_where_they_exist(candidates)
+        candidates, lacking = alike.candidates, list[str]()
+        if parsed.request.skip_unavailable:
+            candidates, lacking = one_arm_where_lacking(candidates, parsed.compared.factor)
+        available = judge(candidates, skip_unavailable=parsed.request.skip_unavailable, on_stage=on_stage)
+        return Judged(available.candidates, (*lacking, *available.skipped), alike.sentences)
+
+    def describe(self, parsed: ParsedRequest, grid: Grid) -> Description:
+        """Origins and defaults in which builds differ, traps, this machine, and the caps in words."""
+        spec, workload = parsed.base.spec, parsed.workload
+        defaults = differing_defaults(grid.arms, grid.contrasts)
+        writes = workload.writes or workload.is_maintenance
+        sentences = (each.sentence(writes=writes) for each in defaults)
+        return Description(
+            data=datasets.describe(spec.dataset),
+            confounds=(*plan_confounds(grid.arms), *grid.judged.confounds, *filter(None, sentences)),
+            warnings=plan_warnings(grid.arms, spec, parsed.compared.factor, parsed.base.protocol.cache),
+            environment=_environment(spec.build, grid.arms, defaults),
+            dataset_loads=dataset_loads(grid.arms),
+        )
+
+
+def default_cache(workload: WorkloadSpec) -> CacheState:
+    """Statements start cold each; a load reads what the page cache holds."""
+    return "cold-each" if workload.kind == "statements" and not workload.writes else "warm-pages"
+
+
+def with_caps(request: CompareRequest, factors: tuple[Factor, ...], spec: ArmSpec) -> ArmSpec:
+    """The arm with the caps of `--memory` and `--cpus`; raises UsageError where they can't be set."""
+    for name, text in (("memory", request.memory), ("cpus", request.cpus)):
+        if text is not None and name in {factor.name for factor in factors}:
+            raise UsageError(f"{name} is a factor and is also fixed by --{name}: leave one of them out")
+    update: dict[str, Any] = {}
+    if request.memory is not None:
+        update["memory_bytes"] = parse_memory(request.memory, "--memory")
+    if request.cpus is not None:
+        update["cpus"] = parse_cpus(request.cpus, "--cpus")
+    capped = spec.model_copy(update=update)
+    server_limits(capped)
+    return capped
+
+
+def with_buffers_for_the_smallest(candidates: list[Candidate], given: dict[str, str]) -> list[Candidate]:
+    """Every arm with the baseline settings for the smallest memory of any arm: alike in all of them.
+
+    What was given with --set, or is a factor, stays.
+    """
+    caps = [spec.memory_bytes for _, spec in candidates if spec.memory_bytes is not None]
+    if not caps or min(caps) >= usable_memory_bytes():
+        return candidates
+    return [(levels, _with_memory(levels, spec, min(caps), given)) for levels, spec in candidates]
+
+
+def _with_memory(levels: dict[str, str], spec: ArmSpec, memory_bytes: int, given: dict[str, str]) -> ArmSpec:
+    writes = spec.workload.wants_autovacuum
+    usual = baseline_settings(spec.build, writes=writes, memory_bytes=usable_memory_bytes())
+    small = baseline_settings(spec.build, writes=writes, memory_bytes=memory_bytes)
+    changed = {
+        name: value
+        for name, value in small.items()
+        if value != usual[name] and name not in given and name not in levels
+    }
+    return spec.model_copy(update={"settings": {**spec.settings, **changed}})
+
+
+def _with_connections(candidates: list[Candidate]) -> list[Candidate]:
+    """Every arm with room for the most clients of any arm: a setting alike in all of them."""
+    loads = [spec.workload.load for _, spec in candidates if spec.workload.load is not None]
+    clients = max((load.clients for load in loads), default=0)
+    connections = str(max(CONNECTIONS_MIN, clients + CONNECTIONS_BESIDE_CLIENTS))
+    return [
+        (levels, spec.model_copy(update={"settings": {"max_connections": connections, **spec.settings}}))
+        if "max_connections" in levels
+        else (levels, spec.model_copy(update={"settings": {**spec.settings, "max_connections": connections}}))
+        for levels, spec in candidates
+    ]
+
+
+def judge(candidates: list[Candidate], *, skip_unavailable: bool, on_stage: OnStage) -> Judged:
+    """Start a small server with each arm's settings; keep the arms it accepts.
+
+    Raises UsageError for the first arm that is refused, unless `skip_unavailable`.
+    """
+    kept: list[Candidate] = []
+    skipped: list[str] = []
+    is_one_build = len({spec.build.bin_directory for _, spec in candidates}) == 1
+    verdicts: dict[tuple[object, ...], UsageError | None] = {}
+    for index, (levels, spec) in enumerate(candidates):
+        on_stage("checking every level on a small server", index / len(candidates))
+        settings = tuple(sorted(spec.settings.items()))
+        key = (spec.build.bin_directory, settings, spec.memory_bytes, spec.cpus, spec.storage.kind)
+        if key not in verdicts:
+            verdicts[key] = _refusal(spec)
+        refusal = verdicts[key]
+        if refusal is None:
+            kept.append((levels, spec))
+        elif skip_unavailable:
+            name = " ".join(f"{factor}={level}" for factor, level in levels.items())
+            skipped.append(f"{name} was skipped: {refusal}")
+        elif is_one_build:
+            raise refusal
+        else:
+            name = " ".join(f"{factor}={level}" for factor, level in levels.items())
+            sentence = str(refusal).rstrip(".")
+            raise UsageError(f"{name}: {sentence}; or drop such arms with --skip-unavailable") from refusal
+    return Judged(kept, tuple(skipped))
+
+
+def _refusal(spec: ArmSpec) -> UsageError | None:
+    missing = STORAGE_KINDS[spec.storage.kind].capability()
+    if missing is not None:
+        return UsageError(missing)
+    try:
+        check_limits(spec)
+        validate_settings(spec.build, spec.settings)
+    except UsageError as error:
+        return error
+    except MeasurementError as error:
+        return UsageError(str(error))
+    return None
+
+
+def plan_warnings(arms: Sequence[Arm], base: ArmSpec, compared: str, cache: CacheState) -> tuple[str, ...]:
+    """What the report must say about the plan itself, whatever is measured."""
+    sentences = []
+    if compared in _AIO_SETTINGS:
+        small, needed = min(map(_look_ahead_room, arms), key=lambda room: room[0] / room[1])
+        if small < needed:
+            sentences.append(
+                f"shared_buffers is {small >> 20} MB: below about {needed >> 20} MB a backend may not pin "
+                "its whole look-ahead, which can hide a difference between I/O methods "
+                "(set shared_buffers=1GB)"
+            )
+    if compared in ("io_method", "io_workers") and base.workload.kind == "load":
+        load = base.workload.load
+        rows = "single rows by index" if load is None or load.oltp_read_only is None else _ROWS_OF_SYSBENCH
+        sentences.append(
+            f"the transactions of this load read {rows}, which no version up to 19 does "
+            "asynchronously: a difference between I/O methods has another cause"
+        )
+    balloons = reporting_balloons()
+    if balloons and cache in ("cold", "cold-each") and any(arm.spec.memory_bytes is None for arm in arms):
+        sentences.append(
+            f"the hypervisor takes free memory back ({balloons[0]}): a cold read costs more the longer the "
+            "memory was free that it goes into, and with io_method=sync the process that computes pays alone "
+            "(cap the servers' --memory below a third of the table)"
+        )
+    return tuple(sentences)
+
+
+def _look_ahead_room(arm: Arm) -> tuple[int, int]:
+    """The bytes of shared_buffers, and those with which every backend may pin a whole look-ahead."""
+    blocks = parse_number(arm.spec.settings["shared_buffers"], "8kB")
+    connections = parse_number(arm.spec.settings.get("max_connections", "100"), None) or 100
+    return int((blocks or 0) * 8192), LOOK_AHEAD_BYTES * (int(connections) + OTHER_PROCESSES)
+
+
+def plan_confounds(arms: Sequence[Arm]) -> tuple[str, ...]:
+    """What differs between arms beside the factors."""
+    sentences = []
+    origins = sorted({arm.spec.build.origin for arm in arms})
+    if len(origins) > 1:
+        sentences.append(
+            f"the builds come from {', '.join(origins)}: compilers and options differ with the build"
+        )
+    return tuple(sentences)
+
+
+def _environment(
+    build: Build, arms: tuple[Arm, ...], defaults: tuple[DefaultDifferences, ...]
+) -> dict[str, Any]:
+    known = {"machine": machine.facts(), "machine_id": machine.machine_id(), "build": build.model_dump()}
+    caps = caps_by_arm(arms)
+    differing = {f"{each.first} and {each.second}": each.values for each in defaults}
+    return known | ({"caps": caps} if caps else {}) | ({"differing_defaults": differing} if differing else {})
+
+
+def caps_by_arm(arms: tuple[Arm, ...]) -> dict[str, str]:
+    """The caps of each arm in words, for the description of the environment; {} when none is capped."""
+    words = {arm.name: describe_limits(arm.spec) or "none" for arm in arms if arm.role != "twin"}
+    return words if set(words.values()) != {"none"} else {}

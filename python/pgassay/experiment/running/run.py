@@ -1,0 +1,206 @@
+"""One run of an experiment, new or resumed: from the plan to the last trial that this run adds.
+
+plan → open the target → write the plan → say what can be resolved → trials until decided → remember
+"""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from pgassay.analysis.statistics.power import resolution_sentence
+from pgassay.environment import lock
+from pgassay.environment.cleanup import registry
+from pgassay.environment.linux.machine import machine_id
+from pgassay.errors import InterruptionError, MeasurementError, UsageError
+from pgassay.experiment.planning.connections import reconnect
+from pgassay.experiment.planning.plan import plan, understand
+from pgassay.experiment.planning.request import CompareRequest
+from pgassay.experiment.planning.servers import Connections
+from pgassay.experiment.running import history, ledger
+from pgassay.experiment.running.folder import check_folder, new_folder
+from pgassay.experiment.running.loop import RunLimits, TrialRunner, run_experiment
+from pgassay.experiment.running.remote_swap import swap_servers
+from pgassay.experiment.running.same_results import check_same_results
+from pgassay.experiment.running.schedule import next_step
+from pgassay.experiment.running.targets import open_target
+from pgassay.model.experiment import Experiment
+from pgassay.model.trial import TrialRecord, TrialSpec
+from pgassay.record.holding import held
+from pgassay.record.layout import attempt_folders
+from pgassay.record.read import StoredExperiment, load
+from pgassay.record.write import remove_unfinished, write_experiment, write_servers, write_state
+from pgassay.terminal.progress import Progress
+from pgassay.trial.run import run_trial
+from pgassay.trial.target import Target
+
+
+def run_new(
+    request: CompareRequest, progress: Progress, *, wait: bool, until_decided: bool = True
+) -> StoredExperiment:
+    """Plan and run a comparison; raises UsageError before anything is measured, MeasurementError later.
+
+    `until_decided` False: use all the blocks or time, whatever is decided before.
+    """
+    check_folder(request.out)
+    parsed = understand(request, progress.stage)
+    for sentence in parsed.servers.messages:
+        progress.message(sentence)
+    with _host_lock(progress, wait=wait):
+        experiment = plan(parsed, progress.stage)
+        contract = experiment.contract
+        limits = RunLimits(contract.blocks_max, contract.time_max_s, until_decided=until_decided)
+        folder = new_folder(request.out, experiment)
+        try:
+            return _run_planned(experiment, folder, parsed.servers.connections, limits, progress)
+        except BaseException:
+            # Nothing is kept of what ended before its first trial was recorded.
+            if not attempt_folders(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+
+def _run_planned(
+    experiment: Experiment, folder: Path, connections: Connections, limits: RunLimits, progress: Progress
+) -> StoredExperiment:
+    with open_target(experiment, connections.parameters, progress.stage) as opened:
+        write_experiment(folder, opened.complete(experiment))
+        if connections.documents:
+            write_servers(folder, connections.documents)
+        stored = load(folder)
+        with held(folder), opened.target:
+            ended = _run_trials(stored, opened.target, connections, limits, progress)
+        return _remembered(ended)
+
+
+def run_resumed(
+    folder: Path, limits: RunLimits | None, progress: Progress, *, wait: bool
+) -> StoredExperiment:
+    """Continue a stored experiment; its own limits hold unless others are given.
+
+    Raises UsageError when the folder holds no experiment, or it was planned on another machine.
+    """
+    stored = load(folder)
+    contract = stored.experiment.contract
+    chosen = limits or RunLimits(contract.blocks_max, contract.time_max_s)
+    connections = Connections(reconnect(stored.experiment))
+    with _host_lock(progress, wait=wait):
+        # Whoever held the lock may have been measuring this very experiment.
+        stored = load(folder)
+        _refuse_another_machine(stored)
+        with open_target(stored.experiment, connections.parameters, progress.stage) as opened:
+            remove_unfinished(folder)
+            with held(folder), opened.target:
+                ended = _run_trials(stored, opened.target, connections, chosen, progress)
+            return _remembered(ended)
+
+
+def _run_trials(
+    stored: StoredExperiment, target: Target, connections: Connections, limits: RunLimits, progress: Progress
+) -> StoredExperiment:
+    def run(spec: TrialSpec, folder: Path) -> tuple[Path, TrialRecord]:
+        return run_trial(spec, target, folder, progress.trial_doing)
+
+    try:
+        if not stored.trials:
+            check_same_results(stored.experiment, target, progress.stage)
+        _announce(stored, run, limits, progress)
+        if not stored.experiment.swap:
+            return run_experiment(stored, run, limits, progress)
+        return _run_halves(stored, run, limits, progress, target, connections)
+    except KeyboardInterrupt as interruption:
+        raise InterruptionError(_after_interruption(stored.folder)) from interruption
+
+
+def _run_halves(
+    stored: StoredExperiment,
+    run: TrialRunner,
+    limits: RunLimits,
+    progress: Progress,
+    target: Target,
+    connections: Connections,
+) -> StoredExperiment:
+    """Half of the blocks or of the time, the swap, the other half; decided or not: both halves count."""
+    if stored.swap is None:
+        first = RunLimits(max(1, limits.blocks_max // 2), limits.time_max_s / 2, until_decided=False)
+        stored = run_experiment(stored, run, first, progress)
+        if stored.stopped == "failed":
+            return stored
+        step = next_step(stored.experiment, (trial.record for trial in stored.trials))
+        target.abandon()
+        try:
+            swap_servers(stored, step.spec.block, connections.parameters, progress.message)
+        except MeasurementError:
+            write_state(stored.folder, stopped="failed", seconds_used=stored.seconds_used)
+            raise
+        stored = replace(load(stored.folder), stopped="running")
+    return run_experiment(stored, run, replace(limits, until_decided=False), progress)
+
+
+def _remembered(ended: StoredExperiment) -> StoredExperiment:
+    """Keep what the run took, and its twins' evidence; the experiment with the alarm that this may raise.
+
+    Remote servers' twins say nothing of this machine.
+    """
+    history.remember(ended)
+    is_remote = any(arm.spec.server is not None for arm in ended.experiment.arms)
+    alarm = None if is_remote else ledger.add_evidence(ended)
+    if alarm is None:
+        return ended
+    write_state(ended.folder, stopped=ended.stopped, seconds_used=ended.seconds_used, warnings=(alarm,))
+    return replace(ended, warnings=(alarm,))
+
+
+def _announce(stored: StoredExperiment, run: TrialRunner, limits: RunLimits, progress: Progress) -> None:
+    """Say what the time given can resolve, from this machine's history or from a rehearsal."""
+    experiment = stored.experiment
+    known = history.known(stored)
+    if known is None:
+        progress.stage("rehearsing one trial, to tell what the time given can resolve")
+        known = history.rehearse(experiment, run)
+    arms = experiment.arms
+    sentence = resolution_sentence(
+        limits.time_max_s,
+        known.trial_s,
+        len(arms),
+        effect=experiment.contract.margin,
+        pooled=experiment.contract.pool_twin,
+        contrasts=experiment.contract.contrasts,
+        alpha=experiment.contract.alpha,
+        trial_spread=known.spread or 0.07,
+        blocks_max=limits.blocks_max,
+    )
+    names = [arm.name for arm in arms if arm.role != "twin"]
+    progress.plan(names, limits.blocks_max, limits.blocks_max * len(arms), sentence)
+
+
+@contextmanager
+def _host_lock(progress: Progress, *, wait: bool) -> Iterator[None]:
+    """Hold the host's lock, with what dead owners left behind removed; raises UsageError with wait=False."""
+
+    def waiting(holder: int | None) -> None:
+        whose = f"process {holder}" if holder else "another user's process"
+        progress.message(f"{whose} is measuring on this host: waiting until it has ended")
+
+    with lock.acquire(wait, waiting):
+        for sentence in registry.sweep():
+            progress.message(sentence)
+        yield
+
+
+def _refuse_another_machine(stored: StoredExperiment) -> None:
+    """Raise UsageError when the experiment was planned on another machine than this."""
+    planned = stored.experiment.environment.machine_id
+    if planned != machine_id():
+        raise UsageError(
+            f"{stored.folder} was measured on another machine, and one experiment stays on one: "
+            "start a new one with 'pgassay compare'"
+        )
+
+
+def _after_interruption(folder: Path) -> str:
+    """What to say of an interrupted experiment, and how to go on with it."""
+    if not attempt_folders(folder):
+        return "interrupted before the first trial; nothing is left running and nothing was recorded"
+    return f"interrupted; nothing is left running: continue with 'pgassay resume {folder}'"

@@ -1,0 +1,192 @@
+"""Opens the servers of an experiment for its trials: started here from data made ready, or running already.
+
+What trials need of this machine, storages and datasets, is made before the first of them and removed at the
+end.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from pgassay.design.arms import arms_of_all_loads
+from pgassay.environment.datasets import snapshots
+from pgassay.environment.datasets.snapshots import Snapshot
+from pgassay.environment.last_probe import last_probe
+from pgassay.environment.linux.device import device_of
+from pgassay.environment.remote.resolve import Resolved
+from pgassay.environment.storage.base import BlockDevice, Volume
+from pgassay.environment.storage.parse import describe
+from pgassay.environment.storage.registry import provide
+from pgassay.experiment.planning.data import check_scale
+from pgassay.experiment.planning.servers import OnStage
+from pgassay.model.arm import Arm, ArmSpec
+from pgassay.model.experiment import Experiment, PlannedCeilings
+from pgassay.model.probe import ProbeResult
+from pgassay.model.storage import StorageSpec
+from pgassay.trial.provisioned import ProvisionedTarget
+from pgassay.trial.remote import RemoteTarget
+from pgassay.trial.target import Target
+
+# Room for WAL, temporary files and what a writing workload adds to a working copy.
+WORKING_ROOM_BYTES = 768 * 1024 * 1024
+# A probe's MB is 10⁶ bytes, that of a storage's limits 2²⁰.
+_LIMIT_MB = 1.048576
+
+
+@dataclass(frozen=True)
+class OpenTarget:
+    """A target ready for its trials, which enter it.
+
+    `complete`: the plan with the facts that are known once storages and datasets are made.
+    """
+
+    target: Target
+    complete: Callable[[Experiment], Experiment]
+
+
+@contextmanager
+def open_target(
+    experiment: Experiment, servers: Mapping[str, Resolved], on_stage: OnStage
+) -> Iterator[OpenTarget]:
+    """The target of an experiment's trials; removes at the end what was made for them.
+
+    `servers` are those that run already, by name; without any, data are loaded and copied here for each arm.
+    Raises UsageError when the disk can't hold them all.
+    """
+    if not servers:
+        with MachineProvider(arms_of_all_loads(experiment), on_stage) as provider:
+            provider.prepare()
+            target = ProvisionedTarget(provider, experiment.arms)
+            yield OpenTarget(target, lambda planned: _with_machine(planned, provider))
+    else:
+        yield OpenTarget(RemoteTarget(servers), lambda planned: planned)
+
+
+class MachineProvider:
+    """The storages and datasets of an experiment, made when first asked for.
+
+    Arms whose storage differs only in its limits or read-ahead still get a volume each: a limit
+    belongs to a device.
+    """
+
+    def __init__(self, arms: tuple[Arm, ...], on_stage: OnStage) -> None:
+        self._arms = arms
+        self._on_stage = on_stage
+        self._stack = ExitStack()
+        self._volumes: dict[str, Volume] = {}
+        self._snapshots: dict[str, Snapshot] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def prepare(self) -> None:
+        """Load every dataset and give every arm its working copy, before the first trial.
+
+        Raises UsageError when the disk can't hold them all.
+        """
+        snapshots.check_space_for((arm.spec.build, arm.spec.dataset, arm.spec.prepare) for arm in self._arms)
+        for arm in self._arms:
+            snapshot = self.snapshot(arm.spec)
+            check_scale(arm.spec, snapshot.facts["relations"])
+            volume = self.volume(arm.spec.storage)
+            self._on_stage("copying the data for each arm and the twin", None)
+            volume.clone(snapshot.path, snapshot.key, arm.data_copy)
+
+    def snapshot(self, spec: ArmSpec) -> Snapshot:
+        """The frozen dataset of an arm, loaded when it isn't there yet."""
+        key = snapshots.key(spec.build, spec.dataset, spec.prepare)
+        if key not in self._snapshots:
+            self._snapshots[key] = snapshots.ensure(spec.build, spec.dataset, spec.prepare, self._on_stage)
+        return self._snapshots[key]
+
+    def volume(self, spec: StorageSpec) -> Volume:
+        """The volume of a storage, provided when first asked for."""
+        name = describe(spec)
+        if name not in self._volumes:
+            volume = provide(spec, self._bytes_needed(spec))
+            self._volumes[name] = volume
+            self._stack.callback(volume.remove)
+        return self._volumes[name]
+
+    def _bytes_needed(self, spec: StorageSpec) -> int:
+        """Every distinct (dataset, copy) on this storage, and room for a server to work."""
+        copies = {
+            (snapshots.key(arm.spec.build, arm.spec.dataset, arm.spec.prepare), arm.data_copy): arm
+            for arm in self._arms
+            if describe(arm.spec.storage) == describe(spec)
+        }
+        return sum(self.snapshot(arm.spec).bytes for arm in copies.values()) + WORKING_ROOM_BYTES
+
+
+def _with_machine(experiment: Experiment, provider: MachineProvider) -> Experiment:
+    """The plan with the facts of its storages and datasets, known once they are made."""
+    storages = {}
+    for arm in experiment.arms:
+        volume = provider.volume(arm.spec.storage)
+        volume.activate()  # volumes that differ in read-ahead share a device, which has one at a time
+        storages[arm.name] = dict(volume.facts())
+    datasets = {}
+    for arm in arms_of_all_loads(experiment):
+        snapshot = provider.snapshot(arm.spec)
+        datasets[snapshot.key] = dict(snapshot.facts)
+    environment = experiment.environment.updated(storage=storages, datasets=datasets)
+    ceilings = PlannedCeilings.model_validate(ceilings_of(experiment.arms, provider))
+    return experiment.model_copy(update={"environment": environment, "ceilings": ceilings})
+
+
+def ceilings_of(arms: Iterable[Arm], provider: MachineProvider) -> dict[str, Any]:
+    """For each arm its device's `read_mb_s`, `read_iops` and where they come from; {} where nothing is known.
+
+    `by_arm` has the arms by name, `probe` the ceilings of the last probe as it stated them.
+    """
+    by_arm: dict[str, Any] = {}
+    probes: dict[str, Any] = {}
+    for arm in arms:
+        volume = provider.volume(arm.spec.storage)
+        probe = last_probe(physical_device(volume))
+        known = arm_ceiling(arm.spec.storage, probe)
+        if known:
+            by_arm[arm.name] = known
+        if probe is not None:
+            name = str(probe.device.get("disk") or probe.path)
+            probes[name] = {"measured_at": probe.measured_at, **probe.ceilings.model_dump()}
+    return {"by_arm": by_arm, "probe": probes} if by_arm else {}
+
+
+def arm_ceiling(spec: StorageSpec, probe: ProbeResult | None) -> dict[str, Any]:
+    """The lower of the device's ceiling and the storage's limit, in 10⁶ bytes and reads a second."""
+    limits = {
+        "read_mb_s": None if spec.read_mb_s is None else spec.read_mb_s * _LIMIT_MB,
+        "read_iops": spec.read_iops,
+    }
+    measured: dict[str, float | None] = {"read_mb_s": None, "read_iops": None}
+    if probe is not None:
+        measured = {
+            "read_mb_s": probe.ceilings.sequential_read_mb_s,
+            "read_iops": max(probe.ceilings.random_read_iops.values(), default=None),
+        }
+    made: dict[str, Any] = {}
+    for name, limit in limits.items():
+        known = [value for value in (limit, measured[name]) if value]
+        if known:
+            made[name] = min(known)
+            made[f"{name}_from"] = "limit" if limit and min(known) == limit else "probe"
+    return made
+
+
+def physical_device(volume: Volume) -> BlockDevice:
+    """The device that delivers: below an image's loop device that which holds the image."""
+    name = volume.device.name
+    backing = Path(f"/sys/block/{name}/loop/backing_file")
+    if name is None or not backing.is_file():
+        return volume.device
+    image = Path(backing.read_text("utf-8", "surrogateescape").strip())
+    return device_of(image) if image.exists() else volume.device

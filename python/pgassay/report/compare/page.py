@@ -1,0 +1,86 @@
+"""The report of a comparison: which sections it has, in which order, and which outputs show them.
+
+A new section is a file with a function that makes it and a line in `SECTIONS`.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from pgassay.model.result import CompareResult
+from pgassay.record.read import StoredExperiment
+from pgassay.report import markdown, terminal
+from pgassay.report.compare import (
+    accounts,
+    again,
+    arms,
+    explanations,
+    facts,
+    maintenance,
+    plans,
+    qualifications,
+    server_statements,
+    summary,
+    trials,
+    within,
+)
+from pgassay.report.compare.material import Material
+from pgassay.report.section import EVERYWHERE, HTML, MARKDOWN, TERMINAL, Format, Formats, Section
+
+
+@dataclass(frozen=True)
+class SectionOfComparison:
+    """A section and the outputs that show it; one without blocks is left out."""
+
+    make: Callable[[Material], Section]
+    where: Formats = EVERYWHERE
+
+
+SECTIONS = (
+    SectionOfComparison(summary.verdict),
+    SectionOfComparison(summary.setting),
+    SectionOfComparison(qualifications.alarm, HTML),
+    SectionOfComparison(qualifications.notice, HTML),
+    SectionOfComparison(summary.basis),
+    SectionOfComparison(arms.arms),
+    SectionOfComparison(arms.statements),
+    SectionOfComparison(arms.secondary, TERMINAL | HTML),
+    SectionOfComparison(maintenance.section),
+    SectionOfComparison(explanations.section),
+    SectionOfComparison(accounts.section, TERMINAL | HTML),
+    SectionOfComparison(server_statements.section, MARKDOWN | HTML),
+    SectionOfComparison(trials.section, HTML),
+    SectionOfComparison(within.section, HTML),
+    SectionOfComparison(plans.section),
+    SectionOfComparison(trials.reads, HTML),
+    SectionOfComparison(facts.verification, HTML),
+    SectionOfComparison(facts.settings, HTML),
+    SectionOfComparison(facts.protocol, HTML),
+    SectionOfComparison(facts.environment, MARKDOWN | HTML),
+    SectionOfComparison(qualifications.section),
+    SectionOfComparison(again.section),
+)
+
+
+def sections(material: Material, output: Format) -> Iterator[Section]:
+    """The sections that an output shows, in order; only these are made."""
+    for each in SECTIONS:
+        if output in each.where:
+            yield each.make(material)
+
+
+def render(
+    result: CompareResult,
+    stored: StoredExperiment,
+    *,
+    width: int,
+    colour: bool,
+    unicode: bool | None = None,
+) -> str:
+    """The report for a terminal of `width` columns; `colour` and `unicode` as `report.terminal.render`."""
+    made = sections(Material(result, stored), "terminal")
+    return terminal.render(made, width=width, colour=colour, unicode=unicode)
+
+
+def render_markdown(result: CompareResult, stored: StoredExperiment) -> str:
+    """The short report in Markdown, for an issue or a pull request."""
+    return markdown.render(sections(Material(result, stored), "markdown"))

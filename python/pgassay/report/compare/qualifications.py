@@ -1,0 +1,54 @@
+"""What a reader must know before believing a result: alarms, confounds, warnings, arms left out."""
+
+from pgassay.report import text
+from pgassay.report.compare.material import Material
+from pgassay.report.section import ALARM, HTML, WARNING, Block, Paragraph, Section, bullets
+
+_ANCHOR = "qualifications"
+
+
+def alarm(material: Material) -> Section:
+    """At the head of the page: failures, a twin that differs, and how much is said at its end."""
+    result = material.result
+    blocks: list[Block] = []
+    if result.failures:
+        verb = f"{text.plural(result.failures, 'trial')} failed"
+        blocks.append(Paragraph(f"{verb}. The reasons stand in the table of trials.", ALARM, link="trials"))
+    if result.twin.ok is False:
+        blocks.append(
+            Paragraph(
+                "The twin differs from the control although both have the same settings: verdicts that its "
+                "difference could explain are withheld.",
+                ALARM,
+            )
+        )
+    return Section("", "alarm", tuple(blocks))
+
+
+def notice(material: Material) -> Section:
+    """How many qualifications there are, with the way to them."""
+    result = material.result
+    counts = [
+        text.plural(len(result.confounds), "confound") if result.confounds else "",
+        text.plural(len(result.warnings), "warning") if result.warnings else "",
+        f"{text.plural(len(result.skipped), 'arm')} left out" if result.skipped else "",
+    ]
+    said = text.join([each for each in counts if each])
+    blocks = (Paragraph(f"{said}: what qualifies this", link=_ANCHOR),) if said else ()
+    return Section("", "notice", blocks)
+
+
+def section(material: Material) -> Section:
+    """All of them in full."""
+    result = material.result
+    lists = (
+        ("Confounds", result.confounds, WARNING),
+        ("Warnings", result.warnings, WARNING),
+        ("Left out", result.skipped, ""),
+    )
+    return Section(
+        "What qualifies this",
+        _ANCHOR,
+        tuple(bullets(lines, title=title, tone=tone) for title, lines, tone in lists if lines),
+        titled=HTML,
+    )

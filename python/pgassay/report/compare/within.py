@@ -1,0 +1,65 @@
+"""What changed within the trials: the load by second, latencies, and single trials over time."""
+
+from pgassay.report import text
+from pgassay.report.compare.material import Material
+from pgassay.report.compare.series import PERCENTILES, LatencyRow
+from pgassay.report.section import (
+    ALARM,
+    QUIET,
+    Block,
+    Figure,
+    Fold,
+    Paragraph,
+    Section,
+    Subheading,
+    plain_table,
+)
+
+_TIMELINES_OPEN_MAX = 2
+
+
+def section(material: Material) -> Section:
+    """Drawings of all series that were observed, with the percentiles of the latencies in figures."""
+    observed = material.observed
+    blocks: list[Block] = [Paragraph(sentence, ALARM) for sentence in observed.unreadable]
+    blocks += [Figure("seconds")] if observed.seconds else []
+    if observed.latencies:
+        heads = ("arm", *(f"p{each:g}" for each in PERCENTILES), "slowest", "transactions", "trials")
+        blocks += [
+            Figure("latency"),
+            plain_table(heads, [_latencies(row) for row in observed.latencies]),
+            Paragraph(
+                "A closed loop of connections: a connection that waits sends nothing meanwhile, so waits for "
+                "a busy server are counted once.",
+                QUIET,
+            ),
+        ]
+    if observed.timelines:
+        other = (
+            f" The arms at {observed.timeline_stratum}; the other strata are in the observations."
+            if observed.timeline_stratum
+            else ""
+        )
+        blocks += [
+            Subheading("Single trials over time"),
+            Paragraph(
+                "Client, server and device on one axis; shaded: a checkpoint, autovacuum or throttling; "
+                "dashed: a change of a mean. That two lie side by side makes neither the cause of the other."
+                + other,
+                QUIET,
+            ),
+        ]
+        for number, each in enumerate(observed.timelines, start=1):
+            drawing = Figure(f"timeline-{number}")
+            blocks.append(drawing if number <= _TIMELINES_OPEN_MAX else Fold(each.group, (drawing,)))
+    return Section("Within the trials", "series", tuple(blocks), link="Within the trials")
+
+
+def _latencies(row: LatencyRow) -> list[str]:
+    return [
+        f"{row.group} at {row.stratum}" if row.stratum else row.group,
+        *(text.seconds(value / 1000) for value in row.percentiles_ms),
+        text.seconds(row.max_ms / 1000),
+        f"{row.transactions:,}",
+        str(row.trials),
+    ]

@@ -1,0 +1,263 @@
+"""Sections as text for a terminal: laid out by rich for a width, in colours or in pure ASCII."""
+
+from collections.abc import Iterable
+from io import StringIO
+
+from rich.box import SIMPLE_HEAD, Box
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from pgassay.report import bar, text
+from pgassay.report.charts.drawing import shortened
+from pgassay.report.section import (
+    ALARM,
+    QUIET,
+    STRONG,
+    WARNING,
+    Block,
+    Bullets,
+    Code,
+    Fold,
+    Group,
+    Item,
+    Paragraph,
+    Row,
+    Section,
+    Subheading,
+    Table,
+    columns_shown,
+    shown,
+)
+
+# What rich makes of a tone; a word of a verdict is one too.
+_STYLES = {
+    STRONG: "bold",
+    QUIET: "dim",
+    ALARM: "bold red",
+    WARNING: "yellow",
+    "faster": "bold green",
+    "less": "bold green",
+    "slower": "bold red",
+    "more": "bold red",
+    "equivalent": "bold blue",
+    "control": "dim",
+}
+_ASCII_BOX = Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=True)
+# What the columns of figures take beside the arm's name, their gaps included.
+_FIGURES_WIDTH = 62
+_NAME_WIDTH_MAX = 40
+_NAME_WIDTH_MIN, _WORD_WIDTH_MIN = 14, 12
+_BAR_WIDTH_MIN, _BAR_WIDTH_MAX = 21, 31
+# Bars below a narrow table: the room for an arm's name, "speed, log scale" at least.
+_BAR_BELOW_WIDTH_MAX, _LABEL_WIDTH_MIN = 51, 22
+_CAPTION_WIDTH = len("speed, log scale")
+_WIDTH_MIN = 40
+# Wider than any line: for a page that is written as lines and left to the terminal to wrap.
+UNWRAPPED = 10_000
+_LABEL_WIDTH = 8
+
+
+def render(
+    sections: Iterable[Section], *, width: int, colour: bool = False, unicode: bool | None = None
+) -> str:
+    """The sections as text for `width` columns, 40 at least.
+
+    `colour` adds ANSI colours; `unicode` (default: as `colour`) allows signs beyond ASCII. Without it the
+    text is pure ASCII, and other characters of names are written as escapes.
+    """
+    page = _Page(width=max(_WIDTH_MIN, width), colour=colour, unicode=colour if unicode is None else unicode)
+    for section in sections:
+        page.section(section)
+    return page.finish()
+
+
+class _Page:
+    """One rendering: collects the parts on a console that writes into a string."""
+
+    def __init__(self, *, width: int, colour: bool, unicode: bool) -> None:
+        self.unicode = unicode
+        self.glyphs = bar.UNICODE if unicode else bar.ASCII
+        self.buffer = StringIO()
+        self.console = Console(
+            file=self.buffer,
+            width=width,
+            force_terminal=colour,
+            color_system="standard" if colour else None,
+            legacy_windows=False,
+            highlight=False,
+            markup=False,
+            emoji=False,
+            soft_wrap=False,
+            _environ={},
+        )
+
+    def finish(self) -> str:
+        """What was written, without spaces at the ends of lines and without two empty lines in a row."""
+        lines = [line.rstrip() for line in self.buffer.getvalue().splitlines()]
+        kept = [line for line, before in zip(lines, ["", *lines], strict=False) if line or before]
+        return "\n".join(kept).strip("\n") + "\n"
+
+    def section(self, section: Section) -> None:
+        """An empty line, the heading, the blocks."""
+        blocks = shown(section.blocks, "terminal")
+        if not blocks:
+            return
+        self.console.print()
+        if section.title and "terminal" in section.titled:
+            self.say(section.title, "bold")
+        for block in blocks:
+            self.block(block)
+
+    def block(self, block: Block) -> None:
+        """One block; what only a page can draw has been left out."""
+        match block:
+            case Paragraph():
+                self.say(block.text, _STYLES.get(block.tone, ""))
+            case Subheading():
+                self.console.print()
+                self.say(block.text, "bold", indent=1)
+            case Bullets():
+                if block.title:
+                    self.console.print()
+                    self.say(block.title, "bold")
+                for item in block.items:
+                    self.bullet(item, _STYLES.get(item.tone or block.tone, ""))
+            case Table():
+                self.table(block)
+            case Code():
+                # Not wrapped, so that it can be copied.
+                label = f"{block.label}:".ljust(_LABEL_WIDTH) if block.label else ""
+                for line in text.clean_lines(text.excerpt(block.text, block.characters_max)).splitlines():
+                    self.console.print(self.text(f"{label or '  '}{line}"), soft_wrap=True)
+            case Fold():
+                if block.is_titled:
+                    self.console.print()
+                    self.say(block.title, "bold", indent=1)
+                for each in shown(block.blocks, "terminal"):
+                    self.block(each)
+            case _:
+                pass
+
+    def plain(self, content: str) -> str:
+        """The text as this output can show it."""
+        cleaned = text.clean(content)
+        return cleaned if self.unicode else text.ascii_only(cleaned)
+
+    def text(self, content: str, style: str = "") -> Text:
+        """The same with a style."""
+        return Text(self.plain(content), style=style)
+
+    def say(self, content: str, style: str = "", indent: int = 0) -> None:
+        """One paragraph."""
+        self.console.print(Padding(self.text(content, style), (0, 0, 0, indent)))
+
+    def bullet(self, item: Item, style: str) -> None:
+        """A line with a dash before it and a hanging indent, and what it rests on below."""
+        grid = RichTable.grid(padding=(0, 1))
+        grid.add_column(width=1)
+        grid.add_column()
+        grid.add_row("-", self.text(item.text, style))
+        self.console.print(grid)
+        if item.detail:
+            self.say(item.detail, "dim", indent=2)
+
+    def table(self, table: Table) -> None:
+        """A table; its bars stand in it or, where it is narrow, below it."""
+        places = columns_shown(table, "terminal")
+        rows = [row for group in table.groups for row in group.rows if "terminal" in row.where]
+        names = [self.plain(row.cells[0].text) for row in rows]
+        name_width = min(_NAME_WIDTH_MAX, max(map(len, names), default=0))
+        scale = self.scale(table, rows, names) if table.bars else None
+        is_wide = scale is not None and self.bar_room(name_width) >= _BAR_WIDTH_MIN
+        keeps_figures = bool(table.bars or table.grouped_by)
+        made = self.new_table()
+        for place in places:
+            column = table.columns[place]
+            heading = self.text(column.short or column.name)
+            if place == 0:
+                joined = f"{table.grouped_by} and {column.name}" if table.grouped_by else column.name
+                made.add_column(
+                    self.text(joined), overflow="fold", min_width=min(name_width, _NAME_WIDTH_MIN)
+                )
+            elif column.is_figure:
+                # Where every arm has a column of its own they are many: there the words break instead.
+                made.add_column(heading, justify="right", no_wrap=keeps_figures, overflow="fold")
+            else:
+                made.add_column(heading, min_width=_WORD_WIDTH_MIN)
+        if is_wide:
+            made.add_column("against the margin", no_wrap=True)
+        for group in table.groups:
+            self.group(made, group, places, scale if is_wide else None)
+        if is_wide and scale is not None:
+            made.add_row(*[""] * len(places), Text(bar.axis(scale), style="dim"))
+        self.console.print(made)
+        if table.bars and scale is not None and not is_wide:
+            self.bars_below(rows, names, scale, table.bars.what)
+
+    def group(self, made: RichTable, group: Group, places: list[int], scale: bar.Scale | None) -> None:
+        """The rows of a group, below its heading."""
+        if group.heading:
+            marks = ", ".join(word for word, _ in group.marks)
+            made.add_row(self.text(f"{group.heading} ({marks})" if marks else group.heading, "bold"))
+        for row in group.rows:
+            if "terminal" not in row.where:
+                continue
+            style = _STYLES.get(row.tone, "")
+            cells = [
+                self.text(row.cells[place].text, _STYLES.get(row.cells[place].tone, style))
+                for place in places
+            ]
+            if group.heading:
+                cells[0] = Text("  ") + cells[0]
+            if scale is not None:
+                ends, ratio = row.bar or (None, None)
+                cells.append(Text(bar.draw(scale, ends, ratio, self.glyphs)))
+            made.add_row(*cells)
+
+    def new_table(self) -> RichTable:
+        """An empty table in the page's style."""
+        box = SIMPLE_HEAD if self.unicode else _ASCII_BOX
+        return RichTable(box=box, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
+
+    def bar_room(self, name_width: int) -> int:
+        """The columns that a bar within the table can have."""
+        return self.console.width - name_width - _FIGURES_WIDTH
+
+    def label_width(self, names: list[str]) -> int:
+        """The room for a name, or for the axis's caption, beside a bar below the table."""
+        longest = max(_CAPTION_WIDTH, *map(len, names))
+        return min(longest, max(_LABEL_WIDTH_MIN, self.console.width // 3))
+
+    def scale(self, table: Table, rows: list[Row], names: list[str]) -> bar.Scale:
+        """One axis for all bars of the table."""
+        room = self.bar_room(min(_NAME_WIDTH_MAX, max(map(len, names), default=0)))
+        below = self.console.width - self.label_width(names) - 6
+        width = (
+            min(_BAR_WIDTH_MAX, room)
+            if room >= _BAR_WIDTH_MIN
+            else max(_BAR_WIDTH_MIN, min(_BAR_BELOW_WIDTH_MAX, below))
+        )
+        bars = [row.bar for row in rows if row.bar is not None]
+        margin = table.bars.margin if table.bars else 0.0
+        return bar.scale_for([ends for ends, _ in bars], [ratio for _, ratio in bars], margin, width)
+
+    def bars_below(self, rows: list[Row], names: list[str], scale: bar.Scale, what: str) -> None:
+        """The bars of the ratios of `what`, below a narrow table; of a long name both ends are kept."""
+        width = self.label_width(names)
+        grid = RichTable.grid(padding=(0, 2))
+        grid.add_column(max_width=width, overflow="ellipsis", no_wrap=True)
+        grid.add_column(no_wrap=True)
+        for row, name in zip(rows, names, strict=True):
+            ends, ratio = row.bar or (None, None)
+            if ends is None:
+                continue
+            # In ASCII the sign of what is left out takes three places instead of one.
+            room = width if self.unicode else width - 2
+            label = name if len(name) <= width else self.plain(shortened(name, room))
+            grid.add_row(Text(label), Text(bar.draw(scale, ends, ratio, self.glyphs)))
+        if not grid.row_count:
+            return
+        grid.add_row(Text(f"{what}, log scale", style="dim"), Text(bar.axis(scale), style="dim"))
+        self.console.print(Padding(grid, (0, 0, 0, 1)))

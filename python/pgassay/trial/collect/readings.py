@@ -1,0 +1,121 @@
+"""Readings at both ends of the measured part of a trial: counters, clocks, and the machine's own speed.
+
+Statistics are differenced, never reset. The canary is a fixed task before each trial, the same whatever the
+arm: it shows the machine's speed at that moment, and a declared covariate takes its drift out.
+"""
+
+import hashlib
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from pgassay.environment.cgroup import usage
+from pgassay.environment.linux import machine
+from pgassay.environment.linux.device import counters as device_counters
+from pgassay.environment.server.reads import ServerReads, reads_between
+from pgassay.trial.collect import verify
+from pgassay.trial.collect.counters import Snapshot, database_blocks, difference, snapshot
+from pgassay.trial.collect.verify import BytesRead
+from pgassay.trial.running import ServerSession
+from pgassay.trial.target import LocalServer
+
+_CANARY_BLOCK = bytes(range(256)) * 4096  # 1 MB
+_CANARY_BLOCKS = 64
+
+
+@dataclass(frozen=True)
+class LocalReadings:
+    """What is read of a server on this machine.
+
+    `device_bytes` were read by anybody, `reads` by the server; `wal` is the write-ahead log's position in
+    bytes, `group` the counters of a capped server's control group; `cpu_s` are the server's CPU seconds.
+    """
+
+    device_bytes: int
+    reads: ServerReads | None
+    wal: int
+    group: dict[str, float]
+    cpu_s: float
+
+
+@dataclass(frozen=True)
+class Readings:
+    """What later readings are compared with; `steal_s` are CPU seconds, `local` None for remote servers."""
+
+    views: Snapshot
+    steal_s: float
+    local: LocalReadings | None
+
+
+@dataclass(frozen=True)
+class Moved:
+    """How the readings moved over the measured part.
+
+    `counters`: rows that moved by view, ready for JSON. `wal_bytes`: None where the server isn't on this
+    machine, as others may write there.
+    """
+
+    counters: dict[str, list[dict[str, Any]]]
+    read: BytesRead
+    wal_bytes: int | None
+
+
+def readings(server: ServerSession, local: LocalServer | None, major: int) -> Readings:
+    """Read them all, now: the server's CPU time last, so that reading the rest is no work of the workload."""
+    if local is None:
+        return Readings(views=snapshot(server.control, major), steal_s=steal_s(), local=None)
+    device_bytes = device_counters(local.device).read_bytes if local.device.name else 0
+    reads = local.running.device_reads()
+    views = snapshot(server.control, major)
+    wal = verify.wal_position(server.control)
+    group = usage.counters(local.capped_group) if local.capped_group else {}
+    steal = steal_s()
+    return Readings(
+        views, steal, LocalReadings(device_bytes, reads, wal, group, cpu_s=local.running.cpu_seconds())
+    )
+
+
+def moved_since(before: Readings, server: ServerSession, local: LocalServer | None, major: int) -> Moved:
+    """Read the counters again; how they moved since."""
+    wal_bytes = device_bytes = reads = None
+    wal = verify.wal_position(server.control) if local else 0
+    after = snapshot(server.control, major)
+    moved = difference(before.views, after)
+    if local is not None and before.local is not None:
+        wal_bytes = wal - before.local.wal
+        if local.device.name:
+            device_bytes = device_counters(local.device).read_bytes - before.local.device_bytes
+        reads = reads_between(before.local.reads, local.running.device_reads())
+        if local.capped_group:
+            group = usage.counters(local.capped_group)
+            moved["control_group"] = [usage.difference(before.local.group, group)]
+    postgres = database_blocks(before.views, after)[0]
+    return Moved(moved, BytesRead(postgres=postgres, device=device_bytes, server=reads), wal_bytes)
+
+
+def steal_s() -> float:
+    """CPU time that the hypervisor took, since boot."""
+    times = machine.cpu_times()
+    return times.steal_s if times else 0.0
+
+
+def clock_offset_ns() -> int:
+    """CLOCK_REALTIME less CLOCK_MONOTONIC, now: what a server's log says its times by, less a trial's own.
+
+    The reading between two others that lie closest together is the one that nothing interrupted.
+    """
+    found = []
+    for _ in range(3):
+        before, real, after = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
+        found.append((after - before, real - (before + after) // 2))
+    return min(found)[1]
+
+
+def canary_s() -> float:
+    """Seconds to hash 64 MB: one core, no I/O, no server."""
+    begin = time.perf_counter()
+    digest = hashlib.sha256()
+    for _ in range(_CANARY_BLOCKS):
+        digest.update(_CANARY_BLOCK)
+    digest.digest()
+    return time.perf_counter() - begin
