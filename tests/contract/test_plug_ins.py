@@ -7,6 +7,7 @@ then is the copy's own command line.
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -106,6 +107,13 @@ CAUSE = python_toy(
     "analysis/causes/registry.py",
     "RULES: tuple[Rule, ...] = (",
     "toy.TOYS,",
+)
+SECTION = python_toy(
+    "section.py",
+    "report/compare",
+    "report/compare/page.py",
+    "SECTIONS = (",
+    "SectionOfComparison(toy.section),",
 )
 ENGINE = Toy(
     "engine.rs",
@@ -317,6 +325,22 @@ def test_a_cause(tmp_path: Path) -> None:
     shown = copy.run("report", experiment, "--markdown").stdout
     assert "toys lay on the floor" in shown
     assert "Put the toys into their box" in shown
+
+
+def test_a_section_of_the_report_is_in_all_its_outputs(tmp_path: Path) -> None:
+    copy = Copy(tmp_path, (SECTION,))
+    experiment = stored("setting-warm-buffers", tmp_path)
+    terminal = copy.run("report", experiment).stdout
+    markdown = copy.run("report", experiment, "--markdown").stdout
+    page = (experiment / "report.html").read_text("utf-8")
+    for output in (terminal, markdown, page):
+        assert "Toys" in output
+        # A row for the second arm, with its figure.
+        assert re.search(r"work_mem=64MB\D{1,40}14\b", output)
+    assert "Every arm has <toys> of its own." in terminal
+    assert "Every arm has &lt;toys&gt; of its own." in page
+    assert 'id="toys"' in page
+    assert 'href="#toys"' in page
 
 
 @pytest.mark.slow
