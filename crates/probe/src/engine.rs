@@ -67,6 +67,18 @@ pub trait Engine: Sync {
         0
     }
 
+    /// Whether its threads are helpers, which share the work of the consumers, and not workers, which do all of the
+    /// reading: the record accounts for their CPU time by this.
+    fn threads_help_consumers(&self) -> bool {
+        false
+    }
+
+    /// Whether the kernel may read for it on worker threads of its own, of io_uring: then the record tells their CPU
+    /// time, and which waits were for them.
+    fn waits_for_kernel_workers(&self) -> bool {
+        false
+    }
+
     /// The body of thread number `index`; returns soon after `retire`. The stopwatch is the thread's own.
     fn serve(&self, _index: usize, _watch: &mut Stopwatch) {}
 

@@ -14,22 +14,6 @@ const DEPTH_MAX: usize = 1024;
 const THREADS_MAX: usize = 1024;
 const DURATION_S_MAX: f64 = 3600.0;
 
-/// How pages are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EngineName {
-    /// Not at all: what the harness itself costs.
-    Null,
-    /// By the consumer itself.
-    Sync,
-    /// By a pool of workers.
-    Worker,
-    /// By the kernel, asked through a ring.
-    IoUring,
-    /// By the kernel, with helpers for the checksums while the consumer's core is the limit.
-    Hybrid,
-}
-
 /// Which pages, in which order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -50,8 +34,8 @@ pub enum Pattern {
 pub struct CellSpec {
     /// The file to read.
     pub file: String,
-    /// The way of reading.
-    pub engine: EngineName,
+    /// The way of reading: a name in the table of `engines`.
+    pub engine: String,
     /// Past the page cache.
     #[serde(default)]
     pub direct: bool,

@@ -36,9 +36,22 @@ TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
     from typing import NoReturn
 
+# A new command is one file and one line here.
 COMMANDS = (
-    *(compare, run, resume, report, list_command, index, diff, builds, calibrate, probe, diagnose, watch),
-    *(doctor, clean),
+    compare,
+    run,
+    resume,
+    report,
+    list_command,
+    index,
+    diff,
+    builds,
+    calibrate,
+    probe,
+    diagnose,
+    watch,
+    doctor,
+    clean,
 )
 EXIT_INTERRUPTED = 130
 EXIT_FAILED = 1

@@ -19,12 +19,16 @@ class FactorKind:
     bind(name, levels): called once before any apply, by kinds whose levels name builds; returns the
     kind whose apply knows them, and whose `builds` are those of the levels. Looks at this machine,
     never at the network; raises UsageError for a build that isn't at hand.
+    is_base: it chooses what the others patch, so it is applied before them.
+    fixed_by: what is typed before a level to give it to all arms, like `--pg `; '' where nothing does.
     """
 
     split: Callable[[str, str], tuple[str, ...]]
     apply: Callable[[str, str, ArmSpec], ArmSpec]
     bind: Callable[[str, tuple[str, ...]], FactorKind] | None = None
     builds: Mapping[str, Build] = field(default_factory=dict)
+    is_base: bool = False
+    fixed_by: str = ""
 
 
 @dataclass(frozen=True)

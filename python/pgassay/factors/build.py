@@ -30,4 +30,4 @@ def apply(name: str, level: str, spec: ArmSpec) -> ArmSpec:
     return bind(name, (level,)).apply(name, level, spec)
 
 
-KIND = FactorKind(split=split_levels, apply=apply, bind=bind)
+KIND = FactorKind(split=split_levels, apply=apply, bind=bind, is_base=True, fixed_by="--pg ")

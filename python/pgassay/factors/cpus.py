@@ -11,4 +11,4 @@ def apply(name: str, level: str, spec: ArmSpec) -> ArmSpec:
     return spec.model_copy(update={"cpus": parse_cpus(level, f"factor {name}:")})
 
 
-KIND = FactorKind(split=split_levels, apply=apply)
+KIND = FactorKind(split=split_levels, apply=apply, fixed_by="--cpus ")

@@ -48,4 +48,4 @@ def apply(name: str, level: str, spec: ArmSpec) -> ArmSpec:
     return spec.model_copy(update={"prepare": spec.prepare + parse_prepare(level, f"factor {name}")})
 
 
-KIND = FactorKind(split=split, apply=apply)
+KIND = FactorKind(split=split, apply=apply, fixed_by="--prepare ")

@@ -1,5 +1,6 @@
 """`read_ahead=128,8192`: the read-ahead, in kB, of a device that pgassay made."""
 
+from pgassay.environment.storage.registry import KINDS
 from pgassay.errors import UsageError
 from pgassay.factors.base import FactorKind
 from pgassay.factors.levels import split_levels
@@ -11,7 +12,8 @@ READ_AHEAD_KB_MAX = 1 << 20
 
 def apply(name: str, level: str, spec: ArmSpec) -> ArmSpec:
     """The arm with the device's read-ahead at `level` kB; raises UsageError on the host's own device."""
-    if spec.storage.kind == "host":
+    kind = KINDS.get(spec.storage.kind)
+    if kind is not None and "read_ahead" not in kind.keys:
         raise UsageError(
             f"{name}= would change the read-ahead of the host's own disk for everybody: "
             "add --storage loop:size=4GB, whose device belongs to pgassay"

@@ -21,8 +21,12 @@ from pgassay.factors import (
 from pgassay.factors.base import Factor, FactorKind
 
 KINDS: dict[str, FactorKind] = {
-    "clients": clients.KIND,
+    "version": version.KIND,
+    "build": build.KIND,
+    server.NAME: server.KIND,
     "storage": storage.KIND,
+    "sql": sql.KIND,
+    "clients": clients.KIND,
     "read_ahead": read_ahead.KIND,
     "range_size": read_only_option.KIND,
     "tables": read_only_option.KIND,
@@ -30,24 +34,11 @@ KINDS: dict[str, FactorKind] = {
     "memory": memory.KIND,
     "cpus": cpus.KIND,
     "prepare": prepare.KIND,
-    "sql": sql.KIND,
     copy.NAME: copy.KIND,
-    "version": version.KIND,
-    "build": build.KIND,
-    server.NAME: server.KIND,
 }
 # A storage's own options are part of its level, so the storage is patched before its read-ahead; the
 # build decides what else makes sense, and so does the workload that `sql` brings.
-ORDER = ("version", "build", "server", "storage", "sql")
-# How a factor that is no setting is fixed for all arms; clients are an option of the workload.
-_FIXED_BY = {
-    "version": "--pg ",
-    "build": "--pg ",
-    "storage": "--storage ",
-    "sql": "--workload sql:",
-    "prepare": "--prepare ",
-    "server": "--server ",
-}
+ORDER = tuple(name for name, kind in KINDS.items() if kind.is_base)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 
 
@@ -60,10 +51,11 @@ def parse_factor(text: str) -> Factor:
     kind = KINDS.get(name, setting.KIND)
     levels = kind.split(name, rest)
     if len(levels) < 2:
-        fixed = _FIXED_BY.get(name, f"--set {name}=") + levels[0]
+        option = kind.fixed_by if name in KINDS else f"--set {name}="
+        fixed = f", or fix it for all arms with {option}{levels[0]}" if option else ""
         raise UsageError(
             f"factor {name} has one level, '{levels[0]}', so there is nothing to compare: "
-            f"add a second level, or fix it for all arms with {fixed}"
+            f"add a second level{fixed}"
         )
     return Factor(name=name, levels=levels, kind=kind)
 

@@ -82,4 +82,4 @@ def kind_of(patches: Mapping[str, Mapping[str, Any]]) -> FactorKind:
     return FactorKind(split=split, apply=apply_server)
 
 
-KIND = FactorKind(split=split, apply=apply)
+KIND = FactorKind(split=split, apply=apply, is_base=True, fixed_by="--server ")

@@ -29,4 +29,4 @@ def apply(name: str, level: str, spec: ArmSpec) -> ArmSpec:
     return spec.model_copy(update={"workload": workload})
 
 
-KIND = FactorKind(split=split_levels, apply=apply)
+KIND = FactorKind(split=split_levels, apply=apply, is_base=True, fixed_by="--workload sql:")

@@ -21,4 +21,4 @@ def apply(_name: str, level: str, spec: ArmSpec) -> ArmSpec:
     return spec.model_copy(update={"storage": parse_storage(level)})
 
 
-KIND = FactorKind(split=split, apply=apply)
+KIND = FactorKind(split=split, apply=apply, is_base=True, fixed_by="--storage ")

@@ -83,4 +83,4 @@ def _available(origin: Origin) -> list[str]:
     return sorted(majors, key=int)
 
 
-KIND = FactorKind(split=split, apply=apply, bind=bind)
+KIND = FactorKind(split=split, apply=apply, bind=bind, is_base=True, fixed_by="--pg ")

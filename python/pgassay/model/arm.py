@@ -10,18 +10,16 @@ from pgassay.model.workload import Distribution, WorkloadSpec
 Role = Literal["control", "arm", "twin"]
 
 
-DatasetKindName = Literal["pgbench", "sysbench", "dump", "folder", "script", "remote"]
-
-
 class DatasetSpec(Frozen):
     """The data in a server, and the initdb options it is made with (alike in all arms).
 
-    `source` is the file or folder that other data than pgbench's come from, `source_sha256` what it
-    held when the experiment was planned, `database` the one that the user named ('' for none).
-    `load` tells independent loads of the same data apart.
+    `kind` is the name of one in `environment/datasets/registry.py`, or `remote` for the data of a server
+    that runs already. `source` is the file or folder that other data than pgbench's come from,
+    `source_sha256` what it held when the experiment was planned, `database` the one that the user named
+    ('' for none). `load` tells independent loads of the same data apart.
     """
 
-    kind: DatasetKindName = "pgbench"
+    kind: str = "pgbench"
     scale: int = 1
     checksums: bool = True
     encoding: str = "UTF8"
@@ -34,15 +32,6 @@ class DatasetSpec(Frozen):
     tables: int = 1
     table_size: int = 10_000
     distribution: Distribution = "uniform"
-
-    def content(self) -> dict[str, object]:
-        """What decides the content of the data, by name; where the source lies is no part of it."""
-        of_sysbench = {"tables", "table_size", "distribution"}
-        if self.kind == "pgbench":
-            return self.model_dump(exclude={"source", "source_sha256", "database", *of_sysbench})
-        if self.kind == "sysbench":
-            return self.model_dump(exclude={"source", "source_sha256", "database", "scale"})
-        return self.model_dump(exclude={"source", "scale", *of_sysbench})
 
 
 class RemoteServer(Frozen):

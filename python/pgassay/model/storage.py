@@ -1,25 +1,21 @@
 """Where a data directory lives: the storage that is asked for, and what was found of it."""
 
-from typing import Literal
-
 from pydantic import Field
 
 from pgassay.model.base import Frozen, Recorded
-
-StorageKindName = Literal["host", "loop", "remote"]
 
 
 class StorageSpec(Frozen):
     """A storage as the user describes it.
 
-    kind: `host` (a folder where the user points, or pgassay's own) or `loop` (an image file with
-    direct I/O, XFS and its own read-ahead), or `remote` for a server that runs already, of which it
-    is not known. Limits are enforced by the block-I/O controller of the server's cgroup; None means
-    unlimited. `read_ahead_kb` None means the default of the kind
+    kind: the name of one in `environment/storage/registry.py` (`host`: a folder where the user points, or
+    pgassay's own; `loop`: an image file with direct I/O, XFS and its own read-ahead), or `remote` for a
+    server that runs already, of which it is not known. Limits are enforced by the block-I/O controller of
+    the server's cgroup; None means unlimited. `read_ahead_kb` None means the default of the kind
     (host: as the device has it; loop: 128).
     """
 
-    kind: StorageKindName = "host"
+    kind: str = "host"
     path: str | None = None
     size_bytes: int | None = None
     read_ahead_kb: int | None = None
@@ -65,7 +61,7 @@ class StorageFacts(Recorded):
     copy.
     """
 
-    kind: StorageKindName | None = None
+    kind: str | None = None
     storage: str | None = None
     file_system: str | None = None
     mount_options: tuple[str, ...] = ()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pgassay.environment.datasets import sysbench_data
-from pgassay.environment.datasets.registry import KINDS, needed_bytes
+from pgassay.environment.datasets.registry import KINDS, content, needed_bytes
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.data import with_own_data
 from pgassay.experiment.planning.request import CompareRequest
@@ -52,11 +52,11 @@ def test_the_workload_brings_its_tables() -> None:
 
 
 def test_only_what_decides_the_content_names_a_snapshot() -> None:
-    assert "tables" not in DatasetSpec(scale=3).content()
-    assert DatasetSpec(scale=3).content() == DatasetSpec(scale=3, tables=9).content()
+    assert "tables" not in content(DatasetSpec(scale=3))
+    assert content(DatasetSpec(scale=3)) == content(DatasetSpec(scale=3, tables=9))
     sysbench = DatasetSpec(kind="sysbench", tables=2)
-    assert sysbench.content() != DatasetSpec(kind="sysbench", tables=3).content()
-    assert sysbench.content() == DatasetSpec(kind="sysbench", tables=2, scale=7).content()
+    assert content(sysbench) != content(DatasetSpec(kind="sysbench", tables=3))
+    assert content(sysbench) == content(DatasetSpec(kind="sysbench", tables=2, scale=7))
 
 
 def test_space_and_limits() -> None:

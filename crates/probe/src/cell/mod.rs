@@ -22,7 +22,7 @@ use crate::failure::{Code, Failure};
 use crate::files::open_target;
 use crate::page::layout::PAGE_BYTES;
 use crate::reading::Target;
-use crate::spec::{CellSpec, EngineName};
+use crate::spec::CellSpec;
 use crate::sys::files::resident_bytes;
 use crate::sys::memory::{self, Buffer, Pages};
 use crate::threads::gate::Gate;
@@ -82,7 +82,9 @@ pub fn run(spec: &CellSpec) -> Result<Record, Failure> {
     let mut measured = scope(|scope| measure(scope, &shared, buffers))?;
     let delivered = counter.read_bytes().saturating_sub(delivered_before);
     let report = engine.report();
-    attribute_waits(&mut measured, spec, delivered, report.asynchronous_requests);
+    if !spec.direct && engine.waits_for_kernel_workers() && report.asynchronous_requests > 0 {
+        attribute_waits(&mut measured, delivered);
+    }
     let elapsed_s = measured.elapsed_ns.max(1) as f64 / 1e9;
     let meter = &measured.meter;
     Ok(Record {
@@ -170,11 +172,12 @@ fn measure<'scope>(
         consumers: consumers.cpu_s,
         ..CpuTime::default()
     };
-    match shared.spec.engine {
-        EngineName::Hybrid => cpu.helpers = workers.cpu_s,
-        _ => cpu.workers = workers.cpu_s,
+    if shared.engine.threads_help_consumers() {
+        cpu.helpers = workers.cpu_s;
+    } else {
+        cpu.workers = workers.cpu_s;
     }
-    if matches!(shared.spec.engine, EngineName::IoUring | EngineName::Hybrid) {
+    if shared.engine.waits_for_kernel_workers() {
         // The kernel's workers are threads of this process that only its total tells of.
         let known_s = others_ns as f64 / 1e9 + workers.cpu_s;
         cpu.kernel_workers = (process_ns as f64 / 1e9 - known_s).max(0.0);
@@ -306,11 +309,7 @@ fn compete(shared: &Shared<'_>) -> u64 {
 
 /// A consumer of a ring that is blocked waits for the device, or for a worker thread of the kernel that copies from
 /// the page cache: the counters tell which.
-fn attribute_waits(measured: &mut Measured, spec: &CellSpec, delivered: u64, asynchronous: u64) {
-    let has_kernel_workers = matches!(spec.engine, EngineName::IoUring | EngineName::Hybrid);
-    if spec.direct || !has_kernel_workers || asynchronous == 0 {
-        return;
-    }
+fn attribute_waits(measured: &mut Measured, delivered: u64) {
     let blocked = measured.times.consumers.device_wait;
     let is_cached = delivered < measured.meter.bytes / 100;
     let for_workers = if is_cached {

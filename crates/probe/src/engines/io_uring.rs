@@ -70,7 +70,19 @@ impl Uring {
     }
 }
 
+/// The engine for a cell.
+///
+/// # Errors
+/// Never; the rings are made with the lanes.
+pub fn make(spec: &CellSpec, target: Target) -> Result<Box<dyn Engine>, Failure> {
+    Ok(Box::new(Uring::new(target, spec.effective_depth(), spec)))
+}
+
 impl Engine for Uring {
+    fn waits_for_kernel_workers(&self) -> bool {
+        true
+    }
+
     fn lane(&self, _consumer: usize) -> Result<Box<dyn Lane + '_>, Failure> {
         // A limit that leaves no file to a ring's owner is the gate that leaves it no ring.
         let target = reopen(&self.target).map_err(|failure| match failure.code {

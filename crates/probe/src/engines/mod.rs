@@ -1,4 +1,4 @@
-//! The ways of reading, one file or folder each.
+//! The ways of reading, one file or folder each, and the table of their names.
 
 pub mod hybrid;
 pub mod io_uring;
@@ -7,30 +7,38 @@ pub mod sync;
 pub mod worker;
 
 use crate::engine::Engine;
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::reading::Target;
-use crate::spec::{CellSpec, EngineName, Pattern};
+use crate::spec::CellSpec;
+
+/// Makes an engine for a cell that reads the target. Fails when the system refuses what its threads share.
+type Make = fn(&CellSpec, Target) -> Result<Box<dyn Engine>, Failure>;
+
+/// Every engine by the name that a cell gives: a new one is one file and one line here.
+const ENGINES: &[(&str, Make)] = &[
+    ("null", null::make),
+    ("sync", sync::make),
+    ("worker", worker::make),
+    ("io_uring", io_uring::make),
+    ("hybrid", hybrid::make),
+];
 
 /// The engine that a cell names.
 ///
 /// # Errors
-/// When the system refuses what the engine's threads share.
+/// `usage` for a name that no engine has, and when the system refuses what the engine's threads share.
 pub fn make(spec: &CellSpec, target: Target) -> Result<Box<dyn Engine>, Failure> {
-    let depth = spec.effective_depth();
-    Ok(match spec.engine {
-        EngineName::Null => Box::new(null::Null),
-        EngineName::Sync => Box::new(sync::Sync {
-            // As in PostgreSQL: the kernel's own read-ahead is better for sequences, and O_DIRECT has no cache.
-            advise: spec.advise && !spec.direct && spec.pattern != Pattern::Sequential,
-            target,
-        }),
-        EngineName::Worker => Box::new(worker::Worker::new(
-            target,
-            spec.workers,
-            spec.consumers,
-            spec.major,
-        )?),
-        EngineName::IoUring => Box::new(io_uring::Uring::new(target, depth, spec)),
-        EngineName::Hybrid => Box::new(hybrid::Hybrid::new(target, depth, spec)?),
-    })
+    match ENGINES.iter().find(|(name, _)| *name == spec.engine) {
+        Some((_, make)) => make(spec, target),
+        None => Err(unknown(&spec.engine)),
+    }
+}
+
+fn unknown(name: &str) -> Failure {
+    let names: Vec<&str> = ENGINES.iter().map(|(known, _)| *known).collect();
+    let message = format!(
+        "there is no engine '{name}': the engines are {}",
+        names.join(", ")
+    );
+    Failure::new(Code::Usage, message)
 }

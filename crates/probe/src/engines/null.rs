@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use crate::engine::{Engine, Lane, Wanted};
 use crate::failure::{Code, Failure};
-use crate::reading::{Completed, Read};
+use crate::reading::{Completed, Read, Target};
+use crate::spec::CellSpec;
 use crate::time::stopwatch::Stopwatch;
 
 /// The engine that reads nothing.
@@ -12,6 +13,14 @@ pub struct Null;
 
 struct NullLane {
     started: VecDeque<Read>,
+}
+
+/// The engine for a cell.
+///
+/// # Errors
+/// Never.
+pub fn make(_spec: &CellSpec, _target: Target) -> Result<Box<dyn Engine>, Failure> {
+    Ok(Box::new(Null))
 }
 
 impl Engine for Null {

@@ -11,6 +11,7 @@ use crate::engine::{Engine, Lane, Wanted};
 use crate::failure::Failure;
 use crate::files::reopen;
 use crate::reading::{Completed, Read, Target};
+use crate::spec::{CellSpec, Pattern};
 use crate::time::stopwatch::{Stopwatch, Task};
 
 /// The engine by which a consumer reads itself.
@@ -25,6 +26,18 @@ struct SyncLane {
     target: Target,
     advise: bool,
     started: VecDeque<Read>,
+}
+
+/// The engine for a cell.
+///
+/// # Errors
+/// Never.
+pub fn make(spec: &CellSpec, target: Target) -> Result<Box<dyn Engine>, Failure> {
+    Ok(Box::new(Sync {
+        // As in PostgreSQL: the kernel's own read-ahead is better for sequences, and O_DIRECT has no cache.
+        advise: spec.advise && !spec.direct && spec.pattern != Pattern::Sequential,
+        target,
+    }))
 }
 
 impl Engine for Sync {

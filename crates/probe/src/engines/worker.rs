@@ -13,6 +13,7 @@ use crate::engine::{Engine, EngineReport, Lane, Wanted};
 use crate::failure::Failure;
 use crate::files::reopen;
 use crate::reading::{Completed, Read, Target};
+use crate::spec::CellSpec;
 use crate::spec::SUBMIT_BATCH_MAX;
 use crate::threads::latch::Latch;
 use crate::threads::mailbox::Mailbox;
@@ -105,6 +106,19 @@ fn perform(target: &Target, mut read: Read, watch: &mut Stopwatch) -> Result<Com
         read,
         broken,
     })
+}
+
+/// The engine for a cell.
+///
+/// # Errors
+/// When the process may open no more files.
+pub fn make(spec: &CellSpec, target: Target) -> Result<Box<dyn Engine>, Failure> {
+    Ok(Box::new(Worker::new(
+        target,
+        spec.workers,
+        spec.consumers,
+        spec.major,
+    )?))
 }
 
 impl Engine for Worker {

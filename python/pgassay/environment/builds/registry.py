@@ -1,4 +1,7 @@
-"""The origins of builds, and how what a user types becomes one Build."""
+"""The table of origins of builds, and how what a user types becomes one Build.
+
+A new origin is one file and one line here.
+"""
 
 from collections.abc import Sequence
 
@@ -21,7 +24,12 @@ from pgassay.errors import UsageError
 from pgassay.model.build import Build
 
 # The order is a rule: of builds that are alike otherwise, the one of the earlier origin is taken.
-ORIGINS: tuple[Origin, ...] = (InstalledOrigin(), AptOrigin(), WheelOrigin(), NpmOrigin())
+ORIGINS: tuple[Origin, ...] = (
+    InstalledOrigin(),
+    AptOrigin(),
+    WheelOrigin(),
+    NpmOrigin(),
+)
 PATH_ORIGIN = PathOrigin()
 MAJOR_MIN = 16
 MAJOR_TO_INSTALL = "18"

@@ -11,7 +11,6 @@ from pgassay.environment.datasets.base import (
     Made,
     Progress,
     bulk_settings,
-    describe,
 )
 from pgassay.environment.datasets.finish import (
     freeze,
@@ -24,6 +23,9 @@ from pgassay.environment.datasets.pgbench import load
 from pgassay.environment.datasets.registry import (
     KINDS,
     check_dataset,
+    content,
+    describe,
+    kind_named,
     make_dataset,
     needed_bytes,
     parse_dataset,
@@ -39,9 +41,11 @@ __all__ = [
     "Progress",
     "bulk_settings",
     "check_dataset",
+    "content",
     "describe",
     "freeze",
     "install_extensions",
+    "kind_named",
     "load",
     "make_dataset",
     "needed_bytes",

@@ -43,6 +43,11 @@ class Made:
     notes: tuple[str, ...] = field(default=())
 
 
+def kind_and_source(spec: DatasetSpec) -> str:
+    """`dump:shop.dump`, or the kind alone where there is no source."""
+    return f"{spec.kind}:{Path(spec.source).name}" if spec.source else spec.kind
+
+
 @dataclass(frozen=True)
 class DatasetKind:
     """A kind of dataset.
@@ -52,12 +57,20 @@ class DatasetKind:
     needed_bytes(spec): the disk space that making it takes, its cluster and WAL included.
     make(build, folder, spec, progress): makes a cluster in `folder` (missing or empty), stopped and
     not synced; raises UsageError for what the user must mend, MeasurementError for what failed.
+    decided_by: the fields of the spec that decide the content, besides `load` and the options of initdb,
+    which count for every kind; data are used again where all of them are alike. Where the source lies is
+    no part of it, what it holds is.
+    describe(spec): the data in a few words, for titles.
+    usage: how it is typed after `--dataset`; '' for a kind that is not chosen there.
     """
 
     specify: Callable[[str, Build, DatasetSpec], DatasetSpec]
     check: Callable[[Build, DatasetSpec], None]
     needed_bytes: Callable[[DatasetSpec], int]
     make: Callable[[Build, Path, DatasetSpec, Progress], Made]
+    decided_by: tuple[str, ...] = ("source_sha256", "database")
+    describe: Callable[[DatasetSpec], str] = kind_and_source
+    usage: str = ""
 
 
 def overhead_bytes(spec: DatasetSpec) -> int:
@@ -139,13 +152,6 @@ def refuse_changed(spec: DatasetSpec, sha256: Callable[[Path], str]) -> Path:
     if sha256(path) != spec.source_sha256:
         raise UsageError(f"{path} has changed since the experiment was planned: start a new experiment")
     return path
-
-
-def describe(spec: DatasetSpec) -> str:
-    """The data in a few words, for titles: `scale 10`, or `dump:shop.dump`."""
-    if spec.kind == "sysbench":
-        return f"{spec.tables} sysbench {'table' if spec.tables == 1 else 'tables'} of {spec.table_size} rows"
-    return f"scale {spec.scale}" if spec.kind == "pgbench" else f"{spec.kind}:{Path(spec.source).name}"
 
 
 def facts_of_row(row: TupleRow) -> tuple[str, dict[str, int]]:

@@ -195,4 +195,10 @@ def _refuse_unreadable(path: Path) -> None:
         )
 
 
-KIND = DatasetKind(specify=specify, check=check, needed_bytes=needed_bytes, make=make)
+KIND = DatasetKind(
+    specify=specify,
+    check=check,
+    needed_bytes=needed_bytes,
+    make=make,
+    usage="dump:FILE",
+)

@@ -210,4 +210,10 @@ def _postmaster_of(path: Path) -> int | None:
     return pid
 
 
-KIND = DatasetKind(specify=specify, check=check, needed_bytes=needed_bytes, make=make)
+KIND = DatasetKind(
+    specify=specify,
+    check=check,
+    needed_bytes=needed_bytes,
+    make=make,
+    usage="folder:DATADIR",
+)

@@ -71,4 +71,12 @@ def _load(session: ControlSession, scale: int, on_progress: Progress) -> None:
         session.execute(statement.encode())
 
 
-KIND = DatasetKind(specify=specify, check=check, needed_bytes=needed_bytes, make=make)
+KIND = DatasetKind(
+    specify=specify,
+    check=check,
+    needed_bytes=needed_bytes,
+    make=make,
+    decided_by=("scale",),
+    describe=lambda spec: f"scale {spec.scale}",
+    usage="pgbench",
+)

@@ -89,4 +89,10 @@ def run_file(server: Server, path: Path, on_progress: Progress) -> None:
         run_text(server, session, read_text(path), str(path), on_progress)
 
 
-KIND = DatasetKind(specify=specify, check=check, needed_bytes=needed_bytes, make=make)
+KIND = DatasetKind(
+    specify=specify,
+    check=check,
+    needed_bytes=needed_bytes,
+    make=make,
+    usage="script:FILE",
+)

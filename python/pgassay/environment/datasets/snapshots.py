@@ -93,7 +93,7 @@ def key(build: Build, dataset: DatasetSpec, prepare: Sequence[str] = ()) -> str:
         "format_options": sorted(FORMAT_OPTION.findall(build.configure)),
         "machine": platform.machine(),
         "extensions": sorted(set(datasets.OBSERVING_EXTENSIONS) & set(build.extensions)),
-        "dataset": dataset.content(),
+        "dataset": datasets.content(dataset),
         "prepare": list(prepare),
     }
     text = json.dumps(layers, sort_keys=True)
@@ -220,7 +220,9 @@ def _check_space(dataset: DatasetSpec, base: Snapshot | None) -> None:
     needed += FREE_MARGIN_BYTES
     free = shutil.disk_usage(_folder()).free
     if free < needed:
-        smaller = "choose a smaller --scale, " if dataset.kind == "pgbench" else ""
+        smaller = (
+            "choose a smaller --scale, " if "scale" in datasets.kind_named(dataset.kind).decided_by else ""
+        )
         raise UsageError(
             f"The data ({datasets.describe(dataset)}) need {needed // datasets.MEGABYTE} MB "
             f"({needed} bytes) in {_folder()} and {free // datasets.MEGABYTE} MB ({free} bytes) are free: "

@@ -82,4 +82,16 @@ def _load(session: ControlSession, table: int, spec: DatasetSpec) -> None:
         session.execute(statement.encode())
 
 
-KIND = DatasetKind(specify=specify, check=check, needed_bytes=needed_bytes, make=make)
+def describe(spec: DatasetSpec) -> str:
+    """`4 sysbench tables of 10000 rows`."""
+    return f"{spec.tables} sysbench {'table' if spec.tables == 1 else 'tables'} of {spec.table_size} rows"
+
+
+KIND = DatasetKind(
+    specify=specify,
+    check=check,
+    needed_bytes=needed_bytes,
+    make=make,
+    decided_by=("tables", "table_size", "distribution"),
+    describe=describe,
+)

@@ -5,7 +5,7 @@ import os
 from pgassay.environment.doctor.base import ok, read, warning
 from pgassay.environment.linux import machine
 from pgassay.environment.linux.free_memory import reporting_balloons
-from pgassay.environment.storage.parse import readable_bytes
+from pgassay.environment.storage.options import readable_bytes
 from pgassay.model.doctor import Finding
 
 GROUP = "kernel"

@@ -10,7 +10,7 @@ from pgassay.environment.home import home
 from pgassay.environment.linux import device, pagecache
 from pgassay.environment.linux.mounts import mount_of
 from pgassay.environment.storage.files import copy_reflink, free_bytes
-from pgassay.environment.storage.parse import readable_bytes
+from pgassay.environment.storage.options import readable_bytes
 from pgassay.environment.storage.registry import KINDS
 from pgassay.errors import MeasurementError, PgassayError
 from pgassay.model.doctor import Finding

@@ -8,7 +8,7 @@ from pgassay.environment.cgroup.group import capabilities, cpu_limit, memory_lim
 from pgassay.environment.cgroup.usage import memory_cap_bytes
 from pgassay.environment.linux import machine
 from pgassay.environment.server.setting_values import parse_number
-from pgassay.environment.storage.parse import format_bytes, readable_bytes
+from pgassay.environment.storage.options import format_bytes, readable_bytes
 from pgassay.errors import UsageError
 from pgassay.model.arm import ArmSpec
 

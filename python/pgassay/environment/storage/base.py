@@ -1,14 +1,15 @@
 """The contract of a storage kind, hook by hook.
 
-A kind is one file with a class that implements `StorageKind`, and one line in
+A kind is one file with a class that extends `StorageKind`, and one line in
 `environment/storage/registry.py`. The null implementation used by tests is `host` on a
 temporary folder.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from pgassay.model.storage import StorageSpec
 
@@ -87,17 +88,27 @@ class Volume(Protocol):
         """Unmount and detach; keeps files that a later experiment reuses. Called once, also after errors."""
 
 
-class StorageKind(Protocol):
-    """One kind of storage."""
+class StorageKind(ABC):
+    """One kind of storage.
 
-    name: str
+    `name` is what `--storage NAME:key=value` says. `keys`: those of `options.FIELDS` that it understands,
+    in the order in which its text names them. `refusals`: why it can't have a key of another kind, and the
+    remedy, as words that follow "'KEY' in 'TEXT'"; for those where there is more to say than which keys
+    there are.
+    """
 
+    name: ClassVar[str]
+    keys: ClassVar[tuple[str, ...]]
+    refusals: ClassVar[Mapping[str, str]] = {}
+
+    @abstractmethod
     def capability(self) -> str | None:
         """None where this kind can be provided, else what is missing and the remedy, one sentence.
 
         Called for listings and before anything is made; makes and fetches nothing itself.
         """
 
+    @abstractmethod
     def provide(self, spec: StorageSpec, bytes_needed: int) -> Volume:
         """Make the storage usable, or raise UsageError naming what is missing and the remedy.
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 from pgassay.environment.home import account, closed_folder, home
 from pgassay.environment.linux import device
 from pgassay.environment.linux.mounts import mount_of
-from pgassay.environment.storage.base import BlockDevice
+from pgassay.environment.storage.base import BlockDevice, StorageKind
 from pgassay.environment.storage.copied import CopiedVolume
 from pgassay.environment.storage.files import (
     copy_real,
@@ -16,7 +17,7 @@ from pgassay.environment.storage.files import (
     tree_bytes,
 )
 from pgassay.environment.storage.limits import limits_for
-from pgassay.environment.storage.parse import describe, readable_bytes
+from pgassay.environment.storage.options import LIMIT_KEYS, describe, readable_bytes
 from pgassay.environment.storage.working import WorkingCopies
 from pgassay.errors import UsageError
 from pgassay.model.storage import StorageSpec
@@ -24,10 +25,16 @@ from pgassay.model.storage import StorageSpec
 FOLDER_NAME = "pgassay-data"
 
 
-class HostKind:
+class HostKind(StorageKind):
     """Working copies in a folder where the user points, or in pgassay's own."""
 
     name = "host"
+    keys = ("path", *LIMIT_KEYS)
+    refusals: ClassVar[dict[str, str]] = {
+        "read_ahead": "would change the device that the whole machine uses: "
+        "give pgassay a device of its own with loop:read_ahead=….",
+        "size": "means nothing for a folder: type loop:size=… for an image.",
+    }
 
     def capability(self) -> str | None:
         """Always available: any machine has a folder."""
@@ -81,7 +88,7 @@ class HostVolume(CopiedVolume):
         mount = mount_of(self.root)
         return {
             "kind": "host",
-            "storage": describe(self.spec),
+            "storage": describe(self.spec, HostKind.keys),
             "file_system": mount.kind if mount else None,
             "mount_options": sorted(mount.options) if mount else [],
             "device": device.facts(self.device),

@@ -19,7 +19,7 @@ from pgassay.environment.linux import device
 from pgassay.environment.linux.mounts import mounted_at
 from pgassay.environment.storage.base import BlockDevice
 from pgassay.environment.storage.files import NO_SPACE, free_bytes, make_folder
-from pgassay.environment.storage.parse import readable_bytes
+from pgassay.environment.storage.options import readable_bytes
 from pgassay.errors import MeasurementError, UsageError
 
 IMAGE_PATTERN = "pgassay-loop-*.xfs"

@@ -2,7 +2,7 @@
 
 from pgassay.environment.cgroup.group import io_limits
 from pgassay.environment.storage.base import BlockDevice
-from pgassay.environment.storage.parse import MEGABYTE
+from pgassay.environment.storage.options import MEGABYTE
 from pgassay.model.storage import StorageSpec
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from pgassay.environment.home import account, home
 from pgassay.environment.linux import device
 from pgassay.environment.linux.mounts import mounted_at
-from pgassay.environment.storage.base import BlockDevice
+from pgassay.environment.storage.base import BlockDevice, StorageKind
 from pgassay.environment.storage.copied import CopiedVolume
 from pgassay.environment.storage.files import (
     copy_real,
@@ -31,7 +31,7 @@ from pgassay.environment.storage.image import (
     usable_bytes,
 )
 from pgassay.environment.storage.limits import limits_for
-from pgassay.environment.storage.parse import describe, format_bytes, readable_bytes
+from pgassay.environment.storage.options import LIMIT_KEYS, describe, format_bytes, readable_bytes
 from pgassay.environment.storage.working import WorkingCopies, real_bytes
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.storage import StorageSpec
@@ -46,10 +46,11 @@ _WAL_BYTES = 1 << 30
 _attached: dict[Path, AttachedImage] = {}
 
 
-class LoopKind:
+class LoopKind(StorageKind):
     """Working copies on an image of pgassay's own."""
 
     name = "loop"
+    keys = ("size", "read_ahead", *LIMIT_KEYS, "path")
 
     def capability(self) -> str | None:
         """See `StorageKind.capability`."""
@@ -140,7 +141,7 @@ class LoopVolume(CopiedVolume):
             )
         return {
             "kind": "loop",
-            "storage": describe(self.spec),
+            "storage": describe(self.spec, LoopKind.keys),
             "file_system": mounted[-1].kind,
             "mount_options": sorted(mounted[-1].options),
             "device": found,
@@ -197,10 +198,10 @@ def _check_size(spec: StorageSpec, size_bytes: int, bytes_needed: int) -> None:
             f"type loop:size={format_bytes(SIZE_BYTES_MIN)} or more."
         )
     if usable_bytes(size_bytes) < bytes_needed:
-        needed = format_bytes(size_for(bytes_needed))
+        needed, usable = format_bytes(size_for(bytes_needed)), readable_bytes(usable_bytes(size_bytes))
         raise UsageError(
-            f"The storage '{describe(spec)}' holds {readable_bytes(usable_bytes(size_bytes))} and the data "
-            f"need {readable_bytes(bytes_needed)}: type loop:size={needed} or use a smaller --scale."
+            f"The storage '{describe(spec, LoopKind.keys)}' holds {usable} and the data need "
+            f"{readable_bytes(bytes_needed)}: type loop:size={needed} or use a smaller --scale."
         )
 
 

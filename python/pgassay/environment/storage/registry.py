@@ -1,11 +1,23 @@
-"""Every kind of storage, in one table."""
+"""The table of kinds of storage: a new one is one file and one line here."""
 
 from pgassay.environment.storage.base import StorageKind, Volume
 from pgassay.environment.storage.host import HostKind
 from pgassay.environment.storage.loop import LoopKind
+from pgassay.errors import UsageError
 from pgassay.model.storage import StorageSpec
 
-KINDS: dict[str, StorageKind] = {kind.name: kind for kind in (HostKind(), LoopKind())}
+_TABLE: tuple[StorageKind, ...] = (
+    HostKind(),
+    LoopKind(),
+)
+KINDS: dict[str, StorageKind] = {kind.name: kind for kind in _TABLE}
+
+
+def kind_named(name: str) -> StorageKind:
+    """A kind by its name; raises UsageError for one that only another version of pgassay knows."""
+    if name not in KINDS:
+        raise UsageError(f"There is no storage of the kind '{name}': the kinds are {', '.join(KINDS)}.")
+    return KINDS[name]
 
 
 def provide(spec: StorageSpec, bytes_needed: int) -> Volume:
@@ -13,7 +25,7 @@ def provide(spec: StorageSpec, bytes_needed: int) -> Volume:
 
     `bytes_needed` is the space that the working copies will take.
     """
-    return KINDS[spec.kind].provide(spec, bytes_needed)
+    return kind_named(spec.kind).provide(spec, bytes_needed)
 
 
 def capabilities() -> dict[str, str | None]:

@@ -34,7 +34,7 @@ from pgassay.environment.storage.files import (
     tree,
     tree_bytes,
 )
-from pgassay.environment.storage.parse import readable_bytes
+from pgassay.environment.storage.options import readable_bytes
 from pgassay.errors import MeasurementError
 
 _FORMAT = 1

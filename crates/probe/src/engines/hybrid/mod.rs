@@ -73,7 +73,23 @@ impl Hybrid {
     }
 }
 
+/// The engine for a cell.
+///
+/// # Errors
+/// When the process may open no more files.
+pub fn make(spec: &CellSpec, target: Target) -> Result<Box<dyn Engine>, Failure> {
+    Ok(Box::new(Hybrid::new(target, spec.effective_depth(), spec)?))
+}
+
 impl Engine for Hybrid {
+    fn threads_help_consumers(&self) -> bool {
+        true
+    }
+
+    fn waits_for_kernel_workers(&self) -> bool {
+        true
+    }
+
     fn threads(&self) -> usize {
         self.shared.helpers.count()
     }

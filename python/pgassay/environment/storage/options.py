@@ -1,0 +1,126 @@
+"""The options of storages: their text, the field of a StorageSpec that each is, and sizes in words.
+
+    path                    a folder; a comma or a backslash in it is written with a backslash before it
+    size                    4GB, 512MB, …
+    read_ahead              kB, or with a unit
+    read_mb_s, write_mb_s   MB per second
+    read_iops, write_iops   requests per second
+
+Units are PostgreSQL's: kB, MB, GB, TB by 1024, so 1 MB/s is 1,048,576 bytes per second.
+"""
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pgassay.errors import UsageError
+from pgassay.model.storage import StorageSpec
+
+MEGABYTE = 1024 * 1024
+# What the block-I/O controller can enforce on any kind that has a block device.
+LIMIT_KEYS = ("read_mb_s", "write_mb_s", "read_iops", "write_iops")
+_UNITS = {"B": 1, "kB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4}
+_UNIT_OF = {unit.lower(): factor for unit, factor in _UNITS.items()}
+_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
+
+
+def describe(spec: StorageSpec, keys: Sequence[str]) -> str:
+    """The text of a storage whose kind has these keys, in their order."""
+    parts = []
+    for key in keys:
+        value = getattr(spec, FIELDS[key][0])
+        if value is not None:
+            parts.append(f"{key}={_format(key, value)}")
+    return spec.kind + (":" + ",".join(parts) if parts else "")
+
+
+def format_bytes(value: int) -> str:
+    """A size in the largest unit that divides it: '4GB', '1536MB', '1000B'."""
+    for unit in ("TB", "GB", "MB", "kB"):
+        if value and value % _UNITS[unit] == 0:
+            return f"{value // _UNITS[unit]}{unit}"
+    return f"{value}B"
+
+
+def readable_bytes(value: int) -> str:
+    """A size for a sentence, rounded: '3.7 GB'."""
+    for unit in ("TB", "GB", "MB", "kB"):
+        if abs(value) >= _UNITS[unit]:
+            return f"{value / _UNITS[unit]:.1f} {unit}"
+    return f"{value} B"
+
+
+def _bytes(key: str, value: str, text: str, default_unit: str = "") -> int:
+    match = _QUANTITY.fullmatch(value.strip())
+    unit = (match[2] or default_unit) if match else ""
+    if match is None or unit.lower() not in _UNIT_OF:
+        raise UsageError(
+            f"'{key}={value}' in '{text}' is no size: type a number and kB, MB, GB or TB, e.g. 4GB."
+        )
+    return (
+        round(float(match[1]) * _UNIT_OF[unit.lower()])
+        if "." in match[1]
+        else int(match[1]) * _UNIT_OF[unit.lower()]
+    )
+
+
+def _size(key: str, value: str, text: str) -> int:
+    size_bytes = _bytes(key, value, text)
+    if size_bytes <= 0:
+        raise UsageError(f"'{key}={value}' in '{text}' must be more than nothing, e.g. {key}=4GB.")
+    return size_bytes
+
+
+def _read_ahead(key: str, value: str, text: str) -> int:
+    size_bytes = _bytes(key, value, text, default_unit="kB")
+    if size_bytes % 1024:
+        raise UsageError(f"'{key}={value}' in '{text}' must be whole kB, e.g. {key}=128.")
+    return size_bytes // 1024
+
+
+def _rate(key: str, value: str, text: str) -> float:
+    try:
+        rate = float(value)
+    except ValueError:
+        rate = math.nan
+    if not (math.isfinite(rate) and round(rate * MEGABYTE) >= 1):
+        raise UsageError(f"'{key}={value}' in '{text}' is no rate: type MB per second, e.g. {key}=125.")
+    return rate
+
+
+def _count(key: str, value: str, text: str) -> int:
+    if not value.strip().isdecimal() or int(value) < 1:
+        raise UsageError(
+            f"'{key}={value}' in '{text}' is no rate: type requests per second, e.g. {key}=3000."
+        )
+    return int(value)
+
+
+def _path(key: str, value: str, text: str) -> str:
+    if "\0" in value:
+        raise UsageError(f"The {key} in '{text}' holds a null character: type a folder.")
+    # Absolute, so that a resumed experiment finds it from any folder.
+    return str(Path(value).expanduser().absolute())
+
+
+def _format(key: str, value: Any) -> str:
+    if key == "size":
+        return format_bytes(value)
+    if key == "path":
+        return str(value).replace("\\", "\\\\").replace(",", "\\,")
+    if isinstance(value, float) and value.is_integer() and value < 2**53:
+        return str(int(value))
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+FIELDS: dict[str, tuple[str, Callable[[str, str, str], Any]]] = {
+    "path": ("path", _path),
+    "size": ("size_bytes", _size),
+    "read_ahead": ("read_ahead_kb", _read_ahead),
+    "read_mb_s": ("read_mb_s", _rate),
+    "write_mb_s": ("write_mb_s", _rate),
+    "read_iops": ("read_iops", _count),
+    "write_iops": ("write_iops", _count),
+}
