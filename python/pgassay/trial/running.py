@@ -2,15 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pgassay.environment.server.reads import ServerReads, reads_of
 from pgassay.environment.server.server import Server
-from pgassay.environment.server.sessions import connect, startup_options
+from pgassay.environment.server.sessions import ControlSession, connect, startup_options
 from pgassay.native.observer import ObservedServer
-
-if TYPE_CHECKING:
-    import psycopg
 
 DATABASE = "postgres"
 # Nothing of the arm's own settings may reach the session that observes, nor the session anything else.
@@ -29,20 +26,20 @@ class ServerSession(ABC):
     def __init__(self) -> None:
         # Settings of pgassay's own sessions beside the arm's, for those opened while they stand here.
         self.own_settings: dict[str, str] = {}
-        self._control: psycopg.Connection[Any] | None = None
+        self._control: ControlSession | None = None
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
         """Connection parameters with the arm's session settings."""
 
     @property
-    def control(self) -> "psycopg.Connection[Any]":
+    def control(self) -> ControlSession:
         """The control session."""
         if self._control is None or self._control.closed:
             self._control = self.connect_another("pgassay control")
         return self._control
 
-    def connect_another(self, application_name: str) -> "psycopg.Connection[Any]":
+    def connect_another(self, application_name: str) -> ControlSession:
         """A further control session, for a thread of its own; the caller closes it."""
         return connect({**self._own_parameters(), "application_name": application_name})
 

@@ -16,6 +16,7 @@ import psycopg
 from psycopg import conninfo, pq
 
 from pgassay.environment.remote.secrets import SECRET_KEYWORDS, redacted, scrub
+from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import UsageError
 from pgassay.model.arm import RemoteServer
 
@@ -122,7 +123,7 @@ def _names_database(given: dict[str, str]) -> bool:
 
 
 def _read_off(
-    connection: "psycopg.Connection[Any]", given: dict[str, str], what: str, shown: str, major_min: int
+    connection: "ControlSession", given: dict[str, str], what: str, shown: str, major_min: int
 ) -> Resolved:
     info, native = connection.info, connection.pgconn
     settled = {option.keyword.decode(): option.val.decode() for option in native.info if option.val}

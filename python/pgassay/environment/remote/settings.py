@@ -2,11 +2,9 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
-
-import psycopg
 
 from pgassay.environment.builds.default_differences import is_place, rank
+from pgassay.environment.server.sessions import ControlSession
 from pgassay.environment.server.settings import describe_settings
 
 # What belongs to a session or to a moment.
@@ -43,7 +41,7 @@ class ServerFacts:
     waiting_for_restart: tuple[str, ...] = ()
 
 
-def read_facts(connection: psycopg.Connection[Any]) -> ServerFacts:
+def read_facts(connection: ControlSession) -> ServerFacts:
     """Read them by the session's rights: what only a superuser may see is missing for others."""
     described = describe_settings(connection)
     pending = connection.execute(

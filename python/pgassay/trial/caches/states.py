@@ -7,14 +7,14 @@ hypervisor caches below a virtual disk can't be seen from here.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgassay.environment.linux import pagecache
 from pgassay.errors import InvalidTrialError, MeasurementError, UsageError
 from pgassay.trial.caches.relations import Relation
 
 if TYPE_CHECKING:
-    import psycopg
+    from pgassay.environment.server.sessions import ControlSession
 
 BLOCK_BYTES = 8192
 RESIDENT_FRACTION_MIN = 0.99
@@ -34,7 +34,7 @@ class Capabilities:
     prewarm: bool
 
 
-def capabilities(connection: "psycopg.Connection[Any]") -> Capabilities:
+def capabilities(connection: "ControlSession") -> Capabilities:
     """Which functions exist: pg_buffercache_evict_all is 18+, pg_buffercache_evict 17+."""
     rows = connection.execute(
         "SELECT proname FROM pg_proc WHERE proname IN "
@@ -48,7 +48,7 @@ def capabilities(connection: "psycopg.Connection[Any]") -> Capabilities:
     )
 
 
-def empty_buffers(connection: "psycopg.Connection[Any]", able: Capabilities) -> bool:
+def empty_buffers(connection: "ControlSession", able: Capabilities) -> bool:
     """Empty shared buffers without a restart; False when this server has no function for it."""
     if able.evict_all:
         row = connection.execute("SELECT buffers_skipped FROM pg_buffercache_evict_all()").fetchone()
@@ -105,7 +105,7 @@ def make_pages_warm(relations: Sequence[Relation]) -> float:
 
 
 def make_buffers_warm(
-    connection: "psycopg.Connection[Any]", relations: Sequence[Relation], able: Capabilities
+    connection: "ControlSession", relations: Sequence[Relation], able: Capabilities
 ) -> float:
     """Fill shared buffers with the relations by pg_prewarm; returns the fraction in buffers.
 

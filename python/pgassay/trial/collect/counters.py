@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import psycopg
+    from pgassay.environment.server.sessions import ControlSession
 
 BLOCK_BYTES = 8192
 
@@ -118,7 +118,7 @@ def _query(view: View, major: int) -> str:
     return f"SELECT {', '.join([*keys, *values])} FROM {view.name} WHERE {view.condition}"
 
 
-def snapshot(connection: "psycopg.Connection[Any]", major: int, views: Sequence[View] = VIEWS) -> Snapshot:
+def snapshot(connection: "ControlSession", major: int, views: Sequence[View] = VIEWS) -> Snapshot:
     """All views that this major has, read in one transaction's view of the statistics."""
     result: Snapshot = {}
     # This session's own reads (a prewarm) must be counted before the snapshot, not within what follows.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pgassay.model.vacuum_state import Holder, TableState, Upkeep
 
 if TYPE_CHECKING:
-    import psycopg
+    from pgassay.environment.server.sessions import ControlSession
 
 TABLES_MAX = 50
 _HOLDERS_MAX = 5
@@ -68,7 +68,7 @@ FROM pg_replication_slots WHERE xmin IS NOT NULL
 ORDER BY 3 DESC LIMIT %s"""
 
 
-def upkeep_or_none(connection: "psycopg.Connection[Any]") -> Upkeep | None:
+def upkeep_or_none(connection: "ControlSession") -> Upkeep | None:
     """As read_upkeep; None where the server refuses (a table locked for a rewrite, no right to read)."""
     import psycopg
 
@@ -79,7 +79,7 @@ def upkeep_or_none(connection: "psycopg.Connection[Any]") -> Upkeep | None:
         return None
 
 
-def read_upkeep(connection: "psycopg.Connection[Any]") -> Upkeep:
+def read_upkeep(connection: "ControlSession") -> Upkeep:
     """The state of this database now; takes some milliseconds. Raises psycopg.Error."""
     tables = [row for row in connection.execute(_TABLES.encode(), (TABLES_MAX,)) if row[3]]
     identifiers = [row[2] for row in tables]

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgassay.errors import MeasurementError
 from pgassay.model.maintenance import MaintenanceObservation, VacuumedRelation
@@ -13,7 +13,7 @@ from pgassay.trial.measure.vacuum_verbose import read_vacuum
 from pgassay.workloads.maintenance import command_of
 
 if TYPE_CHECKING:
-    import psycopg
+    from pgassay.environment.server.sessions import ControlSession
 
 Files = dict[int, tuple[str, int, float]]
 
@@ -47,7 +47,7 @@ WHERE c.relkind IN ('r', 'm', 'i') AND c.relfilenode <> 0
   AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND c.relpersistence <> 't'"""
 
 
-def run_untimed(connection: "psycopg.Connection[Any]", statement: Statement) -> None:
+def run_untimed(connection: "ControlSession", statement: Statement) -> None:
     """Run what stands untimed before a statement, then a checkpoint, which every command has before it.
 
     After it no buffer is dirty, and the first change of every page logs the whole page: alike in all trials.
@@ -66,7 +66,7 @@ def run_untimed(connection: "psycopg.Connection[Any]", statement: Statement) -> 
     connection.execute("CHECKPOINT")
 
 
-def relation_files(connection: "psycopg.Connection[Any]") -> Files:
+def relation_files(connection: "ControlSession") -> Files:
     """The main files of tables and indexes now: file node → (kind, bytes, row versions as estimated)."""
     return {row[0]: (row[1], row[2], row[3]) for row in connection.execute(_FILES).fetchall()}
 

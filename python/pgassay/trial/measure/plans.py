@@ -14,7 +14,7 @@ from pgassay.model.workload import Statement
 from pgassay.workloads.split import strip_comments
 
 if TYPE_CHECKING:
-    import psycopg
+    from pgassay.environment.server.sessions import ControlSession
 
 _EXPLAINABLE = ("select", "with", "values", "table", "insert", "update", "delete", "merge")
 
@@ -33,7 +33,7 @@ def explainable(statement: Statement) -> bool:
     return bool(words) and words[0].lower() in _EXPLAINABLE
 
 
-def explain(connection: "psycopg.Connection[Any]", statement: Statement) -> dict[str, Any] | None:
+def explain(connection: "ControlSession", statement: Statement) -> dict[str, Any] | None:
     """The plan as EXPLAIN (FORMAT JSON, VERBOSE, SETTINGS) gives it, or None without a plan."""
     if not explainable(statement):
         return None
