@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from pgassay.errors import UsageError
 from pgassay.factors.base import FactorKind
@@ -73,7 +72,7 @@ def apply(name: str, level: str, spec: ArmSpec) -> ArmSpec:
     raise UsageError(f"{name}={level} has no place in {spec.workload.family}: leave it out")
 
 
-def kind_of(patches: Mapping[str, Mapping[str, Any]]) -> FactorKind:
+def kind_of(patches: Mapping[str, Mapping[str, object]]) -> FactorKind:
     """The kind whose levels are servers that have answered: name → what the arm's description says of it."""
 
     def apply_server(_name: str, level: str, spec: ArmSpec) -> ArmSpec:

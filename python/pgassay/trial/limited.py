@@ -5,7 +5,6 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from pgassay.environment.cgroup import usage
 from pgassay.environment.cgroup.group import Cgroup
@@ -33,7 +32,7 @@ def is_limited(spec: ArmSpec) -> bool:
     return spec.memory_bytes is not None or spec.cpus is not None
 
 
-def assert_limits(spec: ArmSpec, group: Cgroup | None, pid: int) -> dict[str, Any]:
+def assert_limits(spec: ArmSpec, group: Cgroup | None, pid: int) -> dict[str, float | None]:
     """The caps as the kernel holds them; raises MeasurementError when one of the arm's does not hold."""
     if not is_limited(spec):
         return {}

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from pgassay.environment.remote.resolve import Resolved
 from pgassay.environment.remote.session_settings import session_parameters
+from pgassay.environment.server.sessions import ConnectionParameters
 from pgassay.model.arm import Arm
 from pgassay.trial.running import ServerSession
 
@@ -13,14 +14,14 @@ from pgassay.trial.running import ServerSession
 class RemoteSession(ServerSession):
     """A remote server with the arm's session settings."""
 
-    def __init__(self, parameters: Mapping[str, Any]) -> None:
+    def __init__(self, parameters: ConnectionParameters) -> None:
         """Connect to nothing yet; `parameters` hold the password."""
         super().__init__()
-        self._parameters = dict(parameters)
+        self._parameters = parameters
 
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> ConnectionParameters:
         """Connection parameters with the arm's session settings."""
-        return dict(self._parameters)
+        return self._parameters
 
 
 class RemoteTarget:

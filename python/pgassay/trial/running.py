@@ -2,11 +2,10 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
 
 from pgassay.environment.server.reads import ServerReads, reads_of
 from pgassay.environment.server.server import Server
-from pgassay.environment.server.sessions import ControlSession, connect, startup_options
+from pgassay.environment.server.sessions import ConnectionParameters, ControlSession, connect, startup_options
 from pgassay.native.observer import ObservedServer
 
 DATABASE = "postgres"
@@ -29,7 +28,7 @@ class ServerSession(ABC):
         self._control: ControlSession | None = None
 
     @abstractmethod
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> ConnectionParameters:
         """Connection parameters with the arm's session settings."""
 
     @property
@@ -49,9 +48,9 @@ class ServerSession(ABC):
             self._control.close()
             self._control = None
 
-    def _own_parameters(self) -> dict[str, Any]:
+    def _own_parameters(self) -> ConnectionParameters:
         parameters = self.parameters()
-        given = [parameters["options"], startup_options(self.own_settings)]
+        given = [str(parameters["options"] or ""), startup_options(self.own_settings)]
         return {**parameters, "options": " ".join(filter(None, given))}
 
 
@@ -71,12 +70,10 @@ class RunningServer(ServerSession):
         self.on_edge: Callable[[], None] | None = None
         self.on_restart: Callable[[], None] | None = None
 
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> ConnectionParameters:
         """Connection parameters with the arm's session settings."""
-        return dict(
-            self.server.connection_parameters(
-                options=startup_options(self.session_settings), dbname=self.database
-            )
+        return self.server.connection_parameters(
+            options=startup_options(self.session_settings), dbname=self.database
         )
 
     def observed(self) -> ObservedServer:

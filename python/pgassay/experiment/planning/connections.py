@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import psycopg
 
@@ -54,7 +53,7 @@ class KnownServer:
         """How reports call it."""
         return self.resolved.server.name
 
-    def patch(self) -> dict[str, Any]:
+    def patch(self) -> dict[str, object]:
         """What an arm's description says of it."""
         server = self.resolved.server
         build = Build(origin=ORIGIN, version=server.version, major=server.major, bin_directory=server.name)

@@ -4,8 +4,6 @@ Their caches, data and start are not ours to change, so options about them are r
 is what a session can change, or the server itself.
 """
 
-from typing import Any
-
 import psycopg
 
 from pgassay.design.arms import Candidate
@@ -42,7 +40,7 @@ from pgassay.experiment.planning.servers import (
 from pgassay.factors.base import Factor
 from pgassay.factors.server import NAME, kind_of
 from pgassay.model.arm import ArmSpec
-from pgassay.model.experiment import CacheState, Protocol
+from pgassay.model.experiment import CacheState, Environment, Protocol
 from pgassay.model.workload import WorkloadSpec
 from pgassay.trial.measure import plans
 
@@ -73,7 +71,7 @@ class RemoteServers:
         self._on_stage = on_stage
         self._named = take_servers(request)
         self._known: tuple[KnownServer, ...] = ()
-        self._described: dict[str, dict[str, Any]] = {}
+        self._described: dict[str, dict[str, object]] = {}
 
     @property
     def factors(self) -> tuple[str, ...]:
@@ -158,11 +156,13 @@ class RemoteServers:
             data=f"remote database {', '.join(databases)}",
             confounds=_confounds(parsed, self._known) if self._named.is_factor and grid.contrasts else (),
             warnings=(_NOT_RESTORED,) if parsed.workload.writes else (),
-            environment={
-                "machine": machine.facts(),
-                "machine_id": machine.machine_id(),
-                "servers": self._described,
-            },
+            environment=Environment.model_validate(
+                {
+                    "machine": machine.facts(),
+                    "machine_id": machine.machine_id(),
+                    "servers": self._described,
+                }
+            ),
             swap=self._request.swap or "",
         )
 
@@ -259,7 +259,7 @@ def _check_statements(resolved: Resolved, spec: ArmSpec) -> None:
                 ) from None
 
 
-def _described(known: KnownServer, trip_ms: float) -> dict[str, Any]:
+def _described(known: KnownServer, trip_ms: float) -> dict[str, object]:
     """What reports show of a server."""
     server = known.resolved.server
     return {

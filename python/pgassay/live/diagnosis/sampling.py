@@ -6,7 +6,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import psycopg
 
@@ -21,6 +20,7 @@ from pgassay.live.diagnosis import observer as observers
 from pgassay.live.diagnosis import processes, queries
 from pgassay.live.target import Target
 from pgassay.model.live.diagnosis import CalledStatement, DiagnosedServer
+from pgassay.model.trial import CounterRow
 from pgassay.model.vacuum_state import Upkeep
 from pgassay.native.observer import Observer
 from pgassay.record import layout
@@ -49,7 +49,7 @@ Progress = Callable[[float], None]
 class _Totals:
     """What moved between the two ends, and what was read at the last; fields as `Interval` has them."""
 
-    counters: dict[str, list[dict[str, Any]]]
+    counters: dict[str, list[CounterRow]]
     settings: dict[str, str]
     statements: tuple[CalledStatement, ...] | None
     upkeep: Upkeep | None

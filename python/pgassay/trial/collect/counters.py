@@ -5,7 +5,9 @@ What differs between versions is data: the views below with the first major that
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pgassay.model.trial import CounterRow
 
 if TYPE_CHECKING:
     from pgassay.environment.server.sessions import ControlSession
@@ -139,9 +141,9 @@ def snapshot(connection: "ControlSession", major: int, views: Sequence[View] = V
 
 def difference(
     before: Snapshot, after: Snapshot, views: Sequence[View] = VIEWS
-) -> dict[str, list[dict[str, Any]]]:
+) -> dict[str, list[CounterRow]]:
     """Per view the rows whose counters moved: their keys and the differences, ready for JSON."""
-    moved: dict[str, list[dict[str, Any]]] = {}
+    moved: dict[str, list[CounterRow]] = {}
     for view in views:
         for key, values in after.get(view.name, {}).items():
             old = before.get(view.name, {}).get(key, {})
@@ -151,7 +153,7 @@ def difference(
             if not any(changes.values()):
                 continue
             levels = {name: value for name, value in values.items() if name in _LEVELS}
-            row: dict[str, Any] = dict(zip(view.keys, key, strict=True))
+            row: dict[str, str] = dict(zip(view.keys, key, strict=True))
             moved.setdefault(view.name, []).append({**row, **changes, **levels})
     return moved
 

@@ -4,7 +4,7 @@ All that they use exists in every major from 14 on.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgassay.model.vacuum_state import Holder, TableState, Upkeep
 
@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from pgassay.environment.server.sessions import ControlSession
 
 TABLES_MAX = 50
+# Length (−1: variable), alignment, whether it was dropped, average bytes and share of nulls (None: unknown).
+Column = tuple[int, str, bool, float | None, float | None]
+# The columns of _TABLES in their order.
+_TableRow = tuple[str, str, int, int, float, float, float, int, float | None, float | None]
 _HOLDERS_MAX = 5
 _ALIGNMENTS = {"c": 1, "s": 2, "i": 4, "d": 8}
 # A row's header without its map of nulls, its line pointer, and the alignment of both ends
@@ -83,9 +87,9 @@ def read_upkeep(connection: "ControlSession") -> Upkeep:
     """The state of this database now; takes some milliseconds. Raises psycopg.Error."""
     tables = [row for row in connection.execute(_TABLES.encode(), (TABLES_MAX,)) if row[3]]
     identifiers = [row[2] for row in tables]
-    columns: dict[int, list[tuple[Any, ...]]] = {}
+    columns: dict[int, list[Column]] = {}
     for identifier, *column in connection.execute(_COLUMNS.encode(), (identifiers,)):
-        columns.setdefault(identifier, []).append(tuple(column))
+        columns.setdefault(identifier, []).append((column[0], column[1], column[2], column[3], column[4]))
     holders = connection.execute(_HOLDERS.encode(), (_HOLDERS_MAX,)).fetchall()
     return Upkeep(
         tables=tuple(_table(row, columns.get(row[2], ())) for row in tables),
@@ -96,7 +100,7 @@ def read_upkeep(connection: "ControlSession") -> Upkeep:
     )
 
 
-def _table(row: Sequence[Any], columns: Sequence[tuple[Any, ...]]) -> TableState:
+def _table(row: _TableRow, columns: Sequence[Column]) -> TableState:
     schema, name, _, pages, reltuples, live, dead, fillfactor, vacuumed_s, changed = row
     # A crash forgets the counts, and what came since is no count of all.
     is_lost = live + dead < reltuples / 2
@@ -113,7 +117,7 @@ def _table(row: Sequence[Any], columns: Sequence[tuple[Any, ...]]) -> TableState
     )
 
 
-def row_bytes(columns: Sequence[tuple[Any, ...]]) -> float | None:
+def row_bytes(columns: Sequence[Column]) -> float | None:
     """What a row takes in a page: line pointer, header, and values aligned one after the other.
 
     columns: in their order (length or −1, alignment, whether it was dropped, average bytes, share of nulls),
@@ -126,11 +130,12 @@ def row_bytes(columns: Sequence[tuple[Any, ...]]) -> float | None:
         has_nulls = has_nulls or is_dropped or bool(null_share)
         if is_dropped:
             continue
-        if length < 0 and width is None:
+        value_bytes = width if length < 0 else length
+        if value_bytes is None:
             return None
-        is_short = length < 0 and width <= _SHORT_BYTES_MAX
+        is_short = length < 0 and value_bytes <= _SHORT_BYTES_MAX
         step = 1 if is_short else _ALIGNMENTS.get(alignment, 1)
-        value = _aligned(offset, step) - offset + (length if length >= 0 else width)
+        value = _aligned(offset, step) - offset + value_bytes
         offset += value * (1 - (null_share or 0.0))
     header = _HEADER_BYTES + (-(-len(columns) // 8) if has_nulls else 0)
     whole = _aligned(header, _MAXIMUM_ALIGNMENT) + offset

@@ -5,7 +5,7 @@ label is worse than none.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgassay.environment.server.settings import describe_settings, effective, equal_value
 from pgassay.errors import InvalidTrialError, MeasurementError
@@ -24,7 +24,7 @@ PROOF_BYTES_MIN = 16 * 1024 * 1024
 CATALOG_BYTES = 2 * 1024 * 1024
 
 
-def assert_from_inside(connection: "ControlSession", spec: ArmSpec) -> dict[str, Any]:
+def assert_from_inside(connection: "ControlSession", spec: ArmSpec) -> dict[str, object]:
     """Check the running server against the arm; returns the facts for the record.
 
     Raises MeasurementError naming the first setting, version or option that is not as asked for.
