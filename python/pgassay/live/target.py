@@ -13,7 +13,7 @@ from psycopg import sql
 from pgassay.environment.remote.resolve import Resolved, resolve
 from pgassay.environment.remote.session_settings import session_parameters
 from pgassay.environment.server.sessions import ConnectionParameters, connect
-from pgassay.errors import UsageError
+from pgassay.errors import UsageError, first_line
 from pgassay.live.local import LocalServer, NotLocal, find_server
 from pgassay.native.observer import ObservedServer
 
@@ -138,9 +138,8 @@ def _open(resolved: Resolved, parameters: ConnectionParameters) -> psycopg.Conne
     try:
         return connect(parameters)
     except psycopg.Error as error:
-        told = str(error).strip().splitlines()[0].removeprefix("connection failed: ")
         raise UsageError(
-            f"{resolved.server.name} refuses a read-only session: {told}: "
+            f"{resolved.server.name} refuses a read-only session: {first_line(error)}: "
             "name the server itself and not a pooler"
         ) from None
 

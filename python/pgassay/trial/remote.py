@@ -1,4 +1,7 @@
-"""Servers that run already, as trials use them: sessions, and nothing else."""
+"""Servers that run already, as trials use them: sessions, and nothing else.
+
+Nothing is restored, started or stopped there: `machine` of such a target is None.
+"""
 
 from collections.abc import Mapping
 from types import TracebackType
@@ -47,6 +50,7 @@ class RemoteTarget:
         if arm.spec.server is None:
             raise AssertionError("an arm of a remote experiment has a server")
         parameters = session_parameters(self._servers[arm.spec.server.name], arm.spec.settings)
+        # One for each set of settings: arms of one server may differ in nothing else.
         key = (arm.spec.server.name, str(parameters["options"]))
         if key not in self._sessions:
             self._sessions[key] = RemoteSession(parameters)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from pgassay.environment.linux import machine
-from pgassay.errors import InvalidTrialError, MeasurementError
+from pgassay.errors import InvalidTrialError, MeasurementError, first_line
 from pgassay.model.trial import CounterRow, TrialRecord, TrialSpec, TrialStatus
 from pgassay.model.vacuum_state import Upkeep
 from pgassay.trial.observation import Observation
@@ -120,6 +120,5 @@ def outcome(measure: Callable[[], None], details: str) -> tuple[TrialStatus, str
     except MeasurementError as error:
         return "failed", str(error)
     except (psycopg.Error, OSError) as error:
-        sentence = str(error).strip().split("\n")[0]
-        return "failed", f"the server did not answer any more ({sentence}){details}"
+        return "failed", f"the server did not answer any more ({first_line(error)}){details}"
     return "ok", ""

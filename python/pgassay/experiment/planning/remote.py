@@ -17,7 +17,7 @@ from pgassay.environment.remote.session_settings import (
 )
 from pgassay.environment.remote.settings import differences_sentence
 from pgassay.environment.server.sessions import connect
-from pgassay.errors import UsageError
+from pgassay.errors import UsageError, first_line
 from pgassay.experiment.planning.connections import (
     KnownServer,
     NamedServers,
@@ -252,10 +252,9 @@ def _check_statements(resolved: Resolved, spec: ArmSpec) -> None:
             try:
                 plans.explain(session, statement)
             except psycopg.Error as error:
-                message = str(error).strip().splitlines()[0]
                 raise UsageError(
-                    f"{resolved.server.name} can't plan statement {statement.name} ({message}): correct its "
-                    "SQL, or the database's tables"
+                    f"{resolved.server.name} can't plan statement {statement.name} ({first_line(error)}): "
+                    "correct its SQL, or the database's tables"
                 ) from None
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import psycopg
 
 from pgassay.environment.server.sessions import ControlSession
-from pgassay.errors import MeasurementError, UsageError
+from pgassay.errors import MeasurementError, UsageError, first_line
 from pgassay.experiment.planning.data import SQL_FACTOR
 from pgassay.experiment.planning.servers import OnStage
 from pgassay.experiment.running import result_bag
@@ -71,7 +71,7 @@ def compare_results(session: "ControlSession", first: WorkloadSpec, second: Work
                 queries = [[pair[side] for pair in pairs[: index + 1]] for side in (0, 1)]
                 raise UsageError(_difference(session, names, (left, right), queries, frozenset(unlike[:16])))
     except psycopg.Error as error:
-        reason = error.diag.message_primary or str(error).strip().splitlines()[0]
+        reason = error.diag.message_primary or first_line(error)
         raise MeasurementError(
             f"the results of {_file(first)} and {_file(second)} can't be compared: the server said '{reason}'"
         ) from error

@@ -8,6 +8,7 @@ from psycopg import sql
 from psycopg.rows import TupleRow
 
 from pgassay.analysis.diagnosis.interval import Look, Session
+from pgassay.errors import first_line
 from pgassay.model.live.diagnosis import CalledStatement
 from pgassay.trial.collect.counters import VIEWS, View
 
@@ -122,8 +123,7 @@ class Statements:
         try:
             return {row[0]: row[1:] for row in self._session.execute(query).fetchall()}
         except psycopg.Error as error:
-            told = str(error).splitlines()[0]
-            self.reason = f"statements by their calls and times: pg_stat_statements says: {told}"
+            self.reason = f"statements by their calls and times: pg_stat_statements says: {first_line(error)}"
             self._function = None
             return {}
 

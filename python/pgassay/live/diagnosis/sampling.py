@@ -15,7 +15,7 @@ from pgassay.analysis.diagnosis.interval import Interval, Look
 from pgassay.environment.cgroup import caps
 from pgassay.environment.last_probe import last_probe
 from pgassay.environment.storage.base import BlockDevice
-from pgassay.errors import MeasurementError
+from pgassay.errors import MeasurementError, first_line
 from pgassay.live.diagnosis import observer as observers
 from pgassay.live.diagnosis import processes, queries
 from pgassay.live.target import Target
@@ -222,8 +222,9 @@ def _server_may_go() -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        told = str(error).strip().splitlines()[0]
-        raise MeasurementError(f"the server went away or refused to answer: {told}; see its log") from None
+        raise MeasurementError(
+            f"the server went away or refused to answer: {first_line(error)}; see its log"
+        ) from None
 
 
 def _sample_until(

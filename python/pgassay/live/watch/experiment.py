@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from pgassay.environment.linux.device import device_of
+from pgassay.environment.linux.processes import children_of
 from pgassay.environment.storage.base import BlockDevice
 from pgassay.errors import MeasurementError
 from pgassay.live.watch.folder import REPORT_FILE, FolderWatch
@@ -143,7 +144,7 @@ class ExperimentWatch:
 
     def _find(self) -> int | None:
         """The first process of the server that is measured now: a child of the process that measures."""
-        postgres = [pid for pid in _children(self.runner) if _is_postgres(pid)] if self.runner else []
+        postgres = [pid for pid in children_of(self.runner) if _is_postgres(pid)] if self.runner else []
         return min(postgres, default=None)
 
     def _leave(self) -> None:
@@ -188,15 +189,6 @@ class _MeasuredServer:
             statements=None,
         )  # fmt: skip
         return server, *self._machine.sample()
-
-
-def _children(pid: int) -> list[int]:
-    """The children of all threads of a process; [] where the kernel lists none (CONFIG_PROC_CHILDREN)."""
-    found: list[int] = []
-    for file in Path(f"/proc/{pid}/task").glob("*/children"):
-        with suppress(OSError):  # the thread has ended
-            found += map(int, file.read_text("ascii").split())
-    return found
 
 
 def _is_postgres(pid: int) -> bool:

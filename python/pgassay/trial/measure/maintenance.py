@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pgassay.errors import MeasurementError
+from pgassay.errors import MeasurementError, first_line
 from pgassay.model.maintenance import MaintenanceObservation, VacuumedRelation
 from pgassay.model.workload import Statement
 from pgassay.native.sql import Executed
@@ -59,9 +59,8 @@ def run_untimed(connection: "ControlSession", statement: Statement) -> None:
         try:
             connection.execute(sql.encode(), prepare=False)
         except psycopg.Error as error:
-            message = str(error).strip().splitlines()[0]
             raise MeasurementError(
-                f"what runs untimed before {statement.name} failed ({message}): correct its SQL"
+                f"what runs untimed before {statement.name} failed ({first_line(error)}): correct its SQL"
             ) from error
     connection.execute("CHECKPOINT")
 

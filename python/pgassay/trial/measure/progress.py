@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
+from pgassay.errors import first_line
 from pgassay.model.trial import CounterRow, figure
 from pgassay.record.columns import to_parquet
 from pgassay.trial.running import ServerSession
@@ -163,7 +164,7 @@ class _Watch:
             try:
                 self.samples += self._sampler.sample(self._statement)
             except psycopg.Error as error:
-                sentence = str(error).strip().split("\n")[0]
+                sentence = first_line(error)
                 self._sampler.warnings.append(f"the progress of {self._statement} was lost ({sentence})")
                 return
 

@@ -8,7 +8,7 @@ from typing import Self
 from pgassay.environment.linux.device import DeviceCounters, counters
 from pgassay.environment.linux.settle import wait_until_settled
 from pgassay.environment.server.reads import ServerReads, reads_between
-from pgassay.errors import MeasurementError
+from pgassay.errors import MeasurementError, first_line
 from pgassay.model.aio import command_reads_asynchronously
 from pgassay.model.arm import ArmSpec
 from pgassay.model.experiment import Protocol
@@ -236,9 +236,8 @@ def explain_all(server: ServerSession, spec: ArmSpec) -> dict[str, Plan]:
         try:
             plan = plans.explain(server.control, statement)
         except psycopg.Error as error:
-            message = str(error).strip().splitlines()[0]
             raise MeasurementError(
-                f"statement {statement.name} can't be planned ({message}): correct its SQL"
+                f"statement {statement.name} can't be planned ({first_line(error)}): correct its SQL"
             ) from error
         if plan is not None:
             explained[statement.name] = plan
