@@ -90,7 +90,6 @@ class ProvisionedTarget:
 
     @property
     def machine(self) -> Self:
-        """This machine."""
         return self
 
     @property

@@ -33,7 +33,6 @@ class RemoteTarget:
     machine = None
 
     def __init__(self, servers: Mapping[str, Resolved]) -> None:
-        """Connect to nothing yet."""
         self._servers = servers
         self._sessions: dict[tuple[str, str], RemoteSession] = {}
 

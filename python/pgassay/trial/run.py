@@ -30,7 +30,7 @@ from pgassay.trial.collect.server_statements import (
     counted_files,
     own_sessions_uncounted,
 )
-from pgassay.trial.collect.vacuum_state import upkeep_or_none
+from pgassay.trial.collect.vacuum_state import vacuum_state_or_none
 from pgassay.trial.measure import load, maintenance
 from pgassay.trial.measure.statements import StatementTimer, explain_all
 from pgassay.trial.observation import Observation, Plan
@@ -199,9 +199,9 @@ def _plan_statements(trial: TrialState, server: ServerSession, local: LocalServe
     trial.stage("planning")
     relations = user_relations(control, local.running.server.data_directory) if local else []
     if local:
-        trial.warnings += states.cliff_warnings(relations, _shared_buffers_bytes(server))
+        trial.warnings += states.cliff_warnings(relations, states.shared_buffers_bytes(control))
     explained = explain_all(server, trial.arm)
-    trial.fields["upkeep_before"] = upkeep_or_none(control)
+    trial.fields["upkeep_before"] = vacuum_state_or_none(control)
     if local is None:
         others = control.execute(_OTHER_SESSIONS).fetchone()
         trial.server_facts["other_active_sessions"] = int(others[0]) if others else 0
@@ -308,7 +308,7 @@ def _verify(trial: TrialState, prepared: _Prepared, before: readings.Readings) -
     """Record how the counters moved, and hold them against the rules."""
     local, observed = prepared.local, trial.observation.load
     moved = readings.moved_since(before, prepared.server, local, trial.arm.build.major)
-    trial.fields["upkeep_after"] = upkeep_or_none(prepared.server.control)
+    trial.fields["upkeep_after"] = vacuum_state_or_none(prepared.server.control)
     trial.fields["counters"] = moved.counters
     trial.fields["verification"] = {"postgres_read_bytes": moved.read.postgres}
     if local and moved.wal_bytes is not None:
@@ -333,10 +333,3 @@ def _checkpoints(moved: Mapping[str, Sequence[CounterRow]]) -> float:
     names = ("num_timed", "num_requested", "checkpoints_timed", "checkpoints_req")
     rows = [*moved.get("pg_stat_checkpointer", []), *moved.get("pg_stat_bgwriter", [])]
     return sum(figure(row, name) for row in rows for name in names)
-
-
-def _shared_buffers_bytes(server: ServerSession) -> int:
-    row = server.control.execute(
-        "SELECT setting::int8 * 8192 FROM pg_settings WHERE name = 'shared_buffers'"
-    ).fetchone()
-    return int(row[0]) if row else 0

@@ -33,7 +33,6 @@ class ServerSession(ABC):
 
     @property
     def control(self) -> ControlSession:
-        """The control session."""
         if self._control is None or self._control.closed:
             self._control = self.connect_another("pgassay control")
         return self._control

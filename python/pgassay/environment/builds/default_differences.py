@@ -139,5 +139,5 @@ def rank(name: str) -> int:
     """How relevant a setting is to a measurement: 0 the most."""
     if _LAST.match(name):
         return len(_RELEVANCE) + 1
-    ranks = (place for place, pattern in enumerate(_RELEVANCE) if pattern.match(name))
+    ranks = (index for index, pattern in enumerate(_RELEVANCE) if pattern.match(name))
     return next(ranks, len(_RELEVANCE))

@@ -191,7 +191,7 @@ class Server:
         """
         if self.cgroup is not None:
             return self.cgroup.cpu_seconds()
-        return processes.cpu_seconds(self.pid, self.data_directory)
+        return processes.cpu_seconds(self.pid)
 
     def process_ids(self) -> list[int]:
         """Return the ids of the server's living processes."""

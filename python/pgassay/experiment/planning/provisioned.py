@@ -47,6 +47,7 @@ from pgassay.factors.base import Factor
 from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.build import Build
 from pgassay.model.experiment import CacheState, Environment, Protocol
+from pgassay.model.probe import PAGE_BYTES
 from pgassay.model.workload import WorkloadSpec
 from pgassay.trial.caches.keeper import require_cache_state
 
@@ -256,7 +257,7 @@ def _look_ahead_room(arm: Arm) -> tuple[int, int]:
     """The bytes of shared_buffers, and those with which every backend may pin a whole look-ahead."""
     blocks = parse_number(arm.spec.settings["shared_buffers"], "8kB")
     connections = parse_number(arm.spec.settings.get("max_connections", "100"), None) or 100
-    return int((blocks or 0) * 8192), LOOK_AHEAD_BYTES * (int(connections) + OTHER_PROCESSES)
+    return int((blocks or 0) * PAGE_BYTES), LOOK_AHEAD_BYTES * (int(connections) + OTHER_PROCESSES)
 
 
 def plan_confounds(arms: Sequence[Arm]) -> tuple[str, ...]:

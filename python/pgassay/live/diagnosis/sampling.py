@@ -20,12 +20,13 @@ from pgassay.live.diagnosis import observer as observers
 from pgassay.live.diagnosis import processes, queries
 from pgassay.live.target import Target
 from pgassay.model.live.diagnosis import CalledStatement, DiagnosedServer
+from pgassay.model.probe import PAGE_BYTES
 from pgassay.model.trial import CounterRow
 from pgassay.model.vacuum_state import Upkeep
 from pgassay.native.observer import Observer
 from pgassay.record import layout
 from pgassay.trial.collect import counters
-from pgassay.trial.collect.vacuum_state import upkeep_or_none
+from pgassay.trial.collect.vacuum_state import vacuum_state_or_none
 from pgassay.trial.observe.base import Sampler
 from pgassay.trial.observe.device import DeviceSampler
 from pgassay.trial.observe.host_cpu import HostCpuSampler
@@ -39,10 +40,10 @@ _SESSIONS_S = 1.0
 # Less than this says nothing.
 SECONDS_MIN = 1.0
 SECONDS_MAX = 3600.0
-_BLOCK_BYTES = 8192
 _CONNECTIONS = "SELECT count(*) FROM pg_stat_activity"
 
-Progress = Callable[[float], None]
+# The seconds that have passed.
+OnElapsed = Callable[[float], None]
 
 
 @dataclass(frozen=True)
@@ -79,13 +80,13 @@ class _Edges:
         after = counters.snapshot(self._session, self._target.major, self._views)
         group = caps.counters(self._caps)
         settings = queries.settings(self._session)
-        called = self._statements.difference(int(settings.get("block_size", _BLOCK_BYTES)))
+        called = self._statements.difference(int(settings.get("block_size", PAGE_BYTES)))
         clients_cpu_s, others = self._beside(seconds)
         return _Totals(
             counters=counters.difference(self._snapshot, after, self._views),
             settings=settings,
             statements=called,
-            upkeep=upkeep_or_none(self._session),
+            upkeep=vacuum_state_or_none(self._session),
             caps=Caps(self._caps.cpus, self._caps.memory_bytes),
             group={name: value - self._group.get(name, 0.0) for name, value in group.items()},
             missing=(*self._target.missing, *filter(None, [self._statements.reason])),
@@ -118,10 +119,10 @@ class _Course:
     tool_cpu_s: float
 
 
-def sample(target: Target, seconds: float, folder: Path, progress: Progress = lambda _: None) -> Interval:
+def sample(target: Target, seconds: float, folder: Path, progress: OnElapsed = lambda _: None) -> Interval:
     """Sample the server for so many seconds; an interrupt ends it early with what was seen so far.
 
-    folder: where the samplers' files go, in the layout of a trial's folder. progress: is told the seconds
+    folder: where the samplers' files go, in the layout of a trial's folder. progress: gets the seconds
     that have passed. Raises MeasurementError when the server goes away before there is anything to tell.
     """
     with ExitStack() as stack:
@@ -171,7 +172,7 @@ def sample(target: Target, seconds: float, folder: Path, progress: Progress = la
 
 
 def _run(
-    target: Target, session: psycopg.Connection, runner: SamplerRunner, seconds: float, progress: Progress
+    target: Target, session: psycopg.Connection, runner: SamplerRunner, seconds: float, progress: OnElapsed
 ) -> _Course:
     samples: list[Look] = []
     started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -228,7 +229,7 @@ def _server_may_go() -> Iterator[None]:
 
 
 def _sample_until(
-    session: psycopg.Connection, seconds: float, samples: list[Look], progress: Progress
+    session: psycopg.Connection, seconds: float, samples: list[Look], progress: OnElapsed
 ) -> bool:
     """Sample sessions until the time is over; whether it was interrupted before."""
     began = time.monotonic()
@@ -247,10 +248,10 @@ def _sample_until(
 
 
 def _write(folder: Path, files: dict[str, bytes]) -> None:
-    place = folder / layout.OBSERVATIONS_FOLDER
-    place.mkdir(parents=True)
+    observations = folder / layout.OBSERVATIONS_FOLDER
+    observations.mkdir(parents=True)
     for name, content in files.items():
-        (place / name).write_bytes(content)
+        (observations / name).write_bytes(content)
 
 
 def _described(target: Target) -> DiagnosedServer:

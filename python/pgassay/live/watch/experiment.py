@@ -95,7 +95,7 @@ class ExperimentWatch:
         )
 
     def finish(self) -> WatchSample:
-        """The last sample, once the report is there that a sitting writes after it has let go of the folder.
+        """The last sample, once the report is there that a run writes after it has let go of the folder.
 
         Returns at once when whoever ran the experiment is gone.
         """
@@ -129,7 +129,7 @@ class ExperimentWatch:
         return (NO_SESSION, *(self._server.missing if self._server else ()))
 
     def _follow(self, state: ExperimentState) -> None:
-        """Look at the server that runs now: it is another one after each restart."""
+        """Sample the server that runs now: it is another one after each restart."""
         found = None
         self._is_running = state.is_running
         if state.is_running and not self._folder.is_remote:
@@ -177,7 +177,7 @@ class _MeasuredServer:
         self._processes.__enter__()
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop sampling."""
         self._processes.__exit__(None, None, None)
 
     def sample(self) -> tuple[ServerSample, DeviceRates | None, HostUse | None]:

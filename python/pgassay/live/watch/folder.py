@@ -60,7 +60,7 @@ class FolderWatch:
 
     def state(self) -> ExperimentState:
         """Where the experiment stands now."""
-        # Asked first: what a sitting writes at its end is there once it has let go.
+        # Asked first: what a run writes at its end is there once it has let go.
         is_running = is_held(self.folder)
         self._read()
         stored = self._stored
@@ -97,7 +97,7 @@ class FolderWatch:
             if match and path.parent.name.isdigit():
                 trial = TrialInTheMaking(int(path.parent.name), int(match.group(1)), began_s)
                 found.append((path, trial))
-        # One that a killed sitting left is older.
+        # One that a killed run left is older.
         self._begun = max(found, key=lambda each: each[1].began_s, default=None)
         return self._begun[1] if self._begun else None
 

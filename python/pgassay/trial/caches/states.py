@@ -16,7 +16,6 @@ from pgassay.trial.caches.relations import Relation
 if TYPE_CHECKING:
     from pgassay.environment.server.sessions import ControlSession
 
-BLOCK_BYTES = 8192
 RESIDENT_FRACTION_MIN = 0.99
 # Reads of at most a quarter of shared_buffers keep the whole table there; a larger one goes through
 # a ring of 256 kB (src/backend/access/heap/heapam.c, initscan).
@@ -67,7 +66,7 @@ def empty_buffers(connection: "ControlSession", able: Capabilities) -> bool:
 
 
 def all_files(relations: Sequence[Relation]) -> list[Path]:
-    """Every file of the relations."""
+    """The files of all segments and forks of the relations."""
     return [file for relation in relations for file in relation.files]
 
 
@@ -104,6 +103,12 @@ def make_pages_warm(relations: Sequence[Relation]) -> float:
     return fraction
 
 
+def shared_buffers_bytes(connection: "ControlSession") -> int:
+    """The size of shared_buffers; 0 where the server doesn't say."""
+    row = connection.execute("SELECT pg_size_bytes(current_setting('shared_buffers'))").fetchone()
+    return int(row[0]) if row else 0
+
+
 def make_buffers_warm(
     connection: "ControlSession", relations: Sequence[Relation], able: Capabilities
 ) -> float:
@@ -119,10 +124,7 @@ def make_buffers_warm(
         )
     kept = [relation for relation in relations if relation.is_heap_or_index]
     size = sum(relation.size_bytes for relation in kept)
-    row = connection.execute(
-        "SELECT setting::int8 * 8192 FROM pg_settings WHERE name = 'shared_buffers'"
-    ).fetchone()
-    buffers = int(row[0]) if row else 0
+    buffers = shared_buffers_bytes(connection)
     if size > buffers * 0.95:
         raise UsageError(
             f"--cache warm-buffers: the data are {size >> 20} MB, shared_buffers {buffers >> 20} MB: "
@@ -130,7 +132,10 @@ def make_buffers_warm(
         )
     blocks = loaded = 0
     for relation in kept:
-        query = "SELECT pg_relation_size(%(name)s::regclass) / 8192, pg_prewarm(%(name)s::regclass)"
+        query = (
+            "SELECT pg_relation_size(%(name)s::regclass) / current_setting('block_size')::int, "
+            "pg_prewarm(%(name)s::regclass)"
+        )
         qualified = _quoted(relation.schema) + "." + _quoted(relation.name)
         answer = connection.execute(query, {"name": qualified}).fetchone()
         if answer is None:

@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pgassay.model.probe import PAGE_BYTES
 from pgassay.model.trial import CounterRow
 
 if TYPE_CHECKING:
     from pgassay.environment.server.sessions import ControlSession
-
-BLOCK_BYTES = 8192
 
 
 @dataclass(frozen=True)
@@ -162,6 +161,6 @@ def database_blocks(before: Snapshot, after: Snapshot) -> tuple[int, int]:
     """Bytes that this database's backends read and found in shared buffers between two snapshots."""
     old = next(iter(before["pg_stat_database"].values()))
     new = next(iter(after["pg_stat_database"].values()))
-    read = int(new["blks_read"] - old["blks_read"]) * BLOCK_BYTES
-    hit = int(new["blks_hit"] - old["blks_hit"]) * BLOCK_BYTES
+    read = int(new["blks_read"] - old["blks_read"]) * PAGE_BYTES
+    hit = int(new["blks_hit"] - old["blks_hit"]) * PAGE_BYTES
     return read, hit

@@ -29,8 +29,9 @@ _SHORT_BYTES_MAX = 126
 # Few are asked for their size, which looks at files: pages by the last ANALYZE or rows by the statistics
 # pick them.
 _TABLES = """
-SELECT schemaname::text, relname::text, relid, pg_relation_size(relid) / 8192, reltuples::float8,
-       n_live_tup::float8, n_dead_tup::float8, fillfactor, vacuumed_s, n_mod_since_analyze::float8
+SELECT schemaname::text, relname::text, relid, pg_relation_size(relid) / current_setting('block_size')::int,
+       reltuples::float8, n_live_tup::float8, n_dead_tup::float8, fillfactor, vacuumed_s,
+       n_mod_since_analyze::float8
 FROM (
     SELECT s.schemaname, s.relname, s.relid, c.reltuples, s.n_live_tup, s.n_dead_tup, s.n_mod_since_analyze,
            coalesce((SELECT option_value::int FROM pg_options_to_table(c.reloptions)
@@ -72,18 +73,18 @@ FROM pg_replication_slots WHERE xmin IS NOT NULL
 ORDER BY 3 DESC LIMIT %s"""
 
 
-def upkeep_or_none(connection: "ControlSession") -> Upkeep | None:
-    """As read_upkeep; None where the server refuses (a table locked for a rewrite, no right to read)."""
+def vacuum_state_or_none(connection: "ControlSession") -> Upkeep | None:
+    """As `read_vacuum_state`; None where the server refuses (a table locked, no right to read)."""
     import psycopg
 
     try:
-        return read_upkeep(connection)
+        return read_vacuum_state(connection)
     except psycopg.Error:
         # It costs this evidence alone; of a connection that is lost the next statement tells.
         return None
 
 
-def read_upkeep(connection: "ControlSession") -> Upkeep:
+def read_vacuum_state(connection: "ControlSession") -> Upkeep:
     """The state of this database now; takes some milliseconds. Raises psycopg.Error."""
     tables = [row for row in connection.execute(_TABLES.encode(), (TABLES_MAX,)) if row[3]]
     identifiers = [row[2] for row in tables]

@@ -99,7 +99,6 @@ class ProgressSampler:
         self._connection = self._server.connect_another("pgassay progress")
 
     def close(self) -> None:
-        """Close the connection."""
         self._connection.close()
 
     def watch(self, statement: str) -> "_Watch":
