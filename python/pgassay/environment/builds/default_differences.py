@@ -130,7 +130,7 @@ def _sorted(names: Collection[str]) -> list[str]:
     return sorted(names, key=lambda name: (rank(name), name))
 
 
-def is_place(name: str) -> bool:
+def is_irrelevant(name: str) -> bool:
     """Whether a setting names a place, a version or an encoding, and decides nothing of a measurement."""
     return _MEANINGLESS.match(name.lower()) is not None
 

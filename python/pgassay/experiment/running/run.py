@@ -15,7 +15,7 @@ from pgassay.environment.cleanup import registry
 from pgassay.environment.linux.machine import machine_id
 from pgassay.errors import InterruptionError, MeasurementError, UsageError
 from pgassay.experiment.planning.connections import reconnect
-from pgassay.experiment.planning.plan import plan, understand
+from pgassay.experiment.planning.plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.planning.servers import Connections
 from pgassay.experiment.running import history, ledger
@@ -44,7 +44,7 @@ def run_new(
     `until_decided` False: use all the blocks or time, whatever is decided before.
     """
     check_folder(request.out)
-    parsed = understand(request, progress.stage)
+    parsed = parse_request(request, progress.stage)
     for sentence in parsed.servers.messages:
         progress.message(sentence)
     with _host_lock(progress, wait=wait):

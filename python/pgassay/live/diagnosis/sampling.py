@@ -177,12 +177,12 @@ def _run(
     samples: list[Look] = []
     started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
     began_cpu_s = time.process_time()
-    with _server_may_go(), runner:
+    with _server_loss_explained(), runner:
         edges = _Edges(target, session)
         begin_ns = time.monotonic_ns()
         is_interrupted = _sample_until(session, seconds, samples, progress)
         end_ns = time.monotonic_ns()
-    with _server_may_go():
+    with _server_loss_explained():
         totals = edges.close((end_ns - begin_ns) / 1e9)
     tool_cpu_s = time.process_time() - began_cpu_s
     return _Course(started_at, begin_ns, end_ns, is_interrupted, samples, totals, tool_cpu_s)
@@ -202,7 +202,7 @@ class _Threads:
 def _threads(observer: Observer, session_pid: int) -> _Threads:
     if observer.ready is None:
         return _Threads()
-    windows = observers.told_apart(observer.ready, observer.windows, session_pid)
+    windows = observers.with_own_and_idle_marked(observer.ready, observer.windows, session_pid)
     return _Threads(
         files=window_files(observer.ready, windows),
         sessions_cpu_s=observers.sessions_cpu_s(observer.ready, windows),
@@ -219,7 +219,7 @@ def _samplers(device: BlockDevice) -> list[Sampler]:
 
 
 @contextmanager
-def _server_may_go() -> Iterator[None]:
+def _server_loss_explained() -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:

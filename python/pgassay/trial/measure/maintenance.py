@@ -84,7 +84,7 @@ def observe(
         return None
     messages = [notice.message for notice in executed.notices]
     relations = read_vacuum(messages)
-    done = _wal(*views) | _new_files(*files) | _said(messages)
+    done = _wal(*views) | _new_files(*files) | _message_figures(messages)
     for name, value in _sums(relations).items():
         # VACUUM's own figures are of itself alone; ANALYZE in the same command adds to the pages scanned.
         done[name] = value
@@ -111,7 +111,7 @@ def _sums(relations: Sequence[VacuumedRelation]) -> dict[str, float]:
     return sums
 
 
-def _said(messages: Sequence[str]) -> dict[str, float]:
+def _message_figures(messages: Sequence[str]) -> dict[str, float]:
     done: dict[str, float] = {}
     for message in messages:
         for pattern in _MESSAGES:
