@@ -30,7 +30,7 @@ from pgassay.model.trial import TrialRecord, TrialSpec
 from pgassay.record.holding import held
 from pgassay.record.layout import attempt_folders
 from pgassay.record.read import StoredExperiment, load
-from pgassay.record.write import remove_unfinished, write_experiment, write_servers, write_state
+from pgassay.record.write import write_experiment, write_servers, write_state
 from pgassay.terminal.progress import Progress
 from pgassay.trial.run import run_trial
 from pgassay.trial.target import Target
@@ -90,7 +90,6 @@ def run_resumed(
         stored = load(folder)
         _refuse_another_machine(stored)
         with open_target(stored.experiment, connections.parameters, progress.stage) as opened:
-            remove_unfinished(folder)
             with held(folder), opened.target:
                 ended = _run_trials(stored, opened.target, connections, chosen, progress)
             return _remembered(ended)
