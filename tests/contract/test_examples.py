@@ -11,7 +11,7 @@ import whole_tool
 from pgassay.cli import main
 from pgassay.environment.linux import free_memory
 from pgassay.experiment.planning.file import read_file
-from pgassay.experiment.planning.plan import plan, understand
+from pgassay.experiment.planning.plan import parse_request, plan
 from pgassay.record.read import load
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,7 +44,7 @@ def test_every_example_is_planned(
     request = read_file(example, None, ("pgassay", "run", str(example)))
     if "version=16,17,18" in request.factors:
         require("versions-16-17-18")
-    experiment = plan(understand(request), lambda _stage, _fraction: None)
+    experiment = plan(parse_request(request), lambda _stage, _fraction: None)
     controls = [arm for arm in experiment.arms if arm.role == "control"]
     assert len(controls) == len([arm for arm in experiment.arms if arm.role == "twin"])
     assert len(experiment.contrasts) >= len(controls)

@@ -70,7 +70,7 @@ def whole(text: str) -> int:
 
 
 def folder(text: str) -> "Path":
-    """A path."""
+    """A path, as typed; an empty one is refused."""
     if not text:
         raise argparse.ArgumentTypeError("the folder's name is empty: write a path")
     from pathlib import Path

@@ -58,7 +58,7 @@ def _abstract_socket(wait: bool, on_wait: OnWait, name: str) -> Iterator[None]:
     try:
         yield
     finally:
-        _hand_on(listener)
+        _pass_socket_on(listener)
         listener.close()
 
 
@@ -121,7 +121,7 @@ def _wait_for_turn(visitor: socket.socket, address: str) -> socket.socket | None
     return None
 
 
-def _hand_on(listener: socket.socket) -> None:
+def _pass_socket_on(listener: socket.socket) -> None:
     """Give the socket, with the rest of its queue, to the first in it who still waits; else do nothing."""
     listener.setblocking(False)
     with contextlib.suppress(OSError):  # nobody is left

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from pgassay.errors import UsageError
 from pgassay.factors.base import FactorKind
@@ -50,17 +49,17 @@ def _quoted(text: str, number: int) -> tuple[str, str]:
 def _plain(text: str) -> tuple[str, str]:
     """Up to the comma before the next connection string; in KEY='VALUE' commas count for nothing."""
     has_quotes = _SCHEME.match(text) is None
-    place, is_inside = 0, False
-    while place < len(text):
-        sign = text[place]
+    index, is_inside = 0, False
+    while index < len(text):
+        sign = text[index]
         if is_inside and sign == "\\":
-            place += 1
+            index += 1
         elif has_quotes and sign == "'":
             is_inside = not is_inside
-        elif sign == "," and not is_inside and (_BEGINNING.match(text, place + 1) or place + 1 == len(text)):
+        elif sign == "," and not is_inside and (_BEGINNING.match(text, index + 1) or index + 1 == len(text)):
             break
-        place += 1
-    return text[:place], text[place:]
+        index += 1
+    return text[:index], text[index:]
 
 
 def split(name: str, text: str) -> tuple[str, ...]:
@@ -73,7 +72,7 @@ def apply(name: str, level: str, spec: ArmSpec) -> ArmSpec:
     raise UsageError(f"{name}={level} has no place in {spec.workload.family}: leave it out")
 
 
-def kind_of(patches: Mapping[str, Mapping[str, Any]]) -> FactorKind:
+def kind_of(patches: Mapping[str, Mapping[str, object]]) -> FactorKind:
     """The kind whose levels are servers that have answered: name → what the arm's description says of it."""
 
     def apply_server(_name: str, level: str, spec: ArmSpec) -> ArmSpec:

@@ -5,20 +5,18 @@ session's own process must be here under its number, by the name of PostgreSQL's
 process numbers, and be as old as the server says that the session is.
 """
 
-import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from pgassay.environment.linux.device import device_of
+from pgassay.environment.linux.processes import PROC, TICKS_PER_SECOND, process_stat
 from pgassay.environment.storage.base import BlockDevice
 
-PROC = Path("/proc")
 # The program's name, and the one under which some distributions start its first process.
 _NAMES = frozenset({"postgres", "postmaster"})
 # The kernel counts a process's start in ticks of 10 ms, and the answer was under way for a moment.
 _AGE_TOLERANCE_S = 0.25
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
@@ -50,25 +48,23 @@ def find_server(
     elsewhere = NotLocal("it runs on another machine, in a container, or hidden from this account")
     if _name(backend_pid, proc) not in _NAMES or not _is_in_this_namespace(backend_pid, proc):
         return elsewhere
-    fields = _stat(backend_pid, proc)
-    if fields is None:
+    stat = process_stat(backend_pid, proc)
+    if stat is None:
         return elsewhere
-    # Fields 4 and 22 of proc(5), counted after the name.
-    parent, begun_s = int(fields[1]), int(fields[19]) / _TICKS_PER_S
-    here_s = time.clock_gettime(time.CLOCK_BOOTTIME) - begun_s
-    if abs(here_s - age_s) > _AGE_TOLERANCE_S + slack_s or _name(parent, proc) not in _NAMES:
+    here_s = time.clock_gettime(time.CLOCK_BOOTTIME) - stat.started_ticks / TICKS_PER_SECOND
+    if abs(here_s - age_s) > _AGE_TOLERANCE_S + slack_s or _name(stat.parent, proc) not in _NAMES:
         return elsewhere
-    return LocalServer(parent, *_data(parent, data_directory, proc))
+    return LocalServer(stat.parent, *_data(stat.parent, data_directory, proc))
 
 
-def _data(postmaster: int, told: str | None, proc: Path) -> tuple[Path | None, BlockDevice]:
+def _data(postmaster: int, data_directory: str | None, proc: Path) -> tuple[Path | None, BlockDevice]:
     """The data directory and its device: by the process's working folder, which leads there through any mount
     namespace (src/backend/utils/init/miscinit.c, ChangeToDataDir), else by what the server says."""
-    place = proc / str(postmaster) / "cwd"
-    folder = Path(told) if told else None
+    working_folder = proc / str(postmaster) / "cwd"
+    folder = Path(data_directory) if data_directory else None
     try:
-        folder = folder or place.readlink()
-        return folder, device_of(place)
+        folder = folder or working_folder.readlink()
+        return folder, device_of(working_folder)
     except OSError:
         pass
     try:
@@ -82,15 +78,6 @@ def _name(pid: int, proc: Path) -> str:
         return (proc / str(pid) / "comm").read_text("utf-8", "replace").strip()
     except OSError:
         return ""
-
-
-def _stat(pid: int, proc: Path) -> list[str] | None:
-    try:
-        text = (proc / str(pid) / "stat").read_text("ascii", "replace")
-    except OSError:
-        return None
-    # The command, in parentheses, may itself hold blanks and parentheses.
-    return text.rpartition(")")[2].split()
 
 
 def _is_in_this_namespace(pid: int, proc: Path) -> bool:

@@ -13,7 +13,7 @@ from psycopg import sql
 from pgassay.environment.remote.resolve import Resolved, resolve
 from pgassay.environment.remote.session_settings import session_parameters
 from pgassay.environment.server.sessions import ConnectionParameters, connect
-from pgassay.errors import UsageError
+from pgassay.errors import UsageError, first_line
 from pgassay.live.local import LocalServer, NotLocal, find_server
 from pgassay.native.observer import ObservedServer
 
@@ -62,7 +62,7 @@ class Target:
 
     @property
     def name(self) -> str:
-        """HOST:PORT/DATABASE."""
+        """How reports call it: HOST:PORT/DATABASE."""
         return self.resolved.server.name
 
     @property
@@ -103,18 +103,18 @@ def open_target(connection_string: str, what: str, application_name: str) -> Tar
         row = session.execute(_WHO).fetchone()
         assert row is not None, "every session has a role"
         role, is_superuser, reads_all_stats, data_directory, is_standby = row
-        place = _place(session, data_directory)
+        server = _find(session, data_directory)
     missing = []
     if not (is_superuser or reads_all_stats):
         missing.append(
             f"what sessions of other roles do and wait for, and their statements: "
             f"GRANT pg_monitor TO {sql.Identifier(role).as_string(None)}"
         )
-    if isinstance(place, NotLocal):
+    if isinstance(server, NotLocal):
         missing.append(
-            f"the server's processes, its device and its processors: {place.reason}; run pgassay beside it"
+            f"the server's processes, its device and its processors: {server.reason}; run pgassay beside it"
         )
-    elif place.device.name is None:
+    elif server.device.name is None:
         missing.append(
             "the device below its data: none that the kernel counts for, or it is hidden from this account"
         )
@@ -124,7 +124,7 @@ def open_target(connection_string: str, what: str, application_name: str) -> Tar
         is_superuser=is_superuser,
         reads_all_stats=is_superuser or reads_all_stats,
         is_standby=is_standby,
-        local=place if isinstance(place, LocalServer) else None,
+        local=server if isinstance(server, LocalServer) else None,
         missing=tuple(missing),
     )
 
@@ -138,14 +138,13 @@ def _open(resolved: Resolved, parameters: ConnectionParameters) -> psycopg.Conne
     try:
         return connect(parameters)
     except psycopg.Error as error:
-        told = str(error).strip().splitlines()[0].removeprefix("connection failed: ")
         raise UsageError(
-            f"{resolved.server.name} refuses a read-only session: {told}: "
+            f"{resolved.server.name} refuses a read-only session: {first_line(error)}: "
             "name the server itself and not a pooler"
         ) from None
 
 
-def _place(session: psycopg.Connection, data_directory: str | None) -> LocalServer | NotLocal:
+def _find(session: psycopg.Connection, data_directory: str | None) -> LocalServer | NotLocal:
     began = time.monotonic()
     row = session.execute(_SESSION).fetchone()
     if row is None:

@@ -5,12 +5,11 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from pgassay.environment.cgroup import usage
 from pgassay.environment.cgroup.group import Cgroup
 from pgassay.environment.linux import pagecache
-from pgassay.environment.server.limits import PAGE_BYTES, describe_limits
+from pgassay.environment.server.limits import MEMORY_PAGE_BYTES, describe_limits
 from pgassay.environment.storage.parse import format_bytes, readable_bytes
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.arm import ArmSpec
@@ -33,7 +32,7 @@ def is_limited(spec: ArmSpec) -> bool:
     return spec.memory_bytes is not None or spec.cpus is not None
 
 
-def assert_limits(spec: ArmSpec, group: Cgroup | None, pid: int) -> dict[str, Any]:
+def assert_limits(spec: ArmSpec, group: Cgroup | None, pid: int) -> dict[str, float | None]:
     """The caps as the kernel holds them; raises MeasurementError when one of the arm's does not hold."""
     if not is_limited(spec):
         return {}
@@ -45,7 +44,7 @@ def assert_limits(spec: ArmSpec, group: Cgroup | None, pid: int) -> dict[str, An
     facts = usage.limits_in_force(group)
     memory, cpus = facts.get("memory_bytes"), facts.get("cpus")
     wrong_memory = spec.memory_bytes is not None and (
-        memory is None or abs(memory - spec.memory_bytes) > PAGE_BYTES
+        memory is None or abs(memory - spec.memory_bytes) > MEMORY_PAGE_BYTES
     )
     wrong_cpus = spec.cpus is not None and (cpus is None or abs(cpus - spec.cpus) > 1e-4)
     if wrong_memory or wrong_cpus:

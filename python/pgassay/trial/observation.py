@@ -1,10 +1,13 @@
 """What a measurement hands to the record."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from pgassay.model.maintenance import MaintenanceObservation
 from pgassay.model.trial import LoadObservation, StatementObservation
+
+# A plan, or one node of it, as EXPLAIN (FORMAT JSON) gives it.
+Plan = Mapping[str, object]
 
 
 @dataclass
@@ -18,6 +21,6 @@ class Observation:
     load: LoadObservation | None = None
     maintenance: list[MaintenanceObservation] = field(default_factory=list)
     clock_ns: tuple[int, int] | None = None
-    plans: dict[str, Any] = field(default_factory=dict)
+    plans: dict[str, Plan] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)

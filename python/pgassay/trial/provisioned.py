@@ -9,8 +9,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
 from typing import Protocol as Interface
+from typing import Self
 
 from pgassay.environment.cgroup.group import Cgroup
 from pgassay.environment.cgroup.group import capabilities as cgroup_capabilities
@@ -90,7 +90,6 @@ class ProvisionedTarget:
 
     @property
     def machine(self) -> Self:
-        """This machine."""
         return self
 
     @property
@@ -130,7 +129,7 @@ class ProvisionedTarget:
         volume.reset(working, self._provider.snapshot(arm.spec).path)
         return True
 
-    def storage_facts(self, arm: Arm) -> Mapping[str, Any]:
+    def storage_facts(self, arm: Arm) -> Mapping[str, object]:
         """What the arm's storage is, for the record."""
         return self.volume(arm).facts()
 

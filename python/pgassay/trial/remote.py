@@ -1,11 +1,15 @@
-"""Servers that run already, as trials use them: sessions, and nothing else."""
+"""Servers that run already, as trials use them: sessions, and nothing else.
+
+Nothing is restored, started or stopped there: `machine` of such a target is None.
+"""
 
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from pgassay.environment.remote.resolve import Resolved
 from pgassay.environment.remote.session_settings import session_parameters
+from pgassay.environment.server.sessions import ConnectionParameters
 from pgassay.model.arm import Arm
 from pgassay.trial.running import ServerSession
 
@@ -13,14 +17,14 @@ from pgassay.trial.running import ServerSession
 class RemoteSession(ServerSession):
     """A remote server with the arm's session settings."""
 
-    def __init__(self, parameters: Mapping[str, Any]) -> None:
+    def __init__(self, parameters: ConnectionParameters) -> None:
         """Connect to nothing yet; `parameters` hold the password."""
         super().__init__()
-        self._parameters = dict(parameters)
+        self._parameters = parameters
 
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> ConnectionParameters:
         """Connection parameters with the arm's session settings."""
-        return dict(self._parameters)
+        return self._parameters
 
 
 class RemoteTarget:
@@ -29,7 +33,6 @@ class RemoteTarget:
     machine = None
 
     def __init__(self, servers: Mapping[str, Resolved]) -> None:
-        """Connect to nothing yet."""
         self._servers = servers
         self._sessions: dict[tuple[str, str], RemoteSession] = {}
 
@@ -46,6 +49,7 @@ class RemoteTarget:
         if arm.spec.server is None:
             raise AssertionError("an arm of a remote experiment has a server")
         parameters = session_parameters(self._servers[arm.spec.server.name], arm.spec.settings)
+        # One for each set of settings: arms of one server may differ in nothing else.
         key = (arm.spec.server.name, str(parameters["options"]))
         if key not in self._sessions:
             self._sessions[key] = RemoteSession(parameters)

@@ -7,17 +7,16 @@ restored, started, put into a cache or sampled, and the round trip to the server
 nothing of the experiment around it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pgassay.environment.cgroup import usage
 from pgassay.environment.linux.settle import wait_until_settled
 from pgassay.environment.remote.round_trip import SAMPLES_OF_A_TRIAL, round_trip_ms
 from pgassay.errors import UsageError
-from pgassay.model.trial import TrialRecord, TrialSpec, TrialStatus
+from pgassay.model.trial import CounterRow, TrialRecord, TrialSpec, TrialStatus, figure
 from pgassay.record import layout
 from pgassay.record.write import TrialWriter, to_json
 from pgassay.trial import limited
@@ -31,10 +30,10 @@ from pgassay.trial.collect.server_statements import (
     counted_files,
     own_sessions_uncounted,
 )
-from pgassay.trial.collect.vacuum_state import upkeep_or_none
+from pgassay.trial.collect.vacuum_state import vacuum_state_or_none
 from pgassay.trial.measure import load, maintenance
 from pgassay.trial.measure.statements import StatementTimer, explain_all
-from pgassay.trial.observation import Observation
+from pgassay.trial.observation import Observation, Plan
 from pgassay.trial.observe.registry import samplers
 from pgassay.trial.observe.runner import SamplerRunner
 from pgassay.trial.observe.server_observer import ServerObserver, rate_hz
@@ -57,7 +56,7 @@ class _Prepared:
     server: ServerSession
     local: LocalServer | None
     relations: list[Relation]
-    explained: dict[str, Any]
+    explained: dict[str, Plan]
     keeper: CacheKeeper | None
 
 
@@ -124,7 +123,7 @@ def _measure(trial: TrialState) -> None:
         _finish_caches(trial, prepared)
         if timer is not None and local is None:
             trip_ms = round_trip_ms(timer.session, SAMPLES_OF_A_TRIAL)
-            trial.facts["server"]["round_trip_ms"] = round(trip_ms, 4)
+            trial.server_facts["round_trip_ms"] = round(trip_ms, 4)
         trial.stage("canary")
         trial.fields["canary_s"] = readings.canary_s()
         before = _measure_between_readings(trial, prepared, counted, timer)
@@ -170,14 +169,16 @@ def _assert_from_inside(trial: TrialState, server: ServerSession) -> None:
     trial.stage("asserting")
     trial.facts = verify.assert_from_inside(server.control, trial.arm)
     if trial.arm.server is not None:
-        trial.facts["server"] = {"name": trial.arm.server.name}
+        trial.server_facts["name"] = trial.arm.server.name
+        trial.facts["server"] = trial.server_facts
 
 
 def _assert_machine(trial: TrialState, machine: Machine, local: LocalServer) -> None:
     """The server's caps are in force, and its storage is recorded as it is."""
     trial.facts["storage"] = dict(machine.storage_facts(trial.spec.arm))
     if limited.is_limited(trial.arm):
-        trial.facts["limits"] = limited.assert_limits(trial.arm, local.group, local.running.server.pid)
+        trial.limit_facts |= limited.assert_limits(trial.arm, local.group, local.running.server.pid)
+        trial.facts["limits"] = trial.limit_facts
     trial.facts["started_for_this_trial"] = local.is_fresh
 
 
@@ -198,12 +199,12 @@ def _plan_statements(trial: TrialState, server: ServerSession, local: LocalServe
     trial.stage("planning")
     relations = user_relations(control, local.running.server.data_directory) if local else []
     if local:
-        trial.warnings += states.cliff_warnings(relations, _shared_buffers_bytes(server))
+        trial.warnings += states.cliff_warnings(relations, states.shared_buffers_bytes(control))
     explained = explain_all(server, trial.arm)
-    trial.fields["upkeep_before"] = upkeep_or_none(control)
+    trial.fields["upkeep_before"] = vacuum_state_or_none(control)
     if local is None:
         others = control.execute(_OTHER_SESSIONS).fetchone()
-        trial.facts["server"]["other_active_sessions"] = int(others[0]) if others else 0
+        trial.server_facts["other_active_sessions"] = int(others[0]) if others else 0
         return _Prepared(server, None, relations, explained, None)
     keeper = CacheKeeper(local.running, relations, trial.spec.protocol.cache, trial.arm, local.group)
     trial.stage("caches")
@@ -307,12 +308,12 @@ def _verify(trial: TrialState, prepared: _Prepared, before: readings.Readings) -
     """Record how the counters moved, and hold them against the rules."""
     local, observed = prepared.local, trial.observation.load
     moved = readings.moved_since(before, prepared.server, local, trial.arm.build.major)
-    trial.fields["upkeep_after"] = upkeep_or_none(prepared.server.control)
+    trial.fields["upkeep_after"] = vacuum_state_or_none(prepared.server.control)
     trial.fields["counters"] = moved.counters
     trial.fields["verification"] = {"postgres_read_bytes": moved.read.postgres}
     if local and moved.wal_bytes is not None:
         if local.capped_group:
-            trial.facts["limits"] |= usage.peaks(local.capped_group)
+            trial.limit_facts |= usage.peaks(local.capped_group)
         trial.fields["verification"] = {
             "wal_bytes": moved.wal_bytes,
             "postgres_read_bytes": moved.read.postgres,
@@ -328,14 +329,7 @@ def _verify(trial: TrialState, prepared: _Prepared, before: readings.Readings) -
         trial.warnings += verify.load_warnings(observed)
 
 
-def _checkpoints(moved: dict[str, list[dict[str, Any]]]) -> float:
+def _checkpoints(moved: Mapping[str, Sequence[CounterRow]]) -> float:
     names = ("num_timed", "num_requested", "checkpoints_timed", "checkpoints_req")
     rows = [*moved.get("pg_stat_checkpointer", []), *moved.get("pg_stat_bgwriter", [])]
-    return sum(float(row.get(name, 0)) for row in rows for name in names)
-
-
-def _shared_buffers_bytes(server: ServerSession) -> int:
-    row = server.control.execute(
-        "SELECT setting::int8 * 8192 FROM pg_settings WHERE name = 'shared_buffers'"
-    ).fetchone()
-    return int(row[0]) if row else 0
+    return sum(figure(row, name) for row in rows for name in names)

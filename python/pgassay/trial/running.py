@@ -2,15 +2,11 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
 
 from pgassay.environment.server.reads import ServerReads, reads_of
 from pgassay.environment.server.server import Server
-from pgassay.environment.server.sessions import connect, startup_options
+from pgassay.environment.server.sessions import ConnectionParameters, ControlSession, connect, startup_options
 from pgassay.native.observer import ObservedServer
-
-if TYPE_CHECKING:
-    import psycopg
 
 DATABASE = "postgres"
 # Nothing of the arm's own settings may reach the session that observes, nor the session anything else.
@@ -29,20 +25,19 @@ class ServerSession(ABC):
     def __init__(self) -> None:
         # Settings of pgassay's own sessions beside the arm's, for those opened while they stand here.
         self.own_settings: dict[str, str] = {}
-        self._control: psycopg.Connection[Any] | None = None
+        self._control: ControlSession | None = None
 
     @abstractmethod
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> ConnectionParameters:
         """Connection parameters with the arm's session settings."""
 
     @property
-    def control(self) -> "psycopg.Connection[Any]":
-        """The control session."""
+    def control(self) -> ControlSession:
         if self._control is None or self._control.closed:
             self._control = self.connect_another("pgassay control")
         return self._control
 
-    def connect_another(self, application_name: str) -> "psycopg.Connection[Any]":
+    def connect_another(self, application_name: str) -> ControlSession:
         """A further control session, for a thread of its own; the caller closes it."""
         return connect({**self._own_parameters(), "application_name": application_name})
 
@@ -52,9 +47,9 @@ class ServerSession(ABC):
             self._control.close()
             self._control = None
 
-    def _own_parameters(self) -> dict[str, Any]:
+    def _own_parameters(self) -> ConnectionParameters:
         parameters = self.parameters()
-        given = [parameters["options"], startup_options(self.own_settings)]
+        given = [str(parameters["options"] or ""), startup_options(self.own_settings)]
         return {**parameters, "options": " ".join(filter(None, given))}
 
 
@@ -74,12 +69,10 @@ class RunningServer(ServerSession):
         self.on_edge: Callable[[], None] | None = None
         self.on_restart: Callable[[], None] | None = None
 
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> ConnectionParameters:
         """Connection parameters with the arm's session settings."""
-        return dict(
-            self.server.connection_parameters(
-                options=startup_options(self.session_settings), dbname=self.database
-            )
+        return self.server.connection_parameters(
+            options=startup_options(self.session_settings), dbname=self.database
         )
 
     def observed(self) -> ObservedServer:

@@ -5,17 +5,31 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from pgassay.environment.linux import machine
-from pgassay.errors import InvalidTrialError, MeasurementError
-from pgassay.model.trial import TrialRecord, TrialSpec, TrialStatus
+from pgassay.errors import InvalidTrialError, MeasurementError, first_line
+from pgassay.model.trial import CounterRow, TrialRecord, TrialSpec, TrialStatus
+from pgassay.model.vacuum_state import Upkeep
 from pgassay.trial.observation import Observation
 from pgassay.trial.target import Target
 
 LOG_BYTES_MAX = 4 * 1024 * 1024
 
 OnStep = Callable[[str], None]
+
+
+class RecordFields(TypedDict, total=False):
+    """Fields of `TrialRecord` that a trial knows once it has come so far."""
+
+    canary_s: float
+    steal_s: float
+    server_cpu_s: float
+    clock_offset_ns: tuple[int, int]
+    upkeep_before: Upkeep | None
+    upkeep_after: Upkeep | None
+    counters: dict[str, list[CounterRow]]
+    verification: dict[str, int | None]
 
 
 class TrialState:
@@ -37,8 +51,11 @@ class TrialState:
         self.started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
         self.observation = Observation()
         self.observations: dict[str, bytes] = {}
-        self.fields: dict[str, Any] = {}
-        self.facts: dict[str, Any] = {}
+        self.fields: RecordFields = {}
+        self.facts: dict[str, object] = {}
+        # Parts of the facts that grow while the trial runs.
+        self.server_facts: dict[str, object] = {}
+        self.limit_facts: dict[str, float | None] = {}
         self.warnings: list[str] = []
         self._stage_began = self.started
 
@@ -103,6 +120,5 @@ def outcome(measure: Callable[[], None], details: str) -> tuple[TrialStatus, str
     except MeasurementError as error:
         return "failed", str(error)
     except (psycopg.Error, OSError) as error:
-        sentence = str(error).strip().split("\n")[0]
-        return "failed", f"the server did not answer any more ({sentence}){details}"
+        return "failed", f"the server did not answer any more ({first_line(error)}){details}"
     return "ok", ""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 from pgassay.environment.cgroup.group import Cgroup
 from pgassay.environment.storage.base import BlockDevice
@@ -56,7 +56,7 @@ class Machine(Protocol):
     def taint(self) -> None:
         """Say that the data in use are no longer as they were (written to, or crashed)."""
 
-    def storage_facts(self, arm: Arm) -> Mapping[str, Any]:
+    def storage_facts(self, arm: Arm) -> Mapping[str, object]:
         """What the arm's storage is, for the record."""
 
 

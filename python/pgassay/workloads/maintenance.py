@@ -7,7 +7,7 @@ from pgassay.errors import UsageError
 from pgassay.model.maintenance import MaintenanceCommand
 from pgassay.model.workload import Statement, WorkloadSpec
 from pgassay.workloads.split import headed_statements, name_of
-from pgassay.workloads.statements import ELAPSED, refuse_what_only_psql_knows
+from pgassay.workloads.statements import ELAPSED, refuse_psql_commands
 from pgassay.workloads.text import read_sql_file
 
 FAMILY = "maintenance"
@@ -77,7 +77,7 @@ def parse(family: str, text: str) -> WorkloadSpec:
         raise UsageError("workload maintenance needs a file: write --workload maintenance:FILE")
     source = Path(text)
     statements = _statements(read_sql_file(source), str(source))
-    refuse_what_only_psql_knows(statements, str(source))
+    refuse_psql_commands(statements, str(source))
     return WorkloadSpec(
         text=f"{family}:{text}",
         family=family,
@@ -94,7 +94,7 @@ def _statements(text: str, source: str) -> tuple[Statement, ...]:
     for number, (heading, sql) in enumerate(headed_statements(text, source), start=1):
         name = name_of(heading, number)
         if _UNTIMED.search(heading):
-            refuse_what_only_psql_knows((Statement(name=name, sql=sql),), source)
+            refuse_psql_commands((Statement(name=name, sql=sql),), source)
             before.append(sql)
             continue
         if command_of(sql) is None:

@@ -52,14 +52,14 @@ def parse_sql_file(family: str, text: str) -> WorkloadSpec:
     source = Path(name)
     content = read_sql_file(source)
     statements = named_statements(content, str(source))
-    refuse_what_only_psql_knows(statements, str(source))
+    refuse_psql_commands(statements, str(source))
     writes = any(changes_data(statement.sql) for statement in statements)
     if override:
         writes = override.group(1) == "yes"
     return _spec(family, f"{family}:{text}", statements, writes=writes)
 
 
-def refuse_what_only_psql_knows(statements: tuple[Statement, ...], source: str) -> None:
+def refuse_psql_commands(statements: tuple[Statement, ...], source: str) -> None:
     """Raises UsageError for a command of psql, and for one that begins or ends a transaction."""
     for statement in statements:
         words = strip_comments(statement.sql)

@@ -16,7 +16,7 @@ from pgassay.analysis.causes.rules.bloat import BLOAT, HELD
 from pgassay.environment.server.server import Server
 from pgassay.environment.server.sessions import control
 from pgassay.trial.collect.counters import difference, snapshot
-from pgassay.trial.collect.vacuum_state import read_upkeep
+from pgassay.trial.collect.vacuum_state import read_vacuum_state
 from server_helpers import TINY_SETTINGS, best_build, empty_cluster, own_home
 
 pytestmark = pytest.mark.server
@@ -86,7 +86,7 @@ def scanned(session: psycopg.Connection[Any]) -> Evidence:
     session.execute("SELECT count(*) FROM t")
     counters = difference(before, snapshot(session, major))
     (database,) = counters["pg_stat_database"]
-    made = evidence(cpu_s=10.0, record=record(counters=counters), upkeep=read_upkeep(session))
+    made = evidence(cpu_s=10.0, record=record(counters=counters), upkeep=read_vacuum_state(session))
     read, hit = database["blks_read"], database["blks_hit"]
     return replace(made, bytes_read=8192.0 * read, bytes_hit=8192.0 * hit)
 

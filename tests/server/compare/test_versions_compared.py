@@ -13,7 +13,7 @@ from pgassay.environment.builds.registry import install
 from pgassay.environment.home import account
 from pgassay.environment.server.server import Server
 from pgassay.environment.server.sessions import control
-from pgassay.experiment.planning.plan import plan, understand
+from pgassay.experiment.planning.plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.factors import version
 from pgassay.record.read import load
@@ -98,7 +98,7 @@ def test_a_version_that_lacks_a_factor_is_one_arm_without_it(require: Callable[.
     require("versions-17-18")
     factors = ("version=17,18", "io_method=sync,worker", "work_mem=4MB,8MB")
     request = CompareRequest(factors=factors, skip_unavailable=True, command=("pgassay", "compare"))
-    experiment = plan(understand(request), lambda _stage, _fraction: None)
+    experiment = plan(parse_request(request), lambda _stage, _fraction: None)
     names = [arm.name for arm in experiment.arms if arm.stratum == "work_mem=8MB" and arm.role != "twin"]
     assert names == [
         "version=17 work_mem=8MB",

@@ -7,7 +7,7 @@ import pytest
 from pgassay.environment.builds.registry import resolve
 from pgassay.environment.server.server import Server
 from pgassay.trial.collect.counters import VIEWS, difference, snapshot
-from pgassay.trial.collect.vacuum_state import read_upkeep
+from pgassay.trial.collect.vacuum_state import read_vacuum_state
 from pgassay.trial.running import RunningServer
 from server_helpers import TINY_SETTINGS, empty_cluster, own_home
 
@@ -28,7 +28,7 @@ def test_every_column_of_the_table_is_one_of_its_version(major: str, require: Ca
             running.control.execute("CHECKPOINT")
             moved = difference(before, snapshot(running.control, build.major))
             running.control.execute("VACUUM (FULL, ANALYZE) seen")
-            upkeep = read_upkeep(running.control)
+            upkeep = read_vacuum_state(running.control)
             running.close_control()
     assert set(before) == {view.name for view in VIEWS if view.majors[0] <= build.major <= view.majors[1]}
     (database,) = moved["pg_stat_database"]

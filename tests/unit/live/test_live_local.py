@@ -79,7 +79,7 @@ def test_a_container_s_process_has_another_number_here(proc: Path) -> None:
 def test_processes_are_named_by_what_they_used(proc: Path) -> None:
     before = snapshot(proc)
     (backend,) = [value for (pid, _), value in before.items() if pid == BACKEND]
-    assert backend == ("postgres (odd) name", POSTMASTER, 300 / TICKS)
+    assert (backend.name, backend.parent, backend.cpu_s) == ("postgres (odd) name", POSTMASTER, 300 / TICKS)
     process(proc, 200, 1, name="backup", age_s=1)
     used = used_between(before, snapshot(proc), POSTMASTER)
     assert used == {200: ("backup (odd) name", 300 / TICKS)}

@@ -10,7 +10,7 @@ TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pgassay.live.diagnosis.sampling import Progress
+    from pgassay.live.diagnosis.sampling import OnElapsed
     from pgassay.model.live.diagnosis import Diagnosis
 
 SECONDS_DEFAULT = 30.0
@@ -84,7 +84,7 @@ def _check(arguments: argparse.Namespace) -> None:
         raise UsageError(f"--html {arguments.html}: its folder does not exist, make it first")
 
 
-def _progress(seconds: float, *, quiet: bool) -> "Progress":
+def _progress(seconds: float, *, quiet: bool) -> "OnElapsed":
     """One line that rewrites itself on a terminal, a line at the beginning elsewhere, nothing when quiet."""
     is_live = sys.stderr.isatty() and not quiet
     if not is_live and not quiet:

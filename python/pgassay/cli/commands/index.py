@@ -51,9 +51,9 @@ def _row(parent: "Path", folder: "Path", found: "stored_experiments.Analysed | U
     from pgassay.report.compare import html
     from pgassay.report.index import IndexRow, row_of
 
-    place = folder.relative_to(parent)
+    relative = folder.relative_to(parent)
     if isinstance(found, UsageError):
-        return IndexRow(folder=str(place), link="", error=str(found))
+        return IndexRow(folder=str(relative), link="", error=str(found))
     stored, result = found
     report = folder / REPORT_FILE
     if _is_stale(report, folder):
@@ -61,8 +61,8 @@ def _row(parent: "Path", folder: "Path", found: "stored_experiments.Analysed | U
             _check_writable(folder)
             write_file(report, html.render(result, stored, chart_library=chart_library()).encode())
         except UsageError as error:
-            return IndexRow(folder=str(place), link="", error=str(error))
-    return row_of(result, stored, folder=str(place), link=(place / REPORT_FILE).as_posix())
+            return IndexRow(folder=str(relative), link="", error=str(error))
+    return row_of(result, stored, folder=str(relative), link=(relative / REPORT_FILE).as_posix())
 
 
 def _check_writable(folder: "Path") -> None:

@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
         vary_read_ahead=not arguments.keep_read_ahead,
         seed=arguments.seed,
     )
-    with _Progress(quiet=arguments.quiet) as progress:
+    with _StageLine(quiet=arguments.quiet) as progress:
         record = run_probe(request, progress.notify, wait=not arguments.no_wait)
     result = analyse_probe(record)
     comparison = _comparison(result, old, arguments.compare)
@@ -169,15 +169,15 @@ def _keep(
         print(f"kept: {arguments.out}", file=sys.stderr)
 
 
-class _Progress:
+class _StageLine:
     """One line that rewrites itself on a terminal, a line per stage elsewhere, nothing when quiet."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
         self._is_live = sys.stderr.isatty()
-        self._said = ""
+        self._last_stage = ""
 
-    def __enter__(self) -> "_Progress":
+    def __enter__(self) -> "_StageLine":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -194,6 +194,6 @@ class _Progress:
             sys.stderr.flush()
             return
         stage = text.rstrip("0123456789 ")
-        if stage != self._said:
-            self._said = stage
+        if stage != self._last_stage:
+            self._last_stage = stage
             print(stage, file=sys.stderr)

@@ -130,7 +130,7 @@ def _sorted(names: Collection[str]) -> list[str]:
     return sorted(names, key=lambda name: (rank(name), name))
 
 
-def is_place(name: str) -> bool:
+def is_irrelevant(name: str) -> bool:
     """Whether a setting names a place, a version or an encoding, and decides nothing of a measurement."""
     return _MEANINGLESS.match(name.lower()) is not None
 
@@ -139,5 +139,5 @@ def rank(name: str) -> int:
     """How relevant a setting is to a measurement: 0 the most."""
     if _LAST.match(name):
         return len(_RELEVANCE) + 1
-    ranks = (place for place, pattern in enumerate(_RELEVANCE) if pattern.match(name))
+    ranks = (index for index, pattern in enumerate(_RELEVANCE) if pattern.match(name))
     return next(ranks, len(_RELEVANCE))

@@ -23,7 +23,7 @@ PATTERNS = (
 
 
 class InstalledOrigin(Origin):
-    """Finds, never installs."""
+    """PostgreSQL that this machine has already; it is found, never installed."""
 
     name: ClassVar[str] = "installed"
 

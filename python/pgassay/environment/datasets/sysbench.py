@@ -14,11 +14,12 @@ from pgassay.environment.server.sessions import ControlSession, control
 from pgassay.errors import UsageError
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
+from pgassay.model.probe import PAGE_BYTES
 
 # Measured: a row with its place in both indexes takes 264 bytes; the rest is room for sorting them.
 BYTES_PER_ROW = 300
 # A table and its indexes are whole pages: at least one each, the maps and the sequence included.
-BYTES_PER_TABLE = 12 * 8192
+BYTES_PER_TABLE = 12 * PAGE_BYTES
 
 
 def specify(text: str, _build: Build, spec: DatasetSpec) -> DatasetSpec:

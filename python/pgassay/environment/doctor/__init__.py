@@ -1,1 +1,1 @@
-"""What this machine can do and what disturbs it: one file for each group of probes."""
+"""What this machine can do and what disturbs it: one file for each group of checks."""

@@ -1,12 +1,12 @@
-"""What the probes share: how a finding is made, and how a small file of the kernel is read."""
+"""What the checks share: how a finding is made, and how a small file of the kernel is read."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 from pgassay.model.doctor import Finding
 
-# A probe answers with one or more findings; it leaves the machine as it was.
-Probe = Callable[[], list[Finding]]
+# A check answers with one or more findings; it leaves the machine as it was.
+Check = Callable[[], list[Finding]]
 
 
 def ok(group: str, name: str, text: str, **figures: object) -> Finding:

@@ -1,14 +1,14 @@
-"""The table of the doctor's probes: a new one is a function in its group's file and one line here."""
+"""The table of the doctor's checks: a new one is a function in its group's file and one line here."""
 
 import socket
 from collections.abc import Callable
 
 from pgassay import __version__
 from pgassay.environment.doctor import groups, kernel, noise, processor, software, storage
-from pgassay.environment.doctor.base import Probe
+from pgassay.environment.doctor.base import Check
 from pgassay.model.doctor import DoctorReport, Finding
 
-PROBES: tuple[Probe, ...] = (
+CHECKS: tuple[Check, ...] = (
     software.builds_found,
     software.native_binary,
     software.servers_account,
@@ -33,11 +33,11 @@ PROBES: tuple[Probe, ...] = (
 
 
 def examine(seconds: float, progress: Callable[[str], None] = lambda _: None) -> DoctorReport:
-    """Run every probe, the noise's for `seconds` last; the machine is as before afterwards.
+    """Run every check, the noise's for `seconds` last; the machine is as before afterwards.
 
     Raises UsageError when pgassay's home can't be used at all.
     """
-    findings: list[Finding] = [finding for probe in PROBES for finding in probe()]
+    findings: list[Finding] = [finding for check in CHECKS for finding in check()]
     if seconds > 0:
         progress(f"watching the noise for {seconds:g} s")
         findings += noise.noise(seconds)

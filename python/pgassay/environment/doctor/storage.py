@@ -16,7 +16,7 @@ from pgassay.errors import MeasurementError, PgassayError
 from pgassay.model.doctor import Finding
 
 GROUP = "storage"
-_PROBE_BYTES = 1 << 20
+_TEST_FILE_BYTES = 1 << 20
 _FREE_BYTES_MIN = 5 << 30
 READ_AHEAD_KB_USUAL = 1024
 RESULTS_FOLDER = "pgassay-results"
@@ -26,7 +26,7 @@ def page_cache() -> list[Finding]:
     """Write a file where the data live, evict it, and ask what is still in memory."""
     with tempfile.TemporaryDirectory(dir=home() / "data", prefix="doctor-") as folder:
         file = Path(folder) / "pages"
-        file.write_bytes(os.urandom(_PROBE_BYTES))
+        file.write_bytes(os.urandom(_TEST_FILE_BYTES))
         try:
             before = pagecache.resident_bytes([file])
             pagecache.evict([file])
@@ -34,7 +34,7 @@ def page_cache() -> list[Finding]:
         except MeasurementError as error:
             remedy = "use --cache as-is, or Linux 6.5 or newer"
             return [missing(GROUP, "cold-cache", f"dropping and verifying the cache: {error}", remedy)]
-    if before < _PROBE_BYTES or after:
+    if before < _TEST_FILE_BYTES or after:
         text = f"dropping the cache: of {before} bytes cached {after} stayed after being dropped"
         remedy = "use --cache as-is, or put the data on another file system (--storage loop)"
         return [missing(GROUP, "cold-cache", text, remedy)]
@@ -46,7 +46,7 @@ def reflink() -> list[Finding]:
     kind = mount.kind if (mount := mount_of(home())) else "unknown"
     with tempfile.TemporaryDirectory(dir=home() / "data", prefix="doctor-") as folder:
         source = Path(folder) / "source"
-        source.write_bytes(os.urandom(_PROBE_BYTES))
+        source.write_bytes(os.urandom(_TEST_FILE_BYTES))
         try:
             copy_reflink(source, Path(folder) / "copy")
         except (OSError, PgassayError):

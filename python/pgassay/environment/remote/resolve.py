@@ -10,12 +10,12 @@ import re
 import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import psycopg
 from psycopg import conninfo, pq
 
 from pgassay.environment.remote.secrets import SECRET_KEYWORDS, redacted, scrub
+from pgassay.environment.server.sessions import ConnectionParameters, ControlSession
 from pgassay.errors import UsageError
 from pgassay.model.arm import RemoteServer
 
@@ -47,7 +47,7 @@ class Resolved:
     """
 
     server: RemoteServer
-    parameters: dict[str, Any] = field(repr=False)
+    parameters: ConnectionParameters = field(repr=False)
     has_typed_secret: bool = False
 
 
@@ -66,14 +66,16 @@ def resolve(
     is_named = not needs_database or _names_database(given)
     if not is_named and "service" not in given:
         raise _no_database(what)
-    usual: dict[str, Any] = {"application_name": CONTROL_NAME, "client_encoding": "UTF8"}
+    usual = {"application_name": CONTROL_NAME, "client_encoding": "UTF8"}
     if "connect_timeout" not in given and "PGCONNECT_TIMEOUT" not in os.environ:
-        usual["connect_timeout"] = CONNECT_TIMEOUT_S
+        usual["connect_timeout"] = str(CONNECT_TIMEOUT_S)
     if "gssencmode" not in given and "PGGSSENCMODE" not in os.environ:
         # The measuring process knows no Kerberos: what it would be refused is better found out here.
         usual["gssencmode"] = "disable"
     try:
-        with psycopg.connect(connection_string, autocommit=True, **usual) as connection:
+        with psycopg.connect(
+            conninfo.make_conninfo(connection_string, **usual), autocommit=True
+        ) as connection:
             if not is_named:
                 raise _no_database(what)
             shown = redacted(connection_string, given)
@@ -122,7 +124,7 @@ def _names_database(given: dict[str, str]) -> bool:
 
 
 def _read_off(
-    connection: "psycopg.Connection[Any]", given: dict[str, str], what: str, shown: str, major_min: int
+    connection: "ControlSession", given: dict[str, str], what: str, shown: str, major_min: int
 ) -> Resolved:
     info, native = connection.info, connection.pgconn
     settled = {option.keyword.decode(): option.val.decode() for option in native.info if option.val}
@@ -152,7 +154,7 @@ def _read_off(
         major=major,
         encryption=encryption,
     )
-    parameters: dict[str, Any] = {
+    parameters: dict[str, str | int | None] = {
         "host": host,
         "port": port,
         "user": info.user,

@@ -1,9 +1,8 @@
 """The time of a statement that does nothing: the network, both ways, and the least work of a server."""
 
-from collections.abc import Mapping
 from statistics import median
-from typing import Any
 
+from pgassay.environment.server.sessions import ConnectionParameters
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.native.sql import SqlSession
 
@@ -22,7 +21,7 @@ def round_trip_ms(session: SqlSession, samples: int) -> float:
     return float(median(taken)) / 1e6
 
 
-def first_round_trip_ms(parameters: Mapping[str, Any], name: str) -> float:
+def first_round_trip_ms(parameters: ConnectionParameters, name: str) -> float:
     """Connect as everything will be measured, and time the round trip to the server `name`.
 
     Raises UsageError when the measuring process can't connect where libpq could.

@@ -16,7 +16,7 @@ _WHEN = {"reload": "when the server reads its files again", "restart": "when the
 
 def session_parameters(resolved: Resolved, settings: Mapping[str, str]) -> ConnectionParameters:
     """The connection parameters of a session with these settings, after the user's own options."""
-    given = [resolved.parameters["options"], startup_options(settings)]
+    given = [str(resolved.parameters["options"] or ""), startup_options(settings)]
     return {**resolved.parameters, "options": " ".join(filter(None, given))}
 
 

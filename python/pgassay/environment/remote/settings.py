@@ -2,11 +2,9 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-import psycopg
-
-from pgassay.environment.builds.default_differences import is_place, rank
+from pgassay.environment.builds.default_differences import is_irrelevant, rank
+from pgassay.environment.server.sessions import ControlSession
 from pgassay.environment.server.settings import describe_settings
 
 # What belongs to a session or to a moment.
@@ -43,7 +41,7 @@ class ServerFacts:
     waiting_for_restart: tuple[str, ...] = ()
 
 
-def read_facts(connection: psycopg.Connection[Any]) -> ServerFacts:
+def read_facts(connection: ControlSession) -> ServerFacts:
     """Read them by the session's rights: what only a superuser may see is missing for others."""
     described = describe_settings(connection)
     pending = connection.execute(
@@ -69,7 +67,7 @@ def differing(first: ServerFacts, second: ServerFacts) -> tuple[str, ...]:
     """The settings that both have with different values: the most relevant to a measurement first."""
     names = first.settings.keys() & second.settings.keys()
     found = [name for name in names if first.settings[name] != second.settings[name]]
-    return tuple(sorted(found, key=lambda name: (is_place(name), rank(name), name)))
+    return tuple(sorted(found, key=lambda name: (is_irrelevant(name), rank(name), name)))
 
 
 def differences_sentence(
@@ -81,7 +79,7 @@ def differences_sentence(
     if first.version != second.version:
         parts.append(f"PostgreSQL {first.version} against {second.version}")
     settings = [name for name in differing(first, second) if name not in factors]
-    deciding = [name for name in settings if not is_place(name)]
+    deciding = [name for name in settings if not is_irrelevant(name)]
     words = [
         f"{name} ({first.settings[name] or '-'} against {second.settings[name] or '-'})" for name in deciding
     ]
@@ -92,7 +90,7 @@ def differences_sentence(
         versions = [each.extensions.get(name, "none") for each in facts]
         if versions[0] != versions[1]:
             parts.append(f"extension {name} ({versions[0]} against {versions[1]})")
-    places = [name for name in settings if is_place(name)]
+    places = [name for name in settings if is_irrelevant(name)]
     if places:
         parts.append(f"names of places and formats: {', '.join(places)}")
     return f"{names[0]} differs from {names[1]} in {'; '.join(parts)}" if parts else ""
@@ -112,7 +110,7 @@ def judge_swap(before: tuple[ServerFacts, ServerFacts], after: tuple[ServerFacts
     swapped, stayed, changed = [], [], []
     names = set.intersection(*(set(facts.settings) for facts in (*before, *after)))
     for name in sorted(names, key=lambda name: (rank(name), name)):
-        if is_place(name):
+        if is_irrelevant(name):
             continue
         old = tuple(facts.settings[name] for facts in before)
         new = tuple(facts.settings[name] for facts in after)

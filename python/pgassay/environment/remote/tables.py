@@ -1,9 +1,6 @@
 """The tables that a workload reads must be in a remote database already: nothing is loaded there."""
 
-from typing import Any
-
-import psycopg
-
+from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import UsageError
 from pgassay.model.arm import RemoteServer
 from pgassay.model.workload import WorkloadSpec
@@ -12,7 +9,7 @@ PGBENCH_TABLES = ("pgbench_accounts", "pgbench_branches", "pgbench_tellers", "pg
 _PGBENCH_FAMILIES = ("full-scan", "select-only", "tpcb", "simple-update")
 
 
-def scale_of(connection: psycopg.Connection[Any], workload: WorkloadSpec, server: RemoteServer) -> int:
+def scale_of(connection: ControlSession, workload: WorkloadSpec, server: RemoteServer) -> int:
     """The scale of the pgbench tables, 1 for a workload that has none of them.
 
     Raises UsageError that says how to load what is missing.
@@ -35,14 +32,12 @@ def scale_of(connection: psycopg.Connection[Any], workload: WorkloadSpec, server
     return scale
 
 
-def _exists(connection: psycopg.Connection[Any], table: str) -> bool:
+def _exists(connection: ControlSession, table: str) -> bool:
     row = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (table,)).fetchone()
     return bool(row and row[0])
 
 
-def _check_sysbench(
-    connection: psycopg.Connection[Any], workload: WorkloadSpec, server: RemoteServer
-) -> None:
+def _check_sysbench(connection: ControlSession, workload: WorkloadSpec, server: RemoteServer) -> None:
     options = workload.load.oltp_read_only if workload.load else None
     if options is None:
         return

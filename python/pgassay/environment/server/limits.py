@@ -11,13 +11,14 @@ from pgassay.environment.server.setting_values import parse_number
 from pgassay.environment.storage.options import format_bytes, readable_bytes
 from pgassay.errors import UsageError
 from pgassay.model.arm import ArmSpec
+from pgassay.model.probe import PAGE_BYTES
 
 # Below this a server of PostgreSQL and its sessions don't start at all.
 MEMORY_BYTES_MIN = 64 * 1024 * 1024
 # The kernel refuses a quota below 1 ms (tg_set_cfs_bandwidth, kernel/sched/core.c); a period is 100 ms.
 CPUS_MIN = 0.01
 # A group's cap counts whole pages.
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+MEMORY_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 # What sessions, catalogs and the WAL buffers take beside shared_buffers.
 SHARED_BUFFERS_FRACTION_MAX = 0.75
 UNLIMITED = "unlimited"
@@ -35,7 +36,7 @@ def parse_memory(text: str, what: str) -> int | None:
     match = _QUANTITY.fullmatch(text.strip())
     if match is None:
         raise UsageError(f"{what} {text} is no size: type a number and MB or GB, e.g. 2GB")
-    limit = math.floor(float(match[1]) * _UNIT_OF[match[2].lower()] / PAGE_BYTES) * PAGE_BYTES
+    limit = math.floor(float(match[1]) * _UNIT_OF[match[2].lower()] / MEMORY_PAGE_BYTES) * MEMORY_PAGE_BYTES
     if limit < MEMORY_BYTES_MIN:
         raise UsageError(
             f"{what} {text} is too little for a server: use {format_bytes(MEMORY_BYTES_MIN)} or more"
@@ -109,7 +110,7 @@ def _check_memory(limit_bytes: int, settings: dict[str, str]) -> None:
             f"{readable_bytes(machine.memory_bytes())}, so name less"
         )
     _refuse_narrower_parent(limit_bytes)
-    buffers = int((parse_number(settings.get("shared_buffers", ""), "8kB") or 0) * 8192)
+    buffers = int((parse_number(settings.get("shared_buffers", ""), "8kB") or 0) * PAGE_BYTES)
     if buffers > limit_bytes * SHARED_BUFFERS_FRACTION_MAX:
         raise UsageError(
             f"memory {format_bytes(limit_bytes)} leaves no room beside "

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from pgassay.environment.linux.processes import process_ids, process_stat
+from pgassay.environment.linux.processes import children_of, process_ids, process_stat
 
 SHARED_MEMORY_FOLDER = "/dev/shm/"
 SHARED_MEMORY_PREFIX = "/dev/shm/PostgreSQL."
@@ -68,7 +68,7 @@ def send(pid: int, number: signal.Signals) -> None:
         return
 
 
-def cpu_seconds(postmaster: int, data_directory: Path) -> float:
+def cpu_seconds(postmaster: int) -> float:
     """Return the CPU time in seconds (user + system) of a postmaster and its children, dead and alive.
 
     Dead children are in the postmaster's cutime and cstime (proc(5)). Read again when a child ended
@@ -76,11 +76,11 @@ def cpu_seconds(postmaster: int, data_directory: Path) -> float:
     """
     total = 0.0
     for _ in range(CONSISTENT_READS_MAX):
-        children = [pid for pid in processes_of(data_directory) if pid != postmaster]
+        children = children_of(postmaster)
         first = process_stat(postmaster)
         total = first.cpu_s + first.ended_children_cpu_s if first else 0.0
         total += sum(stat.cpu_s for stat in map(process_stat, children) if stat)
-        if children == [pid for pid in processes_of(data_directory) if pid != postmaster]:
+        if children == children_of(postmaster):
             break
     return total
 

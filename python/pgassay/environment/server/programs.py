@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, TypedDict
 
 from pgassay.environment.home import account
 from pgassay.errors import MeasurementError, UsageError
@@ -28,10 +28,22 @@ def clean_environment() -> dict[str, str]:
     return environment
 
 
-def identity() -> dict[str, Any]:
+class ChildIdentity(TypedDict, total=False):
+    """Arguments of subprocess.Popen: who a child process runs as, and what it inherits."""
+
+    env: dict[str, str]
+    stdin: int | IO[bytes]
+    umask: int
+    cwd: str
+    user: int
+    group: int
+    extra_groups: list[int]
+
+
+def identity() -> ChildIdentity:
     """Return the arguments of subprocess.Popen that make a child run as the servers' account."""
     owner = account()
-    arguments: dict[str, Any] = {
+    arguments: ChildIdentity = {
         "env": clean_environment(),
         "stdin": subprocess.DEVNULL,
         "umask": 0o077,

@@ -191,7 +191,7 @@ class Server:
         """
         if self.cgroup is not None:
             return self.cgroup.cpu_seconds()
-        return processes.cpu_seconds(self.pid, self.data_directory)
+        return processes.cpu_seconds(self.pid)
 
     def process_ids(self) -> list[int]:
         """Return the ids of the server's living processes."""
@@ -232,9 +232,9 @@ class Server:
             owner = account()
             ids = (owner.uid, owner.gid) if owner else (None, None)
             argv = [*self.cgroup.join_command(*ids), *argv]
-            arguments = {
-                name: value for name, value in arguments.items() if name in ("env", "stdin", "umask", "cwd")
-            }
+            arguments.pop("user", None)
+            arguments.pop("group", None)
+            arguments.pop("extra_groups", None)
         with self._log.open() as log, file_limit_raised():
             try:
                 self._process = subprocess.Popen(

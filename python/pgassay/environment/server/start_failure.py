@@ -116,8 +116,8 @@ def explain(log: str, settings: Mapping[str, str]) -> StartFailure:
     index = _decisive(messages)
     if index is None:
         lines = [line.strip() for line in log.splitlines() if line.strip()]
-        said = lines[0] if lines else "it wrote nothing to its log"
-        return StartFailure(message=said, hint="", setting=None, remedy=_remedy(said))
+        first = lines[0] if lines else "it wrote nothing to its log"
+        return StartFailure(message=first, hint="", setting=None, remedy=_remedy(first))
     message = messages[index][1]
     following = messages[index + 1 : index + 3]
     hint = next((text for kind, text in following if kind == "HINT"), "")

@@ -16,17 +16,13 @@ class CopiedVolume:
         self.cloned: set[Path] = set()
 
     def mark(self, working: Path, *, clean: bool) -> None:
-        """See `Volume.mark`."""
         self.copies.mark(working, clean=clean)
 
     def is_clean(self, working: Path) -> bool:
-        """See `Volume.is_clean`."""
         return self.copies.is_clean(working)
 
     def drop_cache(self, files: Sequence[Path]) -> None:
-        """See `Volume.drop_cache`."""
         pagecache.evict(files)
 
     def resident_bytes(self, files: Sequence[Path]) -> int:
-        """See `Volume.resident_bytes`."""
         return pagecache.resident_bytes(files)

@@ -57,7 +57,7 @@ class HostKind(StorageKind):
 
 
 class HostVolume(CopiedVolume):
-    """See the contract in `base`."""
+    """A folder where the user points, or pgassay's own: the data lie on the file system that is there."""
 
     def __init__(self, spec: StorageSpec, root: Path) -> None:
         super().__init__(WorkingCopies(root, account()))
@@ -69,7 +69,7 @@ class HostVolume(CopiedVolume):
         """Nothing to do: the device is the user's and stays as it is."""
 
     def clone(self, source: Path, key: str, copy: int) -> Path:
-        """See `Volume.clone`; a copy that was touched gets back only the files that were written."""
+        """A copy that was touched gets back only the files that were written."""
         working = self.copies.path(key, copy)
         self.cloned.add(working)
         if self.copies.is_whole(working, source) or self.copies.is_running(working):
@@ -80,11 +80,9 @@ class HostVolume(CopiedVolume):
         return working
 
     def reset(self, working: Path, source: Path) -> None:
-        """See `Volume.reset`."""
         self.copies.make_equal(working, source, copy_real)
 
     def facts(self) -> Mapping[str, object]:
-        """See `Volume.facts`."""
         mount = mount_of(self.root)
         return {
             "kind": "host",
@@ -97,7 +95,6 @@ class HostVolume(CopiedVolume):
         }
 
     def limits_cgroup(self) -> Mapping[str, str]:
-        """See `Volume.limits_cgroup`; raises UsageError where they can't be set."""
         if not self.spec.is_limited:
             return {}
         if self.device.name is None:

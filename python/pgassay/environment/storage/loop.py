@@ -53,7 +53,6 @@ class LoopKind(StorageKind):
     keys = ("size", "read_ahead", *LIMIT_KEYS, "path")
 
     def capability(self) -> str | None:
-        """See `StorageKind.capability`."""
         return missing()
 
     def provide(self, spec: StorageSpec, bytes_needed: int) -> "LoopVolume":
@@ -80,7 +79,7 @@ class LoopKind(StorageKind):
 
 
 class LoopVolume(CopiedVolume):
-    """See the contract in `base`."""
+    """An image file with XFS on a loop device of its own: its read-ahead and its limits are no one else's."""
 
     def __init__(self, spec: StorageSpec, attached: AttachedImage) -> None:
         super().__init__(WorkingCopies(attached.root, account()))
@@ -100,7 +99,6 @@ class LoopVolume(CopiedVolume):
         self._image.set_read_ahead_kb(self.read_ahead_kb)
 
     def clone(self, source: Path, key: str, copy: int) -> Path:
-        """See `Volume.clone`."""
         working, base = self.copies.path(key, copy), self.copies.base_path(key, copy)
         self.cloned.add(working)
         if self.copies.is_running(working):
@@ -115,14 +113,14 @@ class LoopVolume(CopiedVolume):
         return working
 
     def reset(self, working: Path, source: Path) -> None:
-        """See `Volume.reset`: the files that were written share their base's blocks again."""
+        """The files that were written share their base's blocks again."""
         base = working.with_name(working.name.replace("copy-", "base-"))
         if not self.copies.is_whole(base, source):
             self.copies.make_equal(base, source, copy_real)
         self.copies.make_equal(working, base, copy_reflink)
 
     def facts(self) -> Mapping[str, object]:
-        """See `Volume.facts`; checks read-ahead, direct I/O and the mount."""
+        """What there is, read-ahead, direct I/O and the mount being checked first."""
         found = device.facts(self.device)
         if found["read_ahead_kb"] != self.read_ahead_kb:
             raise MeasurementError(
@@ -154,7 +152,6 @@ class LoopVolume(CopiedVolume):
         }
 
     def limits_cgroup(self) -> Mapping[str, str]:
-        """See `Volume.limits_cgroup`."""
         return limits_for(self.spec, self.device)
 
     def remove(self) -> None:

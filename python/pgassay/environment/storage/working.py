@@ -19,7 +19,7 @@ import stat
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from pgassay.environment.home import Account
 from pgassay.environment.linux.settle import sync_tree
@@ -45,6 +45,15 @@ _SPARE_BYTES = 32 * 1024 * 1024
 _CATCH_UP_S = 1.0
 
 Manifest = dict[str, list[int]]
+
+
+class _State(TypedDict, total=False):
+    """The document beside a working copy; empty where there is none that this version can read."""
+
+    format: int
+    source: str
+    clean: bool
+    manifest: Manifest
 
 
 @dataclass(frozen=True)
@@ -199,9 +208,9 @@ class WorkingCopies:
                 (copy_real if _needs_own_blocks(relative) else copy_file)(source / relative, path)
                 give(path, self.owner, stat.S_IMODE(status.st_mode))
 
-    def _state(self, target: Path) -> dict[str, Any]:
+    def _state(self, target: Path) -> _State:
         try:
-            state = json.loads(_state_file(target).read_text(encoding="utf-8"))
+            state: _State = json.loads(_state_file(target).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
         return state if isinstance(state, dict) and state.get("format") == _FORMAT else {}

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import psycopg
 
@@ -12,7 +11,7 @@ from pgassay.environment.remote.secrets import scrub
 from pgassay.environment.remote.settings import ServerFacts, read_facts
 from pgassay.environment.remote.tables import scale_of
 from pgassay.environment.server.sessions import connect
-from pgassay.errors import UsageError
+from pgassay.errors import UsageError, first_line
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.factors.server import NAME, split_connection_strings
 from pgassay.model.arm import DatasetSpec
@@ -54,7 +53,7 @@ class KnownServer:
         """How reports call it."""
         return self.resolved.server.name
 
-    def patch(self) -> dict[str, Any]:
+    def patch(self) -> dict[str, object]:
         """What an arm's description says of it."""
         server = self.resolved.server
         build = Build(origin=ORIGIN, version=server.version, major=server.major, bin_directory=server.name)
@@ -118,9 +117,8 @@ def inspect(resolved: Resolved, workload: WorkloadSpec) -> KnownServer:
             facts = read_facts(control)
             scale = scale_of(control, workload, server)
     except psycopg.Error as error:
-        message = str(error).strip().splitlines()[0]
         raise UsageError(
-            f"{server.name} can't be read ({message}): correct the rights of {server.user}"
+            f"{server.name} can't be read ({first_line(error)}): correct the rights of {server.user}"
         ) from None
     dataset = DatasetSpec(
         kind="remote",

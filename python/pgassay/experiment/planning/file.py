@@ -94,7 +94,8 @@ def read_file(path: Path, out: Path | None, command: tuple[str, ...]) -> Compare
     )
 
 
-def _checked(path: Path, key: str, value: Any, kind: type | tuple[type, ...]) -> Any:
+# What is read is any value that TOML has; the type that is asked for is the one that is returned.
+def _checked(path: Path, key: str, value: object, kind: type | tuple[type, ...]) -> Any:
     kinds = kind if isinstance(kind, tuple) else (kind,)
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         names = " or ".join(each.__name__ for each in kinds)
@@ -123,14 +124,15 @@ def _sql_beside(path: Path, text: str) -> str:
     return f"{path.parent / name}{comma}{options}" if name.endswith(".sql") else text
 
 
-def _prepare(path: Path, given: str | list[Any]) -> tuple[str, ...]:
-    texts = given if isinstance(given, list) else [given]
-    if not all(isinstance(text, str) for text in texts):
+def _prepare(path: Path, given: str | list[object]) -> tuple[str, ...]:
+    levels = given if isinstance(given, list) else [given]
+    texts = [text for text in levels if isinstance(text, str)]
+    if len(texts) < len(levels):
         raise UsageError(f'{path}: prepare = {given!r} is not SQL: write "CREATE INDEX …", or a list of such')
     return tuple(_sql_beside(path, text) for text in texts)
 
 
-def _factors(path: Path, table: Any) -> tuple[str, ...]:
+def _factors(path: Path, table: object) -> tuple[str, ...]:
     if not isinstance(table, dict) or not table:
         raise UsageError(f'{path}: no factors: add a table [factors] with io_method = ["sync", "worker"]')
     texts = []
@@ -153,7 +155,7 @@ def _level(name: str, level: str | float | bool) -> str:
     return text
 
 
-def _settings(path: Path, table: Any) -> tuple[str, ...]:
+def _settings(path: Path, table: object) -> tuple[str, ...]:
     if not isinstance(table, dict):
         raise UsageError(f"{path}: [set] is not a table: write NAME = VALUE lines below [set]")
     texts = []

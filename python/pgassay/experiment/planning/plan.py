@@ -16,7 +16,9 @@ from pgassay.factors.registry import parse_factors
 from pgassay.model.experiment import Experiment, StatisticalContract
 
 
-def understand(request: CompareRequest, on_stage: OnStage = lambda _stage, _fraction: None) -> ParsedRequest:
+def parse_request(
+    request: CompareRequest, on_stage: OnStage = lambda _stage, _fraction: None
+) -> ParsedRequest:
     """Read every word of a request; raises UsageError for the first that can't be meant.
 
     Needs no lock and starts nothing, so a slip of the fingers is answered at once; servers that run already

@@ -5,7 +5,6 @@ dropped and named. Warnings of a plan are traps known from other people's wrong 
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from pgassay.design.arms import Candidate
 from pgassay.environment import datasets
@@ -47,7 +46,8 @@ from pgassay.experiment.planning.servers import (
 from pgassay.factors.base import Factor
 from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.build import Build
-from pgassay.model.experiment import CacheState, Protocol
+from pgassay.model.experiment import CacheState, Environment, Protocol
+from pgassay.model.probe import PAGE_BYTES
 from pgassay.model.workload import WorkloadSpec
 from pgassay.trial.caches.keeper import require_cache_state
 
@@ -135,7 +135,7 @@ def with_caps(request: CompareRequest, factors: tuple[Factor, ...], spec: ArmSpe
     for name, text in (("memory", request.memory), ("cpus", request.cpus)):
         if text is not None and name in {factor.name for factor in factors}:
             raise UsageError(f"{name} is a factor and is also fixed by --{name}: leave one of them out")
-    update: dict[str, Any] = {}
+    update: dict[str, object] = {}
     if request.memory is not None:
         update["memory_bytes"] = parse_memory(request.memory, "--memory")
     if request.cpus is not None:
@@ -257,7 +257,7 @@ def _look_ahead_room(arm: Arm) -> tuple[int, int]:
     """The bytes of shared_buffers, and those with which every backend may pin a whole look-ahead."""
     blocks = parse_number(arm.spec.settings["shared_buffers"], "8kB")
     connections = parse_number(arm.spec.settings.get("max_connections", "100"), None) or 100
-    return int((blocks or 0) * 8192), LOOK_AHEAD_BYTES * (int(connections) + OTHER_PROCESSES)
+    return int((blocks or 0) * PAGE_BYTES), LOOK_AHEAD_BYTES * (int(connections) + OTHER_PROCESSES)
 
 
 def plan_confounds(arms: Sequence[Arm]) -> tuple[str, ...]:
@@ -273,11 +273,16 @@ def plan_confounds(arms: Sequence[Arm]) -> tuple[str, ...]:
 
 def _environment(
     build: Build, arms: tuple[Arm, ...], defaults: tuple[DefaultDifferences, ...]
-) -> dict[str, Any]:
-    known = {"machine": machine.facts(), "machine_id": machine.machine_id(), "build": build.model_dump()}
+) -> Environment:
+    known: dict[str, object] = {
+        "machine": machine.facts(),
+        "machine_id": machine.machine_id(),
+        "build": build.model_dump(),
+    }
     caps = caps_by_arm(arms)
     differing = {f"{each.first} and {each.second}": each.values for each in defaults}
-    return known | ({"caps": caps} if caps else {}) | ({"differing_defaults": differing} if differing else {})
+    known |= ({"caps": caps} if caps else {}) | ({"differing_defaults": differing} if differing else {})
+    return Environment.model_validate(known)
 
 
 def caps_by_arm(arms: tuple[Arm, ...]) -> dict[str, str]:

@@ -4,8 +4,6 @@ Their caches, data and start are not ours to change, so options about them are r
 is what a session can change, or the server itself.
 """
 
-from typing import Any
-
 import psycopg
 
 from pgassay.design.arms import Candidate
@@ -19,7 +17,7 @@ from pgassay.environment.remote.session_settings import (
 )
 from pgassay.environment.remote.settings import differences_sentence
 from pgassay.environment.server.sessions import connect
-from pgassay.errors import UsageError
+from pgassay.errors import UsageError, first_line
 from pgassay.experiment.planning.connections import (
     KnownServer,
     NamedServers,
@@ -42,7 +40,7 @@ from pgassay.experiment.planning.servers import (
 from pgassay.factors.base import Factor
 from pgassay.factors.server import NAME, kind_of
 from pgassay.model.arm import ArmSpec
-from pgassay.model.experiment import CacheState, Protocol
+from pgassay.model.experiment import CacheState, Environment, Protocol
 from pgassay.model.workload import WorkloadSpec
 from pgassay.trial.measure import plans
 
@@ -73,7 +71,7 @@ class RemoteServers:
         self._on_stage = on_stage
         self._named = take_servers(request)
         self._known: tuple[KnownServer, ...] = ()
-        self._described: dict[str, dict[str, Any]] = {}
+        self._described: dict[str, dict[str, object]] = {}
 
     @property
     def factors(self) -> tuple[str, ...]:
@@ -158,11 +156,13 @@ class RemoteServers:
             data=f"remote database {', '.join(databases)}",
             confounds=_confounds(parsed, self._known) if self._named.is_factor and grid.contrasts else (),
             warnings=(_NOT_RESTORED,) if parsed.workload.writes else (),
-            environment={
-                "machine": machine.facts(),
-                "machine_id": machine.machine_id(),
-                "servers": self._described,
-            },
+            environment=Environment.model_validate(
+                {
+                    "machine": machine.facts(),
+                    "machine_id": machine.machine_id(),
+                    "servers": self._described,
+                }
+            ),
             swap=self._request.swap or "",
         )
 
@@ -252,14 +252,13 @@ def _check_statements(resolved: Resolved, spec: ArmSpec) -> None:
             try:
                 plans.explain(session, statement)
             except psycopg.Error as error:
-                message = str(error).strip().splitlines()[0]
                 raise UsageError(
-                    f"{resolved.server.name} can't plan statement {statement.name} ({message}): correct its "
-                    "SQL, or the database's tables"
+                    f"{resolved.server.name} can't plan statement {statement.name} ({first_line(error)}): "
+                    "correct its SQL, or the database's tables"
                 ) from None
 
 
-def _described(known: KnownServer, trip_ms: float) -> dict[str, Any]:
+def _described(known: KnownServer, trip_ms: float) -> dict[str, object]:
     """What reports show of a server."""
     server = known.resolved.server
     return {

@@ -7,14 +7,14 @@ A plan asks them what an arm is before its levels (`base`) and whether every com
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from pgassay.design.arms import Candidate, Compared
 from pgassay.environment.remote.resolve import Resolved
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.factors.base import Factor
 from pgassay.model.arm import Arm, ArmSpec
-from pgassay.model.experiment import Contrast
+from pgassay.model.experiment import Contrast, Environment
 from pgassay.model.experiment import Protocol as TrialProtocol
 from pgassay.model.workload import WorkloadSpec
 
@@ -69,7 +69,7 @@ class Description:
     data: str
     confounds: tuple[str, ...]
     warnings: tuple[str, ...]
-    environment: dict[str, Any]
+    environment: Environment
     dataset_loads: int = 1
     swap: str = ""
 
@@ -82,7 +82,7 @@ class Connections:
     """
 
     parameters: Mapping[str, Resolved] = field(default_factory=dict)
-    documents: dict[str, Any] = field(default_factory=dict)
+    documents: Mapping[str, object] = field(default_factory=dict)
 
 
 class Servers(Protocol):

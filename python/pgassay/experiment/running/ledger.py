@@ -5,7 +5,6 @@ over many experiments. home()/ledger.json keeps each experiment's last word.
 """
 
 import json
-from typing import Any
 
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.analysis.verdicts.twin import ledger_alarm, ledger_evidence, ledger_update
@@ -33,7 +32,7 @@ def add_evidence(stored: StoredExperiment) -> str | None:
     return ALARM if ledger_alarm(ledger, machine_id()) else None
 
 
-def _read(content: bytes) -> dict[str, Any]:
+def _read(content: bytes) -> dict[str, object]:
     """The stored ledger; a new one where there is none, or one that another version wrote."""
     try:
         stored = json.loads(content)
@@ -42,13 +41,19 @@ def _read(content: bytes) -> dict[str, Any]:
     return stored if isinstance(stored, dict) and stored.get("format") == FORMAT else {}
 
 
+def _experiments(stored: dict[str, object]) -> int:
+    """How many experiments of this machine the ledger has."""
+    machines = stored.get("machines")
+    entry = machines.get(machine_id()) if isinstance(machines, dict) else None
+    return len(entry.get("experiments", {})) if isinstance(entry, dict) else 0
+
+
 def summary() -> LedgerResult:
     """What this machine's ledger says so far."""
     path = home() / "ledger.json"
     stored = _read(path.read_bytes() if path.is_file() else b"")
-    entry = stored.get("machines", {}).get(machine_id(), {})
     return LedgerResult(
-        experiments=len(entry.get("experiments", {})),
+        experiments=_experiments(stored),
         evidence=ledger_evidence(stored, machine_id()),
         alarm=ledger_alarm(stored, machine_id()),
     )

@@ -9,7 +9,7 @@ from pgassay.analysis.verdicts.compare import analyse, decided
 from pgassay.experiment.running.schedule import Step, next_step
 from pgassay.model.trial import TrialRecord, TrialSpec
 from pgassay.record.read import StoredExperiment, load_trial
-from pgassay.record.write import write_state
+from pgassay.record.write import remove_unfinished, write_state
 from pgassay.terminal.progress import Progress
 
 # Two blocks in a row that could not be completed: a third will not be either.
@@ -41,9 +41,11 @@ def run_experiment(
 ) -> StoredExperiment:
     """Continue `stored` to its end; returns it with every trial, and `stopped` saying why it ended.
 
+    What a killed run left unfinished in its folder is removed first; the caller holds the host's lock.
     state.json is kept up to date, so the folder alone always tells where the experiment stands.
     Raises MeasurementError when a record can't be written; what was recorded before is whole.
     """
+    remove_unfinished(stored.folder)
     begun = time.monotonic()
     used_before_s = stored.seconds_used
 

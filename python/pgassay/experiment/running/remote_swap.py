@@ -16,7 +16,7 @@ from pgassay.environment.remote.resolve import Resolved
 from pgassay.environment.remote.secrets import scrub
 from pgassay.environment.remote.settings import ServerFacts, Swap, judge_swap, read_facts
 from pgassay.environment.server.sessions import connect
-from pgassay.errors import MeasurementError
+from pgassay.errors import MeasurementError, first_line
 from pgassay.experiment.planning.connections import secrets_of
 from pgassay.record.read import StoredExperiment, load_servers
 from pgassay.record.write import write_swap
@@ -117,10 +117,9 @@ def _read_again(resolved: Resolved) -> ServerFacts:
                 return read_facts(control)
         except psycopg.OperationalError as error:
             if time.monotonic() > deadline:
-                message = str(error).strip().splitlines()[0]
                 raise MeasurementError(
                     f"{resolved.server.name} did not come back within {RETURN_TIMEOUT_S:.0f} s of the swap "
-                    f"({message}): start it and type 'pgassay resume'"
+                    f"({first_line(error)}): start it and type 'pgassay resume'"
                 ) from error
             time.sleep(_RETRY_S)
 

@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any
 
 import psycopg
+
+from pgassay.environment.server.sessions import ControlSession
 
 BUCKETS = 4096
 HASH_BYTES = 16
@@ -53,14 +54,14 @@ def hash_row(row: bytes) -> tuple[int, int]:
     return value % BUCKETS, value
 
 
-def rows_of(session: psycopg.Connection[Any], query: str) -> Iterator[bytes]:
+def rows_of(session: ControlSession, query: str) -> Iterator[bytes]:
     """Each row of the query in COPY's text form, one at a time."""
     with session.cursor() as cursor, cursor.copy(b"COPY (" + query.encode() + b"\n) TO STDOUT") as copy:
         for row in copy:
             yield bytes(row)
 
 
-def types_of(session: psycopg.Connection[Any], query: str) -> tuple[str, ...]:
+def types_of(session: ControlSession, query: str) -> tuple[str, ...]:
     """The types of the query's columns, as the server prints them; () for one without a result."""
     connection = session.pgconn
     for result in (connection.prepare(b"", query.encode()), connection.describe_prepared(b"")):
@@ -74,7 +75,7 @@ def types_of(session: psycopg.Connection[Any], query: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def read_bag(session: psycopg.Connection[Any], query: str) -> Bag:
+def read_bag(session: ControlSession, query: str) -> Bag:
     """Run the query and hash its rows."""
     bag = Bag(types_of(session, query))
     for row in rows_of(session, query):
@@ -82,7 +83,7 @@ def read_bag(session: psycopg.Connection[Any], query: str) -> Bag:
     return bag
 
 
-def rows_in(session: psycopg.Connection[Any], query: str, buckets: frozenset[int]) -> "Counter[bytes]":
+def rows_in(session: ControlSession, query: str, buckets: frozenset[int]) -> "Counter[bytes]":
     """The rows of some buckets, with how often each is there; at most ROWS_EXAMINED_MAX of them."""
     found: Counter[bytes] = Counter()
     for row in rows_of(session, query):

@@ -15,7 +15,7 @@ from pgassay.environment.cleanup import registry
 from pgassay.environment.linux.machine import machine_id
 from pgassay.errors import InterruptionError, MeasurementError, UsageError
 from pgassay.experiment.planning.connections import reconnect
-from pgassay.experiment.planning.plan import plan, understand
+from pgassay.experiment.planning.plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.planning.servers import Connections
 from pgassay.experiment.running import history, ledger
@@ -30,7 +30,7 @@ from pgassay.model.trial import TrialRecord, TrialSpec
 from pgassay.record.holding import held
 from pgassay.record.layout import attempt_folders
 from pgassay.record.read import StoredExperiment, load
-from pgassay.record.write import remove_unfinished, write_experiment, write_servers, write_state
+from pgassay.record.write import write_experiment, write_servers, write_state
 from pgassay.terminal.progress import Progress
 from pgassay.trial.run import run_trial
 from pgassay.trial.target import Target
@@ -44,7 +44,7 @@ def run_new(
     `until_decided` False: use all the blocks or time, whatever is decided before.
     """
     check_folder(request.out)
-    parsed = understand(request, progress.stage)
+    parsed = parse_request(request, progress.stage)
     for sentence in parsed.servers.messages:
         progress.message(sentence)
     with _host_lock(progress, wait=wait):
@@ -90,7 +90,6 @@ def run_resumed(
         stored = load(folder)
         _refuse_another_machine(stored)
         with open_target(stored.experiment, connections.parameters, progress.stage) as opened:
-            remove_unfinished(folder)
             with held(folder), opened.target:
                 ended = _run_trials(stored, opened.target, connections, chosen, progress)
             return _remembered(ended)

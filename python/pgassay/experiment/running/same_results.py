@@ -5,11 +5,11 @@ statement returns is compared as a bag of rows; a difference ends the experiment
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import psycopg
 
-from pgassay.errors import MeasurementError, UsageError
+from pgassay.environment.server.sessions import ControlSession
+from pgassay.errors import MeasurementError, UsageError, first_line
 from pgassay.experiment.planning.data import SQL_FACTOR
 from pgassay.experiment.planning.servers import OnStage
 from pgassay.experiment.running import result_bag
@@ -58,7 +58,7 @@ def _groups(experiment: Experiment) -> list[tuple[Arm, list[Arm]]]:
     return groups
 
 
-def compare_results(session: "psycopg.Connection[Any]", first: WorkloadSpec, second: WorkloadSpec) -> None:
+def compare_results(session: "ControlSession", first: WorkloadSpec, second: WorkloadSpec) -> None:
     """Raise UsageError when two statements that belong together return different rows, or other types."""
     pairs = pairs_of(first, second)
     try:
@@ -71,7 +71,7 @@ def compare_results(session: "psycopg.Connection[Any]", first: WorkloadSpec, sec
                 queries = [[pair[side] for pair in pairs[: index + 1]] for side in (0, 1)]
                 raise UsageError(_difference(session, names, (left, right), queries, frozenset(unlike[:16])))
     except psycopg.Error as error:
-        reason = error.diag.message_primary or str(error).strip().splitlines()[0]
+        reason = error.diag.message_primary or first_line(error)
         raise MeasurementError(
             f"the results of {_file(first)} and {_file(second)} can't be compared: the server said '{reason}'"
         ) from error
@@ -85,13 +85,13 @@ def pairs_of(first: WorkloadSpec, second: WorkloadSpec) -> list[tuple[Statement,
     return list(zip(first.statements, second.statements, strict=True))
 
 
-def _bags(session: "psycopg.Connection[Any]", statements: Sequence[Statement]) -> list[Bag | None]:
+def _bags(session: "ControlSession", statements: Sequence[Statement]) -> list[Bag | None]:
     """Run the statements in one transaction that is rolled back; None for one without a result."""
     with session.transaction(force_rollback=True):
         return [_bag(session, statement) for statement in statements]
 
 
-def _bag(session: "psycopg.Connection[Any]", statement: Statement) -> Bag | None:
+def _bag(session: "ControlSession", statement: Statement) -> Bag | None:
     if not returns_rows(statement):
         session.execute(statement.sql.encode())
         return None
@@ -129,7 +129,7 @@ def _returns(bag: Bag | None) -> str:
 
 
 def _difference(
-    session: "psycopg.Connection[Any]",
+    session: "ControlSession",
     names: tuple[str, str],
     bags: tuple[Bag, Bag],
     queries: list[list[Statement]],

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from pgassay.design.arms import arms_of_all_loads
 from pgassay.environment.datasets import snapshots
@@ -138,17 +138,17 @@ def _with_machine(experiment: Experiment, provider: MachineProvider) -> Experime
         snapshot = provider.snapshot(arm.spec)
         datasets[snapshot.key] = dict(snapshot.facts)
     environment = experiment.environment.updated(storage=storages, datasets=datasets)
-    ceilings = PlannedCeilings.model_validate(ceilings_of(experiment.arms, provider))
+    ceilings = ceilings_of(experiment.arms, provider)
     return experiment.model_copy(update={"environment": environment, "ceilings": ceilings})
 
 
-def ceilings_of(arms: Iterable[Arm], provider: MachineProvider) -> dict[str, Any]:
+def ceilings_of(arms: Iterable[Arm], provider: MachineProvider) -> PlannedCeilings:
     """For each arm its device's `read_mb_s`, `read_iops` and where they come from; {} where nothing is known.
 
     `by_arm` has the arms by name, `probe` the ceilings of the last probe as it stated them.
     """
-    by_arm: dict[str, Any] = {}
-    probes: dict[str, Any] = {}
+    by_arm: dict[str, object] = {}
+    probes: dict[str, object] = {}
     for arm in arms:
         volume = provider.volume(arm.spec.storage)
         probe = last_probe(physical_device(volume))
@@ -158,10 +158,10 @@ def ceilings_of(arms: Iterable[Arm], provider: MachineProvider) -> dict[str, Any
         if probe is not None:
             name = str(probe.device.get("disk") or probe.path)
             probes[name] = {"measured_at": probe.measured_at, **probe.ceilings.model_dump()}
-    return {"by_arm": by_arm, "probe": probes} if by_arm else {}
+    return PlannedCeilings.model_validate({"by_arm": by_arm, "probe": probes} if by_arm else {})
 
 
-def arm_ceiling(spec: StorageSpec, probe: ProbeResult | None) -> dict[str, Any]:
+def arm_ceiling(spec: StorageSpec, probe: ProbeResult | None) -> dict[str, float | str]:
     """The lower of the device's ceiling and the storage's limit, in 10⁶ bytes and reads a second."""
     limits = {
         "read_mb_s": None if spec.read_mb_s is None else spec.read_mb_s * _LIMIT_MB,
@@ -173,7 +173,7 @@ def arm_ceiling(spec: StorageSpec, probe: ProbeResult | None) -> dict[str, Any]:
             "read_mb_s": probe.ceilings.sequential_read_mb_s,
             "read_iops": max(probe.ceilings.random_read_iops.values(), default=None),
         }
-    made: dict[str, Any] = {}
+    made: dict[str, float | str] = {}
     for name, limit in limits.items():
         known = [value for value in (limit, measured[name]) if value]
         if known:

@@ -40,7 +40,7 @@ def sources(target: Target, application_name: str) -> ObservedServer:
     return observed
 
 
-def told_apart(ready: Ready, windows: Iterable[Window], session_pid: int) -> list[Window]:
+def with_own_and_idle_marked(ready: Ready, windows: Iterable[Window], session_pid: int) -> list[Window]:
     """Windows in which `session_pid`, the other session of pgassay, is of the kind of its own sessions, and
     connections without work are told from those that wait for their client (IDLE_CONNECTION)."""
     return [
@@ -77,7 +77,7 @@ def _with(row: Row, position: int, value: str) -> Row:
 def sessions_cpu_s(ready: Ready, windows: Iterable[Window]) -> float | None:
     """CPU seconds of all sessions of pgassay in this server; None where its processes are not seen.
 
-    windows: as `told_apart` makes them.
+    windows: as `with_own_and_idle_marked` makes them.
     """
     if not ready.threads:
         return None

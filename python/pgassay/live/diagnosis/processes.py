@@ -11,9 +11,9 @@ import struct
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+from pgassay.environment.linux.processes import PROC, ProcessStat, process_ids, process_stat
+
 _NAMED_MAX = 5
 # Less than this share of a processor is not worth a name.
 _SHARE_MIN = 0.02
@@ -31,36 +31,14 @@ _ANSWER_BYTES = 1 << 16
 _TIMEOUT_S = 1.0
 
 
-class Process(NamedTuple):
-    """A process at one moment: the name of its program, its parent, the CPU time that it has used."""
-
-    name: str
-    parent_pid: int
-    cpu_s: float
-
-
 # By number and start, which tell a process from a later one of the same number.
-Processes = dict[tuple[int, int], Process]
+Processes = dict[tuple[int, int], ProcessStat]
 
 
-def snapshot(proc: Path = Path("/proc")) -> Processes:
+def snapshot(proc: Path = PROC) -> Processes:
     """All processes that this account sees; {} where there is no /proc."""
-    found: Processes = {}
-    if not proc.is_dir():
-        return found
-    for folder in proc.iterdir():
-        if not folder.name.isdigit():
-            continue
-        try:
-            text = (folder / "stat").read_text("utf-8", "replace")
-        except OSError:
-            continue
-        name = text[text.index("(") + 1 : text.rindex(")")]
-        # Fields 4, 14, 15 and 22 of proc(5), counted after the name.
-        fields = text.rpartition(")")[2].split()
-        cpu_s = (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
-        found[int(folder.name), int(fields[19])] = Process(name, int(fields[1]), cpu_s)
-    return found
+    stats = ((pid, process_stat(pid, proc)) for pid in process_ids(proc))
+    return {(pid, stat.started_ticks): stat for pid, stat in stats if stat is not None}
 
 
 def used_between(before: Processes, after: Processes, postmaster_pid: int) -> dict[int, tuple[str, float]]:
@@ -72,7 +50,7 @@ def used_between(before: Processes, after: Processes, postmaster_pid: int) -> di
     own = os.getpid()
     for key, process in after.items():
         pid, _ = key
-        if postmaster_pid not in (pid, process.parent_pid) and own not in (pid, process.parent_pid):
+        if postmaster_pid not in (pid, process.parent) and own not in (pid, process.parent):
             earlier_s = before[key].cpu_s if key in before else 0.0
             used[pid] = process.name, process.cpu_s - earlier_s
     return used
@@ -80,7 +58,7 @@ def used_between(before: Processes, after: Processes, postmaster_pid: int) -> di
 
 def children_of(postmaster_pid: int, processes: Processes) -> list[int]:
     """The server's other processes."""
-    return [pid for (pid, _), process in processes.items() if process.parent_pid == postmaster_pid]
+    return [pid for (pid, _), process in processes.items() if process.parent == postmaster_pid]
 
 
 def named(used: dict[int, tuple[str, float]], seconds: float) -> dict[str, float]:

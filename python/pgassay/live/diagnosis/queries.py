@@ -8,6 +8,7 @@ from psycopg import sql
 from psycopg.rows import TupleRow
 
 from pgassay.analysis.diagnosis.interval import Look, Session
+from pgassay.errors import first_line
 from pgassay.model.live.diagnosis import CalledStatement
 from pgassay.trial.collect.counters import VIEWS, View
 
@@ -20,9 +21,9 @@ _SESSIONS = f"""
 SELECT transactions, pid, query_id::text, left(query, {QUERY_CHARACTERS_MAX}), state,
        coalesce(wait_event_type, ''), coalesce(wait_event, ''), coalesce(usesysid::regrole::text, ''),
        coalesce(application_name, ''), extract(epoch FROM clock_timestamp() - xact_start)::float8,
-       CASE WHEN wait_event_type = 'Lock' AND place <= {BLOCKED_ASKED_MAX} THEN pg_blocking_pids(pid) END
+       CASE WHEN wait_event_type = 'Lock' AND wait_rank <= {BLOCKED_ASKED_MAX} THEN pg_blocking_pids(pid) END
 FROM (SELECT coalesce(sum(xact_commit), 0)::float8 AS transactions FROM pg_stat_database) AS counted
-LEFT JOIN (SELECT *, row_number() OVER (PARTITION BY wait_event_type ORDER BY state_change) AS place
+LEFT JOIN (SELECT *, row_number() OVER (PARTITION BY wait_event_type ORDER BY state_change) AS wait_rank
            FROM pg_stat_get_activity(NULL)
            WHERE backend_type IN ('client backend', 'parallel worker')
              AND state NOT IN ('idle', 'disabled')
@@ -122,8 +123,7 @@ class Statements:
         try:
             return {row[0]: row[1:] for row in self._session.execute(query).fetchall()}
         except psycopg.Error as error:
-            told = str(error).splitlines()[0]
-            self.reason = f"statements by their calls and times: pg_stat_statements says: {told}"
+            self.reason = f"statements by their calls and times: pg_stat_statements says: {first_line(error)}"
             self._function = None
             return {}
 

@@ -6,7 +6,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import psycopg
 
@@ -16,16 +15,18 @@ from pgassay.analysis.diagnosis.interval import Interval, Look
 from pgassay.environment.cgroup import caps
 from pgassay.environment.last_probe import last_probe
 from pgassay.environment.storage.base import BlockDevice
-from pgassay.errors import MeasurementError
+from pgassay.errors import MeasurementError, first_line
 from pgassay.live.diagnosis import observer as observers
 from pgassay.live.diagnosis import processes, queries
 from pgassay.live.target import Target
 from pgassay.model.live.diagnosis import CalledStatement, DiagnosedServer
+from pgassay.model.probe import PAGE_BYTES
+from pgassay.model.trial import CounterRow
 from pgassay.model.vacuum_state import Upkeep
 from pgassay.native.observer import Observer
 from pgassay.record import layout
 from pgassay.trial.collect import counters
-from pgassay.trial.collect.vacuum_state import upkeep_or_none
+from pgassay.trial.collect.vacuum_state import vacuum_state_or_none
 from pgassay.trial.observe.base import Sampler
 from pgassay.trial.observe.device import DeviceSampler
 from pgassay.trial.observe.host_cpu import HostCpuSampler
@@ -39,17 +40,17 @@ _SESSIONS_S = 1.0
 # Less than this says nothing.
 SECONDS_MIN = 1.0
 SECONDS_MAX = 3600.0
-_BLOCK_BYTES = 8192
 _CONNECTIONS = "SELECT count(*) FROM pg_stat_activity"
 
-Progress = Callable[[float], None]
+# The seconds that have passed.
+OnElapsed = Callable[[float], None]
 
 
 @dataclass(frozen=True)
 class _Totals:
     """What moved between the two ends, and what was read at the last; fields as `Interval` has them."""
 
-    counters: dict[str, list[dict[str, Any]]]
+    counters: dict[str, list[CounterRow]]
     settings: dict[str, str]
     statements: tuple[CalledStatement, ...] | None
     upkeep: Upkeep | None
@@ -79,13 +80,13 @@ class _Edges:
         after = counters.snapshot(self._session, self._target.major, self._views)
         group = caps.counters(self._caps)
         settings = queries.settings(self._session)
-        called = self._statements.difference(int(settings.get("block_size", _BLOCK_BYTES)))
+        called = self._statements.difference(int(settings.get("block_size", PAGE_BYTES)))
         clients_cpu_s, others = self._beside(seconds)
         return _Totals(
             counters=counters.difference(self._snapshot, after, self._views),
             settings=settings,
             statements=called,
-            upkeep=upkeep_or_none(self._session),
+            upkeep=vacuum_state_or_none(self._session),
             caps=Caps(self._caps.cpus, self._caps.memory_bytes),
             group={name: value - self._group.get(name, 0.0) for name, value in group.items()},
             missing=(*self._target.missing, *filter(None, [self._statements.reason])),
@@ -118,10 +119,10 @@ class _Course:
     tool_cpu_s: float
 
 
-def sample(target: Target, seconds: float, folder: Path, progress: Progress = lambda _: None) -> Interval:
+def sample(target: Target, seconds: float, folder: Path, progress: OnElapsed = lambda _: None) -> Interval:
     """Sample the server for so many seconds; an interrupt ends it early with what was seen so far.
 
-    folder: where the samplers' files go, in the layout of a trial's folder. progress: is told the seconds
+    folder: where the samplers' files go, in the layout of a trial's folder. progress: gets the seconds
     that have passed. Raises MeasurementError when the server goes away before there is anything to tell.
     """
     with ExitStack() as stack:
@@ -171,17 +172,17 @@ def sample(target: Target, seconds: float, folder: Path, progress: Progress = la
 
 
 def _run(
-    target: Target, session: psycopg.Connection, runner: SamplerRunner, seconds: float, progress: Progress
+    target: Target, session: psycopg.Connection, runner: SamplerRunner, seconds: float, progress: OnElapsed
 ) -> _Course:
     samples: list[Look] = []
     started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
     began_cpu_s = time.process_time()
-    with _server_may_go(), runner:
+    with _server_loss_explained(), runner:
         edges = _Edges(target, session)
         begin_ns = time.monotonic_ns()
         is_interrupted = _sample_until(session, seconds, samples, progress)
         end_ns = time.monotonic_ns()
-    with _server_may_go():
+    with _server_loss_explained():
         totals = edges.close((end_ns - begin_ns) / 1e9)
     tool_cpu_s = time.process_time() - began_cpu_s
     return _Course(started_at, begin_ns, end_ns, is_interrupted, samples, totals, tool_cpu_s)
@@ -201,7 +202,7 @@ class _Threads:
 def _threads(observer: Observer, session_pid: int) -> _Threads:
     if observer.ready is None:
         return _Threads()
-    windows = observers.told_apart(observer.ready, observer.windows, session_pid)
+    windows = observers.with_own_and_idle_marked(observer.ready, observer.windows, session_pid)
     return _Threads(
         files=window_files(observer.ready, windows),
         sessions_cpu_s=observers.sessions_cpu_s(observer.ready, windows),
@@ -218,16 +219,17 @@ def _samplers(device: BlockDevice) -> list[Sampler]:
 
 
 @contextmanager
-def _server_may_go() -> Iterator[None]:
+def _server_loss_explained() -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        told = str(error).strip().splitlines()[0]
-        raise MeasurementError(f"the server went away or refused to answer: {told}; see its log") from None
+        raise MeasurementError(
+            f"the server went away or refused to answer: {first_line(error)}; see its log"
+        ) from None
 
 
 def _sample_until(
-    session: psycopg.Connection, seconds: float, samples: list[Look], progress: Progress
+    session: psycopg.Connection, seconds: float, samples: list[Look], progress: OnElapsed
 ) -> bool:
     """Sample sessions until the time is over; whether it was interrupted before."""
     began = time.monotonic()
@@ -246,10 +248,10 @@ def _sample_until(
 
 
 def _write(folder: Path, files: dict[str, bytes]) -> None:
-    place = folder / layout.OBSERVATIONS_FOLDER
-    place.mkdir(parents=True)
+    observations = folder / layout.OBSERVATIONS_FOLDER
+    observations.mkdir(parents=True)
     for name, content in files.items():
-        (place / name).write_bytes(content)
+        (observations / name).write_bytes(content)
 
 
 def _described(target: Target) -> DiagnosedServer:

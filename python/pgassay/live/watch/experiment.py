@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from pgassay.environment.linux.device import device_of
+from pgassay.environment.linux.processes import children_of
 from pgassay.environment.storage.base import BlockDevice
 from pgassay.errors import MeasurementError
 from pgassay.live.watch.folder import REPORT_FILE, FolderWatch
@@ -94,7 +95,7 @@ class ExperimentWatch:
         )
 
     def finish(self) -> WatchSample:
-        """The last sample, once the report is there that a sitting writes after it has let go of the folder.
+        """The last sample, once the report is there that a run writes after it has let go of the folder.
 
         Returns at once when whoever ran the experiment is gone.
         """
@@ -128,7 +129,7 @@ class ExperimentWatch:
         return (NO_SESSION, *(self._server.missing if self._server else ()))
 
     def _follow(self, state: ExperimentState) -> None:
-        """Look at the server that runs now: it is another one after each restart."""
+        """Sample the server that runs now: it is another one after each restart."""
         found = None
         self._is_running = state.is_running
         if state.is_running and not self._folder.is_remote:
@@ -143,7 +144,7 @@ class ExperimentWatch:
 
     def _find(self) -> int | None:
         """The first process of the server that is measured now: a child of the process that measures."""
-        postgres = [pid for pid in _children(self.runner) if _is_postgres(pid)] if self.runner else []
+        postgres = [pid for pid in children_of(self.runner) if _is_postgres(pid)] if self.runner else []
         return min(postgres, default=None)
 
     def _leave(self) -> None:
@@ -176,7 +177,7 @@ class _MeasuredServer:
         self._processes.__enter__()
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop sampling."""
         self._processes.__exit__(None, None, None)
 
     def sample(self) -> tuple[ServerSample, DeviceRates | None, HostUse | None]:
@@ -188,15 +189,6 @@ class _MeasuredServer:
             statements=None,
         )  # fmt: skip
         return server, *self._machine.sample()
-
-
-def _children(pid: int) -> list[int]:
-    """The children of all threads of a process; [] where the kernel lists none (CONFIG_PROC_CHILDREN)."""
-    found: list[int] = []
-    for file in Path(f"/proc/{pid}/task").glob("*/children"):
-        with suppress(OSError):  # the thread has ended
-            found += map(int, file.read_text("ascii").split())
-    return found
 
 
 def _is_postgres(pid: int) -> bool:

@@ -22,7 +22,7 @@ from pgassay.record.read import (
 )
 
 REPORT_FILE = "report.html"
-# A trial in the making: the temporary folder that `record.write.TrialWriter` opens at its beginning.
+# A trial that runs: the temporary folder that `record.write.TrialWriter` opens at its beginning.
 _IN_THE_MAKING = re.compile(r"\.attempt-(\d+)\..*\.tmp")
 
 
@@ -30,7 +30,7 @@ _Stamp = tuple[int, int] | None
 
 
 @dataclass(frozen=True)
-class TrialInTheMaking:
+class UnfinishedTrial:
     """A trial that has begun and is not recorded; `began_s` by the wall clock."""
 
     number: int
@@ -50,7 +50,7 @@ class FolderWatch:
         self._trials: dict[Path, StoredTrial] = {}
         self._estimated: tuple[int, tuple[ArmEstimate, ...]] = (-1, ())
         self._blocks = 0
-        self._begun: tuple[Path, TrialInTheMaking] | None = None
+        self._begun: tuple[Path, UnfinishedTrial] | None = None
         self._read_of: tuple[_Stamp, _Stamp] | None = None
 
     @property
@@ -60,11 +60,11 @@ class FolderWatch:
 
     def state(self) -> ExperimentState:
         """Where the experiment stands now."""
-        # Asked first: what a sitting writes at its end is there once it has let go.
+        # Asked first: what a run writes at its end is there once it has let go.
         is_running = is_held(self.folder)
         self._read()
         stored = self._stored
-        making = self.in_the_making() if is_running else None
+        unfinished = self.unfinished_trial() if is_running else None
         report = self.folder / REPORT_FILE
         return ExperimentState(
             folder=str(self.folder),
@@ -76,13 +76,13 @@ class FolderWatch:
             arms=len(stored.experiment.arms),
             margin=stored.experiment.contract.margin,
             trials=self._counts(),
-            trial=self._running(making) if making else None,
-            time_left_s=self._time_left_s(making) if is_running else None,
+            trial=self._running(unfinished) if unfinished else None,
+            time_left_s=self._time_left_s(unfinished) if is_running else None,
             estimates=self._estimated[1],
             report=str(report) if report.is_file() and not is_running else None,
         )
 
-    def in_the_making(self) -> TrialInTheMaking | None:
+    def unfinished_trial(self) -> UnfinishedTrial | None:
         """The trial that has begun; None between two of them."""
         if self._begun is not None and self._begun[0].is_dir():
             # Its time of modification moves when its files are written: the first one that was seen counts.
@@ -95,9 +95,9 @@ class FolderWatch:
             except OSError:
                 continue  # it was renamed at this moment
             if match and path.parent.name.isdigit():
-                trial = TrialInTheMaking(int(path.parent.name), int(match.group(1)), began_s)
+                trial = UnfinishedTrial(int(path.parent.name), int(match.group(1)), began_s)
                 found.append((path, trial))
-        # One that a killed sitting left is older.
+        # One that a killed run left is older.
         self._begun = max(found, key=lambda each: each[1].began_s, default=None)
         return self._begun[1] if self._begun else None
 
@@ -155,24 +155,24 @@ class FolderWatch:
             counts[trial.record.status] = counts.get(trial.record.status, 0) + 1
         return {str(status): count for status, count in sorted(counts.items())}
 
-    def _running(self, making: TrialInTheMaking) -> RunningTrial:
-        block, position = divmod(making.number, len(self._stored.experiment.arms))
+    def _running(self, unfinished: UnfinishedTrial) -> RunningTrial:
+        block, position = divmod(unfinished.number, len(self._stored.experiment.arms))
         walls = [trial.record.wall_s for trial in self._stored.trials if trial.record.status == "ok"]
         return RunningTrial(
-            number=making.number,
-            attempt=making.attempt,
+            number=unfinished.number,
+            attempt=unfinished.attempt,
             block=block,
             position=position,
-            arm_id=self.arm_of(making.number).id,
-            elapsed_s=max(0.0, time.time() - making.began_s),
+            arm_id=self.arm_of(unfinished.number).id,
+            elapsed_s=max(0.0, time.time() - unfinished.began_s),
             expected_s=sum(walls) / len(walls) if walls else None,
         )
 
-    def _time_left_s(self, making: TrialInTheMaking | None) -> float | None:
+    def _time_left_s(self, unfinished: UnfinishedTrial | None) -> float | None:
         """Until the plan's limit of time. What earlier trials used is recorded at the end of each."""
         used_s = self._stored.seconds_used
-        if making is not None:
-            used_s += max(0.0, time.time() - making.began_s)
+        if unfinished is not None:
+            used_s += max(0.0, time.time() - unfinished.began_s)
         return max(0.0, self._stored.experiment.contract.time_max_s - used_s)
 
 

@@ -9,7 +9,7 @@ from typing import Self
 
 import psycopg
 
-from pgassay.errors import MeasurementError, UsageError
+from pgassay.errors import MeasurementError, UsageError, first_line
 from pgassay.live.target import Target, open_target
 from pgassay.live.watch import counters
 from pgassay.live.watch.machine import MachineWatch
@@ -92,7 +92,7 @@ class ServerWatch:
         try:
             return work(self._server)
         except (psycopg.Error, MeasurementError) as error:
-            self._lost = _sentence(error)
+            self._lost = first_line(error).rstrip(".")
             self._server.close()
             self._server = None
             return None
@@ -176,9 +176,3 @@ class _OpenServer:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _sentence(error: Exception) -> str:
-    """The first line of a complaint."""
-    lines = str(error).strip().splitlines() or ["it does not answer"]
-    return lines[0].rstrip(".")

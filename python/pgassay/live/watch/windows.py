@@ -44,7 +44,7 @@ def seen(ready: Ready, windows: Sequence[Window]) -> Seen:
 
 
 def states(rows: Iterable[Row], samples: int) -> dict[str, float]:
-    """Client connections by the state that PostgreSQL told, as means over the samples ('': it told none)."""
+    """Client connections by their state, as means over the samples ('': PostgreSQL shows none)."""
     counts: Counter[str] = Counter()
     for row in rows:
         if row["kind"] in CLIENT_KINDS and row["pid"] == row["thread"]:

@@ -8,7 +8,6 @@ the server's shared memory is touched first of all, so that no measured statemen
 import os
 import re
 from pathlib import Path
-from typing import Any
 
 from pgassay.environment.cgroup.group import Cgroup
 from pgassay.errors import UsageError
@@ -43,7 +42,7 @@ class CacheKeeper:
         self._relations = relations
         self._cache = cache
         self._able = states.capabilities(server.control)
-        self.facts: dict[str, Any] = {"state": cache}
+        self.facts: dict[str, object] = {"state": cache}
 
     def know(self, relations: list[Relation]) -> None:
         """From now on these are the relations: a command has given them other files."""

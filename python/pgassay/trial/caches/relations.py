@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgassay.environment.linux.pagecache import files_of_relation
 
 if TYPE_CHECKING:
-    import psycopg
+    from pgassay.environment.server.sessions import ControlSession
 
 _QUERY = """
 SELECT n.nspname, c.relname, c.relkind::text, pg_relation_filepath(c.oid), pg_table_size(c.oid)
@@ -38,7 +38,7 @@ class Relation:
         return self.kind in ("r", "i", "m")
 
 
-def user_relations(connection: "psycopg.Connection[Any]", data_directory: Path) -> list[Relation]:
+def user_relations(connection: "ControlSession", data_directory: Path) -> list[Relation]:
     """Every user relation of the connected database with its files, ordered by name."""
     relations = []
     for schema, name, kind, filepath, _size in connection.execute(_QUERY).fetchall():

@@ -7,16 +7,15 @@ hypervisor caches below a virtual disk can't be seen from here.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgassay.environment.linux import pagecache
 from pgassay.errors import InvalidTrialError, MeasurementError, UsageError
 from pgassay.trial.caches.relations import Relation
 
 if TYPE_CHECKING:
-    import psycopg
+    from pgassay.environment.server.sessions import ControlSession
 
-BLOCK_BYTES = 8192
 RESIDENT_FRACTION_MIN = 0.99
 # Reads of at most a quarter of shared_buffers keep the whole table there; a larger one goes through
 # a ring of 256 kB (src/backend/access/heap/heapam.c, initscan).
@@ -34,7 +33,7 @@ class Capabilities:
     prewarm: bool
 
 
-def capabilities(connection: "psycopg.Connection[Any]") -> Capabilities:
+def capabilities(connection: "ControlSession") -> Capabilities:
     """Which functions exist: pg_buffercache_evict_all is 18+, pg_buffercache_evict 17+."""
     rows = connection.execute(
         "SELECT proname FROM pg_proc WHERE proname IN "
@@ -48,7 +47,7 @@ def capabilities(connection: "psycopg.Connection[Any]") -> Capabilities:
     )
 
 
-def empty_buffers(connection: "psycopg.Connection[Any]", able: Capabilities) -> bool:
+def empty_buffers(connection: "ControlSession", able: Capabilities) -> bool:
     """Empty shared buffers without a restart; False when this server has no function for it."""
     if able.evict_all:
         row = connection.execute("SELECT buffers_skipped FROM pg_buffercache_evict_all()").fetchone()
@@ -67,7 +66,7 @@ def empty_buffers(connection: "psycopg.Connection[Any]", able: Capabilities) -> 
 
 
 def all_files(relations: Sequence[Relation]) -> list[Path]:
-    """Every file of the relations."""
+    """The files of all segments and forks of the relations."""
     return [file for relation in relations for file in relation.files]
 
 
@@ -104,8 +103,14 @@ def make_pages_warm(relations: Sequence[Relation]) -> float:
     return fraction
 
 
+def shared_buffers_bytes(connection: "ControlSession") -> int:
+    """The size of shared_buffers; 0 where the server doesn't say."""
+    row = connection.execute("SELECT pg_size_bytes(current_setting('shared_buffers'))").fetchone()
+    return int(row[0]) if row else 0
+
+
 def make_buffers_warm(
-    connection: "psycopg.Connection[Any]", relations: Sequence[Relation], able: Capabilities
+    connection: "ControlSession", relations: Sequence[Relation], able: Capabilities
 ) -> float:
     """Fill shared buffers with the relations by pg_prewarm; returns the fraction in buffers.
 
@@ -119,10 +124,7 @@ def make_buffers_warm(
         )
     kept = [relation for relation in relations if relation.is_heap_or_index]
     size = sum(relation.size_bytes for relation in kept)
-    row = connection.execute(
-        "SELECT setting::int8 * 8192 FROM pg_settings WHERE name = 'shared_buffers'"
-    ).fetchone()
-    buffers = int(row[0]) if row else 0
+    buffers = shared_buffers_bytes(connection)
     if size > buffers * 0.95:
         raise UsageError(
             f"--cache warm-buffers: the data are {size >> 20} MB, shared_buffers {buffers >> 20} MB: "
@@ -130,7 +132,10 @@ def make_buffers_warm(
         )
     blocks = loaded = 0
     for relation in kept:
-        query = "SELECT pg_relation_size(%(name)s::regclass) / 8192, pg_prewarm(%(name)s::regclass)"
+        query = (
+            "SELECT pg_relation_size(%(name)s::regclass) / current_setting('block_size')::int, "
+            "pg_prewarm(%(name)s::regclass)"
+        )
         qualified = _quoted(relation.schema) + "." + _quoted(relation.name)
         answer = connection.execute(query, {"name": qualified}).fetchone()
         if answer is None:

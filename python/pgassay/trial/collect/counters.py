@@ -5,12 +5,13 @@ What differs between versions is data: the views below with the first major that
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pgassay.model.probe import PAGE_BYTES
+from pgassay.model.trial import CounterRow
 
 if TYPE_CHECKING:
-    import psycopg
-
-BLOCK_BYTES = 8192
+    from pgassay.environment.server.sessions import ControlSession
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ def _query(view: View, major: int) -> str:
     return f"SELECT {', '.join([*keys, *values])} FROM {view.name} WHERE {view.condition}"
 
 
-def snapshot(connection: "psycopg.Connection[Any]", major: int, views: Sequence[View] = VIEWS) -> Snapshot:
+def snapshot(connection: "ControlSession", major: int, views: Sequence[View] = VIEWS) -> Snapshot:
     """All views that this major has, read in one transaction's view of the statistics."""
     result: Snapshot = {}
     # This session's own reads (a prewarm) must be counted before the snapshot, not within what follows.
@@ -139,9 +140,9 @@ def snapshot(connection: "psycopg.Connection[Any]", major: int, views: Sequence[
 
 def difference(
     before: Snapshot, after: Snapshot, views: Sequence[View] = VIEWS
-) -> dict[str, list[dict[str, Any]]]:
+) -> dict[str, list[CounterRow]]:
     """Per view the rows whose counters moved: their keys and the differences, ready for JSON."""
-    moved: dict[str, list[dict[str, Any]]] = {}
+    moved: dict[str, list[CounterRow]] = {}
     for view in views:
         for key, values in after.get(view.name, {}).items():
             old = before.get(view.name, {}).get(key, {})
@@ -151,7 +152,7 @@ def difference(
             if not any(changes.values()):
                 continue
             levels = {name: value for name, value in values.items() if name in _LEVELS}
-            row: dict[str, Any] = dict(zip(view.keys, key, strict=True))
+            row: dict[str, str] = dict(zip(view.keys, key, strict=True))
             moved.setdefault(view.name, []).append({**row, **changes, **levels})
     return moved
 
@@ -160,6 +161,6 @@ def database_blocks(before: Snapshot, after: Snapshot) -> tuple[int, int]:
     """Bytes that this database's backends read and found in shared buffers between two snapshots."""
     old = next(iter(before["pg_stat_database"].values()))
     new = next(iter(after["pg_stat_database"].values()))
-    read = int(new["blks_read"] - old["blks_read"]) * BLOCK_BYTES
-    hit = int(new["blks_hit"] - old["blks_hit"]) * BLOCK_BYTES
+    read = int(new["blks_read"] - old["blks_read"]) * PAGE_BYTES
+    hit = int(new["blks_hit"] - old["blks_hit"]) * PAGE_BYTES
     return read, hit

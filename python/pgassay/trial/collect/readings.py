@@ -7,12 +7,12 @@ arm: it shows the machine's speed at that moment, and a declared covariate takes
 import hashlib
 import time
 from dataclasses import dataclass
-from typing import Any
 
 from pgassay.environment.cgroup import usage
 from pgassay.environment.linux import machine
 from pgassay.environment.linux.device import counters as device_counters
 from pgassay.environment.server.reads import ServerReads, reads_between
+from pgassay.model.trial import CounterRow
 from pgassay.trial.collect import verify
 from pgassay.trial.collect.counters import Snapshot, database_blocks, difference, snapshot
 from pgassay.trial.collect.verify import BytesRead
@@ -55,7 +55,7 @@ class Moved:
     machine, as others may write there.
     """
 
-    counters: dict[str, list[dict[str, Any]]]
+    counters: dict[str, list[CounterRow]]
     read: BytesRead
     wal_bytes: int | None
 

@@ -6,13 +6,13 @@ server: so they are looked up. Its counters are differenced, never reset.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pgassay.record.columns import Column, to_parquet
 from pgassay.trial.running import RunningServer
 
 if TYPE_CHECKING:
-    import psycopg
+    from pgassay.environment.server.sessions import ControlSession
 
 LIBRARY = "pg_stat_statements"
 FILE = f"{LIBRARY}.parquet"
@@ -55,7 +55,7 @@ class ControlledServer(Protocol):
     """A server with a control session."""
 
     @property
-    def control(self) -> "psycopg.Connection[Any]":
+    def control(self) -> "ControlSession":
         """The control session."""
 
 
@@ -73,7 +73,7 @@ class ServerStatements:
         )
 
     @classmethod
-    def of(cls, connection: "psycopg.Connection[Any]") -> "ServerStatements | None":
+    def of(cls, connection: "ControlSession") -> "ServerStatements | None":
         """The counters that this connection can read; None without the extension, loaded and created."""
         import psycopg
 
@@ -92,7 +92,7 @@ class ServerStatements:
         }
         return cls(str(row[0]), names) if {"calls", "total_exec_time"} <= names.keys() else None
 
-    def snapshot(self, connection: "psycopg.Connection[Any]", *, texts: bool = True) -> Snapshot:
+    def snapshot(self, connection: "ControlSession", *, texts: bool = True) -> Snapshot:
         """The counters of every statement of this database now; reading no `texts` is quicker."""
         rows = connection.execute(self._query.encode(), (texts,)).fetchall()
         return {str(row[0]): (str(row[1]), tuple(float(value) for value in row[2:])) for row in rows}

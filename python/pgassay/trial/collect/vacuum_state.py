@@ -4,14 +4,18 @@ All that they use exists in every major from 14 on.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgassay.model.vacuum_state import Holder, TableState, Upkeep
 
 if TYPE_CHECKING:
-    import psycopg
+    from pgassay.environment.server.sessions import ControlSession
 
 TABLES_MAX = 50
+# Length (−1: variable), alignment, whether it was dropped, average bytes and share of nulls (None: unknown).
+Column = tuple[int, str, bool, float | None, float | None]
+# The columns of _TABLES in their order.
+_TableRow = tuple[str, str, int, int, float, float, float, int, float | None, float | None]
 _HOLDERS_MAX = 5
 _ALIGNMENTS = {"c": 1, "s": 2, "i": 4, "d": 8}
 # A row's header without its map of nulls, its line pointer, and the alignment of both ends
@@ -25,8 +29,9 @@ _SHORT_BYTES_MAX = 126
 # Few are asked for their size, which looks at files: pages by the last ANALYZE or rows by the statistics
 # pick them.
 _TABLES = """
-SELECT schemaname::text, relname::text, relid, pg_relation_size(relid) / 8192, reltuples::float8,
-       n_live_tup::float8, n_dead_tup::float8, fillfactor, vacuumed_s, n_mod_since_analyze::float8
+SELECT schemaname::text, relname::text, relid, pg_relation_size(relid) / current_setting('block_size')::int,
+       reltuples::float8, n_live_tup::float8, n_dead_tup::float8, fillfactor, vacuumed_s,
+       n_mod_since_analyze::float8
 FROM (
     SELECT s.schemaname, s.relname, s.relid, c.reltuples, s.n_live_tup, s.n_dead_tup, s.n_mod_since_analyze,
            coalesce((SELECT option_value::int FROM pg_options_to_table(c.reloptions)
@@ -68,24 +73,24 @@ FROM pg_replication_slots WHERE xmin IS NOT NULL
 ORDER BY 3 DESC LIMIT %s"""
 
 
-def upkeep_or_none(connection: "psycopg.Connection[Any]") -> Upkeep | None:
-    """As read_upkeep; None where the server refuses (a table locked for a rewrite, no right to read)."""
+def vacuum_state_or_none(connection: "ControlSession") -> Upkeep | None:
+    """As `read_vacuum_state`; None where the server refuses (a table locked, no right to read)."""
     import psycopg
 
     try:
-        return read_upkeep(connection)
+        return read_vacuum_state(connection)
     except psycopg.Error:
         # It costs this evidence alone; of a connection that is lost the next statement tells.
         return None
 
 
-def read_upkeep(connection: "psycopg.Connection[Any]") -> Upkeep:
+def read_vacuum_state(connection: "ControlSession") -> Upkeep:
     """The state of this database now; takes some milliseconds. Raises psycopg.Error."""
     tables = [row for row in connection.execute(_TABLES.encode(), (TABLES_MAX,)) if row[3]]
     identifiers = [row[2] for row in tables]
-    columns: dict[int, list[tuple[Any, ...]]] = {}
+    columns: dict[int, list[Column]] = {}
     for identifier, *column in connection.execute(_COLUMNS.encode(), (identifiers,)):
-        columns.setdefault(identifier, []).append(tuple(column))
+        columns.setdefault(identifier, []).append((column[0], column[1], column[2], column[3], column[4]))
     holders = connection.execute(_HOLDERS.encode(), (_HOLDERS_MAX,)).fetchall()
     return Upkeep(
         tables=tuple(_table(row, columns.get(row[2], ())) for row in tables),
@@ -96,7 +101,7 @@ def read_upkeep(connection: "psycopg.Connection[Any]") -> Upkeep:
     )
 
 
-def _table(row: Sequence[Any], columns: Sequence[tuple[Any, ...]]) -> TableState:
+def _table(row: _TableRow, columns: Sequence[Column]) -> TableState:
     schema, name, _, pages, reltuples, live, dead, fillfactor, vacuumed_s, changed = row
     # A crash forgets the counts, and what came since is no count of all.
     is_lost = live + dead < reltuples / 2
@@ -113,7 +118,7 @@ def _table(row: Sequence[Any], columns: Sequence[tuple[Any, ...]]) -> TableState
     )
 
 
-def row_bytes(columns: Sequence[tuple[Any, ...]]) -> float | None:
+def row_bytes(columns: Sequence[Column]) -> float | None:
     """What a row takes in a page: line pointer, header, and values aligned one after the other.
 
     columns: in their order (length or −1, alignment, whether it was dropped, average bytes, share of nulls),
@@ -126,11 +131,12 @@ def row_bytes(columns: Sequence[tuple[Any, ...]]) -> float | None:
         has_nulls = has_nulls or is_dropped or bool(null_share)
         if is_dropped:
             continue
-        if length < 0 and width is None:
+        value_bytes = width if length < 0 else length
+        if value_bytes is None:
             return None
-        is_short = length < 0 and width <= _SHORT_BYTES_MAX
+        is_short = length < 0 and value_bytes <= _SHORT_BYTES_MAX
         step = 1 if is_short else _ALIGNMENTS.get(alignment, 1)
-        value = _aligned(offset, step) - offset + (length if length >= 0 else width)
+        value = _aligned(offset, step) - offset + value_bytes
         offset += value * (1 - (null_share or 0.0))
     header = _HEADER_BYTES + (-(-len(columns) // 8) if has_nulls else 0)
     whole = _aligned(header, _MAXIMUM_ALIGNMENT) + offset

@@ -5,7 +5,7 @@ label is worse than none.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgassay.environment.server.settings import describe_settings, effective, equal_value
 from pgassay.errors import InvalidTrialError, MeasurementError
@@ -14,7 +14,7 @@ from pgassay.model.experiment import CacheState, Protocol
 from pgassay.model.trial import LoadObservation, StatementObservation
 
 if TYPE_CHECKING:
-    import psycopg
+    from pgassay.environment.server.sessions import ControlSession
 
 # A standby snapshot of the background writer is a few hundred bytes; one full-page image is more.
 WAL_BYTES_OF_A_READ_TRIAL_MAX = 4096
@@ -24,7 +24,7 @@ PROOF_BYTES_MIN = 16 * 1024 * 1024
 CATALOG_BYTES = 2 * 1024 * 1024
 
 
-def assert_from_inside(connection: "psycopg.Connection[Any]", spec: ArmSpec) -> dict[str, Any]:
+def assert_from_inside(connection: "ControlSession", spec: ArmSpec) -> dict[str, object]:
     """Check the running server against the arm; returns the facts for the record.
 
     Raises MeasurementError naming the first setting, version or option that is not as asked for.
@@ -48,12 +48,12 @@ def assert_from_inside(connection: "psycopg.Connection[Any]", spec: ArmSpec) -> 
     return {"settings": facts, "server_version": version, "dataset_load": spec.dataset.load}
 
 
-def _current(connection: "psycopg.Connection[Any]", name: str) -> str | None:
+def _current(connection: "ControlSession", name: str) -> str | None:
     row = connection.execute("SELECT current_setting(%s, true)", (name,)).fetchone()
     return None if row is None or row[0] is None else str(row[0])
 
 
-def wal_position(connection: "psycopg.Connection[Any]") -> int:
+def wal_position(connection: "ControlSession") -> int:
     """The write-ahead log's insert position in bytes."""
     row = connection.execute("SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::int8").fetchone()
     return int(row[0]) if row else 0

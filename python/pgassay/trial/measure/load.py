@@ -2,8 +2,9 @@
 
 import base64
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
+from pgassay.environment.server.sessions import ConnectionParameters
 from pgassay.model.arm import ArmSpec
 from pgassay.model.trial import LoadObservation
 from pgassay.native.load import LoadProgress, run_load
@@ -15,11 +16,11 @@ from pgassay.trial.observation import Observation
 class Connectable(Protocol):
     """A server that says how to connect to it."""
 
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> ConnectionParameters:
         """Connection parameters with the arm's session settings."""
 
 
-def load_document(server: Connectable, spec: ArmSpec, seed: int) -> dict[str, Any]:
+def load_document(server: Connectable, spec: ArmSpec, seed: int) -> dict[str, object]:
     """What the native generator reads on its standard input (ARCHITECTURE.md, "Python ↔ native")."""
     load = spec.workload.load
     if load is None:

@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pgassay.errors import MeasurementError
+from pgassay.errors import MeasurementError, first_line
 from pgassay.model.maintenance import MaintenanceObservation, VacuumedRelation
 from pgassay.model.workload import Statement
 from pgassay.native.sql import Executed
@@ -13,7 +13,7 @@ from pgassay.trial.measure.vacuum_verbose import read_vacuum
 from pgassay.workloads.maintenance import command_of
 
 if TYPE_CHECKING:
-    import psycopg
+    from pgassay.environment.server.sessions import ControlSession
 
 Files = dict[int, tuple[str, int, float]]
 
@@ -47,7 +47,7 @@ WHERE c.relkind IN ('r', 'm', 'i') AND c.relfilenode <> 0
   AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND c.relpersistence <> 't'"""
 
 
-def run_untimed(connection: "psycopg.Connection[Any]", statement: Statement) -> None:
+def run_untimed(connection: "ControlSession", statement: Statement) -> None:
     """Run what stands untimed before a statement, then a checkpoint, which every command has before it.
 
     After it no buffer is dirty, and the first change of every page logs the whole page: alike in all trials.
@@ -59,14 +59,13 @@ def run_untimed(connection: "psycopg.Connection[Any]", statement: Statement) -> 
         try:
             connection.execute(sql.encode(), prepare=False)
         except psycopg.Error as error:
-            message = str(error).strip().splitlines()[0]
             raise MeasurementError(
-                f"what runs untimed before {statement.name} failed ({message}): correct its SQL"
+                f"what runs untimed before {statement.name} failed ({first_line(error)}): correct its SQL"
             ) from error
     connection.execute("CHECKPOINT")
 
 
-def relation_files(connection: "psycopg.Connection[Any]") -> Files:
+def relation_files(connection: "ControlSession") -> Files:
     """The main files of tables and indexes now: file node → (kind, bytes, row versions as estimated)."""
     return {row[0]: (row[1], row[2], row[3]) for row in connection.execute(_FILES).fetchall()}
 
@@ -85,7 +84,7 @@ def observe(
         return None
     messages = [notice.message for notice in executed.notices]
     relations = read_vacuum(messages)
-    done = _wal(*views) | _new_files(*files) | _said(messages)
+    done = _wal(*views) | _new_files(*files) | _message_figures(messages)
     for name, value in _sums(relations).items():
         # VACUUM's own figures are of itself alone; ANALYZE in the same command adds to the pages scanned.
         done[name] = value
@@ -112,7 +111,7 @@ def _sums(relations: Sequence[VacuumedRelation]) -> dict[str, float]:
     return sums
 
 
-def _said(messages: Sequence[str]) -> dict[str, float]:
+def _message_figures(messages: Sequence[str]) -> dict[str, float]:
     done: dict[str, float] = {}
     for message in messages:
         for pattern in _MESSAGES:

@@ -5,16 +5,17 @@ warms the catalogs: their reads are not part of any measurement.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgassay.model.aio import can_read_asynchronously
 from pgassay.model.workload import Statement
+from pgassay.trial.observation import Plan
 from pgassay.workloads.split import strip_comments
 
 if TYPE_CHECKING:
-    import psycopg
+    from pgassay.environment.server.sessions import ControlSession
 
 _EXPLAINABLE = ("select", "with", "values", "table", "insert", "update", "delete", "merge")
 
@@ -33,7 +34,7 @@ def explainable(statement: Statement) -> bool:
     return bool(words) and words[0].lower() in _EXPLAINABLE
 
 
-def explain(connection: "psycopg.Connection[Any]", statement: Statement) -> dict[str, Any] | None:
+def explain(connection: "ControlSession", statement: Statement) -> Plan | None:
     """The plan as EXPLAIN (FORMAT JSON, VERBOSE, SETTINGS) gives it, or None without a plan."""
     if not explainable(statement):
         return None
@@ -42,24 +43,27 @@ def explain(connection: "psycopg.Connection[Any]", statement: Statement) -> dict
     if row is None:
         return None
     document = row[0] if not isinstance(row[0], str) else json.loads(row[0])
-    plan: dict[str, Any] = document[0]
+    plan: Plan = document[0]
     return plan
 
 
-def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def nodes(plan: Plan) -> Iterator[Plan]:
     """Every node below and including `plan` (a node, or the document that holds the top one)."""
     node = plan.get("Plan", plan)
+    if not isinstance(node, Mapping):
+        return
     yield node
-    for child in node.get("Plans", ()):
+    children = node.get("Plans")
+    for child in children if isinstance(children, list) else []:
         yield from nodes(child)
 
 
-def facts(plan: dict[str, Any], major: int) -> PlanFacts:
+def facts(plan: Plan, major: int) -> PlanFacts:
     """AIO eligibility on this major version, and the relations that the plan reads."""
     relations: set[tuple[str, str]] = set()
     aio = False
     for node in nodes(plan):
-        kind = node["Node Type"]
+        kind = str(node["Node Type"])
         aio = aio or can_read_asynchronously(kind, major)
         schema = str(node.get("Schema", ""))
         if "Index Name" in node:

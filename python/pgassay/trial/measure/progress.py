@@ -2,11 +2,13 @@
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
+from pgassay.errors import first_line
+from pgassay.model.trial import CounterRow, figure
 from pgassay.record.columns import to_parquet
 from pgassay.trial.running import ServerSession
 
@@ -44,21 +46,21 @@ _COUNTED = {
 _PASSES = {"vacuum": "index_vacuum_count"}
 
 
-def progress_words(view: str, relation: str, figures: Mapping[str, Any]) -> str:
+def progress_words(view: str, relation: str, figures: CounterRow) -> str:
     """One row of `pg_stat_progress_VIEW` as words: 'pgbench_accounts: scanning heap, 45 %'.
 
     A phase without a total has no percentage. VACUUM's passes over the indexes are numbered from the second.
     """
     phase = str(figures.get("phase") or "")
     words = f"{relation}: {phase}" if relation else phase
-    passes = int(figures.get(_PASSES.get(view, "")) or 0)
+    passes = int(figure(figures, _PASSES.get(view, "")))
     if passes and phase in ("scanning heap", "vacuuming indexes"):
         words += f" (pass {passes + 1})"
     done_name, total_name = _COUNTED.get((view, phase), ("", ""))
-    done, total = figures.get(done_name), figures.get(total_name)
-    if done is None or not total:
+    total = figure(figures, total_name)
+    if figures.get(done_name) is None or not total:
         return words
-    return f"{words}, {min(1.0, done / total):.0%}".replace("%", " %")
+    return f"{words}, {min(1.0, figure(figures, done_name) / total):.0%}".replace("%", " %")
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,6 @@ class ProgressSampler:
         self._connection = self._server.connect_another("pgassay progress")
 
     def close(self) -> None:
-        """Close the connection."""
         self._connection.close()
 
     def watch(self, statement: str) -> "_Watch":
@@ -162,7 +163,7 @@ class _Watch:
             try:
                 self.samples += self._sampler.sample(self._statement)
             except psycopg.Error as error:
-                sentence = str(error).strip().split("\n")[0]
+                sentence = first_line(error)
                 self._sampler.warnings.append(f"the progress of {self._statement} was lost ({sentence})")
                 return
 

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from pgassay.environment.linux.device import DeviceCounters, counters
 from pgassay.environment.linux.settle import wait_until_settled
 from pgassay.environment.server.reads import ServerReads, reads_between
-from pgassay.errors import MeasurementError
+from pgassay.errors import MeasurementError, first_line
 from pgassay.model.aio import command_reads_asynchronously
 from pgassay.model.arm import ArmSpec
 from pgassay.model.experiment import Protocol
@@ -24,7 +24,7 @@ from pgassay.trial.collect import verify
 from pgassay.trial.collect.counters import Snapshot, database_blocks, snapshot
 from pgassay.trial.measure import maintenance, plans
 from pgassay.trial.measure.progress import FILE, ProgressSampler
-from pgassay.trial.observation import Observation
+from pgassay.trial.observation import Observation, Plan
 from pgassay.trial.running import ServerSession
 from pgassay.trial.target import LocalServer
 
@@ -95,7 +95,7 @@ class StatementTimer:
             if plans.explainable(statement):
                 self.session.execute("warm the catalogs", "EXPLAIN " + statement.sql)
 
-    def run(self, explained: dict[str, Any], keeper: CacheKeeper | None) -> Observation:
+    def run(self, explained: dict[str, Plan], keeper: CacheKeeper | None) -> Observation:
         """Time every statement once, in order; raises MeasurementError when one fails.
 
         `keeper` empties the caches again before each further statement of `cold-each`; None where nothing
@@ -227,18 +227,17 @@ class StatementTimer:
         return fraction is not None and fraction <= COLD_RESIDENT_FRACTION_MAX
 
 
-def explain_all(server: ServerSession, spec: ArmSpec) -> dict[str, Any]:
+def explain_all(server: ServerSession, spec: ArmSpec) -> dict[str, Plan]:
     """EXPLAIN every statement in a session with the arm's settings; also warms the catalogs."""
     import psycopg
 
-    explained: dict[str, Any] = {}
+    explained: dict[str, Plan] = {}
     for statement in spec.workload.statements:
         try:
             plan = plans.explain(server.control, statement)
         except psycopg.Error as error:
-            message = str(error).strip().splitlines()[0]
             raise MeasurementError(
-                f"statement {statement.name} can't be planned ({message}): correct its SQL"
+                f"statement {statement.name} can't be planned ({first_line(error)}): correct its SQL"
             ) from error
         if plan is not None:
             explained[statement.name] = plan

@@ -8,7 +8,6 @@ Source of the texts: src/backend/access/heap/vacuumlazy.c, heap_vacuum_rel, of t
 
 import re
 from collections.abc import Iterable
-from typing import Any
 
 from pgassay.model.maintenance import IndexScan, VacuumedIndex, VacuumedRelation
 
@@ -95,8 +94,8 @@ def read_vacuum(messages: Iterable[str]) -> tuple[VacuumedRelation, ...]:
     return tuple(relations)
 
 
-def _read_lines(lines: list[str]) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
+def _read_lines(lines: list[str]) -> dict[str, object]:
+    fields: dict[str, object] = {}
     indexes: list[VacuumedIndex] = []
     for line in lines:
         index = _INDEX.match(line)
@@ -109,7 +108,7 @@ def _read_lines(lines: list[str]) -> dict[str, Any]:
     return {**fields, "indexes": tuple(indexes)}
 
 
-def _figures(line: str) -> dict[str, Any]:
+def _figures(line: str) -> dict[str, object]:
     for pattern in _LINES:
         found = pattern.match(line)
         if found:
@@ -125,7 +124,7 @@ def _is_number(text: str) -> bool:
     return re.fullmatch(r"\d+(\.\d+)?", text, re.ASCII) is not None
 
 
-def _index_scan(line: str) -> dict[str, Any]:
+def _index_scan(line: str) -> dict[str, object]:
     """Dead item identifiers: removed where indexes were scanned, still there where they were bypassed."""
     found = _INDEX_SCAN.match(line)
     if not found:
@@ -138,7 +137,7 @@ def _index_scan(line: str) -> dict[str, Any]:
     }
 
 
-def _memory(line: str) -> dict[str, Any]:
+def _memory(line: str) -> dict[str, object]:
     found = _MEMORY.match(line)
     if not found or not (_is_number(found.group("used")) and _is_number(found.group("limit"))):
         return {}

@@ -25,7 +25,6 @@ class ControlGroupSampler:
         return self._group is not None
 
     def sample(self) -> tuple[float, ...]:
-        """The counters now."""
         if self._group is None:
             raise OSError("the server is in no control group of its own")
         now = usage.counters(self._group)

@@ -21,7 +21,6 @@ class DeviceSampler:
     )
 
     def __init__(self, device: BlockDevice) -> None:
-        """Watch `device`."""
         self._device = device
 
     def available(self) -> bool:

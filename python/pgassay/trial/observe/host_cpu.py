@@ -1,10 +1,10 @@
 """The host's processor time by kind, in seconds, as /proc/stat sums it over all processors."""
 
-import os
-from pathlib import Path
+from dataclasses import fields
 
-_TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
-_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+from pgassay.environment.linux.machine import CpuTimes, cpu_times
+
+_FIELDS = tuple(field.name for field in fields(CpuTimes))
 
 
 class HostCpuSampler:
@@ -12,13 +12,14 @@ class HostCpuSampler:
 
     name = "host_cpu"
     version = 1
-    columns: tuple[str, ...] = _FIELDS
+    columns: tuple[str, ...] = tuple(name.removesuffix("_s") for name in _FIELDS)
 
     def available(self) -> bool:
         """Whether the kernel offers /proc/stat."""
-        return Path("/proc/stat").is_file()
+        return cpu_times() is not None
 
     def sample(self) -> tuple[float, ...]:
-        """The counters now."""
-        line = Path("/proc/stat").read_text().split("\n", 1)[0].split()
-        return tuple(int(value) * _TICK_S for value in line[1 : 1 + len(_FIELDS)])
+        times = cpu_times()
+        if times is None:
+            raise OSError("/proc/stat can't be read")
+        return tuple(getattr(times, name) for name in _FIELDS)

@@ -27,7 +27,6 @@ class MemorySampler:
         return _FILE.is_file()
 
     def sample(self) -> tuple[float, ...]:
-        """The levels now."""
         pairs = (line.split(":", 1) for line in _FILE.read_text().splitlines())
         kilobytes = {name: float(rest.split()[0]) for name, rest in pairs}
         return tuple(kilobytes.get(line, 0.0) * 1024 for line in _LINES.values())

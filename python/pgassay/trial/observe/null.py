@@ -2,7 +2,7 @@
 
 
 class NullSampler:
-    """Answers an empty row."""
+    """Every sample is a row of no columns."""
 
     name = "null"
     version = 1
@@ -13,5 +13,4 @@ class NullSampler:
         return True
 
     def sample(self) -> tuple[float, ...]:
-        """A row of no columns."""
         return ()

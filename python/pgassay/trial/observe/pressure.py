@@ -24,7 +24,6 @@ class PressureSampler:
         return True
 
     def sample(self) -> tuple[float, ...]:
-        """The totals now."""
         return tuple(total for resource in _RESOURCES for total in _totals(_FOLDER / resource))
 
 

@@ -26,7 +26,6 @@ class SamplerRunner:
         self._thread = threading.Thread(target=self._run, name="samplers", daemon=True)
 
     def __enter__(self) -> Self:
-        """Take the first row and start."""
         self._tick()
         self._thread.start()
         return self
@@ -34,7 +33,6 @@ class SamplerRunner:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop and take the last row."""
         self._stop.set()
         self._thread.join()
         self._tick()
