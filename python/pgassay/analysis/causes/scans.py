@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pgassay.analysis.causes.evidence import Evidence
 from pgassay.analysis.causes.rules.storage import is_full
-from pgassay.analysis.descriptive.plans import PlanNode
+from pgassay.analysis.descriptive.plans import PlanNode, children_of
 from pgassay.model.trial import CounterRow, figure
 from pgassay.model.vacuum_state import PAGE_BYTES, TableState
 
@@ -131,7 +131,8 @@ def _reading_seconds(evidence: Evidence, share: float) -> float:
 def nodes(plan: object) -> Iterator[PlanNode]:
     """The nodes of a plan as EXPLAIN (FORMAT JSON) gives it, from the top down."""
     if isinstance(plan, Mapping):
-        node = plan.get("Plan", plan)
-        yield node
-        for child in node.get("Plans", ()):
-            yield from nodes(child)
+        top = plan.get("Plan", plan)
+        if isinstance(top, Mapping):
+            yield top
+            for child in children_of(top):
+                yield from nodes(child)

@@ -6,13 +6,12 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from pgassay.analysis.accounts.threads import Columns
 from pgassay.analysis.changes.series import MB, FloatArray, measured_s, rates_of, read
 from pgassay.analysis.changes.server_log import log_events
 from pgassay.model.changes import Event, EventKind
 from pgassay.model.experiment import ArmCeiling
 from pgassay.model.trial import TrialRecord
-from pgassay.record.observations import server_log
+from pgassay.record.observations import Columns, integers, server_log, texts
 from pgassay.record.read import StoredTrial
 
 _S = 1e9
@@ -64,8 +63,8 @@ def _lives(threads: Columns, record: TrialRecord, kind: str) -> list[tuple[int, 
         return []
     zero_ns = record.clock_ns[0]
     lives: dict[int, tuple[float, float | None]] = {}
-    names = ("kind", "pid", "start_ns", "clock_ns", "alive")
-    for found, pid, start_ns, clock_ns, alive in zip(*(threads[name] for name in names), strict=True):
+    figures = (integers(threads, name) for name in ("pid", "start_ns", "clock_ns", "alive"))
+    for found, pid, start_ns, clock_ns, alive in zip(texts(threads, "kind"), *figures, strict=True):
         if found == kind:
             ended_s = None if alive else round((clock_ns - zero_ns) / _S, 2)
             lives[pid] = (round((start_ns - zero_ns) / _S, 2), ended_s)

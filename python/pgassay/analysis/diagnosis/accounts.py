@@ -9,10 +9,11 @@ from collections import Counter
 from dataclasses import dataclass
 
 from pgassay.analysis.accounts.items import account
-from pgassay.analysis.accounts.threads import BACKEND, Columns, Span, trial_times
+from pgassay.analysis.accounts.threads import BACKEND, Span, trial_times
 from pgassay.analysis.diagnosis.interval import IDLE_CONNECTION, Interval
 from pgassay.model.account import Account, AccountItem, ItemKind
 from pgassay.record import observations
+from pgassay.record.observations import Columns, integers, texts
 
 # The wait event under which time without work goes through the account, to be taken out of it.
 _IDLE = "idle connection"
@@ -91,8 +92,8 @@ def _by_looks(waits: Columns, interval: Interval) -> Accounts:
         return Accounts((), 0.0, False)
     look_s = interval.seconds / interval.cost.samples
     seen: dict[str, Counter[tuple[str, str]]] = {}
-    names = ("kind", "wait_event_type", "wait_event", "samples")
-    for kind, event_type, event, samples in zip(*(waits[name] for name in names), strict=True):
+    names = (texts(waits, name) for name in ("kind", "wait_event_type", "wait_event"))
+    for samples, kind, event_type, event in zip(integers(waits, "samples"), *names, strict=True):
         seen.setdefault(kind, Counter())[event_type, event] += samples
     idle = seen.pop(IDLE_CONNECTION, Counter()).total()
     order = [*(name for name in _ORDER if name in seen), *sorted(set(seen) & _ASKED - set(_ORDER))]

@@ -19,6 +19,7 @@ from pgassay.analysis.diagnosis.sessions import blockers, sampled_statements
 from pgassay.analysis.statistics.change_points import change_points
 from pgassay.model.cause import UNKNOWN, Cause
 from pgassay.model.live.diagnosis import Activity, Change, Diagnosis, Sampling
+from pgassay.record.observations import floats
 
 # With less than so many connections at work at a time, on average, a server is idle.
 BUSY_MIN = 0.05
@@ -157,11 +158,11 @@ def _changes(interval: Interval, flow: DeviceFlow | None) -> tuple[Change, ...]:
         found += _changed("transactions", "per s", np.diff(np.interp(inside, clock, done)).tolist())
     device = read_columns(interval.folder, "device")
     if device.get("clock_ns"):
-        read_bytes = device["read_bytes"]
+        clock_ns, read_bytes = floats(device, "clock_ns"), floats(device, "read_bytes")
         own_bytes = flow.read_bytes if flow is not None else 0.0
         # What others read from the device is no matter of the server's.
         if own_bytes >= _OWN_SHARE_MIN * (read_bytes[-1] - read_bytes[0]):
-            rates = np.diff(np.interp(grid, device["clock_ns"], read_bytes)) / MB
+            rates = np.diff(np.interp(grid, clock_ns, read_bytes)) / MB
             found += _changed("device reads", "MB/s", rates.tolist())
     return tuple(sorted(found, key=lambda change: change.at_s))
 
