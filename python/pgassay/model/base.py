@@ -13,6 +13,9 @@ from pydantic import (
     model_validator,
 )
 
+# A page of PostgreSQL in bytes, as nearly all servers are built (BLCKSZ). A record that has the server's
+# block_size says it itself.
+PAGE_BYTES = 8192
 # A figure that is stored as it was written, with or without a decimal point.
 Number = int | float
 

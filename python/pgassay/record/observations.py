@@ -15,6 +15,10 @@ from pgassay.record import layout
 if TYPE_CHECKING:
     from hdrh.histogram import HdrHistogram
 
+# Columns of host_cpu: a processor in use by this machine, lent to another one by the hypervisor, in no use.
+PROCESSOR_USED = ("user", "nice", "system", "irq", "softirq")
+PROCESSOR_STOLEN = "steal"
+PROCESSOR_FREE = ("idle", "iowait")
 # The columns of a sampler's file, of equal length. Each column has one type, which its name tells.
 Columns = Mapping[str, Sequence[object]]
 

@@ -9,11 +9,10 @@ import numpy as np
 from pgassay.analysis.accounts.threads import Span
 from pgassay.errors import UsageError
 from pgassay.record import observations
-from pgassay.record.observations import Columns, floats
+from pgassay.record.observations import PROCESSOR_STOLEN, PROCESSOR_USED, Columns, floats
 
-# Columns of host_cpu in which a processor is in use, and those in which it is not.
-BUSY = ("user", "nice", "system", "irq", "softirq", "steal")
-FREE = ("idle", "iowait")
+# Columns of host_cpu in which a processor is not to be had, whoever has it.
+PROCESSOR_TAKEN = (*PROCESSOR_USED, PROCESSOR_STOLEN)
 
 
 # A rule asks for the same file again and again; a trial's folder never changes once it is written.

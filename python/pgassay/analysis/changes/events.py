@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from pgassay.analysis.changes.series import MB, FloatArray, measured_s, rates_of, read
 from pgassay.analysis.changes.server_log import log_events
+from pgassay.analysis.descriptive.device_use import AT_LIMIT, BEATEN
 from pgassay.model.changes import Event, EventKind
 from pgassay.model.experiment import ArmCeiling
 from pgassay.model.trial import TrialRecord
@@ -17,11 +18,8 @@ from pgassay.record.read import StoredTrial
 _S = 1e9
 # An autovacuum worker that only looks whether there is something to do has gone by then.
 _WORKER_S_MIN = 0.5
-# Throttled for at least this share of a bin; within this share of the device's ceiling.
+# Throttled for at least this share of a bin.
 _THROTTLED_MIN = 0.05
-_AT_LIMIT_MIN = 0.95
-# A device that delivered this many times its ceiling has another one.
-_ABOVE_LIMIT = 1.2
 _BIN_S = 0.5
 _BREAK_BINS_MAX = 4
 _SPAN_BINS_MIN = 2
@@ -121,10 +119,10 @@ def _at_limit(
         return
     limits = ((ceiling.read_mb_s, "MB/s", rates[0] / MB), (ceiling.read_iops, "reads/s", rates[1]))
     for limit, unit, values in limits:
-        if limit is None or limit <= 0 or float(values.max()) > _ABOVE_LIMIT * limit:
+        if limit is None or limit <= 0 or float(values.max()) > BEATEN * limit:
             continue
         what = f"reading at the most that the device delivers ({limit:,.0f} {unit})"
-        yield from _spans("device limit", what, values >= _AT_LIMIT_MIN * limit, edges)
+        yield from _spans("device limit", what, values >= AT_LIMIT * limit, edges)
 
 
 def _edges(span_s: float) -> FloatArray:

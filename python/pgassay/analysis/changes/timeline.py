@@ -12,7 +12,7 @@ from pgassay.analysis.changes.series import MB, FloatArray, counter_rates, measu
 from pgassay.model.changes import Change, Event
 from pgassay.model.experiment import ArmCeiling
 from pgassay.model.trial import TrialRecord
-from pgassay.record.observations import Columns, integers, texts
+from pgassay.record.observations import PROCESSOR_STOLEN, PROCESSOR_USED, Columns, integers, texts
 from pgassay.record.read import StoredTrial
 
 # More points than this can't be told apart on a page.
@@ -25,7 +25,6 @@ _WORKING = frozenset({"backend", "parallel worker"})
 # Wait event types by what a reader looks for; none at all is a process that works.
 _WAITS = {"": "at work", "IO": "I/O", "LWLock": "LWLock", "Lock": "lock", "Client": "client", "IPC": "IPC"}
 _OTHER_WAITS = "other waits"
-_BUSY = ("user", "nice", "system", "irq", "softirq")
 
 
 @dataclass(frozen=True)
@@ -218,11 +217,11 @@ def _device(trial: StoredTrial, edges: FloatArray) -> list[Panel]:
 
 def _machine(trial: StoredTrial, edges: FloatArray) -> list[Panel]:
     """All the machine's processors, whoever uses them."""
-    rates = counter_rates(trial, "host_cpu", (*_BUSY, "iowait", "steal"), edges)
+    rates = counter_rates(trial, "host_cpu", (*PROCESSOR_USED, "iowait", PROCESSOR_STOLEN), edges)
     if rates is None:
         return []
     points = [
-        *_points("busy", edges, sum(rates[: len(_BUSY)], np.zeros(len(edges) - 1))),
+        *_points("busy", edges, sum(rates[: len(PROCESSOR_USED)], np.zeros(len(edges) - 1))),
         *_points("waiting for I/O", edges, rates[-2]),
         *_points("stolen", edges, rates[-1]),
     ]

@@ -42,7 +42,7 @@ def diagnose(interval: Interval) -> Diagnosis:
     activity = _activity(interval, found, seen)
     causes = _causes(interval, found, seen, activity)
     is_idle = activity.connections_busy is not None and activity.connections_busy < BUSY_MIN
-    upkeep = interval.upkeep
+    vacuum_state = interval.vacuum_state
     return Diagnosis(
         pgassay_version=__version__,
         started_at=interval.started_at,
@@ -54,10 +54,10 @@ def diagnose(interval: Interval) -> Diagnosis:
         causes=causes,
         next=(_IDLE_NEXT,) if is_idle else tuple(next_step(cause.cause) for cause in causes),
         accounts=found.by_process,
-        sampled=sampled_statements(interval.looks, interval.seconds),
+        sampled=sampled_statements(interval.samples, interval.seconds),
         statements=interval.statements,
-        blockers=blockers(interval.looks, interval.seconds),
-        holders=tuple(each for each in upkeep.holders if each.transactions > 0) if upkeep else (),
+        blockers=blockers(interval.samples, interval.seconds),
+        holders=tuple(each for each in vacuum_state.holders if each.transactions > 0) if vacuum_state else (),
         changes=_changes(interval, seen.device),
         missing=interval.missing,
         warnings=interval.warnings,
@@ -151,9 +151,9 @@ def _changes(interval: Interval, flow: DeviceFlow | None) -> tuple[Change, ...]:
     found: list[Change] = []
     count = int(interval.seconds)
     grid = interval.begin_ns + np.arange(count + 1) * float(_S)
-    if len(interval.looks) > 1:
-        clock = [float(look.clock_ns) for look in interval.looks]
-        done = [look.transactions for look in interval.looks]
+    if len(interval.samples) > 1:
+        clock = [float(sample.clock_ns) for sample in interval.samples]
+        done = [sample.transactions for sample in interval.samples]
         inside = grid[grid <= clock[-1]]
         found += _changed("transactions", "per s", np.diff(np.interp(inside, clock, done)).tolist())
     device = read_columns(interval.folder, "device")

@@ -7,7 +7,7 @@ from pathlib import Path
 from pgassay.analysis.causes.evidence import Caps, Ceiling
 from pgassay.model.live.diagnosis import CalledStatement, DiagnosedServer
 from pgassay.model.trial import CounterRow
-from pgassay.model.vacuum_state import Upkeep
+from pgassay.model.vacuum_state import VacuumState
 
 # The kind under which waits.parquet of an interval has client connections that had nothing to do.
 IDLE_CONNECTION = "idle connection"
@@ -34,7 +34,7 @@ class Session:
 
 
 @dataclass(frozen=True)
-class Look:
+class SessionsSample:
     """All such sessions at one moment, and the transactions that the whole server had counted by then."""
 
     clock_ns: int
@@ -75,7 +75,7 @@ class Interval:
     interrupted: bool
     is_hidden: bool
     cost: Cost
-    looks: tuple[Look, ...]
+    samples: tuple[SessionsSample, ...]
     counters: Mapping[str, Sequence[CounterRow]]
     settings: Mapping[str, str]
     caps: Caps = field(default_factory=Caps)
@@ -85,7 +85,7 @@ class Interval:
     clients_cpu_s: float = 0.0
     others: Mapping[str, float] = field(default_factory=dict)
     statements: tuple[CalledStatement, ...] | None = None
-    upkeep: Upkeep | None = None
+    vacuum_state: VacuumState | None = None
     missing: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 

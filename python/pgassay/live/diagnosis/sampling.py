@@ -12,7 +12,7 @@ import psycopg
 
 from pgassay.analysis.causes.evidence import MB, Caps, Ceiling
 from pgassay.analysis.diagnosis import interval
-from pgassay.analysis.diagnosis.interval import Interval, Look
+from pgassay.analysis.diagnosis.interval import Interval, SessionsSample
 from pgassay.environment.cgroup import caps
 from pgassay.environment.last_probe import last_probe
 from pgassay.environment.storage.base import BlockDevice
@@ -21,7 +21,7 @@ from pgassay.live.diagnosis import observer as observers
 from pgassay.live.diagnosis import processes, queries
 from pgassay.live.target import Target
 from pgassay.model.live.diagnosis import CalledStatement, DiagnosedServer
-from pgassay.model.vacuum_state import Upkeep
+from pgassay.model.vacuum_state import VacuumState
 from pgassay.native.observer import Observer
 from pgassay.record import layout
 from pgassay.trial.collect import counters
@@ -52,7 +52,7 @@ class _Totals:
     counters: dict[str, list[dict[str, Any]]]
     settings: dict[str, str]
     statements: tuple[CalledStatement, ...] | None
-    upkeep: Upkeep | None
+    upkeep: VacuumState | None
     caps: Caps
     group: dict[str, float]
     missing: tuple[str, ...]
@@ -113,7 +113,7 @@ class _Course:
     begin_ns: int
     end_ns: int
     is_interrupted: bool
-    samples: list[Look]
+    samples: list[SessionsSample]
     totals: _Totals
     tool_cpu_s: float
 
@@ -154,14 +154,14 @@ def sample(target: Target, seconds: float, folder: Path, progress: Progress = la
             samples=threads.samples,
             missed=threads.missed,
         ),
-        looks=tuple(course.samples),
+        samples=tuple(course.samples),
         has_thread_bytes=threads.has_bytes,
         ceiling=_ceiling(target, device),
         warnings=(*observer.warnings, *runner.warnings),
         counters=totals.counters,
         settings=totals.settings,
         statements=totals.statements,
-        upkeep=totals.upkeep,
+        vacuum_state=totals.upkeep,
         caps=totals.caps,
         group=totals.group,
         missing=totals.missing,
@@ -173,7 +173,7 @@ def sample(target: Target, seconds: float, folder: Path, progress: Progress = la
 def _run(
     target: Target, session: psycopg.Connection, runner: SamplerRunner, seconds: float, progress: Progress
 ) -> _Course:
-    samples: list[Look] = []
+    samples: list[SessionsSample] = []
     started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
     began_cpu_s = time.process_time()
     with _server_may_go(), runner:
@@ -227,7 +227,7 @@ def _server_may_go() -> Iterator[None]:
 
 
 def _sample_until(
-    session: psycopg.Connection, seconds: float, samples: list[Look], progress: Progress
+    session: psycopg.Connection, seconds: float, samples: list[SessionsSample], progress: Progress
 ) -> bool:
     """Sample sessions until the time is over; whether it was interrupted before."""
     began = time.monotonic()

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pgassay.environment.cleanup import registry
 from pgassay.environment.linux import device as devices
 from pgassay.errors import MeasurementError
-from pgassay.model.probe import BITMAP_FRACTION, PAGE_BYTES, CellRun, CellSpec, MeasuredCell
+from pgassay.model.base import PAGE_BYTES
+from pgassay.model.probe import BITMAP_FRACTION, CellRun, CellSpec, MeasuredCell
 from pgassay.native.probe import NativeProbe, ProbeError, run_of, write_run_of
 from pgassay.probe.measuring.files import MB, Files
 from pgassay.probe.measuring.place import Place

@@ -6,7 +6,7 @@ All that they use exists in every major from 14 on.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgassay.model.vacuum_state import Holder, TableState, Upkeep
+from pgassay.model.vacuum_state import Holder, TableState, VacuumState
 
 if TYPE_CHECKING:
     import psycopg
@@ -68,7 +68,7 @@ FROM pg_replication_slots WHERE xmin IS NOT NULL
 ORDER BY 3 DESC LIMIT %s"""
 
 
-def upkeep_or_none(connection: "psycopg.Connection[Any]") -> Upkeep | None:
+def upkeep_or_none(connection: "psycopg.Connection[Any]") -> VacuumState | None:
     """As read_upkeep; None where the server refuses (a table locked for a rewrite, no right to read)."""
     import psycopg
 
@@ -79,7 +79,7 @@ def upkeep_or_none(connection: "psycopg.Connection[Any]") -> Upkeep | None:
         return None
 
 
-def read_upkeep(connection: "psycopg.Connection[Any]") -> Upkeep:
+def read_upkeep(connection: "psycopg.Connection[Any]") -> VacuumState:
     """The state of this database now; takes some milliseconds. Raises psycopg.Error."""
     tables = [row for row in connection.execute(_TABLES.encode(), (TABLES_MAX,)) if row[3]]
     identifiers = [row[2] for row in tables]
@@ -87,7 +87,7 @@ def read_upkeep(connection: "psycopg.Connection[Any]") -> Upkeep:
     for identifier, *column in connection.execute(_COLUMNS.encode(), (identifiers,)):
         columns.setdefault(identifier, []).append(tuple(column))
     holders = connection.execute(_HOLDERS.encode(), (_HOLDERS_MAX,)).fetchall()
-    return Upkeep(
+    return VacuumState(
         tables=tuple(_table(row, columns.get(row[2], ())) for row in tables),
         holders=tuple(
             Holder(kind=kind, name=name, transactions=age, seconds=seconds)
