@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from pgassay.analysis.accounts.threads import BACKEND
-from pgassay.analysis.causes.evidence import Ceiling
 from pgassay.analysis.causes.registry import RULES
 from pgassay.analysis.causes.rules import locks
 from pgassay.analysis.diagnosis.accounts import accounts
 from pgassay.analysis.diagnosis.diagnose import diagnose
 from pgassay.analysis.diagnosis.interval import IDLE_CONNECTION, Cost, Interval, Session, SessionsSample
 from pgassay.analysis.diagnosis.sessions import blockers, sampled_statements, without_constants
+from pgassay.model.experiment import ArmCeiling
 from pgassay.model.live.diagnosis import CalledStatement, DiagnosedServer, Diagnosis
 from pgassay.record.columns import to_parquet
 from pgassay.report.diagnosis import text as report
@@ -228,13 +228,13 @@ def test_a_limit_of_the_server_s_own_is_held_against_its_own_reads(tmp_path: Pat
     write_device(tmp_path, 40.0)
     write_threads(tmp_path, {1: 0.1}, read_bytes=SECONDS * 4_000_000)
     write_waits(tmp_path, [(1, BACKEND, "IO", "DataFileRead", "D", 100)])
-    limited = Ceiling(10.0, "limit", None, "")
+    limited = ArmCeiling(read_mb_s=10.0, read_mb_s_from="limit")
     found = diagnose(interval(tmp_path, ceiling=limited, has_thread_bytes=True))
     assert "storage-throughput" not in {cause.cause for cause in found.causes}
     assert found.activity.server_read_mb_s == pytest.approx(4.0)
     assert found.activity.device_read_mb_s == pytest.approx(40.0)
     # What a probe found is the device's, whoever reads.
-    shared = Ceiling(42.0, "probe", None, "")
+    shared = ArmCeiling(read_mb_s=42.0, read_mb_s_from="probe")
     assert limit(diagnose(interval(tmp_path, ceiling=shared, has_thread_bytes=True))) == "storage-throughput"
 
 

@@ -12,7 +12,7 @@ from pgassay.record.observations import Columns, floats, integers, texts
 Clocks = NDArray[np.float64]
 _NS = 1e-9
 # /proc counts a thread's start in ticks of 10 ms, downwards.
-_BIRTH_TICK_NS = 20e6
+_START_TICK_NS = 20e6
 # The rate of a counter is taken over at least so long.
 _RATE_OVER_NS = 0.2e9
 # A connection that did nothing may yet be woken by the server, some microseconds at a time.
@@ -78,7 +78,7 @@ def trial_times(
                 if member.kind == BACKEND:
                     connections.setdefault(member.pid, Times()).add(times)
         _add_unseen(kinds, members, limits)
-    _add_looks(kinds, connections, waits, spans)
+    _add_samples(kinds, connections, waits, spans)
     if sets_idle_apart:
         _set_idle_apart(kinds, connections)
     measured_s = sum(span.end_ns - span.begin_ns for span in spans) * _NS
@@ -152,7 +152,7 @@ def _within(member: _Thread, span: Span, limits: tuple[float, float]) -> Times |
     first_ns = float(member.read[0])
     if first_ns <= begin:
         from_ns = span.begin_ns
-    elif _is_born_after(member, begin):
+    elif _is_started_after(member, begin):
         from_ns = min(max(member.start_ns, span.begin_ns), first_ns)
     else:
         from_ns = first_ns
@@ -167,25 +167,25 @@ def _within(member: _Thread, span: Span, limits: tuple[float, float]) -> Times |
     )
 
 
-def _is_born_after(member: _Thread, begin: float) -> bool:
-    return member.start_ns > begin - _BIRTH_TICK_NS
+def _is_started_after(member: _Thread, begin: float) -> bool:
+    return member.start_ns > begin - _START_TICK_NS
 
 
 def _moved(member: _Thread, counter: Clocks, limits: tuple[float, float], *, is_marked: bool) -> float:
     """How far a counter moved: between the rows written at the marks, or along straight lines between rows.
 
-    That of a thread that was born within began at 0; one that was there until the end and never read again
+    That of a thread that was started within began at 0; one that was there until the end and never read again
     went on as before.
     """
     begin, end = limits
-    is_born = member.written[0] > begin and _is_born_after(member, begin)
+    is_started = member.written[0] > begin and _is_started_after(member, begin)
     if is_marked:
         low_index, high_index = np.searchsorted(member.written, limits, side="right") - 1
-        before = 0.0 if is_born else float(counter[0])
+        before = 0.0 if is_started else float(counter[0])
         low, high = (float(counter[index]) if index >= 0 else before for index in (low_index, high_index))
         return high - low
     clock = member.read
-    if is_born:
+    if is_started:
         clock = np.concatenate(([min(max(member.start_ns, begin), clock[0] - 1)], clock))
         counter = np.concatenate(([0.0], counter))
     if clock[-1] < end < member.written[-1] and clock.size > 1:
@@ -231,10 +231,10 @@ def _add_unseen(kinds: dict[str, Times], members: Sequence[_Thread], limits: tup
     times.run_s += unseen_s
 
 
-def _add_looks(
+def _add_samples(
     kinds: dict[str, Times], connections: dict[int, Times], waits: Columns, spans: Sequence[Span]
 ) -> None:
-    """Count the looks whose window lies within a span."""
+    """Count the samples whose window lies within a span."""
     if not waits.get("clock_ns"):
         return
     middle = (floats(waits, "from_ns") + floats(waits, "clock_ns")) / 2

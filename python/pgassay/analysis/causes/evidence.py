@@ -10,6 +10,7 @@ from pgassay.analysis.causes.times import WorkTimes
 from pgassay.analysis.descriptive.round_trips import RoundTrips
 from pgassay.model.account import Account
 from pgassay.model.base import PAGE_BYTES
+from pgassay.model.experiment import ArmCeiling
 from pgassay.model.trial import Counters, StatementObservation
 from pgassay.model.vacuum_state import VacuumState
 
@@ -36,16 +37,6 @@ class DeviceFlow:
     reads_s: float | None
     seconds: float
     service_s: float | None
-
-
-@dataclass(frozen=True)
-class Ceiling:
-    """The most that the device can deliver: by its probe, or by the limit it was given."""
-
-    read_mb_s: float | None = None
-    read_mb_s_from: str = ""
-    read_iops: float | None = None
-    read_iops_from: str = ""
 
 
 @dataclass(frozen=True)
@@ -106,7 +97,7 @@ class Evidence:
     accounts: Mapping[str, Account]
     times: WorkTimes
     device: DeviceFlow | None
-    ceiling: Ceiling
+    ceiling: ArmCeiling
     processors: Processors | None
     bytes_read: float
     bytes_hit: float

@@ -8,7 +8,6 @@ from pgassay.analysis.accounts.threads import Span
 from pgassay.analysis.causes.evidence import (
     MB,
     Caps,
-    Ceiling,
     DeviceFlow,
     Evidence,
     Load,
@@ -44,7 +43,7 @@ def evidence_of_trial(trial: StoredTrial, arm: Arm, ceilings: Mapping[str, ArmCe
 class _Key:
     """A trial as an argument of a cached function: its folder never changes once it is written."""
 
-    def __init__(self, trial: StoredTrial, arm: Arm, ceiling: Ceiling) -> None:
+    def __init__(self, trial: StoredTrial, arm: Arm, ceiling: ArmCeiling) -> None:
         self.trial, self.arm, self.ceiling = trial, arm, ceiling
 
     def __hash__(self) -> int:
@@ -190,12 +189,12 @@ def _requests(reading: Sequence[StatementObservation], seconds: float) -> float 
     return sum(requests) / seconds if len(requests) == len(reading) else None
 
 
-def _ceiling(arm: Arm, known: ArmCeiling | None) -> Ceiling:
+def _ceiling(arm: Arm, known: ArmCeiling | None) -> ArmCeiling:
     """What the plan found, else the limits that the arm's storage was given."""
     if known is not None:
-        return Ceiling(known.read_mb_s, known.read_mb_s_from, known.read_iops, known.read_iops_from)
+        return known
     storage = arm.spec.storage
-    return Ceiling(
+    return ArmCeiling(
         read_mb_s=storage.read_mb_s * _LIMIT_MB if storage.read_mb_s else None,
         read_mb_s_from="limit" if storage.read_mb_s else "",
         read_iops=storage.read_iops,

@@ -55,40 +55,40 @@ def _overlaps(event: Event, span_s: float) -> bool:
     return (began_s is None or began_s <= span_s) and (event.ended_s is None or event.ended_s >= 0)
 
 
-def _lives(threads: Columns, record: TrialRecord, kind: str) -> list[tuple[int, float, float | None]]:
+def _processes(threads: Columns, record: TrialRecord, kind: str) -> list[tuple[int, float, float | None]]:
     """Process, start and end of each process of a kind in seconds of the measured part; None: it lives on."""
     if record.clock_ns is None or not {"clock_ns", "kind", "pid", "start_ns", "alive"} <= threads.keys():
         return []
     zero_ns = record.clock_ns[0]
-    lives: dict[int, tuple[float, float | None]] = {}
+    processes: dict[int, tuple[float, float | None]] = {}
     figures = (integers(threads, name) for name in ("pid", "start_ns", "clock_ns", "alive"))
     for found, pid, start_ns, clock_ns, alive in zip(texts(threads, "kind"), *figures, strict=True):
         if found == kind:
             ended_s = None if alive else round((clock_ns - zero_ns) / _S, 2)
-            lives[pid] = (round((start_ns - zero_ns) / _S, 2), ended_s)
-    return sorted((pid, *life) for pid, life in lives.items())
+            processes[pid] = (round((start_ns - zero_ns) / _S, 2), ended_s)
+    return sorted((pid, *process) for pid, process in processes.items())
 
 
 def _workers(threads: Columns, record: TrialRecord, logged: frozenset[int]) -> Iterator[Event]:
     """Autovacuum workers that the log has not told of: those still at work at the end."""
-    lives = _lives(threads, record, "autovacuum")
-    if not lives:
+    processes = _processes(threads, record, "autovacuum")
+    if not processes:
         return
     # The launcher has the same kind and is there before any worker.
-    launcher = min(lives, key=lambda life: life[1])
-    for life in lives:
-        pid, began_s, ended_s = life
+    launcher = min(processes, key=lambda process: process[1])
+    for process in processes:
+        pid, began_s, ended_s = process
         lasted_s = (ended_s if ended_s is not None else measured_s(record)) - began_s
-        if life is not launcher and pid not in logged and lasted_s >= _WORKER_S_MIN:
+        if process is not launcher and pid not in logged and lasted_s >= _WORKER_S_MIN:
             yield Event(kind="autovacuum", what="an autovacuum worker", began_s=began_s, ended_s=ended_s)
 
 
 def _io_workers(threads: Columns, record: TrialRecord) -> Iterator[Event]:
     """The number of I/O workers changed: from 19 on the server itself starts and ends them."""
-    lives = _lives(threads, record, "io worker")
-    steps = [(began_s, 1) for _, began_s, _ in lives if began_s > 0]
-    steps += [(ended_s, -1) for _, _, ended_s in lives if ended_s is not None and ended_s > 0]
-    count = len(lives) - sum(1 for _, began_s, _ in lives if began_s > 0)
+    processes = _processes(threads, record, "io worker")
+    steps = [(began_s, 1) for _, began_s, _ in processes if began_s > 0]
+    steps += [(ended_s, -1) for _, _, ended_s in processes if ended_s is not None and ended_s > 0]
+    count = len(processes) - sum(1 for _, began_s, _ in processes if began_s > 0)
     steps.sort()
     while steps:
         at_s = steps[0][0]

@@ -25,7 +25,7 @@ from pgassay.record.observations import floats
 BUSY_MIN = 0.05
 _HIDDEN = "what sessions of other roles do and wait for (the role may not read it)"
 _NO_CPU = "the time on processors (the server's processes are not on this machine)"
-_LOOK = "Look at the account of the time: no rule explains a quarter of it."
+_UNEXPLAINED_NEXT = "Look at the account of the time: no rule explains a quarter of it."
 _IDLE = "Nothing limits a server without work."
 _IDLE_NEXT = "Look when the server is busy: nothing that limits it can be seen while it has no work."
 _ALLOW = "Give the role the right to read what all sessions do, and diagnose again."
@@ -81,7 +81,7 @@ def _limit(name: str, made: TrialCauses, found: Accounts) -> Cause:
     if made.limit is not None:
         return _cause(name, *made.limit, made.total_s)
     missing = [*made.missing, *([] if found.has_cpu else [_NO_CPU])]
-    return _unknown(name, _LOOK, {"not_known": "; ".join(missing)} if missing else {})
+    return _unknown(name, _UNEXPLAINED_NEXT, {"not_known": "; ".join(missing)} if missing else {})
 
 
 def _cause(name: str, rule: Rule, found: Found, total_s: float) -> Cause:

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pgassay.analysis.causes.evidence import Caps, Ceiling
+from pgassay.analysis.causes.evidence import Caps
+from pgassay.model.experiment import ArmCeiling
 from pgassay.model.live.diagnosis import CalledStatement, DiagnosedServer
 from pgassay.model.trial import CounterRow
 from pgassay.model.vacuum_state import VacuumState
@@ -80,7 +81,7 @@ class Interval:
     settings: Mapping[str, str]
     caps: Caps = field(default_factory=Caps)
     group: Mapping[str, float] = field(default_factory=dict)
-    ceiling: Ceiling = field(default_factory=Ceiling)
+    ceiling: ArmCeiling = field(default_factory=ArmCeiling)
     has_thread_bytes: bool = False
     clients_cpu_s: float = 0.0
     others: Mapping[str, float] = field(default_factory=dict)

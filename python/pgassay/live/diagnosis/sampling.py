@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 
-from pgassay.analysis.causes.evidence import MB, Caps, Ceiling
+from pgassay.analysis.causes.evidence import MB, Caps
 from pgassay.analysis.diagnosis import interval
 from pgassay.analysis.diagnosis.interval import Interval, SessionsSample
 from pgassay.environment.cgroup import caps
@@ -20,6 +20,7 @@ from pgassay.errors import MeasurementError
 from pgassay.live.diagnosis import observer as observers
 from pgassay.live.diagnosis import processes, queries
 from pgassay.live.target import Target
+from pgassay.model.experiment import ArmCeiling
 from pgassay.model.live.diagnosis import CalledStatement, DiagnosedServer
 from pgassay.model.vacuum_state import VacuumState
 from pgassay.native.observer import Observer
@@ -266,10 +267,10 @@ def _described(target: Target) -> DiagnosedServer:
     )
 
 
-def _ceiling(target: Target, device: BlockDevice) -> Ceiling:
+def _ceiling(target: Target, device: BlockDevice) -> ArmCeiling:
     """The lower of what the last probe of the device found and what the server's control groups allow it."""
     if target.local is None or device.name is None:
-        return Ceiling()
+        return ArmCeiling()
     limit_bytes, limit_iops = caps.read_limits(target.local.postmaster_pid, device)
     probe = last_probe(device)
     measured = probe.ceilings if probe else None
@@ -277,7 +278,7 @@ def _ceiling(target: Target, device: BlockDevice) -> Ceiling:
         limit_bytes / MB if limit_bytes else None, measured.sequential_read_mb_s if measured else None
     )
     iops = _lowest(limit_iops, max(measured.random_read_iops.values(), default=None) if measured else None)
-    return Ceiling(mb_s[0], mb_s[1], iops[0], iops[1])
+    return ArmCeiling(read_mb_s=mb_s[0], read_mb_s_from=mb_s[1], read_iops=iops[0], read_iops_from=iops[1])
 
 
 def _lowest(limit: float | None, measured: float | None) -> tuple[float | None, str]:

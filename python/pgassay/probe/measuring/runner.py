@@ -42,7 +42,7 @@ class Runner:
 
     @property
     def cells(self) -> tuple[MeasuredCell, ...]:
-        """All that was measured."""
+        """Each cell that was run, with its runs in their order."""
         return tuple(MeasuredCell(spec=spec, runs=tuple(runs)) for spec, runs in self._runs.items())
 
     @property

@@ -241,7 +241,7 @@ def experiment(state: ExperimentState) -> list[Line]:
 
 
 def trial_words(state: ExperimentState) -> str:
-    """What runs now."""
+    """The trial that runs: its place in the block, its arm and its time; else why none runs."""
     trial = state.trial
     if trial is None:
         return "between two trials, or preparing" if state.is_running else ending(state)
