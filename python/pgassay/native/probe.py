@@ -46,7 +46,7 @@ class WindowAnswer(TypedDict):
 
 
 class CellAnswer(TypedDict):
-    """What a read cell's measurement gives (`Record` of crates/probe/src/record.rs).
+    """What a read cell's measurement gives (`Record` of crates/probe/src/cell/record.rs).
 
     `time_s` holds the consumers' seconds by what they went to, and under "workers" those of I/O workers and
     helpers likewise. `path` are the decisions of the engine that takes any.

@@ -73,7 +73,7 @@ class Runner:
         return write_run_of(answer, started_s, spec.request_bytes)
 
     def _read(self, spec: CellSpec) -> CellRun | None:
-        if not self._bring_about(spec):
+        if not self._set_up_cache(spec):
             return None
         with self._read_ahead(spec.read_ahead_kb):
             started_s = time.monotonic() - self._started
@@ -96,7 +96,7 @@ class Runner:
             )
         return made
 
-    def _bring_about(self, spec: CellSpec) -> bool:
+    def _set_up_cache(self, spec: CellSpec) -> bool:
         """Make the cache's state; False, with a warning, where the file does not stay in the page cache."""
         if spec.engine == "null":
             return True

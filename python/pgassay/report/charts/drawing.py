@@ -6,7 +6,7 @@ the same ones in a browser.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pgassay.report.charts import palette
@@ -29,6 +29,11 @@ class Drawing:
     name: str
     wide: Specification
     narrow: Specification
+
+
+def both_widths(name: str, make: Callable[[int], Specification]) -> Drawing:
+    """A drawing by what makes its specification for a width in pixels."""
+    return Drawing(name, make(WIDE_PX), make(NARROW_PX))
 
 
 def title(heading: str, subtitle: list[str]) -> Specification:

@@ -1,11 +1,19 @@
 """The drawings of a probe: predicted times, where the time goes, what other values cost, random reads."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from pgassay.model.probe import METHODS, Prediction, ProbeResult
 from pgassay.report import text
 from pgassay.report.charts import drawing, palette
-from pgassay.report.charts.drawing import NARROW_PX, WIDE_PX, Drawing, Specification, field, layer, tips
+from pgassay.report.charts.drawing import (
+    NARROW_PX,
+    Drawing,
+    Specification,
+    both_widths,
+    field,
+    layer,
+    tips,
+)
 from pgassay.words import percent_fixed
 
 NAMES = ("predictions", "splits", "regrets", "random")
@@ -34,17 +42,13 @@ _REGRET_SHOWN_MAX = 3.0
 def drawings(result: ProbeResult) -> Iterator[Drawing]:
     """What there is to draw, in the page's order; none refers to anything outside itself."""
     if result.predictions:
-        yield _both("predictions", lambda width: predictions(result, width_px=width))
+        yield both_widths("predictions", lambda width: predictions(result, width_px=width))
     if _split_rows(result):
-        yield _both("splits", lambda width: splits(result, width_px=width))
+        yield both_widths("splits", lambda width: splits(result, width_px=width))
     if _regret_rows(result):
-        yield _both("regrets", lambda width: regrets(result, width_px=width))
+        yield both_widths("regrets", lambda width: regrets(result, width_px=width))
     if len(result.ceilings.random_read_iops) > 1:
-        yield _both("random", lambda width: random_reads(result, width_px=width))
-
-
-def _both(name: str, make: Callable[[int], Specification]) -> Drawing:
-    return Drawing(name, make(WIDE_PX), make(NARROW_PX))
+        yield both_widths("random", lambda width: random_reads(result, width_px=width))
 
 
 def _methods() -> Specification:

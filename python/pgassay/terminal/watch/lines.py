@@ -162,7 +162,7 @@ class PlainLines:
         return made
 
 
-def farewell(sample: WatchSample) -> list[str]:
+def last_lines(sample: WatchSample) -> list[str]:
     """What to say of an experiment that nobody runs any more; nothing of a server."""
     state = sample.experiment
     if state is None or state.is_running:
