@@ -87,10 +87,10 @@ def _posterior(cells: Sequence[Estimate], *, ordered: bool) -> tuple[Floats, Flo
     """Means and covariance of one work's log rates, over all steps; the level itself is left free."""
     measured = np.array([cell.log_rate for cell in cells])
     weights = np.array([cell.error**-2.0 for cell in cells])
-    precision = _unit_precision(len(cells), ordered=ordered)
+    unit_precision = _unit_precision(len(cells), ordered=ordered)
     likelihoods, means, covariances = [], [], []
     for step in _STEPS:
-        precision = precision / step**2 + np.diag(weights)
+        precision = unit_precision / step**2 + np.diag(weights)
         covariance = np.linalg.inv(precision)
         mean = covariance @ (weights * measured)
         misfit = measured @ (weights * measured) - mean @ precision @ mean
