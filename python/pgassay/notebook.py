@@ -175,7 +175,7 @@ class OpenedExperiment:
                 **self._arm_columns(trial),
             }
             columns: dict[str, object] = {key: [value] * rows for key, value in own.items()}
-            parts.append(pa.table(columns | found))
+            parts.append(pa.table(columns | dict(found)))
         if not parts:
             known = ", ".join(self.series_names) or "none"
             raise UsageError(f"no trial of {self.stored.folder} has a series {name!r}: there are {known}")

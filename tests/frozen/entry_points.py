@@ -52,6 +52,8 @@ __all__ = [
 ROOT = Path(__file__).resolve().parents[2]
 WIDTH = 120
 _INTERVAL = TypeAdapter(Interval)
+# Recorded intervals have the names that their fields had then.
+_RENAMED = {"looks": "samples", "upkeep": "vacuum_state"}
 
 
 def command(*words: str) -> tuple[int, str]:
@@ -123,7 +125,8 @@ def sample_interval(dsn: str, seconds: float, folder: Path) -> bytes:
 
 def diagnosis_pages(interval: Mapping[str, Any], folder: Path) -> dict[str, str]:
     """What `pgassay diagnose` says of a recorded interval."""
-    diagnosis = diagnose(_INTERVAL.validate_python({**interval, "folder": folder}))
+    fields = {_RENAMED.get(name, name): value for name, value in interval.items()}
+    diagnosis = diagnose(_INTERVAL.validate_python({**fields, "folder": folder}))
     return {
         "json": diagnosis_report.render_json(diagnosis),
         "txt": diagnosis_report.render(diagnosis, unicode=True),

@@ -6,11 +6,12 @@ from typing import Any
 
 import report_examples
 from pgassay.analysis.accounts.threads import Span
-from pgassay.analysis.causes.evidence import Caps, Ceiling, DeviceFlow, Evidence, Processors
+from pgassay.analysis.causes.evidence import Caps, DeviceFlow, Evidence, Processors
 from pgassay.analysis.causes.times import WorkTimes
 from pgassay.analysis.causes.trial_evidence import load_of_trial
 from pgassay.model.account import Account, AccountItem
 from pgassay.model.arm import Arm
+from pgassay.model.experiment import ArmCeiling
 from pgassay.model.trial import Counters, LoadObservation, StatementObservation, TrialFacts, TrialRecord
 from pgassay.model.workload import LoadSpec
 
@@ -20,7 +21,7 @@ ELAPSED_S = 10.0
 # A device that gives its limit.
 READ = 160e6
 FLOW = DeviceFlow(READ, 16.0, 120.0, ELAPSED_S, 0.5)
-LIMIT = Ceiling(read_mb_s=16.777, read_mb_s_from="limit", read_iops=1000, read_iops_from="probe")
+LIMIT = ArmCeiling(read_mb_s=16.777, read_mb_s_from="limit", read_iops=1000, read_iops_from="probe")
 
 
 def item(kind: str, seconds: float, event: str = "", state: str = "asleep") -> AccountItem:
@@ -125,7 +126,7 @@ def evidence(*, total_s: float = ELAPSED_S, **changes: Any) -> Evidence:
         "accounts": {"backend": account("backend")},
         "times": times,
         "device": DeviceFlow(0.0, 0.0, 0.0, 0.0, 0.0),
-        "ceiling": Ceiling(),
+        "ceiling": ArmCeiling(),
         "processors": Processors(2.0, 2 * ELAPSED_S, times.cpu_s, 0.1),
         "bytes_read": 0.0,
         "bytes_hit": 1e9,

@@ -1,7 +1,7 @@
 """What models share: frozen, written as JSON; closed to unknown keys, or open where others wrote the keys."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import Self
 
 from pydantic import (
     BaseModel,
@@ -13,6 +13,9 @@ from pydantic import (
     model_validator,
 )
 
+# A page of PostgreSQL in bytes, as nearly all servers are built (BLCKSZ). A record that has the server's
+# block_size says it itself.
+PAGE_BYTES = 8192
 # A figure that is stored as it was written, with or without a decimal point.
 Number = int | float
 
@@ -36,14 +39,14 @@ class Recorded(Frozen, Mapping[str, object]):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _with_order(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+    def _with_order(cls, value: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
         made = handler(value)
         if made is not value and isinstance(value, Mapping):
             made._order = tuple(value)
         return made
 
     @model_serializer(mode="wrap")
-    def _as_stored(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _as_stored(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
         dumped = handler(self)
         return {name: dumped[name] for name in self if name in dumped}
 

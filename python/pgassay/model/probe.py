@@ -9,7 +9,6 @@ from pgassay.model.result import Interval
 
 PROBE_SCHEMA = 1
 RECORD_FORMAT = 1
-PAGE_BYTES = 8192
 METHODS: tuple["Method", ...] = ("worker", "io_uring", "sync")
 WORKS: tuple["Work", ...] = ("cold-scan", "cached-scan", "bitmap-scan", "index-lookups")
 SCAN_BYTES = 1 << 30

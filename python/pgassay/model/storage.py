@@ -66,7 +66,6 @@ class StorageFacts(Recorded):
     file_system: str | None = None
     mount_options: tuple[str, ...] = ()
     device: DeviceFacts = DeviceFacts()
-    read_ahead_kb: int | None = None
     image: str | None = None
     image_bytes: int | None = None
     direct_io: bool | None = None

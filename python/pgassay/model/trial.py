@@ -11,7 +11,7 @@ from pgassay.model.base import Frozen, Number, Recorded
 from pgassay.model.experiment import Protocol
 from pgassay.model.maintenance import MaintenanceObservation
 from pgassay.model.storage import StorageFacts
-from pgassay.model.vacuum_state import Upkeep
+from pgassay.model.vacuum_state import VacuumState
 
 TrialStatus = Literal["ok", "failed", "invalid", "interrupted"]
 TRIAL_FORMAT = 1
@@ -228,6 +228,6 @@ class TrialRecord(Frozen):
     facts: TrialFacts = TrialFacts()
     counters: dict[str, list[CounterRow]] = Field(default_factory=dict)
     verification: Verification = Verification()
-    upkeep_before: Upkeep | None = None
-    upkeep_after: Upkeep | None = None
+    upkeep_before: VacuumState | None = None
+    upkeep_after: VacuumState | None = None
     warnings: tuple[str, ...] = ()

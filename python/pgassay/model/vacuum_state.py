@@ -3,10 +3,9 @@
 import math
 from typing import Literal
 
-from pgassay.model.base import Frozen
+from pgassay.model.base import PAGE_BYTES, Frozen
 
 # A page less its header (src/include/storage/bufpage.h).
-PAGE_BYTES = 8192
 _USABLE_BYTES = PAGE_BYTES - 24
 
 
@@ -50,7 +49,7 @@ class Holder(Frozen):
     seconds: float | None = None
 
 
-class Upkeep(Frozen):
+class VacuumState(Frozen):
     """The largest tables, and holders by the age of what they see, the oldest first."""
 
     tables: tuple[TableState, ...] = ()

@@ -97,7 +97,7 @@ class Observer:
         # On a thread: an answer may come at any time, the pipe must not fill up meanwhile, and nobody may
         # wait for a process that has stopped.
         self._reader = threading.Thread(target=self._read, name="observer", daemon=True)
-        self._heard = threading.Condition()
+        self._received = threading.Condition()
         self._windows: list[Window] = []
         self._reasons: list[str] = []
         self._readies = 0
@@ -125,7 +125,7 @@ class Observer:
         self._is_closing = True
         self._send({"end": {}})
         self._wait(lambda: self._has_ended, EDGE_TIMEOUT_S)
-        with self._heard:
+        with self._received:
             process, self._process = self._process, None
         if process is not None:
             if self._has_ended:
@@ -142,7 +142,7 @@ class Observer:
 
     def take(self) -> list[Window]:
         """The windows since the last call, which are kept here no longer."""
-        with self._heard:
+        with self._received:
             taken, self._windows = self._windows, []
         return taken
 
@@ -176,16 +176,16 @@ class Observer:
         return True
 
     def _wait(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        with self._heard:
-            self._heard.wait_for(lambda: condition() or self._process is None, timeout_s)
+        with self._received:
+            self._received.wait_for(lambda: condition() or self._process is None, timeout_s)
             return condition()
 
     def _fail(self, reason: str) -> None:
-        with self._heard:
+        with self._received:
             process, self._process = self._process, None
             if process is not None and not self._is_closing:
                 self.failure = reason
-            self._heard.notify_all()
+            self._received.notify_all()
         if process is not None:
             process.kill()
 
@@ -199,9 +199,9 @@ class Observer:
             except (MeasurementError, OSError, ValueError) as error:
                 self._fail(str(error))
                 return
-            with self._heard:
+            with self._received:
                 self._take_up(document)
-                self._heard.notify_all()
+                self._received.notify_all()
 
     def _take_up(self, document: Mapping[str, Any]) -> None:
         if "window" in document:

@@ -79,7 +79,7 @@ class WriteAnswer(TypedDict):
     latency_us: dict[str, float]
 
 
-Progress = Callable[[MakeProgress], None]
+OnProgress = Callable[[MakeProgress], None]
 
 
 class ProbeError(MeasurementError):
@@ -114,7 +114,7 @@ class NativeProbe:
         else:
             self._process.kill()
 
-    def _ask(self, name: str, document: Mapping[str, object], progress: Progress | None = None) -> Any:
+    def _ask(self, name: str, document: Mapping[str, object], progress: OnProgress | None = None) -> Any:
         """Send one request and return its answer; raises ProbeError, MeasurementError for a crash."""
         self._process.send({name: dict(document)})
         while True:
@@ -131,7 +131,7 @@ class NativeProbe:
             if progress is not None:
                 progress(answer["progress"])
 
-    def make(self, file: Path, size_bytes: int, progress: Progress | None = None) -> MadeFile:
+    def make(self, file: Path, size_bytes: int, progress: OnProgress | None = None) -> MadeFile:
         """Write a file of valid pages that must not exist yet, durably."""
         made: MadeFile = self._ask("make", {"file": str(file), "bytes": size_bytes, "seed": SEED}, progress)
         return made

@@ -114,9 +114,9 @@ class NativeProcess:
                 "machine, or the container or control group that pgassay runs in, more memory."
             )
         self._errors.seek(0)
-        last_words = self._errors.read().decode(errors="replace").strip()
+        errors = self._errors.read().decode(errors="replace").strip()
         message = f"The native binary ended unexpectedly (exit status {status})"
-        return MeasurementError(f"{message}: {last_words}" if last_words else f"{message}.")
+        return MeasurementError(f"{message}: {errors}" if errors else f"{message}.")
 
     def _wait(self) -> int:
         try:

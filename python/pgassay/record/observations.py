@@ -2,15 +2,25 @@
 
 import base64
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pgassay.errors import UsageError
 from pgassay.record import layout
 
 if TYPE_CHECKING:
     from hdrh.histogram import HdrHistogram
+
+# Columns of host_cpu: a processor in use by this machine, lent to another one by the hypervisor, in no use.
+PROCESSOR_USED = ("user", "nice", "system", "irq", "softirq")
+PROCESSOR_STOLEN = "steal"
+PROCESSOR_FREE = ("idle", "iowait")
+# The columns of a sampler's file, of equal length. Each column has one type, which its name tells.
+Columns = Mapping[str, Sequence[object]]
 
 
 def observation_path(trial: Path, name: str) -> Path:
@@ -24,7 +34,7 @@ def names(trials: Sequence[Path]) -> list[str]:
     return sorted(found)
 
 
-def columns(trial: Path, name: str) -> dict[str, list[float]] | None:
+def columns(trial: Path, name: str) -> Columns | None:
     """The columns of one sampler in one trial; None when it left none. Raises UsageError when damaged."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -36,8 +46,23 @@ def columns(trial: Path, name: str) -> dict[str, list[float]] | None:
         table = pq.ParquetFile(path).read(use_threads=False)
     except (OSError, pa.ArrowException) as error:
         raise UsageError(f"{path} is damaged ({error}): restore it from a copy") from error
-    read: dict[str, list[float]] = table.to_pydict()
+    read: dict[str, list[object]] = table.to_pydict()
     return read
+
+
+def integers(read: Columns, name: str) -> Sequence[int]:
+    """A column of counts, process numbers or nanoseconds; raises KeyError when there is none."""
+    return cast("Sequence[int]", read[name])
+
+
+def texts(read: Columns, name: str) -> Sequence[str]:
+    """A column of names or states; raises KeyError when there is none."""
+    return cast("Sequence[str]", read[name])
+
+
+def floats(read: Columns, name: str) -> NDArray[np.float64]:
+    """A column of figures as an array of shape (rows,); raises KeyError when there is none."""
+    return np.asarray(read[name], dtype=np.float64)
 
 
 def histogram(trial: Path) -> "HdrHistogram | None":

@@ -1,9 +1,10 @@
 """Reading a stored experiment: needs no server and nothing but its folder."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from pydantic import ValidationError
 
@@ -19,7 +20,7 @@ class StoredTrial:
     """One attempt of a trial as it lies on disk; `plans` maps a statement to its EXPLAIN JSON."""
 
     record: TrialRecord
-    plans: dict[str, Any]
+    plans: dict[str, object]
     folder: Path
 
 
@@ -49,16 +50,16 @@ class StoredExperiment:
     swap: Swap | None = None
 
 
-def _json(path: Path, newest: int) -> Any:
+def _json(path: Path, newest: int) -> dict[str, object]:
     """Parse a file and refuse a format newer than this version can read."""
     try:
-        value = json.loads(path.read_bytes())
+        value: object = json.loads(path.read_bytes())
     except OSError as error:
         raise UsageError(f"can't read {path} ({error.strerror}): name an experiment's folder") from error
     except ValueError as error:
         raise UsageError(f"{path} is not JSON ({error}): restore it from a copy") from error
     found = value.get("format") if isinstance(value, dict) else None
-    if not isinstance(found, int):
+    if not isinstance(value, dict) or not isinstance(found, int):
         raise UsageError(f"{path} was not written by pgassay: name an experiment's folder")
     if found > newest:
         raise UsageError(
@@ -98,7 +99,7 @@ def load_trial(folder: Path) -> StoredTrial:
     return StoredTrial(record=record, plans=plans, folder=folder)
 
 
-def _plans(path: Path) -> dict[str, Any]:
+def _plans(path: Path) -> dict[str, object]:
     try:
         plans = json.loads(path.read_bytes()) if path.is_file() else {}
     except (OSError, ValueError) as error:
@@ -120,7 +121,8 @@ def load_state(folder: Path) -> tuple[str, float, tuple[str, ...]]:
     stopped, seconds_used = state.get("stopped", "running"), state.get("seconds_used", 0.0)
     warnings = state.get("warnings", [])
     if (
-        stopped not in get_args(Stopped)
+        not isinstance(stopped, str)
+        or stopped not in get_args(Stopped)
         or not isinstance(seconds_used, int | float)
         or not isinstance(warnings, list)
     ):
@@ -128,7 +130,7 @@ def load_state(folder: Path) -> tuple[str, float, tuple[str, ...]]:
     return stopped, float(seconds_used), tuple(str(sentence) for sentence in warnings)
 
 
-def load_servers(folder: Path) -> dict[str, Any]:
+def load_servers(folder: Path) -> dict[str, Mapping[str, Mapping[str, str]]]:
     """What remote servers said of themselves at the plan, by name; {} when there are none."""
     path = folder / layout.SERVERS_FILE
     servers = _json(path, 1).get("servers") if path.is_file() else {}

@@ -26,9 +26,9 @@ def render_markdown(result: CalibrationResult) -> str:
 
 def _sections(result: CalibrationResult) -> list[Section]:
     first, *others = result.sentences or ("",)
-    said = [Paragraph(first, STRONG), *(Paragraph(line) for line in others)]
+    sentences = [Paragraph(first, STRONG), *(Paragraph(line) for line in others)]
     return [
-        Section("", "verdict", tuple(said)),
+        Section("", "verdict", tuple(sentences)),
         Section("", "facts", tuple(Paragraph(line, QUIET) for line in _facts(result))),
         *(
             Section(heading, f"table-{number}", (plain_table(heads, rows),))

@@ -14,7 +14,7 @@ class Levelled(Protocol):
 
     @property
     def name(self) -> str:
-        """Its full name."""
+        """The name in full, which tables shorten."""
 
     @property
     def levels(self) -> dict[str, str]:

@@ -150,7 +150,7 @@ class _Page:
         return Text(self.plain(content), style=style)
 
     def say(self, content: str, style: str = "", indent: int = 0) -> None:
-        """One paragraph."""
+        """Print a paragraph, wrapped at the width and moved in by `indent` columns."""
         self.console.print(Padding(self.text(content, style), (0, 0, 0, indent)))
 
     def bullet(self, item: Item, style: str) -> None:

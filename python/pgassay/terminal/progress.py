@@ -46,7 +46,7 @@ class Progress(Protocol):
         """The end: gives the terminal back; calling it again does nothing."""
 
     def __enter__(self) -> Self:
-        """Start showing."""
+        """Take the terminal, where the form needs it."""
 
     def __exit__(
         self,
@@ -54,7 +54,7 @@ class Progress(Protocol):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """As `close`."""
+        """Give the terminal back, as `close` does."""
 
 
 class NullProgress:

@@ -10,7 +10,7 @@ from typing import TypedDict
 from pgassay.environment.linux import machine
 from pgassay.errors import InvalidTrialError, MeasurementError, first_line
 from pgassay.model.trial import CounterRow, TrialRecord, TrialSpec, TrialStatus
-from pgassay.model.vacuum_state import Upkeep
+from pgassay.model.vacuum_state import VacuumState
 from pgassay.trial.observation import Observation
 from pgassay.trial.target import Target
 
@@ -26,8 +26,8 @@ class RecordFields(TypedDict, total=False):
     steal_s: float
     server_cpu_s: float
     clock_offset_ns: tuple[int, int]
-    upkeep_before: Upkeep | None
-    upkeep_after: Upkeep | None
+    upkeep_before: VacuumState | None
+    upkeep_after: VacuumState | None
     counters: dict[str, list[CounterRow]]
     verification: dict[str, int | None]
 

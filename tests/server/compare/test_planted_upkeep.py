@@ -86,7 +86,7 @@ def scanned(session: psycopg.Connection[Any]) -> Evidence:
     session.execute("SELECT count(*) FROM t")
     counters = difference(before, snapshot(session, major))
     (database,) = counters["pg_stat_database"]
-    made = evidence(cpu_s=10.0, record=record(counters=counters), upkeep=read_vacuum_state(session))
+    made = evidence(cpu_s=10.0, record=record(counters=counters), vacuum_state=read_vacuum_state(session))
     read, hit = database["blks_read"], database["blks_hit"]
     return replace(made, bytes_read=8192.0 * read, bytes_hit=8192.0 * hit)
 

@@ -20,7 +20,7 @@ from pgassay.model.probe import CellSpec
 from pgassay.native.probe import NativeProbe, ProbeError
 from pgassay.probe.analysis.plan import KB
 from pgassay.probe.measuring import place
-from pgassay.probe.measuring.facilities import refusal, try_everything
+from pgassay.probe.measuring.facilities import refusal, try_facilities
 from pgassay.probe.measuring.files import CACHED_BYTES_MIN, COLD_BYTES_MIN, Files, given_file, make_files
 from pgassay.probe.measuring.runner import Runner
 
@@ -184,13 +184,13 @@ from pathlib import Path
 from pgassay.environment.linux.device import device_of
 from pgassay.probe.measuring import place
 from pgassay.native.probe import NativeProbe
-from pgassay.probe.measuring.facilities import try_everything
+from pgassay.probe.measuring.facilities import try_facilities
 from pgassay.probe.measuring.files import given_file
 {before}
 file = Path(sys.argv[1])
 where = place.Place(file, None, device_of(file), "ext4")
 with NativeProbe() as native:
-    have, missing = try_everything(native, given_file(file), where, execute_ns=0, vary_read_ahead=False)
+    have, missing = try_facilities(native, given_file(file), where, execute_ns=0, vary_read_ahead=False)
 print(have.engines, missing)
 """
 SECCOMP = f"""
@@ -262,7 +262,7 @@ def test_what_works_here_is_found_by_trying(disk: Path) -> None:
     file.write_bytes(os.urandom(MB) * 20)
     where = place.Place(file, None, device_of(file), "ext4")
     with NativeProbe() as native:
-        have, missing = try_everything(native, given_file(file), where, execute_ns=100, vary_read_ahead=True)
+        have, missing = try_facilities(native, given_file(file), where, execute_ns=100, vary_read_ahead=True)
     assert {"null", "sync", "worker"} <= set(have.engines)
     assert have.cold and not have.can_write
     assert set(missing) <= {"io_uring", "hybrid", "direct"}

@@ -9,6 +9,7 @@ import pytest
 from analysis_samples import SCAN_PLAN, experiment, record, simulate, stored
 from pgassay.analysis.verdicts.compare import analyse, decided, progress
 from pgassay.errors import UsageError
+from pgassay.model.storage import DeviceFacts, StorageFacts
 from pgassay.model.trial import TrialFacts
 from processor_time import growth
 
@@ -217,6 +218,18 @@ def test_a_setting_that_differs_unasked_is_a_confound():
     ]
     (confound,) = analyse(stored(plan, records)).confounds
     assert "jit (on against off)" in confound
+
+
+def test_a_read_ahead_that_differs_unasked_is_a_confound():
+    plan = experiment()
+    records = []
+    for item in simulate(plan, 5):
+        device = DeviceFacts(name="sda", read_ahead_kb=4096 if item.arm_id == "s0-1" else 128)
+        facts = TrialFacts(storage=StorageFacts(device=device))
+        records.append(item.model_copy(update={"facts": facts}))
+    (confound,) = analyse(stored(plan, records)).confounds
+    assert "the read-ahead of io_method=method1 was 4096 kB" in confound
+    assert confound.endswith("128 kB")
 
 
 def test_failures_are_a_headline():

@@ -20,11 +20,12 @@ from cause_samples import (
 )
 from pgassay.analysis.accounts.threads import Span
 from pgassay.analysis.causes.base import Found, Missing
-from pgassay.analysis.causes.evidence import Ceiling, DeviceFlow, Evidence, Processors
+from pgassay.analysis.causes.evidence import DeviceFlow, Evidence, Processors
 from pgassay.analysis.causes.rank import trial_causes
 from pgassay.analysis.causes.registry import RULES
 from pgassay.analysis.causes.times import work_times
 from pgassay.analysis.descriptive.round_trips import RoundTrips
+from pgassay.model.experiment import ArmCeiling
 from pgassay.model.trial import StatementObservation
 from pgassay.record.columns import to_parquet
 
@@ -47,23 +48,23 @@ LIMITS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     # The planted figures, and what of them made harmless.
     "storage-throughput": (
         {"read_s": 9.0, "cpu_s": 0.5, "device": FLOW, "ceiling": LIMIT},
-        {"ceiling": Ceiling(read_mb_s=500.0, read_iops=1000)},
+        {"ceiling": ArmCeiling(read_mb_s=500.0, read_iops=1000)},
     ),
     "storage-iops": (
         {
             "read_s": 9.0,
             "cpu_s": 0.5,
             "device": DeviceFlow(8e6, 0.8, 98.0, ELAPSED_S, 0.4),
-            "ceiling": Ceiling(read_mb_s=500.0, read_iops=100),
+            "ceiling": ArmCeiling(read_mb_s=500.0, read_iops=100),
         },
-        {"ceiling": Ceiling(read_mb_s=500.0, read_iops=5000)},
+        {"ceiling": ArmCeiling(read_mb_s=500.0, read_iops=5000)},
     ),
     "storage-latency": (
         {
             "read_s": 8.0,
             "cpu_s": 1.0,
             "device": DeviceFlow(8e6, 0.8, 98.0, ELAPSED_S, 7.8),
-            "ceiling": Ceiling(read_mb_s=500.0, read_iops=5000),
+            "ceiling": ArmCeiling(read_mb_s=500.0, read_iops=5000),
         },
         {"device": DeviceFlow(8e6, 0.8, 98.0, ELAPSED_S, 0.1)},
     ),
@@ -115,7 +116,7 @@ LIMITS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "read_s": 9.0,
             "cpu_s": 0.5,
             "device": FLOW,
-            "ceiling": Ceiling(read_mb_s=500.0, read_iops=9000),
+            "ceiling": ArmCeiling(read_mb_s=500.0, read_iops=9000),
             "accounts": {
                 "backend": account("backend"),
                 "io worker": account("io worker", item("wait", 29.5, "IO:DataFileRead"), threads=3),
@@ -280,16 +281,16 @@ def test_missing_counters_are_no_evidence() -> None:
 def test_a_limit_is_used_up_sooner_than_a_measured_ceiling() -> None:
     """At 25 requests a second the kernel lets 20 pass of those that come one by one."""
     planted = {"read_s": 9.0, "cpu_s": 0.5, "device": DeviceFlow(2e6, 0.2, 20.4, ELAPSED_S, 0.3)}
-    limit = Ceiling(read_iops=25, read_iops_from="limit")
+    limit = ArmCeiling(read_iops=25, read_iops_from="limit")
     assert limit_of(evidence(**planted, ceiling=limit))[0] == "storage-iops"
-    probe = Ceiling(read_iops=25, read_iops_from="probe")
+    probe = ArmCeiling(read_iops=25, read_iops_from="probe")
     assert limit_of(evidence(**planted, ceiling=probe))[0] == "unknown"
 
 
 def test_a_measured_ceiling_that_was_beaten_is_none() -> None:
     planted = {"read_s": 9.0, "cpu_s": 0.5, "device": DeviceFlow(1e10, 1000.0, 4000.0, ELAPSED_S, 90.0)}
     for rate, cause in ((1000.0, "storage-throughput"), (393.0, "unknown")):
-        probe = Ceiling(read_mb_s=rate, read_mb_s_from="probe")
+        probe = ArmCeiling(read_mb_s=rate, read_mb_s_from="probe")
         assert limit_of(evidence(**planted, ceiling=probe))[0] == cause
 
 

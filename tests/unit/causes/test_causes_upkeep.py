@@ -12,7 +12,7 @@ from pgassay.analysis.causes.evidence import Evidence, Processors
 from pgassay.analysis.causes.rank import trial_causes
 from pgassay.analysis.causes.trial_evidence import evidence_of_trial
 from pgassay.model.arm import RemoteServer
-from pgassay.model.vacuum_state import Holder, TableState, Upkeep
+from pgassay.model.vacuum_state import Holder, TableState, VacuumState
 from pgassay.record.read import StoredTrial
 from pgassay.trial.collect.vacuum_state import row_bytes
 
@@ -43,7 +43,7 @@ def scanned(
         "record": record(counters=counters),
         "bytes_read": times * table.pages * 8192,
         "bytes_hit": 0.0,
-        "upkeep": Upkeep(tables=(table,), holders=holders),
+        "vacuum_state": VacuumState(tables=(table,), holders=holders),
     }
     return evidence(**base | changes)
 
@@ -127,7 +127,7 @@ def test_without_widths_dead_rows_tell_and_without_counts_nothing_is_made_up() -
     assert "bloat" in faults_of(scanned(no_widths))
     neither = BLOATED.model_copy(update={"row_bytes": None, "dead_rows": None})
     assert not faults_of(scanned(neither))
-    unknown = scanned(BLOATED, upkeep=None)
+    unknown = scanned(BLOATED, vacuum_state=None)
     assert any(words.startswith("bloat: ") for words in trial_causes(unknown).missing)
 
 

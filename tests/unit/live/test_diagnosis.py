@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from pgassay.analysis.accounts.threads import BACKEND
-from pgassay.analysis.causes.evidence import Ceiling
 from pgassay.analysis.causes.registry import RULES
 from pgassay.analysis.causes.rules import locks
 from pgassay.analysis.diagnosis.accounts import accounts
 from pgassay.analysis.diagnosis.diagnose import diagnose
-from pgassay.analysis.diagnosis.interval import IDLE_CONNECTION, Cost, Interval, Look, Session
+from pgassay.analysis.diagnosis.interval import IDLE_CONNECTION, Cost, Interval, Session, SessionsSample
 from pgassay.analysis.diagnosis.sessions import blockers, sampled_statements, without_constants
+from pgassay.model.experiment import ArmCeiling
 from pgassay.model.live.diagnosis import CalledStatement, DiagnosedServer, Diagnosis
 from pgassay.record.columns import to_parquet
 from pgassay.report.diagnosis import text as report
@@ -86,7 +86,7 @@ def interval(folder: Path, **changes: Any) -> Interval:
         interrupted=False,
         is_hidden=False,
         cost=Cost(0.01, 0.02, 0.03, LOOKS / SECONDS, LOOKS, 0),
-        looks=(),
+        samples=(),
         counters={"pg_stat_database": [{"datname": "shop", "xact_commit": 500.0}]},
         settings={"work_mem": "4MB"},
     )
@@ -186,7 +186,7 @@ def session(pid: int, *blocked_by: int, **more: Any) -> Session:
 
 def test_the_head_of_a_chain_is_named() -> None:
     # 3 waits for 2, which waits for 1; 4 waits for a prepared transaction; 5 and 6 for each other.
-    look = Look(
+    look = SessionsSample(
         0,
         (
             session(1, state="idle in transaction", user="app", transaction_s=9.0),
@@ -207,7 +207,9 @@ def test_the_head_of_a_chain_is_named() -> None:
 
 def test_statements_share_the_busy_time() -> None:
     waiting = session(1, event_type="Lock", event="tuple")
-    looks = [Look(0, (waiting, session(2), Session(3, "77", "COMMIT", "idle in transaction")), 0.0)] * 4
+    looks = [
+        SessionsSample(0, (waiting, session(2), Session(3, "77", "COMMIT", "idle in transaction")), 0.0)
+    ] * 4
     first, second = sampled_statements(looks, 8.0)
     assert (first.query, first.seconds, first.share) == ("UPDATE t SET a = ?", 16.0, 2 / 3)
     assert first.waits == {"Lock:tuple": 0.5, "": 0.5}
@@ -226,13 +228,13 @@ def test_a_limit_of_the_server_s_own_is_held_against_its_own_reads(tmp_path: Pat
     write_device(tmp_path, 40.0)
     write_threads(tmp_path, {1: 0.1}, read_bytes=SECONDS * 4_000_000)
     write_waits(tmp_path, [(1, BACKEND, "IO", "DataFileRead", "D", 100)])
-    limited = Ceiling(10.0, "limit", None, "")
+    limited = ArmCeiling(read_mb_s=10.0, read_mb_s_from="limit")
     found = diagnose(interval(tmp_path, ceiling=limited, has_thread_bytes=True))
     assert "storage-throughput" not in {cause.cause for cause in found.causes}
     assert found.activity.server_read_mb_s == pytest.approx(4.0)
     assert found.activity.device_read_mb_s == pytest.approx(40.0)
     # What a probe found is the device's, whoever reads.
-    shared = Ceiling(42.0, "probe", None, "")
+    shared = ArmCeiling(read_mb_s=42.0, read_mb_s_from="probe")
     assert limit(diagnose(interval(tmp_path, ceiling=shared, has_thread_bytes=True))) == "storage-throughput"
 
 
@@ -260,9 +262,9 @@ def test_clients_on_the_same_machine_are_no_strangers(tmp_path: Path) -> None:
 def test_a_change_of_the_throughput_is_timed(tmp_path: Path) -> None:
     done, looks = 0.0, []
     for second in range(61):
-        looks.append(Look(second * S, (), done))
+        looks.append(SessionsSample(second * S, (), done))
         done += (1000.0 if second < 30 else 200.0) + second % 3
-    (change,) = diagnose(interval(tmp_path, end_ns=60 * S, looks=tuple(looks))).changes
+    (change,) = diagnose(interval(tmp_path, end_ns=60 * S, samples=tuple(looks))).changes
     assert change.what == "transactions"
     assert change.at_s == pytest.approx(30, abs=1)
     assert (change.before, change.after) == (pytest.approx(1000, rel=0.05), pytest.approx(200, rel=0.1))
@@ -286,12 +288,14 @@ def test_hostile_names_are_shown_and_not_obeyed(tmp_path: Path) -> None:
         temporary_bytes=0,
     )
     hostile = Session(1, None, HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE)
-    look = Look(0, (hostile, Session(2, None, HOSTILE, "active", "Lock", "tuple", blocked_by=(1,))), 0.0)
+    look = SessionsSample(
+        0, (hostile, Session(2, None, HOSTILE, "active", "Lock", "tuple", blocked_by=(1,))), 0.0
+    )
     diagnosis = diagnose(
         interval(
             tmp_path,
             server=SERVER.model_copy(update={"name": HOSTILE, "version": HOSTILE}),
-            looks=(look,),
+            samples=(look,),
             statements=(called,),
             missing=(HOSTILE,),
             warnings=(HOSTILE,),

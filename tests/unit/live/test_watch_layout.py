@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pgassay.terminal.watch.figures import bar, count
 from pgassay.terminal.watch.layout import layout, plain
-from pgassay.terminal.watch.lines import HEADING_EVERY, PlainLines, farewell
+from pgassay.terminal.watch.lines import HEADING_EVERY, PlainLines, last_lines
 from watch_samples import HOSTILE, LOCK, RUNNING, experiment, sample, server
 
 
@@ -135,14 +135,14 @@ def test_estimates_come_once_for_each_block() -> None:
 )
 def test_the_last_words_say_where_the_report_is_or_how_to_go_on(stopped: str, words: list[str]) -> None:
     state = experiment(stopped=stopped, is_running=False, report="/results/one/report.html")
-    assert farewell(sample(experiment=state)) == words
-    assert farewell(sample(experiment=experiment())) == []
-    assert farewell(sample()) == []
+    assert last_lines(sample(experiment=state)) == words
+    assert last_lines(sample(experiment=experiment())) == []
+    assert last_lines(sample()) == []
 
 
 def test_an_ended_experiment_without_its_page_says_how_to_make_it() -> None:
     state = experiment(stopped="blocks", is_running=False)
-    assert farewell(sample(experiment=state))[1] == "report: make it with 'pgassay report /results/one'"
+    assert last_lines(sample(experiment=state))[1] == "report: make it with 'pgassay report /results/one'"
 
 
 @pytest.mark.parametrize(

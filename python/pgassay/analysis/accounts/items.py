@@ -44,8 +44,8 @@ def account(
     error_s = _sampling_error(sum(asleep.values()), samples) * times.wall_s
     doubt_s = _ERRORS_MAX * error_s + _BIAS_MAX * times.wall_s
     waits_s = left_s if sampled_s + doubt_s >= left_s else sampled_s
-    look_s = waits_s / sum(asleep.values()) if asleep else 0.0
-    found = _found(times, delay_s, {key: count * look_s for key, count in asleep.items()})
+    sample_s = waits_s / sum(asleep.values()) if asleep else 0.0
+    found = _found(times, delay_s, {key: count * sample_s for key, count in asleep.items()})
     _split_network(found, client_cpu_s)
     items = _items(found, trials, times.wall_s)
     wall_s = times.wall_s / trials

@@ -1,20 +1,18 @@
 """The times of a trial's threads from what was written down of them (threads.parquet, waits.parquet)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pgassay.analysis.accounts.times import Times, TrialTimes
+from pgassay.record.observations import Columns, floats, integers, texts
 
-# The columns of a sampler's file: integers, seconds or words, as the samplers write them.
-Columns = Mapping[str, Sequence[Any]]
 Clocks = NDArray[np.float64]
 _NS = 1e-9
 # /proc counts a thread's start in ticks of 10 ms, downwards.
-_BIRTH_TICK_NS = 20e6
+_START_TICK_NS = 20e6
 # The rate of a counter is taken over at least so long.
 _RATE_OVER_NS = 0.2e9
 # A connection that did nothing may yet be woken by the server, some microseconds at a time.
@@ -67,7 +65,7 @@ def trial_times(
     """
     if not threads.get("clock_ns"):
         return TrialTimes(0.0, {}, {})
-    edges = np.unique(np.asarray(threads["clock_ns"], dtype=np.float64))
+    edges = np.unique(floats(threads, "clock_ns"))
     members = _threads(threads, 0.5e9 / rate_hz if rate_hz > 0 else 0.0)
     kinds: dict[str, Times] = {}
     connections: dict[int, Times] = {}
@@ -80,7 +78,7 @@ def trial_times(
                 if member.kind == BACKEND:
                     connections.setdefault(member.pid, Times()).add(times)
         _add_unseen(kinds, members, limits)
-    _add_looks(kinds, connections, waits, spans)
+    _add_samples(kinds, connections, waits, spans)
     if sets_idle_apart:
         _set_idle_apart(kinds, connections)
     measured_s = sum(span.end_ns - span.begin_ns for span in spans) * _NS
@@ -109,12 +107,14 @@ def _is_idle(times: Times) -> bool:
 
 def _threads(columns: Columns, half_interval_ns: float) -> list[_Thread]:
     rows: dict[tuple[int, int], list[int]] = {}
-    for index, key in enumerate(zip(columns["pid"], columns["thread"], strict=True)):
+    for index, key in enumerate(zip(integers(columns, "pid"), integers(columns, "thread"), strict=True)):
         rows.setdefault(key, []).append(index)
     arrays = {
-        name: np.asarray(columns[name], dtype=np.float64)
+        name: floats(columns, name)
         for name in ("clock_ns", "seen_ns", "run_ns", "delay_ns", "children_cpu_ns")
     }
+    kinds = texts(columns, "kind")
+    starts_ns, seen_ns = integers(columns, "start_ns"), integers(columns, "seen_ns")
     members = []
     for (pid, _thread), indices in rows.items():
         last = indices[-1]
@@ -123,14 +123,14 @@ def _threads(columns: Columns, half_interval_ns: float) -> list[_Thread]:
             _Thread(
                 pid=pid,
                 # What the server says of itself comes with the first look, after the process's title.
-                kind=columns["kind"][last],
+                kind=kinds[last],
                 written=arrays["clock_ns"][indices],
                 read=arrays["seen_ns"][indices],
                 run=arrays["run_ns"][indices],
                 delay=arrays["delay_ns"][indices],
                 children=arrays["children_cpu_ns"][indices],
-                start_ns=float(columns["start_ns"][indices[0]]),
-                gone_ns=float(columns["seen_ns"][last]) + half_interval_ns if is_gone else np.inf,
+                start_ns=float(starts_ns[indices[0]]),
+                gone_ns=float(seen_ns[last]) + half_interval_ns if is_gone else np.inf,
             )
         )
     return members
@@ -152,7 +152,7 @@ def _within(member: _Thread, span: Span, limits: tuple[float, float]) -> Times |
     first_ns = float(member.read[0])
     if first_ns <= begin:
         from_ns = span.begin_ns
-    elif _is_born_after(member, begin):
+    elif _is_started_after(member, begin):
         from_ns = min(max(member.start_ns, span.begin_ns), first_ns)
     else:
         from_ns = first_ns
@@ -167,25 +167,25 @@ def _within(member: _Thread, span: Span, limits: tuple[float, float]) -> Times |
     )
 
 
-def _is_born_after(member: _Thread, begin: float) -> bool:
-    return member.start_ns > begin - _BIRTH_TICK_NS
+def _is_started_after(member: _Thread, begin: float) -> bool:
+    return member.start_ns > begin - _START_TICK_NS
 
 
 def _moved(member: _Thread, counter: Clocks, limits: tuple[float, float], *, is_marked: bool) -> float:
     """How far a counter moved: between the rows written at the marks, or along straight lines between rows.
 
-    That of a thread that was born within began at 0; one that was there until the end and never read again
+    That of a thread that was started within began at 0; one that was there until the end and never read again
     went on as before.
     """
     begin, end = limits
-    is_born = member.written[0] > begin and _is_born_after(member, begin)
+    is_started = member.written[0] > begin and _is_started_after(member, begin)
     if is_marked:
         low_index, high_index = np.searchsorted(member.written, limits, side="right") - 1
-        before = 0.0 if is_born else float(counter[0])
+        before = 0.0 if is_started else float(counter[0])
         low, high = (float(counter[index]) if index >= 0 else before for index in (low_index, high_index))
         return high - low
     clock = member.read
-    if is_born:
+    if is_started:
         clock = np.concatenate(([min(max(member.start_ns, begin), clock[0] - 1)], clock))
         counter = np.concatenate(([0.0], counter))
     if clock[-1] < end < member.written[-1] and clock.size > 1:
@@ -231,20 +231,22 @@ def _add_unseen(kinds: dict[str, Times], members: Sequence[_Thread], limits: tup
     times.run_s += unseen_s
 
 
-def _add_looks(
+def _add_samples(
     kinds: dict[str, Times], connections: dict[int, Times], waits: Columns, spans: Sequence[Span]
 ) -> None:
-    """Count the looks whose window lies within a span."""
+    """Count the samples whose window lies within a span."""
     if not waits.get("clock_ns"):
         return
-    middle = (np.asarray(waits["from_ns"], np.float64) + np.asarray(waits["clock_ns"], np.float64)) / 2
+    middle = (floats(waits, "from_ns") + floats(waits, "clock_ns")) / 2
     inside = np.zeros(middle.shape, dtype=bool)
     for span in spans:
         inside |= (middle >= span.begin_ns) & (middle <= span.end_ns)
-    names = ("pid", "kind", "wait_event_type", "wait_event", "scheduler_state", "samples")
-    columns = [waits[name] for name in names]
+    pids, samples_of, kinds_of = integers(waits, "pid"), integers(waits, "samples"), texts(waits, "kind")
+    names = ("wait_event_type", "wait_event", "scheduler_state")
+    event_columns = [texts(waits, name) for name in names]
     for index in np.flatnonzero(inside).tolist():
-        pid, kind, event_type, event, state, samples = (column[index] for column in columns)
+        pid, kind, samples = pids[index], kinds_of[index], samples_of[index]
+        event_type, event, state = (column[index] for column in event_columns)
         seen = (event_type, event, state)
         if kind in kinds:
             kinds[kind].seen[seen] += samples

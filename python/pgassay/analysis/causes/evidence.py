@@ -9,10 +9,17 @@ from pgassay.analysis.accounts.threads import Span
 from pgassay.analysis.causes.times import WorkTimes
 from pgassay.analysis.descriptive.round_trips import RoundTrips
 from pgassay.model.account import Account
+from pgassay.model.base import PAGE_BYTES
+from pgassay.model.experiment import ArmCeiling
 from pgassay.model.trial import Counters, StatementObservation
-from pgassay.model.vacuum_state import Upkeep
+from pgassay.model.vacuum_state import VacuumState
 
 MB = 1e6
+
+
+def block_bytes(settings: Mapping[str, str]) -> float:
+    """The size of a server's pages, by its setting block_size where that was recorded."""
+    return float(settings.get("block_size", PAGE_BYTES))
 
 
 @dataclass(frozen=True)
@@ -30,16 +37,6 @@ class DeviceFlow:
     reads_s: float | None
     seconds: float
     service_s: float | None
-
-
-@dataclass(frozen=True)
-class Ceiling:
-    """The most that the device can deliver: by its probe, or by the limit it was given."""
-
-    read_mb_s: float | None = None
-    read_mb_s_from: str = ""
-    read_iops: float | None = None
-    read_iops_from: str = ""
 
 
 @dataclass(frozen=True)
@@ -89,7 +86,7 @@ class Evidence:
     factors that the arms differ in. counters: of the statistics views.
     group: what the counters of the server's control group moved by, {} without one.
     load: None where statements ran, which are in `statements`. plans: those of the statements by name.
-    wal_bytes: the WAL that was written. upkeep: what VACUUM had left to do.
+    wal_bytes: the WAL that was written. vacuum_state: what VACUUM had left to do.
     over_network: whether the clients come over one, trips: what they waited for it.
     sessions_opened: connections that others than pgassay opened meanwhile, connect_s: what opening one takes.
     is_live: an interval of a server that runs already, of whose clients nothing is known.
@@ -100,7 +97,7 @@ class Evidence:
     accounts: Mapping[str, Account]
     times: WorkTimes
     device: DeviceFlow | None
-    ceiling: Ceiling
+    ceiling: ArmCeiling
     processors: Processors | None
     bytes_read: float
     bytes_hit: float
@@ -116,12 +113,17 @@ class Evidence:
     plans: Mapping[str, object] = field(default_factory=dict)
     wal_bytes: float | None = None
     spans: tuple[Span, ...] = ()
-    upkeep: Upkeep | None = None
+    vacuum_state: VacuumState | None = None
     over_network: bool | None = None
     trips: RoundTrips | None = None
     sessions_opened: float | None = None
     connect_s: float | None = None
     is_live: bool = False
+
+    @property
+    def block_bytes(self) -> float:
+        """The size of the server's pages."""
+        return block_bytes(self.settings)
 
     @property
     def is_unobserved(self) -> bool:

@@ -1,6 +1,6 @@
 """The samplers' files beside a trial or an interval, read for its causes: counters over spans of time."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -9,15 +9,15 @@ import numpy as np
 from pgassay.analysis.accounts.threads import Span
 from pgassay.errors import UsageError
 from pgassay.record import observations
+from pgassay.record.observations import PROCESSOR_STOLEN, PROCESSOR_USED, Columns, floats
 
-# Columns of host_cpu in which a processor is in use, and those in which it is not.
-BUSY = ("user", "nice", "system", "irq", "softirq", "steal")
-FREE = ("idle", "iowait")
+# Columns of host_cpu in which a processor is not to be had, whoever has it.
+PROCESSOR_TAKEN = (*PROCESSOR_USED, PROCESSOR_STOLEN)
 
 
 # A rule asks for the same file again and again; a trial's folder never changes once it is written.
 @lru_cache(maxsize=8)
-def read_columns(folder: Path, sampler: str) -> Mapping[str, Sequence[float]]:
+def read_columns(folder: Path, sampler: str) -> Columns:
     """The columns of a sampler's file; {} when there is none, or a damaged one."""
     try:
         return observations.columns(folder, sampler) or {}
@@ -30,7 +30,7 @@ def moved(folder: Path, sampler: str, names: Sequence[str], spans: Sequence[Span
     columns = read_columns(folder, sampler)
     if not columns or not columns.get("clock_ns") or not {*names} <= columns.keys():
         return None
-    clock = np.asarray(columns["clock_ns"], np.float64)
+    clock = floats(columns, "clock_ns")
     edges = np.array([[span.begin_ns, span.end_ns] for span in spans])
-    found = [np.interp(edges, clock, np.asarray(columns[name], np.float64)) for name in names]
+    found = [np.interp(edges, clock, floats(columns, name)) for name in names]
     return [float((values[:, 1] - values[:, 0]).sum()) for values in found]

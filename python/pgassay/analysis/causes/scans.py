@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from pgassay.analysis.causes.evidence import Evidence
 from pgassay.analysis.causes.rules.storage import is_full
-from pgassay.analysis.descriptive.plans import PlanNode
+from pgassay.analysis.descriptive.plans import PlanNode, children_of
 from pgassay.model.trial import CounterRow, figure
-from pgassay.model.vacuum_state import PAGE_BYTES, TableState
+from pgassay.model.vacuum_state import TableState
 
 # The cost of looking at a page in shared buffers, and at a dead row that VACUUM may not remove, in rows that
 # are examined and counted: with rows of 28 to 120 bytes 7 to 20, and 0.3 to 0.9. A dead row that was removed
@@ -69,12 +69,16 @@ class Saving:
 
 def scans(evidence: Evidence) -> list[Scan] | None:
     """The tables that were read by sequential scans rather than by indexes; None when that is not known."""
-    if evidence.is_unobserved or evidence.upkeep is None or not evidence.counters.rows("pg_stat_database"):
+    if (
+        evidence.is_unobserved
+        or evidence.vacuum_state is None
+        or not evidence.counters.rows("pg_stat_database")
+    ):
         return None
     reads = {_key(row): row for row in evidence.counters.rows("pg_statio_user_tables")}
     uses = {_key(row): row for row in evidence.counters.rows("pg_stat_user_tables")}
     found = []
-    for table in evidence.upkeep.tables:
+    for table in evidence.vacuum_state.tables:
         key = (table.schema_name, table.name)
         scan = _scan(table, uses.get(key, {}), reads.get(key, {}))
         found += [scan] if scan is not None else []
@@ -101,8 +105,8 @@ def _scan(table: TableState, uses: CounterRow, reads: CounterRow) -> Scan | None
 def saved_seconds(evidence: Evidence, saving: Saving) -> tuple[float, float]:
     """The seconds that these pages and rows took, and the part of them that was on a processor."""
     times = evidence.times
-    read_pages = evidence.bytes_read / PAGE_BYTES
-    all_pages = read_pages + evidence.bytes_hit / PAGE_BYTES
+    read_pages = evidence.bytes_read / evidence.block_bytes
+    all_pages = read_pages + evidence.bytes_hit / evidence.block_bytes
     share_read = min(1.0, saving.pages_read / read_pages) if read_pages > 0 else 0.0
     rows = evidence.counters.total("pg_stat_database", "tup_returned") or 0.0
     work = PAGE_ROWS * max(all_pages, saving.pages) + max(rows, saving.rows) + DEAD_ROWS * saving.dead_rows
@@ -131,7 +135,8 @@ def _reading_seconds(evidence: Evidence, share: float) -> float:
 def nodes(plan: object) -> Iterator[PlanNode]:
     """The nodes of a plan as EXPLAIN (FORMAT JSON) gives it, from the top down."""
     if isinstance(plan, Mapping):
-        node = plan.get("Plan", plan)
-        yield node
-        for child in node.get("Plans", ()):
-            yield from nodes(child)
+        top = plan.get("Plan", plan)
+        if isinstance(top, Mapping):
+            yield top
+            for child in children_of(top):
+                yield from nodes(child)

@@ -5,14 +5,23 @@ from functools import lru_cache
 
 from pgassay.analysis.accounts.arms import measured_spans, trial_accounts
 from pgassay.analysis.accounts.threads import Span
-from pgassay.analysis.causes.evidence import MB, Caps, Ceiling, DeviceFlow, Evidence, Load, Processors
-from pgassay.analysis.causes.sampler_files import BUSY, FREE, moved
+from pgassay.analysis.causes.evidence import (
+    MB,
+    Caps,
+    DeviceFlow,
+    Evidence,
+    Load,
+    Processors,
+    block_bytes,
+)
+from pgassay.analysis.causes.sampler_files import PROCESSOR_TAKEN, moved
 from pgassay.analysis.causes.times import times_from_outside, work_times
 from pgassay.analysis.descriptive.round_trips import trips_of_trial
 from pgassay.model.account import Account
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import ArmCeiling
 from pgassay.model.trial import Counters, StatementObservation, TrialRecord, figure
+from pgassay.record.observations import PROCESSOR_FREE
 from pgassay.record.read import StoredTrial
 
 # A storage's limits are in 2²⁰ bytes per second.
@@ -21,7 +30,6 @@ _LIMIT_MB = 1.048576
 _READING_SHARE = 0.05
 # Sessions of pgassay's own that a trial opens beside the measured ones, at most.
 _OWN_SESSIONS = 4
-_BLOCK_BYTES = 8192.0
 
 
 def evidence_of_trial(trial: StoredTrial, arm: Arm, ceilings: Mapping[str, ArmCeiling]) -> Evidence | None:
@@ -35,7 +43,7 @@ def evidence_of_trial(trial: StoredTrial, arm: Arm, ceilings: Mapping[str, ArmCe
 class _Key:
     """A trial as an argument of a cached function: its folder never changes once it is written."""
 
-    def __init__(self, trial: StoredTrial, arm: Arm, ceiling: Ceiling) -> None:
+    def __init__(self, trial: StoredTrial, arm: Arm, ceiling: ArmCeiling) -> None:
         self.trial, self.arm, self.ceiling = trial, arm, ceiling
 
     def __hash__(self) -> int:
@@ -86,7 +94,7 @@ def _of_key(key: _Key) -> Evidence | None:
         plans=trial.plans,
         wal_bytes=None if wal_bytes is None else float(wal_bytes),
         spans=tuple(spans),
-        upkeep=record.upkeep_after,
+        vacuum_state=record.upkeep_after,
         over_network=_over_network(record, arm),
         trips=trips,
         sessions_opened=_sessions_opened(record, arm, counters),
@@ -134,7 +142,8 @@ def _bytes_of_blocks(record: TrialRecord, counters: Counters) -> tuple[float, fl
     rows = counters.rows("pg_stat_database")
     if not rows:
         return 0.0, 0.0
-    return _BLOCK_BYTES * figure(rows[0], "blks_read"), _BLOCK_BYTES * figure(rows[0], "blks_hit")
+    size = block_bytes(record.facts.settings)
+    return size * figure(rows[0], "blks_read"), size * figure(rows[0], "blks_hit")
 
 
 def _device(trial: StoredTrial, spans: Sequence[Span]) -> DeviceFlow | None:
@@ -180,12 +189,12 @@ def _requests(reading: Sequence[StatementObservation], seconds: float) -> float 
     return sum(requests) / seconds if len(requests) == len(reading) else None
 
 
-def _ceiling(arm: Arm, known: ArmCeiling | None) -> Ceiling:
+def _ceiling(arm: Arm, known: ArmCeiling | None) -> ArmCeiling:
     """What the plan found, else the limits that the arm's storage was given."""
     if known is not None:
-        return Ceiling(known.read_mb_s, known.read_mb_s_from, known.read_iops, known.read_iops_from)
+        return known
     storage = arm.spec.storage
-    return Ceiling(
+    return ArmCeiling(
         read_mb_s=storage.read_mb_s * _LIMIT_MB if storage.read_mb_s else None,
         read_mb_s_from="limit" if storage.read_mb_s else "",
         read_iops=storage.read_iops,
@@ -200,7 +209,7 @@ def _processors(
     accounts: Mapping[str, Account],
     elapsed_s: float,
 ) -> Processors | None:
-    counters = moved(trial.folder, "host_cpu", (*BUSY, *FREE), spans)
+    counters = moved(trial.folder, "host_cpu", (*PROCESSOR_TAKEN, *PROCESSOR_FREE), spans)
     if counters is None:
         return None
     server_s = sum(item.seconds for each in accounts.values() for item in each.items if item.kind == "cpu")
@@ -210,4 +219,4 @@ def _processors(
     available_s = count * elapsed_s
     if arm.spec.cpus is not None:
         available_s = min(available_s, arm.spec.cpus * elapsed_s + client_s)
-    return Processors(count, available_s, own_s, max(0.0, sum(counters[: len(BUSY)]) - own_s))
+    return Processors(count, available_s, own_s, max(0.0, sum(counters[: len(PROCESSOR_TAKEN)]) - own_s))

@@ -6,23 +6,20 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from pgassay.analysis.accounts.threads import Columns
 from pgassay.analysis.changes.series import MB, FloatArray, measured_s, rates_of, read
 from pgassay.analysis.changes.server_log import log_events
+from pgassay.analysis.descriptive.device_use import AT_LIMIT, BEATEN
 from pgassay.model.changes import Event, EventKind
 from pgassay.model.experiment import ArmCeiling
 from pgassay.model.trial import TrialRecord
-from pgassay.record.observations import server_log
+from pgassay.record.observations import Columns, integers, server_log, texts
 from pgassay.record.read import StoredTrial
 
 _S = 1e9
 # An autovacuum worker that only looks whether there is something to do has gone by then.
 _WORKER_S_MIN = 0.5
-# Throttled for at least this share of a bin; within this share of the device's ceiling.
+# Throttled for at least this share of a bin.
 _THROTTLED_MIN = 0.05
-_AT_LIMIT_MIN = 0.95
-# A device that delivered this many times its ceiling has another one.
-_ABOVE_LIMIT = 1.2
 _BIN_S = 0.5
 _BREAK_BINS_MAX = 4
 _SPAN_BINS_MIN = 2
@@ -58,40 +55,40 @@ def _overlaps(event: Event, span_s: float) -> bool:
     return (began_s is None or began_s <= span_s) and (event.ended_s is None or event.ended_s >= 0)
 
 
-def _lives(threads: Columns, record: TrialRecord, kind: str) -> list[tuple[int, float, float | None]]:
+def _processes(threads: Columns, record: TrialRecord, kind: str) -> list[tuple[int, float, float | None]]:
     """Process, start and end of each process of a kind in seconds of the measured part; None: it lives on."""
     if record.clock_ns is None or not {"clock_ns", "kind", "pid", "start_ns", "alive"} <= threads.keys():
         return []
     zero_ns = record.clock_ns[0]
-    lives: dict[int, tuple[float, float | None]] = {}
-    names = ("kind", "pid", "start_ns", "clock_ns", "alive")
-    for found, pid, start_ns, clock_ns, alive in zip(*(threads[name] for name in names), strict=True):
+    processes: dict[int, tuple[float, float | None]] = {}
+    figures = (integers(threads, name) for name in ("pid", "start_ns", "clock_ns", "alive"))
+    for found, pid, start_ns, clock_ns, alive in zip(texts(threads, "kind"), *figures, strict=True):
         if found == kind:
             ended_s = None if alive else round((clock_ns - zero_ns) / _S, 2)
-            lives[pid] = (round((start_ns - zero_ns) / _S, 2), ended_s)
-    return sorted((pid, *life) for pid, life in lives.items())
+            processes[pid] = (round((start_ns - zero_ns) / _S, 2), ended_s)
+    return sorted((pid, *process) for pid, process in processes.items())
 
 
 def _workers(threads: Columns, record: TrialRecord, logged: frozenset[int]) -> Iterator[Event]:
     """Autovacuum workers that the log has not told of: those still at work at the end."""
-    lives = _lives(threads, record, "autovacuum")
-    if not lives:
+    processes = _processes(threads, record, "autovacuum")
+    if not processes:
         return
     # The launcher has the same kind and is there before any worker.
-    launcher = min(lives, key=lambda life: life[1])
-    for life in lives:
-        pid, began_s, ended_s = life
+    launcher = min(processes, key=lambda process: process[1])
+    for process in processes:
+        pid, began_s, ended_s = process
         lasted_s = (ended_s if ended_s is not None else measured_s(record)) - began_s
-        if life is not launcher and pid not in logged and lasted_s >= _WORKER_S_MIN:
+        if process is not launcher and pid not in logged and lasted_s >= _WORKER_S_MIN:
             yield Event(kind="autovacuum", what="an autovacuum worker", began_s=began_s, ended_s=ended_s)
 
 
 def _io_workers(threads: Columns, record: TrialRecord) -> Iterator[Event]:
     """The number of I/O workers changed: from 19 on the server itself starts and ends them."""
-    lives = _lives(threads, record, "io worker")
-    steps = [(began_s, 1) for _, began_s, _ in lives if began_s > 0]
-    steps += [(ended_s, -1) for _, _, ended_s in lives if ended_s is not None and ended_s > 0]
-    count = len(lives) - sum(1 for _, began_s, _ in lives if began_s > 0)
+    processes = _processes(threads, record, "io worker")
+    steps = [(began_s, 1) for _, began_s, _ in processes if began_s > 0]
+    steps += [(ended_s, -1) for _, _, ended_s in processes if ended_s is not None and ended_s > 0]
+    count = len(processes) - sum(1 for _, began_s, _ in processes if began_s > 0)
     steps.sort()
     while steps:
         at_s = steps[0][0]
@@ -122,10 +119,10 @@ def _at_limit(
         return
     limits = ((ceiling.read_mb_s, "MB/s", rates[0] / MB), (ceiling.read_iops, "reads/s", rates[1]))
     for limit, unit, values in limits:
-        if limit is None or limit <= 0 or float(values.max()) > _ABOVE_LIMIT * limit:
+        if limit is None or limit <= 0 or float(values.max()) > BEATEN * limit:
             continue
         what = f"reading at the most that the device delivers ({limit:,.0f} {unit})"
-        yield from _spans("device limit", what, values >= _AT_LIMIT_MIN * limit, edges)
+        yield from _spans("device limit", what, values >= AT_LIMIT * limit, edges)
 
 
 def _edges(span_s: float) -> FloatArray:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pgassay.analysis.accounts.threads import Columns
 from pgassay.errors import UsageError
 from pgassay.model.changes import SeriesName
 from pgassay.model.trial import TrialRecord
 from pgassay.record import observations
+from pgassay.record.observations import Columns, floats
 from pgassay.record.read import StoredTrial
 
 FloatArray = NDArray[np.float64]
@@ -79,7 +79,7 @@ def rates_of(
         return None
     if not {*names} <= columns.keys():
         return None
-    clock_s = (np.asarray(clock, np.float64) - record.clock_ns[0]) / _S
+    clock_s = (floats(columns, "clock_ns") - record.clock_ns[0]) / _S
     widths = np.diff(edges_s)
-    moved = (np.diff(np.interp(edges_s, clock_s, np.asarray(columns[name], np.float64))) for name in names)
+    moved = (np.diff(np.interp(edges_s, clock_s, floats(columns, name))) for name in names)
     return [values / widths for values in moved]

@@ -16,7 +16,7 @@ from pgassay.model.trial import TrialRecord
 
 # The clock was set meanwhile when its distance from the monotonic one moved by more than this.
 _STEP_NS_MAX = 500_000_000
-_COMPLAINTS = ("WARNING", "ERROR", "FATAL", "PANIC")
+_LEVELS_SHOWN = ("WARNING", "ERROR", "FATAL", "PANIC")
 _TEXT_CHARACTERS_MAX = 120
 _LINE = re.compile(
     r"(?P<when>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?) (?P<zone>\S+) (?P<rest>.*?)"
@@ -60,7 +60,7 @@ def log_events(log: str, record: TrialRecord) -> LogEvents:
     workers = frozenset(
         entry.process for entry in entries if entry.process is not None and _AUTOVACUUM.match(entry.text)
     )
-    found = [*_checkpoints(entries), *_autovacuums(entries), *_complaints(entries)]
+    found = [*_checkpoints(entries), *_autovacuums(entries), *_messages(entries)]
     return LogEvents(tuple(sorted(found, key=_begin)), workers)
 
 
@@ -145,9 +145,9 @@ def _autovacuums(entries: list[_Entry]) -> Iterator[Event]:
         )
 
 
-def _complaints(entries: list[_Entry]) -> Iterator[Event]:
+def _messages(entries: list[_Entry]) -> Iterator[Event]:
     for entry in entries:
-        if entry.level in _COMPLAINTS:
+        if entry.level in _LEVELS_SHOWN:
             words = f"{entry.level}: {_shortened(entry.text)}"
             yield Event(kind="log", what=words, began_s=entry.at_s, ended_s=entry.at_s)
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pgassay.analysis.accounts.threads import Columns
 from pgassay.analysis.changes.arms import trial_changes
 from pgassay.analysis.changes.events import trial_events
 from pgassay.analysis.changes.series import MB, FloatArray, counter_rates, measured_s, rates_of, read
 from pgassay.model.changes import Change, Event
 from pgassay.model.experiment import ArmCeiling
 from pgassay.model.trial import TrialRecord
+from pgassay.record.observations import PROCESSOR_STOLEN, PROCESSOR_USED, Columns, integers, texts
 from pgassay.record.read import StoredTrial
 
 # More points than this can't be told apart on a page.
@@ -25,7 +25,6 @@ _WORKING = frozenset({"backend", "parallel worker"})
 # Wait event types by what a reader looks for; none at all is a process that works.
 _WAITS = {"": "at work", "IO": "I/O", "LWLock": "LWLock", "Lock": "lock", "Client": "client", "IPC": "IPC"}
 _OTHER_WAITS = "other waits"
-_BUSY = ("user", "nice", "system", "irq", "softirq")
 
 
 @dataclass(frozen=True)
@@ -180,12 +179,13 @@ def _cpu(trial: StoredTrial, edges: FloatArray) -> list[Point]:
 
 
 def _cpu_by_kind(threads: Columns, record: TrialRecord, edges: FloatArray) -> dict[str, FloatArray]:
-    names = ("pid", "thread", "kind", "seen_ns", "run_ns", "start_ns")
-    if not {*names} <= threads.keys() or record.clock_ns is None:
+    names = ("pid", "thread", "seen_ns", "run_ns", "start_ns")
+    if not {"kind", *names} <= threads.keys() or record.clock_ns is None:
         return {}
     rows: dict[tuple[int, int], list[tuple[float, float]]] = {}
     kinds: dict[tuple[int, int], str] = {}
-    for pid, thread, kind, seen_ns, run_ns, start_ns in zip(*(threads[name] for name in names), strict=True):
+    figures = (integers(threads, name) for name in names)
+    for kind, pid, thread, seen_ns, run_ns, start_ns in zip(texts(threads, "kind"), *figures, strict=True):
         key = (pid, thread)
         kinds[key] = kind
         rows.setdefault(key, [] if start_ns < record.clock_ns[0] else [(start_ns, 0.0)]).append(
@@ -217,11 +217,11 @@ def _device(trial: StoredTrial, edges: FloatArray) -> list[Panel]:
 
 def _machine(trial: StoredTrial, edges: FloatArray) -> list[Panel]:
     """All the machine's processors, whoever uses them."""
-    rates = counter_rates(trial, "host_cpu", (*_BUSY, "iowait", "steal"), edges)
+    rates = counter_rates(trial, "host_cpu", (*PROCESSOR_USED, "iowait", PROCESSOR_STOLEN), edges)
     if rates is None:
         return []
     points = [
-        *_points("busy", edges, sum(rates[: len(_BUSY)], np.zeros(len(edges) - 1))),
+        *_points("busy", edges, sum(rates[: len(PROCESSOR_USED)], np.zeros(len(edges) - 1))),
         *_points("waiting for I/O", edges, rates[-2]),
         *_points("stolen", edges, rates[-1]),
     ]

@@ -84,7 +84,7 @@ def _setting(name: str) -> Callable[[TrialRecord], str | None]:
 
 
 def _read_ahead_kb(record: TrialRecord) -> str | None:
-    value = record.facts.storage.read_ahead_kb
+    value = record.facts.storage.device.read_ahead_kb
     return None if value is None else str(value)
 
 

@@ -1,4 +1,4 @@
-"""How near each arm came to what its device can deliver; where it is at the limit, no setting can help."""
+"""How near each arm came to what its device can deliver, and what can help one that is at the limit."""
 
 from statistics import median
 
@@ -8,11 +8,15 @@ from pgassay.model.trial import TrialRecord
 from pgassay.record.read import StoredExperiment
 from pgassay.words import percent_fixed
 
+# From this share of its ceiling on, a device delivers the most that it can.
 AT_LIMIT = 0.95
+# A device that delivered so many times its ceiling for a moment was slower when that was measured.
+BEATEN = 1.2
 # Above its ceiling by more than this, the ceiling is not this device's.
 _BEYOND = 1.1
 # Below this share of a trial's reads from the device, it was not the device that was measured.
-_WORTH_TELLING = 0.05
+_SHARE_MIN = 0.05
+_REQUESTS = "reads/s"
 
 
 def device_use(stored: StoredExperiment) -> tuple[DeviceUse, ...]:
@@ -54,11 +58,11 @@ def _use(name: str, ceiling: ArmCeiling, rates: list[tuple[float, float]]) -> De
     mb_s, iops = (median(rate[index] for rate in rates) for index in (0, 1))
     candidates = (
         (mb_s, ceiling.read_mb_s, "MB/s", ceiling.read_mb_s_from),
-        (iops, ceiling.read_iops, "reads/s", ceiling.read_iops_from),
+        (iops, ceiling.read_iops, _REQUESTS, ceiling.read_iops_from),
     )
     shares = [(value / most, value, most, unit, origin) for value, most, unit, origin in candidates if most]
     share, value, most, unit, origin = max(shares, key=lambda each: each[0], default=(0.0, 0.0, 0.0, "", ""))
-    if share < _WORTH_TELLING:
+    if share < _SHARE_MIN:
         return None
     source = "its limit" if origin == "limit" else "the probe of its device"
     return DeviceUse(
@@ -78,5 +82,7 @@ def _sentence(name: str, value: float, ceiling: float, unit: str, source: str) -
     if share > _BEYOND:
         return f"{sentence}: more than it is said to deliver, so 'pgassay probe' should measure it again."
     if share >= AT_LIMIT:
-        return f"{sentence}: no setting can help."
+        # Neighbouring pages read in one request leave room for others (io_combine_limit, read-ahead).
+        remedy = "only fewer or larger requests can help" if unit == _REQUESTS else "no setting can help"
+        return f"{sentence}: {remedy}."
     return f"{sentence}: at most {percent_fixed(1 / share - 1)} more could be had."

@@ -2,13 +2,12 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from pgassay.model.experiment import Experiment
 from pgassay.record.read import StoredTrial
 
 # A node as EXPLAIN (FORMAT JSON) gives it; which properties it has depends on its kind and the version.
-PlanNode = Mapping[str, Any]
+PlanNode = Mapping[str, object]
 # Keys of EXPLAIN (FORMAT JSON) that say what a node does (src/backend/commands/explain.c). Costs, row
 # estimates, measured figures and numbers of workers are left out.
 SHAPE_KEYS = (
@@ -67,9 +66,21 @@ def shape(plan: object) -> str:
     return json.dumps(_node(plan), sort_keys=True)
 
 
+def children_of(node: PlanNode) -> list[PlanNode]:
+    """The nodes just below a node; [] when it reads a table or an index itself."""
+    children = node.get("Plans")
+    return [child for child in children if isinstance(child, Mapping)] if isinstance(children, list) else []
+
+
+def number(node: PlanNode, key: str) -> float:
+    """A figure of a node; 0 when it has none."""
+    value = node.get(key)
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
 def _node(node: PlanNode) -> dict[str, object]:
-    kept = {key: node[key] for key in SHAPE_KEYS if key in node}
-    children = [_node(child) for child in node.get("Plans", ()) if isinstance(child, dict)]
+    kept: dict[str, object] = {key: node[key] for key in SHAPE_KEYS if key in node}
+    children = [_node(child) for child in children_of(node)]
     if children:
         kept["Plans"] = children
     return kept
@@ -85,7 +96,7 @@ def outline(plan_shape: str) -> str:
         target = node.get("Index Name") or node.get("Relation Name")
         if target:
             text += f" on {target}"
-        children = [words(child) for child in node.get("Plans", ())]
+        children = [words(child) for child in children_of(node)]
         if len(children) > 1:
             return f"{text} > ({', '.join(children)})"
         return f"{text} > {children[0]}" if children else text

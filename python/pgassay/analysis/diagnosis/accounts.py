@@ -1,24 +1,25 @@
 """Where the time of a running server's threads went; connections without work are left out.
 
 On this machine CPU and queue are the scheduler's counts, as in a trial's account. Of a server elsewhere there
-are looks alone: they say which wait event a session was in, and of those in none nothing is known (a missing
-wait event is no sign of CPU), so that they are the residue.
+are samples alone: they say which wait event a session was in, and of those in none nothing is known (a
+missing wait event is no sign of CPU), so that they are the residue.
 """
 
 from collections import Counter
 from dataclasses import dataclass
 
 from pgassay.analysis.accounts.items import account
-from pgassay.analysis.accounts.threads import BACKEND, Columns, Span, trial_times
+from pgassay.analysis.accounts.threads import BACKEND, Span, trial_times
 from pgassay.analysis.diagnosis.interval import IDLE_CONNECTION, Interval
 from pgassay.model.account import Account, AccountItem, ItemKind
 from pgassay.record import observations
+from pgassay.record.observations import Columns, integers, texts
 
 # The wait event under which time without work goes through the account, to be taken out of it.
 _IDLE = "idle connection"
 OWN = "pgassay"
 _ORDER = (BACKEND, "parallel worker", "io worker", "io_uring worker")
-# By looks alone it is not known what else the server's processes do.
+# By samples alone it is not known what else the server's processes do.
 _ASKED = frozenset({*_ORDER[:3], "checkpointer", "background writer", "WAL writer", "autovacuum"})
 
 
@@ -43,11 +44,11 @@ def accounts(interval: Interval) -> Accounts:
     threads = observations.columns(interval.folder, "threads")
     waits: Columns = observations.columns(interval.folder, "waits") or {}
     if not threads:
-        return _by_looks(waits, interval)
+        return _by_samples(waits, interval)
     span = Span(interval.begin_ns, interval.end_ns, False)
     # The session's state says who is idle: what else waits for its client holds a transaction open.
-    looked_at = _as_waiting(waits)
-    times = trial_times(threads, looked_at, [span], interval.cost.rate_hz, sets_idle_apart=False)
+    as_sampled = _as_waiting(waits)
+    times = trial_times(threads, as_sampled, [span], interval.cost.rate_hz, sets_idle_apart=False)
     names = [*(name for name in _ORDER if name in times.kinds)]
     names += sorted(set(times.kinds) - set(_ORDER) - {OWN})
     made = [account(name, times.kinds[name], 1, times.measured_s) for name in names]
@@ -85,23 +86,23 @@ def _without_idle(made: Account, measured_s: float) -> Account:
     )
 
 
-def _by_looks(waits: Columns, interval: Interval) -> Accounts:
-    """A look stands for the time between two of them."""
+def _by_samples(waits: Columns, interval: Interval) -> Accounts:
+    """A sample stands for the time between two of them."""
     if not waits.get("clock_ns") or not interval.cost.samples:
         return Accounts((), 0.0, False)
-    look_s = interval.seconds / interval.cost.samples
+    sample_s = interval.seconds / interval.cost.samples
     seen: dict[str, Counter[tuple[str, str]]] = {}
-    names = ("kind", "wait_event_type", "wait_event", "samples")
-    for kind, event_type, event, samples in zip(*(waits[name] for name in names), strict=True):
+    names = (texts(waits, name) for name in ("kind", "wait_event_type", "wait_event"))
+    for samples, kind, event_type, event in zip(integers(waits, "samples"), *names, strict=True):
         seen.setdefault(kind, Counter())[event_type, event] += samples
     idle = seen.pop(IDLE_CONNECTION, Counter()).total()
     order = [*(name for name in _ORDER if name in seen), *sorted(set(seen) & _ASKED - set(_ORDER))]
-    made = tuple(_looked_at(name, seen[name], look_s, interval.seconds) for name in order)
-    return Accounts(made, idle * look_s, False)
+    made = tuple(_sampled(name, seen[name], sample_s, interval.seconds) for name in order)
+    return Accounts(made, idle * sample_s, False)
 
 
-def _looked_at(process: str, seen: Counter[tuple[str, str]], look_s: float, measured_s: float) -> Account:
-    wall_s = seen.total() * look_s
+def _sampled(process: str, seen: Counter[tuple[str, str]], sample_s: float, measured_s: float) -> Account:
+    wall_s = seen.total() * sample_s
     items = sorted(
         (
             AccountItem(
@@ -109,7 +110,7 @@ def _looked_at(process: str, seen: Counter[tuple[str, str]], look_s: float, meas
                 state="asleep",
                 wait_event_type=event_type,
                 wait_event=event,
-                seconds=count * look_s,
+                seconds=count * sample_s,
                 share=count / seen.total(),
             )
             for (event_type, event), count in seen.items()

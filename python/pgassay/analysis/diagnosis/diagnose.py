@@ -19,12 +19,13 @@ from pgassay.analysis.diagnosis.sessions import blockers, sampled_statements
 from pgassay.analysis.statistics.change_points import change_points
 from pgassay.model.cause import UNKNOWN, Cause
 from pgassay.model.live.diagnosis import Activity, Change, Diagnosis, Sampling
+from pgassay.record.observations import floats
 
 # With less than so many connections at work at a time, on average, a server is idle.
 BUSY_MIN = 0.05
 _HIDDEN = "what sessions of other roles do and wait for (the role may not read it)"
 _NO_CPU = "the time on processors (the server's processes are not on this machine)"
-_LOOK = "Look at the account of the time: no rule explains a quarter of it."
+_UNEXPLAINED_NEXT = "Look at the account of the time: no rule explains a quarter of it."
 _IDLE = "Nothing limits a server without work."
 _IDLE_NEXT = "Look when the server is busy: nothing that limits it can be seen while it has no work."
 _ALLOW = "Give the role the right to read what all sessions do, and diagnose again."
@@ -41,7 +42,7 @@ def diagnose(interval: Interval) -> Diagnosis:
     activity = _activity(interval, found, seen)
     causes = _causes(interval, found, seen, activity)
     is_idle = activity.connections_busy is not None and activity.connections_busy < BUSY_MIN
-    upkeep = interval.upkeep
+    vacuum_state = interval.vacuum_state
     return Diagnosis(
         pgassay_version=__version__,
         started_at=interval.started_at,
@@ -53,10 +54,10 @@ def diagnose(interval: Interval) -> Diagnosis:
         causes=causes,
         next=(_IDLE_NEXT,) if is_idle else tuple(next_step(cause.cause) for cause in causes),
         accounts=found.by_process,
-        sampled=sampled_statements(interval.looks, interval.seconds),
+        sampled=sampled_statements(interval.samples, interval.seconds),
         statements=interval.statements,
-        blockers=blockers(interval.looks, interval.seconds),
-        holders=tuple(each for each in upkeep.holders if each.transactions > 0) if upkeep else (),
+        blockers=blockers(interval.samples, interval.seconds),
+        holders=tuple(each for each in vacuum_state.holders if each.transactions > 0) if vacuum_state else (),
         changes=_changes(interval, seen.device),
         missing=interval.missing,
         warnings=interval.warnings,
@@ -80,7 +81,7 @@ def _limit(name: str, made: TrialCauses, found: Accounts) -> Cause:
     if made.limit is not None:
         return _cause(name, *made.limit, made.total_s)
     missing = [*made.missing, *([] if found.has_cpu else [_NO_CPU])]
-    return _unknown(name, _LOOK, {"not_known": "; ".join(missing)} if missing else {})
+    return _unknown(name, _UNEXPLAINED_NEXT, {"not_known": "; ".join(missing)} if missing else {})
 
 
 def _cause(name: str, rule: Rule, found: Found, total_s: float) -> Cause:
@@ -150,18 +151,18 @@ def _changes(interval: Interval, flow: DeviceFlow | None) -> tuple[Change, ...]:
     found: list[Change] = []
     count = int(interval.seconds)
     grid = interval.begin_ns + np.arange(count + 1) * float(_S)
-    if len(interval.looks) > 1:
-        clock = [float(look.clock_ns) for look in interval.looks]
-        done = [look.transactions for look in interval.looks]
+    if len(interval.samples) > 1:
+        clock = [float(sample.clock_ns) for sample in interval.samples]
+        done = [sample.transactions for sample in interval.samples]
         inside = grid[grid <= clock[-1]]
         found += _changed("transactions", "per s", np.diff(np.interp(inside, clock, done)).tolist())
     device = read_columns(interval.folder, "device")
     if device.get("clock_ns"):
-        read_bytes = device["read_bytes"]
+        clock_ns, read_bytes = floats(device, "clock_ns"), floats(device, "read_bytes")
         own_bytes = flow.read_bytes if flow is not None else 0.0
         # What others read from the device is no matter of the server's.
         if own_bytes >= _OWN_SHARE_MIN * (read_bytes[-1] - read_bytes[0]):
-            rates = np.diff(np.interp(grid, device["clock_ns"], read_bytes)) / MB
+            rates = np.diff(np.interp(grid, clock_ns, read_bytes)) / MB
             found += _changed("device reads", "MB/s", rates.tolist())
     return tuple(sorted(found, key=lambda change: change.at_s))
 

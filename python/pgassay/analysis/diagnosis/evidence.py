@@ -5,12 +5,13 @@ their connections' idle time is no part of it.
 """
 
 from pgassay.analysis.accounts.threads import Span
-from pgassay.analysis.causes.evidence import MB, DeviceFlow, Evidence, Load, Processors
-from pgassay.analysis.causes.sampler_files import BUSY, FREE, moved, read_columns
+from pgassay.analysis.causes.evidence import MB, DeviceFlow, Evidence, Load, Processors, block_bytes
+from pgassay.analysis.causes.sampler_files import PROCESSOR_TAKEN, moved, read_columns
 from pgassay.analysis.causes.times import work_times
 from pgassay.analysis.diagnosis.accounts import OWN, Accounts
 from pgassay.analysis.diagnosis.interval import Interval
 from pgassay.model.trial import Counters, figure
+from pgassay.record.observations import PROCESSOR_FREE
 
 # Where a ceiling comes from, when the server's control groups impose it.
 _LIMIT = "limit"
@@ -21,7 +22,7 @@ def evidence_of_interval(interval: Interval, accounts: Accounts) -> Evidence:
     span = Span(interval.begin_ns, interval.end_ns, False)
     counters = Counters(interval.counters)
     rows = counters.rows("pg_stat_database")
-    block_bytes = float(interval.settings.get("block_size", 8192))
+    size = block_bytes(interval.settings)
     wal_bytes = counters.total("pg_stat_wal", "wal_bytes")
     return Evidence(
         folder=interval.folder,
@@ -31,8 +32,8 @@ def evidence_of_interval(interval: Interval, accounts: Accounts) -> Evidence:
         device=_device(interval, span),
         ceiling=interval.ceiling,
         processors=_processors(interval, accounts, span),
-        bytes_read=block_bytes * sum(figure(row, "blks_read") for row in rows),
-        bytes_hit=block_bytes * sum(figure(row, "blks_hit") for row in rows),
+        bytes_read=size * sum(figure(row, "blks_read") for row in rows),
+        bytes_hit=size * sum(figure(row, "blks_hit") for row in rows),
         version=interval.server.version,
         settings=interval.settings,
         counters=counters,
@@ -44,7 +45,7 @@ def evidence_of_interval(interval: Interval, accounts: Accounts) -> Evidence:
         ),
         wal_bytes=None if wal_bytes is None else float(int(wal_bytes)),
         spans=(span,),
-        upkeep=interval.upkeep,
+        vacuum_state=interval.vacuum_state,
         sessions_opened=counters.total("pg_stat_database", "sessions"),
         is_live=True,
     )
@@ -52,14 +53,14 @@ def evidence_of_interval(interval: Interval, accounts: Accounts) -> Evidence:
 
 def _processors(interval: Interval, accounts: Accounts, span: Span) -> Processors | None:
     """Of this machine, when the server is on it; with the clients that are there as well."""
-    used = moved(interval.folder, "host_cpu", (*BUSY, *FREE), [span])
+    used = moved(interval.folder, "host_cpu", (*PROCESSOR_TAKEN, *PROCESSOR_FREE), [span])
     if used is None or not accounts.has_cpu:
         return None
     own_s = interval.clients_cpu_s + server_cpu_s(accounts)
     available_s = sum(used)
     if interval.caps.cpus is not None:
         available_s = min(available_s, interval.caps.cpus * interval.seconds + interval.clients_cpu_s)
-    others_s = max(0.0, sum(used[: len(BUSY)]) - own_s)
+    others_s = max(0.0, sum(used[: len(PROCESSOR_TAKEN)]) - own_s)
     return Processors(sum(used) / interval.seconds, available_s, own_s, others_s)
 
 

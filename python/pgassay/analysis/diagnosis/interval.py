@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pgassay.analysis.causes.evidence import Caps, Ceiling
+from pgassay.analysis.causes.evidence import Caps
+from pgassay.model.experiment import ArmCeiling
 from pgassay.model.live.diagnosis import CalledStatement, DiagnosedServer
 from pgassay.model.trial import CounterRow
-from pgassay.model.vacuum_state import Upkeep
+from pgassay.model.vacuum_state import VacuumState
 
 # The kind under which waits.parquet of an interval has client connections that had nothing to do.
 IDLE_CONNECTION = "idle connection"
@@ -34,7 +35,7 @@ class Session:
 
 
 @dataclass(frozen=True)
-class Look:
+class SessionsSample:
     """All such sessions at one moment, and the transactions that the whole server had counted by then."""
 
     clock_ns: int
@@ -75,17 +76,17 @@ class Interval:
     interrupted: bool
     is_hidden: bool
     cost: Cost
-    looks: tuple[Look, ...]
+    samples: tuple[SessionsSample, ...]
     counters: Mapping[str, Sequence[CounterRow]]
     settings: Mapping[str, str]
     caps: Caps = field(default_factory=Caps)
     group: Mapping[str, float] = field(default_factory=dict)
-    ceiling: Ceiling = field(default_factory=Ceiling)
+    ceiling: ArmCeiling = field(default_factory=ArmCeiling)
     has_thread_bytes: bool = False
     clients_cpu_s: float = 0.0
     others: Mapping[str, float] = field(default_factory=dict)
     statements: tuple[CalledStatement, ...] | None = None
-    upkeep: Upkeep | None = None
+    vacuum_state: VacuumState | None = None
     missing: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 

@@ -1,11 +1,11 @@
-"""What the looks at sessions say: which statements were at work and waited, and who blocked whom."""
+"""What the samples of sessions say: which statements were at work and waited, and who blocked whom."""
 
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pgassay.analysis.diagnosis.interval import Look, Session
+from pgassay.analysis.diagnosis.interval import Session, SessionsSample
 from pgassay.model.live.diagnosis import Blocker, SampledStatement
 
 STATEMENTS_MAX = 10
@@ -26,17 +26,17 @@ def without_constants(query: str) -> str:
     return _SPACE.sub(" ", _CONSTANT.sub("?", query)).strip()
 
 
-def sampled_statements(looks: Sequence[Look], seconds: float) -> tuple[SampledStatement, ...]:
+def sampled_statements(samples: Sequence[SessionsSample], seconds: float) -> tuple[SampledStatement, ...]:
     """The statements that sessions were seen in, those of most time first.
 
-    seconds: the interval, which all looks share. A session between two statements of its transaction counts
+    seconds: the interval, which all samples share. A session between two statements of its transaction counts
     for the last one, as waiting for its client.
     """
-    if not looks:
+    if not samples:
         return ()
-    look_s = seconds / len(looks)
+    sample_s = seconds / len(samples)
     waits: dict[tuple[str | None, str], Counter[str]] = {}
-    for session in (each for look in looks for each in look.sessions):
+    for session in (each for sample in samples for each in sample.sessions):
         waits.setdefault(_statement(session), Counter())[_wait(session)] += 1
     total = sum(each.total() for each in waits.values())
     chosen = sorted(waits, key=lambda key: (-waits[key].total(), key[1]))[:STATEMENTS_MAX]
@@ -44,7 +44,7 @@ def sampled_statements(looks: Sequence[Look], seconds: float) -> tuple[SampledSt
         SampledStatement(
             query_id=key[0],
             query=key[1],
-            seconds=waits[key].total() * look_s,
+            seconds=waits[key].total() * sample_s,
             share=waits[key].total() / total,
             waits={event: count / waits[key].total() for event, count in waits[key].most_common(_WAITS_MAX)},
         )
@@ -65,30 +65,30 @@ def _wait(session: Session) -> str:
 
 @dataclass
 class _Head:
-    """What is gathered of one head of chains over all looks."""
+    """What is gathered of one head of chains over all samples."""
 
     session: Session | None = None
     waiting_max: int = 0
     waiting: int = 0
     chain: tuple[int, ...] = ()
-    looks: list[int] = field(default_factory=list)
+    samples: list[int] = field(default_factory=list)
 
 
-def blockers(looks: Sequence[Look], seconds: float) -> tuple[Blocker, ...]:
+def blockers(samples: Sequence[SessionsSample], seconds: float) -> tuple[Blocker, ...]:
     """The heads of chains of locks, those for which others waited longest first."""
-    if not looks:
+    if not samples:
         return ()
-    look_s = seconds / len(looks)
+    sample_s = seconds / len(samples)
     heads: dict[int, _Head] = {}
-    for look in looks:
-        _gather(look, heads)
+    for sample in samples:
+        _gather(sample, heads)
     chosen = sorted(heads, key=lambda pid: -heads[pid].waiting)[:BLOCKERS_MAX]
-    return tuple(_blocker(pid, heads[pid], look_s) for pid in chosen)
+    return tuple(_blocker(pid, heads[pid], sample_s) for pid in chosen)
 
 
-def _gather(look: Look, heads: dict[int, _Head]) -> None:
-    sessions = {each.pid: each for each in look.sessions}
-    blocked = {each.pid: each.blocked_by for each in look.sessions if each.blocked_by}
+def _gather(sample: SessionsSample, heads: dict[int, _Head]) -> None:
+    sessions = {each.pid: each for each in sample.sessions}
+    blocked = {each.pid: each.blocked_by for each in sample.sessions if each.blocked_by}
     behind: dict[int, set[int]] = {}
     for pid in blocked:
         for chain in _chains(pid, blocked):
@@ -121,7 +121,7 @@ def _chains(pid: int, blocked: Mapping[int, tuple[int, ...]]) -> list[tuple[int,
     return found
 
 
-def _blocker(pid: int, head: _Head, look_s: float) -> Blocker:
+def _blocker(pid: int, head: _Head, sample_s: float) -> Blocker:
     session = head.session
     return Blocker(
         pid=pid,
@@ -131,6 +131,6 @@ def _blocker(pid: int, head: _Head, look_s: float) -> Blocker:
         query=without_constants(session.query) if session else "",
         transaction_s=session.transaction_s if session else None,
         waiting_max=head.waiting_max,
-        waiting_s=head.waiting * look_s,
+        waiting_s=head.waiting * sample_s,
         chain=head.chain,
     )

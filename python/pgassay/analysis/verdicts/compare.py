@@ -71,7 +71,7 @@ class ArmProgress:
 
 
 @dataclass(frozen=True)
-class Progress:
+class Standing:
     """What can be shown after any trial. twin_ok: as TwinResult.ok, over all strata."""
 
     blocks: int
@@ -80,7 +80,7 @@ class Progress:
     twin_ok: bool | None
 
 
-def progress(stored: StoredExperiment) -> Progress:
+def progress(stored: StoredExperiment) -> Standing:
     """The primary metric alone: cheap enough to call after every trial. Raises UsageError as `analyse`."""
     study = gather_study(stored)
     primary = analyse_primary(study) if study.blocks else None
@@ -102,7 +102,7 @@ def progress(stored: StoredExperiment) -> Progress:
                 primary.blocks_more[index],
             )
         )
-    return Progress(
+    return Standing(
         study.blocks, tuple(arms), _all_decided(arms), _worst_ok(primary.twins if primary else {})
     )
 

@@ -72,9 +72,9 @@ def run(arguments: argparse.Namespace) -> int:
         # The usual way to end it, as with vmstat: nothing has failed.
         return 0
     if not arguments.json and last is not None:
-        from pgassay.terminal.watch.lines import farewell
+        from pgassay.terminal.watch.lines import last_lines
 
-        print(*farewell(last), sep="\n", end="\n" if farewell(last) else "")
+        print(*last_lines(last), sep="\n", end="\n" if last_lines(last) else "")
     return 0
 
 

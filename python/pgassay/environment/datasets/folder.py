@@ -27,8 +27,8 @@ from pgassay.environment.datasets.load_failure import translated_errors
 from pgassay.environment.server.server import Server, ServerStartError
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.arm import DatasetSpec
+from pgassay.model.base import PAGE_BYTES
 from pgassay.model.build import Build
-from pgassay.model.probe import PAGE_BYTES
 
 _DATABASE = re.compile(r",database=([^,]*)$")
 MEGABYTE = 1024**2

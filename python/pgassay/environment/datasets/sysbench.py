@@ -13,8 +13,8 @@ from pgassay.environment.server.server import Server
 from pgassay.environment.server.sessions import ControlSession, control
 from pgassay.errors import UsageError
 from pgassay.model.arm import DatasetSpec
+from pgassay.model.base import PAGE_BYTES
 from pgassay.model.build import Build
-from pgassay.model.probe import PAGE_BYTES
 
 # Measured: a row with its place in both indexes takes 264 bytes; the rest is room for sorting them.
 BYTES_PER_ROW = 300

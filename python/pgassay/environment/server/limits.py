@@ -11,7 +11,7 @@ from pgassay.environment.server.setting_values import parse_number
 from pgassay.environment.storage.options import format_bytes, readable_bytes
 from pgassay.errors import UsageError
 from pgassay.model.arm import ArmSpec
-from pgassay.model.probe import PAGE_BYTES
+from pgassay.model.base import PAGE_BYTES
 
 # Below this a server of PostgreSQL and its sessions don't start at all.
 MEMORY_BYTES_MIN = 64 * 1024 * 1024

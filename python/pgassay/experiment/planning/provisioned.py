@@ -45,9 +45,9 @@ from pgassay.experiment.planning.servers import (
 )
 from pgassay.factors.base import Factor
 from pgassay.model.arm import Arm, ArmSpec
+from pgassay.model.base import PAGE_BYTES
 from pgassay.model.build import Build
 from pgassay.model.experiment import CacheState, Environment, Protocol
-from pgassay.model.probe import PAGE_BYTES
 from pgassay.model.workload import WorkloadSpec
 from pgassay.trial.caches.keeper import require_cache_state
 

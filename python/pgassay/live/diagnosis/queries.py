@@ -7,7 +7,7 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import TupleRow
 
-from pgassay.analysis.diagnosis.interval import Look, Session
+from pgassay.analysis.diagnosis.interval import Session, SessionsSample
 from pgassay.errors import first_line
 from pgassay.model.live.diagnosis import CalledStatement
 from pgassay.trial.collect.counters import VIEWS, View
@@ -41,13 +41,13 @@ _SETTINGS = (
 Calls = Mapping[str, tuple[float, ...]]
 
 
-def sample_sessions(session: psycopg.Connection, clock_ns: int) -> Look:
+def sample_sessions(session: psycopg.Connection, clock_ns: int) -> SessionsSample:
     """What each client session that has work does and whom it waits for, at this moment.
 
     Sessions that the role may not see are left out. Raises psycopg.Error.
     """
     rows = session.execute(_SESSIONS.encode()).fetchall()
-    return Look(
+    return SessionsSample(
         clock_ns=clock_ns,
         sessions=tuple(_session(row[1:]) for row in rows if row[1] is not None),
         transactions=rows[0][0],

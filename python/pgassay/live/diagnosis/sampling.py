@@ -9,9 +9,9 @@ from pathlib import Path
 
 import psycopg
 
-from pgassay.analysis.causes.evidence import MB, Caps, Ceiling
+from pgassay.analysis.causes.evidence import MB, Caps
 from pgassay.analysis.diagnosis import interval
-from pgassay.analysis.diagnosis.interval import Interval, Look
+from pgassay.analysis.diagnosis.interval import Interval, SessionsSample
 from pgassay.environment.cgroup import caps
 from pgassay.environment.last_probe import last_probe
 from pgassay.environment.storage.base import BlockDevice
@@ -19,10 +19,11 @@ from pgassay.errors import MeasurementError, first_line
 from pgassay.live.diagnosis import observer as observers
 from pgassay.live.diagnosis import processes, queries
 from pgassay.live.target import Target
+from pgassay.model.base import PAGE_BYTES
+from pgassay.model.experiment import ArmCeiling
 from pgassay.model.live.diagnosis import CalledStatement, DiagnosedServer
-from pgassay.model.probe import PAGE_BYTES
 from pgassay.model.trial import CounterRow
-from pgassay.model.vacuum_state import Upkeep
+from pgassay.model.vacuum_state import VacuumState
 from pgassay.native.observer import Observer
 from pgassay.record import layout
 from pgassay.trial.collect import counters
@@ -53,7 +54,7 @@ class _Totals:
     counters: dict[str, list[CounterRow]]
     settings: dict[str, str]
     statements: tuple[CalledStatement, ...] | None
-    upkeep: Upkeep | None
+    upkeep: VacuumState | None
     caps: Caps
     group: dict[str, float]
     missing: tuple[str, ...]
@@ -114,7 +115,7 @@ class _Course:
     begin_ns: int
     end_ns: int
     is_interrupted: bool
-    samples: list[Look]
+    samples: list[SessionsSample]
     totals: _Totals
     tool_cpu_s: float
 
@@ -155,14 +156,14 @@ def sample(target: Target, seconds: float, folder: Path, progress: OnElapsed = l
             samples=threads.samples,
             missed=threads.missed,
         ),
-        looks=tuple(course.samples),
+        samples=tuple(course.samples),
         has_thread_bytes=threads.has_bytes,
         ceiling=_ceiling(target, device),
         warnings=(*observer.warnings, *runner.warnings),
         counters=totals.counters,
         settings=totals.settings,
         statements=totals.statements,
-        upkeep=totals.upkeep,
+        vacuum_state=totals.upkeep,
         caps=totals.caps,
         group=totals.group,
         missing=totals.missing,
@@ -174,7 +175,7 @@ def sample(target: Target, seconds: float, folder: Path, progress: OnElapsed = l
 def _run(
     target: Target, session: psycopg.Connection, runner: SamplerRunner, seconds: float, progress: OnElapsed
 ) -> _Course:
-    samples: list[Look] = []
+    samples: list[SessionsSample] = []
     started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
     began_cpu_s = time.process_time()
     with _server_loss_explained(), runner:
@@ -229,7 +230,7 @@ def _server_loss_explained() -> Iterator[None]:
 
 
 def _sample_until(
-    session: psycopg.Connection, seconds: float, samples: list[Look], progress: OnElapsed
+    session: psycopg.Connection, seconds: float, samples: list[SessionsSample], progress: OnElapsed
 ) -> bool:
     """Sample sessions until the time is over; whether it was interrupted before."""
     began = time.monotonic()
@@ -268,10 +269,10 @@ def _described(target: Target) -> DiagnosedServer:
     )
 
 
-def _ceiling(target: Target, device: BlockDevice) -> Ceiling:
+def _ceiling(target: Target, device: BlockDevice) -> ArmCeiling:
     """The lower of what the last probe of the device found and what the server's control groups allow it."""
     if target.local is None or device.name is None:
-        return Ceiling()
+        return ArmCeiling()
     limit_bytes, limit_iops = caps.read_limits(target.local.postmaster_pid, device)
     probe = last_probe(device)
     measured = probe.ceilings if probe else None
@@ -279,7 +280,7 @@ def _ceiling(target: Target, device: BlockDevice) -> Ceiling:
         limit_bytes / MB if limit_bytes else None, measured.sequential_read_mb_s if measured else None
     )
     iops = _lowest(limit_iops, max(measured.random_read_iops.values(), default=None) if measured else None)
-    return Ceiling(mb_s[0], mb_s[1], iops[0], iops[1])
+    return ArmCeiling(read_mb_s=mb_s[0], read_mb_s_from=mb_s[1], read_iops=iops[0], read_iops_from=iops[1])
 
 
 def _lowest(limit: float | None, measured: float | None) -> tuple[float | None, str]:

@@ -16,7 +16,7 @@ TOLERANCE = 0.02
 # How probable it must be that another value is better than the default.
 LIKELY = 0.8
 # A candidate whose regret is certainly larger than this is out of the question.
-_HOPELESS = 0.03
+_CONTENDER_REGRET_MAX = 0.03
 # What a cell that no open decision needs still counts for.
 _BACKGROUND = 0.1
 
@@ -114,7 +114,7 @@ def open_cells(decision: Decision, estimates: Estimates) -> set[CellSpec]:
     judged = judge(decision, estimates)
     if judged is None:
         return {spec for specs in decision.candidates.values() for spec in specs}
-    contenders = [each.value for each in judged.alternatives if each.interval[0] < _HOPELESS]
+    contenders = [each.value for each in judged.alternatives if each.interval[0] < _CONTENDER_REGRET_MAX]
     if len(contenders) < 2:
         return set()
     return {spec for value in contenders for spec in decision.candidates[value]}

@@ -32,8 +32,8 @@ class Course:
         estimates = estimate(measured)
         tried = estimates.keys() | set(refused)
         if all(spec in tried for spec in self._first):
-            rivals = self._rivals(measured, estimates)
-            if again := [spec for spec in rivals if spec not in refused]:
+            competing = self._competing_cells(measured, estimates)
+            if again := [spec for spec in competing if spec not in refused]:
                 return self._shuffled(again)
             self._leading = leader(self._have, estimates, self._leading)
         ordered = tiers(self._have, self._leading)
@@ -45,15 +45,15 @@ class Course:
         weighed = weights(known, decisions(self._have, self._leading), estimates, self._needed)
         return next_round(weighed, _ROUND_CELLS, self._draw)
 
-    def _rivals(self, measured: Collection[MeasuredCell], estimates: Estimates) -> list[CellSpec]:
+    def _competing_cells(self, measured: Collection[MeasuredCell], estimates: Estimates) -> list[CellSpec]:
         """The cells of methods that may still lead, while they have few runs and no curve was begun."""
         if self._leading is not None:
             return []
-        rivals = set[CellSpec]()
+        competing = set[CellSpec]()
         for decision in decisions(self._have, None):
-            rivals |= open_cells(decision, estimates)
+            competing |= open_cells(decision, estimates)
         few = [cell.spec for cell in measured if len(cell.runs) < _RUNS_BEFORE_CURVES]
-        return [spec for spec in few if spec in rivals]
+        return [spec for spec in few if spec in competing]
 
     def _shuffled(self, cells: list[CellSpec]) -> list[CellSpec]:
         self._draw.shuffle(cells)

@@ -10,10 +10,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pgassay.model.base import PAGE_BYTES
 from pgassay.model.probe import (
     BITMAP_FRACTION,
     LOOKUPS,
-    PAGE_BYTES,
     PAGES_PER_LOOKUP,
     SCAN_BYTES,
     WORKS,

@@ -87,10 +87,10 @@ def _posterior(cells: Sequence[Estimate], *, ordered: bool) -> tuple[Floats, Flo
     """Means and covariance of one work's log rates, over all steps; the level itself is left free."""
     measured = np.array([cell.log_rate for cell in cells])
     weights = np.array([cell.error**-2.0 for cell in cells])
-    kinship = _kinship(len(cells), ordered=ordered)
+    unit_precision = _unit_precision(len(cells), ordered=ordered)
     likelihoods, means, covariances = [], [], []
     for step in _STEPS:
-        precision = kinship / step**2 + np.diag(weights)
+        precision = unit_precision / step**2 + np.diag(weights)
         covariance = np.linalg.inv(precision)
         mean = covariance @ (weights * measured)
         misfit = measured @ (weights * measured) - mean @ precision @ mean
@@ -107,7 +107,7 @@ def _posterior(cells: Sequence[Estimate], *, ordered: bool) -> tuple[Floats, Flo
     return mean, np.tensordot(shares, spread, axes=1)
 
 
-def _kinship(count: int, *, ordered: bool) -> Floats:
+def _unit_precision(count: int, *, ordered: bool) -> Floats:
     """The precision of the prior for a step of 1: of differences of neighbours, or of all from their mean."""
     if not ordered:
         return np.eye(count) - 1 / count

@@ -17,7 +17,7 @@ _TRIAL_BYTES = 4 << 20
 _TRIAL_S = 0.05
 
 
-def try_everything(
+def try_facilities(
     native: NativeProbe, files: Files, place: Place, *, execute_ns: int, vary_read_ahead: bool
 ) -> tuple[Facilities, dict[str, str]]:
     """What works, and for what doesn't one sentence with the remedy, by its name.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pgassay.environment.cgroup.caps import usable_memory_bytes
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.model.probe import PAGE_BYTES
+from pgassay.model.base import PAGE_BYTES
 from pgassay.native.probe import NativeProbe, ProbeError
 from pgassay.probe.measuring import place
 

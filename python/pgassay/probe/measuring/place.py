@@ -19,7 +19,7 @@ from pgassay.environment.linux import device as devices
 from pgassay.environment.linux.mounts import mount_of
 from pgassay.environment.storage.base import BlockDevice
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.model.probe import PAGE_BYTES
+from pgassay.model.base import PAGE_BYTES
 
 MB = 1 << 20
 # What a probe leaves free on the file system beside its own files.

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pgassay.environment.cleanup import registry
 from pgassay.environment.linux import device as devices
 from pgassay.errors import MeasurementError
-from pgassay.model.probe import BITMAP_FRACTION, PAGE_BYTES, CellRun, CellSpec, MeasuredCell
+from pgassay.model.base import PAGE_BYTES
+from pgassay.model.probe import BITMAP_FRACTION, CellRun, CellSpec, MeasuredCell
 from pgassay.native.probe import NativeProbe, ProbeError, run_of, write_run_of
 from pgassay.probe.measuring.files import MB, Files
 from pgassay.probe.measuring.place import Place
@@ -41,7 +42,7 @@ class Runner:
 
     @property
     def cells(self) -> tuple[MeasuredCell, ...]:
-        """All that was measured."""
+        """Each cell that was run, with its runs in their order."""
         return tuple(MeasuredCell(spec=spec, runs=tuple(runs)) for spec, runs in self._runs.items())
 
     @property
@@ -72,7 +73,7 @@ class Runner:
         return write_run_of(answer, started_s, spec.request_bytes)
 
     def _read(self, spec: CellSpec) -> CellRun | None:
-        if not self._bring_about(spec):
+        if not self._set_up_cache(spec):
             return None
         with self._read_ahead(spec.read_ahead_kb):
             started_s = time.monotonic() - self._started
@@ -95,7 +96,7 @@ class Runner:
             )
         return made
 
-    def _bring_about(self, spec: CellSpec) -> bool:
+    def _set_up_cache(self, spec: CellSpec) -> bool:
         """Make the cache's state; False, with a warning, where the file does not stay in the page cache."""
         if spec.engine == "null":
             return True

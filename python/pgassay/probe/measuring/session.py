@@ -22,7 +22,7 @@ from pgassay.native.probe import NativeProbe, ProbeError
 from pgassay.probe.analysis.course import Course
 from pgassay.probe.measuring import place as places
 from pgassay.probe.measuring.executor import executor_cost
-from pgassay.probe.measuring.facilities import try_everything
+from pgassay.probe.measuring.facilities import try_facilities
 from pgassay.probe.measuring.files import SMALLEST_BYTES, Files, Notify, given_file, make_files
 from pgassay.probe.measuring.runner import Runner
 
@@ -54,7 +54,7 @@ def run_probe(request: ProbeRequest, notify: Notify, *, wait: bool) -> ProbeReco
     _check(request)
     place = places.check_file(request.file) if request.file else _folder_with_space(request.path)
     build = resolve(request.build) if request.build else None
-    with _host_to_ourselves(notify, wait=wait):
+    with _exclusive_host(notify, wait=wait):
         started = time.monotonic()
         notify("looking what the executor takes for a page", None)
         cost = executor_cost(build)
@@ -81,7 +81,7 @@ def _check(request: ProbeRequest) -> None:
 
 
 @contextmanager
-def _host_to_ourselves(notify: Notify, *, wait: bool) -> Iterator[None]:
+def _exclusive_host(notify: Notify, *, wait: bool) -> Iterator[None]:
     def waiting(holder: int | None) -> None:
         notify(
             f"waiting: {f'process {holder}' if holder else 'another process'} is measuring on this host", None
@@ -109,7 +109,7 @@ def _measure(
     notify: Notify,
     started: float,
 ) -> ProbeRecord:
-    have, missing = try_everything(
+    have, missing = try_facilities(
         native,
         files,
         place,

@@ -1,7 +1,6 @@
 """The drawing of the accounts: one stacked bar for each arm, side by side."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from pgassay.report.charts import drawing, palette
 from pgassay.report.charts.drawing import NARROW_PX, Specification, field, shortened, tips
@@ -84,7 +83,7 @@ def _that_fit(tables: Sequence[AccountTable]) -> list[AccountTable]:
     return [table for table in tables if table in shown]
 
 
-def _data(tables: Sequence[AccountTable], limit: int) -> list[dict[str, Any]]:
+def _data(tables: Sequence[AccountTable], limit: int) -> list[dict[str, object]]:
     return [
         {
             "panel": table.title,

@@ -1,10 +1,9 @@
 """The key of a drawing: which colour and which sign stands for which arm."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from pgassay.report.charts import palette
-from pgassay.report.charts.drawing import shortened
+from pgassay.report.charts.drawing import Specification, shortened
 
 _LABEL_CHARACTERS_MAX = 40
 
@@ -21,7 +20,7 @@ def has_key(labels: dict[str, str]) -> bool:
     return len(labels) <= len(palette.ARMS) + 1
 
 
-def legend(labels: dict[str, str], *, narrow: bool, width_px: int) -> dict[str, Any] | None:
+def legend(labels: dict[str, str], *, narrow: bool, width_px: int) -> Specification | None:
     """The key above a drawing; None when colours would repeat."""
     if not has_key(labels):
         return None
@@ -34,16 +33,16 @@ def legend(labels: dict[str, str], *, narrow: bool, width_px: int) -> dict[str, 
     }
 
 
-def arm_encoding(labels: dict[str, str], key: dict[str, Any] | None, *, shapes: bool) -> dict[str, Any]:
+def arm_encoding(labels: dict[str, str], key: Specification | None, *, shapes: bool) -> Specification:
     """Colour, and shape where marks have one, by the column `group`; they repeat in a large grid."""
     colours, signs = [], []
     for number, group in enumerate(labels):
         is_twin = group == "twin"
         colours.append(palette.TWIN if is_twin else palette.ARMS[number % len(palette.ARMS)])
         signs.append("diamond" if is_twin else palette.SHAPES[number % len(palette.SHAPES)])
-    base = {"field": "group", "type": "nominal", "legend": key}
+    base: Specification = {"field": "group", "type": "nominal", "legend": key}
     domain = list(labels.values())
-    encoding = {"color": base | {"scale": {"domain": domain, "range": colours}}}
+    encoding: Specification = {"color": base | {"scale": {"domain": domain, "range": colours}}}
     if shapes:
         encoding["shape"] = base | {"scale": {"domain": domain, "range": signs}}
     return encoding

@@ -6,9 +6,8 @@ the same ones in a browser.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pgassay.report.charts import palette
 
@@ -18,8 +17,9 @@ _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif
 _TAG = re.compile(r"<[^<>]*>")
 _PNG_SCALE = 2.0
 
-Specification = dict[str, Any]
-Rows = Sequence[Mapping[str, Any]]
+# A specification of Vega-Lite, or a part of one.
+Specification = dict[str, object]
+Rows = Sequence[Mapping[str, object]]
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,12 @@ class Drawing:
     narrow: Specification
 
 
-def title(heading: str, subtitle: list[str]) -> dict[str, Any]:
+def both_widths(name: str, make: Callable[[int], Specification]) -> Drawing:
+    """A drawing by what makes its specification for a width in pixels."""
+    return Drawing(name, make(WIDE_PX), make(NARROW_PX))
+
+
+def title(heading: str, subtitle: list[str]) -> Specification:
     """A heading that says what one sees, with lines below it."""
     return {"text": heading, "subtitle": subtitle, "anchor": "start", "frame": "bounds", "offset": 12}
 
@@ -44,7 +49,7 @@ def shortened(label: str, limit: int) -> str:
     return f"{label[: limit - tail - 1]}…{label[-tail:]}"
 
 
-def field(name: str, kind: str = "quantitative", **rest: Any) -> dict[str, Any]:
+def field(name: str, kind: str = "quantitative", /, **rest: object) -> Specification:
     """An encoding of a column of the data."""
     return {"field": name, "type": kind, **rest}
 
@@ -54,17 +59,19 @@ def tips(**columns: str) -> list[dict[str, str]]:
     return [{"field": name, "type": "nominal", "title": heading} for name, heading in columns.items()]
 
 
-def layer(data: str, mark: dict[str, Any], encoding: dict[str, Any], keep: str = "") -> dict[str, Any]:
+def layer(
+    data: str, mark: Mapping[str, object], encoding: Mapping[str, object], keep: str = ""
+) -> Specification:
     """One layer over the named data; `keep` is a condition on its rows."""
-    made: dict[str, Any] = {"data": {"name": data}, "mark": mark, "encoding": encoding}
+    made: Specification = {"data": {"name": data}, "mark": mark, "encoding": encoding}
     return made | {"transform": [{"filter": keep}]} if keep else made
 
 
-def specification(chart: dict[str, Any], data: Mapping[str, Rows]) -> Specification:
+def specification(chart: Mapping[str, object], data: Mapping[str, Rows]) -> Specification:
     """A chart with its data and the style of all of them."""
     return (
         {"$schema": "https://vega.github.io/schema/vega-lite/v6.json", "config": _STYLE}
-        | chart
+        | dict(chart)
         | {"datasets": {name: list(rows) for name, rows in data.items()}}
     )
 
@@ -81,7 +88,7 @@ def png(chart: Specification) -> bytes:
     """The chart as a PNG on white, at twice its size in pixels."""
     import vl_convert
 
-    on_white = chart | {"config": chart["config"] | {"background": "#ffffff"}}
+    on_white = chart | {"config": _STYLE | {"background": "#ffffff"}}
     drawn: bytes = vl_convert.vegalite_to_png(json.dumps(on_white, allow_nan=False), scale=_PNG_SCALE)
     return drawn
 
@@ -97,7 +104,7 @@ def own_identifiers(drawn: str, name: str) -> str:
     return _TAG.sub(prefix, drawn)
 
 
-_STYLE: dict[str, Any] = {
+_STYLE: Specification = {
     "background": "transparent",
     "font": _FONT,
     "view": {"stroke": None},

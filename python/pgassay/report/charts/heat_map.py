@@ -1,7 +1,7 @@
 """The drawing of a grid: one cell for each compared arm in each stratum, with the verdict in words."""
 
 import math
-from typing import Any
+from typing import TypedDict
 
 from pgassay.model.result import ArmResult, CompareResult
 from pgassay.report import text
@@ -11,6 +11,17 @@ from pgassay.report.labels import compared_factors, levels_alone, strata
 
 # From these ratios, to either side, a cell has the second and the third shade.
 _SHADES_FROM = (math.log(1.1), math.log(1.5))
+
+
+class _Cell(TypedDict):
+    row: str
+    column: str
+    colour: str
+    ratio: str
+    word: str
+    interval: str
+    full: str
+    control: str
 
 
 def is_grid(result: CompareResult) -> bool:
@@ -23,7 +34,8 @@ def specification(result: CompareResult, *, width_px: int) -> Specification:
     narrow = width_px <= NARROW_PX
     cells = _cells(result, narrow=narrow)
     names_px = 96 if narrow else min(260, 24 + 7 * max((len(cell["row"]) for cell in cells), default=0))
-    rows, columns = (list(dict.fromkeys(cell[side] for cell in cells)) for side in ("row", "column"))
+    rows = list(dict.fromkeys(cell["row"] for cell in cells))
+    columns = list(dict.fromkeys(cell["column"] for cell in cells))
     head = {"title": None, "domain": False, "ticks": False, "labelColor": palette.INK}
     across = head | {
         "orient": "top",
@@ -38,7 +50,7 @@ def specification(result: CompareResult, *, width_px: int) -> Specification:
     }
     tip = tips(full="arm", word="verdict", ratio="speed ratio", interval="interval", control="control")
     tile = encoding | {"color": field("colour", "nominal", scale=None), "tooltip": tip}
-    words: dict[str, Any] = {"type": "text", "color": palette.INK}
+    words: Specification = {"type": "text", "color": palette.INK}
     few = len(columns) <= (3 if narrow else 8)
     layers = [
         layer("cells", {"type": "rect", "cornerRadius": 4}, tile),
@@ -73,7 +85,7 @@ def _key(result: CompareResult, *, narrow: bool) -> list[str]:
     return lines
 
 
-def _cells(result: CompareResult, *, narrow: bool) -> list[dict[str, Any]]:
+def _cells(result: CompareResult, *, narrow: bool) -> list[_Cell]:
     factors = compared_factors(result.arms)
     controls = {arm.stratum: text.clean(arm.name) for arm in result.arms if arm.verdict == "control"}
     limit = 16 if narrow else 40

@@ -1,7 +1,7 @@
 """The drawing of intervals against the margin."""
 
 import math
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from pgassay.model.result import ArmResult, CompareResult, TwinResult
 from pgassay.report import text
@@ -15,6 +15,25 @@ _RATIO_SHOWN_MAX = 32.0
 _NAMES_PX_MAX = 330
 # A list of more rows than this has its axis at the top.
 _ROWS_FROM_TOP = 16
+
+
+class _Row(TypedDict):
+    """A row of the chart's data; `open_low`, `open_high`: whether its interval goes beyond the axis."""
+
+    key: str
+    label: str
+    ratio: float | None
+    low: float | None
+    high: float | None
+    colour: str
+    shape: str
+    says: str
+    full: str
+    word: str
+    ratio_text: str
+    interval_text: str
+    open_low: NotRequired[bool]
+    open_high: NotRequired[bool]
 
 
 def specification(result: CompareResult, *, width_px: int = WIDE_PX) -> Specification:
@@ -32,7 +51,7 @@ def specification(result: CompareResult, *, width_px: int = WIDE_PX) -> Specific
     longest = max((len(row["label"]) for row in rows), default=0)
     names_px = 0 if narrow else min(_NAMES_PX_MAX, 28 + math.ceil(7.4 * longest))
     height_px = (46 if narrow else 30) * max(1, len(rows))
-    scale = {"type": "log", "domain": list(ends), "nice": False}
+    scale: Specification = {"type": "log", "domain": list(ends), "nice": False}
     y = field("key", "nominal", scale={"domain": [row["key"] for row in rows], "padding": 0.5}, axis=None)
     axis = _ratio_axis(ends, 5 if narrow else 9, on_top=len(rows) > _ROWS_FROM_TOP)
     chart = {
@@ -50,7 +69,7 @@ def specification(result: CompareResult, *, width_px: int = WIDE_PX) -> Specific
     return drawing.specification(chart, {"rows": rows, "band": [band], "one": [{"one": 1.0}]})
 
 
-def _ratio_axis(ends: tuple[float, float], ticks: int, *, on_top: bool) -> dict[str, Any]:
+def _ratio_axis(ends: tuple[float, float], ticks: int, *, on_top: bool) -> Specification:
     """The axis of ratios; at the top of a long list it is in sight where reading begins."""
     return {
         "values": _ticks(ends, ticks),
@@ -61,7 +80,7 @@ def _ratio_axis(ends: tuple[float, float], ticks: int, *, on_top: bool) -> dict[
     }
 
 
-def _background(scale: dict[str, Any], axis: dict[str, Any], height_px: int) -> list[dict[str, Any]]:
+def _background(scale: Specification, axis: Specification, height_px: int) -> list[Specification]:
     """The margin's band and the line at 1."""
     band = {
         "x": field("low", scale=scale, axis=axis),
@@ -76,7 +95,7 @@ def _background(scale: dict[str, Any], axis: dict[str, Any], height_px: int) -> 
     ]
 
 
-def _marks(scale: dict[str, Any], y: dict[str, Any]) -> list[dict[str, Any]]:
+def _marks(scale: Specification, y: Specification) -> list[Specification]:
     """Intervals, arrows at their open ends, estimates, and words where there is no interval."""
     shared = {
         "y": y,
@@ -107,7 +126,7 @@ def _marks(scale: dict[str, Any], y: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _names(y: dict[str, Any], *, above: bool, limit_px: int) -> dict[str, Any]:
+def _names(y: Specification, *, above: bool, limit_px: int) -> Specification:
     """The names of the rows."""
     mark = {
         "type": "text",
@@ -121,11 +140,11 @@ def _names(y: dict[str, Any], *, above: bool, limit_px: int) -> dict[str, Any]:
     return layer("rows", mark, {"y": y, "x": {"value": 0}, "text": {"field": "label"}})
 
 
-def _interval_rows(result: CompareResult, *, narrow: bool) -> list[dict[str, Any]]:
+def _interval_rows(result: CompareResult, *, narrow: bool) -> list[_Row]:
     """Data of the interval plot: compared arms in the result's order, each stratum's twin after them."""
     factors = compared_factors(result.arms)
     twins = {twin.stratum: twin for twin in result.twins or (result.twin,)}
-    rows: list[dict[str, Any]] = []
+    rows: list[_Row] = []
     strata = list(dict.fromkeys(arm.stratum for arm in result.arms))
     limit = 44 if narrow else 40
     for stratum in strata:
@@ -135,10 +154,10 @@ def _interval_rows(result: CompareResult, *, narrow: bool) -> list[dict[str, Any
                 # In a grid the stratum needs the room that the compared factor's name would take.
                 name = levels_alone(arm, factors) if stratum else short_name(arm, factors)
                 label = shortened(name + suffix, limit)
-                rows.append(_row(len(rows), label, arm, palette.ARMS[0], "circle", _says(arm)))
+                rows.append(_row_of(len(rows), label, arm, palette.ARMS[0], "circle", _says(arm)))
         if stratum in twins:
             label = shortened(f"twin{suffix}" if stratum else "twin of the control", limit)
-            rows.append(_row(len(rows), label, twins[stratum], palette.TWIN, "diamond", "no interval yet"))
+            rows.append(_row_of(len(rows), label, twins[stratum], palette.TWIN, "diamond", "no interval yet"))
     return rows
 
 
@@ -146,9 +165,9 @@ def _says(arm: ArmResult) -> str:
     return "no interval: no valid trial" if arm.trials == 0 else "no interval yet"
 
 
-def _row(
+def _row_of(
     number: int, label: str, member: ArmResult | TwinResult, colour: str, shape: str, says: str
-) -> dict[str, Any]:
+) -> _Row:
     low, high = text.bounds(member.interval) if member.interval else (None, None)
     ratio = member.ratio if member.ratio and math.isfinite(member.ratio) else None
     withheld = isinstance(member, ArmResult) and member.withheld
@@ -175,7 +194,7 @@ def _word(member: ArmResult | TwinResult) -> str:
     return "not yet tested" if member.ok is None else "no difference" if member.ok else "differs"
 
 
-def _axis_ends(rows: list[dict[str, Any]], margin: float) -> tuple[float, float]:
+def _axis_ends(rows: list[_Row], margin: float) -> tuple[float, float]:
     """A domain that holds the band, 1, every estimate, and every end within the span that is shown."""
     logs = [math.log1p(margin) * 2, -math.log1p(margin) * 2]
     estimates = [abs(math.log(row["ratio"])) for row in rows if row["ratio"]]
@@ -188,7 +207,7 @@ def _axis_ends(rows: list[dict[str, Any]], margin: float) -> tuple[float, float]
     return math.exp(min(logs) - room), math.exp(max(logs) + room)
 
 
-def _cut(row: dict[str, Any], ends: tuple[float, float]) -> None:
+def _cut(row: _Row, ends: tuple[float, float]) -> None:
     """Cut a row's interval to the axis and flag the ends that are open."""
     row["open_low"] = row["low"] is not None and row["low"] < ends[0]
     row["open_high"] = row["high"] is not None and row["high"] > ends[1]

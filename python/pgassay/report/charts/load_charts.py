@@ -1,11 +1,10 @@
 """The drawings of a load: transactions by second, and latencies by percentile."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from pgassay.report.charts import drawing
 from pgassay.report.charts.arm_key import arm_encoding, arm_labels, legend
-from pgassay.report.charts.drawing import NARROW_PX, Specification, field, layer, tips
+from pgassay.report.charts.drawing import NARROW_PX, Rows, Specification, field, layer, tips
 from pgassay.report.compare.series import PERCENTILES, LatencyRow, SecondRow
 from pgassay.report.text import plural, quantity
 
@@ -98,16 +97,16 @@ def latency(rows: Sequence[LatencyRow], *, width_px: int) -> Specification:
 
 
 def _panels(
-    layers: list[dict[str, Any]],
-    data: list[dict[str, Any]],
-    heading: dict[str, Any],
+    layers: list[Specification],
+    data: Rows,
+    heading: Specification,
     strata: list[str],
     width_px: int,
 ) -> Specification:
     """One panel, or one for each stratum with a scale of its own: strata may differ tenfold."""
     order = list(dict.fromkeys(strata))
     if len(order) <= 1:
-        chart: dict[str, Any] = {"layer": layers, "width": width_px - 80, "height": _HEIGHT_PX + 40}
+        chart: Specification = {"layer": layers, "width": width_px - 80, "height": _HEIGHT_PX + 40}
         return drawing.specification(chart | {"title": heading, "padding": _PADDING}, {"rows": data})
     columns = 1 if width_px <= NARROW_PX else min(3, len(order))
     panel_px = (width_px - 80 * columns) // columns

@@ -1,12 +1,19 @@
 """The drawings of a probe: predicted times, where the time goes, what other values cost, random reads."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 from pgassay.model.probe import METHODS, Prediction, ProbeResult
 from pgassay.report import text
 from pgassay.report.charts import drawing, palette
-from pgassay.report.charts.drawing import NARROW_PX, WIDE_PX, Drawing, Specification, field, layer, tips
+from pgassay.report.charts.drawing import (
+    NARROW_PX,
+    Drawing,
+    Specification,
+    both_widths,
+    field,
+    layer,
+    tips,
+)
 from pgassay.words import percent_fixed
 
 NAMES = ("predictions", "splits", "regrets", "random")
@@ -35,20 +42,16 @@ _REGRET_SHOWN_MAX = 3.0
 def drawings(result: ProbeResult) -> Iterator[Drawing]:
     """What there is to draw, in the page's order; none refers to anything outside itself."""
     if result.predictions:
-        yield _both("predictions", lambda width: predictions(result, width_px=width))
+        yield both_widths("predictions", lambda width: predictions(result, width_px=width))
     if _split_rows(result):
-        yield _both("splits", lambda width: splits(result, width_px=width))
+        yield both_widths("splits", lambda width: splits(result, width_px=width))
     if _regret_rows(result):
-        yield _both("regrets", lambda width: regrets(result, width_px=width))
+        yield both_widths("regrets", lambda width: regrets(result, width_px=width))
     if len(result.ceilings.random_read_iops) > 1:
-        yield _both("random", lambda width: random_reads(result, width_px=width))
+        yield both_widths("random", lambda width: random_reads(result, width_px=width))
 
 
-def _both(name: str, make: Callable[[int], Specification]) -> Drawing:
-    return Drawing(name, make(WIDE_PX), make(NARROW_PX))
-
-
-def _methods() -> dict[str, Any]:
+def _methods() -> Specification:
     """A colour for each method, the same in every drawing of every probe."""
     scale = {"domain": list(METHODS), "range": list(palette.ARMS[: len(METHODS)])}
     return field("method", "nominal", scale=scale, legend={"title": None, "orient": "top"})
@@ -110,7 +113,7 @@ def _place(each: Prediction, *, narrow: bool) -> str:
     )
 
 
-def _split_rows(result: ProbeResult) -> list[dict[str, Any]]:
+def _split_rows(result: ProbeResult) -> list[dict[str, object]]:
     rows = []
     for cell in result.cells:
         spec = cell.spec
@@ -139,7 +142,7 @@ def _split_rows(result: ProbeResult) -> list[dict[str, Any]]:
 def splits(result: ProbeResult, *, width_px: int) -> Specification:
     """Where the consumer's time goes, as shares, a bar for each scan by each engine."""
     rows = _split_rows(result)
-    places = sorted({row["place"] for row in rows})
+    places = sorted({str(row["place"]) for row in rows})
     names_px = 130 if width_px <= NARROW_PX else 180
     colours = [*palette.ARMS[: len(_PARTS) - 1], palette.GRID]
     legend = {"title": None, "orient": "top", "columns": 2 if width_px <= NARROW_PX else 4}
@@ -164,7 +167,7 @@ def splits(result: ProbeResult, *, width_px: int) -> Specification:
     return drawing.specification(chart, {"rows": rows})
 
 
-def _regret_rows(result: ProbeResult) -> list[dict[str, Any]]:
+def _regret_rows(result: ProbeResult) -> list[dict[str, object]]:
     rows = []
     for name, label in _CURVES.items():
         made = result.recommend.get(name)

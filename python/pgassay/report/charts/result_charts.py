@@ -1,6 +1,6 @@
 """All drawings of a result, made offline; none refers to anything outside itself."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from pgassay.model.result import CompareResult
 from pgassay.record.read import StoredExperiment
@@ -13,7 +13,7 @@ from pgassay.report.charts import (
     timeline_chart,
     trial_chart,
 )
-from pgassay.report.charts.drawing import NARROW_PX, WIDE_PX, Drawing, Specification
+from pgassay.report.charts.drawing import WIDE_PX, Drawing, Specification, both_widths
 from pgassay.report.charts.timelines import ArmTimeline
 from pgassay.report.compare.accounts import account_tables
 from pgassay.report.compare.series import Observed
@@ -33,16 +33,16 @@ def trials(stored: StoredExperiment, *, width_px: int = WIDE_PX, name: str = "tr
 def drawings(result: CompareResult, stored: StoredExperiment, observed: Observed) -> Iterator[Drawing]:
     """What there is to draw, in the page's order; `observed` holds what the samplers saw."""
     if heat_map.is_grid(result):
-        yield _both("grid", lambda width: heat_map.specification(result, width_px=width))
-    yield _both("intervals", lambda width: interval_chart.specification(result, width_px=width))
-    yield _both("trials", lambda width: trial_chart.specification(stored, width_px=width))
+        yield both_widths("grid", lambda width: heat_map.specification(result, width_px=width))
+    yield both_widths("intervals", lambda width: interval_chart.specification(result, width_px=width))
+    yield both_widths("trials", lambda width: trial_chart.specification(stored, width_px=width))
     tables = account_tables(result)
     if tables:
-        yield _both("accounts", lambda width: account_chart.specification(tables, width_px=width))
+        yield both_widths("accounts", lambda width: account_chart.specification(tables, width_px=width))
     if observed.seconds:
-        yield _both("seconds", lambda width: load_charts.seconds(observed.seconds, width_px=width))
+        yield both_widths("seconds", lambda width: load_charts.seconds(observed.seconds, width_px=width))
     if observed.latencies:
-        yield _both("latency", lambda width: load_charts.latency(observed.latencies, width_px=width))
+        yield both_widths("latency", lambda width: load_charts.latency(observed.latencies, width_px=width))
     yield from _timelines(observed)
 
 
@@ -55,8 +55,4 @@ def _timelines(observed: Observed) -> Iterator[Drawing]:
         def make(width: int, each: ArmTimeline = each, note: str = note) -> Specification:
             return timeline_chart.specification(each.shown, each.group, peaks, width_px=width, note=note)
 
-        yield _both(f"timeline-{number}", make)
-
-
-def _both(name: str, make: Callable[[int], Specification]) -> Drawing:
-    return Drawing(name, make(WIDE_PX), make(NARROW_PX))
+        yield both_widths(f"timeline-{number}", make)

@@ -1,13 +1,13 @@
 """The drawing of one trial over time: client, server and device on one axis, with what happened meanwhile."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TypedDict
 
 from pgassay.analysis.changes.timeline import Panel, Timeline
 from pgassay.model.changes import Change, Event
 from pgassay.report.charts import drawing, palette
-from pgassay.report.charts.drawing import NARROW_PX, Specification, field, layer, shortened, tips
+from pgassay.report.charts.drawing import NARROW_PX, Rows, Specification, field, layer, shortened, tips
 from pgassay.report.text import clean, quantity
 
 _PANEL_PX = 64
@@ -43,6 +43,17 @@ _TICK = 0.004
 _LANE_EVENTS_MAX = 200
 
 
+class _Lane(TypedDict):
+    """A bar of a lane, in seconds of the measured part."""
+
+    kind: str
+    lane: str
+    what: str
+    when: str
+    begin: float
+    end: float
+
+
 def specification(
     shown: Timeline, name: str, peaks: dict[str, float], *, width_px: int, note: str
 ) -> Specification:
@@ -53,12 +64,12 @@ def specification(
     narrow = width_px <= NARROW_PX
     width = width_px - _LABELS_PX - 30
     lanes = _lanes(shown)
-    data: dict[str, list[dict[str, Any]]] = {
+    data: dict[str, Rows] = {
         "lanes": lanes,
         "bands": [row for row in lanes if row["kind"] in _SHADED],
         "changes": [{"begin": change.at_s} for change in shown.changes],
     }
-    charts: list[dict[str, Any]] = []
+    charts: list[Specification] = []
     if lanes:
         data["names"] = _statement_names(lanes, width / shown.measured_s)
         charts.append(_lane_chart(lanes, data["names"], shown.measured_s, width))
@@ -102,12 +113,12 @@ def peaks(timelines: Sequence[Timeline]) -> dict[str, float]:
     return found
 
 
-def _x(span_s: float, *, labels: bool) -> dict[str, Any]:
+def _x(span_s: float, *, labels: bool) -> Specification:
     axis = {"title": "second of the measured part", "grid": False, "tickCount": 8} if labels else None
     return {"scale": {"domain": [0, round(span_s, 3)], "nice": False}, "axis": axis}
 
 
-def _rows(panel: Panel) -> list[dict[str, Any]]:
+def _rows(panel: Panel) -> Rows:
     """Short names, since there are many: series, where its bin begins, value; the last bin has an end too."""
     last = {point.series: point for point in panel.points}
     ends = [replace(point, begin_s=point.end_s) for point in last.values()]
@@ -117,7 +128,7 @@ def _rows(panel: Panel) -> list[dict[str, Any]]:
     ]
 
 
-def _series_layer(panel: Panel, data: str, x: dict[str, Any], peak: float, width: int) -> dict[str, Any]:
+def _series_layer(panel: Panel, data: str, x: Specification, peak: float, width: int) -> Specification:
     series = list(dict.fromkeys(point.series for point in panel.points))
     colours = [palette.ARMS[place % len(palette.ARMS)] for place in range(len(series))]
     key = {"title": None, "orient": "top", "direction": "horizontal", "columns": 0, "offset": 4, "padding": 0}
@@ -146,7 +157,7 @@ def _series_layer(panel: Panel, data: str, x: dict[str, Any], peak: float, width
     return layer(data, mark, encoding)
 
 
-def _marks(data: dict[str, list[dict[str, Any]]], x: dict[str, Any]) -> list[dict[str, Any]]:
+def _marks(data: Mapping[str, Rows], x: Specification) -> list[Specification]:
     """What lasts as shades, and each change as a dashed line."""
     shade = {"type": "rect", "color": palette.BAND, "opacity": 0.8, "aria": False}
     line = {"type": "rule", "color": palette.INK, "strokeDash": [4, 3], "strokeWidth": 1, "aria": False}
@@ -158,7 +169,7 @@ def _marks(data: dict[str, list[dict[str, Any]]], x: dict[str, Any]) -> list[dic
     return [layers[name] for name in layers if data[name]]
 
 
-def _statement_names(lanes: list[dict[str, Any]], px_per_s: float) -> list[dict[str, Any]]:
+def _statement_names(lanes: Sequence[_Lane], px_per_s: float) -> Rows:
     """The names of the statements whose bars have room for them."""
     found = []
     for row in lanes:
@@ -168,9 +179,7 @@ def _statement_names(lanes: list[dict[str, Any]], px_per_s: float) -> list[dict[
     return found
 
 
-def _lane_chart(
-    lanes: list[dict[str, Any]], statements: list[dict[str, Any]], span_s: float, width: int
-) -> dict[str, Any]:
+def _lane_chart(lanes: Sequence[_Lane], statements: Rows, span_s: float, width: int) -> Specification:
     names = [name for name in _LANES.values() if any(row["lane"] == name for row in lanes)]
     kinds = list(dict.fromkeys(row["kind"] for row in lanes))
     encoding = {
@@ -213,20 +222,20 @@ def _lane_chart(
     return {"width": width, "height": {"step": _LANE_PX}, "layer": layers}
 
 
-def _lanes(shown: Timeline) -> list[dict[str, Any]]:
+def _lanes(shown: Timeline) -> list[_Lane]:
     """A row for each change and event, cut to the measured part."""
-    rows = [_lane("change", _change(change), change.at_s, change.at_s, shown) for change in shown.changes]
+    rows = [_lane_of("change", _change(change), change.at_s, change.at_s, shown) for change in shown.changes]
     rows += [_event(event, shown) for event in shown.events[:_LANE_EVENTS_MAX]]
     return rows
 
 
-def _event(event: Event, shown: Timeline) -> dict[str, Any]:
+def _event(event: Event, shown: Timeline) -> _Lane:
     began_s = event.began_s if event.began_s is not None else 0.0
     ended_s = event.ended_s if event.ended_s is not None else shown.measured_s
-    return _lane(event.kind, clean(event.what), began_s, ended_s, shown)
+    return _lane_of(event.kind, clean(event.what), began_s, ended_s, shown)
 
 
-def _lane(kind: str, what: str, began_s: float, ended_s: float, shown: Timeline) -> dict[str, Any]:
+def _lane_of(kind: str, what: str, began_s: float, ended_s: float, shown: Timeline) -> _Lane:
     span_s = shown.measured_s
     when = f"{began_s:.2f} s" if began_s == ended_s else f"{began_s:.2f} s to {ended_s:.2f} s"
     begin = min(max(0.0, began_s), span_s * (1 - _TICK))

@@ -1,7 +1,5 @@
 """The drawing of all trials in run order."""
 
-from typing import Any
-
 from pgassay.record.read import StoredExperiment
 from pgassay.report import text
 from pgassay.report.charts import drawing, palette
@@ -46,7 +44,7 @@ def specification(stored: StoredExperiment, *, width_px: int = WIDE_PX) -> Speci
     return drawing.specification(chart, {"points": _points(rows, labels, metric.unit)})
 
 
-def _points(rows: list[TrialRow], labels: dict[str, str], unit: str) -> list[dict[str, Any]]:
+def _points(rows: list[TrialRow], labels: dict[str, str], unit: str) -> list[dict[str, object]]:
     """Data of the drawing; a trial without a figure stands below the smallest one."""
     foot = min((row.value for row in rows if row.value is not None), default=0.0) * 0.97
     return [
@@ -64,7 +62,7 @@ def _points(rows: list[TrialRow], labels: dict[str, str], unit: str) -> list[dic
     ]
 
 
-def _value_axis(rows: list[TrialRow], title: str) -> dict[str, Any]:
+def _value_axis(rows: list[TrialRow], title: str) -> Specification:
     """The metric's axis; without any figure an automatic one would have no finite end."""
     has_values = any(row.value is not None for row in rows)
     scale = {"zero": False} if has_values else {"domain": [0, 1]}

@@ -37,20 +37,20 @@ def _sentence(name: str, changes: ArmChanges) -> str:
         f"{_WORDS[first.series]} changed within {first.trials} of {text.plural(changes.observed, 'trial')}"
     ]
     counts += [f"{_WORDS[each.series]} within {each.trials}" for each in others]
-    told = [_moment(moment) for moment in changes.moments[:_MOMENTS_MAX]]
-    more = len(changes.moments) - len(told)
+    moments = [_moment(moment) for moment in changes.moments[:_MOMENTS_MAX]]
+    more = len(changes.moments) - len(moments)
     rest = f" {text.plural(more, 'more change')} in that trial." if more else ""
     if changes.checkpoints_untimed:
         counted = text.plural(changes.checkpoints_untimed, "checkpoint")
         rest += f" The server counted {counted} meanwhile; its log does not tell when (log_checkpoints)."
-    where = f"In trials/{changes.number:06d}, at {'. At '.join(told)}."
+    where = f"In trials/{changes.number:06d}, at {'. At '.join(moments)}."
     return f"{name}: {', '.join(counts)}. {where}{rest}"
 
 
 def _moment(moment: Moment) -> str:
-    told = [", ".join(_change(change) for change in moment.changes)]
-    told += [coincidence_words(each) for each in moment.meanwhile]
-    return f"{moment.at_s:.0f} s {'; '.join(told)}"
+    parts = [", ".join(_change(change) for change in moment.changes)]
+    parts += [coincidence_words(each) for each in moment.meanwhile]
+    return f"{moment.at_s:.0f} s {'; '.join(parts)}"
 
 
 def _change(change: Change) -> str:
@@ -64,8 +64,8 @@ def coincidence_words(found: Coincidence) -> str:
     event = found.event
     what = text.clean(event.what)
     if found.relation == "at":
-        said = f"the log says “{what}”" if event.kind == "log" else what
-        return f"{said} at {event.began_s:.1f} s"
+        shown = f"the log says “{what}”" if event.kind == "log" else what
+        return f"{shown} at {event.began_s:.1f} s"
     if found.relation == "began":
         return f"{what} began at {event.began_s:.1f} s"
     if found.relation == "ended":

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from pgassay.model.arm import Arm
 from pgassay.record.read import StoredExperiment
@@ -63,7 +62,7 @@ class FactTable:
         return tuple(row for row in self.rows if not row.differs)
 
 
-def flatten(value: Any, prefix: str = "") -> dict[str, str]:
+def flatten(value: object, prefix: str = "") -> dict[str, str]:
     """A nested JSON value as dotted names with text values.
 
     A row of a view, as the counters hold them, is named after its text columns.
@@ -78,17 +77,18 @@ def flatten(value: Any, prefix: str = "") -> dict[str, str]:
     return {prefix: plain(value)}
 
 
-def _rows_by_name(rows: list[Mapping[str, Any]]) -> dict[str, Any]:
-    named: dict[str, Any] = {}
+def _rows_by_name(rows: list[Mapping[str, object]]) -> dict[str, object]:
+    named: dict[str, object] = {}
     for number, row in enumerate(rows, start=1):
         words = [item for item in row.values() if isinstance(item, str)]
         figures = {key: item for key, item in row.items() if not isinstance(item, str)}
         name = " ".join(words) or (str(number) if len(rows) > 1 else "")
         named[name if name not in named else f"{name} {number}"] = figures
-    return named[""] if list(named) == [""] else named
+    alone = named.get("")
+    return alone if len(named) == 1 and isinstance(alone, dict) else named
 
 
-def plain(value: Any) -> str:
+def plain(value: object) -> str:
     """One fact as a person reads it."""
     if value is None:
         return "unknown"

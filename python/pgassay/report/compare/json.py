@@ -2,7 +2,6 @@
 
 import json
 import math
-from typing import Any
 
 from pydantic import BaseModel
 
@@ -30,7 +29,7 @@ def render_line(result: BaseModel) -> str:
     return json.dumps(document, ensure_ascii=True, allow_nan=False) + "\n"
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> object:
     """The value with every NaN and infinity replaced by None, and tuples by lists."""
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}

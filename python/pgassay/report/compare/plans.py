@@ -5,9 +5,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
-from typing import Any
 
-from pgassay.analysis.descriptive.plans import shape
+from pgassay.analysis.descriptive.plans import PlanNode, children_of, shape
 from pgassay.model.aio import can_read_asynchronously
 from pgassay.model.arm import Arm
 from pgassay.record.read import StoredExperiment
@@ -97,7 +96,7 @@ class StatementPlans:
 class _Found:
     """A plan while the trials are read: the first example and who used it."""
 
-    plan: Any
+    plan: object
     major: int
     trials_by_arm: Counter[str] = field(default_factory=Counter)
     arms: dict[str, Arm] = field(default_factory=dict)
@@ -112,7 +111,7 @@ class _Found:
         )
 
 
-def root(plan: Any) -> dict[str, Any] | None:
+def root(plan: object) -> PlanNode | None:
     """The top node of EXPLAIN (FORMAT JSON)'s answer, None when it holds no plan."""
     if isinstance(plan, list) and plan:
         plan = plan[0]
@@ -121,10 +120,10 @@ def root(plan: Any) -> dict[str, Any] | None:
     return plan if isinstance(plan, dict) and "Node Type" in plan else None
 
 
-def nodes(node: dict[str, Any], depth: int = 0) -> Iterator[tuple[int, dict[str, Any]]]:
+def nodes(node: PlanNode, depth: int = 0) -> Iterator[tuple[int, PlanNode]]:
     """Every node of a plan with its depth, parents first."""
     yield depth, node
-    for child in node.get("Plans", ()):
+    for child in children_of(node):
         yield from nodes(child, depth + 1)
 
 
@@ -181,7 +180,7 @@ def _meaning(line: PlanLine) -> str:
     return "figure" if words.startswith(_FIGURE_KEYS) else words
 
 
-def plan_lines(plan: Any, major: int) -> Iterator[PlanLine]:
+def plan_lines(plan: object, major: int) -> Iterator[PlanLine]:
     """The tree as lines: each node, then its conditions."""
     top = root(plan)
     if top is None:
@@ -196,12 +195,12 @@ def plan_lines(plan: Any, major: int) -> Iterator[PlanLine]:
                 yield PlanLine(depth, clean(f"{key}: {shown}"), aio=False, is_detail=True)
 
 
-def can_read_ahead(node: dict[str, Any], major: int) -> bool:
+def can_read_ahead(node: PlanNode, major: int) -> bool:
     """Whether this node can use asynchronous reads on this major version."""
     return can_read_asynchronously(str(node.get("Node Type")), major)
 
 
-def scans(plan: Any) -> str:
+def scans(plan: object) -> str:
     """What the plan reads: its leaves, e.g. 'Parallel Seq Scan on pgbench_accounts'."""
     top = root(plan)
     if top is None:
@@ -210,7 +209,7 @@ def scans(plan: Any) -> str:
     return clean(", ".join(dict.fromkeys(leaves)))
 
 
-def _node_text(node: dict[str, Any]) -> str:
+def _node_text(node: PlanNode) -> str:
     """The node as EXPLAIN's text format names it, with rows and time where they were measured."""
     text = _target(node)
     figures = [
@@ -227,7 +226,7 @@ def _node_text(node: dict[str, Any]) -> str:
     return f"{text}  ({' '.join(figures)})" if figures else text
 
 
-def _target(node: dict[str, Any]) -> str:
+def _target(node: PlanNode) -> str:
     """The operation and what it works on."""
     text = _operation(node)
     if "Index Name" in node:
@@ -239,7 +238,7 @@ def _target(node: dict[str, Any]) -> str:
     return text
 
 
-def _operation(node: dict[str, Any]) -> str:
+def _operation(node: PlanNode) -> str:
     """The name of the operation (ExplainNode in src/backend/commands/explain.c)."""
     kind = str(node.get("Node Type", "?"))
     if kind == "Aggregate":

@@ -33,8 +33,8 @@ def notice(material: Material) -> Section:
         text.plural(len(result.warnings), "warning") if result.warnings else "",
         f"{text.plural(len(result.skipped), 'arm')} left out" if result.skipped else "",
     ]
-    said = text.join([each for each in counts if each])
-    blocks = (Paragraph(f"{said}: what qualifies this", link=_ANCHOR),) if said else ()
+    counted = text.join([each for each in counts if each])
+    blocks = (Paragraph(f"{counted}: what qualifies this", link=_ANCHOR),) if counted else ()
     return Section("", "notice", blocks)
 
 

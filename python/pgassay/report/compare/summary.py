@@ -202,9 +202,9 @@ def setting(material: Material) -> Section:
     blocks: list[Block] = []
     if stored.experiment.title:
         blocks.append(Paragraph(stored.experiment.title, where=TERMINAL))
-    said = f"Workload {result.workload}{cache}: {metric_text(result)}."
-    blocks.append(Paragraph(f"{said} Control: {_control(material)}.", QUIET, where=HTML))
-    blocks.append(Paragraph(said, where=EVERYWHERE - HTML))
+    measured = f"Workload {result.workload}{cache}: {metric_text(result)}."
+    blocks.append(Paragraph(f"{measured} Control: {_control(material)}.", QUIET, where=HTML))
+    blocks.append(Paragraph(measured, where=EVERYWHERE - HTML))
     if limits := caps(stored):
         # In Markdown the machine's line names them.
         blocks.append(Paragraph(f"Caps on the server: {limits}.", where=EVERYWHERE - MARKDOWN))

@@ -42,13 +42,13 @@ def render_html(diagnosis: Diagnosis) -> str:
 
 
 def _sections(diagnosis: Diagnosis) -> list[Section]:
-    causes_told: list[Block] = []
-    for said, *details in cause_lines(diagnosis):
-        causes_told.append(Paragraph(said, STRONG))
-        causes_told += [bullets(details)] if details else []
+    cause_blocks: list[Block] = []
+    for sentence, *details in cause_lines(diagnosis):
+        cause_blocks.append(Paragraph(sentence, STRONG))
+        cause_blocks += [bullets(details)] if details else []
     return [
         Section("", "setting", tuple(Paragraph(line, QUIET) for line in headline(diagnosis))),
-        Section("", "verdict", tuple(causes_told)),
+        Section("", "verdict", tuple(cause_blocks)),
         Section("What to look at next", "next", (bullets(diagnosis.next),)),
         *(
             Section(heading, f"table-{number}", (plain_table(heads, rows),))
@@ -98,16 +98,16 @@ def cause_lines(diagnosis: Diagnosis) -> Iterator[list[str]]:
         idle_share = cause.evidence.get("idle_share")
         if isinstance(idle_share, float):
             share = text.percent_fixed(idle_share, 1)
-            said = f"unknown: the server was idle ({share} of the time no connection worked)."
+            sentence = f"unknown: the server was idle ({share} of the time no connection worked)."
         elif cause.cause == "unknown":
             why = cause.evidence.get("not_known")
-            said = "unknown" + (f": not known is {text.clean(str(why))}." if why else ".")
+            sentence = "unknown" + (f": not known is {text.clean(str(why))}." if why else ".")
         else:
             rule = rule_of(cause.cause)
             phrase = rule.on_running_server.phrase if rule is not None else None
-            said = causes.sentence(cause, "the server", phrase or "")
-            said = said.removeprefix("the server: ")
-        lines = [f"{kind}: {said}", f"{cause.cause}, layer {cause.layer}"]
+            sentence = causes.sentence(cause, "the server", phrase or "")
+            sentence = sentence.removeprefix("the server: ")
+        lines = [f"{kind}: {sentence}", f"{cause.cause}, layer {cause.layer}"]
         figures = causes.figures(cause)
         if figures and cause.cause != "unknown":
             lines.append(f"evidence: {figures}")

@@ -2,7 +2,6 @@
 
 import json
 import math
-from typing import Any
 
 from pgassay import __version__
 from pgassay.analysis.diff.experiments import Change, Diff
@@ -113,12 +112,12 @@ def render_json(diff: Diff) -> str:
     return json.dumps(document, indent=2, ensure_ascii=True, allow_nan=False) + "\n"
 
 
-def _experiment(result: CompareResult) -> dict[str, Any]:
+def _experiment(result: CompareResult) -> dict[str, object]:
     keys = ("folder", "workload", "control", "blocks", "stopped", "verdict")
     return {key: getattr(result, key) for key in keys} | {"metric": result.metric.model_dump()}
 
 
-def _change(change: Change) -> dict[str, Any]:
+def _change(change: Change) -> dict[str, object]:
     return {
         "name": change.name,
         "stratum": change.stratum,

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
@@ -90,7 +89,7 @@ def render(
     )
 
 
-def template(name: str, **context: Any) -> str:
+def template(name: str, **context: object) -> str:
     """A template of this package with the colours of all pages."""
     colours = {
         "palette": palette,
@@ -100,7 +99,7 @@ def template(name: str, **context: Any) -> str:
     return environment().get_template(name).render(version=__version__, **colours, **context)
 
 
-def _figure(drawing: Drawing, *, is_wide_only: bool) -> dict[str, Any]:
+def _figure(drawing: Drawing, *, is_wide_only: bool) -> dict[str, object]:
     """The static pictures of a drawing; vl-convert escapes the texts in them."""
     return {
         "name": drawing.name,

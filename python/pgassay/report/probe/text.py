@@ -111,8 +111,8 @@ def facts(result: ProbeResult) -> list[str]:
     if made.sequential_read_mb_s is not None:
         limits.append(f"sequential reads {made.sequential_read_mb_s:,.0f} MB/s")
     if made.latency_us_depth_1:
-        told = ", ".join(f"{name} {value:,.0f} µs" for name, value in made.latency_us_depth_1.items())
-        limits.append(f"a random read of 8 kB {told}")
+        latencies = ", ".join(f"{name} {value:,.0f} µs" for name, value in made.latency_us_depth_1.items())
+        limits.append(f"a random read of 8 kB {latencies}")
     if made.fdatasync_per_s is not None:
         limits.append(f"{made.fdatasync_per_s:,.0f} fdatasync a second")
     if limits:

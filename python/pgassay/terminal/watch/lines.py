@@ -156,19 +156,19 @@ class PlainLines:
             self._blocks = state.blocks
             for arm in state.estimates:
                 name = text.clean(f"{arm.name} at {arm.stratum}" if arm.stratum else arm.name)
-                told = f"{text.ratio(arm.ratio) or 'no ratio'} ({text.interval(arm.interval) or 'none yet'})"
+                speed = f"{text.ratio(arm.ratio) or 'no ratio'} ({text.interval(arm.interval) or 'none yet'})"
                 word = "withheld" if arm.withheld else arm.verdict
-                made.append(f"after block {state.blocks}: {name}: {told} {word}")
+                made.append(f"after block {state.blocks}: {name}: {speed} {word}")
         return made
 
 
-def farewell(sample: WatchSample) -> list[str]:
+def last_lines(sample: WatchSample) -> list[str]:
     """What to say of an experiment that nobody runs any more; nothing of a server."""
     state = sample.experiment
     if state is None or state.is_running:
         return []
-    told = ending(state)
+    message = ending(state)
     if state.stopped in ("interrupted", "running"):
-        return [f"{told}: continue with 'pgassay resume {text.clean(state.folder)}'"]
+        return [f"{message}: continue with 'pgassay resume {text.clean(state.folder)}'"]
     report = state.report or f"make it with 'pgassay report {state.folder}'"
-    return [told, f"report: {text.clean(report)}"]
+    return [message, f"report: {text.clean(report)}"]

@@ -63,14 +63,14 @@ def connections(samples: Sequence[WatchSample]) -> list[Line]:
     means = {state: sum(each.by_state.get(state, 0.0) for each in seen) / len(seen) for state in states}
     ordered = sorted(means, key=lambda state: (-means[state], state))
     limit = f" of {seen[-1].limit}" if seen[-1].limit is not None else ""
-    told = ", ".join(
+    figures = ", ".join(
         f"{count(means[state])} {text.clean(state) or 'starting'}" for state in ordered if means[state] > 0
     )
     return [
         [
             ("connections ", BOLD),
             (f"{count(sum(means.values()))}{limit}", ""),
-            (f": {told}" if told else "", ""),
+            (f": {figures}" if figures else "", ""),
         ]
     ]
 
@@ -99,11 +99,11 @@ def throughput(server: ServerSample) -> list[Line]:
     if moved.deadlocks:
         lines[0].insert(2, (f", {text.plural(round(moved.deadlocks), 'DEADLOCK')}", "bold red"))
     if server.aios:
-        told = ", ".join(
+        figures = ", ".join(
             f"{each.handles} {each.operation} {each.state.lower()} ({size(each.bytes)})"
             for each in server.aios
         )
-        lines.append([("asynchronous ", BOLD), (text.clean(told), "")])
+        lines.append([("asynchronous ", BOLD), (text.clean(figures), "")])
     return lines
 
 
@@ -213,8 +213,8 @@ def host(use: HostUse) -> list[Line]:
         "steal": shares.get("steal", 0.0),
         "idle": shares.get("idle", 0.0),
     }
-    told = "  ".join(f"{name} {percent(value)}" for name, value in busy.items())
-    lines: list[Line] = [[("processors ", BOLD), (f"{use.processors}  {told}", "")]]
+    figures = "  ".join(f"{name} {percent(value)}" for name, value in busy.items())
+    lines: list[Line] = [[("processors ", BOLD), (f"{use.processors}  {figures}", "")]]
     rest = "  ".join(
         f"{resource} {percent(use.pressure[f'{resource}_some'])}"
         for resource in ("cpu", "io", "memory")
@@ -232,16 +232,16 @@ def experiment(state: ExperimentState) -> list[Line]:
     done = sum(state.trials.values())
     bad = done - state.trials.get("ok", 0)
     block = state.trial.block + 1 if state.trial else state.blocks
-    told = [f"block {block} of at most {state.blocks_max}"] if block else []
-    told += [text.plural(done, "trial") + (f", {bad} not ok" if bad else "")]
+    figures = [f"block {block} of at most {state.blocks_max}"] if block else []
+    figures += [text.plural(done, "trial") + (f", {bad} not ok" if bad else "")]
     if state.time_left_s is not None:
-        told.append(f"at most {text.duration(state.time_left_s)} left")
-    lines: list[Line] = [[(text.clean(state.title), BOLD)], [(" · ".join(told), "")]]
+        figures.append(f"at most {text.duration(state.time_left_s)} left")
+    lines: list[Line] = [[(text.clean(state.title), BOLD)], [(" · ".join(figures), "")]]
     return [*lines, [(trial_words(state), "green" if state.trial else DIM)]]
 
 
 def trial_words(state: ExperimentState) -> str:
-    """What runs now."""
+    """The trial that runs: its place in the block, its arm and its time; else why none runs."""
     trial = state.trial
     if trial is None:
         return "between two trials, or preparing" if state.is_running else ending(state)

@@ -5,9 +5,10 @@ import select
 import signal
 import termios
 from collections import deque
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from types import FrameType, TracebackType
-from typing import Any, Self, TextIO
+from typing import Self, TextIO
 
 from rich.console import Console
 from rich.live import Live
@@ -39,7 +40,7 @@ class Screen:
         self._keyboard = keyboard if keyboard is not None and keyboard.isatty() else None
         self._samples: deque[WatchSample] = deque(maxlen=_SAMPLES_MAX)
         self._live: Live | None = None
-        self._keys: list[Any] | None = None
+        self._keys: list[int | list[bytes | int]] | None = None
         self._is_drawing = False
         self._handlers = ExitStack()
 
@@ -78,8 +79,8 @@ class Screen:
     def _open(self) -> None:
         if self._keyboard is not None:
             with suppress(termios.error):
-                self._keys = termios.tcgetattr(self._keyboard)
-                silent = [*self._keys[:3], self._keys[3] & ~_ECHO_AND_LINES, *self._keys[4:]]
+                self._keys = keys = termios.tcgetattr(self._keyboard)
+                silent = [*keys[:3], keys[3] & ~_ECHO_AND_LINES, *keys[4:]]
                 termios.tcsetattr(self._keyboard, termios.TCSANOW, silent)
         self._live = Live(
             console=self._console, screen=True, auto_refresh=False,
@@ -119,7 +120,7 @@ class Screen:
                 picture.append("\n")
         return picture
 
-    def _handle(self, number: signal.Signals, handler: Any) -> None:
+    def _handle(self, number: signal.Signals, handler: Callable[[int, FrameType | None], None]) -> None:
         before = signal.signal(number, handler)
         self._handlers.callback(signal.signal, number, before)
 

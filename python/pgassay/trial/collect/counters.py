@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pgassay.model.probe import PAGE_BYTES
+from pgassay.model.base import PAGE_BYTES
 from pgassay.model.trial import CounterRow
 
 if TYPE_CHECKING:

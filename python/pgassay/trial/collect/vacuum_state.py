@@ -6,7 +6,7 @@ All that they use exists in every major from 14 on.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pgassay.model.vacuum_state import Holder, TableState, Upkeep
+from pgassay.model.vacuum_state import Holder, TableState, VacuumState
 
 if TYPE_CHECKING:
     from pgassay.environment.server.sessions import ControlSession
@@ -73,7 +73,7 @@ FROM pg_replication_slots WHERE xmin IS NOT NULL
 ORDER BY 3 DESC LIMIT %s"""
 
 
-def vacuum_state_or_none(connection: "ControlSession") -> Upkeep | None:
+def vacuum_state_or_none(connection: "ControlSession") -> VacuumState | None:
     """As `read_vacuum_state`; None where the server refuses (a table locked, no right to read)."""
     import psycopg
 
@@ -84,7 +84,7 @@ def vacuum_state_or_none(connection: "ControlSession") -> Upkeep | None:
         return None
 
 
-def read_vacuum_state(connection: "ControlSession") -> Upkeep:
+def read_vacuum_state(connection: "ControlSession") -> VacuumState:
     """The state of this database now; takes some milliseconds. Raises psycopg.Error."""
     tables = [row for row in connection.execute(_TABLES.encode(), (TABLES_MAX,)) if row[3]]
     identifiers = [row[2] for row in tables]
@@ -92,7 +92,7 @@ def read_vacuum_state(connection: "ControlSession") -> Upkeep:
     for identifier, *column in connection.execute(_COLUMNS.encode(), (identifiers,)):
         columns.setdefault(identifier, []).append((column[0], column[1], column[2], column[3], column[4]))
     holders = connection.execute(_HOLDERS.encode(), (_HOLDERS_MAX,)).fetchall()
-    return Upkeep(
+    return VacuumState(
         tables=tuple(_table(row, columns.get(row[2], ())) for row in tables),
         holders=tuple(
             Holder(kind=kind, name=name, transactions=age, seconds=seconds)

@@ -60,9 +60,9 @@ def _saving(evidence: Evidence, scan: Scan) -> Saving | None:
 def _holder(evidence: Evidence, scan: Scan) -> Holder | None:
     """The oldest one that keeps the dead rows of the table from being removed."""
     table = scan.table
-    if evidence.upkeep is None or scan.dead_share < _DEAD_MIN:
+    if evidence.vacuum_state is None or scan.dead_share < _DEAD_MIN:
         return None
-    for holder in evidence.upkeep.holders:
+    for holder in evidence.vacuum_state.holders:
         if holder.transactions < 1:
             continue
         if holder.seconds is None or holder.seconds >= _HELD_S_MIN:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pgassay.analysis.causes.base import Answer, Found, Missing, Rule, gain
 from pgassay.analysis.causes.evidence import Evidence
 from pgassay.analysis.causes.scans import Saving, Scan, nodes, saved_seconds, scans
+from pgassay.analysis.descriptive.plans import children_of, number
 
 # Where more is kept, reading it all may well be the better plan.
 _KEPT_MAX = 0.05
@@ -104,14 +105,14 @@ def _filters(evidence: Evidence) -> Iterator[_Filter]:
             # Of a parallel scan the rows are those of one participant
             # (src/backend/optimizer/path/costsize.c, get_parallel_divisor).
             divisor = parents.get(id(node), 1.0)
-            workers = float(node.get("Workers Planned", 0.0))
+            workers = number(node, "Workers Planned")
             if workers:
                 divisor = workers + max(0.0, 1 - 0.3 * workers)
-            parents |= {id(child): divisor for child in node.get("Plans", ())}
+            parents |= {id(child): divisor for child in children_of(node)}
             if node.get("Node Type") == "Seq Scan" and "Relation Name" in node:
                 kept = None
                 if "Filter" in node:
-                    estimate = float(node.get("Plan Rows", 0.0))
+                    estimate = number(node, "Plan Rows")
                     estimate *= divisor if node.get("Parallel Aware") else 1.0
                     kept = max(estimate, returned.get(statement, 0.0))
                 key = str(node.get("Schema", "")), str(node["Relation Name"])

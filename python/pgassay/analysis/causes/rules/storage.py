@@ -8,14 +8,13 @@ is 100 % busy long before it is full (iostat(1), svctm and %util).
 
 from pgassay.analysis.causes.base import Answer, Found, Missing, Rule, gain
 from pgassay.analysis.causes.evidence import DeviceFlow, Evidence
+from pgassay.analysis.descriptive.device_use import BEATEN
 
 # As near as this to its ceiling, a device is full: both are measured with an error of some percent.
 FULL = 0.85
 # A limit delivers less than it says to requests that come one by one: the kernel lets them pass in slices and
 # on its timer's ticks (block/blk-throttle.c), at 25 requests a second 20.
 FULL_OF_LIMIT = 0.7
-# A device that delivers so many times what its probe saw was slow then: that was not its ceiling.
-_BEATEN = 1.2
 # The device's own time must explain at least this share of the wait for it.
 _EXPLAINED_MIN = 0.5
 # Who waits less for reads than this share of the time is not limited by them.
@@ -38,7 +37,7 @@ def _fractions(evidence: Evidence) -> dict[str, float]:
     return {
         name: fraction
         for name, fraction in found.items()
-        if fraction <= _BEATEN or getattr(ceiling, f"{name}_from") == "limit"
+        if fraction <= BEATEN or getattr(ceiling, f"{name}_from") == "limit"
     }
 
 

@@ -10,7 +10,6 @@ from pgassay.analysis.causes.rules.processors import is_machine_full
 from pgassay.analysis.causes.rules.storage import is_full
 from pgassay.model.trial import CounterRow, figure
 
-_BLOCK_BYTES = 8192.0
 _WORKER = "autovacuum worker"
 # The launcher's wait for its next round, and a worker's pause by cost.
 _IDLE = frozenset({"AutovacuumMain", "AutoVacuumMain", "VacuumDelay", ""})
@@ -61,19 +60,20 @@ def _processor_seconds(evidence: Evidence, cpu_s: float) -> float:
     return min(times.runnable_s, times.total_s * min(1.0, cpu_s / processors.own_s))
 
 
-def _bytes(row: CounterRow, operation: str) -> float:
+def _bytes(row: CounterRow, operation: str, block_bytes: float) -> float:
     """Bytes of a row of pg_stat_io: counted from 18 on, before that blocks."""
     name = f"{operation}_bytes"
     if name in row:
         return figure(row, name)
-    block_bytes = figure(row, "op_bytes") if "op_bytes" in row else _BLOCK_BYTES
-    return figure(row, f"{operation}s") * block_bytes
+    each = figure(row, "op_bytes") if "op_bytes" in row else block_bytes
+    return figure(row, f"{operation}s") * each
 
 
 def _share_of_bytes(evidence: Evidence) -> float | None:
     """Autovacuum's share of all that was read and written of relations; None before 16, or of nothing."""
     rows = [row for row in evidence.counters.rows("pg_stat_io") if row.get("object") != "wal"]
-    moved = [(row, _bytes(row, "read") + _bytes(row, "write")) for row in rows]
+    size = evidence.block_bytes
+    moved = [(row, _bytes(row, "read", size) + _bytes(row, "write", size)) for row in rows]
     total = sum(count for _, count in moved)
     own = sum(count for row, count in moved if row.get("backend_type") == _WORKER)
     return own / total if total > 0 else None
@@ -82,8 +82,9 @@ def _share_of_bytes(evidence: Evidence) -> float | None:
 def _share_of_wal(evidence: Evidence) -> float:
     """Its share of the bytes of WAL that were written; rows of WAL came with 18."""
     rows = [row for row in evidence.counters.rows("pg_stat_io") if row.get("object") == "wal"]
-    total = sum(_bytes(row, "write") for row in rows)
-    own = sum(_bytes(row, "write") for row in rows if row.get("backend_type") == _WORKER)
+    size = evidence.block_bytes
+    total = sum(_bytes(row, "write", size) for row in rows)
+    own = sum(_bytes(row, "write", size) for row in rows if row.get("backend_type") == _WORKER)
     return own / total if total > 0 else 0.0
 
 
