@@ -29,8 +29,20 @@ PLUG_IN_FOLDERS = frozenset(
         "workloads",
     }
 )
-# Where documents of any shape come in or go out: JSON of the native binary, of a server, of a stored folder.
-ANY_AT_THE_EDGE: frozenset[str] = frozenset()
+# Where text of any shape comes in: a storage as typed, a TOML file, JSON lines of the native binary; and where
+# pydantic's schemas go out.
+ANY_AT_THE_EDGE = frozenset(
+    {
+        "environment/storage/options.py",
+        "environment/storage/parse.py",
+        "experiment/planning/file.py",
+        "native/observer.py",
+        "native/probe.py",
+        "native/process.py",
+        "native/sql.py",
+        "report/schema.py",
+    }
+)
 
 
 def name_of(path: Path) -> str:
