@@ -29,8 +29,8 @@ PLUG_IN_FOLDERS = frozenset(
         "workloads",
     }
 )
-# Where text of any shape comes in (a storage as typed, a TOML file, JSON lines of the native binary), and where
-# pydantic's schemas go out.
+# Where text of any shape comes in (a storage as typed, a TOML file, JSON lines of the native binary), and
+# where pydantic's schemas go out.
 ANY_AT_THE_EDGE = frozenset(
     {
         "environment/storage/options.py",
