@@ -48,6 +48,8 @@ def pytest_configure(config: pytest.Config) -> None:
         )
 
 
+# Before pytest-xdist looks for groups.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let a test with servers that failed run again, twice at most; keep those that are measured together.
 

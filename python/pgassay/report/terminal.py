@@ -54,6 +54,8 @@ _BAR_WIDTH_MIN, _BAR_WIDTH_MAX = 21, 31
 _BAR_BELOW_WIDTH_MAX, _LABEL_WIDTH_MIN = 51, 22
 _CAPTION_WIDTH = len("speed, log scale")
 _WIDTH_MIN = 40
+# What stands between two columns of a table.
+_GAP_WIDTH = 2
 # Wider than any line: for a page that is written as lines and left to the terminal to wrap.
 UNWRAPPED = 10_000
 _LABEL_WIDTH = 8
@@ -173,17 +175,26 @@ class _Page:
         is_wide = scale is not None and self.bar_room(name_width) >= _BAR_WIDTH_MIN
         keeps_figures = bool(table.bars or table.grouped_by)
         made = self.new_table()
+        # Where every arm has a column, headings break before the names of the rows do.
+        first_width = min(name_width, _NAME_WIDTH_MIN if keeps_figures else self.console.width * 2 // 5)
+        figures = sum(table.columns[place].is_figure for place in places[1:])
+        figure_width = (
+            None if keeps_figures else (self.console.width - first_width - 2) // max(1, figures) - _GAP_WIDTH
+        )
         for place in places:
             column = table.columns[place]
             heading = self.text(column.short or column.name)
             if place == 0:
                 joined = f"{table.grouped_by} and {column.name}" if table.grouped_by else column.name
-                made.add_column(
-                    self.text(joined), overflow="fold", min_width=min(name_width, _NAME_WIDTH_MIN)
-                )
+                made.add_column(self.text(joined), overflow="fold", min_width=first_width)
             elif column.is_figure:
-                # Where every arm has a column of its own they are many: there the words break instead.
-                made.add_column(heading, justify="right", no_wrap=keeps_figures, overflow="fold")
+                made.add_column(
+                    heading,
+                    justify="right",
+                    no_wrap=keeps_figures,
+                    overflow="fold",
+                    max_width=figure_width,
+                )
             else:
                 made.add_column(heading, min_width=_WORD_WIDTH_MIN)
         if is_wide:
