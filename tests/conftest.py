@@ -7,7 +7,6 @@ PGASSAY_REQUIRE (names separated by commas) lists it: there the test fails.
 import os
 import signal
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -24,8 +23,6 @@ settings.register_profile(
 settings.load_profile("pgassay")
 
 REQUIRED_VARIABLE = "PGASSAY_REQUIRE"
-# The group of the tests with servers that are measured, which run one at a time while nothing else does.
-GROUP = "servers"
 # What a test without the marker `server` may ask for: it minds no other test beside it.
 HARMLESS = {"apt", "build", "chromium", "root"}
 _marked_server = False
@@ -48,37 +45,16 @@ def pytest_configure(config: pytest.Config) -> None:
         )
 
 
-# Before pytest-xdist looks for groups.
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let a test with servers that failed run again, twice at most; keep those that are measured together.
+    """Let a test with servers that failed run again, twice at most: the machine is shared.
 
-    The machine is shared, and what is wrong fails every time. Each repetition is named at the end of the run,
-    with the letter R, and whoever sees one makes that test independent of the machine's noise. What hung
-    would hang again. All other tests depend on the code alone and get no second try.
+    What is wrong fails every time. Each repetition is named at the end of the run, with the letter R, and
+    whoever sees one makes that test independent of the machine's noise. What hung would hang again. All other
+    tests depend on the code alone and get no second try.
     """
     for item in items:
         if item.get_closest_marker("server"):
             item.add_marker(pytest.mark.flaky(reruns=2, rerun_except="Timeout"))
-            if not item.get_closest_marker("shares_machine"):
-                item.add_marker(pytest.mark.xdist_group(GROUP))
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Spread the tests over processes so that those with servers run alone; `--dist loadgroup` asks."""
-    if config.getoption("dist") != "loadgroup":
-        return None
-    # Imported here because it is missing where pytest's plug-ins are switched off.
-    from pure_then_servers import PureThenServers
-
-    return PureThenServers(config, log, f"@{GROUP}")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Name a test as it can be typed again, without the group that pytest-xdist appends."""
-    report.nodeid = report.nodeid.removesuffix(f"@{GROUP}")
 
 
 @pytest.hookimpl(tryfirst=True)

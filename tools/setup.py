@@ -23,6 +23,7 @@ from steps.project import (
     VENV,
     SetupError,
     StepError,
+    run_all_openly,
     run_collected,
     run_openly,
     run_side_by_side,
@@ -89,21 +90,24 @@ def test_rust() -> str:
     return run_collected(command, rust_environment())
 
 
-def test(*pytest_options: str) -> None:
-    """Set up, lint, and run the tests of both languages; pytest's closing line comes last."""
+def test(*, slow: bool = False) -> None:
+    """Set up, lint, and run the tests of both languages; pytest's closing lines come last."""
     setup()
     provide_browser()
     provide_compared_versions()
     run_side_by_side([check_python_style, check_python_types, lambda: check_rust() + test_rust()])
-    # Pure tests on all processors, then those with servers alone (tests/pure_then_servers.py).
-    run_openly([PYTHON, "-m", "pytest", "-n", "auto", "--dist", "loadgroup", *pytest_options])
+    all_of_them = "" if slow else " and not slow"
+    # A server that is measured wants the machine for itself; all other tests run beside each other.
+    beside = ["-n", "auto", "--dist", "loadfile", "-m", f"(not server or shares_machine){all_of_them}"]
+    alone = ["-m", f"server and not shares_machine{all_of_them}"]
+    run_all_openly([[PYTHON, "-m", "pytest", *options] for options in (beside, alone)])
 
 
 def test_all() -> None:
     """The tests, the slow ones among them."""
     setup()
     provide_late_disk()
-    test("-m", "slow or not slow")
+    test(slow=True)
 
 
 def bench() -> None:

@@ -68,6 +68,18 @@ def run_openly(command: list[str | Path], environment: dict[str, str] | None = N
         raise StepError(_as_shells_write(result.returncode))
 
 
+def run_all_openly(commands: Sequence[list[str | Path]]) -> None:
+    """Run all programs, one after the other, whatever fails; raise the first StepError at the end."""
+    failed: StepError | None = None
+    for command in commands:
+        try:
+            run_openly(command)
+        except StepError as error:
+            failed = failed or error
+    if failed:
+        raise failed
+
+
 def _as_shells_write(status: int) -> int:
     """A program ended by a signal gives its negative number; shells write 128 + number."""
     return status if status > 0 else 128 - status
