@@ -62,6 +62,8 @@ def test_without_limits_the_volume_is_not_taken(monkeypatch: pytest.MonkeyPatch)
     assert demo.why_no_limited_volume() == "There is no control group here."
 
 
+@pytest.mark.server
+@pytest.mark.shares_machine
 def test_with_root_it_takes_the_limited_volume(
     require: Callable[[str], None], capsys: pytest.CaptureFixture[str], commands: list[list[str]]
 ) -> None:

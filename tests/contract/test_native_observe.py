@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,9 @@ def parent() -> Iterator["subprocess.Popen[bytes]"]:
         while not children.read_text().strip():
             time.sleep(0.005)
         yield process
-        os.killpg(process.pid, 9)
+        # Some tests end it themselves.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, 9)
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ CHECK = python_toy(
     "check.py",
     "environment/doctor",
     "environment/doctor/registry.py",
-    "PROBES: tuple[Probe, ...] = (",
+    "CHECKS: tuple[Check, ...] = (",
     "toy.toy_place,",
 )
 CAUSE = python_toy(
