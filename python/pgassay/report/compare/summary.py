@@ -225,4 +225,4 @@ def basis(material: Material) -> Section:
         Item(line, ALARM if "DIFFERS" in line or "FAILED" in line else "")
         for line in how_sure(material.result)
     )
-    return Section("How sure", "how-sure", (Bullets(items),), link="How sure", titled=HTML)
+    return Section("How sure", "how-sure", (Bullets(items),), link="How sure")
