@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pgassay.environment.datasets.base import DatasetKind, Made, Progress, overhead_bytes
+from pgassay.environment.datasets.base import DatasetKind, Made, OnStage, overhead_bytes
 from pgassay.environment.datasets.finish import freeze
 from pgassay.environment.datasets.loading import make_by_loading
 from pgassay.environment.server.server import Server
@@ -31,7 +31,7 @@ def needed_bytes(spec: DatasetSpec) -> int:
     return spec.scale * _BYTES_PER_SCALE + overhead_bytes(spec)
 
 
-def make(build: Build, folder: Path, spec: DatasetSpec, on_progress: Progress) -> Made:
+def make(build: Build, folder: Path, spec: DatasetSpec, on_progress: OnStage) -> Made:
     """Make the cluster with the table; see DatasetKind."""
     return make_by_loading(
         build,

@@ -9,7 +9,7 @@ from pgassay.environment.datasets.base import (
     MEGABYTE,
     OBSERVING_EXTENSIONS,
     Made,
-    Progress,
+    OnStage,
     bulk_settings,
 )
 from pgassay.environment.datasets.finish import (
@@ -38,7 +38,7 @@ __all__ = [
     "MEGABYTE",
     "OBSERVING_EXTENSIONS",
     "Made",
-    "Progress",
+    "OnStage",
     "bulk_settings",
     "check_dataset",
     "content",

@@ -17,7 +17,7 @@ from pgassay.errors import UsageError
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
 
-Progress = Callable[[str, float | None], None]
+OnStage = Callable[[str, float | None], None]
 # Part of every snapshot, so that no trial has to write in order to create them.
 OBSERVING_EXTENSIONS = ("pg_buffercache", "pg_prewarm", "pg_visibility")
 DATABASE = "postgres"
@@ -67,7 +67,7 @@ class DatasetKind:
     specify: Callable[[str, Build, DatasetSpec], DatasetSpec]
     check: Callable[[Build, DatasetSpec], None]
     needed_bytes: Callable[[DatasetSpec], int]
-    make: Callable[[Build, Path, DatasetSpec, Progress], Made]
+    make: Callable[[Build, Path, DatasetSpec, OnStage], Made]
     decided_by: tuple[str, ...] = ("source_sha256", "database")
     describe: Callable[[DatasetSpec], str] = kind_and_source
     usage: str = ""

@@ -15,7 +15,7 @@ from pgassay.environment.datasets.base import (
     DATABASE,
     DatasetKind,
     Made,
-    Progress,
+    OnStage,
     content_sha256,
     existing_source,
     overhead_bytes,
@@ -91,7 +91,7 @@ def needed_bytes(spec: DatasetSpec) -> int:
     return overhead_bytes(spec) + round(growth * size_bytes(path))
 
 
-def make(build: Build, folder: Path, spec: DatasetSpec, on_progress: Progress) -> Made:
+def make(build: Build, folder: Path, spec: DatasetSpec, on_progress: OnStage) -> Made:
     """Make the cluster and restore the dump; see DatasetKind."""
     path = refuse_changed(spec, content_sha256)
     check(build, spec)
@@ -107,7 +107,7 @@ def make(build: Build, folder: Path, spec: DatasetSpec, on_progress: Progress) -
     )
 
 
-def _restore_explained(server: Server, path: Path, on_progress: Progress) -> None:
+def _restore_explained(server: Server, path: Path, on_progress: OnStage) -> None:
     """Restore it; raises UsageError where the dump asks for what a cluster of pgassay's own can't have."""
     try:
         _restore(server, path, read_header(path), on_progress)
@@ -126,7 +126,7 @@ def _restore_explained(server: Server, path: Path, on_progress: Progress) -> Non
         raise
 
 
-def _restore(server: Server, path: Path, facts: DumpFacts, on_progress: Progress) -> None:
+def _restore(server: Server, path: Path, facts: DumpFacts, on_progress: OnStage) -> None:
     purpose = f"restoring {path}"
     on_progress(purpose, None)
     if facts.format == "plain":
@@ -141,7 +141,7 @@ def _restore(server: Server, path: Path, facts: DumpFacts, on_progress: Progress
     run_program([*command, "--exit-on-error", *_connection(server), *words], purpose, input_path=given)
 
 
-def _restore_plain(server: Server, path: Path, purpose: str, on_progress: Progress) -> None:
+def _restore_plain(server: Server, path: Path, purpose: str, on_progress: OnStage) -> None:
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
         _prepare_for_dump(server, text)
     psql = _program(server.build, "psql")

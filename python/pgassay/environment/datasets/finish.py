@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from psycopg import sql
 
-from pgassay.environment.datasets.base import DATABASE, OBSERVING_EXTENSIONS, Progress, facts_of_row
+from pgassay.environment.datasets.base import DATABASE, OBSERVING_EXTENSIONS, OnStage, facts_of_row
 from pgassay.environment.datasets.load_failure import translated_errors
 from pgassay.environment.datasets.statements import refused_statement
 from pgassay.environment.server.server import Server
@@ -37,7 +37,7 @@ def install_extensions(server: Server, build: Build, database: str = DATABASE) -
             session.execute(f"CREATE EXTENSION IF NOT EXISTS {name} SCHEMA public".encode())
 
 
-def freeze(server: Server, on_progress: Progress, database: str = DATABASE) -> None:
+def freeze(server: Server, on_progress: OnStage, database: str = DATABASE) -> None:
     """Freeze every row, gather statistics, and write all pages: a first read then changes nothing."""
     with translated_errors(server, "freezing the data"), control(server, database) as session:
         on_progress("VACUUM (FREEZE, ANALYZE)", None)
@@ -47,7 +47,7 @@ def freeze(server: Server, on_progress: Progress, database: str = DATABASE) -> N
         session.execute("CHECKPOINT")
 
 
-def settle(server: Server, on_progress: Progress, database: str = DATABASE, *, analyse: bool) -> None:
+def settle(server: Server, on_progress: OnStage, database: str = DATABASE, *, analyse: bool) -> None:
     """Do what the first reader would, without a VACUUM of the user's tables, and write all pages.
 
     One sequential scan of every table sets hint bits and prunes pages as any first read does
@@ -74,7 +74,7 @@ def settle(server: Server, on_progress: Progress, database: str = DATABASE, *, a
 
 
 def prepare(
-    server: Server, statements: Sequence[str], on_progress: Progress, database: str = DATABASE
+    server: Server, statements: Sequence[str], on_progress: OnStage, database: str = DATABASE
 ) -> None:
     """Run the user's statements one by one in one session, as typed, then settle the data.
 

@@ -14,7 +14,7 @@ from pgassay.environment.builds.registry import MAJOR_MIN
 from pgassay.environment.datasets.base import (
     DatasetKind,
     Made,
-    Progress,
+    OnStage,
     bulk_settings,
     existing_source,
     overhead_bytes,
@@ -164,7 +164,7 @@ def needed_bytes(spec: DatasetSpec) -> int:
     return copied + overhead_bytes(spec)
 
 
-def make(build: Build, folder: Path, spec: DatasetSpec, on_progress: Progress) -> Made:
+def make(build: Build, folder: Path, spec: DatasetSpec, on_progress: OnStage) -> Made:
     """Copy the folder, let a server recover the copy, and leave it stopped; see DatasetKind."""
     path = refuse_changed(spec, listing_sha256)
     refuse_unfit(build, path)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from pgassay.environment.datasets.base import DATABASE, Made, Progress, bulk_settings
+from pgassay.environment.datasets.base import DATABASE, Made, OnStage, bulk_settings
 from pgassay.environment.datasets.finish import install_extensions, relation_facts
 from pgassay.environment.datasets.load_failure import translated_errors
 from pgassay.environment.server.initdb import make_cluster
@@ -16,7 +16,7 @@ def make_by_loading(
     build: Build,
     folder: Path,
     spec: DatasetSpec,
-    on_progress: Progress,
+    on_progress: OnStage,
     *,
     purpose: str,
     load: Callable[[Server], None],

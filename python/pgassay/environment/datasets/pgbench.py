@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from pgassay.environment.datasets import pgbench_data
-from pgassay.environment.datasets.base import MEGABYTE, DatasetKind, Made, Progress, overhead_bytes
+from pgassay.environment.datasets.base import MEGABYTE, DatasetKind, Made, OnStage, overhead_bytes
 from pgassay.environment.datasets.finish import freeze
 from pgassay.environment.datasets.loading import make_by_loading
 from pgassay.environment.server.server import Server
@@ -36,7 +36,7 @@ def needed_bytes(dataset: DatasetSpec) -> int:
     return dataset.scale * BYTES_PER_SCALE + overhead_bytes(dataset)
 
 
-def make(build: Build, folder: Path, dataset: DatasetSpec, on_progress: Progress) -> Made:
+def make(build: Build, folder: Path, dataset: DatasetSpec, on_progress: OnStage) -> Made:
     """Make the cluster with the tables, frozen; see DatasetKind."""
     return make_by_loading(
         build,
@@ -49,13 +49,13 @@ def make(build: Build, folder: Path, dataset: DatasetSpec, on_progress: Progress
     )
 
 
-def load(server: Server, dataset: DatasetSpec, on_progress: Progress) -> None:
+def load(server: Server, dataset: DatasetSpec, on_progress: OnStage) -> None:
     """Load the tables into the database `postgres` of an empty cluster."""
     with control(server) as session:
         _load(session, dataset.scale, on_progress)
 
 
-def _load(session: ControlSession, scale: int, on_progress: Progress) -> None:
+def _load(session: ControlSession, scale: int, on_progress: OnStage) -> None:
     # COPY FREEZE needs a table made in its own transaction.
     with session.transaction():
         for statement in pgbench_data.create_statements(scale) + pgbench_data.small_table_statements(scale):

@@ -4,7 +4,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from pgassay.environment.datasets import dump, folder, pgbench, script, sysbench
-from pgassay.environment.datasets.base import DatasetKind, Made, Progress
+from pgassay.environment.datasets.base import DatasetKind, Made, OnStage
 from pgassay.errors import UsageError
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
@@ -63,7 +63,7 @@ def needed_bytes(dataset: DatasetSpec) -> int:
     return kind_named(dataset.kind).needed_bytes(dataset)
 
 
-def make_dataset(build: Build, folder: Path, dataset: DatasetSpec, on_progress: Progress) -> Made:
+def make_dataset(build: Build, folder: Path, dataset: DatasetSpec, on_progress: OnStage) -> Made:
     """Make a cluster with the dataset in `folder` (missing or empty), stopped; not synced.
 
     Raises UsageError for what the user must mend, MeasurementError when the disk is full or the

@@ -9,7 +9,7 @@ from pgassay.environment.datasets.base import (
     MEGABYTE,
     DatasetKind,
     Made,
-    Progress,
+    OnStage,
     content_sha256,
     existing_source,
     overhead_bytes,
@@ -68,7 +68,7 @@ def needed_bytes(spec: DatasetSpec) -> int:
     return overhead_bytes(spec) + (2 * size_bytes(path) if path.exists() else 0)
 
 
-def make(build: Build, folder: Path, spec: DatasetSpec, on_progress: Progress) -> Made:
+def make(build: Build, folder: Path, spec: DatasetSpec, on_progress: OnStage) -> Made:
     """Make the cluster and run the script; see DatasetKind."""
     path = refuse_changed(spec, content_sha256)
     return make_by_loading(
@@ -83,7 +83,7 @@ def make(build: Build, folder: Path, spec: DatasetSpec, on_progress: Progress) -
     )
 
 
-def run_file(server: Server, path: Path, on_progress: Progress) -> None:
+def run_file(server: Server, path: Path, on_progress: OnStage) -> None:
     """Run a file statement by statement in one session; raises UsageError, see `statements.run_text`."""
     with control(server) as session:
         run_text(server, session, read_text(path), str(path), on_progress)

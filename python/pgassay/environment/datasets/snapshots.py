@@ -20,7 +20,7 @@ from typing import TypedDict
 
 from pgassay import __version__
 from pgassay.environment import datasets
-from pgassay.environment.datasets import Progress
+from pgassay.environment.datasets import OnStage
 from pgassay.environment.home import home
 from pgassay.environment.linux.settle import sync_tree
 from pgassay.environment.server.programs import (
@@ -100,7 +100,7 @@ def key(build: Build, dataset: DatasetSpec, prepare: Sequence[str] = ()) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:KEY_CHARACTERS]
 
 
-def ensure(build: Build, dataset: DatasetSpec, prepare: Sequence[str], on_progress: Progress) -> Snapshot:
+def ensure(build: Build, dataset: DatasetSpec, prepare: Sequence[str], on_progress: OnStage) -> Snapshot:
     """Return the snapshot, making it first when it isn't there.
 
     `on_progress(stage, fraction)` is called while it is made, with None where the fraction of the
@@ -173,7 +173,7 @@ def _make(
     dataset: DatasetSpec,
     prepare: Sequence[str],
     base: Snapshot | None,
-    on_progress: Progress,
+    on_progress: OnStage,
 ) -> None:
     begun = time.monotonic()
     if base is None:
@@ -200,7 +200,7 @@ def _make(
 
 
 def _prepare_copy(
-    partial: Path, build: Build, prepare: Sequence[str], base: Snapshot, on_progress: Progress
+    partial: Path, build: Build, prepare: Sequence[str], base: Snapshot, on_progress: OnStage
 ) -> datasets.Made:
     on_progress("copying the data", None)
     make_private_folder(partial)

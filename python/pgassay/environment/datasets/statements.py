@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import psycopg
 
-from pgassay.environment.datasets.base import Progress
+from pgassay.environment.datasets.base import OnStage
 from pgassay.environment.server.server import Server
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import UsageError, first_line
@@ -45,7 +45,7 @@ def shown(statement: str) -> str:
     return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + " …"
 
 
-def run_text(server: Server, session: ControlSession, text: str, source: str, on_progress: Progress) -> None:
+def run_text(server: Server, session: ControlSession, text: str, source: str, on_progress: OnStage) -> None:
     """Run all statements of `text` in one session; `source` is named in messages.
 
     Raises UsageError for a statement that the server refuses and for a command of psql.

@@ -6,7 +6,7 @@ Which tables, and of which size, the workload says: `oltp_read_only:tables=4,tab
 from pathlib import Path
 
 from pgassay.environment.datasets import sysbench_data
-from pgassay.environment.datasets.base import DatasetKind, Made, Progress, overhead_bytes
+from pgassay.environment.datasets.base import DatasetKind, Made, OnStage, overhead_bytes
 from pgassay.environment.datasets.finish import freeze
 from pgassay.environment.datasets.loading import make_by_loading
 from pgassay.environment.server.server import Server
@@ -50,7 +50,7 @@ def needed_bytes(spec: DatasetSpec) -> int:
     return spec.tables * (spec.table_size * BYTES_PER_ROW + BYTES_PER_TABLE) + overhead_bytes(spec)
 
 
-def make(build: Build, folder: Path, spec: DatasetSpec, on_progress: Progress) -> Made:
+def make(build: Build, folder: Path, spec: DatasetSpec, on_progress: OnStage) -> Made:
     """Make the cluster with the tables, frozen; see DatasetKind."""
     return make_by_loading(
         build,
@@ -63,7 +63,7 @@ def make(build: Build, folder: Path, spec: DatasetSpec, on_progress: Progress) -
     )
 
 
-def _load_all(server: Server, spec: DatasetSpec, on_progress: Progress) -> None:
+def _load_all(server: Server, spec: DatasetSpec, on_progress: OnStage) -> None:
     with control(server) as session:
         for table in range(1, spec.tables + 1):
             _load(session, table, spec)
