@@ -50,7 +50,9 @@ def content(dataset: DatasetSpec) -> dict[str, object]:
 
 def describe(dataset: DatasetSpec) -> str:
     """The data in a few words, for titles: `scale 10`, or `dump:shop.dump`."""
-    return kind_named(dataset.kind).describe(dataset)
+    # Data on a remote server are of no kind that is made here: `remote:`, as the history names them.
+    kind = KINDS.get(dataset.kind)
+    return kind.describe(dataset) if kind else f"{dataset.kind}:{dataset.source}"
 
 
 def check_dataset(build: Build, dataset: DatasetSpec) -> None:
