@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 from pgassay.environment.debian.archive import host_archive
@@ -67,15 +66,3 @@ def _in_tree(root: Path, name: str) -> Path | None:
         if path.is_file() and os.access(path, os.X_OK):
             return path
     return None
-
-
-def version_line(program: Path, *arguments: str) -> str:
-    """Return the first line that a program answers ('' when it does not run)."""
-    result = subprocess.run(
-        [program, *(arguments or ("--version",))],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return (result.stdout or result.stderr).strip().partition("\n")[0] if result.returncode == 0 else ""

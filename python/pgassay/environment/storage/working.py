@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
 
+from pgassay.durable import replace_file
 from pgassay.environment.home import Account
 from pgassay.environment.linux.settle import sync_tree
 from pgassay.environment.server.processes import processes_of
@@ -218,18 +219,8 @@ class WorkingCopies:
     def _write_state(self, target: Path, source: Path, *, clean: bool, manifest: Manifest) -> None:
         document = {"format": _FORMAT, "source": str(source), "clean": clean, "manifest": manifest}
         file = _state_file(target)
-        temporary = file.with_suffix(".tmp")
         try:
-            with temporary.open("w", encoding="utf-8") as opened:
-                json.dump(document, opened)
-                opened.flush()
-                os.fsync(opened.fileno())
-            temporary.rename(file)
-            descriptor = os.open(file.parent, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            replace_file(file, json.dumps(document).encode())
         except OSError as error:
             raise MeasurementError(
                 f"Could not write {file}: {error.strerror}; free some space there."

@@ -19,7 +19,6 @@ from pgassay.environment.linux import device as devices
 from pgassay.environment.linux.mounts import mount_of
 from pgassay.environment.storage.base import BlockDevice
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.model.base import PAGE_BYTES
 
 MB = 1 << 20
 # What a probe leaves free on the file system beside its own files.
@@ -144,8 +143,3 @@ def own_folder(parent: Path) -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
         if not path.exists():
             registry.forget(token)
-
-
-def whole_pages(size_bytes: int) -> int:
-    """The size in whole pages."""
-    return size_bytes // PAGE_BYTES
