@@ -1,7 +1,7 @@
 """What models share: frozen, written as JSON; closed to unknown keys, or open where others wrote the keys."""
 
 from collections.abc import Iterator, Mapping
-from typing import Self
+from typing import ClassVar, Self
 
 from pydantic import (
     BaseModel,
@@ -24,6 +24,25 @@ class Frozen(BaseModel):
     """A value object: never changed after it is made, equal when its fields are equal."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
+
+
+class Extended(Frozen):
+    """A value object that got fields after experiments had been stored without them.
+
+    Those named in `LATER_FIELDS` are not written while they have their default, so that what was stored before
+    stays byte for byte what it was: the fingerprint of an experiment is of its bytes.
+    """
+
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ()
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
+        dumped: dict[str, object] = handler(self)
+        fields = type(self).model_fields
+        kept = {name for name in self.LATER_FIELDS if getattr(self, name) != fields[name].get_default()}
+        return {
+            name: value for name, value in dumped.items() if name in kept or name not in self.LATER_FIELDS
+        }
 
 
 class Recorded(Frozen, Mapping[str, object]):

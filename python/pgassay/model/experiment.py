@@ -1,11 +1,11 @@
 """experiment.json: the whole plan of an experiment, fixed before its first trial."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from pgassay.model.arm import Arm
-from pgassay.model.base import Frozen, Number, Recorded
+from pgassay.model.base import Extended, Frozen, Number, Recorded
 from pgassay.model.storage import StorageFacts
 from pgassay.model.workload import Metric
 
@@ -33,13 +33,20 @@ class Protocol(Frozen):
     observe: Observe = "normal"
 
 
-class StatisticalContract(Frozen):
+class StatisticalContract(Extended):
     """Written before the first trial and never changed after it.
 
     `margin` is the equivalence margin as a fraction (0.03 is 3 %), `alpha` the error rate over all
     contrasts, `blocks_max` and `time_max_s` the limits, `contrasts` the number of comparisons with
     a control (m), `pool_twin` whether the twin counts as a second control.
+
+    `sharpness` is the grid of the evidence (least, most, points), `first_scale` the spread that is assumed
+    before the first block, `drift` whether trials beside each other in time correct each other, `equivalence`
+    whether its two one-sided tests have α each or share it. Their defaults are the rules of experiments that
+    were stored before the fields were there, so those keep their figures.
     """
+
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("sharpness", "first_scale", "drift", "equivalence")
 
     metric: Metric
     margin: float = 0.03
@@ -50,6 +57,41 @@ class StatisticalContract(Frozen):
     pool_twin: bool = True
     covariate: Literal["none", "canary"] = "none"
     contrasts: int = 1
+    sharpness: tuple[float, float, int] = (0.3, 6.0, 8)
+    first_scale: float = 0.05
+    drift: Literal["none", "neighbours"] = "none"
+    equivalence: Literal["shared", "each"] = "shared"
+
+
+class BlockDesign(Frozen):
+    """How blocks are made. Its defaults are those of experiments that were stored before it was there.
+
+    `strata`: a block holds the arms of all strata together, or those of one stratum alone ('apart').
+    `data_copies`: K, of which a block's trials use one that is drawn for it; 0: every arm always runs on its
+    own `Arm.data_copy`. `blocks_per_copy`: arms that need data of their own get a fresh copy of them after so
+    many blocks of their stratum (the copy is then the unit of replication); 0: never.
+    `decided_rest`: an arm that has its verdict takes no part in later blocks.
+    """
+
+    strata: Literal["together", "apart"] = "together"
+    data_copies: int = 0
+    blocks_per_copy: int = 0
+    decided_rest: bool = False
+
+
+class BlockPlan(Frozen):
+    """What a block is made of, recorded before its first trial.
+
+    `arm_ids` in the order in which they run; `stratum` None when the block holds all strata. `data_copies`:
+    the copy of the data of each arm, by its id. `replicate` counts the fresh copies of data that arms own.
+    """
+
+    format: int = 1
+    block: int
+    stratum: str | None = None
+    arm_ids: tuple[str, ...]
+    data_copies: dict[str, int]
+    replicate: int = 0
 
 
 class Contrast(Frozen):
@@ -185,16 +227,20 @@ class PlannedCeilings(Recorded):
     probe: dict[str, ProbeCeilings] = Field(default_factory=dict)
 
 
-class Experiment(Frozen):
+class Experiment(Extended):
     """The plan. `command` is the command line that repeats it; `skipped` the arms left out and why.
 
     `dataset_loads`: the data are loaded so many times for each arm, and block b uses load b modulo it.
+
+    `design` says how its blocks are made.
 
     `confounds` and `warnings` are what the plan itself says against its findings.
     `swap` is the user's command that swaps the settings of two remote servers halfway ('' for none).
     `environment` holds the machine's facts, `ceilings` the limits measured by a probe of the same
     device (empty when there is none), so that analysis needs nothing but this folder.
     """
+
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("design",)
 
     format: int = EXPERIMENT_FORMAT
     pgassay_version: str
@@ -205,6 +251,7 @@ class Experiment(Frozen):
     contrasts: tuple[Contrast, ...]
     contract: StatisticalContract
     protocol: Protocol
+    design: BlockDesign = BlockDesign()
     dataset_loads: int = 1
     skipped: tuple[str, ...] = ()
     confounds: tuple[str, ...] = ()

@@ -19,6 +19,26 @@ Interval = tuple[float, float]
 RESULT_SCHEMA = 1
 
 
+class Forecast(Frozen):
+    """What an undecided arm is likely still to take until its verdict: further blocks, further seconds.
+
+    Each is (p10, median, p90) of simulated continuations of the evidence in hand; None for one that lies
+    beyond what can be said.
+    """
+
+    blocks: tuple[int | None, int | None, int | None]
+    seconds: tuple[float | None, float | None, float | None]
+
+
+class DesignWarning(Frozen):
+    """A warning that the design itself gives rise to; `arm` is '' when it is about no single one."""
+
+    kind: Literal["carry-over", "failures", "copies", "machine"]
+    sentence: str
+    arm: str = ""
+    stratum: str = ""
+
+
 class ArmResult(Frozen):
     """An arm against its control. `ratio` is speed over the control's: above 1 is faster.
 
@@ -27,7 +47,8 @@ class ArmResult(Frozen):
     (written null in JSON). `meaningful`: the interval lies wholly outside the margin. `values` are
     the metric of every valid trial in run order, in the metric's unit; `median` is of those.
     `note` holds what qualifies the verdict, e.g. "the distribution changed"; `confound` in what the
-    arm's binaries differ from the control's beside the version ('' when in nothing).
+    arm's binaries differ from the control's beside the version ('' when in nothing). `forecast`: None for an arm
+    that is decided, or of which nothing can be said.
     """
 
     name: str
@@ -44,6 +65,7 @@ class ArmResult(Frozen):
     withheld: bool = False
     note: str = ""
     confound: str = ""
+    forecast: Forecast | None = None
 
 
 class TwinResult(Frozen):
@@ -136,7 +158,7 @@ class CompareResult(Frozen):
     statements: tuple[StatementResult, ...] = ()
     plans_differ: bool = False
     confounds: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[str | DesignWarning, ...] = ()
     secondary: tuple[SecondaryResult, ...] = ()
     work: tuple[WorkResult, ...] = ()
     accounts: tuple[ArmAccounts, ...] = ()
@@ -152,3 +174,8 @@ class CompareResult(Frozen):
     device_use: tuple[DeviceUse, ...] = ()
     crossed: tuple[CrossedResult, ...] = ()
     verdict: str = ""
+
+    @property
+    def warning_sentences(self) -> tuple[str, ...]:
+        """The warnings as text, whichever kind they have."""
+        return tuple(each if isinstance(each, str) else each.sentence for each in self.warnings)

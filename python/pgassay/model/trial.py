@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from pgassay.model.arm import Arm
-from pgassay.model.base import Frozen, Number, Recorded
+from pgassay.model.base import Extended, Frozen, Number, Recorded
 from pgassay.model.experiment import Protocol
 from pgassay.model.maintenance import MaintenanceObservation
 from pgassay.model.storage import StorageFacts
@@ -192,7 +192,7 @@ class Verification(Recorded):
     server_device_read_bytes: Number | None = None
 
 
-class TrialRecord(Frozen):
+class TrialRecord(Extended):
     """trial.json. Raw observations and facts; every summary is recomputed from them.
 
     `facts` holds what is true before the measurement (effective settings, checksums, cache state,
@@ -201,8 +201,11 @@ class TrialRecord(Frozen):
     the start and the end of the measured part, on the boot named by `boot_id`. `upkeep_before` and
     `upkeep_after`: what VACUUM had left to do at both ends, None where that could not be read.
     `clock_offset_ns`: CLOCK_REALTIME less CLOCK_MONOTONIC just before and just after the measured part, which
-    ties the server's log to it.
+    ties the server's log to it. `data_copy`: the copy of the data that it ran on, None in records that did not
+    name it and on servers that run already.
     """
+
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("data_copy",)
 
     format: int = TRIAL_FORMAT
     number: int
@@ -219,6 +222,7 @@ class TrialRecord(Frozen):
     clock_offset_ns: tuple[int, int] | None = None
     host: str
     boot_id: str
+    data_copy: int | None = None
     canary_s: float | None = None
     statements: tuple[StatementObservation, ...] = ()
     load: LoadObservation | None = None

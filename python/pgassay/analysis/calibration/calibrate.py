@@ -74,7 +74,7 @@ def calibrate(stored: StoredExperiment, ledger: LedgerResult | None) -> Calibrat
         twin_evidence=result.twin.evidence,
         ledger=ledger,
         sentences=_sentences(made, drift, for_margin, result.margin),
-        warnings=result.warnings,
+        warnings=result.warning_sentences,
     )
 
 

@@ -43,7 +43,7 @@ def section(material: Material) -> Section:
     result = material.result
     lists = (
         ("Confounds", result.confounds, WARNING),
-        ("Warnings", result.warnings, WARNING),
+        ("Warnings", result.warning_sentences, WARNING),
         ("Left out", result.skipped, ""),
     )
     return Section(
