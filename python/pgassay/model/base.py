@@ -29,8 +29,8 @@ class Frozen(BaseModel):
 class Extended(Frozen):
     """A value object that got fields after experiments had been stored without them.
 
-    Those named in `LATER_FIELDS` are not written while they have their default, so that what was stored before
-    stays byte for byte what it was: the fingerprint of an experiment is of its bytes.
+    Those named in `LATER_FIELDS` are not written while they have their default, so that what was stored
+    before stays byte for byte what it was: the fingerprint of an experiment is of its bytes.
     """
 
     LATER_FIELDS: ClassVar[tuple[str, ...]] = ()

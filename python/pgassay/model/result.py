@@ -47,8 +47,8 @@ class ArmResult(Frozen):
     (written null in JSON). `meaningful`: the interval lies wholly outside the margin. `values` are
     the metric of every valid trial in run order, in the metric's unit; `median` is of those.
     `note` holds what qualifies the verdict, e.g. "the distribution changed"; `confound` in what the
-    arm's binaries differ from the control's beside the version ('' when in nothing). `forecast`: None for an arm
-    that is decided, or of which nothing can be said.
+    arm's binaries differ from the control's beside the version ('' when in nothing). `forecast`: None for an
+    arm that is decided, or of which nothing can be said.
     """
 
     name: str

@@ -201,8 +201,8 @@ class TrialRecord(Extended):
     the start and the end of the measured part, on the boot named by `boot_id`. `upkeep_before` and
     `upkeep_after`: what VACUUM had left to do at both ends, None where that could not be read.
     `clock_offset_ns`: CLOCK_REALTIME less CLOCK_MONOTONIC just before and just after the measured part, which
-    ties the server's log to it. `data_copy`: the copy of the data that it ran on, None in records that did not
-    name it and on servers that run already.
+    ties the server's log to it. `data_copy`: the copy of the data that it ran on, None in records that did
+    not name it and on servers that run already.
     """
 
     LATER_FIELDS: ClassVar[tuple[str, ...]] = ("data_copy",)
