@@ -26,7 +26,7 @@ from pgassay.environment.storage.base import Volume
 from pgassay.environment.storage.parse import describe
 from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.storage import StorageSpec
-from pgassay.trial.limited import is_limited
+from pgassay.trial.limited import inherited_caps, is_limited
 from pgassay.trial.running import RunningServer
 from pgassay.trial.target import LocalServer
 
@@ -144,7 +144,8 @@ class ProvisionedTarget:
         """
         running, is_fresh = self._serve(arm, fresh=fresh)
         capped = self._cgroup if is_limited(arm.spec) else None
-        return LocalServer(running, is_fresh, self.volume(arm).device, self._cgroup, capped)
+        inherited = inherited_caps(running.server.pid, self._cgroup, arm.spec)
+        return LocalServer(running, is_fresh, self.volume(arm).device, self._cgroup, capped, inherited)
 
     def abandon(self) -> None:
         """Stop the server after a failure, and have its data restored before they are used again."""

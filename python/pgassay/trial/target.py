@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
+from pgassay.environment.cgroup.caps import NO_CAPS, Caps
 from pgassay.environment.cgroup.group import Cgroup
 from pgassay.environment.storage.base import BlockDevice
 from pgassay.model.arm import Arm
@@ -24,6 +25,7 @@ class LocalServer:
 
     `is_fresh`: it was started just now. `device` has no name where the file system has no block device;
     `group` is the server's control group, `capped_group` the same where the arm is capped, None elsewhere.
+    `inherited`: caps of groups above it that are tighter than the arm's own.
     """
 
     running: RunningServer
@@ -31,6 +33,7 @@ class LocalServer:
     device: BlockDevice
     group: Cgroup | None
     capped_group: Cgroup | None
+    inherited: Caps = NO_CAPS
 
 
 class Machine(Protocol):

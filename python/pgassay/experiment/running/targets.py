@@ -4,6 +4,7 @@ What trials need of this machine, storages and datasets, is made before the firs
 end.
 """
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from types import TracebackType
 from typing import Self
 
 from pgassay.design.arms import arms_of_all_loads
+from pgassay.environment.cgroup.caps import read_limits
+from pgassay.environment.cgroup.group import capabilities
 from pgassay.environment.datasets import snapshots
 from pgassay.environment.datasets.snapshots import Snapshot
 from pgassay.environment.last_probe import last_probe
@@ -152,7 +155,7 @@ def ceilings_of(arms: Iterable[Arm], provider: MachineProvider) -> PlannedCeilin
     for arm in arms:
         volume = provider.volume(arm.spec.storage)
         probe = last_probe(physical_device(volume))
-        known = arm_ceiling(arm.spec.storage, probe)
+        known = arm_ceiling(arm.spec.storage, probe, _inherited_limits(arm.spec.storage, volume))
         if known:
             by_arm[arm.name] = known
         if probe is not None:
@@ -161,12 +164,32 @@ def ceilings_of(arms: Iterable[Arm], provider: MachineProvider) -> PlannedCeilin
     return PlannedCeilings.model_validate({"by_arm": by_arm, "probe": probes} if by_arm else {})
 
 
-def arm_ceiling(spec: StorageSpec, probe: ProbeResult | None) -> dict[str, float | str]:
-    """The lower of the device's ceiling and the storage's limit, in 10⁶ bytes and reads a second."""
-    limits = {
-        "read_mb_s": None if spec.read_mb_s is None else spec.read_mb_s * _LIMIT_MB,
-        "read_iops": spec.read_iops,
-    }
+def _inherited_limits(spec: StorageSpec, volume: Volume) -> tuple[float | None, float | None]:
+    """What the groups around pgassay itself allow its servers to read: 10⁶ bytes and reads a second.
+
+    On version 1 a group's limits hold for its own processes alone, so not for a server that is in one of its
+    own because its storage is limited.
+    """
+    is_apart = capabilities()["io"].version == 1 and (spec.read_mb_s or spec.read_iops)
+    device = physical_device(volume)
+    if is_apart or device.name is None:
+        return None, None
+    read_bytes_s, reads_s = read_limits(os.getpid(), device)
+    return None if read_bytes_s is None else read_bytes_s / 1e6, reads_s
+
+
+def arm_ceiling(
+    spec: StorageSpec,
+    probe: ProbeResult | None,
+    inherited: tuple[float | None, float | None] = (None, None),
+) -> dict[str, float | str]:
+    """The lower of the device's ceiling and the storage's limit, in 10⁶ bytes and reads a second.
+
+    inherited: limits of groups around pgassay, in the same units.
+    """
+    given = (None if spec.read_mb_s is None else spec.read_mb_s * _LIMIT_MB, spec.read_iops)
+    lowest = [min(filter(None, pair), default=None) for pair in zip(given, inherited, strict=True)]
+    limits = dict(zip(("read_mb_s", "read_iops"), lowest, strict=True))
     measured: dict[str, float | None] = {"read_mb_s": None, "read_iops": None}
     if probe is not None:
         measured = {
