@@ -10,6 +10,7 @@ from pgassay.model.storage import StorageFacts
 from pgassay.model.workload import Metric
 
 EXPERIMENT_FORMAT = 1
+BLOCK_FORMAT = 1
 CacheState = Literal["cold", "cold-each", "warm-buffers", "warm-pages", "as-is"]
 CACHE_STATES: tuple[CacheState, ...] = ("cold", "cold-each", "warm-buffers", "warm-pages", "as-is")
 Observe = Literal["off", "normal", "fast"]
@@ -86,7 +87,7 @@ class BlockPlan(Frozen):
     the copy of the data of each arm, by its id. `replicate` counts the fresh copies of data that arms own.
     """
 
-    format: int = 1
+    format: int = BLOCK_FORMAT
     block: int
     stratum: str | None = None
     arm_ids: tuple[str, ...]

@@ -6,7 +6,7 @@ samplers run), and has its log. Where it is somebody else's, `machine` is None: 
 sessions, with settings of their own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -46,6 +46,9 @@ class Machine(Protocol):
     @property
     def group(self) -> Cgroup | None:
         """The control group of the running server; None without one."""
+
+    def replace_copies(self, arms: Sequence[Arm]) -> None:
+        """Make the copies of the data that these arms run on, and remove all others of the same data."""
 
     def restore(self, arm: Arm) -> bool:
         """Give the arm's data their original content; True when something had to be copied."""

@@ -62,7 +62,7 @@ def _measures(study: Study) -> tuple[tuple[Measure, ...], FloatArray]:
     measures, logs = list(study.measures[1:]), list(study.logs[1:])
     cpu = cpu_measure(study.experiment)
     found = study.table.logs(cpu)
-    if found.size and not np.isnan(found).any():
+    if found.size and not np.isnan(found[study.table.present]).any():
         measures.append(cpu)
         logs.append(found)
     return tuple(measures), np.stack(logs) if logs else np.empty((0, study.blocks, len(study.columns)))
@@ -76,8 +76,9 @@ def _judge_measure(
     chosen: BoolArray,
 ) -> tuple[Judgement, ...]:
     judgements = []
-    for contrast, finding, is_chosen in zip(study.experiment.contrasts, findings, chosen, strict=True):
-        if not is_chosen or study.blocks < study.blocks_min:
+    each = zip(study.experiment.contrasts, findings, chosen, strict=True)
+    for index, (contrast, finding, is_chosen) in enumerate(each):
+        if not is_chosen or len(study.rows[index].blocks) < study.rows_min(index):
             judgements.append(Judgement("inconclusive"))
             continue
         if measure.kind == "cpu":
