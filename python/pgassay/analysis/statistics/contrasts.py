@@ -6,7 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from pgassay.analysis.statistics.covariate import adjust
-from pgassay.analysis.statistics.eprocess import Evidence, FloatArray, gather_evidence, log_evidence
+from pgassay.analysis.statistics.eprocess import (
+    Evidence,
+    FloatArray,
+    gather_evidence,
+    log_evidence,
+    log_evidence_above,
+    log_evidence_below,
+)
 from pgassay.analysis.statistics.sequence import (
     Sequence,
     confidence_sequence,
@@ -85,6 +92,21 @@ class ContrastSet:
     def log_evidence(self) -> FloatArray:
         """log E against 'no effect' after the last block."""
         return self._collect(lambda group: log_evidence(group.evidence)[..., -1])
+
+    def log_equivalence(self, edge: float) -> FloatArray:
+        """log of min(E⁺(−edge), E⁻(edge)) after the last block; `edge` is a log ratio above 0.
+
+        An e-value against every effect that is not between the edges: one below them is rejected by
+        E⁺(−edge), one above by E⁻(edge), and the lesser of the two is no more than either.
+        """
+
+        def least(group: _Group) -> FloatArray:
+            above = log_evidence_above(group.evidence, -edge)[..., -1]
+            below = log_evidence_below(group.evidence, edge)[..., -1]
+            result: FloatArray = np.minimum(above, below)
+            return result
+
+        return self._collect(least)
 
     def pairs(self, measure: int, contrast: int) -> FloatArray:
         """The log ratios arm : control of one contrast, block by block."""

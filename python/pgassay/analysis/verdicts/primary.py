@@ -1,10 +1,11 @@
 """The first family: every arm against its control on the primary metric."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pgassay.analysis.statistics.contrasts import ContrastSet
 from pgassay.analysis.statistics.covariate import adjust
 from pgassay.analysis.statistics.eprocess import FloatArray
 from pgassay.analysis.statistics.power import PILOT_BLOCKS_MIN, blocks_to_decide, upper_spread
@@ -51,14 +52,32 @@ def check_twins(study: Study) -> dict[str, TwinCheck]:
 
 
 def findings_of(
-    effects: FloatArray, intervals: Sequence, guard: Sequence, measure: int
-) -> tuple[Finding, ...]:
-    """One measure's findings, in the order of the contrasts; all arrays are (measures, contrasts)."""
-    ends = (intervals.lower, intervals.upper, guard.lower, guard.upper)
-    return tuple(
-        Finding(float(effect), *(float(end[measure, index]) for end in ends))
-        for index, effect in enumerate(effects[measure])
-    )
+    contrasts: ContrastSet, intervals: Sequence, level: float, *, running: bool
+) -> tuple[tuple[Finding, ...], ...]:
+    """The findings of every measure, each in the order of the contrasts.
+
+    intervals: (measures, contrasts), running or not; level: that of the guard. The intervals at half of it
+    are computed only where an estimate lies outside the median's.
+    """
+    effects, guard = contrasts.effects(), contrasts.median_intervals(level)
+    guard_at_half, half = contrasts.median_intervals(level / 2), None
+    if ((effects < guard_at_half.lower) | (effects > guard_at_half.upper)).any():
+        half = contrasts.intervals(level / 2, running=running)
+
+    def finding(place: tuple[int, int]) -> Finding:
+        lower, upper = _ends(intervals, place)
+        median_lower, median_upper = _ends(guard, place)
+        found = Finding(float(effects[place]), lower, upper, median_lower, median_upper)
+        if half is None:
+            return found
+        return replace(found, half_level=_ends(half, place), median_half_level=_ends(guard_at_half, place))
+
+    rows, columns = effects.shape
+    return tuple(tuple(finding((row, column)) for column in range(columns)) for row in range(rows))
+
+
+def _ends(intervals: Sequence, place: tuple[int, int]) -> tuple[float, float]:
+    return float(intervals.lower[place]), float(intervals.upper[place])
 
 
 def twin_bound(twins: dict[str, TwinCheck], stratum: str, measure: int) -> float | None:
@@ -75,7 +94,7 @@ def analyse_primary(study: Study) -> PrimaryResult:
     level = contract.alpha / study.contrast_count
     contrasts = study.contrast_set(study.logs[:1])
     intervals = contrasts.intervals(level, running=True)
-    findings = findings_of(contrasts.effects(), intervals, contrasts.median_intervals(level), 0)
+    (findings,) = findings_of(contrasts, intervals, level, running=True)
     twins = check_twins(study)
     judgements = []
     for contrast, finding in zip(study.experiment.contrasts, findings, strict=True):
