@@ -178,7 +178,7 @@ def test_an_effect_that_moved_has_no_interval_and_no_verdict():
     assert (arm.verdict, arm.interval, arm.withheld) == ("inconclusive", None, False)
     assert arm.ratio is not None
     assert arm.note == "the effect moved during the experiment: no single figure fits all blocks"
-    assert f"has no verdict against io_method=sync: {arm.note} (40 blocks)" in result.verdict
+    assert f"has no verdict against io_method=sync, since {arm.note} (40 blocks)" in result.verdict
     assert progress(trials).arms[0].interval is None
     shown = page.render(result, trials, width=120, colour=False, unicode=True)
     assert "none: it moved" in shown

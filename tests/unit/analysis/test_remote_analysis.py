@@ -97,7 +97,7 @@ def test_an_effect_that_moved_before_the_swap_leaves_no_interval() -> None:
         assert (effect.verdict, effect.interval) == ("inconclusive", None)
         assert effect.ratio is not None
     for line in result.verdict.splitlines()[:2]:
-        assert "can't be compared with" in line and "the effect moved during the experiment" in line
+        assert "can't be compared with" in line and "since the effect moved during the experiment" in line
 
 
 def test_the_share_of_the_network_is_taken_out_of_an_interval() -> None:

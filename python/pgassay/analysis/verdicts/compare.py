@@ -17,6 +17,7 @@ from pgassay.analysis.descriptive.network import network_sentences
 from pgassay.analysis.descriptive.plans import plan_findings
 from pgassay.analysis.descriptive.server_statements import arm_statements
 from pgassay.analysis.verdicts.crossed import crossed_results, crossed_sentences, halves
+from pgassay.analysis.verdicts.failures import failure_warnings
 from pgassay.analysis.verdicts.metrics import Measure
 from pgassay.analysis.verdicts.primary import PrimaryResult, analyse_primary
 from pgassay.analysis.verdicts.secondary import SecondaryFamily, analyse_secondary
@@ -170,7 +171,11 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
         statements=_statements(study, family),
         plans_differ=plans_differ,
         confounds=(*find_confounds(experiment, study.table), *network_confounds),
-        warnings=(*network_warnings, *collect_warnings(stored, study, primary.twins, plan_sentences)),
+        warnings=(
+            *failure_warnings(study, primary.judgements),
+            *network_warnings,
+            *collect_warnings(stored, study, primary.twins, plan_sentences),
+        ),
         secondary=_secondary(study, family),
         device_use=device_use(stored),
         work=work_results(study),

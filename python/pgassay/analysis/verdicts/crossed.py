@@ -129,7 +129,9 @@ def crossed_sentences(result: CompareResult, stored: StoredExperiment) -> list[s
 def _sentence(whose: str, others: str, effect: CrossedEffect, counted: str, margin: float) -> str:
     if effect.interval is None:
         subject = whose.removesuffix(" are").removesuffix(" is")
-        return f"{subject[0].upper()}{subject[1:]} can't be compared with {others}: {MOVED} ({counted})."
+        return (
+            f"{subject[0].upper()}{subject[1:]} can't be compared with {others}, since {MOVED} ({counted})."
+        )
     found = f"({span(effect.interval)}; {counted})"
     if effect.verdict in ("faster", "slower") and effect.ratio is not None:
         text = f"{whose} {comparison(effect.ratio)} {others} {found}."

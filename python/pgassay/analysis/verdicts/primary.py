@@ -10,6 +10,7 @@ from pgassay.analysis.statistics.covariate import adjust
 from pgassay.analysis.statistics.eprocess import FloatArray
 from pgassay.analysis.statistics.power import PILOT_BLOCKS_MIN, blocks_to_decide, upper_spread
 from pgassay.analysis.statistics.sequence import Sequence
+from pgassay.analysis.verdicts.failures import judge_failures
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.analysis.verdicts.twin import TwinCheck, check_twin
 from pgassay.analysis.verdicts.verdict import Finding, Judgement, judge
@@ -102,7 +103,8 @@ def analyse_primary(study: Study) -> PrimaryResult:
             judgements.append(Judgement("inconclusive"))
             continue
         bound = twin_bound(twins, contrast.stratum, 0)
-        judgements.append(judge(finding, contract.margin, twin_bound=bound))
+        judgement = judge(finding, contract.margin, twin_bound=bound)
+        judgements.append(judge_failures(study, contrast, study.measures[0], judgement, level, running=True))
     more = tuple(
         _blocks_more(study, contrasts.pairs(0, index), finding) if _is_open(judgement) else None
         for index, (finding, judgement) in enumerate(zip(findings, judgements, strict=True))

@@ -9,6 +9,7 @@ from pgassay.analysis.statistics.contrasts import ContrastSet
 from pgassay.analysis.statistics.eprocess import BoolArray, FloatArray, gather_evidence
 from pgassay.analysis.statistics.equivalence import log_margin
 from pgassay.analysis.statistics.sequence import Sequence, confidence_sequence
+from pgassay.analysis.verdicts.failures import judge_failures
 from pgassay.analysis.verdicts.metrics import Measure, cpu_measure
 from pgassay.analysis.verdicts.primary import findings_of, twin_bound, twin_pairs
 from pgassay.analysis.verdicts.study import Study
@@ -112,7 +113,8 @@ def _judge_measure(
         if judgement.verdict == "equivalent" and not is_different:
             # That it excludes no effect was not tested at the level that a direction takes.
             judgement = Judgement("equivalent")
-        judgements.append(judgement)
+        level = chosen.level * (2 if judgement.verdict == "equivalent" else 1)
+        judgements.append(judge_failures(study, contrast, measure, judgement, level, running=False))
     return tuple(judgements)
 
 

@@ -36,7 +36,8 @@ def control_name(result: CompareResult, arm: ArmResult) -> str:
 def _sentence(arm: ArmResult, control: str, blocks: int, margin: float) -> str:
     counted = plural(blocks, "block")
     if arm.ratio is not None and arm.interval is None:
-        return f"{arm.name} has no verdict against {control}: {MOVED} ({counted}); look at its single trials."
+        why = f"since {MOVED} ({counted})"
+        return f"{arm.name} has no verdict against {control}, {why}. Look at its single trials."
     if arm.ratio is None or arm.interval is None:
         return f"{arm.name} can't be told from {control} yet: no block is complete."
     if arm.verdict in ("faster", "slower"):
