@@ -77,11 +77,11 @@ def explanations(stored: StoredExperiment, study: Study) -> tuple[Explanation, .
 
 
 def items_of(moved: Moved, index: int) -> tuple[MovedItem, ...]:
-    """The items whose interval leaves out 0, the greatest first."""
+    """The items whose interval leaves out 0, the greatest first; an empty interval says nothing."""
     items = []
     for row, (process, item) in enumerate(ITEMS):
         low, high = float(moved.lower[row, index]), float(moved.upper[row, index])
-        if low > 0 or high < 0:
+        if low <= high and (low > 0 or high < 0):
             ends = (low if np.isfinite(low) else None, high if np.isfinite(high) else None)
             seconds = float(moved.estimate[row, index])
             items.append(MovedItem(process=process, item=item, seconds=seconds, interval=ends))

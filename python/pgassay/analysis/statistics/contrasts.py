@@ -7,7 +7,14 @@ import numpy as np
 
 from pgassay.analysis.statistics import sequence
 from pgassay.analysis.statistics.covariate import adjust
-from pgassay.analysis.statistics.eprocess import Evidence, FloatArray, gather_evidence, log_evidence
+from pgassay.analysis.statistics.eprocess import (
+    Evidence,
+    FloatArray,
+    gather_evidence,
+    log_evidence,
+    log_evidence_above,
+    log_evidence_below,
+)
 from pgassay.analysis.statistics.sequence import confidence_sequence, median_sequence, point_estimate
 from pgassay.model.experiment import Contrast
 
@@ -103,6 +110,21 @@ class ContrastSet:
     def log_evidence(self) -> FloatArray:
         """log E against 'no effect' after the last row."""
         return self._collect(0.0, lambda evidence: log_evidence(evidence)[..., -1])
+
+    def log_equivalence(self, edge: float) -> FloatArray:
+        """log of min(E⁺(−edge), E⁻(edge)) after the last row; `edge` is a log ratio above 0.
+
+        An e-value against every effect that is not between the edges: one below them is rejected by
+        E⁺(−edge), one above by E⁻(edge), and the lesser of the two is no more than either.
+        """
+
+        def least(evidence: Evidence) -> FloatArray:
+            above = log_evidence_above(evidence, -edge)[..., -1]
+            below = log_evidence_below(evidence, edge)[..., -1]
+            result: FloatArray = np.minimum(above, below)
+            return result
+
+        return self._collect(0.0, least)
 
     def all_members(self, contrast: int) -> FloatArray:
         """As `members` on every measure, shape (measures, rows, members)."""

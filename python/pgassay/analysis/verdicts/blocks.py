@@ -20,7 +20,8 @@ class BlockTable:
     """The complete blocks of an experiment, and what was left out of them.
 
     numbers: the complete blocks, ascending; rows: for each of them the valid trial of every arm that took
-    part in it, by arm id. voided: blocks in which some arm failed twice. failures: failed or invalid attempts
+    part in it, by arm id. voided: blocks in which some arm failed twice. firsts: by block that is complete or
+    void, the first attempt of every arm that ran in it, by arm id. failures: failed or invalid attempts
     per arm id. reasons: the latest failure's reason per arm id. valid: every valid trial per arm id in run
     order, those of voided and half-done blocks included.
     """
@@ -32,6 +33,7 @@ class BlockTable:
     failures: dict[str, int]
     reasons: dict[str, str]
     valid: dict[str, tuple[TrialRecord, ...]]
+    firsts: dict[int, dict[str, TrialRecord]]
 
     def logs(self, measure: Measure) -> FloatArray:
         """The signed logs of a measure, (blocks, arms); NaN where there is none."""
@@ -71,6 +73,7 @@ def complete_blocks(stored: StoredExperiment, primary: Measure) -> BlockTable:
     arm_ids = tuple(arm.id for arm in stored.experiment.arms)
     known = set(arm_ids)
     chosen: dict[int, dict[str, TrialRecord]] = defaultdict(dict)
+    firsts: dict[int, dict[str, TrialRecord]] = defaultdict(dict)
     failed: Counter[tuple[int, str]] = Counter()
     failures: Counter[str] = Counter()
     reasons: dict[str, str] = {}
@@ -82,6 +85,7 @@ def complete_blocks(stored: StoredExperiment, primary: Measure) -> BlockTable:
         arm = record.arm_id
         if arm not in known or record.status == "interrupted":
             continue
+        firsts[record.block].setdefault(arm, record)
         if is_valid(record, primary):
             valid[arm].append(record)
             chosen[record.block].setdefault(arm, record)
@@ -105,4 +109,5 @@ def complete_blocks(stored: StoredExperiment, primary: Measure) -> BlockTable:
         dict(failures),
         reasons,
         {arm: tuple(found) for arm, found in valid.items()},
+        {block: firsts[block] for block in sorted({*numbers, *voided})},
     )

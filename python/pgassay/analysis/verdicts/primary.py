@@ -1,13 +1,15 @@
 """The first family: every arm against its control on the primary metric."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pgassay.analysis.statistics.contrasts import ContrastSet
 from pgassay.analysis.statistics.eprocess import FloatArray
 from pgassay.analysis.statistics.power import PILOT_BLOCKS_MIN, blocks_to_decide, upper_spread
 from pgassay.analysis.statistics.sequence import Sequence
+from pgassay.analysis.verdicts.failures import judge_failures
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.analysis.verdicts.twin import TwinCheck, check_twin
 from pgassay.analysis.verdicts.verdict import Finding, Judgement, judge
@@ -48,14 +50,32 @@ def check_twins(study: Study) -> dict[str, TwinCheck]:
 
 
 def findings_of(
-    effects: FloatArray, intervals: Sequence, guard: Sequence, measure: int
-) -> tuple[Finding, ...]:
-    """One measure's findings, in the order of the contrasts; all arrays are (measures, contrasts)."""
-    ends = (intervals.lower, intervals.upper, guard.lower, guard.upper)
-    return tuple(
-        Finding(float(effect), *(float(end[measure, index]) for end in ends))
-        for index, effect in enumerate(effects[measure])
-    )
+    contrasts: ContrastSet, intervals: Sequence, level: float, *, running: bool
+) -> tuple[tuple[Finding, ...], ...]:
+    """The findings of every measure, each in the order of the contrasts.
+
+    intervals: (measures, contrasts), running or not; level: that of the guard. The intervals at half of it
+    are computed only where an estimate lies outside the median's.
+    """
+    effects, guard = contrasts.effects(), contrasts.median_intervals(level)
+    guard_at_half, half = contrasts.median_intervals(level / 2), None
+    if ((effects < guard_at_half.lower) | (effects > guard_at_half.upper)).any():
+        half = contrasts.intervals(level / 2, running=running)
+
+    def finding(place: tuple[int, int]) -> Finding:
+        lower, upper = _ends(intervals, place)
+        median_lower, median_upper = _ends(guard, place)
+        found = Finding(float(effects[place]), lower, upper, median_lower, median_upper)
+        if half is None:
+            return found
+        return replace(found, half_level=_ends(half, place), median_half_level=_ends(guard_at_half, place))
+
+    rows, columns = effects.shape
+    return tuple(tuple(finding((row, column)) for column in range(columns)) for row in range(rows))
+
+
+def _ends(intervals: Sequence, place: tuple[int, int]) -> tuple[float, float]:
+    return float(intervals.lower[place]), float(intervals.upper[place])
 
 
 def twin_bound(twins: dict[str, TwinCheck], stratum: str, measure: int) -> float | None:
@@ -72,7 +92,7 @@ def analyse_primary(study: Study) -> PrimaryResult:
     level = contract.alpha / study.contrast_count
     contrasts = study.contrast_set(study.logs[:1])
     intervals = contrasts.intervals(level, running=True)
-    findings = findings_of(contrasts.effects(), intervals, contrasts.median_intervals(level), 0)
+    (findings,) = findings_of(contrasts, intervals, level, running=True)
     twins = check_twins(study)
     judgements = []
     for index, (contrast, finding) in enumerate(zip(study.experiment.contrasts, findings, strict=True)):
@@ -80,7 +100,8 @@ def analyse_primary(study: Study) -> PrimaryResult:
             judgements.append(Judgement("inconclusive"))
             continue
         bound = twin_bound(twins, contrast.stratum, 0)
-        judgements.append(judge(finding, contract.margin, twin_bound=bound))
+        judgement = judge(finding, contract.margin, twin_bound=bound)
+        judgements.append(judge_failures(study, contrast, study.measures[0], judgement, level, running=True))
     more = tuple(
         _blocks_more(study, index, contrasts.pairs(0, index), finding) if _is_open(judgement) else None
         for index, (finding, judgement) in enumerate(zip(findings, judgements, strict=True))
