@@ -1,10 +1,10 @@
 """What `pgassay calibrate` says: the noise of equal arms, and what can be told apart in how much time."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from pgassay.model.base import Frozen
+from pgassay.model.base import Extended, Frozen
 from pgassay.model.result import Interval, Stopped
 from pgassay.model.workload import Metric
 
@@ -70,12 +70,22 @@ class EqualArms(Frozen):
     verdict: Literal["faster", "slower", "equivalent", "inconclusive"]
 
 
-class LedgerResult(Frozen):
-    """The twins' evidence of this machine over all its experiments; the alarm is at 1000."""
+class LedgerResult(Extended):
+    """What all experiments of this machine say of copies, positions and neighbours (Shiryaev–Roberts).
+
+    `detectors`: R by kind of check; `evidence`: their mean, which raises the alarm at 1000 and then begins
+    anew; `alarm`: one has not ended, `alarm_kinds` which, `alarm_since` when the experiment was made that
+    raised the first of them.
+    """
+
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("detectors", "alarm_kinds", "alarm_since")
 
     experiments: int
     evidence: float
     alarm: bool
+    detectors: dict[str, float] = Field(default={})
+    alarm_kinds: tuple[str, ...] = ()
+    alarm_since: str | None = None
 
 
 class CalibrationResult(Frozen):

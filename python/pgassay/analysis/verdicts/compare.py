@@ -16,7 +16,9 @@ from pgassay.analysis.descriptive.maintenance import work_results
 from pgassay.analysis.descriptive.network import network_sentences
 from pgassay.analysis.descriptive.plans import plan_findings
 from pgassay.analysis.descriptive.server_statements import arm_statements
+from pgassay.analysis.verdicts.carry_over import carry_over_warnings
 from pgassay.analysis.verdicts.crossed import crossed_results, crossed_sentences, halves
+from pgassay.analysis.verdicts.machine_checks import check_machine, machine_warnings
 from pgassay.analysis.verdicts.metrics import Measure
 from pgassay.analysis.verdicts.primary import PrimaryResult, analyse_primary
 from pgassay.analysis.verdicts.secondary import SecondaryFamily, analyse_secondary
@@ -163,7 +165,12 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
         statements=_statements(study, family),
         plans_differ=plans_differ,
         confounds=(*find_confounds(experiment, study.table), *network_confounds),
-        warnings=(*network_warnings, *collect_warnings(stored, study, primary.twins, plan_sentences)),
+        warnings=(
+            *carry_over_warnings(primary.judgements, primary.carried),
+            *machine_warnings(check_machine(study)),
+            *network_warnings,
+            *collect_warnings(stored, study, primary.twins, plan_sentences),
+        ),
         secondary=_secondary(study, family),
         device_use=device_use(stored),
         work=work_results(study),
