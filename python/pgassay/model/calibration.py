@@ -1,10 +1,10 @@
 """What `pgassay calibrate` says: the noise of equal arms, and what can be told apart in how much time."""
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
-from pgassay.model.base import Extended, Frozen
+from pgassay.model.base import Frozen
 from pgassay.model.result import Interval, Stopped
 from pgassay.model.workload import Metric
 
@@ -70,15 +70,13 @@ class EqualArms(Frozen):
     verdict: Literal["faster", "slower", "equivalent", "inconclusive"]
 
 
-class LedgerResult(Extended):
+class LedgerResult(Frozen):
     """What all experiments of this machine say of copies, positions and neighbours (Shiryaev–Roberts).
 
     `detectors`: R by kind of check; `evidence`: their mean, which raises the alarm at 1000 and then begins
     anew; `alarm`: one has not ended, `alarm_kinds` which, `alarm_since` when the experiment was made that
     raised the first of them.
     """
-
-    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("detectors", "alarm_kinds", "alarm_since")
 
     experiments: int
     evidence: float
