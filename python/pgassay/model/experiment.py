@@ -72,12 +72,15 @@ class BlockDesign(Frozen):
     own `Arm.data_copy`. `blocks_per_copy`: arms that need data of their own get a fresh copy of them after so
     many blocks of their stratum (the copy is then the unit of replication); 0: never.
     `decided_rest`: an arm that has its verdict takes no part in later blocks.
+    `between`: what runs before each trial and counts for nothing: 'neutral' is the workload on the control's
+    settings, so that every trial has the same predecessor.
     """
 
     strata: Literal["together", "apart"] = "together"
     data_copies: int = 0
     blocks_per_copy: int = 0
     decided_rest: bool = False
+    between: Literal["nothing", "neutral"] = "nothing"
 
 
 class BlockPlan(Frozen):

@@ -12,7 +12,7 @@ from pgassay.analysis.statistics import ebh, power
 from pgassay.analysis.statistics.covariate import slopes
 from pgassay.analysis.statistics.eprocess import predictable_scale
 from pgassay.analysis.statistics.sequence import log_sign_evidence, median_sequence
-from pgassay.analysis.verdicts import steady, twin
+from pgassay.analysis.verdicts import steady
 from pgassay.analysis.verdicts.blocks import complete_blocks
 from pgassay.analysis.verdicts.metrics import primary_measure
 from pgassay.analysis.verdicts.sentences import outlook
@@ -213,24 +213,6 @@ def test_the_upper_spread_exceeds_the_true_one_in_80_percent_of_pilots():
     random = np.random.default_rng(5)
     above = [power.upper_spread(random.standard_normal(8)) > 1 for _ in range(4000)]
     assert np.mean(above) == pytest.approx(0.8, abs=0.02)
-
-
-def test_the_ledger_multiplies_once_per_experiment_and_keeps_its_alarm():
-    empty: dict = {}
-    first = twin.ledger_update(empty, "m", "a", 50.0)
-    assert empty == {}
-    assert twin.ledger_update(first, "m", "a", 50.0) == first
-    second = twin.ledger_update(first, "m", "b", 25.0)
-    assert twin.ledger_evidence(second, "m") == pytest.approx(1250)
-    assert twin.ledger_alarm(second, "m")
-    assert not twin.ledger_alarm(first, "m")
-    third = twin.ledger_update(second, "m", "c", 0.01)
-    assert twin.ledger_evidence(third, "m") == pytest.approx(12.5)
-    assert twin.ledger_alarm(third, "m")
-    assert twin.ledger_evidence(third, "other") == 1.0
-    assert not twin.ledger_alarm(third, "other")
-    with pytest.raises(ValueError, match="evidence of d"):
-        twin.ledger_update(third, "m", "d", math.nan)
 
 
 def test_plans_have_one_shape_whatever_their_costs_and_workers():

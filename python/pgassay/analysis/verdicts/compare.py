@@ -16,8 +16,10 @@ from pgassay.analysis.descriptive.maintenance import work_results
 from pgassay.analysis.descriptive.network import network_sentences
 from pgassay.analysis.descriptive.plans import plan_findings
 from pgassay.analysis.descriptive.server_statements import arm_statements
+from pgassay.analysis.verdicts.carry_over import carry_over_warnings
 from pgassay.analysis.verdicts.crossed import crossed_results, crossed_sentences, halves
 from pgassay.analysis.verdicts.failures import failure_warnings
+from pgassay.analysis.verdicts.machine_checks import check_machine, machine_warnings
 from pgassay.analysis.verdicts.metrics import Measure
 from pgassay.analysis.verdicts.primary import PrimaryResult, analyse_primary
 from pgassay.analysis.verdicts.secondary import SecondaryFamily, analyse_secondary
@@ -173,6 +175,8 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
         confounds=(*find_confounds(experiment, study.table), *network_confounds),
         warnings=(
             *failure_warnings(study, primary.judgements),
+            *carry_over_warnings(primary.judgements, primary.carried),
+            *machine_warnings(check_machine(study)),
             *network_warnings,
             *collect_warnings(stored, study, primary.twins, plan_sentences),
         ),

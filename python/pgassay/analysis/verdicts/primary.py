@@ -9,6 +9,7 @@ from pgassay.analysis.statistics.contrasts import ContrastSet
 from pgassay.analysis.statistics.eprocess import FloatArray
 from pgassay.analysis.statistics.power import PILOT_BLOCKS_MIN, blocks_to_decide, upper_spread
 from pgassay.analysis.statistics.sequence import Sequence
+from pgassay.analysis.verdicts.carry_over import CarryOver, look_for_carry_over, withhold
 from pgassay.analysis.verdicts.failures import judge_failures
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.analysis.verdicts.twin import TwinCheck, check_twin
@@ -21,13 +22,15 @@ class PrimaryResult:
     """Findings and judgements in the order of the contrasts; twins by stratum.
 
     blocks_more: per contrast the blocks that an undecided verdict is likely still to take; None when it is
-    decided, or when there are too few blocks to say.
+    decided, or when there are too few blocks to say. carried: per contrast what is known of its carry-over,
+    None for one that had no verdict to be doubted.
     """
 
     findings: tuple[Finding, ...]
     judgements: tuple[Judgement, ...]
     twins: dict[str, TwinCheck]
     blocks_more: tuple[int | None, ...]
+    carried: tuple[CarryOver | None, ...] = ()
 
 
 def twin_pairs(study: Study, logs: FloatArray, control_id: str, twin_id: str) -> FloatArray:
@@ -102,11 +105,16 @@ def analyse_primary(study: Study) -> PrimaryResult:
         bound = twin_bound(twins, contrast.stratum, 0)
         judgement = judge(finding, contract.margin, twin_bound=bound)
         judgements.append(judge_failures(study, contrast, study.measures[0], judgement, level, running=True))
+    carried = look_for_carry_over(study, judgements)
+    judgements = [
+        withhold(judgement, each, contract.margin)
+        for judgement, each in zip(judgements, carried, strict=True)
+    ]
     more = tuple(
         _blocks_more(study, index, contrasts.pairs(0, index), finding) if _is_open(judgement) else None
         for index, (finding, judgement) in enumerate(zip(findings, judgements, strict=True))
     )
-    return PrimaryResult(findings, tuple(judgements), twins, more)
+    return PrimaryResult(findings, tuple(judgements), twins, more, carried)
 
 
 def _is_open(judgement: Judgement) -> bool:
