@@ -5,7 +5,9 @@ it stands, as it does for whoever watches a real run. What a trial would have me
 Nothing is started and nothing is written, so hundreds of experiments run in seconds.
 """
 
-from collections.abc import Callable
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -36,6 +38,14 @@ from simulated_worlds import World
 NOWHERE = Path("/nowhere")
 START = "2026-01-01T00:00:00+00:00"
 WORK = 10**9
+# What is drawn is put into copies of these: validating each trial would take longer than judging it.
+TEMPLATE = TrialRecord(
+    number=0, attempt=1, block=0, position=0, arm_id="", status="ok", started_at=START, ended_at=START,
+    wall_s=1.0, host="simulated", boot_id="simulated",
+)  # fmt: skip
+LOAD = LoadObservation(transactions=WORK, elapsed_s=1.0, errors=0, client_cpu_s=0.0)
+STATEMENT = StatementObservation(name="", elapsed_s=1.0, rows=1, cold=False, aio=False)
+RecordOf = Callable[[TrialSpec, str, float], TrialRecord]
 
 
 class NoServers:
@@ -129,26 +139,56 @@ class Ended:
 
 
 def run_whole(
-    experiment: Experiment,
-    world: World,
-    *,
-    until_decided: bool = True,
-    record_of: Callable[[TrialSpec, str, float], TrialRecord] | None = None,
+    experiment: Experiment, world: World, *, record_of: RecordOf | None = None, look_at_each: bool = False
 ) -> Ended:
-    """Run a plan to its first verdict on everything, or to its limit of blocks."""
-    stored = StoredExperiment(NOWHERE, experiment, ())
+    """Run a plan until all is decided, or to its limit of blocks.
+
+    `look_at_each` asks after each block, as a real run does. Without it the blocks that can't end the
+    experiment are passed over where that is exact: intervals never widen, so no verdict was possible before
+    the first block at which each of them excludes 'no effect' or lies within the margin.
+    """
     make = record_of or load_record
+    if look_at_each or (experiment.design.decided_rest and len(experiment.contrasts) > 1):
+        return _ended(_blocks(experiment, world, make))
+    moments = list(_blocks(experiment, world, make))
+    first = bisect_left(range(len(moments)), True, key=lambda place: _may_end(moments[place]))
+    return _ended(moments[min(first, len(moments) - 1) :])
+
+
+def _blocks(experiment: Experiment, world: World, make: RecordOf) -> Iterator[StoredExperiment]:
+    """The experiment after each of its blocks, voided ones included."""
+    stored = StoredExperiment(NOWHERE, experiment, ())
+    records: list[TrialRecord] = []
     while True:
-        step = next_step(experiment, (trial.record for trial in stored.trials))
+        step = next_step(experiment, records)
         if step.begins_block and stored.trials:
-            standing = progress(stored)
+            yield stored
             ended = step.spec.block >= experiment.contract.blocks_max
-            if ended or step.voided_in_a_row >= VOIDED_BLOCKS_MAX or (until_decided and standing.decided):
-                return Ended(stored, standing)
+            if ended or step.voided_in_a_row >= VOIDED_BLOCKS_MAX:
+                return
         spec = step.spec
         status, log_speed = world.trial(spec, data_of(spec), spec.arm.data_copy)
-        trial = StoredTrial(make(spec, status, log_speed), {}, NOWHERE)
-        stored = replace(stored, trials=(*stored.trials, trial))
+        records.append(make(spec, status, log_speed))
+        stored = replace(stored, trials=(*stored.trials, StoredTrial(records[-1], {}, NOWHERE)))
+
+
+def _ended(moments: Iterable[StoredExperiment]) -> Ended:
+    for stored in moments:
+        standing = progress(stored)
+        if standing.decided:
+            break
+    return Ended(stored, standing)
+
+
+def _may_end(stored: StoredExperiment) -> bool:
+    """Whether the interval of every arm could give it a verdict."""
+    edge = 1 + stored.experiment.contract.margin
+    for arm in progress(stored).arms:
+        lower, upper = arm.interval or (None, None)
+        low, high = lower or 0.0, upper or math.inf
+        if low <= 1 <= high and not (low >= 1 / edge and high <= edge):
+            return arm.verdict != "inconclusive"
+    return True
 
 
 def data_of(spec: TrialSpec) -> str:
@@ -158,38 +198,31 @@ def data_of(spec: TrialSpec) -> str:
 
 
 def load_record(spec: TrialSpec, status: str, log_speed: float) -> TrialRecord:
-    """A load that ran at this speed; what is drawn needs no validation."""
+    """A load that ran at this speed."""
     elapsed_s = WORK * float(np.exp(-log_speed))
-    observed = LoadObservation.model_construct(
-        transactions=WORK, elapsed_s=elapsed_s, errors=0, client_cpu_s=0.0
-    )
+    observed = LOAD.model_copy(update={"elapsed_s": elapsed_s})
     return _record(spec, status).model_copy(update={"load": observed})
 
 
 def statements_record(spec: TrialSpec, status: str, log_speeds: dict[str, float]) -> TrialRecord:
     """Statements that ran at these speeds, by name."""
     seen = tuple(
-        StatementObservation.model_construct(
-            name=name, elapsed_s=float(np.exp(-log_speed)), rows=1, cold=False, aio=False
-        )
+        STATEMENT.model_copy(update={"name": name, "elapsed_s": float(np.exp(-log_speed))})
         for name, log_speed in log_speeds.items()
     )
     return _record(spec, status).model_copy(update={"statements": seen})
 
 
 def _record(spec: TrialSpec, status: str) -> TrialRecord:
-    return TrialRecord.model_construct(
-        number=spec.number,
-        attempt=spec.attempt,
-        block=spec.block,
-        position=spec.position,
-        arm_id=spec.arm.id,
-        status=status,
-        reason="" if status == "ok" else "its pages did not stay in the cache",
-        started_at=START,
-        ended_at=START,
-        wall_s=1.0,
-        host="simulated",
-        boot_id="simulated",
-        data_copy=spec.arm.data_copy,
+    return TEMPLATE.model_copy(
+        update={
+            "number": spec.number,
+            "attempt": spec.attempt,
+            "block": spec.block,
+            "position": spec.position,
+            "arm_id": spec.arm.id,
+            "status": status,
+            "reason": "" if status == "ok" else "its pages did not stay in the cache",
+            "data_copy": spec.arm.data_copy,
+        }
     )
