@@ -1,7 +1,7 @@
 """Whole experiments without a machine: the product's plan, schedule and verdicts; trials that are drawn.
 
 An experiment is planned by `plan`; its trials follow from `next_step`; after each block `progress` says where
-it stands, as it does for whoever watches a real run. What a trial would have measured comes from a `World`.
+it stands, as it does for whoever watches a real run. What a trial would have measured comes from a `Source`.
 Nothing is started and nothing is written, so hundreds of experiments run in seconds.
 """
 
@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -26,14 +27,14 @@ from pgassay.factors.base import Factor
 from pgassay.factors.registry import parse_factors
 from pgassay.model.arm import ArmSpec, DatasetSpec
 from pgassay.model.build import Build
-from pgassay.model.experiment import BlockDesign, Environment, Experiment, Protocol, StatisticalContract
+from pgassay.model.experiment import BlockDesign, Environment, Experiment, StatisticalContract
+from pgassay.model.experiment import Protocol as TrialProtocol
 from pgassay.model.result import CompareResult, DesignWarning
 from pgassay.model.storage import StorageSpec
-from pgassay.model.trial import LoadObservation, StatementObservation, TrialRecord, TrialSpec
+from pgassay.model.trial import LoadObservation, StatementObservation, TrialRecord, TrialSpec, TrialStatus
 from pgassay.model.workload import WorkloadSpec
 from pgassay.record.read import StoredExperiment, StoredTrial
 from pgassay.workloads.registry import parse_workload
-from simulated_worlds import World
 
 NOWHERE = Path("/nowhere")
 START = "2026-01-01T00:00:00+00:00"
@@ -46,6 +47,13 @@ TEMPLATE = TrialRecord(
 LOAD = LoadObservation(transactions=WORK, elapsed_s=1.0, errors=0, client_cpu_s=0.0)
 STATEMENT = StatementObservation(name="", elapsed_s=1.0, rows=1, cold=False, aio=False)
 RecordOf = Callable[[TrialSpec, str, float], TrialRecord]
+
+
+class Source(Protocol):
+    """Where trials come from: a `World` that draws them, or a recorded stream."""
+
+    def trial(self, spec: TrialSpec, data: str, copy: int) -> tuple[TrialStatus, float]:
+        """What the next trial ends as, and its log speed; `data` is what the copy is one of."""
 
 
 class NoServers:
@@ -63,7 +71,7 @@ class NoServers:
         build = Build(origin="installed", version="18.4", major=18, bin_directory="/nowhere/bin")
         dataset, storage = DatasetSpec(), StorageSpec()
         spec = ArmSpec(build=build, storage=storage, dataset=dataset, settings=given, workload=workload)
-        return Base(spec, Protocol(cache="warm-pages"), factors)
+        return Base(spec, TrialProtocol(cache="warm-pages"), factors)
 
     def check(self, candidates: object) -> None:
         """Any combination will do."""
@@ -109,7 +117,7 @@ def as_before(experiment: Experiment) -> Experiment:
         arm.model_copy(update={"data_copy": 1}) if arm.role == "twin" else arm for arm in experiment.arms
     )
     return experiment.model_copy(
-        update={"arms": arms, "contract": contract.updated(**later), "design": BlockDesign()}
+        update={"arms": arms, "contract": contract.model_copy(update=later), "design": BlockDesign()}
     )
 
 
@@ -139,7 +147,7 @@ class Ended:
 
 
 def run_whole(
-    experiment: Experiment, world: World, *, record_of: RecordOf | None = None, look_at_each: bool = False
+    experiment: Experiment, source: Source, *, record_of: RecordOf | None = None, look_at_each: bool = False
 ) -> Ended:
     """Run a plan until all is decided, or to its limit of blocks.
 
@@ -149,13 +157,13 @@ def run_whole(
     """
     make = record_of or load_record
     if look_at_each or (experiment.design.decided_rest and len(experiment.contrasts) > 1):
-        return _ended(_blocks(experiment, world, make))
-    moments = list(_blocks(experiment, world, make))
+        return _ended(_blocks(experiment, source, make))
+    moments = list(_blocks(experiment, source, make))
     first = bisect_left(range(len(moments)), True, key=lambda place: _may_end(moments[place]))
     return _ended(moments[min(first, len(moments) - 1) :])
 
 
-def _blocks(experiment: Experiment, world: World, make: RecordOf) -> Iterator[StoredExperiment]:
+def _blocks(experiment: Experiment, source: Source, make: RecordOf) -> Iterator[StoredExperiment]:
     """The experiment after each of its blocks, voided ones included."""
     stored = StoredExperiment(NOWHERE, experiment, ())
     records: list[TrialRecord] = []
@@ -167,7 +175,7 @@ def _blocks(experiment: Experiment, world: World, make: RecordOf) -> Iterator[St
             if ended or step.voided_in_a_row >= VOIDED_BLOCKS_MAX:
                 return
         spec = step.spec
-        status, log_speed = world.trial(spec, data_of(spec), spec.arm.data_copy)
+        status, log_speed = source.trial(spec, data_of(spec), spec.arm.data_copy)
         records.append(make(spec, status, log_speed))
         stored = replace(stored, trials=(*stored.trials, StoredTrial(records[-1], {}, NOWHERE)))
 
