@@ -33,6 +33,7 @@ def test_an_example_says_its_question_and_how_to_read_it(example: Path) -> None:
 
 
 @pytest.mark.server
+@pytest.mark.shares_machine
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_every_example_is_planned(
     example: Path, require: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
