@@ -10,7 +10,7 @@ import pytest
 import whole_tool
 
 pytestmark = pytest.mark.server
-WORKLOAD = "oltp_read_only:tables=2,table_size=2000,duration=300ms,warmup=100ms"
+WORKLOAD = "oltp_read_only:tables=2,table_size=2000,duration=200ms,warmup=50ms"
 SMALL = (
     "--set",
     "shared_buffers=64MB",
