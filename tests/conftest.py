@@ -7,6 +7,7 @@ PGASSAY_REQUIRE (names separated by commas) lists it: there the test fails.
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -25,6 +26,7 @@ settings.load_profile("pgassay")
 REQUIRED_VARIABLE = "PGASSAY_REQUIRE"
 # What a test without the marker `server` may ask for: it minds no other test beside it.
 HARMLESS = {"apt", "build", "chromium", "root"}
+TESTS = Path(__file__).parent
 _marked_server = False
 
 
@@ -45,7 +47,33 @@ def pytest_configure(config: pytest.Config) -> None:
         )
 
 
+# What lasts longest begins first, so that all processors have work until the end.
+FIRST = ("statistics", "server", "contract")
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give each test its lane, the longest lanes first, and those with servers their further tries."""
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(lane_of(item)))
+    items.sort(key=begins)
+    let_run_again(items)
+
+
+def lane_of(item: pytest.Item) -> str:
+    """What one worker runs: a file, or all tests that measure, of which a host lets one at a time."""
+    return "measures" if item.get_closest_marker("measures") else str(item.path.relative_to(TESTS))
+
+
+def begins(item: pytest.Item) -> int:
+    """The order of lanes; within one the tests stay as they were collected."""
+    if item.get_closest_marker("measures"):
+        return -1
+    folder = item.path.relative_to(TESTS).parts[0]
+    return FIRST.index(folder) if folder in FIRST else len(FIRST)
+
+
+def let_run_again(items: list[pytest.Item]) -> None:
     """Let a test with servers that failed run again, twice at most: the machine is shared.
 
     What is wrong fails every time. Each repetition is named at the end of the run, with the letter R, and

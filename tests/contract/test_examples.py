@@ -69,6 +69,8 @@ def shrunk(example: Path, folder: Path) -> Path:
 
 
 @pytest.mark.server
+@pytest.mark.shares_machine
+@pytest.mark.measures
 @pytest.mark.parametrize(
     "name",
     [

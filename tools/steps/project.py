@@ -68,9 +68,7 @@ def run_openly(command: list[str | Path], environment: dict[str, str] | None = N
         raise StepError(_as_shells_write(result.returncode))
 
 
-def run_all_openly(
-    commands: Sequence[list[str | Path]], environment: dict[str, str] | None = None
-) -> None:
+def run_all_openly(commands: Sequence[list[str | Path]], environment: dict[str, str] | None = None) -> None:
     """Run all programs, one after the other, whatever fails; raise the first StepError at the end."""
     failed: StepError | None = None
     for command in commands:
