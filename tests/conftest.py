@@ -7,10 +7,11 @@ PGASSAY_REQUIRE (names separated by commas) lists it: there the test fails.
 import os
 import signal
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 import capabilities
 
@@ -26,7 +27,6 @@ settings.load_profile("pgassay")
 REQUIRED_VARIABLE = "PGASSAY_REQUIRE"
 # What a test without the marker `server` may ask for: it minds no other test beside it.
 HARMLESS = {"apt", "build", "chromium", "root"}
-TESTS = Path(__file__).parent
 _marked_server = False
 
 
@@ -48,29 +48,36 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 # What lasts longest begins first, so that all processors have work until the end.
-FIRST = ("statistics", "server", "contract")
+FIRST = ("server", "statistics", "contract")
+# Most of these measure, and a host lets one experiment at a time do so: the others would wait for its lock.
+MEASURING = ("tests/server/compare/", "tests/server/faults/", "tests/server/remote/")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give each test its lane, the longest lanes first, and those with servers their further tries."""
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(lane_of(item)))
-    items.sort(key=begins)
-    let_run_again(items)
+class Lanes(LoadScopeScheduling):
+    """Which tests one worker runs in a row: a file's, or all that measure."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return "measuring" if file.startswith(MEASURING) else file
 
 
-def lane_of(item: pytest.Item) -> str:
-    """What one worker runs: a file, or all tests that measure, of which a host lets one at a time."""
-    return "measures" if item.get_closest_marker("measures") else str(item.path.relative_to(TESTS))
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Lanes:
+    """The lanes of a run with several workers."""
+    return Lanes(config, log)
 
 
 def begins(item: pytest.Item) -> int:
-    """The order of lanes; within one the tests stay as they were collected."""
-    if item.get_closest_marker("measures"):
+    """The place of a test's lane among the others; within one the tests stay as they were collected."""
+    if item.nodeid.startswith(MEASURING):
         return -1
-    folder = item.path.relative_to(TESTS).parts[0]
-    return FIRST.index(folder) if folder in FIRST else len(FIRST)
+    folder = item.nodeid.removeprefix("tests/").partition("/")[0]
+    return (*FIRST, folder).index(folder)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest lanes first, and let tests with servers run again."""
+    items.sort(key=begins)
+    let_run_again(items)
 
 
 def let_run_again(items: list[pytest.Item]) -> None:

@@ -69,8 +69,6 @@ def shrunk(example: Path, folder: Path) -> Path:
 
 
 @pytest.mark.server
-@pytest.mark.shares_machine
-@pytest.mark.measures
 @pytest.mark.parametrize(
     "name",
     [

@@ -9,7 +9,7 @@ import pytest
 
 import whole_tool
 
-pytestmark = [pytest.mark.server, pytest.mark.shares_machine, pytest.mark.measures]
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 WORKLOAD = "oltp_read_only:tables=2,table_size=2000,duration=200ms,warmup=50ms"
 SMALL = (
     "--set",

@@ -61,7 +61,6 @@ def test_a_cache_state_is_made_and_verified(cache: str, tmp_path: Path, require:
 
 
 @pytest.mark.shares_machine
-@pytest.mark.measures
 @pytest.mark.parametrize(
     ("script", "writes"),
     [
@@ -97,7 +96,6 @@ def test_a_load(script: str, writes: bool, tmp_path: Path, require: Callable[...
 
 
 @pytest.mark.shares_machine
-@pytest.mark.measures
 def test_a_grid_compares_within_strata(tmp_path: Path, require: Callable[..., None]) -> None:
     """`--control` names the level; every stratum has its own control and twin."""
     require("server")
@@ -154,7 +152,6 @@ def test_read_ahead_as_a_factor(tmp_path: Path, require: Callable[..., None]) ->
 
 
 @pytest.mark.shares_machine
-@pytest.mark.measures
 def test_a_read_only_workload_that_writes_is_invalid(tmp_path: Path, require: Callable[..., None]) -> None:
     """A function that writes can't be seen in the words of a SELECT; its WAL can."""
     require("server")
@@ -191,7 +188,6 @@ def test_a_read_only_workload_that_writes_is_invalid(tmp_path: Path, require: Ca
 
 
 @pytest.mark.shares_machine
-@pytest.mark.measures
 def test_arms_that_cannot_run_are_skipped_and_named(tmp_path: Path, require: Callable[..., None]) -> None:
     require("server")
     words = ["compare", "io_workers=2,3,99", "--workload", "full-scan:only=sum", *ONE_BLOCK]
