@@ -10,7 +10,7 @@ import pytest
 import whole_tool
 from pgassay.report import schema
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 
 
 def test_equal_arms_are_measured_and_their_noise_is_told(

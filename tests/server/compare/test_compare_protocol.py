@@ -60,6 +60,7 @@ def test_a_cache_state_is_made_and_verified(cache: str, tmp_path: Path, require:
             assert first["postgres_read_bytes"] >= 0.95 * table_bytes
 
 
+@pytest.mark.shares_machine
 @pytest.mark.parametrize(
     ("script", "writes"),
     [
@@ -94,6 +95,7 @@ def test_a_load(script: str, writes: bool, tmp_path: Path, require: Callable[...
         assert (record["verification"]["wal_bytes"] > 4096) == writes
 
 
+@pytest.mark.shares_machine
 def test_a_grid_compares_within_strata(tmp_path: Path, require: Callable[..., None]) -> None:
     """`--control` names the level; every stratum has its own control and twin."""
     require("server")
@@ -149,6 +151,7 @@ def test_read_ahead_as_a_factor(tmp_path: Path, require: Callable[..., None]) ->
     assert min(requests["16"]) > max(requests["1024"])
 
 
+@pytest.mark.shares_machine
 def test_a_read_only_workload_that_writes_is_invalid(tmp_path: Path, require: Callable[..., None]) -> None:
     """A function that writes can't be seen in the words of a SELECT; its WAL can."""
     require("server")
@@ -184,6 +187,7 @@ def test_a_read_only_workload_that_writes_is_invalid(tmp_path: Path, require: Ca
     assert "invalid" in finished.stderr
 
 
+@pytest.mark.shares_machine
 def test_arms_that_cannot_run_are_skipped_and_named(tmp_path: Path, require: Callable[..., None]) -> None:
     require("server")
     words = ["compare", "io_workers=2,3,99", "--workload", "full-scan:only=sum", *ONE_BLOCK]

@@ -13,7 +13,7 @@ import pytest
 import whole_tool
 from remote_servers import DATABASE, HOST, PASSWORD, USER, RemoteTestServer, delayed
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 Capture = pytest.CaptureFixture[str]
 ROUND_TRIP_S = 0.02
 # A machine that is busy enough turns the round trips into the lesser part (percent).
