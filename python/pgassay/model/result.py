@@ -50,8 +50,8 @@ class ArmResult(Frozen):
     arm's binaries differ from the control's beside the version ('' when in nothing). `forecast`: None for an
     arm that is decided, or of which nothing can be said.
 
-    `blocks`: the complete blocks that ratio and interval are of; `replicates`: the sets of fresh copies of the
-    data that those ran on, where such a set is what counts, else None.
+    `blocks`: the complete blocks that ratio and interval are of; `replicates`: the sets of fresh copies of
+    the data that those ran on, where such a set is what counts, else None.
     """
 
     name: str

@@ -166,9 +166,9 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
         plans_differ=plans_differ,
         confounds=(*find_confounds(experiment, study.table), *network_confounds),
         warnings=(
-            *copy_warnings(study),
             *network_warnings,
             *collect_warnings(stored, study, primary.twins, plan_sentences),
+            *copy_warnings(study),
         ),
         secondary=_secondary(study, family),
         device_use=device_use(stored),

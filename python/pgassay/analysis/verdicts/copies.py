@@ -1,4 +1,4 @@
-"""What copies of the data qualify: a twin on a copy of its own, and too few copies where each arm needs its own.
+"""What copies of the data qualify: a twin with a copy of its own, and too few copies where arms need theirs.
 
 A copy lies on the disk as chance had it, and where it lies may make it faster or slower than another of the
 same data. Two that differ are told apart the more surely the more blocks there are.
@@ -28,8 +28,8 @@ def _pooled_on_own_copy(study: Study) -> list[DesignWarning]:
             found[contrast.stratum] = DesignWarning(
                 kind="copies",
                 stratum=contrast.stratum,
-                sentence=f"The twin{where} ran on a copy of its own and was pooled with the control: if the "
-                "copies differ, equal arms may seem to differ and unequal ones not; measure again to have the "
+                sentence=f"The twin{where} ran on a copy of its own and was pooled with the control: if "
+                "the copies differ, equal arms may seem to differ and unequal ones not; measure again to have the "
                 "trials of a block on one copy.",
             )
     return list(found.values())
@@ -63,8 +63,8 @@ def _too_few_copies(study: Study) -> list[DesignWarning]:
                     kind="copies",
                     arm=arm.name,
                     stratum=arm.stratum,
-                    sentence=f"{arm.name} needs data of its own, and {blocks} have room for "
-                    f"{plural(possible, 'set')} of fresh copies, {each_s_blocks} for each: a verdict takes at "
+                    sentence=f"{arm.name} needs data of its own, and {blocks} have room "
+                    f"for {plural(possible, 'set')} of fresh copies, {each_s_blocks} for each: a verdict takes at "
                     f"least {needed} (--blocks {needed * each_s_blocks}).",
                 )
             )
