@@ -25,12 +25,15 @@ def _pooled_on_own_copy(study: Study) -> list[DesignWarning]:
     for contrast in study.experiment.contrasts:
         if _is_pooled_on_own_copy(study, contrast):
             where = f" at {contrast.stratum}" if contrast.stratum else ""
+            sentence = (
+                f"The twin{where} ran on a copy of its own and was pooled with the control: if the copies "
+                "differ, equal arms may seem to differ and unequal ones not; measure again to have the trials "
+                "of a block on one copy."
+            )
             found[contrast.stratum] = DesignWarning(
                 kind="copies",
                 stratum=contrast.stratum,
-                sentence=f"The twin{where} ran on a copy of its own and was pooled with the control: if "
-                "the copies differ, equal arms may seem to differ and unequal ones not; measure again to have the "
-                "trials of a block on one copy.",
+                sentence=sentence,
             )
     return list(found.values())
 
@@ -58,14 +61,10 @@ def _too_few_copies(study: Study) -> list[DesignWarning]:
         if possible < needed:
             arm = study.arms[contrast.arm_id]
             blocks = plural(study.experiment.contract.blocks_max, "block")
-            found.append(
-                DesignWarning(
-                    kind="copies",
-                    arm=arm.name,
-                    stratum=arm.stratum,
-                    sentence=f"{arm.name} needs data of its own, and {blocks} have room "
-                    f"for {plural(possible, 'set')} of fresh copies, {each_s_blocks} for each: a verdict takes at "
-                    f"least {needed} (--blocks {needed * each_s_blocks}).",
-                )
+            sentence = (
+                f"{arm.name} needs data of its own, and {blocks} have room for {plural(possible, 'set')} of "
+                f"fresh copies, {each_s_blocks} for each: a verdict takes at least {needed} "
+                f"(--blocks {needed * each_s_blocks})."
             )
+            found.append(DesignWarning(kind="copies", arm=arm.name, stratum=arm.stratum, sentence=sentence))
     return found
