@@ -17,6 +17,7 @@ from pgassay.analysis.descriptive.network import network_sentences
 from pgassay.analysis.descriptive.plans import plan_findings
 from pgassay.analysis.descriptive.server_statements import arm_statements
 from pgassay.analysis.verdicts.carry_over import carry_over_warnings
+from pgassay.analysis.verdicts.copies import copy_warnings
 from pgassay.analysis.verdicts.crossed import crossed_results, crossed_sentences, halves
 from pgassay.analysis.verdicts.failures import failure_warnings
 from pgassay.analysis.verdicts.machine_checks import check_machine, machine_warnings
@@ -48,6 +49,7 @@ from pgassay.model.result import (
     Verdict,
 )
 from pgassay.record.read import StoredExperiment
+from pgassay.words import plural
 
 _STOPPED: dict[str, Stopped] = {
     "decided": "decided",
@@ -179,6 +181,7 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
             *machine_warnings(check_machine(study)),
             *network_warnings,
             *collect_warnings(stored, study, primary.twins, plan_sentences),
+            *copy_warnings(study),
         ),
         secondary=_secondary(study, family),
         device_use=device_use(stored),
@@ -221,9 +224,17 @@ def _arm_result(
         values=tuple(values),
         stratum=arm.stratum,
         withheld=judgement.withheld,
-        note="; ".join(part for part in (judgement.note, note) if part),
+        note="; ".join(part for part in (judgement.note, note, _rest(study, arm)) if part),
         confound=_confound(study, arm),
+        blocks=study.blocks_of(arm.id),
+        replicates=study.replicates_of(arm.id),
     )
+
+
+def _rest(study: Study, arm: Arm) -> str:
+    """After how many blocks a decided arm took no part any more, '' when it does."""
+    blocks = study.rested_after(arm.id)
+    return "" if blocks is None else f"rested after {plural(blocks, 'block')}: decided"
 
 
 def _confound(study: Study, arm: Arm) -> str:
@@ -313,8 +324,10 @@ def _cpu_arm(study: Study, arm: ArmResult) -> SecondaryArmResult:
         note = f"the binaries differ in {arm.confound}, so their CPU can't be compared"
         fields.update(verdict="inconclusive", meaningful=False, note=note)
         return SecondaryArmResult(**fields)
-    if not arm.withheld and arm.note not in (MOVED, DISTRIBUTION_CHANGED):
-        fields["note"] = cpu_sentence(SecondaryArmResult(**fields), control.name, study.blocks)
+    if not arm.withheld and not arm.note.startswith((MOVED, DISTRIBUTION_CHANGED)):
+        sentence = cpu_sentence(SecondaryArmResult(**fields), control.name)
+        rest = next((each for each in study.experiment.arms if specs.get(arm.name) == each), None)
+        fields["note"] = "; ".join(part for part in (sentence, _rest(study, rest) if rest else "") if part)
     return SecondaryArmResult(**fields)
 
 

@@ -17,7 +17,7 @@ def arm_sentence(result: CompareResult, arm: ArmResult) -> str:
     """The verdict of one arm: 'a is 21 % faster than b (between 17 % and 25 %, 12 blocks).'"""
     control = control_name(result, arm)
     where = f"At {arm.stratum}, " if arm.stratum and arm.stratum not in arm.name else ""
-    return where + _confounded(_sentence(arm, control, result.blocks, result.margin), arm)
+    return where + _confounded(_sentence(arm, control, result.margin), arm)
 
 
 def _confounded(sentence: str, arm: ArmResult) -> str:
@@ -33,8 +33,8 @@ def control_name(result: CompareResult, arm: ArmResult) -> str:
     return names[0] if names else result.control
 
 
-def _sentence(arm: ArmResult, control: str, blocks: int, margin: float) -> str:
-    counted = plural(blocks, "block")
+def _sentence(arm: ArmResult, control: str, margin: float) -> str:
+    counted = counted_blocks(arm)
     if arm.ratio is not None and arm.interval is None:
         why = f"since {MOVED} ({counted})"
         return f"{arm.name} has no verdict against {control}, {why}. Look at its single trials."
@@ -58,18 +58,24 @@ def _sentence(arm: ArmResult, control: str, blocks: int, margin: float) -> str:
             f"The verdict on {arm.name} is withheld: the twin, a duplicate of {control}, differs from it by "
             f"as much, so this measurement is biased (the arm itself: {span(arm.interval)}, {counted})."
         )
-    if arm.note == DISTRIBUTION_CHANGED:
+    if arm.note.startswith(DISTRIBUTION_CHANGED):
         return (
             f"{arm.name} changed the distribution of the results against {control}, so no direction is given "
             f"({span(arm.interval)}, {counted}): look at its single trials."
         )
-    if arm.note in (MEDIAN_DISAGREES, LEFT_BEHIND):
+    if arm.note.startswith((MEDIAN_DISAGREES, LEFT_BEHIND)):
         return (
             f"{arm.name} has no verdict against {control} yet: {arm.note}, so no direction is given "
             f"({span(arm.interval)}, {counted})."
         )
     outlook = f"; {arm.note}" if arm.note else ""
     return f"{arm.name} can't be told from {control} yet: {span(arm.interval)} after {counted}{outlook}."
+
+
+def counted_blocks(arm: ArmResult) -> str:
+    """What an arm's figures are of, in words."""
+    counted = plural(arm.blocks, "block")
+    return counted if arm.replicates is None else f"{counted} on {plural(arm.replicates, 'set')} of copies"
 
 
 def outlook(blocks_more: int | None, block_s: float | None) -> str:
@@ -82,11 +88,11 @@ def outlook(blocks_more: int | None, block_s: float | None) -> str:
     return f"about {plural(blocks_more, 'more block')}{time} would decide it"
 
 
-def cpu_sentence(arm: SecondaryArmResult, control: str, blocks: int) -> str:
+def cpu_sentence(arm: SecondaryArmResult, control: str) -> str:
     """What is known of an arm's server CPU per unit of work; never a word about speed."""
     if arm.ratio is None or arm.interval is None:
         return ""
-    counted = f"{span(arm.interval, AMOUNT)}, {plural(blocks, 'block')}"
+    counted = f"{span(arm.interval, AMOUNT)}, {counted_blocks(arm)}"
     if arm.verdict in (AMOUNT.more, AMOUNT.less):
         return f"{arm.name} uses {comparison(arm.ratio, AMOUNT, 'CPU')} {control} ({counted})"
     if arm.verdict == "equivalent":

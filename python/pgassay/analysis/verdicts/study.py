@@ -154,6 +154,20 @@ class Study:
                 series.append(np.asarray(level[blocks][:, arms].mean(axis=-1)))
         return series
 
+    def blocks_of(self, arm_id: str) -> int:
+        """The complete blocks that an arm's figures are of; a control's are those that it took part in."""
+        for contrast, rows in zip(self.experiment.contrasts, self.rows, strict=True):
+            if contrast.arm_id == arm_id:
+                return sum(map(len, rows.blocks))
+        return len(self.table.places_with([arm_id]))
+
+    def replicates_of(self, arm_id: str) -> int | None:
+        """The finished sets of fresh copies that an arm's figures are of; None where blocks count."""
+        for contrast, rows in zip(self.experiment.contrasts, self.rows, strict=True):
+            if contrast.arm_id == arm_id and owns_data(self.experiment, contrast):
+                return len(rows.blocks)
+        return None
+
     def rested_after(self, arm_id: str) -> int | None:
         """The complete blocks after which a decided arm rested; None for one that takes part."""
         stratum = self.arms[arm_id].stratum

@@ -15,7 +15,8 @@ from pgassay.environment.home import home
 from pgassay.environment.server.limits import describe_limits
 from pgassay.environment.storage.parse import describe
 from pgassay.errors import MeasurementError
-from pgassay.experiment.running.loop import TrialRunner, expected_trial_s
+from pgassay.experiment.running.loop import TrialRunner
+from pgassay.experiment.running.loop import expected_trial_s as mean_trial_s
 from pgassay.experiment.running.schedule import next_step
 from pgassay.model.experiment import Experiment
 from pgassay.record.read import StoredExperiment
@@ -23,6 +24,9 @@ from pgassay.record.write import to_json, write_file
 
 _FORMAT = 1
 _ENTRIES_MAX = 500
+# Of a trial of which nothing is known yet: settling and starting, and its statements.
+_BETWEEN_TRIALS_S = 1.0
+_STATEMENTS_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ def _read() -> dict[str, dict[str, float | None]]:
 
 def known(stored: StoredExperiment) -> Known | None:
     """What its own trials tell, when it is resumed; else what earlier experiments of the same kind took."""
-    trial_s = expected_trial_s(stored)
+    trial_s = mean_trial_s(stored)
     entry = _read().get(_key(stored.experiment))
     if trial_s is not None:
         return Known(trial_s, single_trial_spread(stored))
@@ -69,9 +73,19 @@ def known(stored: StoredExperiment) -> Known | None:
     return Known(trial_s=entry["trial_s"], spread=entry["spread"])
 
 
+def expected_trial_s(experiment: Experiment) -> float:
+    """What a trial took in an earlier experiment of the same kind; else the least that it will."""
+    entry = _read().get(_key(experiment))
+    if entry and entry["trial_s"]:
+        return entry["trial_s"]
+    load = experiment.arms[0].spec.workload.load
+    measured_s = _STATEMENTS_S if load is None else load.duration_s + load.warmup_s
+    return _BETWEEN_TRIALS_S + measured_s
+
+
 def remember(stored: StoredExperiment) -> None:
     """Keep what this experiment took, for the next one."""
-    trial_s = expected_trial_s(stored)
+    trial_s = mean_trial_s(stored)
     if trial_s is None:
         return
     entries = _read()
