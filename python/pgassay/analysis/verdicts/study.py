@@ -1,6 +1,7 @@
 """What every analysis starts from: the complete blocks of a stored experiment as arrays."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -8,7 +9,7 @@ from pgassay.analysis.statistics.contrasts import ContrastSet
 from pgassay.analysis.statistics.eprocess import FloatArray
 from pgassay.analysis.statistics.power import minimum_blocks
 from pgassay.analysis.verdicts.blocks import BlockTable, complete_blocks
-from pgassay.analysis.verdicts.metrics import Measure, canary_log_s, primary_measure, statement_measures
+from pgassay.analysis.verdicts.metrics import Measure, covariate_log_s, primary_measure, statement_measures
 from pgassay.errors import UsageError
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import Experiment
@@ -93,9 +94,9 @@ def _covariate(experiment: Experiment, table: BlockTable) -> tuple[FloatArray | 
     """The declared covariate, and how many trials lack it (then it is not used at all)."""
     if experiment.contract.covariate == "none":
         return None, 0
-    canary = table.matrix(canary_log_s)
-    missing = int(np.isnan(canary).sum())
-    return (None, missing) if missing else (canary, 0)
+    found = table.matrix(partial(covariate_log_s, experiment.contract.covariate))
+    missing = int(np.isnan(found).sum())
+    return (None, missing) if missing else (found, 0)
 
 
 def _check_contrasts(experiment: Experiment) -> None:

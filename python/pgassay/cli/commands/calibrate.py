@@ -60,6 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _stored(arguments: argparse.Namespace) -> "StoredExperiment":
+    from dataclasses import replace
+
     from pgassay.cli.outcome import progress_of
     from pgassay.experiment.running.run import run_new
     from pgassay.record.read import load
@@ -67,7 +69,8 @@ def _stored(arguments: argparse.Namespace) -> "StoredExperiment":
     if arguments.stored is not None:
         return load(arguments.stored)
     with progress_of(arguments) as progress:
-        return run_new(request_of(arguments), progress, wait=not arguments.no_wait, until_decided=False)
+        request = replace(request_of(arguments), calibrates=True)
+        return run_new(request, progress, wait=not arguments.no_wait, until_decided=False)
 
 
 def _page(result: "CalibrationResult", arguments: argparse.Namespace) -> str:
