@@ -203,8 +203,8 @@ class TrialRecord(Extended):
     `clock_offset_ns`: CLOCK_REALTIME less CLOCK_MONOTONIC just before and just after the measured part, which
     ties the server's log to it. `data_copy`: the copy of the data that it ran on, None in records that did
     not name it and on servers that run already. `memory_s`, `disk_s`: seconds that fixed tasks took before
-    the server was started, None where the protocol has them not. `repeated_s`: seconds of all statements together
-    for each further time that they were measured within the same start.
+    the server was started, None where the protocol has them not. `repeated_s`: seconds of all statements
+    together for each further time that they were measured within the same start.
     """
 
     LATER_FIELDS: ClassVar[tuple[str, ...]] = ("data_copy", "memory_s", "disk_s", "repeated_s")

@@ -1,10 +1,10 @@
 """One trial by the protocol, from restoring the data to its record on disk, on any kind of target.
 
 The order is that of the rules of a trial: restore and settle, read the machine's speed, start, assert from
-inside, plan (which warms the catalogs), cache state and its proof, canary, measure with samplers on one clock,
-collect, verify, write atomically. On a target whose machine is somebody else's the steps that need it are left out: nothing is
-restored, started, put into a cache or sampled, and the round trip to the server is timed. The trial knows
-nothing of the experiment around it.
+inside, plan (which warms the catalogs), cache state and its proof, canary, measure with samplers on one
+clock, collect, verify, write atomically. On a target whose machine is somebody else's the steps that need it
+are left out: nothing is restored, started, put into a cache or sampled, and the round trip to the server is
+timed. The trial knows nothing of the experiment around it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

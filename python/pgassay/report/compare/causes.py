@@ -123,10 +123,20 @@ def sentence(cause: Cause, name: str, phrase: str = "") -> str:
     else:
         words = f"{name} was limited by {phrase}{_explained(cause)}"
     if cause.gain_if_lifted is not None and cause.gain_if_lifted >= _GAIN_MIN:
-        words += f"; without that it could be up to about {cause.gain_if_lifted:.3g} times as fast"
+        words += f"; without that it could be up to about {text.amount(cause.gain_if_lifted)}"
+        words += _between(cause)
     if cause.trials < cause.observed:
         words += f" (in {cause.trials} of {text.plural(cause.observed, 'trial')})"
     return words + "."
+
+
+def _between(cause: Cause) -> str:
+    """The interval of a predicted gain, where the trials tell one that is more than a point."""
+    if cause.gain_interval is None or cause.gain_interval[1] - cause.gain_interval[0] < _GAIN_MIN - 1:
+        return ""
+    if cause.gain_interval[0] < _GAIN_MIN:
+        return f" (by the trials at most {text.amount(cause.gain_interval[1])})"
+    return f" (by the trials {text.span(cause.gain_interval)})"
 
 
 def _explained(cause: Cause) -> str:
