@@ -153,8 +153,11 @@ def levels(found: Measured, margin: float, load_s: float | None) -> tuple[LevelR
         components["measurement"] = variance.alone(_residual(found.logs))
         costs["measurement"] = float(np.mean([record.wall_s for record in records]))
     known = [(name, made) for name in LEVELS if (made := components[name]) is not None]
-    counts = variance.repetitions([LevelCost(made.variance, costs[name]) for name, made in known], margin)
-    by_name = {name: count for (name, _), count in zip(known, counts, strict=True)}
+    by_name: dict[Level, int | None] = {}
+    if components["measurement"] is not None:
+        # Without the innermost the others would promise intervals from a part of the noise.
+        counts = variance.repetitions([LevelCost(made.variance, costs[name]) for name, made in known], margin)
+        by_name = {name: count for (name, _), count in zip(known, counts, strict=True)}
     return tuple(
         LevelResult(
             level=name,

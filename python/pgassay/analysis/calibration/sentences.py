@@ -6,6 +6,8 @@ from pgassay.model.calibration import CopyEffect, DriftResult, Level, LevelResul
 from pgassay.words import duration_rounded, join, percent_fixed, percent_rounded, ratio, seconds
 
 MOSTLY = 0.5
+# A bound of the copies' spread above this says nothing that anybody would doubt.
+NOTHING_SAID = 1.0
 # A covariate by what it is a reading of.
 READ = {
     "canary": "the processor's speed",
@@ -57,6 +59,8 @@ def of_copies(effect: CopyEffect | None) -> list[str]:
         return []
     low, high = effect.interval
     where = f"here (storage {effect.storage}, {effect.copies} copies)"
+    if not effect.differ and high > NOTHING_SAID:
+        return [f"Whether copies of the data differ can't be told yet {where}: it takes more blocks."]
     if not effect.differ:
         return [f"No difference between copies of the data was found {where}: below {percent_rounded(high)}."]
     return [

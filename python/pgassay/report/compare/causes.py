@@ -16,6 +16,8 @@ _ROWS_MAX = 16
 _NAMES_MAX = 6
 # Smaller gains than this are not worth a clause.
 _GAIN_MIN = 1.01
+# An interval that ends at so many times the gain, as that of two trials may, is not worth its figures.
+_GAIN_RANGE_MAX = 4.0
 
 
 @dataclass(frozen=True)
@@ -132,11 +134,14 @@ def sentence(cause: Cause, name: str, phrase: str = "") -> str:
 
 def _between(cause: Cause) -> str:
     """The interval of a predicted gain, where the trials tell one that is more than a point."""
-    if cause.gain_interval is None or cause.gain_interval[1] - cause.gain_interval[0] < _GAIN_MIN - 1:
+    ends = cause.gain_interval
+    if ends is None or cause.gain_if_lifted is None or ends[1] - ends[0] < _GAIN_MIN - 1:
         return ""
-    if cause.gain_interval[0] < _GAIN_MIN:
-        return f" (by the trials at most {text.amount(cause.gain_interval[1])})"
-    return f" (by the trials {text.span(cause.gain_interval)})"
+    if ends[1] > _GAIN_RANGE_MAX * cause.gain_if_lifted:
+        return " (these trials are too few to say how exactly)"
+    if ends[0] < _GAIN_MIN:
+        return f" (95 % interval: at most {text.amount(ends[1])})"
+    return f" (95 % interval: {text.span(ends)})"
 
 
 def _explained(cause: Cause) -> str:
