@@ -207,10 +207,12 @@ class TrialRecord(Extended):
     `upkeep_after`: what VACUUM had left to do at both ends, None where that could not be read.
     `clock_offset_ns`: CLOCK_REALTIME less CLOCK_MONOTONIC just before and just after the measured part, which
     ties the server's log to it. `data_copy`: the copy of the data that it ran on, None in records that did
-    not name it and on servers that run already.
+    not name it and on servers that run already. `memory_s`, `disk_s`: seconds that fixed tasks took before
+    the server was started, None where the protocol has them not. `repeated_s`: seconds of all statements
+    together for each further time that they were measured within the same start.
     """
 
-    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("data_copy",)
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("data_copy", "memory_s", "disk_s", "repeated_s")
 
     format: int = TRIAL_FORMAT
     number: int
@@ -229,6 +231,9 @@ class TrialRecord(Extended):
     boot_id: str
     data_copy: int | None = None
     canary_s: float | None = None
+    memory_s: float | None = None
+    disk_s: float | None = None
+    repeated_s: tuple[float, ...] = ()
     statements: tuple[StatementObservation, ...] = ()
     load: LoadObservation | None = None
     maintenance: tuple[MaintenanceObservation, ...] = ()

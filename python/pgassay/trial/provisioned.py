@@ -152,6 +152,10 @@ class ProvisionedTarget:
         volume.reset(working, self._provider.snapshot(arm.spec).path)
         return True
 
+    def data_folder(self, arm: Arm) -> Path:
+        """A folder on the storage of the arm's data, beside its working copies."""
+        return self.volume(arm).root
+
     def storage_facts(self, arm: Arm) -> Mapping[str, object]:
         """What the arm's storage is, for the record."""
         return self.volume(arm).facts()

@@ -23,6 +23,9 @@ class RecordFields(TypedDict, total=False):
     """Fields of `TrialRecord` that a trial knows once it has come so far."""
 
     canary_s: float
+    memory_s: float
+    disk_s: float
+    repeated_s: tuple[float, ...]
     steal_s: float
     server_cpu_s: float
     clock_offset_ns: tuple[int, int]

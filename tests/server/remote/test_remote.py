@@ -220,6 +220,7 @@ REFUSED = {
     "superuser": (["--set", "log_statement=all"], ["log_statement", "permission denied"]),
     "value": (["--set", "random_page_cost=cheap"], ["random_page_cost"]),
     "tables": (["--workload", "oltp_read_only"], ["sbtest1", "prepare"]),
+    "covariate": (["--covariate", "disk"], ["--covariate disk", "use canary"]),
     "swap": (["--swap", "true"], ["--swap", "server=DSN,DSN"]),
     "twice": (["server=host=a dbname=b,host=c dbname=d"], ["twice", "once"]),
 }

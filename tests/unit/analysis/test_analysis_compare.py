@@ -5,6 +5,7 @@ import json
 import math
 
 import jsonschema
+import numpy as np
 import pytest
 
 from analysis_samples import SCAN_PLAN, experiment, record, simulate, simulate_moving, stored
@@ -279,6 +280,33 @@ def test_a_missing_canary_is_told_and_a_whole_one_is_used():
     without = [*records[:-1], records[-1].model_copy(update={"canary_s": None})]
     assert any("no canary" in warning for warning in analyse(stored(plan, without)).warnings)
     assert not any("no canary" in warning for warning in analyse(stored(plan, records)).warnings)
+
+
+@pytest.mark.parametrize("name", ["memory", "disk"])
+def test_a_reading_before_the_start_is_a_covariate_like_the_canary(name):
+    plan = experiment(covariate=name)
+    random = np.random.default_rng(9)
+    slow = random.random(200) < 0.5
+    records = [
+        each.model_copy(
+            update={
+                f"{name}_s": 0.5 if slow[each.number] else 0.1,
+                "statements": tuple(
+                    one.model_copy(update={"elapsed_s": one.elapsed_s * (1.5 if slow[each.number] else 1.0)})
+                    for one in each.statements
+                ),
+            }
+        )
+        for each in simulate(plan, 40, {"s0-1": 0.1})
+    ]
+    adjusted, raw = (
+        arm_of(analyse(stored(each, records)), "io_method=method1")
+        for each in (plan, experiment(covariate="none"))
+    )
+    assert adjusted.verdict == "faster"
+    assert raw.interval[1] - raw.interval[0] > 2 * (adjusted.interval[1] - adjusted.interval[0])
+    lacking = [*records[:-1], records[-1].model_copy(update={f"{name}_s": None})]
+    assert any(f"no reading of the {name}" in warning for warning in analyse(stored(plan, lacking)).warnings)
 
 
 def test_progress_agrees_with_the_result_and_grows_with_the_blocks_alone():

@@ -27,8 +27,8 @@ def _pooled_on_own_copy(study: Study) -> list[DesignWarning]:
             where = f" at {contrast.stratum}" if contrast.stratum else ""
             sentence = (
                 f"The twin{where} ran on a copy of its own and was pooled with the control: if the copies "
-                "differ, equal arms may seem to differ and unequal ones not; measure again to have the trials "
-                "of a block on one copy."
+                "differ, equal arms may seem to differ and unequal ones not; measure again to have the "
+                "trials of a block on one copy."
             )
             found[contrast.stratum] = DesignWarning(
                 kind="copies",

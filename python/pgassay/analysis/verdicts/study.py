@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from pgassay.analysis.statistics.contrasts import ContrastSet, Rows
 from pgassay.analysis.statistics.eprocess import FloatArray
 from pgassay.analysis.statistics.power import minimum_blocks
 from pgassay.analysis.verdicts.blocks import BlockTable, complete_blocks
-from pgassay.analysis.verdicts.metrics import Measure, canary_log_s, primary_measure, statement_measures
+from pgassay.analysis.verdicts.metrics import Measure, covariate_log_s, primary_measure, statement_measures
 from pgassay.analysis.verdicts.rows import owns_data, replicates, rows_of
 from pgassay.errors import UsageError
 from pgassay.model.arm import Arm
@@ -198,9 +198,9 @@ def _covariate(experiment: Experiment, table: BlockTable) -> tuple[FloatArray | 
     """The declared covariate, and how many trials lack it (then it is not used at all)."""
     if experiment.contract.covariate == "none":
         return None, 0
-    canary = table.matrix(canary_log_s)
-    missing = int(np.isnan(canary[table.present]).sum())
-    return (None, missing) if missing else (canary, 0)
+    found = table.matrix(partial(covariate_log_s, experiment.contract.covariate))
+    missing = int(np.isnan(found[table.present]).sum())
+    return (None, missing) if missing else (found, 0)
 
 
 def _check_contrasts(experiment: Experiment) -> None:

@@ -141,7 +141,9 @@ def _steal(study: Study) -> list[str]:
 def _covariate(study: Study) -> list[str]:
     if not study.covariate_missing:
         return []
+    name = study.experiment.contract.covariate
+    words = name if name == "canary" else f"reading of the {name}"
     return [
-        f"{study.covariate_missing} trials have no canary, so no figure was adjusted for it although the "
+        f"{study.covariate_missing} trials have no {words}, so no figure was adjusted for it although the "
         "contract declares it."
     ]

@@ -114,7 +114,13 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
     add("--alpha", type=options.fraction, default=0.05, metavar="FRACTION", help="error rate (default 0.05)")
     add("--seed", type=options.whole, metavar="N", help="seed of the order of the trials (default: drawn)")
     add("--out", type=options.folder, metavar="FOLDER", help="a new folder for the results")
-    add("--covariate", choices=("none", "canary"), default="none", help="adjust for the canary's speed")
+    add(
+        "--covariate",
+        choices=("none", "canary", "memory", "disk"),
+        default="none",
+        help="adjust for a speed of the machine, read before each trial: of the processor (canary), of fresh "
+        "memory, or of the disk",
+    )
     add(
         "--observe",
         choices=("off", "normal", "fast"),
