@@ -6,7 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from pgassay.analysis.statistics.covariate import adjust
-from pgassay.analysis.statistics.eprocess import Evidence, FloatArray, gather_evidence, log_evidence
+from pgassay.analysis.statistics.eprocess import (
+    BASE_RULES,
+    Evidence,
+    EvidenceRules,
+    FloatArray,
+    gather_evidence,
+    log_evidence,
+)
 from pgassay.analysis.statistics.sequence import (
     Sequence,
     confidence_sequence,
@@ -40,8 +47,9 @@ class ContrastSet:
         *,
         pool_twin: bool,
         covariate: FloatArray | None = None,
+        rules: EvidenceRules = BASE_RULES,
     ) -> None:
-        """Gather the evidence; contrasts with and without a pooled twin may be mixed."""
+        """Gather the evidence by `rules`; contrasts with and without a pooled twin may be mixed."""
         self.shape = (logs.shape[0], len(contrasts))
         self._groups: list[_Group] = []
         by_size: dict[int, list[tuple[int, list[int]]]] = {}
@@ -54,7 +62,8 @@ class ContrastSet:
             members = np.swapaxes(logs[:, :, index], 1, 2)
             if covariate is not None:
                 members = adjust(members, np.swapaxes(covariate[:, index], 0, 1))
-            self._groups.append(_Group([place for place, _ in group], members, gather_evidence(members)))
+            evidence = gather_evidence(members, rules)
+            self._groups.append(_Group([place for place, _ in group], members, evidence))
 
     def _collect(self, answer: Callable[[_Group], FloatArray]) -> FloatArray:
         result = np.empty(self.shape)

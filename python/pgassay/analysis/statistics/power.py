@@ -113,15 +113,17 @@ def resolvable_spread(
     return 0.0 if math.isinf(deviations) else math.log1p(effect) / deviations
 
 
-def upper_spread(pairs: FloatArray) -> float:
+def upper_spread(pairs: FloatArray, confidence: float = 0.8) -> float:
     """s_U = s·√((n − 1)/χ²_{.20, n−1}) of an n-block pilot's paired log ratios: above the truth in 80 %.
+
+    At another confidence c the quantile is 1 − c.
 
     Raises ValueError for fewer than two blocks.
     """
     degrees = pairs.shape[-1] - 1
     if degrees < 1:
         raise ValueError(f"a spread needs at least two blocks, got {degrees + 1}")
-    quantile = 2 * gammaincinv(degrees / 2, 0.20)
+    quantile = 2 * gammaincinv(degrees / 2, round(1 - confidence, 12))
     return float(np.std(pairs, ddof=1) * math.sqrt(degrees / quantile))
 
 

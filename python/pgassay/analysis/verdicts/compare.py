@@ -217,7 +217,14 @@ def _arm_result(
         withheld=judgement.withheld,
         note="; ".join(part for part in (judgement.note, note) if part),
         confound=_confound(study, arm),
+        equivalence_interval=_equivalence_interval(estimate),
     )
+
+
+def _equivalence_interval(estimate: Estimate | None) -> tuple[float | None, float | None] | None:
+    if estimate is None or estimate[1].verdict != "equivalent" or estimate[0].equivalence is None:
+        return None
+    return _interval(*estimate[0].equivalence)
 
 
 def _confound(study: Study, arm: Arm) -> str:

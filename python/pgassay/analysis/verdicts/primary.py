@@ -1,12 +1,13 @@
 """The first family: every arm against its control on the primary metric."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pgassay.analysis.statistics.covariate import adjust
 from pgassay.analysis.statistics.eprocess import FloatArray
+from pgassay.analysis.statistics.equivalence import interval_level
 from pgassay.analysis.statistics.power import PILOT_BLOCKS_MIN, blocks_to_decide, upper_spread
 from pgassay.analysis.statistics.sequence import Sequence
 from pgassay.analysis.verdicts.study import Study, gather_study
@@ -51,14 +52,23 @@ def check_twins(study: Study) -> dict[str, TwinCheck]:
 
 
 def findings_of(
-    effects: FloatArray, intervals: Sequence, guard: Sequence, measure: int
+    effects: FloatArray,
+    intervals: Sequence,
+    guard: Sequence,
+    measure: int,
+    equivalence: Sequence | None = None,
 ) -> tuple[Finding, ...]:
     """One measure's findings, in the order of the contrasts; all arrays are (measures, contrasts)."""
     ends = (intervals.lower, intervals.upper, guard.lower, guard.upper)
-    return tuple(
-        Finding(float(effect), *(float(end[measure, index]) for end in ends))
-        for index, effect in enumerate(effects[measure])
-    )
+    findings = []
+    for index, effect in enumerate(effects[measure]):
+        lower, upper, median_lower, median_upper = (float(end[measure, index]) for end in ends)
+        found = Finding(float(effect), lower, upper, median_lower, median_upper)
+        if equivalence is not None:
+            inside = float(equivalence.lower[measure, index]), float(equivalence.upper[measure, index])
+            found = replace(found, equivalence=inside)
+        findings.append(found)
+    return tuple(findings)
 
 
 def twin_bound(twins: dict[str, TwinCheck], stratum: str, measure: int) -> float | None:
@@ -75,7 +85,11 @@ def analyse_primary(study: Study) -> PrimaryResult:
     level = contract.alpha / study.contrast_count
     contrasts = study.contrast_set(study.logs[:1])
     intervals = contrasts.intervals(level, running=True)
-    findings = findings_of(contrasts.effects(), intervals, contrasts.median_intervals(level), 0)
+    equivalence = None
+    if contract.equivalence == "each":
+        equivalence = contrasts.intervals(interval_level(level, contract.equivalence), running=True)
+    guard = contrasts.median_intervals(level)
+    findings = findings_of(contrasts.effects(), intervals, guard, 0, equivalence)
     twins = check_twins(study)
     judgements = []
     for contrast, finding in zip(study.experiment.contrasts, findings, strict=True):
@@ -111,8 +125,10 @@ def _blocks_more(study: Study, pairs: FloatArray, finding: Finding) -> int | Non
     return max(1, needed - study.blocks)
 
 
-def single_trial_spread(stored: StoredExperiment) -> float | None:
-    """The upper bound (80 %) of the spread of a single trial's log speed, from control and twin.
+def single_trial_spread(stored: StoredExperiment, confidence: float = 0.8) -> float | None:
+    """The upper bound (80 %, or at another confidence) of the spread of a single trial's log speed.
+
+    From control and twin.
 
     Both are the same arm, so their difference is noise alone: √2 times a single trial's. The largest
     over the strata; None with fewer than three complete blocks, or without a twin.
@@ -124,5 +140,5 @@ def single_trial_spread(stored: StoredExperiment) -> float | None:
             continue
         columns = study.columns
         pairs = study.logs[0][:, columns[contrast.twin_id]] - study.logs[0][:, columns[contrast.control_id]]
-        spreads.append(upper_spread(np.asarray(pairs)) / math.sqrt(2))
+        spreads.append(upper_spread(np.asarray(pairs), confidence) / math.sqrt(2))
     return max(spreads, default=None)

@@ -11,7 +11,7 @@ def arm_sentence(result: CompareResult, arm: ArmResult) -> str:
     """The verdict of one arm: 'a is 21 % faster than b (between 17 % and 25 %, 12 blocks).'"""
     control = control_name(result, arm)
     where = f"At {arm.stratum}, " if arm.stratum and arm.stratum not in arm.name else ""
-    return where + _confounded(_sentence(arm, control, result.blocks, result.margin), arm)
+    return where + _confounded(_sentence(arm, control, result), arm)
 
 
 def _confounded(sentence: str, arm: ArmResult) -> str:
@@ -27,10 +27,10 @@ def control_name(result: CompareResult, arm: ArmResult) -> str:
     return names[0] if names else result.control
 
 
-def _sentence(arm: ArmResult, control: str, blocks: int, margin: float) -> str:
+def _sentence(arm: ArmResult, control: str, result: CompareResult) -> str:
     if arm.ratio is None or arm.interval is None:
         return f"{arm.name} can't be told from {control} yet: no block is complete."
-    counted = plural(blocks, "block")
+    margin, counted = result.margin, plural(result.blocks, "block")
     if arm.verdict in ("faster", "slower"):
         small = "" if arm.meaningful else f"; it may be less than the margin of {percent_rounded(margin)}"
         found = f"{span(arm.interval)}, {counted}{small}"
@@ -39,7 +39,7 @@ def _sentence(arm: ArmResult, control: str, blocks: int, margin: float) -> str:
         note = f"; it is {arm.note}" if arm.note else ""
         return (
             f"{arm.name} is equivalent to {control} within {percent_rounded(margin)} "
-            f"({span(arm.interval)}, {counted}{note})."
+            f"({_equivalence_span(arm, result.alpha)}, {counted}{note})."
         )
     if arm.withheld:
         return (
@@ -53,6 +53,13 @@ def _sentence(arm: ArmResult, control: str, blocks: int, margin: float) -> str:
         )
     outlook = f"; {arm.note}" if arm.note else ""
     return f"{arm.name} can't be told from {control} yet: {span(arm.interval)} after {counted}{outlook}."
+
+
+def _equivalence_span(arm: ArmResult, alpha: float) -> str:
+    """The interval by which an arm is equivalent, with its level where that is not the one of all intervals."""
+    if arm.interval is None or arm.equivalence_interval is None:
+        return span(arm.interval or (None, None))
+    return f"{span(arm.equivalence_interval)} at {percent_rounded(1 - 2 * alpha)}"
 
 
 def outlook(blocks_more: int | None, block_s: float | None) -> str:

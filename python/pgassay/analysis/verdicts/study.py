@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pgassay.analysis.statistics.contrasts import ContrastSet
-from pgassay.analysis.statistics.eprocess import FloatArray
+from pgassay.analysis.statistics.eprocess import EvidenceRules, FloatArray
 from pgassay.analysis.statistics.power import minimum_blocks
 from pgassay.analysis.verdicts.blocks import BlockTable, complete_blocks
 from pgassay.analysis.verdicts.metrics import Measure, canary_log_s, primary_measure, statement_measures
@@ -62,6 +62,12 @@ class Study:
         alpha = self.experiment.contract.alpha
         return minimum_blocks(pooled=self.is_pooled, contrasts=self.contrast_count, alpha=alpha)
 
+    @property
+    def rules(self) -> EvidenceRules:
+        """What the evidence of this experiment's contrasts is made with."""
+        contract = self.experiment.contract
+        return EvidenceRules(contract.sharpness, contract.first_scale)
+
     def contrast_set(self, logs: FloatArray) -> ContrastSet:
         """The evidence of all contrasts on these measures, shape (measures, blocks, arms)."""
         return ContrastSet(
@@ -70,6 +76,7 @@ class Study:
             self.experiment.contrasts,
             pool_twin=self.experiment.contract.pool_twin,
             covariate=self.covariate,
+            rules=self.rules,
         )
 
 

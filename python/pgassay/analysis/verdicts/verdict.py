@@ -13,7 +13,8 @@ DISTRIBUTION_CHANGED = "the distribution changed"
 class Finding:
     """One contrast on one measure; all figures are log ratios.
 
-    lower, upper: its confidence sequence; median_lower, median_upper: the guard's interval.
+    lower, upper: its confidence sequence; median_lower, median_upper: the guard's interval. equivalence: the
+    interval that must lie inside the margin, None where that is (lower, upper).
     """
 
     estimate: float
@@ -21,6 +22,7 @@ class Finding:
     upper: float
     median_lower: float = -math.inf
     median_upper: float = math.inf
+    equivalence: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,8 @@ def judge(finding: Finding, margin: float, *, twin_bound: float | None = None) -
 
 def _from_interval(finding: Finding, edge: float) -> Judgement:
     above, below = finding.lower > 0, finding.upper < 0
-    if finding.lower >= -edge and finding.upper <= edge:
+    least, most = finding.equivalence or (finding.lower, finding.upper)
+    if least >= -edge and most <= edge:
         direction = "faster" if above else "slower" if below else ""
         note = f"slightly {direction}, but within the margin" if direction else ""
         return Judgement("equivalent", note=note)
