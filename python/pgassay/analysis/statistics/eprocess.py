@@ -122,9 +122,8 @@ def log_sum_exp(exponents: FloatArray) -> FloatArray:
     return result
 
 
-def _mixed_path(log_factors: FloatArray) -> FloatArray:
+def _mixed_path(products: FloatArray) -> FloatArray:
     """log of the mean over the grid of the running products, (..., blocks, grid) → (..., blocks)."""
-    products = np.cumsum(log_factors, axis=-2)
     result: FloatArray = log_sum_exp(products) - np.log(products.shape[-1])
     return result
 
@@ -135,20 +134,32 @@ def _exponent(evidence: Evidence, effect: FloatArray | float) -> FloatArray:
     return result
 
 
+def log_products_above(evidence: Evidence, effect: FloatArray | float = 0.0) -> FloatArray:
+    """log of the running product of each grid point's factors of E⁺, shape (..., blocks, grid)."""
+    exponent = _exponent(evidence, effect)
+    factors = np.log(evidence.members) - np.logaddexp(0.0, evidence.others_up - exponent)
+    return np.cumsum(factors, axis=-2)
+
+
+def log_products_below(evidence: Evidence, effect: FloatArray | float = 0.0) -> FloatArray:
+    """As log_products_above, of E⁻."""
+    exponent = _exponent(evidence, effect)
+    factors = np.log(evidence.members) - np.logaddexp(0.0, evidence.others_down + exponent)
+    return np.cumsum(factors, axis=-2)
+
+
 def log_evidence_above(evidence: Evidence, effect: FloatArray | float = 0.0) -> FloatArray:
     """log E⁺ after each block: evidence that the true effect is above `effect` (a log ratio).
 
     `effect` has the leading shape of the evidence, or is one number; the answer is (..., blocks).
     It never rises when `effect` rises.
     """
-    exponent = _exponent(evidence, effect)
-    return _mixed_path(np.log(evidence.members) - np.logaddexp(0.0, evidence.others_up - exponent))
+    return _mixed_path(log_products_above(evidence, effect))
 
 
 def log_evidence_below(evidence: Evidence, effect: FloatArray | float = 0.0) -> FloatArray:
     """log E⁻ after each block: evidence that the true effect is below `effect`; never falls as it rises."""
-    exponent = _exponent(evidence, effect)
-    return _mixed_path(np.log(evidence.members) - np.logaddexp(0.0, evidence.others_down + exponent))
+    return _mixed_path(log_products_below(evidence, effect))
 
 
 def log_evidence(evidence: Evidence, effect: FloatArray | float = 0.0) -> FloatArray:
