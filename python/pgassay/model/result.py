@@ -48,8 +48,8 @@ class ArmResult(Frozen):
     the metric of every valid trial in run order, in the metric's unit; `median` is of those.
     `note` holds what qualifies the verdict, e.g. "the distribution changed"; `confound` in what the
     arm's binaries differ from the control's beside the version ('' when in nothing). `forecast`: None for an
-    arm that is decided, or of which nothing can be said. `equivalence_interval`: the interval by which an
-    equivalent arm was found so, where its two one-sided tests have α each; it may be narrower than `interval`.
+    arm that is decided, or of which nothing can be said. `equivalence_interval`: the interval by which
+    an equivalent arm was found so, where its two one-sided tests have α each; it lies inside `interval`.
     """
 
     name: str

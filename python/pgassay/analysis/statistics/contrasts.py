@@ -95,11 +95,11 @@ class ContrastSet:
         """log E against 'no effect' after the last block."""
         return self._collect(lambda group: log_evidence(group.evidence)[..., -1])
 
-    def pairs(self, measure: int, contrast: int) -> FloatArray:
-        """The log ratios arm : control of one contrast, block by block."""
+    def members(self, measure: int, contrast: int) -> FloatArray:
+        """The log speeds of one contrast's blocks, the arm first, shape (blocks, members)."""
         for group in self._groups:
             if contrast in group.places:
-                result: FloatArray = _pairs(group)[measure, group.places.index(contrast)]
+                result: FloatArray = group.members[measure, group.places.index(contrast)]
                 return result
         raise ValueError(f"there is no contrast {contrast}")
 

@@ -76,8 +76,8 @@ def differences(members: FloatArray) -> FloatArray:
 def predictable_scale(difference: FloatArray, first_scale: float = BASE_RULES.first_scale) -> FloatArray:
     """s_b of every block from earlier blocks only, shape (..., blocks) → (..., blocks).
 
-    s_1 is `first_scale`, and s_b² = [Σ_{i<b} (d_i − mean_{i<b} d)² + 3·s_1²] / (b + 1). A scale that knew its own
-    block, or was computed again later, would spoil the expectation of the factors.
+    s_1 is `first_scale`, and s_b² = [Σ_{i<b} (d_i − mean_{i<b} d)² + 3·s_1²] / (b + 1). A scale that knew its
+    own block, or was computed again later, would spoil the expectation of the factors.
     """
     scale = np.empty_like(difference)
     scale[..., 0] = first_scale

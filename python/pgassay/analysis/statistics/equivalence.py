@@ -16,7 +16,7 @@ def log_margin(margin: float) -> float:
 
 
 def interval_level(level: float, equivalence: Literal["shared", "each"]) -> float:
-    """The level of the confidence sequence that lies inside the margin when equivalence is reached at `level`.
+    """The level of the sequence that lies inside the margin when equivalence is reached at `level`.
 
     'shared': the two one-sided tests have half of `level` each. 'each': either has all of it, since only one
     of the two hypotheses can be true, so that a false answer takes a false rejection of that one (Schuirmann,

@@ -1,9 +1,9 @@
 """How many more blocks a comparison is likely to take, by continuing the evidence in hand.
 
-The blocks so far say something of the effect and of the noise. Pairs of both are drawn from what they say
-(normal noise; the spread from χ², the effect from its normal around the mean difference, weighted by a prior,
-below), and for each pair further blocks are drawn and their factors go on from the products of the blocks that
-are there, by the rules of the experiment, until a verdict. Nothing of a verdict depends on this.
+The blocks so far say something of the effect and of the noise. Pairs of both are drawn from what they say:
+the noise is taken for normal, its spread comes from χ², the effect from a normal around the mean difference,
+weighted by a prior (below). For each pair further blocks are drawn, and their factors go on from the products
+of the blocks that are there, by the rules of the experiment, until a verdict. No verdict depends on this.
 
 Near blocks are drawn one by one. Further ones are taken together, by the normal sum of their log factors, in
 steps of a quarter of the blocks drawn so far: a forecast of 100 blocks needs no better resolution.
@@ -39,7 +39,7 @@ _CANDIDATES = 6
 _BLOCKS_ONE_BY_ONE = 6
 _STEP_SHARE = 0.25
 _EXPONENT_MAX = np.float32(80)
-# float32 keeps a hundredth of a percent of the products, which is more than a forecast needs, in half the time.
+# float32 keeps a hundredth of a percent of the products: more than a forecast needs, in half the time.
 _Coarse = NDArray[np.float32]
 
 
@@ -107,7 +107,16 @@ def _drawn_truths(members: FloatArray, random: np.random.Generator) -> tuple[Flo
     places = (np.arange(PATHS) + random.random()) / PATHS
     chosen = np.stack([np.searchsorted(row / row[-1], places) for row in weight])
     chosen = np.minimum(chosen, amount - 1)
-    return np.take_along_axis(spread, chosen, axis=-1), np.take_along_axis(effect, chosen, axis=-1)
+    rows = np.arange(len(chosen))[:, np.newaxis]
+    return spread[rows, chosen], effect[rows, chosen]
+
+
+def _mixed(products: _Coarse) -> FloatArray:
+    """log of the mean over the grid, (rows, questions, grid) → (rows, questions)."""
+    largest = products.max(axis=-1)
+    total = np.exp(products - largest[..., np.newaxis]).mean(axis=-1)
+    result: FloatArray = (largest + np.log(total)).astype(np.float64)
+    return result
 
 
 @dataclass
@@ -117,14 +126,14 @@ class _Paths:
     Of the three questions the first is "is there an effect of this sign?", the others are the two sides of
     equivalence. A path whose effect is negative is mirrored, so that all effects are 0 or more.
 
-    products: log products (rows, questions, grid); best: the running maximum of the evidence; crossed: the
-    further blocks after which each question was answered. mean, squares, observed: of d, for the scale.
+    times: the answer, of all paths; rows: the places of those that are left. products: log products, (rows,
+    questions, grid); now: log evidence, (rows, questions); crossed: the further blocks after which each
+    question was answered. squares, observed: the sum of squares of d and the number of blocks, for the scale.
     """
 
     times: FloatArray
     rows: NDArray[np.intp]
     products: _Coarse
-    best: FloatArray
     now: FloatArray
     crossed: FloatArray
     spread: FloatArray
@@ -169,7 +178,6 @@ class _Paths:
             times=np.full((contrasts, PATHS), np.inf),
             rows=np.arange(contrasts * PATHS),
             products=history[..., -1, :][negative, contrast].astype(np.float32),
-            best=best,
             now=mixed[..., -1][negative, contrast],
             crossed=np.where(best >= target, 0.0, np.inf),
             spread=spread.ravel(),
@@ -212,7 +220,7 @@ class _Paths:
             gained = high * (step / 2 + moved / 2) + low * (step / 2 - moved / 2)
             self.squares = self.squares + unit**2 * degrees_drawn
         self.products += gained
-        before, self.now = self.now, log_sum_exp(self.products) - np.log(len(self.factor))
+        before, self.now = self.now, _mixed(self.products)
         reached = (self.now >= self.targets) & np.isinf(self.crossed)
         share = (self.targets - before) / np.maximum(self.now - before, 1e-9)
         when = np.ceil(self.elapsed + step * np.clip(share, 1e-9, 1.0))

@@ -127,29 +127,6 @@ def upper_spread(pairs: FloatArray, confidence: float = 0.8) -> float:
     return float(np.std(pairs, ddof=1) * math.sqrt(degrees / quantile))
 
 
-def blocks_to_decide(
-    spread: float, effect: float, margin: float, *, pooled: bool, contrasts: int = 1, alpha: float = 0.05
-) -> int:
-    """Blocks in all until a verdict is likely, if the true effect is this log ratio.
-
-    Either the effect is detected, or (inside the margin) equivalence is: whichever takes fewer.
-    """
-    answers = []
-    size = abs(effect)
-    if size > 0:
-        answers.append(
-            blocks_for_detection(
-                spread, math.expm1(min(size, 700.0)), pooled=pooled, contrasts=contrasts, alpha=alpha
-            )
-        )
-    room = math.log1p(margin) - size
-    if room > 0:
-        answers.append(
-            blocks_for_equivalence(spread, math.expm1(room), pooled=pooled, contrasts=contrasts, alpha=alpha)
-        )
-    return min(answers)
-
-
 def resolution_sentence(
     time_s: float,
     trial_s: float,

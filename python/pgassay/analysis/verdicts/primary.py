@@ -5,29 +5,33 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pgassay.analysis.statistics.contrasts import ContrastSet
 from pgassay.analysis.statistics.covariate import adjust
 from pgassay.analysis.statistics.eprocess import FloatArray
 from pgassay.analysis.statistics.equivalence import interval_level
-from pgassay.analysis.statistics.power import PILOT_BLOCKS_MIN, blocks_to_decide, upper_spread
+from pgassay.analysis.statistics.forecast import BLOCKS_BEFORE, DecisionRules, further_blocks, quantiles
+from pgassay.analysis.statistics.power import PILOT_BLOCKS_MIN, upper_spread
 from pgassay.analysis.statistics.sequence import Sequence
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.analysis.verdicts.twin import TwinCheck, check_twin
 from pgassay.analysis.verdicts.verdict import Finding, Judgement, judge
 from pgassay.record.read import StoredExperiment
 
+BlocksForecast = tuple[int | None, int | None, int | None]
+
 
 @dataclass(frozen=True)
 class PrimaryResult:
     """Findings and judgements in the order of the contrasts; twins by stratum.
 
-    blocks_more: per contrast the blocks that an undecided verdict is likely still to take; None when it is
-    decided, or when there are too few blocks to say.
+    forecasts: per contrast the further blocks that an undecided verdict is likely to take (p10, median, p90,
+    None beyond what can be said); None when it is decided, or when there are too few blocks to say.
     """
 
     findings: tuple[Finding, ...]
     judgements: tuple[Judgement, ...]
     twins: dict[str, TwinCheck]
-    blocks_more: tuple[int | None, ...]
+    forecasts: tuple[BlocksForecast | None, ...]
 
 
 def twin_pairs(study: Study, logs: FloatArray, control_id: str, twin_id: str) -> FloatArray:
@@ -98,11 +102,7 @@ def analyse_primary(study: Study) -> PrimaryResult:
             continue
         bound = twin_bound(twins, contrast.stratum, 0)
         judgements.append(judge(finding, contract.margin, twin_bound=bound))
-    more = tuple(
-        _blocks_more(study, contrasts.pairs(0, index), finding) if _is_open(judgement) else None
-        for index, (finding, judgement) in enumerate(zip(findings, judgements, strict=True))
-    )
-    return PrimaryResult(findings, tuple(judgements), twins, more)
+    return PrimaryResult(findings, tuple(judgements), twins, _forecasts(study, contrasts, judgements))
 
 
 def _is_open(judgement: Judgement) -> bool:
@@ -110,19 +110,26 @@ def _is_open(judgement: Judgement) -> bool:
     return judgement.verdict == "inconclusive" and not judgement.note
 
 
-def _blocks_more(study: Study, pairs: FloatArray, finding: Finding) -> int | None:
-    if study.blocks < PILOT_BLOCKS_MIN or not np.isfinite(finding.estimate):
-        return None
+def _forecasts(
+    study: Study, contrasts: ContrastSet, judgements: list[Judgement]
+) -> tuple[BlocksForecast | None, ...]:
     contract = study.experiment.contract
-    needed = blocks_to_decide(
-        upper_spread(pairs),
-        finding.estimate,
-        contract.margin,
-        pooled=study.is_pooled,
-        contrasts=study.contrast_count,
-        alpha=contract.alpha,
+    level = contract.alpha / study.contrast_count
+    decision = DecisionRules(
+        contract.margin, level, interval_level(level, contract.equivalence), study.blocks_min
     )
-    return max(1, needed - study.blocks)
+    found: list[BlocksForecast | None] = [None] * len(judgements)
+    # Contrasts of one shape together: blocks and members may differ between them.
+    shapes: dict[tuple[int, ...], dict[int, FloatArray]] = {}
+    for index, judgement in enumerate(judgements):
+        members = contrasts.members(0, index)
+        if _is_open(judgement) and len(members) >= BLOCKS_BEFORE:
+            shapes.setdefault(members.shape, {})[index] = members
+    for group in shapes.values():
+        times = further_blocks(np.stack(list(group.values())), study.rules, decision, contract.seed)
+        for index, of_contrast in zip(group, times, strict=True):
+            found[index] = quantiles(of_contrast)
+    return tuple(found)
 
 
 def single_trial_spread(stored: StoredExperiment, confidence: float = 0.8) -> float | None:

@@ -1,10 +1,9 @@
 """A verdict as a sentence that a person acts on."""
 
+from pgassay.analysis.statistics.forecast import HORIZON_BLOCKS
 from pgassay.analysis.verdicts.verdict import DISTRIBUTION_CHANGED
-from pgassay.model.result import ArmResult, CompareResult, SecondaryArmResult
+from pgassay.model.result import ArmResult, CompareResult, Forecast, SecondaryArmResult
 from pgassay.words import AMOUNT, comparison, duration_rounded, percent_rounded, plural, span
-
-BLOCKS_WORTH_SAYING_MAX = 1000
 
 
 def arm_sentence(result: CompareResult, arm: ArmResult) -> str:
@@ -56,20 +55,26 @@ def _sentence(arm: ArmResult, control: str, result: CompareResult) -> str:
 
 
 def _equivalence_span(arm: ArmResult, alpha: float) -> str:
-    """The interval by which an arm is equivalent, with its level where that is not the one of all intervals."""
+    """The interval by which an arm is equivalent, with its level where that is not the others'."""
     if arm.interval is None or arm.equivalence_interval is None:
         return span(arm.interval or (None, None))
     return f"{span(arm.equivalence_interval)} at {percent_rounded(1 - 2 * alpha)}"
 
 
-def outlook(blocks_more: int | None, block_s: float | None) -> str:
-    """What an undecided arm still takes, '' when it can't be said."""
-    if blocks_more is None:
+def outlook(forecast: Forecast | None) -> str:
+    """What an undecided arm is likely still to take (8 times in 10), '' when it can't be said."""
+    if forecast is None:
         return ""
-    if blocks_more > BLOCKS_WORTH_SAYING_MAX:
-        return f"more than {BLOCKS_WORTH_SAYING_MAX} more blocks would be needed to decide it"
-    time = f" ({duration_rounded(blocks_more * block_s)})" if block_s else ""
-    return f"about {plural(blocks_more, 'more block')}{time} would decide it"
+    (low, _, high), (low_s, _, high_s) = forecast.blocks, forecast.seconds
+    if low is None or low_s is None:
+        return f"no verdict is likely within {HORIZON_BLOCKS} more blocks"
+    if high is None or high_s is None:
+        return f"likely at least {plural(low, 'more block')} ({duration_rounded(low_s)}) until a verdict"
+    if low == high:
+        return f"likely {plural(low, 'more block')} ({duration_rounded(low_s)}) until a verdict"
+    least, most = duration_rounded(low_s), duration_rounded(high_s)
+    time = least if least == most else f"{least} to {most}"
+    return f"likely {low} to {high} more blocks ({time}) until a verdict"
 
 
 def cpu_sentence(arm: SecondaryArmResult, control: str, blocks: int) -> str:
