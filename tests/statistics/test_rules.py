@@ -62,7 +62,7 @@ def direction_blocks(
     ("cv", "known", "unknown", "runs"), [(0.01, 5, 5, 200), (0.03, 8, 8, 400), (0.07, 30, 33, 400)]
 )
 def test_median_blocks_for_five_percent(cv, known, unknown, runs):
-    """Of three trials: 15, 21 and 84 trials where the first scale is known, with room for the chance of so few runs."""
+    """15, 21 and 84 trials where the first scale is known, with room for the chance of so few runs."""
     scale = cv * np.sqrt(1.5)
     blocks = 30 if cv < 0.05 else 130
     found = direction_blocks(EvidenceRules(SHARPNESS, scale), cv, 0.05, runs=runs, blocks=blocks)
