@@ -55,12 +55,12 @@ class StatisticalContract(Extended):
     a control (m), `pool_twin` whether the twin counts as a second control.
 
     `sharpness` is the grid of the evidence (least, most, points), `first_scale` the spread that is assumed
-    before the first block, `drift` whether trials beside each other in time correct each other, `equivalence`
-    whether its two one-sided tests have α each or share it. Their defaults are the rules of experiments that
-    were stored before the fields were there, so those keep their figures.
+    before the first block, `equivalence` whether its two one-sided tests have α each or share it. Their
+    defaults are the rules of experiments that were stored before the fields were there, so those keep their
+    figures.
     """
 
-    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("sharpness", "first_scale", "drift", "equivalence")
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("sharpness", "first_scale", "equivalence")
 
     metric: Metric
     margin: float = 0.03
@@ -73,7 +73,6 @@ class StatisticalContract(Extended):
     contrasts: int = 1
     sharpness: tuple[float, float, int] = (0.3, 6.0, 8)
     first_scale: float = 0.05
-    drift: Literal["none", "neighbours"] = "none"
     equivalence: Literal["shared", "each"] = "shared"
 
 

@@ -49,7 +49,8 @@ class ArmResult(Frozen):
     trial in run order, in the metric's unit; `median` is of those.
     `note` holds what qualifies the verdict, e.g. "the distribution changed"; `confound` in what the
     arm's binaries differ from the control's beside the version ('' when in nothing). `forecast`: None for an
-    arm that is decided, or of which nothing can be said.
+    arm that is decided, or of which nothing can be said. `equivalence_interval`: the interval by which
+    an equivalent arm was found so, where its two one-sided tests have α each; it lies inside `interval`.
 
     `blocks`: the complete blocks that ratio and interval are of; `replicates`: the sets of fresh copies of
     the data that those ran on, where such a set is what counts, else None.
@@ -72,6 +73,7 @@ class ArmResult(Frozen):
     forecast: Forecast | None = None
     blocks: int = 0
     replicates: int | None = None
+    equivalence_interval: tuple[float | None, float | None] | None = None
 
 
 class TwinResult(Frozen):

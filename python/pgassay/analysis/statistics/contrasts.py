@@ -8,7 +8,9 @@ import numpy as np
 from pgassay.analysis.statistics import sequence
 from pgassay.analysis.statistics.covariate import adjust
 from pgassay.analysis.statistics.eprocess import (
+    BASE_RULES,
     Evidence,
+    EvidenceRules,
     FloatArray,
     gather_evidence,
     log_evidence,
@@ -62,8 +64,9 @@ class ContrastSet:
         pool_twin: bool,
         covariate: FloatArray | None = None,
         rows: Sequence[Rows] | None = None,
+        rules: EvidenceRules = BASE_RULES,
     ) -> None:
-        """Gather the evidence; contrasts with and without a pooled twin may be mixed."""
+        """Gather the evidence by `rules`; contrasts with and without a pooled twin may be mixed."""
         self.shape = (logs.shape[0], len(contrasts))
         if rows is None:
             every = tuple((block,) for block in range(logs.shape[1]))
@@ -77,7 +80,7 @@ class ContrastSet:
             members = _members(logs, blocks, index)
             if covariate is not None and blocks:
                 members = adjust(members, _members(covariate[np.newaxis], blocks, index)[0])
-            evidence = gather_evidence(members) if blocks else None
+            evidence = gather_evidence(members, rules) if blocks else None
             self._groups.append(_Group(places, members, evidence))
 
     def _collect(self, missing: float, answer: Callable[[Evidence], FloatArray]) -> FloatArray:

@@ -22,7 +22,7 @@ from pgassay.analysis.verdicts.crossed import crossed_results, crossed_sentences
 from pgassay.analysis.verdicts.failures import failure_warnings
 from pgassay.analysis.verdicts.machine_checks import check_machine, machine_warnings
 from pgassay.analysis.verdicts.metrics import Measure
-from pgassay.analysis.verdicts.primary import PrimaryResult, analyse_primary
+from pgassay.analysis.verdicts.primary import BlocksForecast, PrimaryResult, analyse_primary
 from pgassay.analysis.verdicts.secondary import SecondaryFamily, analyse_secondary
 from pgassay.analysis.verdicts.sentences import cpu_sentence, headline, outlook
 from pgassay.analysis.verdicts.study import Study, gather_study
@@ -40,6 +40,7 @@ from pgassay.model.arm import Arm
 from pgassay.model.result import (
     ArmResult,
     CompareResult,
+    Forecast,
     SecondaryArmResult,
     SecondaryResult,
     SecondaryVerdict,
@@ -71,7 +72,7 @@ Estimate = tuple[Finding, Judgement]
 
 @dataclass(frozen=True)
 class ArmProgress:
-    """Where one comparison stands. blocks_more: None when decided, or when it can't be said yet."""
+    """Where one comparison stands. forecast: as of ArmResult."""
 
     name: str
     stratum: str
@@ -79,7 +80,7 @@ class ArmProgress:
     interval: tuple[float | None, float | None] | None
     verdict: Verdict
     withheld: bool
-    blocks_more: int | None
+    forecast: Forecast | None
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,7 @@ def progress(stored: StoredExperiment) -> Standing:
     """The primary metric alone: cheap enough to call after every trial. Raises UsageError as `analyse`."""
     study = gather_study(stored)
     primary = analyse_primary(study) if study.blocks else None
+    block_s = _block_seconds(stored, study)
     arms = []
     for index, contrast in enumerate(study.experiment.contrasts):
         arm = study.arms[contrast.arm_id]
@@ -111,7 +113,7 @@ def progress(stored: StoredExperiment) -> Standing:
                 interval_of(finding.lower, finding.upper),
                 judgement.verdict,
                 judgement.withheld,
-                primary.blocks_more[index],
+                _forecast(primary.forecasts[index], block_s),
             )
         )
     return Standing(
@@ -226,6 +228,7 @@ def _arm_result(
         withheld=judgement.withheld,
         note="; ".join(part for part in (judgement.note, note, _rest(study, arm)) if part),
         confound=_confound(study, arm),
+        equivalence_interval=_equivalence_interval(estimate),
         blocks=study.blocks_of(arm.id),
         replicates=study.replicates_of(arm.id),
     )
@@ -235,6 +238,12 @@ def _rest(study: Study, arm: Arm) -> str:
     """After how many blocks a decided arm took no part any more, '' when it does."""
     blocks = study.rested_after(arm.id)
     return "" if blocks is None else f"rested after {plural(blocks, 'block')}: decided"
+
+
+def _equivalence_interval(estimate: Estimate | None) -> tuple[float | None, float | None] | None:
+    if estimate is None or estimate[1].verdict != "equivalent" or estimate[0].equivalence is None:
+        return None
+    return interval_of(*estimate[0].equivalence)
 
 
 def _confound(study: Study, arm: Arm) -> str:
@@ -252,12 +261,21 @@ def _primary_arms(stored: StoredExperiment, study: Study, primary: PrimaryResult
         if arm.role == "twin":
             continue
         index = indices.get(arm.id)
-        estimate, note = None, ""
+        estimate, forecast, note = None, None, ""
         if index is not None and primary.findings:
             estimate = primary.findings[index], primary.judgements[index]
-            note = outlook(primary.blocks_more[index], block_s)
-        results.append(_arm_result(study, arm, study.measures[0], estimate, note))
+            forecast = _forecast(primary.forecasts[index], block_s)
+            note = outlook(forecast)
+        result = _arm_result(study, arm, study.measures[0], estimate, note)
+        results.append(result.model_copy(update={"forecast": forecast}))
     return tuple(results)
+
+
+def _forecast(blocks: BlocksForecast | None, block_s: float | None) -> Forecast | None:
+    if blocks is None or block_s is None:
+        return None
+    low, middle, high = (None if count is None else round(count * block_s, 1) for count in blocks)
+    return Forecast(blocks=blocks, seconds=(low, middle, high))
 
 
 def _block_seconds(stored: StoredExperiment, study: Study) -> float | None:

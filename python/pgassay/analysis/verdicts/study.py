@@ -7,7 +7,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from pgassay.analysis.statistics.contrasts import ContrastSet, Rows
-from pgassay.analysis.statistics.eprocess import FloatArray
+from pgassay.analysis.statistics.eprocess import EvidenceRules, FloatArray
 from pgassay.analysis.statistics.power import minimum_blocks
 from pgassay.analysis.verdicts.blocks import BlockTable, complete_blocks
 from pgassay.analysis.verdicts.metrics import Measure, covariate_log_s, primary_measure, statement_measures
@@ -98,6 +98,12 @@ class Study:
             pooled=pooled, contrasts=self.contrast_count, alpha=self.experiment.contract.alpha
         )
 
+    @property
+    def rules(self) -> EvidenceRules:
+        """What the evidence of this experiment's contrasts is made with."""
+        contract = self.experiment.contract
+        return EvidenceRules(contract.sharpness, contract.first_scale)
+
     def contrast_set(self, logs: FloatArray) -> ContrastSet:
         """The evidence of all contrasts on these measures, shape (measures, blocks, arms)."""
         return ContrastSet(
@@ -108,6 +114,7 @@ class Study:
             covariate=self.covariate,
             # Without plans of blocks every arm took part in every complete block.
             rows=self.rows if self.plans else None,
+            rules=self.rules,
         )
 
     def pairs(self, logs: FloatArray, control_id: str, other_id: str) -> FloatArray:
@@ -120,7 +127,13 @@ class Study:
         )
         rows = self._rows_of_equals(pair)
         return ContrastSet(
-            logs, self.columns, (pair,), pool_twin=False, covariate=self.covariate, rows=[rows]
+            logs,
+            self.columns,
+            (pair,),
+            pool_twin=False,
+            covariate=self.covariate,
+            rows=[rows],
+            rules=self.rules,
         ).all_members(0)
 
     def _rows_of_equals(self, pair: Contrast) -> Rows:

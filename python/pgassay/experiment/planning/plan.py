@@ -16,6 +16,10 @@ from pgassay.experiment.planning.servers import Grid, OnStage, ParsedRequest, Se
 from pgassay.factors.registry import parse_factors
 from pgassay.model.experiment import Experiment, StatisticalContract
 
+# From 0.1, so that a small effect in much noise is found sooner; ten points lose nothing to more of them
+# (`tests/statistics/test_rules.py`).
+SHARPNESS = (0.1, 3.0, 10)
+
 
 def parse_request(
     request: CompareRequest, on_stage: OnStage = lambda _stage, _fraction: None
@@ -72,6 +76,8 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
         pool_twin=request.pool_twin,
         covariate=request.covariate,
         contrasts=len(contrasts),
+        sharpness=SHARPNESS,
+        equivalence="each",
     )
     return Experiment(
         pgassay_version=__version__,

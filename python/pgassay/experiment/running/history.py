@@ -5,6 +5,7 @@ is thrown away, and enters no statistic.
 """
 
 import json
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -27,14 +28,20 @@ _ENTRIES_MAX = 500
 # Of a trial of which nothing is known yet: settling and starting, and its statements.
 _BETWEEN_TRIALS_S = 1.0
 _STATEMENTS_S = 1.0
+# A first scale outside of these would make the first blocks worthless, whatever the history says.
+_FIRST_SCALE_MIN, _FIRST_SCALE_MAX = 0.002, 0.5
 
 
 @dataclass(frozen=True)
 class Known:
-    """Mean wall time of one trial, and the upper bound of the spread of single trials (None: unknown)."""
+    """Mean wall time of one trial, and the spread of single trials (None: unknown).
+
+    spread: its upper bound (80 %), for promises; spread_median: as likely too small as too large.
+    """
 
     trial_s: float
     spread: float | None
+    spread_median: float | None = None
 
 
 def _key(experiment: Experiment) -> str:
@@ -83,6 +90,25 @@ def expected_trial_s(experiment: Experiment) -> float:
     return _BETWEEN_TRIALS_S + measured_s
 
 
+def with_known_scale(experiment: Experiment) -> Experiment:
+    """The plan with the first scale of its evidence from earlier experiments of its kind on this machine.
+
+    The scale is the spread of an arm's log speed less the mean of its controls': a single trial's, times
+    √(1 + 1/controls). Unchanged when none is known; it is fixed before the first trial, so the evidence is
+    valid however wrong it may be.
+    """
+    entry = _read().get(_key(experiment), {})
+    spread = entry.get("spread_median") or entry.get("spread")
+    if not spread:
+        return experiment
+    pooled = experiment.contract.pool_twin and all(item.twin_id for item in experiment.contrasts)
+    scale = spread * math.sqrt(1.5 if pooled else 2.0)
+    first = float(f"{min(max(scale, _FIRST_SCALE_MIN), _FIRST_SCALE_MAX):.3g}")
+    return experiment.model_copy(
+        update={"contract": experiment.contract.model_copy(update={"first_scale": first})}
+    )
+
+
 def remember(stored: StoredExperiment) -> None:
     """Keep what this experiment took, for the next one."""
     trial_s = mean_trial_s(stored)
@@ -90,7 +116,8 @@ def remember(stored: StoredExperiment) -> None:
         return
     entries = _read()
     entries.pop(_key(stored.experiment), None)
-    entries[_key(stored.experiment)] = asdict(Known(trial_s, single_trial_spread(stored)))
+    known_now = Known(trial_s, single_trial_spread(stored), single_trial_spread(stored, confidence=0.5))
+    entries[_key(stored.experiment)] = asdict(known_now)
     kept = dict(list(entries.items())[-_ENTRIES_MAX:])
     write_file(_file(), to_json({"format": _FORMAT, "entries": kept}))
 

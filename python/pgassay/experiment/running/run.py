@@ -49,7 +49,7 @@ def run_new(
     for sentence in parsed.servers.messages:
         progress.message(sentence)
     with _host_lock(progress, wait=wait):
-        experiment = plan(parsed, progress.stage)
+        experiment = history.with_known_scale(plan(parsed, progress.stage))
         contract = experiment.contract
         limits = RunLimits(contract.blocks_max, contract.time_max_s, until_decided=until_decided)
         folder = new_folder(request.out, experiment)
