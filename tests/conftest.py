@@ -61,6 +61,7 @@ class Lanes(LoadScopeScheduling):
         return "measuring" if file.startswith(MEASURING) else file
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Lanes:
     """The lanes of a run with several workers."""
     return Lanes(config, log)
