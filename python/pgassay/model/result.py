@@ -169,6 +169,7 @@ class CompareResult(Frozen):
     server_statements: tuple[ArmStatements, ...] = ()
     twins: tuple[TwinResult, ...] = ()
     family: str = ""
+    estimates: str = ""
     failures: int = 0
     cache: str = ""
     skipped: tuple[str, ...] = ()

@@ -181,8 +181,8 @@ def test_an_effect_that_moved_has_no_interval_and_no_verdict():
     assert f"has no verdict against io_method=sync, since {arm.note} (40 blocks)" in result.verdict
     assert progress(trials).arms[0].interval is None
     shown = page.render(result, trials, width=120, colour=False, unicode=True)
-    assert "none: it moved" in shown
-    assert "no interval: the effect moved" in html.render(result, trials, chart_library="")
+    assert "none fits" in shown
+    assert "no interval fits all blocks" in html.render(result, trials, chart_library="")
     jsonschema.validate(json.loads(json_report.render(result)), schema.compare_schema())
 
 

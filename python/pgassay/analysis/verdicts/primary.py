@@ -52,18 +52,16 @@ def check_twins(study: Study) -> dict[str, TwinCheck]:
     }
 
 
-def findings_of(
-    contrasts: ContrastSet, intervals: Sequence, level: float, *, running: bool
-) -> tuple[tuple[Finding, ...], ...]:
+def findings_of(contrasts: ContrastSet, intervals: Sequence, level: float) -> tuple[tuple[Finding, ...], ...]:
     """The findings of every measure, each in the order of the contrasts.
 
-    intervals: (measures, contrasts), running or not; level: that of the guard. The intervals at half of it
-    are computed only where an estimate lies outside the median's.
+    intervals: (measures, contrasts); level: that of the guard. The intervals at half of it are computed only
+    where an estimate lies outside the median's.
     """
     effects, guard = contrasts.effects(), contrasts.median_intervals(level)
     guard_at_half, half = contrasts.median_intervals(level / 2), None
     if ((effects < guard_at_half.lower) | (effects > guard_at_half.upper)).any():
-        half = contrasts.intervals(level / 2, running=running)
+        half = contrasts.intervals(level / 2, running=False)
 
     def finding(place: tuple[int, int]) -> Finding:
         lower, upper = _ends(intervals, place)
@@ -95,7 +93,7 @@ def analyse_primary(study: Study) -> PrimaryResult:
     level = contract.alpha / study.contrast_count
     contrasts = study.contrast_set(study.logs[:1])
     intervals = contrasts.intervals(level, running=True)
-    (findings,) = findings_of(contrasts, intervals, level, running=True)
+    (findings,) = findings_of(contrasts, intervals, level)
     twins = check_twins(study)
     judgements = []
     for contrast, finding in zip(study.experiment.contrasts, findings, strict=True):
