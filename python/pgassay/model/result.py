@@ -179,6 +179,7 @@ class CompareResult(Frozen):
     server_statements: tuple[ArmStatements, ...] = ()
     twins: tuple[TwinResult, ...] = ()
     family: str = ""
+    estimates: str = ""
     failures: int = 0
     cache: str = ""
     skipped: tuple[str, ...] = ()

@@ -161,6 +161,8 @@ def test_statements_are_a_family_of_their_own():
     assert {item.arms[1].verdict for item in noisy.statements} == {"inconclusive"}
     assert result.statements[1].arms[1].interval[1] < 0.6
     assert [item.aio for item in result.statements] == [False, True, True]
+    assert "a second family of 4 " in result.family
+    assert "for a difference and for equivalence" in result.family
     assert "e-BH" in result.family
 
 
@@ -182,9 +184,25 @@ def test_an_effect_that_moved_has_no_interval_and_no_verdict():
     assert f"has no verdict against io_method=sync, since {arm.note} (40 blocks)" in result.verdict
     assert progress(trials).arms[0].interval is None
     shown = page.render(result, trials, width=120, colour=False, unicode=True)
-    assert "none: it moved" in shown
-    assert "no interval: the effect moved" in html.render(result, trials, chart_library="")
+    assert "none fits" in shown
+    assert "no interval fits all blocks" in html.render(result, trials, chart_library="")
     jsonschema.validate(json.loads(json_report.render(result)), schema.compare_schema())
+
+
+def test_an_experiment_that_stopped_at_its_first_verdict_says_what_that_does_to_the_estimate():
+    plan = experiment()
+    records = simulate(plan, 12, {"s0-1": math.log(1.2)})
+    sentence = "Stopped at the first verdict: the estimate tends to be too large; the interval holds."
+    trials = stored(plan, records, "decided")
+    result = analyse(trials)
+    assert result.estimates == sentence
+    assert sentence in page.render(result, trials, width=120, colour=False, unicode=True)
+    assert sentence in html.render(result, trials, chart_library="")
+    assert analyse(stored(plan, records, "blocks")).estimates == ""
+    assert analyse(stored(plan, simulate(plan, 25, spread=0.008), "decided")).estimates == ""
+    two = experiment(arms=2)
+    both = simulate(two, 14, {"s0-1": 0.2, "s0-2": -0.2})
+    assert "estimates tend to be too large" in analyse(stored(two, both, "decided")).estimates
 
 
 def test_server_cpu_is_more_or_less_and_never_faster():

@@ -20,6 +20,7 @@ from pgassay.analysis.verdicts.carry_over import carry_over_warnings
 from pgassay.analysis.verdicts.copies import copy_warnings
 from pgassay.analysis.verdicts.crossed import crossed_results, crossed_sentences, halves
 from pgassay.analysis.verdicts.failures import failure_warnings
+from pgassay.analysis.verdicts.families import crossed_family_words, estimates_sentence, family_words
 from pgassay.analysis.verdicts.machine_checks import check_machine, machine_warnings
 from pgassay.analysis.verdicts.metrics import Measure
 from pgassay.analysis.verdicts.primary import BlocksForecast, PrimaryResult, analyse_primary
@@ -141,7 +142,10 @@ def analyse(stored: StoredExperiment) -> CompareResult:
     result = _analyse(before)
     if after is None:
         return result
-    crossed = result.model_copy(update={"crossed": crossed_results(before, after)})
+    effects = crossed_results(before, after)
+    contract = stored.experiment.contract
+    words = crossed_family_words(effects, contract.alpha, gather_study(before).contrast_count)
+    crossed = result.model_copy(update={"crossed": effects, "family": result.family + words})
     at_first = [f"Before the swap: {line}" for line in result.verdict.splitlines()]
     lines = [*crossed_sentences(crossed, stored), *at_first]
     later = (sentence for trial in after.trials for sentence in trial.record.warnings)
@@ -161,6 +165,7 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
     plans_differ, plan_sentences = plan_findings(experiment, stored.trials)
     twins = _twin_results(primary.twins)
     arms = _primary_arms(stored, study, primary)
+    explained, stopped = explanations(stored, study), _STOPPED.get(stored.stopped, "running")
     network_confounds, network_warnings = network_sentences(study, arms)
     result = CompareResult(
         schema=1,
@@ -171,7 +176,7 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
         margin=experiment.contract.margin,
         alpha=experiment.contract.alpha,
         blocks=study.blocks,
-        stopped=_STOPPED.get(stored.stopped, "running"),
+        stopped=stopped,
         arms=arms,
         twin=_worst_twin(twins),
         statements=_statements(study, family),
@@ -190,11 +195,12 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
         work=work_results(study),
         accounts=arm_accounts(stored),
         causes=arm_causes(stored),
-        explanations=explanations(stored, study),
+        explanations=explained,
         within_trials=arm_changes(stored),
         server_statements=arm_statements(stored),
         twins=twins,
-        family=_family_words(study, family),
+        family=family_words(study, family.size, explained),
+        estimates=estimates_sentence(arms, stopped),
         failures=sum(study.table.failures.values()),
         cache=experiment.protocol.cache,
         skipped=experiment.skipped,
@@ -379,17 +385,3 @@ def _worst_ok(twins: dict[str, TwinCheck]) -> bool | None:
     if False in answers:
         return False
     return None if not answers or None in answers else True
-
-
-def _family_words(study: Study, family: SecondaryFamily) -> str:
-    contract, count = study.experiment.contract, study.contrast_count
-    strata = {contrast.stratum for contrast in study.experiment.contrasts}
-    within = " within strata of the other factors" if len(strata) > 1 else ""
-    comparisons = "1 comparison" if count == 1 else f"{count} comparisons"
-    words = f"{comparisons} with a control{within}, each at level {contract.alpha / count:.3g}"
-    if family.size:
-        words += (
-            f"; a second family of {family.size} for statements and secondary metrics, with a false "
-            f"discovery rate of at most {contract.alpha:.3g} (e-BH)"
-        )
-    return words

@@ -13,7 +13,7 @@ import numpy as np
 
 from pgassay.analysis.statistics.contrasts import ContrastSet
 from pgassay.analysis.statistics.eprocess import BoolArray, FloatArray
-from pgassay.analysis.statistics.equivalence import log_margin
+from pgassay.analysis.statistics.equivalence import interval_level, log_margin
 from pgassay.analysis.statistics.failures import counted_worst, log_failure_evidence
 from pgassay.analysis.verdicts.blocks import is_valid
 from pgassay.analysis.verdicts.metrics import Measure
@@ -64,6 +64,9 @@ def first_attempts(study: Study, contrast: Contrast) -> FirstAttempts:
     voided = set(study.table.voided)
     rows = []
     for block, firsts in study.table.firsts.items():
+        plan = study.plans.get(block)
+        if plan is not None and not set(members) <= set(plan.arm_ids):
+            continue
         row = tuple(firsts.get(member) for member in members)
         # A whole block in which a member has no trial was not a block of this contrast.
         if any(row) if block in voided else all(row):
@@ -114,14 +117,17 @@ def _stands(
         # The worst is the most CPU.
         values, verdict = -values, _MIRRORED.get(verdict, verdict)
     columns = {member: place for place, member in enumerate(attempts.members)}
+    each_level = level
+    if verdict == "equivalent" and running:
+        each_level = interval_level(level, study.experiment.contract.equivalence)
 
     def ends(effect: float) -> tuple[float, float]:
         members = counted_worst(values, attempts.failed, effect)
         if not len(members):
             return -math.inf, math.inf
         pool_twin = len(attempts.members) > 2
-        found = ContrastSet(members[np.newaxis], columns, (contrast,), pool_twin=pool_twin)
-        interval = found.intervals(level, running=running)
+        found = ContrastSet(members[np.newaxis], columns, (contrast,), pool_twin=pool_twin, rules=study.rules)
+        interval = found.intervals(each_level, running=running)
         return float(interval.lower[0, 0]), float(interval.upper[0, 0])
 
     if verdict == "equivalent":

@@ -60,20 +60,18 @@ def findings_of(
     contrasts: ContrastSet,
     intervals: Sequence,
     level: float,
-    *,
-    running: bool,
     equivalence: Sequence | None = None,
 ) -> tuple[tuple[Finding, ...], ...]:
     """The findings of every measure, each in the order of the contrasts.
 
-    intervals: (measures, contrasts), running or not; level: that of the guard; equivalence: the intervals
-    that must lie inside the margin, where those are others. The intervals at half of it
-    are computed only where an estimate lies outside the median's.
+    intervals: (measures, contrasts); level: that of the guard; equivalence: the intervals that must lie inside
+    the margin, where those are others. The guard's at half the level are computed only where an estimate lies
+    outside the median's.
     """
     effects, guard = contrasts.effects(), contrasts.median_intervals(level)
     guard_at_half, half = contrasts.median_intervals(level / 2), None
     if ((effects < guard_at_half.lower) | (effects > guard_at_half.upper)).any():
-        half = contrasts.intervals(level / 2, running=running)
+        half = contrasts.intervals(level / 2, running=False)
 
     def finding(place: tuple[int, int]) -> Finding:
         lower, upper = _ends(intervals, place)
@@ -110,7 +108,7 @@ def analyse_primary(study: Study) -> PrimaryResult:
     equivalence = None
     if contract.equivalence == "each":
         equivalence = contrasts.intervals(interval_level(level, contract.equivalence), running=True)
-    (findings,) = findings_of(contrasts, intervals, level, running=True, equivalence=equivalence)
+    (findings,) = findings_of(contrasts, intervals, level, equivalence)
     twins = check_twins(study)
     judgements = []
     for index, (contrast, finding) in enumerate(zip(study.experiment.contrasts, findings, strict=True)):

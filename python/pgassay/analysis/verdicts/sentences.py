@@ -35,8 +35,7 @@ def control_name(result: CompareResult, arm: ArmResult) -> str:
 def _sentence(arm: ArmResult, control: str, result: CompareResult) -> str:
     margin, counted = result.margin, counted_blocks(arm)
     if arm.ratio is not None and arm.interval is None:
-        why = f"since {MOVED} ({counted})"
-        return f"{arm.name} has no verdict against {control}, {why}. Look at its single trials."
+        return _empty(arm, control, counted)
     if arm.ratio is None or arm.interval is None:
         return f"{arm.name} can't be told from {control} yet: no block is complete."
     if arm.verdict in ("faster", "slower"):
@@ -69,6 +68,15 @@ def _sentence(arm: ArmResult, control: str, result: CompareResult) -> str:
         )
     outlook = f"; {arm.note}" if arm.note else ""
     return f"{arm.name} can't be told from {control} yet: {span(arm.interval)} after {counted}{outlook}."
+
+
+def _empty(arm: ArmResult, control: str, counted: str) -> str:
+    why = f"since {MOVED} ({counted})"
+    if arm.note == DISTRIBUTION_CHANGED:
+        why = (
+            f"since it changed the distribution of the results: no single figure fits all blocks ({counted})"
+        )
+    return f"{arm.name} has no verdict against {control}, {why}. Look at its single trials."
 
 
 def counted_blocks(arm: ArmResult) -> str:

@@ -21,8 +21,8 @@ class Finding:
     """One contrast on one measure; all figures are log ratios.
 
     lower, upper: its confidence sequence, empty (lower > upper) when the effect moved; median_lower,
-    median_upper: the guard's interval at the same level. half_level, median_half_level: both once more, each
-    at half the level, for the claim that the distribution changed.
+    median_upper: the guard's interval at the same level. half_level, median_half_level: both of the last
+    block alone, each at half the level, for the claim that the distribution changed.
     equivalence: the interval that must lie inside the margin, None where that is (lower, upper).
     """
 
@@ -76,10 +76,11 @@ def has_changed_distribution(finding: Finding, slack: float = 0.0) -> bool:
 
 def doubt(finding: Finding, slack: float = 0.0) -> str:
     """What speaks against any word from this interval; '' when nothing does. `slack` as above."""
-    if finding.is_empty:
-        return MOVED
+    # A changed shape can leave the intersection of the intervals empty too, so it is asked for first.
     if has_changed_distribution(finding, slack):
         return DISTRIBUTION_CHANGED
+    if finding.is_empty:
+        return MOVED
     if not finding.lower <= finding.estimate <= finding.upper:
         return LEFT_BEHIND
     # An arm that changes the noise's shape fools any mean-like method: without the median, no direction.
