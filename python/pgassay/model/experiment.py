@@ -14,6 +14,8 @@ CacheState = Literal["cold", "cold-each", "warm-buffers", "warm-pages", "as-is"]
 CACHE_STATES: tuple[CacheState, ...] = ("cold", "cold-each", "warm-buffers", "warm-pages", "as-is")
 Observe = Literal["off", "normal", "fast"]
 OBSERVE: tuple[Observe, ...] = ("off", "normal", "fast")
+Between = Literal["nothing", "neutral"]
+BETWEEN: tuple[Between, ...] = ("nothing", "neutral")
 
 
 class Protocol(Frozen):
@@ -79,7 +81,7 @@ class BlockDesign(Frozen):
     data_copies: int = 0
     blocks_per_copy: int = 0
     decided_rest: bool = False
-    between: Literal["nothing", "neutral"] = "nothing"
+    between: Between = "nothing"
 
 
 class BlockPlan(Frozen):

@@ -46,7 +46,7 @@ def calibrate(stored: StoredExperiment, ledger: LedgerResult | None) -> Calibrat
     columns = _equal_columns(study)
     found = _components(study, columns) if study.blocks >= noise.BLOCKS_MIN else None
     rows = [[row[study.table.arm_ids[place]] for place in columns] for row in study.table.rows]
-    trial_s = _mean([record.wall_s for row in rows for record in row])
+    trial_s = _mean([record.took_s for row in rows for record in row])
     block_s = None if trial_s is None else trial_s * TRIALS_PER_BLOCK
     made = _noise(found) if found else None
     drift = _drift(study, columns, rows)

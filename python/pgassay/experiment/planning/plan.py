@@ -13,7 +13,8 @@ from pgassay.experiment.planning.remote import RemoteServers
 from pgassay.experiment.planning.request import CompareRequest, check_request, parse_settings, repeatable
 from pgassay.experiment.planning.servers import Grid, OnStage, ParsedRequest, Servers
 from pgassay.factors.registry import parse_factors
-from pgassay.model.experiment import Experiment, StatisticalContract
+from pgassay.model.arm import Arm
+from pgassay.model.experiment import BlockDesign, Experiment, StatisticalContract
 
 
 def parse_request(
@@ -81,6 +82,7 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
         contrasts=contrasts,
         contract=contract,
         protocol=parsed.base.protocol,
+        design=_design(request, arms),
         dataset_loads=description.dataset_loads,
         skipped=(*judged.skipped, *without_partner(judged.candidates, arms, compared.factor)),
         confounds=description.confounds,
@@ -88,3 +90,14 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
         swap=description.swap,
         environment=description.environment,
     )
+
+
+def _design(request: CompareRequest, arms: tuple[Arm, ...]) -> BlockDesign:
+    """How the blocks are made; raises UsageError for what these arms can't have."""
+    servers = {arm.spec.server.name for arm in arms if arm.spec.server is not None}
+    if request.between == "neutral" and len(servers) > 1:
+        raise UsageError(
+            "--between neutral: the arms run on several servers, and a trial on the control's does nothing "
+            "for the others: leave it out"
+        )
+    return BlockDesign(between=request.between)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from pgassay.errors import UsageError
-from pgassay.model.experiment import CACHE_STATES, CacheState, Observe
+from pgassay.model.experiment import CACHE_STATES, Between, CacheState, Observe
 
 SCALE_MAX = 100_000
 BLOCKS_MAX = 10_000
@@ -40,6 +40,7 @@ class CompareRequest:
     pool_twin: bool = True
     covariate: Literal["none", "canary"] = "none"
     observe: Observe = "normal"
+    between: Between = "nothing"
     server: str | None = field(default=None, repr=False)
     swap: str | None = field(default=None, repr=False)
     allow_writes: str | None = None

@@ -89,4 +89,4 @@ def rehearse(experiment: Experiment, run: TrialRunner) -> Known:
         _, record = run(spec.model_copy(update={"arm": control}), scratch)
     if record.status != "ok":
         raise MeasurementError(f"the rehearsal of {control.name} was {record.status}: {record.reason}")
-    return Known(trial_s=record.wall_s, spread=None)
+    return Known(trial_s=record.took_s, spread=None)

@@ -4,14 +4,17 @@ plan → open the target → write the plan → say what can be resolved → tri
 """
 
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from pgassay.analysis.statistics.power import resolution_sentence
+from pgassay.design.arms import with_load
 from pgassay.environment import lock
 from pgassay.environment.cleanup import registry
+from pgassay.environment.cleanup.scratch import scratch_folder
 from pgassay.environment.linux.machine import machine_id
 from pgassay.errors import InterruptionError, MeasurementError, UsageError
 from pgassay.experiment.planning.connections import reconnect
@@ -25,6 +28,7 @@ from pgassay.experiment.running.remote_swap import swap_servers
 from pgassay.experiment.running.same_results import check_same_results
 from pgassay.experiment.running.schedule import next_step
 from pgassay.experiment.running.targets import open_target
+from pgassay.model.arm import Arm
 from pgassay.model.experiment import Experiment
 from pgassay.model.trial import TrialRecord, TrialSpec
 from pgassay.record.holding import held
@@ -33,6 +37,7 @@ from pgassay.record.read import StoredExperiment, load
 from pgassay.record.write import write_experiment, write_servers, write_state
 from pgassay.terminal.progress import Progress
 from pgassay.trial.run import run_trial
+from pgassay.trial.state import NeutralTrial
 from pgassay.trial.target import Target
 
 
@@ -99,7 +104,9 @@ def _run_trials(
     stored: StoredExperiment, target: Target, connections: Connections, limits: RunLimits, progress: Progress
 ) -> StoredExperiment:
     def run(spec: TrialSpec, folder: Path) -> tuple[Path, TrialRecord]:
-        return run_trial(spec, target, folder, progress.trial_doing)
+        is_neutral = stored.experiment.design.between == "neutral"
+        before = _run_neutral(stored.experiment, spec, target, progress) if is_neutral else None
+        return run_trial(spec, target, folder, progress.trial_doing, before)
 
     try:
         if not stored.trials:
@@ -110,6 +117,33 @@ def _run_trials(
         return _run_halves(stored, run, limits, progress, target, connections)
     except KeyboardInterrupt as interruption:
         raise InterruptionError(_after_interruption(stored.folder)) from interruption
+
+
+def _run_neutral(experiment: Experiment, spec: TrialSpec, target: Target, progress: Progress) -> NeutralTrial:
+    """Run the workload on the control's settings, so that every trial has the same predecessor.
+
+    It is a whole trial of the same protocol, on the copy of the data that the counted one uses where both can
+    use the same; its record is thrown away.
+    """
+    arm = spec.arm
+    control = next(each for each in experiment.arms if each.role == "control" and each.stratum == arm.stratum)
+    control = with_load(control, arm.spec.dataset.load)
+    if _data_of(arm) == _data_of(control):
+        control = control.model_copy(update={"data_copy": arm.data_copy})
+    begun = time.monotonic()
+    with scratch_folder() as scratch:
+        _, record = run_trial(
+            spec.model_copy(update={"arm": control}),
+            target,
+            scratch,
+            lambda step: progress.trial_doing(f"neutral trial before it: {step}"),
+        )
+    return NeutralTrial(time.monotonic() - begun, "" if record.status == "ok" else record.reason)
+
+
+def _data_of(arm: Arm) -> tuple[object, ...]:
+    """What decides which copies of the data an arm can run on."""
+    return arm.spec.build, arm.spec.dataset, arm.spec.prepare, arm.spec.storage
 
 
 def _run_halves(

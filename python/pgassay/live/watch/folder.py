@@ -157,7 +157,7 @@ class FolderWatch:
 
     def _running(self, unfinished: UnfinishedTrial) -> RunningTrial:
         block, position = divmod(unfinished.number, len(self._stored.experiment.arms))
-        walls = [trial.record.wall_s for trial in self._stored.trials if trial.record.status == "ok"]
+        walls = [trial.record.took_s for trial in self._stored.trials if trial.record.status == "ok"]
         return RunningTrial(
             number=unfinished.number,
             attempt=unfinished.attempt,
