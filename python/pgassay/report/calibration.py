@@ -125,7 +125,7 @@ def _equal(arm: EqualArms, margin: float) -> str:
     name = text.clean(arm.name)
     if arm.ratio is None:
         return f"Equal arms: {name} can't be compared yet."
-    figures = f"{text.ratio(arm.ratio)} (interval {text.interval(arm.interval) or 'none yet'})"
+    figures = f"{text.ratio(arm.ratio)} (interval {text.interval_or_why(arm.interval, arm.ratio)})"
     if arm.verdict == "inconclusive":
         return f"Equal arms: {name} {figures}: not yet shown equivalent within ±{text.percent(margin)}."
     if arm.verdict == "equivalent":

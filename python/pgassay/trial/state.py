@@ -110,6 +110,7 @@ class TrialState:
             host=socket.gethostname(),
             boot_id=machine.boot_id(),
             neutral_s=round(self.neutral.seconds, 6) if self.neutral else None,
+            data_copy=spec.arm.data_copy if self.machine is not None else None,
             clock_ns=self.observation.clock_ns,
             statements=tuple(self.observation.statements),
             load=self.observation.load,

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 from pgassay import __version__
 from pgassay.design.arms import apply_levels, build_arms, choose_control, combinations, without_partner
+from pgassay.design.copies import planned_design
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.connections import is_remote
 from pgassay.experiment.planning.data import title_of, workload_of
@@ -82,7 +83,7 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
         contrasts=contrasts,
         contract=contract,
         protocol=parsed.base.protocol,
-        design=_design(request, arms),
+        design=_design(request, arms, is_crossed=bool(description.swap)),
         dataset_loads=description.dataset_loads,
         skipped=(*judged.skipped, *without_partner(judged.candidates, arms, compared.factor)),
         confounds=description.confounds,
@@ -92,7 +93,7 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
     )
 
 
-def _design(request: CompareRequest, arms: tuple[Arm, ...]) -> BlockDesign:
+def _design(request: CompareRequest, arms: tuple[Arm, ...], *, is_crossed: bool) -> BlockDesign:
     """How the blocks are made; raises UsageError for what these arms can't have."""
     servers = {arm.spec.server.name for arm in arms if arm.spec.server is not None}
     if request.between == "neutral" and len(servers) > 1:
@@ -100,4 +101,4 @@ def _design(request: CompareRequest, arms: tuple[Arm, ...]) -> BlockDesign:
             "--between neutral: the arms run on several servers, and a trial on the control's does nothing "
             "for the others: leave it out"
         )
-    return BlockDesign(between=request.between)
+    return planned_design(arms, is_crossed=is_crossed).model_copy(update={"between": request.between})

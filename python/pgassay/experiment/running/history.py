@@ -40,6 +40,7 @@ def _key(experiment: Experiment) -> str:
     parts += [caps] if (caps := describe_limits(spec)) else []
     servers = sorted({arm.spec.server.name for arm in experiment.arms if arm.spec.server})
     where = " ".join(servers) if servers else describe(spec.storage)
+    parts += [experiment.design.between] if experiment.design.between != "nothing" else []
     return " | ".join([*parts, experiment.protocol.cache, where])
 
 
