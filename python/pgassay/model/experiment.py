@@ -21,6 +21,8 @@ READINGS: tuple[Reading, ...] = ("memory", "disk")
 # What log speeds can be adjusted for; the canary is run in every trial.
 Covariate = Literal["none", "canary", "memory", "disk"]
 COVARIATES: tuple[Covariate, ...] = ("none", "canary", *READINGS)
+Between = Literal["nothing", "neutral"]
+BETWEEN: tuple[Between, ...] = ("nothing", "neutral")
 
 
 class Protocol(Extended):
@@ -92,7 +94,7 @@ class BlockDesign(Frozen):
     data_copies: int = 0
     blocks_per_copy: int = 0
     decided_rest: bool = False
-    between: Literal["nothing", "neutral"] = "nothing"
+    between: Between = "nothing"
 
 
 class BlockPlan(Frozen):

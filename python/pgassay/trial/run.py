@@ -38,7 +38,7 @@ from pgassay.trial.observe.registry import samplers
 from pgassay.trial.observe.runner import SamplerRunner
 from pgassay.trial.observe.server_observer import ServerObserver, rate_hz
 from pgassay.trial.running import ServerSession
-from pgassay.trial.state import OnStep, TrialState, outcome
+from pgassay.trial.state import NeutralTrial, OnStep, TrialState, outcome
 from pgassay.trial.target import LocalServer, Machine, Target
 
 _OTHER_SESSIONS = """
@@ -61,16 +61,21 @@ class _Prepared:
 
 
 def run_trial(
-    spec: TrialSpec, target: Target, folder: Path, on_step: OnStep = lambda _: None
+    spec: TrialSpec,
+    target: Target,
+    folder: Path,
+    on_step: OnStep = lambda _: None,
+    neutral: NeutralTrial | None = None,
 ) -> tuple[Path, TrialRecord]:
     """Run one trial and write its folder below `folder`; returns the folder and the record.
 
     `on_step` gets what the trial is at, in words; it returns at once, and is called from any thread.
+    `neutral` is what ran before it and is not counted, for the record.
     A trial that fails, or breaks a rule, is recorded with its reason and returned like any other;
     one that is interrupted is recorded, and the interruption goes on. Raises UsageError for what
     only the user can mend, and MeasurementError when the record itself can't be written.
     """
-    trial = TrialState(spec, target, on_step)
+    trial = TrialState(spec, target, on_step, neutral)
     writer = TrialWriter(folder, spec.number, spec.attempt)
     details = f": see {layout.SERVER_LOG_FILE}" if trial.machine else ""
     try:

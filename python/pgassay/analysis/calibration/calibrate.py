@@ -52,7 +52,7 @@ def calibrate(stored: StoredExperiment, ledger: LedgerResult | None) -> Calibrat
     rows = [[study.table.rows[block][study.table.arm_ids[place]] for place in columns] for block in blocks]
     logs = study.logs[0][blocks][:, columns]
     found = _components(logs, rows) if len(blocks) >= noise.BLOCKS_MIN else None
-    trial_s = _mean([record.wall_s for row in rows for record in row])
+    trial_s = _mean([record.took_s for row in rows for record in row])
     block_s = None if trial_s is None else trial_s * TRIALS_PER_BLOCK
     made = _noise(found) if found else None
     drift = _drift(logs, rows)

@@ -33,7 +33,7 @@ from pgassay.words import percent_rounded
 
 # Chosen by simulation (tests/statistics/test_carry_over.py): with a carry-over of 0 to 5 % at most 5 % of
 # experiments have a false direction without a warning; true effects are warned of in a few percent.
-WARNING_LEVEL = 0.025
+WARNING_LEVEL = 0.02
 REMEDY = "--between neutral runs an uncounted trial of the control before each, which ends it"
 
 

@@ -288,7 +288,7 @@ def _block_seconds(stored: StoredExperiment, study: Study) -> float | None:
     """The mean wall time of a block so far, repeated attempts included."""
     if not study.blocks:
         return None
-    used = math.fsum(trial.record.wall_s for trial in stored.trials)
+    used = math.fsum(trial.record.took_s for trial in stored.trials)
     return used / max(study.blocks, len({trial.record.block for trial in stored.trials}))
 
 

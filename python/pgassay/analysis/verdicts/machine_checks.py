@@ -17,6 +17,7 @@ from pgassay.analysis.statistics.assignment import (
     log_draw_evidence,
 )
 from pgassay.analysis.statistics.eprocess import FloatArray, log_sum_exp
+from pgassay.analysis.verdicts.rows import owns_data
 from pgassay.analysis.verdicts.study import Study
 from pgassay.analysis.verdicts.trial_order import (
     OrderedBlock,
@@ -88,9 +89,13 @@ def _check_copies(study: Study, blocks: tuple[OrderedBlock, ...]) -> MachineChec
     count = study.experiment.design.data_copies
     if count < 2:
         return None
+    # Where an arm has data of its own, its control has as well: their copies are made and not drawn.
+    made = {each.stratum for each in study.experiment.contrasts if owns_data(study.experiment, each)}
     series: dict[str, list[tuple[int, float, int]]] = {}
     for place, block in enumerate(blocks):
         for stratum, own in controls_of(study).items():
+            if stratum in made:
+                continue
             present = [name for name in own if name in block.values]
             copies = {block.copies[name] for name in present}
             copy = copies.pop() if len(copies) == 1 else None

@@ -64,9 +64,9 @@ def findings_of(
 ) -> tuple[tuple[Finding, ...], ...]:
     """The findings of every measure, each in the order of the contrasts.
 
-    intervals: (measures, contrasts); level: that of the guard; equivalence: the intervals that must lie inside
-    the margin, where those are others. The guard's at half the level are computed only where an estimate lies
-    outside the median's.
+    intervals: (measures, contrasts); level: that of the guard; equivalence: the intervals that must lie
+    inside the margin, where those are others. The guard's at half the level are computed only where an
+    estimate lies outside the median's.
     """
     effects, guard = contrasts.effects(), contrasts.median_intervals(level)
     guard_at_half, half = contrasts.median_intervals(level / 2), None

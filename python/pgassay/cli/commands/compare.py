@@ -127,6 +127,13 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
         default="normal",
         help="how often the server's threads and their waits are sampled (default normal)",
     )
+    add(
+        "--between",
+        choices=("nothing", "neutral"),
+        default="nothing",
+        help="what runs before each trial and is not counted: neutral is the workload on the control's "
+        "settings, so that no trial follows another arm (default nothing)",
+    )
     add("--no-pool", action="store_true", help="do not pool the twin with the control")
     add(
         "--skip-unavailable",
@@ -162,6 +169,7 @@ def request_of(arguments: argparse.Namespace) -> "CompareRequest":
         pool_twin=not arguments.no_pool,
         covariate=arguments.covariate,
         observe=arguments.observe,
+        between=arguments.between,
         server=arguments.server,
         swap=arguments.swap,
         allow_writes=arguments.allow_writes,

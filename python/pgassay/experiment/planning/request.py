@@ -4,7 +4,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgassay.errors import UsageError
-from pgassay.model.experiment import CACHE_STATES, READINGS, CacheState, Covariate, Observe, Protocol
+from pgassay.model.experiment import (
+    CACHE_STATES,
+    READINGS,
+    Between,
+    CacheState,
+    Covariate,
+    Observe,
+    Protocol,
+)
 
 SCALE_MAX = 100_000
 BLOCKS_MAX = 10_000
@@ -42,6 +50,7 @@ class CompareRequest:
     covariate: Covariate = "none"
     calibrates: bool = False
     observe: Observe = "normal"
+    between: Between = "nothing"
     server: str | None = field(default=None, repr=False)
     swap: str | None = field(default=None, repr=False)
     allow_writes: str | None = None

@@ -51,6 +51,7 @@ def _key(experiment: Experiment) -> str:
     parts += [caps] if (caps := describe_limits(spec)) else []
     servers = sorted({arm.spec.server.name for arm in experiment.arms if arm.spec.server})
     where = " ".join(servers) if servers else describe(spec.storage)
+    parts += [experiment.design.between] if experiment.design.between != "nothing" else []
     return " | ".join([*parts, experiment.protocol.cache, where])
 
 
@@ -130,4 +131,4 @@ def rehearse(experiment: Experiment, run: TrialRunner) -> Known:
         _, record = run(spec.model_copy(update={"arm": control}), scratch)
     if record.status != "ok":
         raise MeasurementError(f"the rehearsal of {control.name} was {record.status}: {record.reason}")
-    return Known(trial_s=record.wall_s, spread=None)
+    return Known(trial_s=record.took_s, spread=None)

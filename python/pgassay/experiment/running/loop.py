@@ -146,7 +146,7 @@ def _reason_to_stop(
 
 def expected_trial_s(stored: StoredExperiment) -> float | None:
     """The mean wall time of the valid trials so far, over all arms; None before the first."""
-    walls = [trial.record.wall_s for trial in stored.trials if trial.record.status == "ok"]
+    walls = [trial.record.took_s for trial in stored.trials if trial.record.status == "ok"]
     return sum(walls) / len(walls) if walls else None
 
 
