@@ -103,7 +103,7 @@ def test_an_undecided_arm_says_how_many_more_blocks_it_takes():
     result = analyse(stored(plan, simulate(plan, 5, {"s0-1": 0.01}, spread=0.03)))
     note = arm_of(result, "io_method=method1").note
     assert "more blocks" in note
-    assert "would decide it" in note
+    assert "until a verdict" in note
     assert "can't be told from io_method=sync yet" in result.verdict
 
 

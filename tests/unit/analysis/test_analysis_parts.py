@@ -187,12 +187,12 @@ def test_a_twin_that_fired_keeps_only_what_lies_beyond_it():
 
 
 def test_the_planner_gives_the_worked_example():
-    assert power.blocks_for_detection(0.07 * math.sqrt(2), 0.03, pooled=True) == 115
-    assert power.resolvable_spread(15, 0.03, pooled=True) == pytest.approx(0.0324, abs=2e-4)
+    assert power.blocks_for_detection(0.07 * math.sqrt(2), 0.03, pooled=True) == 121
+    assert power.resolvable_spread(15, 0.03, pooled=True) == pytest.approx(0.0316, abs=1e-4)
     sentence = power.resolution_sentence(720, 12, 4)
     assert sentence.startswith("12 minutes are about 15 blocks of 4 trials: they resolve 3 % if")
     assert "at most 3.2 %" in sentence
-    assert "at a trial-to-trial spread of 7 % it takes 115 blocks, about 92 minutes." in sentence
+    assert "at a trial-to-trial spread of 7 % it takes 121 blocks, about 97 minutes." in sentence
 
 
 def test_the_planner_says_when_the_time_is_too_short_for_anything():
