@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from datetime import datetime
-from functools import partial
 
 import numpy as np
 
@@ -58,10 +57,11 @@ def calibrate(stored: StoredExperiment, ledger: LedgerResult | None) -> Calibrat
     drift = _drift(logs, rows)
     resolves = _resolves(study, found, block_s)
     for_margin = _minutes_for_margin(study, found, block_s)
-    equal = levels.measured(study, columns)
+    arms = [study.arms[study.table.arm_ids[place]] for place in columns]
+    equal = levels.measured(logs, rows, arms)
     copies = levels.copy_effect(equal, _storage(study))
     found_levels = levels.levels(equal, result.margin, _load_s(study))
-    found_modes = _modes(study, columns)
+    found_modes = _modes(logs, rows)
     return CalibrationResult(
         schema=1,
         folder=str(stored.folder),
@@ -219,9 +219,13 @@ def _load_s(study: Study) -> float | None:
     return _mean(known)
 
 
-def _modes(study: Study, columns: list[int]) -> ModesResult | None:
-    readings = {name: study.table.matrix(partial(covariate_log_s, name))[:, columns] for name in TOLD}
-    return modes(study.logs[0][:, columns], readings) if study.blocks else None
+def _modes(logs: FloatArray, rows: Sequence[Sequence[TrialRecord]]) -> ModesResult | None:
+    if not rows:
+        return None
+    readings = {
+        name: np.array([[covariate_log_s(name, record) for record in row] for row in rows]) for name in TOLD
+    }
+    return modes(logs, readings)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

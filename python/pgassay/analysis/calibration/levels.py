@@ -15,7 +15,7 @@ from pgassay.analysis.calibration import noise, variance
 from pgassay.analysis.calibration.variance import Component, LevelCost, MeanSquare
 from pgassay.analysis.statistics.eprocess import FloatArray, gather_evidence, log_evidence
 from pgassay.analysis.verdicts.metrics import total_elapsed_s
-from pgassay.analysis.verdicts.study import Study
+from pgassay.model.arm import Arm
 from pgassay.model.calibration import CopyEffect, Level, LevelResult
 from pgassay.model.trial import TrialRecord
 
@@ -45,18 +45,12 @@ class _Within:
     seconds: float
 
 
-def measured(study: Study, columns: Sequence[int]) -> Measured:
-    """The equal arms' trials of complete blocks."""
-    ids = [study.table.arm_ids[place] for place in columns]
-    return Measured(
-        study.logs[0][:, list(columns)],
-        [[_copy(row[name], name, study) for name in ids] for row in study.table.rows],
-        [[row[name] for name in ids] for row in study.table.rows],
-    )
+def measured(logs: FloatArray, rows: list[list[TrialRecord]], arms: Sequence[Arm]) -> Measured:
+    """The equal arms' trials, shape (blocks, arms), with the copies that they ran on."""
+    return Measured(logs, [list(map(_copy, row, arms)) for row in rows], rows)
 
 
-def _copy(record: TrialRecord, name: str, study: Study) -> int | None:
-    arm = study.arms[name]
+def _copy(record: TrialRecord, arm: Arm) -> int | None:
     if arm.spec.server is not None:
         return None
     return arm.data_copy if record.data_copy is None else record.data_copy

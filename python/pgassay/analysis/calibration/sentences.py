@@ -80,7 +80,7 @@ def of_levels(levels: Sequence[LevelResult], margin: float, *, is_load: bool) ->
         parts = [_so_many(each, place, is_load=is_load) for place, each in enumerate(known)]
         found.append(
             f"For an interval of ±{percent_rounded(margin)} in the shortest time, take for each arm "
-            f"{', '.join(parts)}."
+            f"{', '.join(parts)}{_how_sure(known)}."
         )
     lacking = {each.level for each in levels if each.spread is None}
     if {"restart", "measurement"} <= lacking:
@@ -90,6 +90,15 @@ def of_levels(levels: Sequence[LevelResult], margin: float, *, is_load: bool) ->
     if "copy" in lacking:
         found.append("What a copy of the data adds can't be told: there was one copy.")
     return found
+
+
+def _how_sure(known: Sequence[LevelResult]) -> str:
+    """What is said of counts that rest on a level which may as well add nothing."""
+    unsure = [each for each in known if each.spread and each.interval is not None and each.interval[0] == 0]
+    if not unsure:
+        return ""
+    names = join([_UNITS[each.level][1] for each in unsure])
+    return f" (a first guess: whether {names} differ at all is not settled)"
 
 
 def _so_many(level: LevelResult, place: int, *, is_load: bool) -> str:
