@@ -26,9 +26,9 @@ def _pooled_on_own_copy(study: Study) -> list[DesignWarning]:
         if _is_pooled_on_own_copy(study, contrast):
             where = f" at {contrast.stratum}" if contrast.stratum else ""
             sentence = (
-                f"The twin{where} ran on a copy of its own and was pooled with the control: if the copies "
-                "differ, equal arms may seem to differ and unequal ones not; measure again to have the "
-                "trials of a block on one copy."
+                f"The twin{where} ran on a copy of its own and was pooled with the control: if copies "
+                "differ, equal arms may seem to differ and unequal ones not; measured again, the trials of a "
+                "block run on one copy."
             )
             found[contrast.stratum] = DesignWarning(
                 kind="copies",
