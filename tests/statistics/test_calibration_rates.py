@@ -11,7 +11,7 @@ from pgassay.analysis.calibration.levels import Measured, copy_effect
 from pgassay.analysis.calibration.modes import modes
 from pgassay.analysis.calibration.variance import LevelCost, MeanSquare
 from pgassay.analysis.causes.rank import gain_interval
-from pgassay.analysis.statistics.covariate import adjust
+from pgassay.analysis.statistics.contrasts import adjust
 from pgassay.analysis.statistics.eprocess import FloatArray, gather_evidence, log_evidence
 from simulated_noise import NOISES, noise
 

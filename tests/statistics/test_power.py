@@ -12,7 +12,7 @@ from pgassay.analysis.statistics.power import (
     upper_spread,
 )
 from pgassay.analysis.statistics.sequence import confidence_sequence
-from pgassay.analysis.verdicts.twin import GATE_EVIDENCE, check_twin, mean_evidence_path
+from pgassay.analysis.verdicts.checks.twin import GATE_EVIDENCE, check_twin, mean_evidence_path
 from pgassay.experiment.planning.plan import SHARPNESS
 from simulated_noise import trials
 

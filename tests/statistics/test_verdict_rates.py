@@ -14,7 +14,7 @@ from pgassay.analysis.statistics import ebh, power
 from pgassay.analysis.statistics.contrasts import ContrastSet
 from pgassay.analysis.statistics.equivalence import log_margin
 from pgassay.analysis.statistics.failures import log_failure_evidence
-from pgassay.analysis.verdicts.failures import WARNING_EVIDENCE, failure_warnings
+from pgassay.analysis.verdicts.checks.failures import WARNING_EVIDENCE, failure_warnings
 from pgassay.analysis.verdicts.primary import analyse_primary, findings_of
 from pgassay.analysis.verdicts.study import gather_study
 from pgassay.analysis.verdicts.verdict import DISTRIBUTION_CHANGED, judge

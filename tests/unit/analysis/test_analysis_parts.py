@@ -9,7 +9,7 @@ import pytest
 from analysis_samples import experiment, record, simulate, stored
 from pgassay.analysis.descriptive.plans import outline, shape
 from pgassay.analysis.statistics import ebh, power
-from pgassay.analysis.statistics.covariate import slopes
+from pgassay.analysis.statistics.contrasts import slopes
 from pgassay.analysis.statistics.eprocess import predictable_scale
 from pgassay.analysis.statistics.sequence import log_sign_evidence, median_sequence
 from pgassay.analysis.verdicts import steady

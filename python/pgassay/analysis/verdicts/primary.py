@@ -11,10 +11,10 @@ from pgassay.analysis.statistics.equivalence import interval_level
 from pgassay.analysis.statistics.forecast import BLOCKS_BEFORE, DecisionRules, further_blocks, quantiles
 from pgassay.analysis.statistics.power import PILOT_BLOCKS_MIN, upper_spread
 from pgassay.analysis.statistics.sequence import Sequence
-from pgassay.analysis.verdicts.carry_over import CarryOver, look_for_carry_over, withhold
-from pgassay.analysis.verdicts.failures import judge_failures
+from pgassay.analysis.verdicts.checks.carry_over import CarryOver, look_for_carry_over, withhold
+from pgassay.analysis.verdicts.checks.failures import judge_failures
+from pgassay.analysis.verdicts.checks.twin import TwinCheck, check_twin
 from pgassay.analysis.verdicts.study import Study, gather_study
-from pgassay.analysis.verdicts.twin import TwinCheck, check_twin
 from pgassay.analysis.verdicts.verdict import DISTRIBUTION_CHANGED, MOVED, Finding, Judgement, judge
 from pgassay.record.read import StoredExperiment
 

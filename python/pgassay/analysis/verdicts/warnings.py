@@ -5,9 +5,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from pgassay.analysis.verdicts.checks.twin import GATE_EVIDENCE, TwinCheck, can_fire
 from pgassay.analysis.verdicts.steady import find_drift, unsettled_change
 from pgassay.analysis.verdicts.study import Study
-from pgassay.analysis.verdicts.twin import GATE_EVIDENCE, TwinCheck, can_fire
 from pgassay.model.arm import Arm
 from pgassay.record.read import StoredExperiment
 from pgassay.words import percent_rounded

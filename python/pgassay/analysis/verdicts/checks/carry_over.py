@@ -18,14 +18,14 @@ from pgassay.analysis.statistics.assignment import log_draw_evidence
 from pgassay.analysis.statistics.carry_over import Figure, Separated, can_explain, separate
 from pgassay.analysis.statistics.eprocess import BoolArray
 from pgassay.analysis.statistics.equivalence import log_margin
-from pgassay.analysis.verdicts.study import Study
-from pgassay.analysis.verdicts.trial_order import (
+from pgassay.analysis.verdicts.checks.trial_order import (
     OrderedBlock,
     controls_of,
     follower_draws,
     ordered_blocks,
     residuals,
 )
+from pgassay.analysis.verdicts.study import Study
 from pgassay.analysis.verdicts.verdict import Judgement
 from pgassay.model.experiment import Contrast
 from pgassay.model.result import DesignWarning
