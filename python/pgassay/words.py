@@ -137,6 +137,13 @@ def interval(ends: Ends | None) -> str:
     return f"{low_text} – {high_text}"
 
 
+def interval_or_why(ends: Ends | None, ratio: float | None) -> str:
+    """As `interval`; where there is none, why: no block yet, or an effect that moved (it has a ratio)."""
+    if ends is None:
+        return "none yet" if ratio is None else "none: it moved"
+    return interval(ends)
+
+
 def bounds(ends: Ends) -> tuple[float, float]:
     """The ends as numbers: an unbounded lower end is 0, an unbounded upper end infinite."""
     low, high = ends

@@ -71,11 +71,19 @@ class EqualArms(Frozen):
 
 
 class LedgerResult(Frozen):
-    """The twins' evidence of this machine over all its experiments; the alarm is at 1000."""
+    """What all experiments of this machine say of copies, positions and neighbours (Shiryaev–Roberts).
+
+    `detectors`: R by kind of check; `evidence`: their mean, which raises the alarm at 1000 and then begins
+    anew; `alarm`: one has not ended, `alarm_kinds` which, `alarm_since` when the experiment was made that
+    raised the first of them.
+    """
 
     experiments: int
     evidence: float
     alarm: bool
+    detectors: dict[str, float] = Field(default={})
+    alarm_kinds: tuple[str, ...] = ()
+    alarm_since: str | None = None
 
 
 class CalibrationResult(Frozen):

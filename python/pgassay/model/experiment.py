@@ -10,6 +10,7 @@ from pgassay.model.storage import StorageFacts
 from pgassay.model.workload import Metric
 
 EXPERIMENT_FORMAT = 1
+BLOCK_FORMAT = 1
 CacheState = Literal["cold", "cold-each", "warm-buffers", "warm-pages", "as-is"]
 CACHE_STATES: tuple[CacheState, ...] = ("cold", "cold-each", "warm-buffers", "warm-pages", "as-is")
 Observe = Literal["off", "normal", "fast"]
@@ -71,12 +72,15 @@ class BlockDesign(Frozen):
     own `Arm.data_copy`. `blocks_per_copy`: arms that need data of their own get a fresh copy of them after so
     many blocks of their stratum (the copy is then the unit of replication); 0: never.
     `decided_rest`: an arm that has its verdict takes no part in later blocks.
+    `between`: what runs before each trial and counts for nothing: 'neutral' is the workload on the control's
+    settings, so that every trial has the same predecessor.
     """
 
     strata: Literal["together", "apart"] = "together"
     data_copies: int = 0
     blocks_per_copy: int = 0
     decided_rest: bool = False
+    between: Literal["nothing", "neutral"] = "nothing"
 
 
 class BlockPlan(Frozen):
@@ -86,7 +90,7 @@ class BlockPlan(Frozen):
     the copy of the data of each arm, by its id. `replicate` counts the fresh copies of data that arms own.
     """
 
-    format: int = 1
+    format: int = BLOCK_FORMAT
     block: int
     stratum: str | None = None
     arm_ids: tuple[str, ...]
@@ -180,12 +184,41 @@ class RemoteServerFacts(Recorded):
     round_trip_ms: Number | None = None
 
 
+class DiskLimits(Recorded):
+    """What the groups allow on one disk, each second; None where they don't limit it."""
+
+    read_bytes: Number | None = None
+    write_bytes: Number | None = None
+    reads: Number | None = None
+    writes: Number | None = None
+
+
+class InheritedLimits(Recorded):
+    """The tightest of each limit around pgassay's process, and the folder of the group that sets it.
+
+    `memory_high_bytes`: above it the kernel slows processes down and takes pages back. `processors`: how many
+    the process may run on, where that is fewer than the machine has. `disks` by name. `is_whole`: False in a
+    container that hides the groups above its own, so that there may be limits which nobody here can see.
+    """
+
+    cpus: Number | None = None
+    cpus_from: str = ""
+    memory_bytes: Number | None = None
+    memory_from: str = ""
+    memory_high_bytes: Number | None = None
+    memory_high_from: str = ""
+    processors: int | None = None
+    niceness: int | None = None
+    disks: dict[str, DiskLimits] = Field(default_factory=dict)
+    is_whole: bool | None = None
+
+
 class Environment(Recorded):
     """Where an experiment ran.
 
     `build`: the binaries that all arms start from; `storage` and `caps` (in words) by arm, `datasets` by the
     key of their snapshot, `servers` by name. `differing_defaults`: by pair of versions, the settings whose
-    defaults differ with both values.
+    defaults differ with both values. `limits`: those around pgassay's own process, which its servers inherit.
     """
 
     machine: MachineFacts = MachineFacts()
@@ -196,6 +229,7 @@ class Environment(Recorded):
     servers: dict[str, RemoteServerFacts] = Field(default_factory=dict)
     storage: dict[str, StorageFacts] = Field(default_factory=dict)
     datasets: dict[str, DatasetFacts] = Field(default_factory=dict)
+    limits: InheritedLimits = InheritedLimits()
 
 
 class ArmCeiling(Recorded):

@@ -42,10 +42,11 @@ class DesignWarning(Frozen):
 class ArmResult(Frozen):
     """An arm against its control. `ratio` is speed over the control's: above 1 is faster.
 
-    `ratio` and `interval` are None while there is no block to compare, and for the control itself
-    ratio is 1 and the interval (1, 1). An interval end that the data do not bound is 0 or infinite
-    (written null in JSON). `meaningful`: the interval lies wholly outside the margin. `values` are
-    the metric of every valid trial in run order, in the metric's unit; `median` is of those.
+    `ratio` and `interval` are None while there is no block to compare; `interval` alone is None when the
+    effect moved, so that no single one fits all blocks. For the control itself ratio is 1 and the
+    interval (1, 1). An interval end that the data do not bound is 0 or infinite (written null in JSON).
+    `meaningful`: the interval lies wholly outside the margin. `values` are the metric of every valid
+    trial in run order, in the metric's unit; `median` is of those.
     `note` holds what qualifies the verdict, e.g. "the distribution changed"; `confound` in what the
     arm's binaries differ from the control's beside the version ('' when in nothing). `forecast`: None for an
     arm that is decided, or of which nothing can be said.
@@ -120,7 +121,7 @@ class CrossedEffect(Frozen):
     """One effect of two that were crossed; `ratio` and `interval` as for an arm."""
 
     ratio: float | None
-    interval: tuple[float | None, float | None]
+    interval: tuple[float | None, float | None] | None
     verdict: Verdict
 
 

@@ -125,12 +125,17 @@ class CacheFacts(Recorded):
 
 
 class LimitFacts(Recorded):
-    """The caps on the server as the kernel held them, and the most memory that its group used."""
+    """The caps on the server as the kernel held them, and the most memory that its group used.
+
+    `inherited_cpus`, `inherited_memory_bytes`: caps of groups above its own that are tighter than the arm's.
+    """
 
     cpus: Number | None = None
     memory_bytes: int | None = None
     memory_used_bytes: int | None = None
     memory_peak_bytes: int | None = None
+    inherited_cpus: Number | None = None
+    inherited_memory_bytes: int | None = None
 
 
 class ObserverFacts(Recorded):

@@ -125,7 +125,7 @@ def _equal(arm: EqualArms, margin: float) -> str:
     name = text.clean(arm.name)
     if arm.ratio is None:
         return f"Equal arms: {name} can't be compared yet."
-    figures = f"{text.ratio(arm.ratio)} (interval {text.interval(arm.interval) or 'none yet'})"
+    figures = f"{text.ratio(arm.ratio)} (interval {text.interval_or_why(arm.interval, arm.ratio)})"
     if arm.verdict == "inconclusive":
         return f"Equal arms: {name} {figures}: not yet shown equivalent within ±{text.percent(margin)}."
     if arm.verdict == "equivalent":
@@ -138,11 +138,16 @@ def _equal(arm: EqualArms, margin: float) -> str:
 
 def _ledger(ledger: LedgerResult) -> str:
     so_far = (
-        f"Ledger of twins: evidence {_evidence(ledger.evidence)} over "
+        f"Ledger: evidence {_evidence(ledger.evidence)} over "
         f"{text.plural(ledger.experiments, 'experiment')} on this machine"
     )
     if ledger.alarm:
-        return f"{so_far}: ALARM, it has passed 1000, so this machine does not treat equal arms alike."
+        kinds = " and ".join(text.clean(kind) for kind in ledger.alarm_kinds) or "copy"
+        since = f" since {text.clean(ledger.alarm_since)}" if ledger.alarm_since else ""
+        return (
+            f"{so_far}: ALARM{since}, it has passed 1000, so this machine does not treat equal trials alike "
+            f"({kinds}); it ends when later experiments speak 20 to 1 against it."
+        )
     return f"{so_far}, no alarm (that is at 1000)."
 
 

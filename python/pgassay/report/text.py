@@ -11,6 +11,7 @@ from pgassay.words import (
     duration,
     duration_rounded,
     interval,
+    interval_or_why,
     join,
     percent,
     percent_fixed,
@@ -35,6 +36,7 @@ __all__ = [
     "duration_rounded",
     "excerpt",
     "interval",
+    "interval_or_why",
     "join",
     "percent",
     "percent_fixed",
@@ -110,7 +112,7 @@ def twin_sentence(twin: TwinResult) -> str:
     if twin.ratio is None:
         return f"Twin{where}: no block to compare yet."
     figures = (
-        f"{ratio(twin.ratio)} of the control's speed (interval: {interval(twin.interval) or 'none yet'})"
+        f"{ratio(twin.ratio)} of the control's speed (interval: {interval_or_why(twin.interval, twin.ratio)})"
     )
     if twin.ok is None:
         return f"Twin{where}: not yet tested, too few blocks for its check; so far {figures}."

@@ -178,6 +178,8 @@ def _assert_machine(trial: TrialState, machine: Machine, local: LocalServer) -> 
     trial.facts["storage"] = dict(machine.storage_facts(trial.spec.arm))
     if limited.is_limited(trial.arm):
         trial.limit_facts |= limited.assert_limits(trial.arm, local.group, local.running.server.pid)
+    trial.limit_facts |= limited.inherited_facts(local.inherited)
+    if trial.limit_facts:
         trial.facts["limits"] = trial.limit_facts
     trial.facts["started_for_this_trial"] = local.is_fresh
 
@@ -286,7 +288,7 @@ def _machine_sampled(trial: TrialState, prepared: _Prepared) -> Iterator[None]:
         yield
         return
     files = [file for relation in prepared.relations for file in relation.files]
-    watched = samplers(local.device, local.group, files)
+    watched = samplers(local.device, local.group, files, local.inherited)
     offset_ns = readings.clock_offset_ns()
     with SamplerRunner(watched, trial.spec.protocol.sample_interval_s) as runner:
         yield

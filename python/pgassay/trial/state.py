@@ -95,6 +95,7 @@ class TrialState:
             wall_s=round(time.monotonic() - self.started, 6),
             host=socket.gethostname(),
             boot_id=machine.boot_id(),
+            data_copy=spec.arm.data_copy if self.machine is not None else None,
             clock_ns=self.observation.clock_ns,
             statements=tuple(self.observation.statements),
             load=self.observation.load,

@@ -4,13 +4,17 @@ import dataclasses
 import json
 import math
 
+import jsonschema
 import pytest
 
-from analysis_samples import SCAN_PLAN, experiment, record, simulate, stored
+from analysis_samples import SCAN_PLAN, experiment, record, simulate, simulate_moving, stored
 from pgassay.analysis.verdicts.compare import analyse, decided, progress
 from pgassay.errors import UsageError
 from pgassay.model.storage import DeviceFacts, StorageFacts
 from pgassay.model.trial import TrialFacts
+from pgassay.report import schema
+from pgassay.report.compare import html, page
+from pgassay.report.compare import json as json_report
 from processor_time import growth
 
 
@@ -151,10 +155,35 @@ def test_statements_are_a_family_of_their_own():
     ]
     result = analyse(stored(plan, slow))
     words = {item.name: item.arms[1].verdict for item in result.statements}
-    assert words == {"q1": "inconclusive", "q2": "slower", "q3": "inconclusive"}
+    assert words == {"q1": "equivalent", "q2": "slower", "q3": "equivalent"}
+    noisy = analyse(stored(plan, simulate(plan, 6, spread=0.04)))
+    assert {item.arms[1].verdict for item in noisy.statements} == {"inconclusive"}
     assert result.statements[1].arms[1].interval[1] < 0.6
     assert [item.aio for item in result.statements] == [False, True, True]
     assert "e-BH" in result.family
+
+
+def test_cpu_that_is_as_much_is_equivalent():
+    plan = experiment()
+    (cpu,) = analyse(stored(plan, simulate(plan, 14))).secondary
+    assert cpu.arms[1].verdict == "equivalent"
+    assert "uses as much CPU as" in cpu.arms[1].note
+
+
+def test_an_effect_that_moved_has_no_interval_and_no_verdict():
+    plan = experiment()
+    trials = stored(plan, simulate_moving(plan, 40, "s0-1", (0.2, -0.2)))
+    result = analyse(trials)
+    arm = arm_of(result, "io_method=method1")
+    assert (arm.verdict, arm.interval, arm.withheld) == ("inconclusive", None, False)
+    assert arm.ratio is not None
+    assert arm.note == "the effect moved during the experiment: no single figure fits all blocks"
+    assert f"has no verdict against io_method=sync, since {arm.note} (40 blocks)" in result.verdict
+    assert progress(trials).arms[0].interval is None
+    shown = page.render(result, trials, width=120, colour=False, unicode=True)
+    assert "none: it moved" in shown
+    assert "no interval: the effect moved" in html.render(result, trials, chart_library="")
+    jsonschema.validate(json.loads(json_report.render(result)), schema.compare_schema())
 
 
 def test_server_cpu_is_more_or_less_and_never_faster():

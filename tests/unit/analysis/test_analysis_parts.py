@@ -1,6 +1,7 @@
 """The parts of the analysis, each against its definition or by what a reader is told."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,11 +12,20 @@ from pgassay.analysis.statistics import ebh, power
 from pgassay.analysis.statistics.covariate import slopes
 from pgassay.analysis.statistics.eprocess import predictable_scale
 from pgassay.analysis.statistics.sequence import log_sign_evidence, median_sequence
-from pgassay.analysis.verdicts import steady, twin
+from pgassay.analysis.verdicts import steady
 from pgassay.analysis.verdicts.blocks import complete_blocks
 from pgassay.analysis.verdicts.metrics import primary_measure
 from pgassay.analysis.verdicts.sentences import outlook
-from pgassay.analysis.verdicts.verdict import DISTRIBUTION_CHANGED, Finding, judge
+from pgassay.analysis.verdicts.verdict import (
+    DISTRIBUTION_CHANGED,
+    LEFT_BEHIND,
+    MEDIAN_DISAGREES,
+    MOVED,
+    Finding,
+    Judgement,
+    interval_of,
+    judge,
+)
 from pgassay.errors import UsageError
 from pgassay.model.workload import Metric
 from pgassay.words import AMOUNT, comparison, span
@@ -114,6 +124,10 @@ def test_ebh_selects_the_largest_set_that_its_rule_allows():
     assert selection.selected.tolist() == [True, True, False, True]
     assert ebh.selected_level(0.05, selection) == pytest.approx(0.0375)
     assert ebh.select(np.log(np.array([79.0, 1.0, 1.0, 1.0])), 0.05).count == 0
+    # Where only one of two hypotheses can be true at once, the thresholds are those for half as many.
+    halved = ebh.select(np.log(np.array([41.0, 1.0, 21.0, 1.0])), 0.05, true_max=2)
+    assert halved.selected.tolist() == [True, False, True, False]
+    assert ebh.selected_level(0.05, halved) == pytest.approx(0.05)
 
 
 @pytest.mark.parametrize(
@@ -136,11 +150,33 @@ def test_words_come_from_the_interval_in_order_of_precedence(lower, upper, word,
     assert ("slightly faster" in judgement.note) == (word == "equivalent" and lower > 0)
 
 
-def test_an_estimate_outside_the_medians_interval_has_no_direction():
-    judgement = judge(Finding(0.2, 0.1, 0.3, median_lower=-0.1, median_upper=0.15), 0.03)
-    assert (judgement.verdict, judgement.note) == ("inconclusive", DISTRIBUTION_CHANGED)
-    moved = judge(Finding(0.2, 0.3, 0.1), 0.03)
-    assert moved.note == DISTRIBUTION_CHANGED
+def test_an_estimate_outside_the_medians_interval_has_no_direction_yet():
+    finding = Finding(0.2, 0.1, 0.3, median_lower=-0.1, median_upper=0.15)
+    judgement = judge(finding, 0.03)
+    assert (judgement.verdict, judgement.note) == ("inconclusive", MEDIAN_DISAGREES)
+    # An interval that says nothing needs no excuse, and more blocks may decide it.
+    assert judge(replace(finding, lower=-0.1), 0.03).note == ""
+    assert judge(replace(finding, median_upper=0.21), 0.03).verdict == "faster"
+
+
+def test_the_distribution_changed_only_where_mean_and_median_have_nothing_in_common():
+    finding = Finding(0.2, 0.1, 0.3, median_lower=-0.1, median_upper=0.15)
+    apart = replace(finding, half_level=(0.1, 0.3), median_half_level=(-0.1, 0.09))
+    assert judge(apart, 0.03) == Judgement("inconclusive", note=DISTRIBUTION_CHANGED)
+    below = replace(finding, half_level=(0.1, 0.3), median_half_level=(0.31, 0.4))
+    assert judge(below, 0.03).note == DISTRIBUTION_CHANGED
+    # A twin that is off by so much makes room for it.
+    assert judge(apart, 0.03, twin_bound=0.02).note == MEDIAN_DISAGREES
+    touching = replace(finding, half_level=(0.1, 0.3), median_half_level=(-0.1, 0.1))
+    assert judge(touching, 0.03).note == MEDIAN_DISAGREES
+
+
+def test_an_empty_interval_is_none_and_says_why():
+    moved = Finding(0.2, 0.3, 0.1)
+    assert judge(moved, 0.03) == Judgement("inconclusive", note=MOVED)
+    assert interval_of(moved.lower, moved.upper) is None
+    assert interval_of(-math.inf, 0.0) == (None, 1.0)
+    assert judge(Finding(0.4, 0.1, 0.3), 0.03).note == LEFT_BEHIND
 
 
 def test_a_twin_that_fired_keeps_only_what_lies_beyond_it():
@@ -177,24 +213,6 @@ def test_the_upper_spread_exceeds_the_true_one_in_80_percent_of_pilots():
     random = np.random.default_rng(5)
     above = [power.upper_spread(random.standard_normal(8)) > 1 for _ in range(4000)]
     assert np.mean(above) == pytest.approx(0.8, abs=0.02)
-
-
-def test_the_ledger_multiplies_once_per_experiment_and_keeps_its_alarm():
-    empty: dict = {}
-    first = twin.ledger_update(empty, "m", "a", 50.0)
-    assert empty == {}
-    assert twin.ledger_update(first, "m", "a", 50.0) == first
-    second = twin.ledger_update(first, "m", "b", 25.0)
-    assert twin.ledger_evidence(second, "m") == pytest.approx(1250)
-    assert twin.ledger_alarm(second, "m")
-    assert not twin.ledger_alarm(first, "m")
-    third = twin.ledger_update(second, "m", "c", 0.01)
-    assert twin.ledger_evidence(third, "m") == pytest.approx(12.5)
-    assert twin.ledger_alarm(third, "m")
-    assert twin.ledger_evidence(third, "other") == 1.0
-    assert not twin.ledger_alarm(third, "other")
-    with pytest.raises(ValueError, match="evidence of d"):
-        twin.ledger_update(third, "m", "d", math.nan)
 
 
 def test_plans_have_one_shape_whatever_their_costs_and_workers():

@@ -7,6 +7,7 @@ from datetime import datetime
 import numpy as np
 
 from pgassay.analysis.calibration import noise
+from pgassay.analysis.statistics.eprocess import FloatArray
 from pgassay.analysis.statistics.power import (
     blocks_for_detection,
     resolvable_effect,
@@ -44,12 +45,14 @@ def calibrate(stored: StoredExperiment, ledger: LedgerResult | None) -> Calibrat
     study = gather_study(stored)
     result = analyse(stored)
     columns = _equal_columns(study)
-    found = _components(study, columns) if study.blocks >= noise.BLOCKS_MIN else None
-    rows = [[row[study.table.arm_ids[place]] for place in columns] for row in study.table.rows]
+    blocks = list(study.table.places_with(study.table.arm_ids[place] for place in columns))
+    rows = [[study.table.rows[block][study.table.arm_ids[place]] for place in columns] for block in blocks]
+    logs = study.logs[0][blocks][:, columns]
+    found = _components(logs, rows) if len(blocks) >= noise.BLOCKS_MIN else None
     trial_s = _mean([record.wall_s for row in rows for record in row])
     block_s = None if trial_s is None else trial_s * TRIALS_PER_BLOCK
     made = _noise(found) if found else None
-    drift = _drift(study, columns, rows)
+    drift = _drift(logs, rows)
     resolves = _resolves(study, found, block_s)
     for_margin = _minutes_for_margin(study, found, block_s)
     return CalibrationResult(
@@ -60,7 +63,7 @@ def calibrate(stored: StoredExperiment, ledger: LedgerResult | None) -> Calibrat
         metric=result.metric,
         margin=result.margin,
         alpha=result.alpha,
-        blocks=study.blocks,
+        blocks=len(blocks),
         trials=len(stored.trials),
         stopped=result.stopped,
         trial_s=trial_s,
@@ -90,10 +93,9 @@ def _equal_columns(study: Study) -> list[int]:
     return equal
 
 
-def _components(study: Study, columns: list[int]) -> noise.Components:
-    records = [row[study.table.arm_ids[place]] for row in study.table.rows for place in columns]
-    loads = [record.load.per_second for record in records if record.load is not None]
-    return noise.components(study.logs[0][:, columns], noise.within_variance(loads) if loads else None)
+def _components(logs: FloatArray, rows: Sequence[Sequence[TrialRecord]]) -> noise.Components:
+    loads = [record.load.per_second for row in rows for record in row if record.load is not None]
+    return noise.components(logs, noise.within_variance(loads) if loads else None)
 
 
 def _noise(found: noise.Components) -> NoiseResult:
@@ -116,11 +118,11 @@ def _noise(found: noise.Components) -> NoiseResult:
     )
 
 
-def _drift(study: Study, columns: list[int], rows: Sequence[Sequence[TrialRecord]]) -> DriftResult | None:
-    if study.blocks < noise.DRIFT_BLOCKS_MIN:
+def _drift(logs: FloatArray, rows: Sequence[Sequence[TrialRecord]]) -> DriftResult | None:
+    if len(rows) < noise.DRIFT_BLOCKS_MIN:
         return None
     hours = np.array([_mean([_hours(record) for record in row]) for row in rows], dtype=np.float64)
-    line = noise.trend(study.logs[0][:, columns].mean(axis=1), hours)
+    line = noise.trend(logs.mean(axis=1), hours)
     if line is None:
         return None
     return DriftResult(

@@ -16,14 +16,24 @@ from pgassay.analysis.descriptive.maintenance import work_results
 from pgassay.analysis.descriptive.network import network_sentences
 from pgassay.analysis.descriptive.plans import plan_findings
 from pgassay.analysis.descriptive.server_statements import arm_statements
+from pgassay.analysis.verdicts.carry_over import carry_over_warnings
 from pgassay.analysis.verdicts.crossed import crossed_results, crossed_sentences, halves
+from pgassay.analysis.verdicts.failures import failure_warnings
+from pgassay.analysis.verdicts.machine_checks import check_machine, machine_warnings
 from pgassay.analysis.verdicts.metrics import Measure
 from pgassay.analysis.verdicts.primary import PrimaryResult, analyse_primary
 from pgassay.analysis.verdicts.secondary import SecondaryFamily, analyse_secondary
 from pgassay.analysis.verdicts.sentences import cpu_sentence, headline, outlook
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.analysis.verdicts.twin import TwinCheck
-from pgassay.analysis.verdicts.verdict import DISTRIBUTION_CHANGED, Finding, Judgement
+from pgassay.analysis.verdicts.verdict import (
+    DISTRIBUTION_CHANGED,
+    MOVED,
+    Finding,
+    Judgement,
+    interval_of,
+    ratio_of,
+)
 from pgassay.analysis.verdicts.warnings import collect_warnings
 from pgassay.model.arm import Arm
 from pgassay.model.result import (
@@ -95,8 +105,8 @@ def progress(stored: StoredExperiment) -> Standing:
             ArmProgress(
                 arm.name,
                 arm.stratum,
-                _ratio(finding.estimate),
-                _interval(finding.lower, finding.upper),
+                ratio_of(finding.estimate),
+                interval_of(finding.lower, finding.upper),
                 judgement.verdict,
                 judgement.withheld,
                 primary.blocks_more[index],
@@ -163,7 +173,13 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
         statements=_statements(study, family),
         plans_differ=plans_differ,
         confounds=(*find_confounds(experiment, study.table), *network_confounds),
-        warnings=(*network_warnings, *collect_warnings(stored, study, primary.twins, plan_sentences)),
+        warnings=(
+            *failure_warnings(study, primary.judgements),
+            *carry_over_warnings(primary.judgements, primary.carried),
+            *machine_warnings(check_machine(study)),
+            *network_warnings,
+            *collect_warnings(stored, study, primary.twins, plan_sentences),
+        ),
         secondary=_secondary(study, family),
         device_use=device_use(stored),
         work=work_results(study),
@@ -181,16 +197,6 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
     return result.model_copy(update={"verdict": headline(result)})
 
 
-def _ratio(log_ratio: float) -> float | None:
-    ratio = math.exp(log_ratio) if log_ratio < 700 else math.inf
-    return ratio if 0 < ratio < math.inf else None
-
-
-def _interval(lower: float, upper: float) -> tuple[float | None, float | None]:
-    # The intersection of the intervals is empty when the effect moved: its ends are still shown in order.
-    return _ratio(min(lower, upper)), _ratio(max(lower, upper))
-
-
 def _arm_result(
     study: Study, arm: Arm, measure: Measure, estimate: Estimate | None, note: str = ""
 ) -> ArmResult:
@@ -200,8 +206,8 @@ def _arm_result(
     ratio: float | None = 1.0 if is_control else None
     interval: tuple[float | None, float | None] | None = (1.0, 1.0) if is_control else None
     if estimate:
-        ratio = _ratio(estimate[0].estimate)
-        interval = _interval(estimate[0].lower, estimate[0].upper)
+        ratio = ratio_of(estimate[0].estimate)
+        interval = interval_of(estimate[0].lower, estimate[0].upper)
     return ArmResult(
         name=arm.name,
         levels=arm.levels,
@@ -307,7 +313,7 @@ def _cpu_arm(study: Study, arm: ArmResult) -> SecondaryArmResult:
         note = f"the binaries differ in {arm.confound}, so their CPU can't be compared"
         fields.update(verdict="inconclusive", meaningful=False, note=note)
         return SecondaryArmResult(**fields)
-    if not arm.withheld and arm.note != DISTRIBUTION_CHANGED:
+    if not arm.withheld and arm.note not in (MOVED, DISTRIBUTION_CHANGED):
         fields["note"] = cpu_sentence(SecondaryArmResult(**fields), control.name, study.blocks)
     return SecondaryArmResult(**fields)
 
@@ -315,8 +321,8 @@ def _cpu_arm(study: Study, arm: ArmResult) -> SecondaryArmResult:
 def _twin_results(twins: dict[str, TwinCheck]) -> tuple[TwinResult, ...]:
     return tuple(
         TwinResult(
-            ratio=_ratio(float(check.effect[0])),
-            interval=_interval(float(check.interval.lower[0]), float(check.interval.upper[0])),
+            ratio=ratio_of(float(check.effect[0])),
+            interval=interval_of(float(check.interval.lower[0]), float(check.interval.upper[0])),
             ok=check.ok,
             evidence=check.evidence,
             stratum=stratum,

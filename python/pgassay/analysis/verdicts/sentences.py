@@ -1,6 +1,12 @@
 """A verdict as a sentence that a person acts on."""
 
-from pgassay.analysis.verdicts.verdict import DISTRIBUTION_CHANGED
+from pgassay.analysis.verdicts.verdict import (
+    DISTRIBUTION_CHANGED,
+    LEFT_BEHIND,
+    MEDIAN_DISAGREES,
+    MOVED,
+    TWIN_DIFFERS,
+)
 from pgassay.model.result import ArmResult, CompareResult, SecondaryArmResult
 from pgassay.words import AMOUNT, comparison, duration_rounded, percent_rounded, plural, span
 
@@ -28,9 +34,12 @@ def control_name(result: CompareResult, arm: ArmResult) -> str:
 
 
 def _sentence(arm: ArmResult, control: str, blocks: int, margin: float) -> str:
+    counted = plural(blocks, "block")
+    if arm.ratio is not None and arm.interval is None:
+        why = f"since {MOVED} ({counted})"
+        return f"{arm.name} has no verdict against {control}, {why}. Look at its single trials."
     if arm.ratio is None or arm.interval is None:
         return f"{arm.name} can't be told from {control} yet: no block is complete."
-    counted = plural(blocks, "block")
     if arm.verdict in ("faster", "slower"):
         small = "" if arm.meaningful else f"; it may be less than the margin of {percent_rounded(margin)}"
         found = f"{span(arm.interval)}, {counted}{small}"
@@ -41,6 +50,9 @@ def _sentence(arm: ArmResult, control: str, blocks: int, margin: float) -> str:
             f"{arm.name} is equivalent to {control} within {percent_rounded(margin)} "
             f"({span(arm.interval)}, {counted}{note})."
         )
+    if arm.withheld and arm.note != TWIN_DIFFERS:
+        note = arm.note.removeprefix("withheld: ")
+        return f"The verdict on {arm.name} is withheld: {note} ({span(arm.interval)}, {counted})."
     if arm.withheld:
         return (
             f"The verdict on {arm.name} is withheld: the twin, a duplicate of {control}, differs from it by "
@@ -48,8 +60,13 @@ def _sentence(arm: ArmResult, control: str, blocks: int, margin: float) -> str:
         )
     if arm.note == DISTRIBUTION_CHANGED:
         return (
-            f"{arm.name} changed the distribution of the results against {control}, or the effect itself "
-            f"moved, so no direction is given ({span(arm.interval)}, {counted}): look at its single trials."
+            f"{arm.name} changed the distribution of the results against {control}, so no direction is given "
+            f"({span(arm.interval)}, {counted}): look at its single trials."
+        )
+    if arm.note in (MEDIAN_DISAGREES, LEFT_BEHIND):
+        return (
+            f"{arm.name} has no verdict against {control} yet: {arm.note}, so no direction is given "
+            f"({span(arm.interval)}, {counted})."
         )
     outlook = f"; {arm.note}" if arm.note else ""
     return f"{arm.name} can't be told from {control} yet: {span(arm.interval)} after {counted}{outlook}."

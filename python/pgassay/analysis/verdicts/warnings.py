@@ -89,9 +89,11 @@ def _blocks(study: Study) -> list[str]:
 def _drift(study: Study) -> list[str]:
     if not study.blocks:
         return []
-    drift = find_drift(study.logs[0].mean(axis=-1), study.experiment.contract.margin)
-    if drift is None:
+    margin = study.experiment.contract.margin
+    found = [drift for logs in study.level_by_stratum() if (drift := find_drift(logs, margin)) is not None]
+    if not found:
         return []
+    drift = max(found, key=lambda each: abs(each.change))
     direction = "faster" if drift.change > 0 else "slower"
     size = percent_rounded(abs(math.expm1(drift.change)))
     settled = "it settled in the second half" if drift.settled else "it had not settled at the end"

@@ -6,7 +6,7 @@ temporary folder.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Protocol
@@ -49,6 +49,12 @@ class Volume(Protocol):
         copies for real (never a reflink of another copy that is in use: the twin's data must be
         its own), syncs files and directories, and marks it clean.
         Raises MeasurementError with the sizes when the space does not suffice.
+        """
+
+    def keep_only(self, key: str, numbers: Collection[int]) -> None:
+        """Remove the working copies of a snapshot that have other numbers than these, and what they lie on.
+
+        No server runs on one of them.
         """
 
     def reset(self, working: Path, source: Path) -> None:

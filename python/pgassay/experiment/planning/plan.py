@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 from pgassay import __version__
 from pgassay.design.arms import apply_levels, build_arms, choose_control, combinations, without_partner
+from pgassay.design.copies import planned_design
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.connections import is_remote
 from pgassay.experiment.planning.data import title_of, workload_of
@@ -81,6 +82,7 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
         contrasts=contrasts,
         contract=contract,
         protocol=parsed.base.protocol,
+        design=planned_design(arms, is_crossed=bool(description.swap)),
         dataset_loads=description.dataset_loads,
         skipped=(*judged.skipped, *without_partner(judged.candidates, arms, compared.factor)),
         confounds=description.confounds,

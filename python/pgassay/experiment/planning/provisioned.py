@@ -10,6 +10,7 @@ from pgassay.design.arms import Candidate
 from pgassay.environment import datasets
 from pgassay.environment.builds.default_differences import DefaultDifferences
 from pgassay.environment.cgroup.caps import usable_memory_bytes
+from pgassay.environment.cgroup.inherited import inherited_limits, limit_sentences
 from pgassay.environment.linux import machine, pagecache
 from pgassay.environment.linux.free_memory import reporting_balloons
 from pgassay.environment.server.limits import (
@@ -47,7 +48,7 @@ from pgassay.factors.base import Factor
 from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.base import PAGE_BYTES
 from pgassay.model.build import Build
-from pgassay.model.experiment import CacheState, Environment, Protocol
+from pgassay.model.experiment import CacheState, Environment, InheritedLimits, Protocol
 from pgassay.model.workload import WorkloadSpec
 from pgassay.trial.caches.keeper import require_cache_state
 
@@ -114,13 +115,17 @@ class ProvisionedServers:
         """Origins and defaults in which builds differ, traps, this machine, and the caps in words."""
         spec, workload = parsed.base.spec, parsed.workload
         defaults = differing_defaults(grid.arms, grid.contrasts)
+        limits = inherited_limits()
         writes = workload.writes or workload.is_maintenance
         sentences = (each.sentence(writes=writes) for each in defaults)
         return Description(
             data=datasets.describe(spec.dataset),
             confounds=(*plan_confounds(grid.arms), *grid.judged.confounds, *filter(None, sentences)),
-            warnings=plan_warnings(grid.arms, spec, parsed.compared.factor, parsed.base.protocol.cache),
-            environment=_environment(spec.build, grid.arms, defaults),
+            warnings=(
+                *limit_sentences(limits),
+                *plan_warnings(grid.arms, spec, parsed.compared.factor, parsed.base.protocol.cache),
+            ),
+            environment=_environment(spec.build, grid.arms, defaults, limits),
             dataset_loads=dataset_loads(grid.arms),
         )
 
@@ -272,7 +277,7 @@ def plan_confounds(arms: Sequence[Arm]) -> tuple[str, ...]:
 
 
 def _environment(
-    build: Build, arms: tuple[Arm, ...], defaults: tuple[DefaultDifferences, ...]
+    build: Build, arms: tuple[Arm, ...], defaults: tuple[DefaultDifferences, ...], limits: InheritedLimits
 ) -> Environment:
     known: dict[str, object] = {
         "machine": machine.facts(),
@@ -281,6 +286,7 @@ def _environment(
     }
     caps = caps_by_arm(arms)
     differing = {f"{each.first} and {each.second}": each.values for each in defaults}
+    known |= {"limits": limits}
     known |= ({"caps": caps} if caps else {}) | ({"differing_defaults": differing} if differing else {})
     return Environment.model_validate(known)
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pgassay.analysis.statistics.power import resolution_sentence
+from pgassay.design.copies import has_fresh_copies
 from pgassay.environment import lock
 from pgassay.environment.cleanup import registry
 from pgassay.environment.linux.machine import machine_id
@@ -23,7 +24,7 @@ from pgassay.experiment.running.folder import check_folder, new_folder
 from pgassay.experiment.running.loop import RunLimits, TrialRunner, run_experiment
 from pgassay.experiment.running.remote_swap import swap_servers
 from pgassay.experiment.running.same_results import check_same_results
-from pgassay.experiment.running.schedule import next_step
+from pgassay.experiment.running.schedule import Step, next_step
 from pgassay.experiment.running.targets import open_target
 from pgassay.model.experiment import Experiment
 from pgassay.model.trial import TrialRecord, TrialSpec
@@ -101,12 +102,18 @@ def _run_trials(
     def run(spec: TrialSpec, folder: Path) -> tuple[Path, TrialRecord]:
         return run_trial(spec, target, folder, progress.trial_doing)
 
+    def prepare_block(step: Step) -> None:
+        machine = target.machine
+        if machine is not None and has_fresh_copies(stored.experiment, step.plan.stratum):
+            progress.trial_doing("making fresh copies of the data")
+            machine.replace_copies(step.arms)
+
     try:
         if not stored.trials:
             check_same_results(stored.experiment, target, progress.stage)
         _announce(stored, run, limits, progress)
         if not stored.experiment.swap:
-            return run_experiment(stored, run, limits, progress)
+            return run_experiment(stored, run, limits, progress, prepare_block)
         return _run_halves(stored, run, limits, progress, target, connections)
     except KeyboardInterrupt as interruption:
         raise InterruptionError(_after_interruption(stored.folder)) from interruption
@@ -171,7 +178,11 @@ def _announce(stored: StoredExperiment, run: TrialRunner, limits: RunLimits, pro
         blocks_max=limits.blocks_max,
     )
     names = [arm.name for arm in arms if arm.role != "twin"]
-    progress.plan(names, limits.blocks_max, limits.blocks_max * len(arms), sentence)
+    blocks_max = limits.blocks_max
+    if experiment.design.strata == "apart":
+        # The sentence speaks of a block of each stratum, which takes what one of all arms would.
+        blocks_max *= len({arm.stratum for arm in arms})
+    progress.plan(names, blocks_max, limits.blocks_max * len(arms), sentence)
 
 
 @contextmanager

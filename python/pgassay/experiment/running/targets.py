@@ -4,6 +4,7 @@ What trials need of this machine, storages and datasets, is made before the firs
 end.
 """
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -12,6 +13,9 @@ from types import TracebackType
 from typing import Self
 
 from pgassay.design.arms import arms_of_all_loads
+from pgassay.design.copies import arms_to_prepare
+from pgassay.environment.cgroup.caps import read_limits
+from pgassay.environment.cgroup.group import capabilities
 from pgassay.environment.datasets import snapshots
 from pgassay.environment.datasets.snapshots import Snapshot
 from pgassay.environment.last_probe import last_probe
@@ -57,7 +61,9 @@ def open_target(
     Raises UsageError when the disk can't hold them all.
     """
     if not servers:
-        with MachineProvider(arms_of_all_loads(experiment), on_stage) as provider:
+        has_replicates = experiment.design.blocks_per_copy > 0
+        arms = arms_to_prepare(experiment)
+        with MachineProvider(arms, on_stage, has_replicates=has_replicates) as provider:
             provider.prepare()
             target = ProvisionedTarget(provider, experiment.arms)
             yield OpenTarget(target, lambda planned: _with_machine(planned, provider))
@@ -69,11 +75,13 @@ class MachineProvider:
     """The storages and datasets of an experiment, made when first asked for.
 
     Arms whose storage differs only in its limits or read-ahead still get a volume each: a limit
-    belongs to a device.
+    belongs to a device. `arms` are those of all loads and copies that are made before the first trial;
+    `has_replicates`: fresh copies will take their place, and one of them is there before an old one goes.
     """
 
-    def __init__(self, arms: tuple[Arm, ...], on_stage: OnStage) -> None:
+    def __init__(self, arms: tuple[Arm, ...], on_stage: OnStage, *, has_replicates: bool = False) -> None:
         self._arms = arms
+        self._has_replicates = has_replicates
         self._on_stage = on_stage
         self._stack = ExitStack()
         self._volumes: dict[str, Volume] = {}
@@ -88,16 +96,23 @@ class MachineProvider:
         self._stack.close()
 
     def prepare(self) -> None:
-        """Load every dataset and give every arm its working copy, before the first trial.
+        """Load every dataset and make the copies of them that trials run on, before the first trial.
 
         Raises UsageError when the disk can't hold them all.
         """
         snapshots.check_space_for((arm.spec.build, arm.spec.dataset, arm.spec.prepare) for arm in self._arms)
+        numbers: dict[tuple[Path, str], set[int]] = {}
         for arm in self._arms:
             snapshot = self.snapshot(arm.spec)
             check_scale(arm.spec, snapshot.facts["relations"])
-            volume = self.volume(arm.spec.storage)
-            self._on_stage("copying the data for each arm and the twin", None)
+            place = self.volume(arm.spec.storage).root, snapshot.key
+            numbers.setdefault(place, set()).add(arm.data_copy)
+        for arm in self._arms:
+            snapshot, volume = self.snapshot(arm.spec), self.volume(arm.spec.storage)
+            if self._has_replicates and (kept := numbers.pop((volume.root, snapshot.key), None)):
+                # Those that an earlier experiment ended with would only take room.
+                volume.keep_only(snapshot.key, kept)
+            self._on_stage("copying the data that the arms and the twin run on", None)
             volume.clone(snapshot.path, snapshot.key, arm.data_copy)
 
     def snapshot(self, spec: ArmSpec) -> Snapshot:
@@ -117,13 +132,15 @@ class MachineProvider:
         return self._volumes[name]
 
     def _bytes_needed(self, spec: StorageSpec) -> int:
-        """Every distinct (dataset, copy) on this storage, and room for a server to work."""
+        """Every distinct (dataset, copy) on this storage, one that is made anew, and room for a server."""
         copies = {
             (snapshots.key(arm.spec.build, arm.spec.dataset, arm.spec.prepare), arm.data_copy): arm
             for arm in self._arms
             if describe(arm.spec.storage) == describe(spec)
         }
-        return sum(self.snapshot(arm.spec).bytes for arm in copies.values()) + WORKING_ROOM_BYTES
+        sizes_bytes = [self.snapshot(arm.spec).bytes for arm in copies.values()]
+        anew_bytes = sum(sizes_bytes) if self._has_replicates else 0
+        return sum(sizes_bytes) + anew_bytes + WORKING_ROOM_BYTES
 
 
 def _with_machine(experiment: Experiment, provider: MachineProvider) -> Experiment:
@@ -152,7 +169,7 @@ def ceilings_of(arms: Iterable[Arm], provider: MachineProvider) -> PlannedCeilin
     for arm in arms:
         volume = provider.volume(arm.spec.storage)
         probe = last_probe(physical_device(volume))
-        known = arm_ceiling(arm.spec.storage, probe)
+        known = arm_ceiling(arm.spec.storage, probe, _inherited_limits(arm.spec.storage, volume))
         if known:
             by_arm[arm.name] = known
         if probe is not None:
@@ -161,12 +178,32 @@ def ceilings_of(arms: Iterable[Arm], provider: MachineProvider) -> PlannedCeilin
     return PlannedCeilings.model_validate({"by_arm": by_arm, "probe": probes} if by_arm else {})
 
 
-def arm_ceiling(spec: StorageSpec, probe: ProbeResult | None) -> dict[str, float | str]:
-    """The lower of the device's ceiling and the storage's limit, in 10⁶ bytes and reads a second."""
-    limits = {
-        "read_mb_s": None if spec.read_mb_s is None else spec.read_mb_s * _LIMIT_MB,
-        "read_iops": spec.read_iops,
-    }
+def _inherited_limits(spec: StorageSpec, volume: Volume) -> tuple[float | None, float | None]:
+    """What the groups around pgassay itself allow its servers to read: 10⁶ bytes and reads a second.
+
+    On version 1 a group's limits hold for its own processes alone, so not for a server that is in one of its
+    own because its storage is limited.
+    """
+    is_apart = capabilities()["io"].version == 1 and (spec.read_mb_s or spec.read_iops)
+    device = physical_device(volume)
+    if is_apart or device.name is None:
+        return None, None
+    read_bytes_s, reads_s = read_limits(os.getpid(), device)
+    return None if read_bytes_s is None else read_bytes_s / 1e6, reads_s
+
+
+def arm_ceiling(
+    spec: StorageSpec,
+    probe: ProbeResult | None,
+    inherited: tuple[float | None, float | None] = (None, None),
+) -> dict[str, float | str]:
+    """The lower of the device's ceiling and the storage's limit, in 10⁶ bytes and reads a second.
+
+    inherited: limits of groups around pgassay, in the same units.
+    """
+    given = (None if spec.read_mb_s is None else spec.read_mb_s * _LIMIT_MB, spec.read_iops)
+    lowest = [min(filter(None, pair), default=None) for pair in zip(given, inherited, strict=True)]
+    limits = dict(zip(("read_mb_s", "read_iops"), lowest, strict=True))
     measured: dict[str, float | None] = {"read_mb_s": None, "read_iops": None}
     if probe is not None:
         measured = {

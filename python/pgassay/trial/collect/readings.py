@@ -16,6 +16,7 @@ from pgassay.model.trial import CounterRow
 from pgassay.trial.collect import verify
 from pgassay.trial.collect.counters import Snapshot, database_blocks, difference, snapshot
 from pgassay.trial.collect.verify import BytesRead
+from pgassay.trial.limited import group_counters
 from pgassay.trial.running import ServerSession
 from pgassay.trial.target import LocalServer
 
@@ -68,7 +69,7 @@ def readings(server: ServerSession, local: LocalServer | None, major: int) -> Re
     reads = local.running.device_reads()
     views = snapshot(server.control, major)
     wal = verify.wal_position(server.control)
-    group = usage.counters(local.capped_group) if local.capped_group else {}
+    group = group_counters(local.capped_group, local.inherited)
     steal = steal_s()
     return Readings(
         views, steal, LocalReadings(device_bytes, reads, wal, group, cpu_s=local.running.cpu_seconds())
@@ -86,8 +87,7 @@ def moved_since(before: Readings, server: ServerSession, local: LocalServer | No
         if local.device.name:
             device_bytes = device_counters(local.device).read_bytes - before.local.device_bytes
         reads = reads_between(before.local.reads, local.running.device_reads())
-        if local.capped_group:
-            group = usage.counters(local.capped_group)
+        if group := group_counters(local.capped_group, local.inherited):
             moved["control_group"] = [usage.difference(before.local.group, group)]
     postgres = database_blocks(before.views, after)[0]
     return Moved(moved, BytesRead(postgres=postgres, device=device_bytes, server=reads), wal_bytes)
