@@ -107,9 +107,7 @@ def main() -> int:
     return 0
 
 
-def write(
-    spec: ArmSpec, started_s: list[float], first_copy: list[int], log_speed: list[list[float]]
-) -> None:
+def write(spec: ArmSpec, started_s: list[float], first_copy: list[int], log_speed: list[list[float]]) -> None:
     """The stream so far, one list for each column; log_speed is minus the log of seconds, by copy."""
     if len(started_s) % 100:
         return
