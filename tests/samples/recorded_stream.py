@@ -21,18 +21,18 @@ def recorded_log_speeds() -> NDArray[np.float64]:
 class Recorded:
     """A source of trials: each takes the next slot of the stream, on the copy that it asks for.
 
-    `effect` is put into the trials of the arms, `on_copy_1` into those on the second copy.
+    `effect` is put into the trials of the arms, `each_third` into every third trial of the stream.
     """
 
     log_speeds: NDArray[np.float64]
     slot: int
     effect: float = 0.0
-    on_copy_1: float = 0.0
+    each_third: float = 0.0
 
     def trial(self, spec: TrialSpec, data: str, copy: int) -> tuple[TrialStatus, float]:
         """A recorded trial: it always ended well. Equal data lie on two copies, of which any is one."""
         del data
         place = copy % self.log_speeds.shape[1]
-        speed = float(self.log_speeds[self.slot, place]) + self.on_copy_1 * place
+        speed = float(self.log_speeds[self.slot, place]) + self.each_third * (self.slot % 3 == 0)
         self.slot += 1
         return "ok", speed + (self.effect if spec.arm.role == "arm" else 0.0)

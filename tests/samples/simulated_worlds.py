@@ -23,7 +23,7 @@ def noise_in_time(kind: str, count: int, spread: float, random: np.random.Genera
     """Log speeds of `count` trials one after another, of one arm on one copy.
 
     `spread` is the standard deviation of a trial; of Cauchy noise, which has none, its scale. What drifts
-    has independent noise of that spread as well; what walks or waves has half of it. A wave is an
+    has independent noise of that spread as well; what walks has half of it, a wave a fifth. A wave is an
     autoregressive process whose neighbours correlate by 0.9.
     """
     white = random.standard_normal(count)
@@ -39,7 +39,7 @@ def noise_in_time(kind: str, count: int, spread: float, random: np.random.Genera
     if kind == "walk":
         return spread * (white / 2 + np.cumsum(random.standard_normal(count)) / 2)
     if kind == "wave":
-        return spread * white / 2 + autoregressive(count, spread, random)
+        return spread * white / 5 + autoregressive(count, spread, random)
     if kind == "two-speed":
         return spread * white - SLOW * (random.random(count) < SLOW_FRACTION)
     if kind == "two-speed-persistent":

@@ -5,9 +5,8 @@ it stands, as it does for whoever watches a real run. What a trial would have me
 Nothing is started and nothing is written, so hundreds of experiments run in seconds.
 """
 
-import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -21,8 +20,8 @@ from pgassay.environment.storage.parse import describe as describe_storage
 from pgassay.experiment.planning.plan import plan
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.planning.servers import Base, Connections, Description, Grid, Judged, ParsedRequest
-from pgassay.experiment.running.loop import VOIDED_BLOCKS_MAX
-from pgassay.experiment.running.schedule import next_step
+from pgassay.experiment.running.loop import VOIDED_BLOCKS_MAX, decided_arms
+from pgassay.experiment.running.schedule import Step, next_step, records_blocks
 from pgassay.factors.base import Factor
 from pgassay.factors.registry import parse_factors
 from pgassay.model.arm import ArmSpec, DatasetSpec
@@ -147,56 +146,88 @@ class Ended:
 
 
 def run_whole(
-    experiment: Experiment, source: Source, *, record_of: RecordOf | None = None, look_at_each: bool = False
+    experiment: Experiment,
+    source: Source,
+    *,
+    record_of: RecordOf | None = None,
+    look_at_each: bool = False,
+    until_decided: bool = True,
 ) -> Ended:
-    """Run a plan until all is decided, or to its limit of blocks.
+    """Run a plan until all is decided (with `until_decided`), or to its limit of blocks.
 
-    `look_at_each` asks after each block, as a real run does. Without it the blocks that can't end the
-    experiment are passed over where that is exact: intervals never widen, so no verdict was possible before
-    the first block at which each of them excludes 'no effect' or lies within the margin.
+    `look_at_each` asks after each block, as a real run does. With one comparison that is not needed: an
+    interval never widens, so no verdict was possible before the first block after which it excludes 'no
+    effect' or lies within the margin. The looks before it are left out.
     """
-    make = record_of or load_record
-    if look_at_each or (experiment.design.decided_rest and len(experiment.contrasts) > 1):
-        return _ended(_blocks(experiment, source, make))
-    moments = list(_blocks(experiment, source, make))
+    running = _Running(experiment, source, record_of or load_record)
+    if not until_decided:
+        while running.block():
+            pass
+        return Ended(running.stored, progress(running.stored))
+    if look_at_each or len(experiment.contrasts) > 1:
+        while running.block():
+            standing = progress(running.stored)
+            if standing.decided:
+                break
+            running.resting = decided_arms(running.stored, standing)
+        return Ended(running.stored, standing)
+    moments = []
+    while running.block():
+        moments.append(running.stored)
     first = bisect_left(range(len(moments)), True, key=lambda place: _may_end(moments[place]))
-    return _ended(moments[min(first, len(moments) - 1) :])
-
-
-def _blocks(experiment: Experiment, source: Source, make: RecordOf) -> Iterator[StoredExperiment]:
-    """The experiment after each of its blocks, voided ones included."""
-    stored = StoredExperiment(NOWHERE, experiment, ())
-    records: list[TrialRecord] = []
-    while True:
-        step = next_step(experiment, records)
-        if step.begins_block and stored.trials:
-            yield stored
-            ended = step.spec.block >= experiment.contract.blocks_max
-            if ended or step.voided_in_a_row >= VOIDED_BLOCKS_MAX:
-                return
-        spec = step.spec
-        status, log_speed = source.trial(spec, data_of(spec), spec.arm.data_copy)
-        records.append(make(spec, status, log_speed))
-        stored = replace(stored, trials=(*stored.trials, StoredTrial(records[-1], {}, NOWHERE)))
-
-
-def _ended(moments: Iterable[StoredExperiment]) -> Ended:
-    for stored in moments:
+    for stored in moments[min(first, len(moments) - 1) :]:
         standing = progress(stored)
         if standing.decided:
             break
     return Ended(stored, standing)
 
 
+class _Running:
+    """What the loop of a real run does between two looks; `resting`: the arms that are decided."""
+
+    def __init__(self, experiment: Experiment, source: Source, make: RecordOf) -> None:
+        self.stored = StoredExperiment(NOWHERE, experiment, ())
+        self.resting: frozenset[str] = frozenset()
+        self._source = source
+        self._make = make
+
+    def block(self) -> bool:
+        """Run the next block to its end, be it void; False when the limits are reached."""
+        step = self._next()
+        blocks_max = self.stored.experiment.contract.blocks_max
+        if step.visit >= blocks_max or step.voided_in_a_row >= VOIDED_BLOCKS_MAX:
+            return False
+        plan = step.plan
+        plans = (
+            {**self.stored.block_plans, plan.block: plan} if records_blocks(self.stored.experiment) else {}
+        )
+        self.stored = replace(self.stored, block_plans=plans)
+        while step.plan.block == plan.block:
+            spec = step.spec
+            status, log_speed = self._source.trial(spec, data_of(spec), spec.arm.data_copy)
+            trial = StoredTrial(self._make(spec, status, log_speed), {}, NOWHERE)
+            self.stored = replace(self.stored, trials=(*self.stored.trials, trial))
+            step = self._next()
+        return True
+
+    def _next(self) -> Step:
+        stored = self.stored
+        records = (trial.record for trial in stored.trials)
+        return next_step(stored.experiment, records, stored.block_plans, self.resting)
+
+
 def _may_end(stored: StoredExperiment) -> bool:
-    """Whether the interval of every arm could give it a verdict."""
+    """Whether the interval of the one arm could give it a verdict."""
+    (arm,) = progress(stored).arms
+    if arm.interval is None or None in arm.interval:
+        return arm.verdict != "inconclusive" or (arm.interval is not None and _is_off(*arm.interval))
+    lower, upper = arm.interval
     edge = 1 + stored.experiment.contract.margin
-    for arm in progress(stored).arms:
-        lower, upper = arm.interval or (None, None)
-        low, high = lower or 0.0, upper or math.inf
-        if low <= 1 <= high and not (low >= 1 / edge and high <= edge):
-            return arm.verdict != "inconclusive"
-    return True
+    return _is_off(lower, upper) or (lower >= 1 / edge and upper <= edge)
+
+
+def _is_off(lower: float | None, upper: float | None) -> bool:
+    return (lower is not None and lower > 1) or (upper is not None and upper < 1)
 
 
 def data_of(spec: TrialSpec) -> str:
