@@ -313,7 +313,8 @@ def test_a_name_that_is_nowhere_is_found_out() -> None:
     )
     right = (
         "As primary.twin_bound of `verdicts/checks/twin.py` and base.py, `SqlSession.connect`, "
-        "`time.monotonic_ns`, `trial.run.run_trial`, `io_uring_setup(2)`, `given(x)`, `e.g.` or pg_stat_activity.state, toc.dat."
+        "`time.monotonic_ns`, `trial.run.run_trial`, `io_uring_setup(2)`, `given(x)`, `e.g.` or "
+        "pg_stat_activity.state, toc.dat."
     )
     found = set(cited_wrongly(Docstring("here", wrong, frozenset())))
     assert found == {
