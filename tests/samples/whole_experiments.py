@@ -24,7 +24,7 @@ from pgassay.experiment.running.loop import VOIDED_BLOCKS_MAX, decided_arms
 from pgassay.experiment.running.schedule import Step, next_step, records_blocks
 from pgassay.factors.base import Factor
 from pgassay.factors.registry import parse_factors
-from pgassay.model.arm import ArmSpec, DatasetSpec
+from pgassay.model.arm import Arm, ArmSpec, DatasetSpec
 from pgassay.model.build import Build
 from pgassay.model.experiment import BlockDesign, Environment, Experiment, StatisticalContract
 from pgassay.model.experiment import Protocol as TrialProtocol
@@ -106,6 +106,11 @@ def planned(
     compared = choose_control(base.factors, None)
     parsed = ParsedRequest(request, servers, parsed_workload, {}, base, compared, candidates)
     return plan(parsed, lambda _stage, _fraction: None)
+
+
+def arms_of(experiment: Experiment) -> list[Arm]:
+    """What is compared with a control."""
+    return [arm for arm in experiment.arms if arm.role == "arm"]
 
 
 def as_before(experiment: Experiment) -> Experiment:
@@ -238,7 +243,8 @@ def data_of(spec: TrialSpec) -> str:
 
 def load_record(spec: TrialSpec, status: str, log_speed: float) -> TrialRecord:
     """A load that ran at this speed."""
-    elapsed_s = WORK * float(np.exp(-log_speed))
+    # Cauchy noise has trials beyond what a float holds.
+    elapsed_s = WORK * float(np.exp(-np.clip(log_speed, -600, 600)))
     observed = LOAD.model_copy(update={"elapsed_s": elapsed_s})
     return _record(spec, status).model_copy(update={"load": observed})
 
