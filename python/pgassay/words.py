@@ -138,9 +138,9 @@ def interval(ends: Ends | None) -> str:
 
 
 def interval_or_why(ends: Ends | None, ratio: float | None) -> str:
-    """As `interval`; where there is none, why: no block yet, or an effect that moved (it has a ratio)."""
+    """As `interval`; without one, why: no block yet, or (it has a ratio) none that fits all blocks."""
     if ends is None:
-        return "none yet" if ratio is None else "none: it moved"
+        return "none yet" if ratio is None else "none fits"
     return interval(ends)
 
 

@@ -97,6 +97,7 @@ def test_the_native_binary_is_asked_as_it_was(corpus: Corpus) -> None:
 
 
 @pytest.mark.server
+@pytest.mark.shares_machine
 def test_the_native_binary_answers_in_the_same_shape(corpus: Corpus) -> None:
     server = NativeTestServer()
     try:

@@ -15,16 +15,29 @@ CacheState = Literal["cold", "cold-each", "warm-buffers", "warm-pages", "as-is"]
 CACHE_STATES: tuple[CacheState, ...] = ("cold", "cold-each", "warm-buffers", "warm-pages", "as-is")
 Observe = Literal["off", "normal", "fast"]
 OBSERVE: tuple[Observe, ...] = ("off", "normal", "fast")
+# Fixed tasks that tell the machine's speed, each run before the server of a trial is started.
+Reading = Literal["memory", "disk"]
+READINGS: tuple[Reading, ...] = ("memory", "disk")
+# What log speeds can be adjusted for; the canary is run in every trial.
+Covariate = Literal["none", "canary", "memory", "disk"]
+COVARIATES: tuple[Covariate, ...] = ("none", "canary", *READINGS)
+Between = Literal["nothing", "neutral"]
+BETWEEN: tuple[Between, ...] = ("nothing", "neutral")
 
 
-class Protocol(Frozen):
+class Protocol(Extended):
     """The protocol of every trial of an experiment.
 
     `device_fraction_min`: the share of PostgreSQL's own read bytes that the device must have
     delivered for a statement to count as cold. `settle_timeout_s` bounds the wait for dirty and
     writeback pages to fall to nothing before a trial. `sample_interval_s` is the time between two rows of
     every sampler; `observe` says how often the states and wait events of the server's threads are read.
+    `readings`: which of the machine's speeds are read before the server starts. `repetitions`: how many times
+    a list of statements that only read is measured within one start; the first is the trial's figure, the
+    further ones tell a calibration how measurements within a start differ.
     """
+
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("readings", "repetitions")
 
     cache: CacheState
     device_fraction_min: float = 0.95
@@ -32,6 +45,8 @@ class Protocol(Frozen):
     statement_timeout_s: float = 3600.0
     sample_interval_s: float = 0.2
     observe: Observe = "normal"
+    readings: tuple[Reading, ...] = ()
+    repetitions: int = 1
 
 
 class StatisticalContract(Extended):
@@ -42,12 +57,12 @@ class StatisticalContract(Extended):
     a control (m), `pool_twin` whether the twin counts as a second control.
 
     `sharpness` is the grid of the evidence (least, most, points), `first_scale` the spread that is assumed
-    before the first block, `drift` whether trials beside each other in time correct each other, `equivalence`
-    whether its two one-sided tests have α each or share it. Their defaults are the rules of experiments that
-    were stored before the fields were there, so those keep their figures.
+    before the first block, `equivalence` whether its two one-sided tests have α each or share it. Their
+    defaults are the rules of experiments that were stored before the fields were there, so those keep their
+    figures.
     """
 
-    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("sharpness", "first_scale", "drift", "equivalence")
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("sharpness", "first_scale", "equivalence")
 
     metric: Metric
     margin: float = 0.03
@@ -56,11 +71,10 @@ class StatisticalContract(Extended):
     time_max_s: float = 900.0
     seed: int = 0
     pool_twin: bool = True
-    covariate: Literal["none", "canary"] = "none"
+    covariate: Covariate = "none"
     contrasts: int = 1
     sharpness: tuple[float, float, int] = (0.3, 6.0, 8)
     first_scale: float = 0.05
-    drift: Literal["none", "neighbours"] = "none"
     equivalence: Literal["shared", "each"] = "shared"
 
 
@@ -80,7 +94,7 @@ class BlockDesign(Frozen):
     data_copies: int = 0
     blocks_per_copy: int = 0
     decided_rest: bool = False
-    between: Literal["nothing", "neutral"] = "nothing"
+    between: Between = "nothing"
 
 
 class BlockPlan(Frozen):

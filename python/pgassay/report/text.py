@@ -5,6 +5,7 @@ import unicodedata
 from pgassay.model.result import ArmResult, TwinResult
 from pgassay.words import (
     INFINITY,
+    amount,
     bare_quantity,
     bounds,
     comparison,
@@ -21,11 +22,13 @@ from pgassay.words import (
     ratio,
     seconds,
     size,
+    span,
 )
 
 # A report takes its words from here; what makes them of a figure is everybody's.
 __all__ = [
     "aligned",
+    "amount",
     "ascii_only",
     "bare_quantity",
     "bounds",
@@ -46,6 +49,7 @@ __all__ = [
     "ratio",
     "seconds",
     "size",
+    "span",
     "twin_sentence",
     "verdict_word",
 ]

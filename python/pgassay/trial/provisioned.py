@@ -128,14 +128,14 @@ class ProvisionedTarget:
             volume, key = self.volume(arm), self._provider.snapshot(arm.spec).key
             wanted.setdefault((volume.root, key), (volume, set()))[1].add(arm.data_copy)
         numbers = {place: frozenset(found) for place, (_, found) in wanted.items()}
-        if self._kept == numbers:
+        if numbers.items() <= self._kept.items():
             return
         working = {self.working_copy(arm) for arm in arms}
         if self._used is not None and self._used not in working:
             self.stop_server()
         for (_, key), (volume, kept) in wanted.items():
             volume.keep_only(key, kept)
-        self._kept = numbers
+        self._kept |= numbers
 
     def restore(self, arm: Arm) -> bool:
         """Give the arm's working copy its original content; True when something had to be copied.
@@ -151,6 +151,10 @@ class ProvisionedTarget:
             return False
         volume.reset(working, self._provider.snapshot(arm.spec).path)
         return True
+
+    def data_folder(self, arm: Arm) -> Path:
+        """A folder on the storage of the arm's data, beside its working copies."""
+        return self.volume(arm).root
 
     def storage_facts(self, arm: Arm) -> Mapping[str, object]:
         """What the arm's storage is, for the record."""

@@ -62,6 +62,9 @@ class Machine(Protocol):
     def taint(self) -> None:
         """Say that the data in use are no longer as they were (written to, or crashed)."""
 
+    def data_folder(self, arm: Arm) -> Path:
+        """A folder on the storage of the arm's data, beside its working copies."""
+
     def storage_facts(self, arm: Arm) -> Mapping[str, object]:
         """What the arm's storage is, for the record."""
 

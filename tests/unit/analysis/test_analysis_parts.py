@@ -9,7 +9,7 @@ import pytest
 from analysis_samples import experiment, record, simulate, stored
 from pgassay.analysis.descriptive.plans import outline, shape
 from pgassay.analysis.statistics import ebh, power
-from pgassay.analysis.statistics.covariate import slopes
+from pgassay.analysis.statistics.contrasts import slopes
 from pgassay.analysis.statistics.eprocess import predictable_scale
 from pgassay.analysis.statistics.sequence import log_sign_evidence, median_sequence
 from pgassay.analysis.verdicts import steady
@@ -27,6 +27,7 @@ from pgassay.analysis.verdicts.verdict import (
     judge,
 )
 from pgassay.errors import UsageError
+from pgassay.model.result import Forecast
 from pgassay.model.workload import Metric
 from pgassay.words import AMOUNT, comparison, span
 
@@ -186,12 +187,12 @@ def test_a_twin_that_fired_keeps_only_what_lies_beyond_it():
 
 
 def test_the_planner_gives_the_worked_example():
-    assert power.blocks_for_detection(0.07 * math.sqrt(2), 0.03, pooled=True) == 115
-    assert power.resolvable_spread(15, 0.03, pooled=True) == pytest.approx(0.0324, abs=2e-4)
+    assert power.blocks_for_detection(0.07 * math.sqrt(2), 0.03, pooled=True) == 121
+    assert power.resolvable_spread(15, 0.03, pooled=True) == pytest.approx(0.0316, abs=1e-4)
     sentence = power.resolution_sentence(720, 12, 4)
     assert sentence.startswith("12 minutes are about 15 blocks of 4 trials: they resolve 3 % if")
     assert "at most 3.2 %" in sentence
-    assert "at a trial-to-trial spread of 7 % it takes 115 blocks, about 92 minutes." in sentence
+    assert "at a trial-to-trial spread of 7 % it takes 121 blocks, about 97 minutes." in sentence
 
 
 def test_the_planner_says_when_the_time_is_too_short_for_anything():
@@ -265,9 +266,15 @@ def test_intervals_in_words():
     assert comparison(0.3) == "70 % slower than"
     assert comparison(2.4, AMOUNT, "CPU") == "2.4 times as much CPU as"
     assert comparison(0.95, AMOUNT, "CPU") == "5 % less CPU than"
-    assert outlook(3, 60.0) == "about 3 more blocks (3 minutes) would decide it"
-    assert outlook(5000, 60.0).startswith("more than 1000 more blocks")
-    assert outlook(None, 60.0) == ""
+    several = Forecast(blocks=(6, 11, 20), seconds=(720.0, 1320.0, 2400.0))
+    assert outlook(several) == "likely 6 to 20 more blocks (12 minutes to 40 minutes) until a verdict"
+    one = Forecast(blocks=(1, 1, 1), seconds=(60.0, 60.0, 60.0))
+    assert outlook(one) == "likely 1 more block (60 seconds) until a verdict"
+    open_end = Forecast(blocks=(300, None, None), seconds=(3600.0, None, None))
+    assert outlook(open_end) == "likely at least 300 more blocks (60 minutes) until a verdict"
+    beyond = Forecast(blocks=(None, None, None), seconds=(None, None, None))
+    assert outlook(beyond) == "no verdict is likely within 1000 more blocks"
+    assert outlook(None) == ""
 
 
 def test_a_metric_with_an_unknown_unit_of_time_is_refused():

@@ -71,6 +71,8 @@ def test_settings_and_machines_are_told_apart() -> None:
     assert "with whichever settings, is" in lines[1] and "faster" in lines[1]
     assert "max_connections" in lines[2]
     assert lines[-1].startswith("Before the swap: ")
+    assert "a family of 2 for settings and machines" in result.family
+    assert "each at level 0.025" in result.family
 
 
 def test_nothing_is_found_where_there_is_nothing() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 import analysis_samples as samples
 from pgassay.analysis.statistics.assignment import log_draw_evidence
-from pgassay.analysis.verdicts import ledger as detectors
-from pgassay.analysis.verdicts.ledger import KINDS, ledger_state, ledger_update
+from pgassay.analysis.verdicts.checks import ledger as detectors
+from pgassay.analysis.verdicts.checks.ledger import KINDS, ledger_state, ledger_update
 from pgassay.environment.linux.machine import machine_id
 from pgassay.experiment.running import ledger
 from pgassay.model.experiment import BlockDesign

@@ -6,7 +6,8 @@ from datetime import datetime
 
 import numpy as np
 
-from pgassay.analysis.calibration import noise
+from pgassay.analysis.calibration import levels, noise, sentences
+from pgassay.analysis.calibration.modes import modes
 from pgassay.analysis.statistics.eprocess import FloatArray
 from pgassay.analysis.statistics.power import (
     blocks_for_detection,
@@ -14,13 +15,16 @@ from pgassay.analysis.statistics.power import (
     resolvable_margin,
 )
 from pgassay.analysis.verdicts.compare import analyse
+from pgassay.analysis.verdicts.metrics import covariate_log_s
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.errors import UsageError
 from pgassay.model.calibration import (
+    TOLD,
     CalibrationResult,
     DriftResult,
     EqualArms,
     LedgerResult,
+    ModesResult,
     NoiseResult,
     Resolution,
     StealResult,
@@ -28,12 +32,10 @@ from pgassay.model.calibration import (
 from pgassay.model.result import CompareResult
 from pgassay.model.trial import TrialRecord
 from pgassay.record.read import StoredExperiment
-from pgassay.words import duration_rounded, percent_rounded
 
 MINUTES = (5, 10, 15, 30, 60, 120)
 # A comparison of two levels: control, the other one, and the twin.
 TRIALS_PER_BLOCK = 3
-MOSTLY = 0.5
 
 
 def calibrate(stored: StoredExperiment, ledger: LedgerResult | None) -> CalibrationResult:
@@ -49,12 +51,17 @@ def calibrate(stored: StoredExperiment, ledger: LedgerResult | None) -> Calibrat
     rows = [[study.table.rows[block][study.table.arm_ids[place]] for place in columns] for block in blocks]
     logs = study.logs[0][blocks][:, columns]
     found = _components(logs, rows) if len(blocks) >= noise.BLOCKS_MIN else None
-    trial_s = _mean([record.wall_s for row in rows for record in row])
+    trial_s = _mean([record.took_s for row in rows for record in row])
     block_s = None if trial_s is None else trial_s * TRIALS_PER_BLOCK
     made = _noise(found) if found else None
     drift = _drift(logs, rows)
     resolves = _resolves(study, found, block_s)
     for_margin = _minutes_for_margin(study, found, block_s)
+    arms = [study.arms[study.table.arm_ids[place]] for place in columns]
+    equal = levels.measured(logs, rows, arms)
+    copies = levels.copy_effect(equal, _storage(study))
+    found_levels = levels.levels(equal, result.margin, _load_s(study))
+    found_modes = _modes(logs, rows)
     return CalibrationResult(
         schema=1,
         folder=str(stored.folder),
@@ -76,8 +83,16 @@ def calibrate(stored: StoredExperiment, ledger: LedgerResult | None) -> Calibrat
         equal_arms=_equal_arms(study, result),
         twin_evidence=result.twin.evidence,
         ledger=ledger,
-        sentences=_sentences(made, drift, for_margin, result.margin),
+        sentences=(
+            *sentences.sentences(made, drift, for_margin, result.margin),
+            *sentences.of_copies(copies),
+            *sentences.of_levels(found_levels, result.margin, is_load=result.metric.better == "higher"),
+            *sentences.of_modes(found_modes, made.trial if made else None),
+        ),
         warnings=result.warning_sentences,
+        levels=found_levels,
+        copies=copies,
+        modes=found_modes,
     )
 
 
@@ -191,32 +206,26 @@ def _equal_arms(study: Study, result: CompareResult) -> tuple[EqualArms, ...]:
     )
 
 
-def _sentences(
-    made: NoiseResult | None, drift: DriftResult | None, for_margin: float | None, margin: float
-) -> tuple[str, ...]:
-    if made is None or for_margin is None:
-        return ("Two complete blocks are the least that tell anything of the noise: give it more time.",)
-    sentences = [
-        f"A difference of {percent_rounded(margin)} takes about {duration_rounded(for_margin * 60)} with "
-        f"this workload here: trials of one block spread by {percent_rounded(made.trial)}."
-    ]
-    sentences += _where_it_comes_from(made)
-    if drift is not None and drift.seen:
-        word = "slower" if drift.change < 0 else "faster"
-        sentences.append(
-            f"The machine became {word} by {percent_rounded(abs(drift.change))} in "
-            f"{duration_rounded(drift.hours * 3600)}; blocks keep that out of the verdicts."
-        )
-    return tuple(sentences)
+def _storage(study: Study) -> str:
+    """What the control's data lie on, as it was found when they were copied there."""
+    control = next(arm for arm in study.experiment.arms if arm.role == "control")
+    facts = study.experiment.environment.storage.get(control.name)
+    return (facts.storage if facts is not None else None) or control.spec.storage.kind
 
 
-def _where_it_comes_from(made: NoiseResult) -> list[str]:
-    within = made.within_trial
-    if within is None or made.trial == 0:
-        return []
-    if within**2 > MOSTLY * made.trial**2:
-        return ["Most of it is fluctuation within trials: a longer duration makes each trial steadier."]
-    return ["Most of it lies between trials: a longer duration helps little, more blocks do."]
+def _load_s(study: Study) -> float | None:
+    """What a fresh load of the data takes."""
+    known = [facts.seconds for facts in study.experiment.environment.datasets.values()]
+    return _mean(known)
+
+
+def _modes(logs: FloatArray, rows: Sequence[Sequence[TrialRecord]]) -> ModesResult | None:
+    if not rows:
+        return None
+    readings = {
+        name: np.array([[covariate_log_s(name, record) for record in row] for row in rows]) for name in TOLD
+    }
+    return modes(logs, readings)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -10,9 +10,8 @@ sequential by betting: Shafer, "Testing by betting", Journal of the Royal Statis
 import numpy as np
 
 from pgassay.analysis.statistics.eprocess import (
-    FIRST_SCALE,
+    BASE_RULES,
     PRIOR_WEIGHT,
-    SHARPNESS_GRID,
     BoolArray,
     FloatArray,
     log_sum_exp,
@@ -39,7 +38,7 @@ def log_draw_evidence(values: FloatArray) -> FloatArray:
     others = filled[..., 1:].sum(axis=-1) / (members - 1)
     difference = filled[..., 0] - others
     factor = members / (members - 1) / _scale(difference, speaks)
-    sharpness = factor[..., np.newaxis] * SHARPNESS_GRID
+    sharpness = factor[..., np.newaxis] * BASE_RULES.grid
     offsets = (filled - filled[..., :1])[..., np.newaxis, :]
     absent = np.where(present[..., np.newaxis, :], 0.0, -np.inf)
     paths = []
@@ -79,7 +78,7 @@ def log_copy_evidence(deviations: FloatArray, copies: FloatArray, count: int) ->
     is the mean over t, over both directions and over the grid of κ; (..., blocks).
     """
     sharpness = (
-        SHARPNESS_GRID * 2.0 / _scale(deviations, np.ones(deviations.shape, dtype=bool))[..., np.newaxis]
+        BASE_RULES.grid * 2.0 / _scale(deviations, np.ones(deviations.shape, dtype=bool))[..., np.newaxis]
     )
     paths = []
     for sign in (1.0, -1.0):
@@ -104,7 +103,9 @@ def _scale(difference: FloatArray, speaks: BoolArray) -> FloatArray:
     shape = difference.shape[:-1]
     count, mean, squares = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     for draw in range(difference.shape[-1]):
-        scale[..., draw] = np.sqrt((squares + PRIOR_WEIGHT * FIRST_SCALE**2) / (count + PRIOR_WEIGHT))
+        scale[..., draw] = np.sqrt(
+            (squares + PRIOR_WEIGHT * BASE_RULES.first_scale**2) / (count + PRIOR_WEIGHT)
+        )
         counts = speaks[..., draw]
         count = count + counts
         distance = np.where(counts, difference[..., draw] - mean, 0.0)

@@ -1,4 +1,4 @@
-"""The evidence of many contrasts on many measures, computed together."""
+"""The evidence of many contrasts on many measures, computed together, adjusted for a declared covariate."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,10 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from pgassay.analysis.statistics import sequence
-from pgassay.analysis.statistics.covariate import adjust
 from pgassay.analysis.statistics.eprocess import (
+    BASE_RULES,
     Evidence,
+    EvidenceRules,
     FloatArray,
+    differences,
     gather_evidence,
     log_evidence,
     log_evidence_above,
@@ -17,6 +19,11 @@ from pgassay.analysis.statistics.eprocess import (
 )
 from pgassay.analysis.statistics.sequence import confidence_sequence, median_sequence, point_estimate
 from pgassay.model.experiment import Contrast
+
+# A declared covariate, such as the canary, can't depend on the arm, and its slope comes from earlier blocks
+# only: the members of a block can still change places, so the evidence stays valid.
+RIDGE_BLOCKS = 3.0
+BLOCKS_BEFORE = 4
 
 
 @dataclass(frozen=True)
@@ -62,8 +69,9 @@ class ContrastSet:
         pool_twin: bool,
         covariate: FloatArray | None = None,
         rows: Sequence[Rows] | None = None,
+        rules: EvidenceRules = BASE_RULES,
     ) -> None:
-        """Gather the evidence; contrasts with and without a pooled twin may be mixed."""
+        """Gather the evidence by `rules`; contrasts with and without a pooled twin may be mixed."""
         self.shape = (logs.shape[0], len(contrasts))
         if rows is None:
             every = tuple((block,) for block in range(logs.shape[1]))
@@ -77,7 +85,7 @@ class ContrastSet:
             members = _members(logs, blocks, index)
             if covariate is not None and blocks:
                 members = adjust(members, _members(covariate[np.newaxis], blocks, index)[0])
-            evidence = gather_evidence(members) if blocks else None
+            evidence = gather_evidence(members, rules) if blocks else None
             self._groups.append(_Group(places, members, evidence))
 
     def _collect(self, missing: float, answer: Callable[[Evidence], FloatArray]) -> FloatArray:
@@ -171,3 +179,36 @@ def member_ids(contrast: Contrast, *, pool_twin: bool) -> list[str]:
     if pool_twin and contrast.twin_id is not None:
         return [contrast.arm_id, contrast.control_id, contrast.twin_id]
     return [contrast.arm_id, contrast.control_id]
+
+
+def slopes(values: FloatArray, covariate: FloatArray) -> FloatArray:
+    """β_b of every block, shape (..., blocks), from values and covariate of shape (..., blocks, n).
+
+    β_b = S(Δx, d) / (S(Δx, Δx) + 3·mean(Δx²)) over the blocks before b, and 0 for the first four. S is the
+    centred sum of products, so a constant effect of the arm does not move the slope.
+    """
+    response, predictor = np.broadcast_arrays(differences(values), differences(covariate))
+    result = np.zeros(response.shape)
+    shape = response.shape[:-1]
+    mean_response, mean_predictor = np.zeros(shape), np.zeros(shape)
+    products, squares, raw_squares = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    for earlier in range(1, response.shape[-1]):
+        y, x = response[..., earlier - 1], predictor[..., earlier - 1]
+        distance = x - mean_predictor
+        mean_predictor = mean_predictor + distance / earlier
+        mean_response = mean_response + (y - mean_response) / earlier
+        products = products + distance * (y - mean_response)
+        squares = squares + distance * (x - mean_predictor)
+        raw_squares = raw_squares + x * x
+        if earlier < BLOCKS_BEFORE:
+            continue
+        weight = squares + RIDGE_BLOCKS * raw_squares / earlier
+        # A covariate that never moved says nothing: no adjustment.
+        result[..., earlier] = np.divide(products, weight, out=np.zeros(shape), where=weight > 0)
+    return result
+
+
+def adjust(values: FloatArray, covariate: FloatArray) -> FloatArray:
+    """y′ = y − β_b·x for every member of every block, shape (..., blocks, n)."""
+    result: FloatArray = values - slopes(values, covariate)[..., np.newaxis] * covariate
+    return result

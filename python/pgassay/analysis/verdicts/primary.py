@@ -7,29 +7,33 @@ import numpy as np
 
 from pgassay.analysis.statistics.contrasts import ContrastSet
 from pgassay.analysis.statistics.eprocess import FloatArray
-from pgassay.analysis.statistics.power import PILOT_BLOCKS_MIN, blocks_to_decide, upper_spread
+from pgassay.analysis.statistics.equivalence import interval_level
+from pgassay.analysis.statistics.forecast import BLOCKS_BEFORE, DecisionRules, further_blocks, quantiles
+from pgassay.analysis.statistics.power import PILOT_BLOCKS_MIN, upper_spread
 from pgassay.analysis.statistics.sequence import Sequence
-from pgassay.analysis.verdicts.carry_over import CarryOver, look_for_carry_over, withhold
-from pgassay.analysis.verdicts.failures import judge_failures
+from pgassay.analysis.verdicts.checks.carry_over import CarryOver, look_for_carry_over, withhold
+from pgassay.analysis.verdicts.checks.failures import judge_failures
+from pgassay.analysis.verdicts.checks.twin import TwinCheck, check_twin
 from pgassay.analysis.verdicts.study import Study, gather_study
-from pgassay.analysis.verdicts.twin import TwinCheck, check_twin
-from pgassay.analysis.verdicts.verdict import Finding, Judgement, judge
+from pgassay.analysis.verdicts.verdict import DISTRIBUTION_CHANGED, MOVED, Finding, Judgement, judge
 from pgassay.record.read import StoredExperiment
+
+BlocksForecast = tuple[int | None, int | None, int | None]
 
 
 @dataclass(frozen=True)
 class PrimaryResult:
     """Findings and judgements in the order of the contrasts; twins by stratum.
 
-    blocks_more: per contrast the blocks that an undecided verdict is likely still to take; None when it is
-    decided, or when there are too few blocks to say. carried: per contrast what is known of its carry-over,
-    None for one that had no verdict to be doubted.
+    forecasts: per contrast the further blocks that an undecided verdict is likely to take (p10, median, p90,
+    None beyond what can be said); None when it is decided, or when there are too few blocks to say. carried:
+    per contrast what is known of its carry-over, None for one that had no verdict to be doubted.
     """
 
     findings: tuple[Finding, ...]
     judgements: tuple[Judgement, ...]
     twins: dict[str, TwinCheck]
-    blocks_more: tuple[int | None, ...]
+    forecasts: tuple[BlocksForecast | None, ...]
     carried: tuple[CarryOver | None, ...] = ()
 
 
@@ -53,22 +57,28 @@ def check_twins(study: Study) -> dict[str, TwinCheck]:
 
 
 def findings_of(
-    contrasts: ContrastSet, intervals: Sequence, level: float, *, running: bool
+    contrasts: ContrastSet,
+    intervals: Sequence,
+    level: float,
+    equivalence: Sequence | None = None,
 ) -> tuple[tuple[Finding, ...], ...]:
     """The findings of every measure, each in the order of the contrasts.
 
-    intervals: (measures, contrasts), running or not; level: that of the guard. The intervals at half of it
-    are computed only where an estimate lies outside the median's.
+    intervals: (measures, contrasts); level: that of the guard; equivalence: the intervals that must lie
+    inside the margin, where those are others. The guard's at half the level are computed only where an
+    estimate lies outside the median's.
     """
     effects, guard = contrasts.effects(), contrasts.median_intervals(level)
     guard_at_half, half = contrasts.median_intervals(level / 2), None
     if ((effects < guard_at_half.lower) | (effects > guard_at_half.upper)).any():
-        half = contrasts.intervals(level / 2, running=running)
+        half = contrasts.intervals(level / 2, running=False)
 
     def finding(place: tuple[int, int]) -> Finding:
         lower, upper = _ends(intervals, place)
         median_lower, median_upper = _ends(guard, place)
         found = Finding(float(effects[place]), lower, upper, median_lower, median_upper)
+        if equivalence is not None:
+            found = replace(found, equivalence=_ends(equivalence, place))
         if half is None:
             return found
         return replace(found, half_level=_ends(half, place), median_half_level=_ends(guard_at_half, place))
@@ -95,7 +105,10 @@ def analyse_primary(study: Study) -> PrimaryResult:
     level = contract.alpha / study.contrast_count
     contrasts = study.contrast_set(study.logs[:1])
     intervals = contrasts.intervals(level, running=True)
-    (findings,) = findings_of(contrasts, intervals, level, running=True)
+    equivalence = None
+    if contract.equivalence == "each":
+        equivalence = contrasts.intervals(interval_level(level, contract.equivalence), running=True)
+    (findings,) = findings_of(contrasts, intervals, level, equivalence)
     twins = check_twins(study)
     judgements = []
     for index, (contrast, finding) in enumerate(zip(study.experiment.contrasts, findings, strict=True)):
@@ -110,35 +123,46 @@ def analyse_primary(study: Study) -> PrimaryResult:
         withhold(judgement, each, contract.margin)
         for judgement, each in zip(judgements, carried, strict=True)
     ]
-    more = tuple(
-        _blocks_more(study, index, contrasts.pairs(0, index), finding) if _is_open(judgement) else None
-        for index, (finding, judgement) in enumerate(zip(findings, judgements, strict=True))
-    )
-    return PrimaryResult(findings, tuple(judgements), twins, more, carried)
+    forecasts = _forecasts(study, contrasts, judgements)
+    return PrimaryResult(findings, tuple(judgements), twins, forecasts, carried)
 
 
 def _is_open(judgement: Judgement) -> bool:
     """Whether more blocks alone could decide it."""
-    return judgement.verdict == "inconclusive" and not judgement.note
-
-
-def _blocks_more(study: Study, contrast: int, pairs: FloatArray, finding: Finding) -> int | None:
-    if len(pairs) < PILOT_BLOCKS_MIN or not np.isfinite(finding.estimate):
-        return None
-    contract = study.experiment.contract
-    needed = blocks_to_decide(
-        upper_spread(pairs),
-        finding.estimate,
-        contract.margin,
-        pooled=study.is_pooled and len(study.rows[contrast].arm_ids) > 2,
-        contrasts=study.contrast_count,
-        alpha=contract.alpha,
+    return (
+        judgement.verdict == "inconclusive"
+        and not judgement.withheld
+        and judgement.note not in (MOVED, DISTRIBUTION_CHANGED)
     )
-    return max(1, needed - len(pairs)) * study.blocks_per_row(contrast)
 
 
-def single_trial_spread(stored: StoredExperiment) -> float | None:
-    """The upper bound (80 %) of the spread of a single trial's log speed, from control and twin.
+def _forecasts(
+    study: Study, contrasts: ContrastSet, judgements: list[Judgement]
+) -> tuple[BlocksForecast | None, ...]:
+    contract = study.experiment.contract
+    level = contract.alpha / study.contrast_count
+    found: list[BlocksForecast | None] = [None] * len(judgements)
+    # Contrasts of one shape together: blocks and members may differ between them.
+    shapes: dict[tuple[int, ...], dict[int, FloatArray]] = {}
+    for index, judgement in enumerate(judgements):
+        members = contrasts.all_members(index)[0]
+        if _is_open(judgement) and len(members) >= BLOCKS_BEFORE:
+            shapes.setdefault(members.shape, {})[index] = members
+    for group in shapes.values():
+        first = next(iter(group))
+        decision = DecisionRules(
+            contract.margin, level, interval_level(level, contract.equivalence), study.rows_min(first)
+        )
+        times = further_blocks(np.stack(list(group.values())), study.rules, decision, contract.seed)
+        for index, of_contrast in zip(group, times, strict=True):
+            found[index] = quantiles(of_contrast * study.blocks_per_row(index))
+    return tuple(found)
+
+
+def single_trial_spread(stored: StoredExperiment, confidence: float = 0.8) -> float | None:
+    """The upper bound (80 %, or at another confidence) of the spread of a single trial's log speed.
+
+    From control and twin.
 
     Both are the same arm, so their difference is noise alone: √2 times a single trial's. The largest
     over the strata; None with fewer than three complete blocks, or without a twin.
@@ -155,5 +179,5 @@ def single_trial_spread(stored: StoredExperiment) -> float | None:
         pairs = differences[list(study.table.places_with((contrast.twin_id, contrast.control_id)))]
         if len(pairs) < PILOT_BLOCKS_MIN:
             continue
-        spreads.append(upper_spread(np.asarray(pairs)) / math.sqrt(2))
+        spreads.append(upper_spread(np.asarray(pairs), confidence) / math.sqrt(2))
     return max(spreads, default=None)

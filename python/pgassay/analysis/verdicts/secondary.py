@@ -9,11 +9,11 @@ from pgassay.analysis.statistics.contrasts import ContrastSet
 from pgassay.analysis.statistics.eprocess import BoolArray, FloatArray, gather_evidence
 from pgassay.analysis.statistics.equivalence import log_margin
 from pgassay.analysis.statistics.sequence import Sequence, confidence_sequence
-from pgassay.analysis.verdicts.failures import judge_failures
+from pgassay.analysis.verdicts.checks.failures import judge_failures
+from pgassay.analysis.verdicts.checks.twin import TwinCheck
 from pgassay.analysis.verdicts.metrics import Measure, cpu_measure
 from pgassay.analysis.verdicts.primary import findings_of, twin_bound, twin_pairs
 from pgassay.analysis.verdicts.study import Study
-from pgassay.analysis.verdicts.twin import TwinCheck
 from pgassay.analysis.verdicts.verdict import Finding, Judgement, judge
 
 
@@ -53,7 +53,7 @@ def analyse_secondary(study: Study, twins: dict[str, TwinCheck]) -> SecondaryFam
                 np.where(selected, narrow.lower, intervals.lower),
                 np.where(selected, narrow.upper, intervals.upper),
             )
-    findings = findings_of(contrasts, intervals, contract.alpha / size, running=False)
+    findings = findings_of(contrasts, intervals, contract.alpha / size)
     judgements = tuple(
         _judge_measure(study, twins, measure, row, chosen.row(index))
         for index, (measure, row) in enumerate(zip(measures, findings, strict=True))

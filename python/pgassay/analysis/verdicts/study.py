@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from pgassay.analysis.statistics.contrasts import ContrastSet, Rows
-from pgassay.analysis.statistics.eprocess import FloatArray
+from pgassay.analysis.statistics.eprocess import EvidenceRules, FloatArray
 from pgassay.analysis.statistics.power import minimum_blocks
 from pgassay.analysis.verdicts.blocks import BlockTable, complete_blocks
-from pgassay.analysis.verdicts.metrics import Measure, canary_log_s, primary_measure, statement_measures
+from pgassay.analysis.verdicts.metrics import Measure, covariate_log_s, primary_measure, statement_measures
 from pgassay.analysis.verdicts.rows import owns_data, replicates, rows_of
 from pgassay.errors import UsageError
 from pgassay.model.arm import Arm
@@ -98,6 +98,12 @@ class Study:
             pooled=pooled, contrasts=self.contrast_count, alpha=self.experiment.contract.alpha
         )
 
+    @property
+    def rules(self) -> EvidenceRules:
+        """What the evidence of this experiment's contrasts is made with."""
+        contract = self.experiment.contract
+        return EvidenceRules(contract.sharpness, contract.first_scale)
+
     def contrast_set(self, logs: FloatArray) -> ContrastSet:
         """The evidence of all contrasts on these measures, shape (measures, blocks, arms)."""
         return ContrastSet(
@@ -108,6 +114,7 @@ class Study:
             covariate=self.covariate,
             # Without plans of blocks every arm took part in every complete block.
             rows=self.rows if self.plans else None,
+            rules=self.rules,
         )
 
     def pairs(self, logs: FloatArray, control_id: str, other_id: str) -> FloatArray:
@@ -120,7 +127,13 @@ class Study:
         )
         rows = self._rows_of_equals(pair)
         return ContrastSet(
-            logs, self.columns, (pair,), pool_twin=False, covariate=self.covariate, rows=[rows]
+            logs,
+            self.columns,
+            (pair,),
+            pool_twin=False,
+            covariate=self.covariate,
+            rows=[rows],
+            rules=self.rules,
         ).all_members(0)
 
     def _rows_of_equals(self, pair: Contrast) -> Rows:
@@ -154,6 +167,20 @@ class Study:
                 series.append(np.asarray(level[blocks][:, arms].mean(axis=-1)))
         return series
 
+    def blocks_of(self, arm_id: str) -> int:
+        """The complete blocks that an arm's figures are of; a control's are those that it took part in."""
+        for contrast, rows in zip(self.experiment.contrasts, self.rows, strict=True):
+            if contrast.arm_id == arm_id:
+                return sum(map(len, rows.blocks))
+        return len(self.table.places_with([arm_id]))
+
+    def replicates_of(self, arm_id: str) -> int | None:
+        """The finished sets of fresh copies that an arm's figures are of; None where blocks count."""
+        for contrast, rows in zip(self.experiment.contrasts, self.rows, strict=True):
+            if contrast.arm_id == arm_id and owns_data(self.experiment, contrast):
+                return len(rows.blocks)
+        return None
+
     def rested_after(self, arm_id: str) -> int | None:
         """The complete blocks after which a decided arm rested; None for one that takes part."""
         stratum = self.arms[arm_id].stratum
@@ -184,9 +211,9 @@ def _covariate(experiment: Experiment, table: BlockTable) -> tuple[FloatArray | 
     """The declared covariate, and how many trials lack it (then it is not used at all)."""
     if experiment.contract.covariate == "none":
         return None, 0
-    canary = table.matrix(canary_log_s)
-    missing = int(np.isnan(canary[table.present]).sum())
-    return (None, missing) if missing else (canary, 0)
+    found = table.matrix(partial(covariate_log_s, experiment.contract.covariate))
+    missing = int(np.isnan(found[table.present]).sum())
+    return (None, missing) if missing else (found, 0)
 
 
 def _check_contrasts(experiment: Experiment) -> None:

@@ -21,8 +21,9 @@ class Finding:
     """One contrast on one measure; all figures are log ratios.
 
     lower, upper: its confidence sequence, empty (lower > upper) when the effect moved; median_lower,
-    median_upper: the guard's interval at the same level. half_level, median_half_level: both once more, each
-    at half the level, for the claim that the distribution changed.
+    median_upper: the guard's interval at the same level. half_level, median_half_level: both of the last
+    block alone, each at half the level, for the claim that the distribution changed.
+    equivalence: the interval that must lie inside the margin, None where that is (lower, upper).
     """
 
     estimate: float
@@ -32,6 +33,7 @@ class Finding:
     median_upper: float = math.inf
     half_level: Ends = UNBOUNDED
     median_half_level: Ends = UNBOUNDED
+    equivalence: Ends | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -74,10 +76,11 @@ def has_changed_distribution(finding: Finding, slack: float = 0.0) -> bool:
 
 def doubt(finding: Finding, slack: float = 0.0) -> str:
     """What speaks against any word from this interval; '' when nothing does. `slack` as above."""
-    if finding.is_empty:
-        return MOVED
+    # A changed shape can leave the intersection of the intervals empty too, so it is asked for first.
     if has_changed_distribution(finding, slack):
         return DISTRIBUTION_CHANGED
+    if finding.is_empty:
+        return MOVED
     if not finding.lower <= finding.estimate <= finding.upper:
         return LEFT_BEHIND
     # An arm that changes the noise's shape fools any mean-like method: without the median, no direction.
@@ -108,7 +111,8 @@ def judge(finding: Finding, margin: float, *, twin_bound: float | None = None) -
 
 def _from_interval(finding: Finding, edge: float) -> Judgement:
     above, below = finding.lower > 0, finding.upper < 0
-    if finding.lower >= -edge and finding.upper <= edge:
+    least, most = finding.equivalence or (finding.lower, finding.upper)
+    if -edge <= least <= most <= edge:
         direction = "faster" if above else "slower" if below else ""
         note = f"slightly {direction}, but within the margin" if direction else ""
         return Judgement("equivalent", note=note)

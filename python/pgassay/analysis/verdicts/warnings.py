@@ -5,9 +5,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from pgassay.analysis.verdicts.checks.twin import GATE_EVIDENCE, TwinCheck, can_fire
 from pgassay.analysis.verdicts.steady import find_drift, unsettled_change
 from pgassay.analysis.verdicts.study import Study
-from pgassay.analysis.verdicts.twin import GATE_EVIDENCE, TwinCheck, can_fire
 from pgassay.model.arm import Arm
 from pgassay.record.read import StoredExperiment
 from pgassay.words import percent_rounded
@@ -141,7 +141,9 @@ def _steal(study: Study) -> list[str]:
 def _covariate(study: Study) -> list[str]:
     if not study.covariate_missing:
         return []
+    name = study.experiment.contract.covariate
+    words = name if name == "canary" else f"reading of the {name}"
     return [
-        f"{study.covariate_missing} trials have no canary, so no figure was adjusted for it although the "
+        f"{study.covariate_missing} trials have no {words}, so no figure was adjusted for it although the "
         "contract declares it."
     ]

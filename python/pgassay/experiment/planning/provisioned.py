@@ -34,7 +34,7 @@ from pgassay.experiment.planning.builds import (
     settings_where_they_exist,
 )
 from pgassay.experiment.planning.data import check_data, dataset_of, prepare_of
-from pgassay.experiment.planning.request import CompareRequest, parse_cache
+from pgassay.experiment.planning.request import CompareRequest, parse_cache, protocol_of
 from pgassay.experiment.planning.servers import (
     Base,
     Connections,
@@ -48,7 +48,7 @@ from pgassay.factors.base import Factor
 from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.base import PAGE_BYTES
 from pgassay.model.build import Build
-from pgassay.model.experiment import CacheState, Environment, InheritedLimits, Protocol
+from pgassay.model.experiment import CacheState, Environment, InheritedLimits
 from pgassay.model.workload import WorkloadSpec
 from pgassay.trial.caches.keeper import require_cache_state
 
@@ -92,12 +92,20 @@ class ProvisionedServers:
             settings={**baseline, **given},
             workload=workload,
         )
-        protocol = Protocol(cache=cache, observe=request.observe)
+        protocol = protocol_of(request, cache)
         return Base(with_caps(request, factors, spec), protocol, factors)
 
     def check(self, candidates: list[Candidate]) -> None:
-        """Every build can be given its data."""
+        """Every build can be given its data, and the covariate is alike for all arms; raises UsageError."""
         check_data(candidates)
+        storages = {
+            (each.kind, each.path, each.size_bytes) for _, spec in candidates for each in (spec.storage,)
+        }
+        if self._request.covariate == "disk" and len(storages) > 1:
+            raise UsageError(
+                "--covariate disk reads the disk of each arm, and the arms have different ones here, so it "
+                "would take out what they differ in: use another covariate, or none"
+            )
 
     def judge(self, parsed: ParsedRequest, on_stage: OnStage) -> Judged:
         """Small servers judge every level; raises UsageError unless such arms may be skipped."""

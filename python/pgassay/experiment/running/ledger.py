@@ -1,12 +1,13 @@
 """The ledger of this machine: what its experiments said of copies, positions and neighbours.
 
-Its detectors are in `analysis/verdicts/ledger.py`. Who writes home()/ledger.json holds the lock of the host.
+Its detectors are in `analysis/verdicts/checks/ledger.py`. Who writes home()/ledger.json holds the lock of
+the host.
 """
 
 import json
 from pathlib import Path
 
-from pgassay.analysis.verdicts.ledger import (
+from pgassay.analysis.verdicts.checks.ledger import (
     CLEAN,
     Alarm,
     LedgerState,

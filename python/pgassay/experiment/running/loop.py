@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from pgassay.analysis.verdicts.compare import analyse, decided
+from pgassay.analysis.verdicts.compare import Standing, analyse, decided
+from pgassay.analysis.verdicts.compare import progress as standing_of
 from pgassay.experiment.running.schedule import Step, next_step, records_blocks
 from pgassay.model.result import CompareResult
 from pgassay.model.trial import TrialRecord, TrialSpec
@@ -87,13 +88,16 @@ def run_experiment(
                 prepared = step.plan.block
             stored = _run_one(stored, step, run, progress)
             write_state(stored.folder, stopped="running", seconds_used=used_s())
-            if _next(stored, resting).begins_block:
-                result = analyse(stored)
-                progress.estimate(result, max(0.0, limits.time_max_s - used_s()))
+            following = _next(stored, resting)
+            if following.begins_block:
+                standing = standing_of(stored)
+                # The whole analysis of a large grid takes a while: once in a round is enough to be shown.
+                if following.visit != step.visit or standing.decided:
+                    progress.estimate(analyse(stored), max(0.0, limits.time_max_s - used_s()))
                 if limits.until_decided:
-                    if decided(result):
+                    if standing.decided:
                         return _end(stored, "decided", used_s())
-                    resting = decided_arms(stored, result)
+                    resting = decided_arms(stored, standing)
     except KeyboardInterrupt:
         _end(stored, "interrupted", used_s())
         raise
@@ -113,7 +117,7 @@ def _with_plan(stored: StoredExperiment, step: Step) -> StoredExperiment:
     return replace(stored, block_plans={**stored.block_plans, plan.block: plan})
 
 
-def decided_arms(stored: StoredExperiment, result: CompareResult) -> frozenset[str]:
+def decided_arms(stored: StoredExperiment, result: CompareResult | Standing) -> frozenset[str]:
     """The ids of the arms that have their verdict; one that is withheld or inconclusive has none."""
     names = {(arm.name, arm.stratum) for arm in result.arms if arm.verdict not in ("control", "inconclusive")}
     arms = (arm for arm in stored.experiment.arms if arm.role == "arm")
@@ -146,7 +150,7 @@ def _reason_to_stop(
 
 def expected_trial_s(stored: StoredExperiment) -> float | None:
     """The mean wall time of the valid trials so far, over all arms; None before the first."""
-    walls = [trial.record.wall_s for trial in stored.trials if trial.record.status == "ok"]
+    walls = [trial.record.took_s for trial in stored.trials if trial.record.status == "ok"]
     return sum(walls) / len(walls) if walls else None
 
 

@@ -4,6 +4,7 @@ What trials need of this machine, storages and datasets, is made before the firs
 end.
 """
 
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -12,8 +13,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from pgassay.analysis.statistics.power import minimum_blocks
 from pgassay.design.arms import arms_of_all_loads
-from pgassay.design.copies import arms_to_prepare
+from pgassay.design.copies import arms_to_prepare, has_fresh_copies
 from pgassay.environment.cgroup.caps import read_limits
 from pgassay.environment.cgroup.group import capabilities
 from pgassay.environment.datasets import snapshots
@@ -26,6 +28,7 @@ from pgassay.environment.storage.parse import describe
 from pgassay.environment.storage.registry import provide
 from pgassay.experiment.planning.data import check_scale
 from pgassay.experiment.planning.servers import OnStage
+from pgassay.experiment.running import history
 from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.experiment import Experiment, PlannedCeilings
 from pgassay.model.probe import ProbeResult
@@ -36,6 +39,11 @@ from pgassay.trial.target import Target
 
 # Room for WAL, temporary files and what a writing workload adds to a working copy.
 WORKING_ROOM_BYTES = 768 * 1024 * 1024
+# What a disk that others use as well copies, reading and writing: a hundred times less than the fastest, and
+# rather too little than too much, since a block more on a set of copies costs little.
+COPYING_BYTES_PER_S = 100e6
+COPYING_QUICK_S = 1.0
+COPYING_SHARE_MAX = 0.25
 # A probe's MB is 10⁶ bytes, that of a storage's limits 2²⁰.
 _LIMIT_MB = 1.048576
 
@@ -156,7 +164,40 @@ def _with_machine(experiment: Experiment, provider: MachineProvider) -> Experime
         datasets[snapshot.key] = dict(snapshot.facts)
     environment = experiment.environment.updated(storage=storages, datasets=datasets)
     ceilings = ceilings_of(experiment.arms, provider)
-    return experiment.model_copy(update={"environment": environment, "ceilings": ceilings})
+    design = experiment.design
+    if experiment.design.blocks_per_copy:
+        trial_s = history.expected_trial_s(experiment)
+        blocks = blocks_per_copy(experiment, _replicate_bytes(experiment, provider), trial_s)
+        design = design.model_copy(update={"blocks_per_copy": blocks})
+    changes = {"environment": environment, "ceilings": ceilings, "design": design}
+    return experiment.model_copy(update=changes)
+
+
+def _replicate_bytes(experiment: Experiment, provider: MachineProvider) -> int:
+    """What a set of fresh copies takes, of the stratum whose set is largest."""
+    found: dict[str, dict[tuple[str, int], int]] = {}
+    for arm in arms_to_prepare(experiment):
+        if has_fresh_copies(experiment, arm.stratum):
+            snapshot = provider.snapshot(arm.spec)
+            found.setdefault(arm.stratum, {})[snapshot.key, arm.data_copy] = snapshot.bytes
+    return max((sum(sizes.values()) // experiment.dataset_loads for sizes in found.values()), default=0)
+
+
+def blocks_per_copy(experiment: Experiment, replicate_bytes: int, trial_s: float) -> int:
+    """How many blocks run on one set of copies, so that copying takes about a quarter of the time at most.
+
+    1 where copying is quick. Never so many that blocks and time have no room for twice the replicates that a
+    verdict takes, if one block for each has.
+    """
+    copying_s = replicate_bytes / COPYING_BYTES_PER_S
+    if copying_s < COPYING_QUICK_S:
+        return 1
+    contract, strata = experiment.contract, {arm.stratum for arm in experiment.arms}
+    block_s = trial_s * len(experiment.arms) / len(strata)
+    wanted = math.ceil(copying_s * (1 - COPYING_SHARE_MAX) / COPYING_SHARE_MAX / block_s)
+    visits = min(contract.blocks_max, int(contract.time_max_s / len(strata) / block_s))
+    least = minimum_blocks(pooled=contract.pool_twin, contrasts=contract.contrasts, alpha=contract.alpha)
+    return max(1, min(wanted, visits // (2 * least)))
 
 
 def ceilings_of(arms: Iterable[Arm], provider: MachineProvider) -> PlannedCeilings:

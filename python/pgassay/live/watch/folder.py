@@ -177,7 +177,7 @@ class FolderWatch:
 
     def _running(self, unfinished: UnfinishedTrial) -> RunningTrial:
         plan, position = self._place_of(unfinished.number)
-        walls = [trial.record.wall_s for trial in self._stored.trials if trial.record.status == "ok"]
+        walls = [trial.record.took_s for trial in self._stored.trials if trial.record.status == "ok"]
         return RunningTrial(
             number=unfinished.number,
             attempt=unfinished.attempt,

@@ -164,15 +164,15 @@ def _interval_rows(result: CompareResult, *, narrow: bool) -> list[_Row]:
 def _says(arm: ArmResult) -> str:
     if arm.trials == 0:
         return "no interval: no valid trial"
-    has_moved = arm.interval is None and arm.ratio is not None
-    return "no interval: the effect moved" if has_moved else "no interval yet"
+    is_empty = arm.interval is None and arm.ratio is not None
+    return "no interval fits all blocks" if is_empty else "no interval yet"
 
 
 def _row_of(
     number: int, label: str, member: ArmResult | TwinResult, colour: str, shape: str, says: str
 ) -> _Row:
     low, high = text.bounds(member.interval) if member.interval else (None, None)
-    # An estimate without an interval is of an effect that moved: a point would pass for an answer.
+    # Where no single figure fits all blocks a point would pass for an answer.
     is_shown = member.interval is not None and member.ratio and math.isfinite(member.ratio)
     withheld = isinstance(member, ArmResult) and member.withheld
     return {

@@ -64,8 +64,8 @@ def sentence(change: Change, margin: float) -> str:
     """What became of one effect: 'a against b: 1.2× in A, 1.1× in B: …'."""
     effects = f"{ratio(change.first.ratio) or 'unknown'} in A, {ratio(change.second.ratio) or 'unknown'} in B"
     head = f"{clean(change.name)} against {clean(change.control)}: {effects}"
-    if moved := _moved(change):
-        return f"{head}; they can't be compared: {moved}."
+    if why := _unfitting(change):
+        return f"{head}; they can't be compared: {why}."
     if change.ratio is None or change.interval is None:
         return f"{head}; an experiment without a complete block has no effect to compare."
     ends = f"ratio of the two {ratio(change.ratio)}, interval {interval(change.interval)}"
@@ -75,11 +75,11 @@ def sentence(change: Change, margin: float) -> str:
     return f"{head}: {word} ({ends})."
 
 
-def _moved(change: Change) -> str:
-    """In which of the two the effect moved, so that it has no interval; '' in neither."""
+def _unfitting(change: Change) -> str:
+    """In which of the two the effect has no interval; '' in neither."""
     arms = (("A", change.first), ("B", change.second))
     sides = [side for side, arm in arms if arm.interval is None and arm.ratio is not None]
-    return f"the effect moved during {join(sides)}, so no single figure fits all blocks" if sides else ""
+    return f"no single effect fits all blocks of {join(sides)}" if sides else ""
 
 
 def _why_withheld(change: Change) -> str:
@@ -151,8 +151,8 @@ def _statement(change: Change, margin: float) -> Row:
 
 
 def _statement_word(change: Change, word: str) -> str:
-    if _moved(change):
-        return "can't be compared: it moved"
+    if _unfitting(change):
+        return "can't be compared"
     return "withheld" if _is_withheld(change) else word
 
 

@@ -1,10 +1,8 @@
-"""Readings at both ends of the measured part of a trial: counters, clocks, and the machine's own speed.
+"""Readings at both ends of the measured part of a trial: counters and clocks.
 
-Statistics are differenced, never reset. The canary is a fixed task before each trial, the same whatever the
-arm: it shows the machine's speed at that moment, and a declared covariate takes its drift out.
+Statistics are differenced, never reset.
 """
 
-import hashlib
 import time
 from dataclasses import dataclass
 
@@ -19,9 +17,6 @@ from pgassay.trial.collect.verify import BytesRead
 from pgassay.trial.limited import group_counters
 from pgassay.trial.running import ServerSession
 from pgassay.trial.target import LocalServer
-
-_CANARY_BLOCK = bytes(range(256)) * 4096  # 1 MB
-_CANARY_BLOCKS = 64
 
 
 @dataclass(frozen=True)
@@ -109,13 +104,3 @@ def clock_offset_ns() -> int:
         before, real, after = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
         found.append((after - before, real - (before + after) // 2))
     return min(found)[1]
-
-
-def canary_s() -> float:
-    """Seconds to hash 64 MB: one core, no I/O, no server."""
-    begin = time.perf_counter()
-    digest = hashlib.sha256()
-    for _ in range(_CANARY_BLOCKS):
-        digest.update(_CANARY_BLOCK)
-    digest.digest()
-    return time.perf_counter() - begin
