@@ -15,19 +15,24 @@ LARGE_GRID = ("io_method=sync,worker,io_uring,other", "work_mem=1MB,2MB,3MB", "i
 BLOCKS, SPREAD = 24, 0.03
 
 
-@pytest.mark.parametrize("runs", [100, pytest.param(2000, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("spread", "trials"), [(0.01, 15), (0.03, 21), (0.07, 84)])
-def test_trials_until_five_percent_are_found(spread, trials, runs):
-    """All roles are counted: control, twin and arm."""
-    needed = []
-    for run in range(runs):
-        experiment = planned(*ONE_ARM, seed=run, blocks=60)
-        effects = {arm.name: math.log(1.05) for arm in arms_of(experiment)}
-        ended = run_whole(
-            experiment, World("normal", spread, np.random.default_rng([79, run]), effects=effects)
-        )
-        needed.append(ended.trials if ended.directions() else math.inf)
-    assert np.median(needed) <= trials
+@pytest.mark.parametrize("runs", [200, pytest.param(2000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("spread", "known", "unknown"), [(0.01, 15, 15), (0.03, 21, 21), (0.07, 84, 93)])
+def test_trials_until_five_percent_are_found(spread, known, unknown, runs):
+    """In the median, on a machine that has run such an experiment before, and on one that has not."""
+    for scale, most in ((spread * math.sqrt(1.5), known), (None, unknown)):
+        assert np.median([_trials(run, spread, scale) for run in range(runs)]) <= most
+
+
+def _trials(run: int, spread: float, scale: float | None) -> float:
+    """The trials until 5 % are found; `scale` is what the machine's history says of the evidence's spread."""
+    experiment = planned(*ONE_ARM, seed=run, blocks=60)
+    if scale is not None:
+        contract = experiment.contract.model_copy(update={"first_scale": scale})
+        experiment = experiment.model_copy(update={"contract": contract})
+    effects = {arm.name: math.log(1.05) for arm in arms_of(experiment)}
+    source = World("normal", spread, np.random.default_rng([79, run]), effects=effects)
+    ended = run_whole(experiment, source)
+    return ended.trials if ended.directions() else math.inf
 
 
 @pytest.mark.parametrize("runs", [2, pytest.param(40, marks=pytest.mark.slow)])
