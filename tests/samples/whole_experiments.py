@@ -24,7 +24,7 @@ from pgassay.experiment.running.loop import VOIDED_BLOCKS_MAX, decided_arms
 from pgassay.experiment.running.schedule import Step, next_step, records_blocks
 from pgassay.factors.base import Factor
 from pgassay.factors.registry import parse_factors
-from pgassay.model.arm import ArmSpec, DatasetSpec
+from pgassay.model.arm import Arm, ArmSpec, DatasetSpec
 from pgassay.model.build import Build
 from pgassay.model.experiment import BlockDesign, Environment, Experiment, StatisticalContract
 from pgassay.model.experiment import Protocol as TrialProtocol
@@ -108,6 +108,11 @@ def planned(
     return plan(parsed, lambda _stage, _fraction: None)
 
 
+def arms_of(experiment: Experiment) -> list[Arm]:
+    """What is compared with a control."""
+    return [arm for arm in experiment.arms if arm.role == "arm"]
+
+
 def as_before(experiment: Experiment) -> Experiment:
     """The same experiment by the rules of those stored before blocks had a design: the yardstick."""
     contract = experiment.contract
@@ -156,8 +161,8 @@ def run_whole(
     """Run a plan until all is decided (with `until_decided`), or to its limit of blocks.
 
     `look_at_each` asks after each block, as a real run does. With one comparison that is not needed: an
-    interval never widens, so no verdict was possible before the first block after which it excludes 'no
-    effect' or lies within the margin. The looks before it are left out.
+    interval never widens and equivalence stays, so the looks before the first block after which there is
+    either are left out.
     """
     running = _Running(experiment, source, record_of or load_record)
     if not until_decided:
@@ -217,17 +222,11 @@ class _Running:
 
 
 def _may_end(stored: StoredExperiment) -> bool:
-    """Whether the interval of the one arm could give it a verdict."""
+    """Whether the one arm has a verdict, or its interval excludes 'no effect' and something else held it."""
     (arm,) = progress(stored).arms
-    if arm.interval is None or None in arm.interval:
-        return arm.verdict != "inconclusive" or (arm.interval is not None and _is_off(*arm.interval))
-    lower, upper = arm.interval
-    edge = 1 + stored.experiment.contract.margin
-    return _is_off(lower, upper) or (lower >= 1 / edge and upper <= edge)
-
-
-def _is_off(lower: float | None, upper: float | None) -> bool:
-    return (lower is not None and lower > 1) or (upper is not None and upper < 1)
+    lower, upper = arm.interval or (None, None)
+    is_off = (lower is not None and lower > 1) or (upper is not None and upper < 1)
+    return is_off or arm.verdict != "inconclusive"
 
 
 def data_of(spec: TrialSpec) -> str:
@@ -238,7 +237,8 @@ def data_of(spec: TrialSpec) -> str:
 
 def load_record(spec: TrialSpec, status: str, log_speed: float) -> TrialRecord:
     """A load that ran at this speed."""
-    elapsed_s = WORK * float(np.exp(-log_speed))
+    # Cauchy noise has trials beyond what a float holds.
+    elapsed_s = WORK * float(np.exp(-np.clip(log_speed, -600, 600)))
     observed = LOAD.model_copy(update={"elapsed_s": elapsed_s})
     return _record(spec, status).model_copy(update={"load": observed})
 
