@@ -149,13 +149,14 @@ class Code:
 
 @dataclass(frozen=True)
 class TreeLine:
-    """A line of a plan's tree: `tone` is what it is, `mark` stands before it."""
+    """A line of a plan's tree: `tone` is what it is, `mark` stands before it, `lead` before the margin."""
 
     depth: int
     text: str
     tone: Tone = ""
     mark: str = ""
     differs: bool = False
+    lead: str = ""
 
 
 @dataclass(frozen=True)

@@ -61,8 +61,8 @@ def _with_own_blocks(drafts: list[Draft], shares: Shares) -> list[Draft]:
 
 def _node(draft: Draft, shares: Shares, *, timed: bool) -> PlanNode:
     values = dict(draft.values)
-    if timed and values["loops"] is not None:
-        at = draft.id
+    at = draft.id
+    if timed and (values["loops"] is not None or shares.own[at]):
         values |= {
             "own_ms": round(shares.own[at], _DIGITS),
             "total_ms": round(shares.total[at], _DIGITS),

@@ -85,7 +85,8 @@ def _join(draw: random.Random) -> str:
 
 def _lateral(draw: random.Random) -> str:
     return (
-        f"SELECT a.id, x.total FROM side a, LATERAL (SELECT sum(b.amount) AS total FROM {draw.choice(('fact', 'parts'))} b "
+        f"SELECT a.id, x.total FROM side a, LATERAL (SELECT sum(b.amount) AS total FROM "
+        f"{draw.choice(('fact', 'parts'))} b "
         f"WHERE b.id BETWEEN a.id AND a.id + {draw.randint(1, 40)}) x WHERE a.id < {draw.randint(50, 900)}"
     )
 
@@ -118,7 +119,8 @@ def _initplan(draw: random.Random) -> str:
         (
             f"SELECT count(*) FROM {_source(draw)} a WHERE a.kind > ({inner})",
             f"SELECT ({inner}), a.id FROM fact a ORDER BY a.kind, a.id LIMIT {draw.randint(1, 500)}",
-            f"SELECT sum(a.kind) FROM fact a JOIN parts b USING (id) WHERE b.kind = ({inner}) AND {_where(draw, 'a')}",
+            f"SELECT sum(a.kind) FROM fact a JOIN parts b USING (id) WHERE b.kind = ({inner}) AND "
+            f"{_where(draw, 'a')}",
             f"SELECT count(*) FROM fact a WHERE a.id = ({inner})",
         )
     )
@@ -127,11 +129,16 @@ def _initplan(draw: random.Random) -> str:
 def _subplan(draw: random.Random) -> str:
     return draw.choice(
         (
-            f"SELECT s.id, (SELECT sum(f.amount) FROM fact f WHERE f.id < s.id % {draw.randint(20, 90)}) FROM side s LIMIT 400",
-            f"SELECT count(*) FROM {_source(draw)} a WHERE a.kind NOT IN (SELECT slow(kind) FROM side WHERE id < {draw.randint(5, 300)})",
-            f"SELECT count(*) FROM parts p WHERE p.amount > (SELECT avg(s.kind) FROM side s WHERE s.id < p.kind * {draw.randint(1, 4)})",
-            "SELECT count(*) FROM side a JOIN side b ON b.id = (SELECT min(c.id) FROM side c WHERE c.kind = a.kind AND c.id > a.id % 50)",
-            f"SELECT count(*) FROM side s WHERE EXISTS (SELECT 1 FROM fact f WHERE f.id = s.id AND f.amount > {draw.randint(1, 9000)}) OR s.kind = 3",
+            f"SELECT s.id, (SELECT sum(f.amount) FROM fact f WHERE f.id < s.id % "
+            f"{draw.randint(20, 90)}) FROM side s LIMIT 400",
+            f"SELECT count(*) FROM {_source(draw)} a WHERE a.kind NOT IN (SELECT slow(kind) FROM side "
+            f"WHERE id < {draw.randint(5, 300)})",
+            f"SELECT count(*) FROM parts p WHERE p.amount > (SELECT avg(s.kind) FROM side s WHERE "
+            f"s.id < p.kind * {draw.randint(1, 4)})",
+            "SELECT count(*) FROM side a JOIN side b ON b.id = (SELECT min(c.id) FROM side c WHERE "
+            "c.kind = a.kind AND c.id > a.id % 50)",
+            f"SELECT count(*) FROM side s WHERE EXISTS (SELECT 1 FROM fact f WHERE f.id = s.id AND "
+            f"f.amount > {draw.randint(1, 9000)}) OR s.kind = 3",
         )
     )
 
@@ -140,7 +147,8 @@ def _append(draw: random.Random) -> str:
     return draw.choice(
         (
             f"SELECT kind, count(*) FROM parts WHERE id < {draw.randint(1, 30000)} GROUP BY kind",
-            f"SELECT count(*) FROM parts p JOIN side s ON p.id = s.id * {draw.randint(1, 9)} WHERE s.kind = 2",
+            f"SELECT count(*) FROM parts p JOIN side s ON p.id = s.id * {draw.randint(1, 9)} WHERE "
+            f"s.kind = 2",
             "SELECT count(*) FROM (SELECT id FROM fact UNION SELECT id FROM parts) u",
             f"SELECT id FROM parts ORDER BY id LIMIT {draw.randint(1, 9000)}",
             f"SELECT count(*) FROM parts WHERE id = (SELECT min(id) + {draw.randint(1, 29000)} FROM side)",
@@ -152,7 +160,8 @@ def _sorted(draw: random.Random) -> str:
     return draw.choice(
         (
             "SELECT * FROM fact ORDER BY note, amount",
-            f"SELECT kind, amount, row_number() OVER (PARTITION BY kind ORDER BY amount) FROM fact WHERE {_where(draw, 'fact')}",
+            f"SELECT kind, amount, row_number() OVER (PARTITION BY kind ORDER BY amount) FROM fact "
+            f"WHERE {_where(draw, 'fact')}",
             "SELECT kind, amount, id FROM fact ORDER BY kind, amount, id",
             "SELECT kind, count(DISTINCT amount) FROM fact GROUP BY kind",
             "SELECT kind, amount % 5, count(*) FROM fact GROUP BY GROUPING SETS ((kind), (amount % 5), ())",
@@ -163,7 +172,8 @@ def _sorted(draw: random.Random) -> str:
 
 
 def _bitmap(draw: random.Random) -> str:
-    return f"SELECT count(*), sum(id) FROM fact WHERE kind < {draw.randint(1, 40)} OR id < {draw.randint(1, 9000)}"
+    kind, number = draw.randint(1, 40), draw.randint(1, 9000)
+    return f"SELECT count(*), sum(id) FROM fact WHERE kind < {kind} OR id < {number}"
 
 
 _SHAPES = (_join, _lateral, _cte, _recursive, _initplan, _subplan, _append, _sorted, _bitmap)
