@@ -149,7 +149,11 @@ class Code:
 
 @dataclass(frozen=True)
 class TreeLine:
-    """A line of a plan's tree: `tone` is what it is, `mark` stands before it, `lead` before the margin."""
+    """A line of a plan's tree: `tone` is what it is, `mark` stands before it, `lead` before the margin.
+
+    opens: the lines below it can be folded away where an output folds; closes: how many such lines' parts end
+    with this one.
+    """
 
     depth: int
     text: str
@@ -157,6 +161,8 @@ class TreeLine:
     mark: str = ""
     differs: bool = False
     lead: str = ""
+    opens: bool = False
+    closes: int = 0
 
 
 @dataclass(frozen=True)

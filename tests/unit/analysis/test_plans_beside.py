@@ -185,7 +185,9 @@ def test_the_tree_on_the_terminal_the_page_and_in_markdown() -> None:
         each for each in coloured.splitlines() if "accounts_pkey on accounts a  #3" in each
     )
     page = text.render_html(result)
-    assert "<details open>" in page
+    # The section, the Aggregate, the join and its two scans, of which each has lines below it.
+    first = page[page.index('id="plan-a"') : page.index('id="plan-b"')]
+    assert first.count("<details open>") == first.count("</details>") == 5
     assert "http" not in page.replace("http-equiv", "")
     assert "accounts_pkey on accounts a  #3" in text.render_markdown(result)
     narrow = text.render(result, width=60, colour=False, unicode=False)

@@ -25,8 +25,16 @@ class _Tags(HTMLParser):
         super().__init__()
         self.seen: set[str] = set()
 
+    depth, deepest = 0, 0
+
+    def handle_endtag(self, tag: str) -> None:
+        self.depth -= tag == "details"
+        assert self.depth >= 0
+
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.seen.add(tag)
+        self.depth += tag == "details"
+        self.deepest = max(self.deepest, self.depth)
         assert not [name for name, _ in attrs if name.startswith("on")]
 
 
@@ -44,6 +52,9 @@ def check_outputs(plans: list[ExplainedPlan]) -> None:
     tags = _Tags()
     tags.feed(text.render_html(result))
     assert not tags.seen & {"script", "img", "iframe", "a"}
+    # All that opens is closed, and no deeper than browsers keep.
+    assert tags.depth == 0
+    assert tags.deepest < 120
     json.loads(text.render_json(result), parse_constant=lambda word: pytest.fail(word))
     text.render_markdown(result)
 

@@ -17,7 +17,7 @@ def matched(first: Sequence[PlanNode], second: Sequence[PlanNode]) -> dict[int, 
         sides = [[_whole(node) for node in nodes] for nodes in (first, second)]
         for block in SequenceMatcher(None, sides[0], sides[1], autojunk=False).get_matching_blocks():
             found.update((block.a + step, block.b + step) for step in range(block.size))
-    for key in (_whole, _scanned, _kind):
+    for key in (_whole, _scanned, _read, _kind):
         _add(found, first, second, key)
     return found
 
@@ -49,6 +49,11 @@ def _whole(node: PlanNode) -> Hashable:
 def _scanned(node: PlanNode) -> Hashable | None:
     """What a scan reads: an index of a bitmap has no table of its own."""
     return (node.relation, node.alias) if node.relation is not None else None
+
+
+def _read(node: PlanNode) -> Hashable | None:
+    """A table whatever its alias: one partition that is left has that of the whole table."""
+    return (node.relation, node.relation_schema) if node.relation is not None else None
 
 
 def _kind(node: PlanNode) -> Hashable | None:

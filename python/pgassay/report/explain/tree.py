@@ -1,6 +1,7 @@
 """A plan's nodes as lines: their own time and its share before them, what matters of their work below."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from pgassay.analysis.plans.findings import misestimate
 from pgassay.analysis.plans.words import milliseconds, rows_words, size_kb, title
@@ -16,6 +17,8 @@ _LEAD_WIDTH = 24
 NODES_SHOWN_MAX = 1000
 # Deeper nodes are not moved in further: their depth is said instead.
 _INDENTED_MAX = 30
+# Browsers keep about 500 levels of a page's elements.
+_FOLDED_MAX = 100
 _CONDITION_MAX = 300
 _CONDITIONS = (
     "Index Cond", "Hash Cond", "Merge Cond", "Join Filter", "Filter", "One-Time Filter", "TID Cond",
@@ -25,8 +28,15 @@ _CONDITIONS = (
 
 def tree_lines(plan: ExplainedPlan, changed: Mapping[int, str] | None = None) -> Iterator[TreeLine]:
     """A plan's tree; `changed` marks nodes that another plan has otherwise, with a word each."""
-    for node in plan.nodes[:NODES_SHOWN_MAX]:
-        yield from _node_lines(plan, node, (changed or {}).get(node.id, ""))
+    nodes = plan.nodes[:NODES_SHOWN_MAX]
+    for node, following in zip(nodes, [*nodes[1:], None], strict=True):
+        lines = list(_node_lines(plan, node, (changed or {}).get(node.id, "")))
+        level, below = min(node.depth, _FOLDED_MAX), min(following.depth, _FOLDED_MAX) if following else 0
+        # Deeper nodes stand beside each other in the fold of the last level.
+        opens = level < _FOLDED_MAX and (len(lines) > 1 or below > level)
+        lines[0] = replace(lines[0], opens=opens)
+        lines[-1] = replace(lines[-1], closes=level - below + opens if below <= level else 0)
+        yield from lines
     left = len(plan.nodes) - NODES_SHOWN_MAX
     if left > 0:
         yield TreeLine(0, f"… {left:,} further nodes: --json has them all", QUIET, lead=" " * _LEAD_WIDTH)
