@@ -10,6 +10,16 @@ from pathlib import Path
 import pytest
 
 import whole_tool
+from pgassay.cli import main
+from pgassay.model.plans.plan import (
+    ExplainedPlan,
+    ExplainResult,
+    PlanFinding,
+    PlanMatch,
+    PlanNode,
+    PlansBeside,
+    PlanTrigger,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAN = """\
@@ -125,3 +135,16 @@ def test_bytes_that_are_no_text_are_refused_or_read(folder: Path) -> None:
     (folder / "utf-16").write_text(PLAN, encoding="utf-16")
     assert run(folder, "random").returncode == 2
     assert run(folder, "latin").returncode == run(folder, "utf-16").returncode == 0
+
+
+def test_every_option_and_key_is_documented() -> None:
+    page = (ROOT / "docs" / "explain.md").read_text("utf-8")
+    words = set(re.findall(r"`([^`\n]+)`", page))
+    models = (ExplainResult, ExplainedPlan, PlanNode, PlanTrigger, PlanFinding, PlansBeside, PlanMatch)
+    keys = {field.alias or name for model in models for name, field in model.model_fields.items()}
+    assert not sorted(key for key in keys if key not in words)
+    commands = next(action for action in main.parser()._actions if isinstance(action.choices, dict))
+    assert isinstance(commands.choices, dict)
+    known = {name for action in commands.choices["explain"]._actions for name in action.option_strings}
+    rows = {line.split("`")[1] for line in page.splitlines() if line.startswith("| `--")}
+    assert rows == known - {"-h", "--help"}

@@ -177,3 +177,37 @@ def _bitmap(draw: random.Random) -> str:
 
 
 _SHAPES = (_join, _lateral, _cte, _recursive, _initplan, _subplan, _append, _sorted, _bitmap)
+
+
+# One of each kind of node whose line or details are their own; they are estimated, and not run.
+PECULIAR = (
+    "INSERT INTO side VALUES (1, 2, 'x') ON CONFLICT (id) DO UPDATE SET kind = 3 WHERE side.kind > 1",
+    "INSERT INTO side SELECT id + 90000, kind, note FROM fact WHERE id < 10 RETURNING id",
+    "UPDATE parts SET amount = amount + 1 WHERE kind = 3",
+    "DELETE FROM parts p USING side s WHERE p.id = s.id AND s.kind = (SELECT max(kind) FROM side)",
+    "MERGE INTO side t USING fact s ON t.id = s.id WHEN MATCHED THEN UPDATE SET kind = s.kind "
+    "WHEN NOT MATCHED THEN DO NOTHING",
+    "WITH moved AS (DELETE FROM side WHERE kind = 5 RETURNING *) SELECT count(*) FROM moved",
+    "SELECT kind, amount % 5, grouping(kind) FROM fact GROUP BY ROLLUP (kind, amount % 5), CUBE (id % 3)",
+    "SELECT * FROM fact TABLESAMPLE system (10) REPEATABLE (7) WHERE kind = 1",
+    "SELECT * FROM fact TABLESAMPLE bernoulli (10)",
+    "SELECT * FROM side WHERE ctid = '(0,1)'",
+    "SELECT * FROM side WHERE ctid > '(0,1)' AND ctid < '(3,1)'",
+    "SELECT * FROM (VALUES (1, 'a'), (2, 'b')) AS v (x, y) JOIN side ON side.id = v.x FOR UPDATE OF side",
+    "SELECT * FROM ROWS FROM (generate_series(1, 3), generate_series(1, 2)) WITH ORDINALITY AS r",
+    "SELECT * FROM generate_series(1, 9) AS g JOIN json_to_recordset('[{\"a\": 1}]') AS j (a int) ON g = j.a",
+    "SELECT generate_series(1, kind) FROM side LIMIT 5 OFFSET 2",
+    "SELECT kind, rank() OVER w, sum(id) OVER (w ROWS 3 PRECEDING) FROM side WINDOW w AS (PARTITION "
+    "BY kind ORDER BY id)",
+    "SELECT * FROM (SELECT kind, row_number() OVER (ORDER BY id) AS n FROM side) x WHERE n <= 10",
+    "(SELECT id FROM side INTERSECT ALL SELECT id FROM fact) EXCEPT SELECT kind FROM parts",
+    "SELECT DISTINCT ON (kind) kind, id FROM fact ORDER BY kind, id DESC",
+    "SELECT * FROM side WHERE label = 'it''s a \"quote\"\n  ->  Seq Scan on forged  (cost=0.00..1.00 "
+    "rows=1 width=4)'",
+    "SELECT * FROM side \"S x\" WHERE label = E'back\\\\slash' AND kind = ANY (ARRAY(SELECT kind "
+    "FROM parts))",
+    "SELECT 1 WHERE current_user = 'nobody'",
+    "SELECT (SELECT max(id) FROM side), EXISTS (SELECT 1 FROM fact WHERE kind = side.kind) FROM side",
+    "SELECT count(*) FROM fact a WHERE (kind, amount) IN (SELECT kind, id FROM side) OR amount IN "
+    "(SELECT id FROM side)",
+)

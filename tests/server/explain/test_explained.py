@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from generated_queries import SCHEMA, generated
+from generated_queries import PECULIAR, SCHEMA, generated
 from pgassay.analysis.plans.read import read_plans
 from pgassay.environment.builds.registry import resolve
 from pgassay.environment.server.server import Server
@@ -162,6 +162,22 @@ def test_text_and_json_of_one_execution_give_equal_nodes(session: Session) -> No
 @pytest.mark.slow
 def test_text_and_json_of_many_executions_give_equal_nodes(session: Session) -> None:
     check_equal(session, range(MANY))
+
+
+@pytest.mark.parametrize("options", ["VERBOSE false", "VERBOSE", "COSTS false", "VERBOSE, COSTS false"])
+def test_estimates_in_text_and_json_give_equal_nodes(session: Session, options: str) -> None:
+    """Without execution both forms are the same every time: every kind of node, with costs and without."""
+    session.connection.execute("RESET ALL")
+    queries = [*PECULIAR, *(generated(seed).query for seed in range(FEW))]
+    for query in queries:
+        rows = session.connection.execute(f"EXPLAIN ({options}, FORMAT TEXT) {query}").fetchall()
+        row = session.connection.execute(f"EXPLAIN ({options}, FORMAT JSON) {query}").fetchone()
+        assert row is not None
+        (text,) = read_plans("\n".join(each[0] for each in rows), query)
+        (document,) = read_plans(json.dumps(row[0]), query)
+        assert [node.model_dump() for node in text.nodes] == [node.model_dump() for node in document.nodes], (
+            query
+        )
 
 
 def test_the_version_is_known_by_the_plan_s_form(session: Session) -> None:

@@ -291,3 +291,36 @@ def test_without_timing_there_are_no_times_and_without_analyze_no_rows() -> None
         None,
         10,
     )
+
+
+def test_a_cte_that_sub_plans_read_is_no_negative_time_of_the_node_above() -> None:
+    """Two SubPlans of a list of results scan one CTE: taken from the top as well, it would leave less than 0."""
+    plan = plan_of(
+        line("Result", 2926.0),
+        "  CTE foo",
+        "    ->  " + line("Group", 2925.9, rows=3),
+        "  SubPlan 2",
+        "    ->  " + line("Aggregate", 2925.95),
+        "          ->  " + line("CTE Scan on foo", 2925.93, rows=3),
+        "  SubPlan 3",
+        "    ->  " + line("Aggregate", 0.03),
+        "          ->  " + line("CTE Scan on foo foo_1", 0.02, rows=3),
+    )
+    # 0.05 ms of reading, 0.02 ms of which the second scan has at most.
+    assert own(plan) == [0.02, 2925.9, 0.02, 0.03, 0.01, 0.02]
+    assert min(own(plan)) >= 0
+
+
+def test_workers_that_had_little_to_do_are_told_where_verbose_shows_them() -> None:
+    plan = plan_of(
+        line("Gather", 130.0),
+        "  Workers Planned: 2",
+        "  Workers Launched: 2",
+        "  ->  " + line("Parallel Append", 45.0, loops=3),
+        "        Worker 0:  actual time=0.010..5.000 rows=1 loops=1",
+        "        Worker 1:  actual time=0.010..10.000 rows=1 loops=1",
+    )
+    assert own(plan) == [85.0, 45.0]
+    assert [worker.loop_ms for worker in plan.nodes[1].workers] == [5.0, 10.0]
+    (uneven,) = [finding.sentence for finding in plan.findings if finding.kind == "uneven-workers"]
+    assert "5.00 ms to 120 ms in 3 processes" in uneven
