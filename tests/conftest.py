@@ -10,6 +10,8 @@ from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 import capabilities
 
@@ -45,7 +47,41 @@ def pytest_configure(config: pytest.Config) -> None:
         )
 
 
+# What lasts longest begins first, so that all processors have work until the end.
+FIRST = ("server", "statistics", "contract")
+# Most of these measure, and a host lets one experiment at a time do so: the others would wait for its lock.
+MEASURING = ("tests/server/compare/", "tests/server/faults/", "tests/server/remote/")
+
+
+class Lanes(LoadScopeScheduling):
+    """Which tests one worker runs in a row: a file's, or all that measure."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return "measuring" if file.startswith(MEASURING) else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Lanes:
+    """The lanes of a run with several workers."""
+    return Lanes(config, log)
+
+
+def begins(item: pytest.Item) -> int:
+    """The place of a test's lane among the others; within one the tests stay as they were collected."""
+    if item.nodeid.startswith(MEASURING):
+        return -1
+    folder = item.nodeid.removeprefix("tests/").partition("/")[0]
+    return (*FIRST, folder).index(folder)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest lanes first, and let tests with servers run again."""
+    items.sort(key=begins)
+    let_run_again(items)
+
+
+def let_run_again(items: list[pytest.Item]) -> None:
     """Let a test with servers that failed run again, twice at most: the machine is shared.
 
     What is wrong fails every time. Each repetition is named at the end of the run, with the letter R, and

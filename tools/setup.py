@@ -98,9 +98,12 @@ def test(*, slow: bool = False) -> None:
     run_side_by_side([check_python_style, check_python_types, lambda: check_rust() + test_rust()])
     all_of_them = "" if slow else " and not slow"
     # A server that is measured wants the machine for itself; all other tests run beside each other.
-    beside = ["-n", "auto", "--dist", "loadfile", "-m", f"(not server or shares_machine){all_of_them}"]
+    workers = ["-n", "auto", "--no-loadscope-reorder"]
+    beside = [*workers, "-m", f"(not server or shares_machine){all_of_them}"]
     alone = ["-m", f"server and not shares_machine{all_of_them}"]
-    run_all_openly([[PYTHON, "-m", "pytest", *options] for options in (beside, alone)])
+    # Hundreds of short processes import the same modules: compiling them each time is longer than most tests.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    run_all_openly([[PYTHON, "-m", "pytest", *options] for options in (beside, alone)], environment)
 
 
 def test_all() -> None:

@@ -137,6 +137,13 @@ def interval(ends: Ends | None) -> str:
     return f"{low_text} – {high_text}"
 
 
+def interval_or_why(ends: Ends | None, ratio: float | None) -> str:
+    """As `interval`; without one, why: no block yet, or (it has a ratio) none that fits all blocks."""
+    if ends is None:
+        return "none yet" if ratio is None else "none fits"
+    return interval(ends)
+
+
 def bounds(ends: Ends) -> tuple[float, float]:
     """The ends as numbers: an unbounded lower end is 0, an unbounded upper end infinite."""
     low, high = ends

@@ -84,6 +84,7 @@ def test_a_slip_of_the_fingers(
 
 
 @pytest.mark.server
+@pytest.mark.shares_machine
 @pytest.mark.parametrize(("words", "told"), BY_A_SERVER.values(), ids=BY_A_SERVER)
 def test_what_a_build_refuses(
     words: list[str], told: list[str], tmp_path: Path, capsys: Capture, require: Callable[..., None]

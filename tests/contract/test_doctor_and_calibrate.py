@@ -43,6 +43,7 @@ def test_every_option_has_a_row_and_no_row_is_invented() -> None:
 
 
 @pytest.mark.server
+@pytest.mark.shares_machine
 def test_every_finding_has_a_row_and_is_what_the_machine_answers() -> None:
     report = registry.examine(0.2)
     names = [finding.name for finding in report.findings]

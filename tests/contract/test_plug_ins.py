@@ -209,7 +209,7 @@ def test_an_experiment_of_toys(home: Path, tmp_path: Path) -> None:
     """Factor, workload, sampler, storage and dataset, in one comparison on a real server."""
     copy = Copy(tmp_path, (FACTOR, WORKLOAD, SAMPLER, STORAGE, DATASET))
     out = tmp_path / "out"
-    storage = f"toy:path={home}"
+    storage = f"toy:path={home},colour=red"
     words = ("compare", "toy=small,large", "--workload", "toy:limit=150", "--dataset", "toy", "--scale", "2")
     small = ("--set", "shared_buffers=64MB", "--blocks", "1", *build())
     finished = copy.run(*words, "--storage", storage, *small, "--out", out, "--json", home=home)
@@ -227,7 +227,7 @@ def test_an_experiment_of_toys(home: Path, tmp_path: Path) -> None:
         # All seven colours, of toys that only the dataset can have put there.
         assert (statement["name"], statement["rows"]) == ("toys_by_colour", 7)
         found = record["facts"]["storage"]
-        assert (found["kind"], found["storage"]) == ("toy", storage)
+        assert (found["kind"], found["storage"], found["colour"]) == ("toy", storage, "red")
     attempts = list(out.glob("trials/*/attempt-*"))
     assert len(attempts) >= 2
     for attempt in attempts:
@@ -243,7 +243,8 @@ def test_an_experiment_of_toys(home: Path, tmp_path: Path) -> None:
         (("toy=huge,small",), "factor toy: 'huge' is not known"),
         (("toy=small",), "add a second level"),
         (("work_mem=1MB,2MB", "--storage", "toy:size=4GB"), "a toy box is as large as its disk"),
-        (("work_mem=1MB,2MB", "--storage", "toy:read_ahead=64"), "for toy there are path"),
+        (("work_mem=1MB,2MB", "--storage", "toy:read_ahead=64"), "for toy there are path, colour"),
+        (("work_mem=1MB,2MB", "--storage", "toy:colour=grey"), "is no colour: type red, green or blue"),
         (("work_mem=1MB,2MB", "--dataset", "tay"), "did you mean toy?"),
         (("work_mem=1MB,2MB", "--dataset", "nothing"), "folder:DATADIR, script:FILE or toy"),
         (("work_mem=1MB,2MB", "--workload", "tay"), "did you mean toy?"),

@@ -12,6 +12,7 @@ from frozen.outputs import Documents
 
 EXPECTED = Path(__file__).with_name("expected")
 STRICT = EXPECTED / "strict"
+PRIMARY = EXPECTED / "primary.json"
 TEXTS = EXPECTED / "texts"
 
 

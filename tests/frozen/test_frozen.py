@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from frozen import conversations, outputs
-from frozen.corpus import STRICT, TEXTS, Corpus, place
+from frozen.corpus import PRIMARY, STRICT, TEXTS, Corpus, place
 from native_servers import NativeTestServer
 
 REMEDY = "tests/frozen/README.md says when an expectation may change"
@@ -65,6 +65,19 @@ def test_figures_verdicts_and_schedules_are_as_they_were(corpus: Corpus) -> None
     assert not found, summary(found)
 
 
+def test_primary_ratios_and_intervals_are_as_they_were(corpus: Corpus) -> None:
+    """To the last digit; an interval that was empty, whose ends stood in order, is null."""
+    arms = 0
+    for name, expected in json.loads(PRIMARY.read_bytes()).items():
+        found = json.loads(corpus.strict()[f"{name}.json"])["arms"]
+        assert len(found) == len(expected), name
+        for was, arm in zip(expected, found, strict=True):
+            arms += 1
+            assert (arm["name"], arm["stratum"], arm["ratio"]) == (was["arm"], was["stratum"], was["ratio"])
+            assert arm["interval"] == (None if was["empty"] else was["interval"]), (name, arm["name"])
+    assert arms >= 100
+
+
 def test_texts_are_as_they_were(corpus: Corpus) -> None:
     """Words that got better are recorded anew: `python tests/frozen/record.py --texts`."""
     found = differences(corpus.texts(), TEXTS)
@@ -84,6 +97,7 @@ def test_the_native_binary_is_asked_as_it_was(corpus: Corpus) -> None:
 
 
 @pytest.mark.server
+@pytest.mark.shares_machine
 def test_the_native_binary_answers_in_the_same_shape(corpus: Corpus) -> None:
     server = NativeTestServer()
     try:

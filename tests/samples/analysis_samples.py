@@ -143,3 +143,15 @@ def simulate(
             log_speed = shared + spread * random.standard_normal() + (effects or {}).get(str(arm_id), 0.0)
             records.append(record(plan, len(records), block, str(arm_id), float(np.exp(log_speed))))
     return records
+
+
+def simulate_moving(
+    plan: Experiment, blocks: int, arm: str, effects: tuple[float, float]
+) -> list[TrialRecord]:
+    """As `simulate`, with one effect (a log ratio) in the first half of the blocks, another in the second."""
+    half = blocks // 2
+    first, second = (simulate(plan, half, {arm: effect}, seed=3 + int(effect > 0)) for effect in effects)
+    return first + [
+        item.model_copy(update={"number": item.number + len(first), "block": item.block + half})
+        for item in second
+    ]

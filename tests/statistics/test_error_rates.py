@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from pgassay.analysis.statistics import ebh
-from pgassay.analysis.statistics.contrasts import ContrastSet
-from pgassay.analysis.statistics.covariate import adjust
+from pgassay.analysis.statistics.contrasts import ContrastSet, adjust
 from pgassay.analysis.statistics.eprocess import (
     gather_evidence,
     log_evidence,

@@ -5,7 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from pgassay.analysis.statistics.eprocess import gather_evidence, log_evidence
+from pgassay.analysis.statistics.eprocess import BASE_RULES, EvidenceRules, gather_evidence, log_evidence
+from pgassay.experiment.planning.plan import SHARPNESS
 
 ALPHA = 0.05
 
@@ -48,10 +49,11 @@ def relabelled(values: np.ndarray, chosen: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(
     ("assignments", "members"), [(assignments_paired, 2), (assignments_pooled, 3)], ids=["paired", "pooled"]
 )
-def test_mean_evidence_is_one(assignments, members, number):
+@pytest.mark.parametrize("rules", [BASE_RULES, EvidenceRules(SHARPNESS, 0.004)], ids=["base", "new"])
+def test_mean_evidence_is_one(assignments, members, number, rules):
     chosen = assignments()
     values = magnitude_sets(20, chosen.shape[1], members)[number]
-    path = log_evidence(gather_evidence(relabelled(values, chosen)))
+    path = log_evidence(gather_evidence(relabelled(values, chosen), rules))
     assert abs(np.exp(path[:, -1]).mean() - 1) < 1e-9
 
     crossed = path >= np.log(1 / ALPHA)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from pgassay.analysis.statistics.covariate import adjust
+from pgassay.analysis.statistics.contrasts import adjust
 from pgassay.analysis.statistics.eprocess import gather_evidence, log_evidence_above, log_evidence_below
 from pgassay.analysis.statistics.sequence import confidence_sequence, point_estimate
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pgassay.analysis.statistics.eprocess import gather_evidence, log_evidence_above
-from pgassay.analysis.statistics.equivalence import equivalence_path, log_margin
+from pgassay.analysis.statistics.eprocess import EvidenceRules, gather_evidence, log_evidence_above
+from pgassay.analysis.statistics.equivalence import equivalence_path, interval_level, log_margin
 from pgassay.analysis.statistics.power import (
     blocks_for_detection,
     blocks_for_equivalence,
@@ -12,7 +12,8 @@ from pgassay.analysis.statistics.power import (
     upper_spread,
 )
 from pgassay.analysis.statistics.sequence import confidence_sequence
-from pgassay.analysis.verdicts.twin import GATE_EVIDENCE, check_twin, mean_evidence_path
+from pgassay.analysis.verdicts.checks.twin import GATE_EVIDENCE, check_twin, mean_evidence_path
+from pgassay.experiment.planning.plan import SHARPNESS
 from simulated_noise import trials
 
 ALPHA = 0.05
@@ -139,7 +140,9 @@ def test_planned_blocks_for_equivalence(pooled):
     random = np.random.default_rng([17, pooled])
     blocks = blocks_for_equivalence(0.03, 0.03, pooled=pooled)
     values = trials("normal", 1500, blocks, 3 if pooled else 2, random, paired_spread=0.03)
-    assert equivalence_path(gather_evidence(values), 0.03, ALPHA)[..., -1].mean() >= 0.78
+    level = interval_level(ALPHA, "each")
+    evidence = gather_evidence(values, EvidenceRules(SHARPNESS, 0.05))
+    assert equivalence_path(evidence, 0.03, level)[..., -1].mean() >= 0.78
 
 
 @pytest.mark.parametrize(("pooled", "contrasts"), [(True, 1), (False, 1), (True, 5), (False, 5)])

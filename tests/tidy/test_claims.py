@@ -312,8 +312,9 @@ def test_a_name_that_is_nowhere_is_found_out() -> None:
         "As twins.twin_bound, `nowhere.py`, `analysis/nowhere.py`, `no_such_function(x)`, `SqlSession.dance`."
     )
     right = (
-        "As primary.twin_bound of `verdicts/twin.py` and base.py, `SqlSession.connect`, `time.monotonic_ns`, "
-        "`trial.run.run_trial`, `io_uring_setup(2)`, `given(x)`, `e.g.` or pg_stat_activity.state, toc.dat."
+        "As primary.twin_bound of `verdicts/checks/twin.py` and base.py, `SqlSession.connect`, "
+        "`time.monotonic_ns`, `trial.run.run_trial`, `io_uring_setup(2)`, `given(x)`, `e.g.` or "
+        "pg_stat_activity.state, toc.dat."
     )
     found = set(cited_wrongly(Docstring("here", wrong, frozenset())))
     assert found == {

@@ -68,12 +68,12 @@ def run_openly(command: list[str | Path], environment: dict[str, str] | None = N
         raise StepError(_as_shells_write(result.returncode))
 
 
-def run_all_openly(commands: Sequence[list[str | Path]]) -> None:
+def run_all_openly(commands: Sequence[list[str | Path]], environment: dict[str, str] | None = None) -> None:
     """Run all programs, one after the other, whatever fails; raise the first StepError at the end."""
     failed: StepError | None = None
     for command in commands:
         try:
-            run_openly(command)
+            run_openly(command, environment)
         except StepError as error:
             failed = failed or error
     if failed:

@@ -69,6 +69,19 @@ class ArmSpec(Frozen):
     cpus: float | None = None
     server: RemoteServer | None = None
 
+    def shares_data_with(self, other: "ArmSpec") -> bool:
+        """Whether both can be measured on one copy of the data: alike, at one place, in one format.
+
+        Builds of one version read each other's data where they were configured alike. Limits and read-ahead
+        belong to a device and not to what lies on it.
+        """
+        return self.server is None and other.server is None and self._data() == other._data()
+
+    def _data(self) -> tuple[object, ...]:
+        build, storage = self.build, self.storage
+        made_by = (build.version, build.configure, sorted(build.extensions))
+        return (made_by, self.dataset, self.prepare, storage.kind, storage.path, storage.size_bytes)
+
 
 class Arm(Frozen):
     """An arm of the design.

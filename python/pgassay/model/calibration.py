@@ -9,6 +9,10 @@ from pgassay.model.result import Interval, Stopped
 from pgassay.model.workload import Metric
 
 CALIBRATION_SCHEMA = 1
+Level = Literal["measurement", "restart", "copy"]
+# The covariates that there are readings of.
+Told = Literal["canary", "memory", "disk"]
+TOLD: tuple[Told, ...] = ("canary", "memory", "disk")
 
 
 class NoiseResult(Frozen):
@@ -27,6 +31,66 @@ class NoiseResult(Frozen):
     paired: float
     paired_upper: float
     shares: dict[str, float]
+
+
+class LevelResult(Frozen):
+    """One level of repetition, of log speeds: what its units add to the variance of those within them.
+
+    `copy`: copies or loads of the data; `restart`: starts of the server on a copy; `measurement`: within one
+    start. `spread` is a standard deviation (0.03 is about 3 %; 0: none was found) with its 95 % `interval`,
+    both None where this experiment can't tell the level. `repetitions`: how many to take within one of the
+    level around it, and of the outermost for an interval as narrow as the margin; None where that is not
+    known. `cost_s`: the seconds that one more takes, without those of the levels within it.
+    """
+
+    level: Level
+    spread: float | None
+    interval: Interval | None
+    repetitions: int | None
+    cost_s: float | None
+
+
+class CopyEffect(Frozen):
+    """How much copies of the data differ on a storage, as a standard deviation of log speeds.
+
+    `interval` is a 95 % interval of `spread`; `differ`: it excludes no difference. `evidence`: the e-value
+    that they differ, None where copies were not compared within blocks.
+    """
+
+    storage: str
+    copies: int
+    spread: float
+    interval: Interval
+    evidence: float | None
+    differ: bool
+
+
+class CovariateFit(Frozen):
+    """What a reading before each trial tells of the trial's speed, beside the others of its block.
+
+    `explained`: the share of the variance, corrected for chance (it may be below 0); `spread`: the standard
+    deviation of log speeds that it leaves. `tells`: its slope differs from 0, at 1 % over all readings.
+    """
+
+    name: Told
+    explained: float
+    spread: float
+    tells: bool
+
+
+class ModesResult(Frozen):
+    """Whether trials come in two speeds, and which covariate tells them.
+
+    `found`: there is a gap in the speeds themselves; then `ratio` is the fast speed over the slow one and
+    `slow_share` the share of slow trials, else both are None. `declare`: the covariate that explains at least
+    half of the variance within blocks, and most of all; None where none does.
+    """
+
+    found: bool
+    ratio: float | None
+    slow_share: float | None
+    covariates: tuple[CovariateFit, ...]
+    declare: Told | None
 
 
 class DriftResult(Frozen):
@@ -71,11 +135,19 @@ class EqualArms(Frozen):
 
 
 class LedgerResult(Frozen):
-    """The twins' evidence of this machine over all its experiments; the alarm is at 1000."""
+    """What all experiments of this machine say of copies, positions and neighbours (Shiryaev–Roberts).
+
+    `detectors`: R by kind of check; `evidence`: their mean, which raises the alarm at 1000 and then begins
+    anew; `alarm`: one has not ended, `alarm_kinds` which, `alarm_since` when the experiment was made that
+    raised the first of them.
+    """
 
     experiments: int
     evidence: float
     alarm: bool
+    detectors: dict[str, float] = Field(default={})
+    alarm_kinds: tuple[str, ...] = ()
+    alarm_since: str | None = None
 
 
 class CalibrationResult(Frozen):
@@ -101,5 +173,8 @@ class CalibrationResult(Frozen):
     equal_arms: tuple[EqualArms, ...]
     twin_evidence: float
     ledger: LedgerResult | None
+    levels: tuple[LevelResult, ...] = ()
+    copies: CopyEffect | None = None
+    modes: ModesResult | None = None
     sentences: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

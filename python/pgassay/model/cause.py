@@ -19,7 +19,9 @@ class Cause(Frozen):
     connections and their parallel workers; `share`: of all their time. Both are None for a fault whose
     time can't be told from other work. `evidence`: figures by name, with their units, of the trial whose
     share is that median. `gain_if_lifted`: how many times as fast the trial could be, about, without it;
-    None where that can't be said. `observed`: the trials that could be looked into.
+    None where that can't be said. `gain_interval`: a 95 % interval of it from the variation of the trials
+    that show the cause, None where fewer than two of them tell. `observed`: the trials that could be looked
+    into.
     """
 
     arm: str
@@ -32,6 +34,7 @@ class Cause(Frozen):
     share: float | None
     evidence: dict[str, float | str] = Field(default_factory=dict)
     gain_if_lifted: float | None
+    gain_interval: tuple[float, float] | None = None
     remedy: str
     trials: int
     observed: int

@@ -10,20 +10,34 @@ from pgassay.model.storage import StorageFacts
 from pgassay.model.workload import Metric
 
 EXPERIMENT_FORMAT = 1
+BLOCK_FORMAT = 1
 CacheState = Literal["cold", "cold-each", "warm-buffers", "warm-pages", "as-is"]
 CACHE_STATES: tuple[CacheState, ...] = ("cold", "cold-each", "warm-buffers", "warm-pages", "as-is")
 Observe = Literal["off", "normal", "fast"]
 OBSERVE: tuple[Observe, ...] = ("off", "normal", "fast")
+# Fixed tasks that tell the machine's speed, each run before the server of a trial is started.
+Reading = Literal["memory", "disk"]
+READINGS: tuple[Reading, ...] = ("memory", "disk")
+# What log speeds can be adjusted for; the canary is run in every trial.
+Covariate = Literal["none", "canary", "memory", "disk"]
+COVARIATES: tuple[Covariate, ...] = ("none", "canary", *READINGS)
+Between = Literal["nothing", "neutral"]
+BETWEEN: tuple[Between, ...] = ("nothing", "neutral")
 
 
-class Protocol(Frozen):
+class Protocol(Extended):
     """The protocol of every trial of an experiment.
 
     `device_fraction_min`: the share of PostgreSQL's own read bytes that the device must have
     delivered for a statement to count as cold. `settle_timeout_s` bounds the wait for dirty and
     writeback pages to fall to nothing before a trial. `sample_interval_s` is the time between two rows of
     every sampler; `observe` says how often the states and wait events of the server's threads are read.
+    `readings`: which of the machine's speeds are read before the server starts. `repetitions`: how many times
+    a list of statements that only read is measured within one start; the first is the trial's figure, the
+    further ones tell a calibration how measurements within a start differ.
     """
+
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("readings", "repetitions")
 
     cache: CacheState
     device_fraction_min: float = 0.95
@@ -31,6 +45,8 @@ class Protocol(Frozen):
     statement_timeout_s: float = 3600.0
     sample_interval_s: float = 0.2
     observe: Observe = "normal"
+    readings: tuple[Reading, ...] = ()
+    repetitions: int = 1
 
 
 class StatisticalContract(Extended):
@@ -41,12 +57,12 @@ class StatisticalContract(Extended):
     a control (m), `pool_twin` whether the twin counts as a second control.
 
     `sharpness` is the grid of the evidence (least, most, points), `first_scale` the spread that is assumed
-    before the first block, `drift` whether trials beside each other in time correct each other, `equivalence`
-    whether its two one-sided tests have α each or share it. Their defaults are the rules of experiments that
-    were stored before the fields were there, so those keep their figures.
+    before the first block, `equivalence` whether its two one-sided tests have α each or share it. Their
+    defaults are the rules of experiments that were stored before the fields were there, so those keep their
+    figures.
     """
 
-    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("sharpness", "first_scale", "drift", "equivalence")
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("sharpness", "first_scale", "equivalence")
 
     metric: Metric
     margin: float = 0.03
@@ -55,11 +71,10 @@ class StatisticalContract(Extended):
     time_max_s: float = 900.0
     seed: int = 0
     pool_twin: bool = True
-    covariate: Literal["none", "canary"] = "none"
+    covariate: Covariate = "none"
     contrasts: int = 1
     sharpness: tuple[float, float, int] = (0.3, 6.0, 8)
     first_scale: float = 0.05
-    drift: Literal["none", "neighbours"] = "none"
     equivalence: Literal["shared", "each"] = "shared"
 
 
@@ -71,12 +86,15 @@ class BlockDesign(Frozen):
     own `Arm.data_copy`. `blocks_per_copy`: arms that need data of their own get a fresh copy of them after so
     many blocks of their stratum (the copy is then the unit of replication); 0: never.
     `decided_rest`: an arm that has its verdict takes no part in later blocks.
+    `between`: what runs before each trial and counts for nothing: 'neutral' is the workload on the control's
+    settings, so that every trial has the same predecessor.
     """
 
     strata: Literal["together", "apart"] = "together"
     data_copies: int = 0
     blocks_per_copy: int = 0
     decided_rest: bool = False
+    between: Between = "nothing"
 
 
 class BlockPlan(Frozen):
@@ -86,7 +104,7 @@ class BlockPlan(Frozen):
     the copy of the data of each arm, by its id. `replicate` counts the fresh copies of data that arms own.
     """
 
-    format: int = 1
+    format: int = BLOCK_FORMAT
     block: int
     stratum: str | None = None
     arm_ids: tuple[str, ...]
@@ -180,12 +198,41 @@ class RemoteServerFacts(Recorded):
     round_trip_ms: Number | None = None
 
 
+class DiskLimits(Recorded):
+    """What the groups allow on one disk, each second; None where they don't limit it."""
+
+    read_bytes: Number | None = None
+    write_bytes: Number | None = None
+    reads: Number | None = None
+    writes: Number | None = None
+
+
+class InheritedLimits(Recorded):
+    """The tightest of each limit around pgassay's process, and the folder of the group that sets it.
+
+    `memory_high_bytes`: above it the kernel slows processes down and takes pages back. `processors`: how many
+    the process may run on, where that is fewer than the machine has. `disks` by name. `is_whole`: False in a
+    container that hides the groups above its own, so that there may be limits which nobody here can see.
+    """
+
+    cpus: Number | None = None
+    cpus_from: str = ""
+    memory_bytes: Number | None = None
+    memory_from: str = ""
+    memory_high_bytes: Number | None = None
+    memory_high_from: str = ""
+    processors: int | None = None
+    niceness: int | None = None
+    disks: dict[str, DiskLimits] = Field(default_factory=dict)
+    is_whole: bool | None = None
+
+
 class Environment(Recorded):
     """Where an experiment ran.
 
     `build`: the binaries that all arms start from; `storage` and `caps` (in words) by arm, `datasets` by the
     key of their snapshot, `servers` by name. `differing_defaults`: by pair of versions, the settings whose
-    defaults differ with both values.
+    defaults differ with both values. `limits`: those around pgassay's own process, which its servers inherit.
     """
 
     machine: MachineFacts = MachineFacts()
@@ -196,6 +243,7 @@ class Environment(Recorded):
     servers: dict[str, RemoteServerFacts] = Field(default_factory=dict)
     storage: dict[str, StorageFacts] = Field(default_factory=dict)
     datasets: dict[str, DatasetFacts] = Field(default_factory=dict)
+    limits: InheritedLimits = InheritedLimits()
 
 
 class ArmCeiling(Recorded):

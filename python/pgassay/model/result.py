@@ -42,13 +42,18 @@ class DesignWarning(Frozen):
 class ArmResult(Frozen):
     """An arm against its control. `ratio` is speed over the control's: above 1 is faster.
 
-    `ratio` and `interval` are None while there is no block to compare, and for the control itself
-    ratio is 1 and the interval (1, 1). An interval end that the data do not bound is 0 or infinite
-    (written null in JSON). `meaningful`: the interval lies wholly outside the margin. `values` are
-    the metric of every valid trial in run order, in the metric's unit; `median` is of those.
+    `ratio` and `interval` are None while there is no block to compare; `interval` alone is None when the
+    effect moved, so that no single one fits all blocks. For the control itself ratio is 1 and the
+    interval (1, 1). An interval end that the data do not bound is 0 or infinite (written null in JSON).
+    `meaningful`: the interval lies wholly outside the margin. `values` are the metric of every valid
+    trial in run order, in the metric's unit; `median` is of those.
     `note` holds what qualifies the verdict, e.g. "the distribution changed"; `confound` in what the
     arm's binaries differ from the control's beside the version ('' when in nothing). `forecast`: None for an
-    arm that is decided, or of which nothing can be said.
+    arm that is decided, or of which nothing can be said. `equivalence_interval`: the interval by which
+    an equivalent arm was found so, where its two one-sided tests have α each; it lies inside `interval`.
+
+    `blocks`: the complete blocks that ratio and interval are of; `replicates`: the sets of fresh copies of
+    the data that those ran on, where such a set is what counts, else None.
     """
 
     name: str
@@ -66,6 +71,9 @@ class ArmResult(Frozen):
     note: str = ""
     confound: str = ""
     forecast: Forecast | None = None
+    blocks: int = 0
+    replicates: int | None = None
+    equivalence_interval: tuple[float | None, float | None] | None = None
 
 
 class TwinResult(Frozen):
@@ -120,7 +128,7 @@ class CrossedEffect(Frozen):
     """One effect of two that were crossed; `ratio` and `interval` as for an arm."""
 
     ratio: float | None
-    interval: tuple[float | None, float | None]
+    interval: tuple[float | None, float | None] | None
     verdict: Verdict
 
 
@@ -142,7 +150,10 @@ class CrossedResult(Frozen):
 
 
 class CompareResult(Frozen):
-    """The contract for scripts; schema in schemas/compare.schema.json."""
+    """The contract for scripts; schema in schemas/compare.schema.json.
+
+    `blocks`: the complete blocks; where strata have blocks of their own, those of the stratum with most.
+    """
 
     schema_: int = Field(default=RESULT_SCHEMA, alias="schema")
     folder: str
@@ -168,6 +179,7 @@ class CompareResult(Frozen):
     server_statements: tuple[ArmStatements, ...] = ()
     twins: tuple[TwinResult, ...] = ()
     family: str = ""
+    estimates: str = ""
     failures: int = 0
     cache: str = ""
     skipped: tuple[str, ...] = ()

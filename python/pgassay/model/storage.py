@@ -1,19 +1,24 @@
 """Where a data directory lives: the storage that is asked for, and what was found of it."""
 
+from typing import ClassVar
+
 from pydantic import Field
 
-from pgassay.model.base import Frozen, Recorded
+from pgassay.model.base import Extended, Recorded
 
 
-class StorageSpec(Frozen):
+class StorageSpec(Extended):
     """A storage as the user describes it.
 
     kind: the name of one in `environment/storage/registry.py` (`host`: a folder where the user points, or
     pgassay's own; `loop`: an image file with direct I/O, XFS and its own read-ahead), or `remote` for a
     server that runs already, of which it is not known. Limits are enforced by the block-I/O controller of
     the server's cgroup; None means unlimited. `read_ahead_kb` None means the default of the kind
-    (host: as the device has it; loop: 128).
+    (host: as the device has it; loop: 128). `own`: keys that only this kind has, with their texts, in the
+    kind's order.
     """
+
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("own",)
 
     kind: str = "host"
     path: str | None = None
@@ -23,6 +28,7 @@ class StorageSpec(Frozen):
     write_mb_s: float | None = None
     read_iops: int | None = None
     write_iops: int | None = None
+    own: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_limited(self) -> bool:

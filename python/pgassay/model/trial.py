@@ -125,12 +125,17 @@ class CacheFacts(Recorded):
 
 
 class LimitFacts(Recorded):
-    """The caps on the server as the kernel held them, and the most memory that its group used."""
+    """The caps on the server as the kernel held them, and the most memory that its group used.
+
+    `inherited_cpus`, `inherited_memory_bytes`: caps of groups above its own that are tighter than the arm's.
+    """
 
     cpus: Number | None = None
     memory_bytes: int | None = None
     memory_used_bytes: int | None = None
     memory_peak_bytes: int | None = None
+    inherited_cpus: Number | None = None
+    inherited_memory_bytes: int | None = None
 
 
 class ObserverFacts(Recorded):
@@ -202,10 +207,13 @@ class TrialRecord(Extended):
     `upkeep_after`: what VACUUM had left to do at both ends, None where that could not be read.
     `clock_offset_ns`: CLOCK_REALTIME less CLOCK_MONOTONIC just before and just after the measured part, which
     ties the server's log to it. `data_copy`: the copy of the data that it ran on, None in records that did
-    not name it and on servers that run already.
+    not name it and on servers that run already. `neutral_s`: what the neutral trial before it took, which
+    `wall_s` does not hold; None where none ran. `memory_s`, `disk_s`: seconds that fixed tasks took before
+    the server was started, None where the protocol has them not. `repeated_s`: seconds of all statements
+    together for each further time that they were measured within the same start.
     """
 
-    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("data_copy",)
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("data_copy", "neutral_s", "memory_s", "disk_s", "repeated_s")
 
     format: int = TRIAL_FORMAT
     number: int
@@ -223,7 +231,11 @@ class TrialRecord(Extended):
     host: str
     boot_id: str
     data_copy: int | None = None
+    neutral_s: float | None = None
     canary_s: float | None = None
+    memory_s: float | None = None
+    disk_s: float | None = None
+    repeated_s: tuple[float, ...] = ()
     statements: tuple[StatementObservation, ...] = ()
     load: LoadObservation | None = None
     maintenance: tuple[MaintenanceObservation, ...] = ()
@@ -235,3 +247,8 @@ class TrialRecord(Extended):
     upkeep_before: VacuumState | None = None
     upkeep_after: VacuumState | None = None
     warnings: tuple[str, ...] = ()
+
+    @property
+    def took_s(self) -> float:
+        """The wall time that the trial took of its experiment, with the neutral one before it."""
+        return self.wall_s + (self.neutral_s or 0.0)

@@ -3,6 +3,7 @@
     experiment.json                                 the plan (model/experiment.py); written once
     servers.json, swap.json                         of remote servers: settings; what was swapped
     state.json                                      how it ended; rewritten atomically
+    blocks/000012.json                              BlockPlan: what a block is made of
     trials/000123/attempt-1/trial.json              TrialRecord (model/trial.py)
     trials/000123/attempt-1/plans.json              {statement: EXPLAIN (FORMAT JSON)}
     trials/000123/attempt-1/latency.hdr             the load's histogram (V2, microseconds)

@@ -8,6 +8,7 @@ STATE_FILE = "state.json"
 SERVERS_FILE = "servers.json"
 SWAP_FILE = "swap.json"
 TRIALS_FOLDER = "trials"
+BLOCKS_FOLDER = "blocks"
 TRIAL_FILE = "trial.json"
 PLANS_FILE = "plans.json"
 HISTOGRAM_FILE = "latency.hdr"
@@ -16,6 +17,7 @@ OBSERVATIONS_FOLDER = "observations"
 
 _ATTEMPT = re.compile(r"attempt-(\d+)")
 _NUMBER = re.compile(r"\d{6}")
+_BLOCK = re.compile(r"(\d{6})\.json")
 
 
 def attempt_folder(folder: Path, number: int, attempt: int) -> Path:
@@ -39,3 +41,15 @@ def attempt_folders(folder: Path) -> list[Path]:
         ]
         found.extend(path for _, path in sorted(attempts))
     return found
+
+
+def block_file(folder: Path, block: int) -> Path:
+    """Where the plan of block `block` (from 0) lies in an experiment's folder."""
+    return folder / BLOCKS_FOLDER / f"{block:06d}.json"
+
+
+def block_files(folder: Path) -> dict[int, Path]:
+    """The plans of an experiment's blocks by number, in their order; {} where it has none."""
+    blocks = folder / BLOCKS_FOLDER
+    names = sorted(path.name for path in blocks.iterdir()) if blocks.is_dir() else []
+    return {int(match.group(1)): blocks / name for name in names if (match := _BLOCK.fullmatch(name))}

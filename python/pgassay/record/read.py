@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import get_args
 
 from pydantic import ValidationError
 
 from pgassay.errors import UsageError
-from pgassay.model.experiment import EXPERIMENT_FORMAT, Experiment
+from pgassay.model.experiment import BLOCK_FORMAT, EXPERIMENT_FORMAT, BlockPlan, Experiment
 from pgassay.model.result import Stopped
 from pgassay.model.trial import TRIAL_FORMAT, TrialRecord
 from pgassay.record import layout
@@ -38,7 +38,8 @@ class StoredExperiment:
     """A plan and everything measured for it so far, in trial order.
 
     `stopped`: decided, max-time, blocks, interrupted, failed or running. `seconds_used`: the time
-    spent measuring, over all sessions; `warnings`: what was said of the machine at its end.
+    spent measuring, over all sessions; `warnings`: what was said of the machine at its end. `block_plans`:
+    by number what each block is made of, empty where the plan of the experiment says it all.
     """
 
     folder: Path
@@ -48,6 +49,7 @@ class StoredExperiment:
     seconds_used: float = 0.0
     warnings: tuple[str, ...] = ()
     swap: Swap | None = None
+    block_plans: Mapping[int, BlockPlan] = field(default_factory=dict)
 
 
 def _json(path: Path, newest: int) -> dict[str, object]:
@@ -151,10 +153,19 @@ def load_swap(folder: Path) -> Swap | None:
     return Swap(block, tuple(map(str, swapped)), tuple(map(str, stayed)))
 
 
+def load_block_plan(path: Path) -> BlockPlan:
+    """Read one block's plan; raises UsageError when it is damaged or newer."""
+    try:
+        return BlockPlan.model_validate(_json(path, BLOCK_FORMAT))
+    except ValidationError as error:
+        raise UsageError(f"{path} is damaged ({_first_error(error)}): restore it from a copy") from error
+
+
 def load(folder: Path) -> StoredExperiment:
     """Read a whole experiment; raises UsageError with what is wrong and where."""
     experiment = load_experiment(folder)
     trials = tuple(load_trial(path) for path in layout.attempt_folders(folder))
     stopped, seconds_used, warnings = load_state(folder)
     swap = load_swap(folder)
-    return StoredExperiment(folder, experiment, trials, stopped, seconds_used, warnings, swap)
+    plans = {number: load_block_plan(path) for number, path in layout.block_files(folder).items()}
+    return StoredExperiment(folder, experiment, trials, stopped, seconds_used, warnings, swap, plans)

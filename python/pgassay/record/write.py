@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pgassay.durable import replace_file, sync
 from pgassay.errors import MeasurementError
-from pgassay.model.experiment import Experiment
+from pgassay.model.experiment import BlockPlan, Experiment
 from pgassay.model.trial import TrialRecord
 from pgassay.record import layout
 
@@ -50,6 +50,18 @@ def write_experiment(folder: Path, experiment: Experiment) -> None:
     write_file(path, (experiment.model_dump_json(indent=1) + "\n").encode())
 
 
+def write_block_plan(folder: Path, plan: BlockPlan) -> None:
+    """Write what a block is made of, before its first trial; raises MeasurementError."""
+    path = layout.block_file(folder, plan.block)
+    try:
+        if not path.parent.is_dir():
+            path.parent.mkdir(exist_ok=True)
+            sync(folder)
+    except OSError as error:
+        raise recording_error(path, error) from error
+    write_file(path, (plan.model_dump_json(indent=1) + "\n").encode())
+
+
 def write_state(folder: Path, *, stopped: str, seconds_used: float, warnings: tuple[str, ...] = ()) -> None:
     """Say how the experiment ended, or that it is running; `seconds_used` sums over its sessions.
 
@@ -79,7 +91,8 @@ def remove_unfinished(folder: Path) -> None:
 
     The caller holds the host's lock, so nobody else is writing there.
     """
-    for path in (*folder.glob(".*.tmp"), *folder.glob(f"{layout.TRIALS_FOLDER}/*/.*.tmp")):
+    unfinished = (".*.tmp", f"{layout.BLOCKS_FOLDER}/.*.tmp", f"{layout.TRIALS_FOLDER}/*/.*.tmp")
+    for path in (path for pattern in unfinished for path in folder.glob(pattern)):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
         else:

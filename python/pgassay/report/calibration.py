@@ -13,6 +13,12 @@ _COMPONENTS = (
     ("between_blocks", "between blocks", "slow changes; blocks cancel them"),
 )
 
+_LEVELS = {
+    "copy": "loads of the data",
+    "restart": "starts of the server",
+    "measurement": "measurements within a start",
+}
+
 
 def render(result: CalibrationResult, *, unicode: bool = True) -> str:
     """The sentences, where the noise comes from, what can be resolved, the equal arms, the ledger."""
@@ -64,7 +70,8 @@ Table = tuple[str, list[str], list[list[str]]]
 
 
 def _tables(result: CalibrationResult) -> list[Table]:
-    return [table for table in (_noise(result), _resolves(result)) if table[2]]
+    made = (_noise(result), _levels(result), _covariates(result), _resolves(result))
+    return [table for table in made if table[2]]
 
 
 def _noise(result: CalibrationResult) -> Table:
@@ -79,6 +86,31 @@ def _noise(result: CalibrationResult) -> Table:
         rows.append(["a trial beside the others of its block", text.percent_rounded(made.trial), ""])
         rows.append(["the ratio of two trials of a block", text.percent_rounded(made.paired), ""])
     return "Where the noise comes from (standard deviation)", ["noise", "spread", "share"], rows
+
+
+def _levels(result: CalibrationResult) -> Table:
+    rows = []
+    for level in result.levels:
+        interval = "" if level.interval is None else _span(level.interval)
+        cost = "" if level.cost_s is None else text.seconds(level.cost_s)
+        count = "" if level.repetitions is None else str(level.repetitions)
+        spread = "not known" if level.spread is None else text.percent_rounded(level.spread)
+        rows.append([_LEVELS[level.level], spread, interval, cost, count])
+    heads = ["level", "spread", "95 % interval", "one more takes", "take"]
+    return "Levels of repetition: what each adds (standard deviation)", heads, rows
+
+
+def _covariates(result: CalibrationResult) -> Table:
+    fits = result.modes.covariates if result.modes is not None else ()
+    rows = [
+        [fit.name, text.percent_fixed(max(0.0, fit.explained)), text.percent_rounded(fit.spread)]
+        for fit in fits
+    ]
+    return "What readings before a trial explain", ["covariate", "of the variance", "spread left"], rows
+
+
+def _span(ends: tuple[float, float]) -> str:
+    return f"{text.percent_rounded(ends[0])} to {text.percent_rounded(ends[1])}"
 
 
 def _resolves(result: CalibrationResult) -> Table:
@@ -108,6 +140,12 @@ def _checks(result: CalibrationResult) -> list[str]:
             f"Steal: {text.percent_fixed(steal.mean, 1)} of a processor on average, "
             f"at most {text.percent_fixed(steal.highest, 1)} in a trial."
         )
+    copies = result.copies
+    if copies is not None and copies.evidence is not None:
+        lines.append(
+            f"Evidence that the {copies.copies} copies of the data differ: {_evidence(copies.evidence)} "
+            "(speaks from 20 on)."
+        )
     lines += [_equal(arm, result.margin) for arm in result.equal_arms]
     lines.append(f"The twin's evidence in this run: {_evidence(result.twin_evidence)} (speaks from 100 on).")
     if result.ledger is not None:
@@ -125,7 +163,7 @@ def _equal(arm: EqualArms, margin: float) -> str:
     name = text.clean(arm.name)
     if arm.ratio is None:
         return f"Equal arms: {name} can't be compared yet."
-    figures = f"{text.ratio(arm.ratio)} (interval {text.interval(arm.interval) or 'none yet'})"
+    figures = f"{text.ratio(arm.ratio)} (interval {text.interval_or_why(arm.interval, arm.ratio)})"
     if arm.verdict == "inconclusive":
         return f"Equal arms: {name} {figures}: not yet shown equivalent within ±{text.percent(margin)}."
     if arm.verdict == "equivalent":
@@ -138,11 +176,16 @@ def _equal(arm: EqualArms, margin: float) -> str:
 
 def _ledger(ledger: LedgerResult) -> str:
     so_far = (
-        f"Ledger of twins: evidence {_evidence(ledger.evidence)} over "
+        f"Ledger: evidence {_evidence(ledger.evidence)} over "
         f"{text.plural(ledger.experiments, 'experiment')} on this machine"
     )
     if ledger.alarm:
-        return f"{so_far}: ALARM, it has passed 1000, so this machine does not treat equal arms alike."
+        kinds = " and ".join(text.clean(kind) for kind in ledger.alarm_kinds) or "copy"
+        since = f" since {text.clean(ledger.alarm_since)}" if ledger.alarm_since else ""
+        return (
+            f"{so_far}: ALARM{since}, it has passed 1000, so this machine does not treat equal trials alike "
+            f"({kinds}); it ends when later experiments speak 20 to 1 against it."
+        )
     return f"{so_far}, no alarm (that is at 1000)."
 
 

@@ -5,12 +5,14 @@ import unicodedata
 from pgassay.model.result import ArmResult, TwinResult
 from pgassay.words import (
     INFINITY,
+    amount,
     bare_quantity,
     bounds,
     comparison,
     duration,
     duration_rounded,
     interval,
+    interval_or_why,
     join,
     percent,
     percent_fixed,
@@ -20,11 +22,13 @@ from pgassay.words import (
     ratio,
     seconds,
     size,
+    span,
 )
 
 # A report takes its words from here; what makes them of a figure is everybody's.
 __all__ = [
     "aligned",
+    "amount",
     "ascii_only",
     "bare_quantity",
     "bounds",
@@ -35,6 +39,7 @@ __all__ = [
     "duration_rounded",
     "excerpt",
     "interval",
+    "interval_or_why",
     "join",
     "percent",
     "percent_fixed",
@@ -44,6 +49,7 @@ __all__ = [
     "ratio",
     "seconds",
     "size",
+    "span",
     "twin_sentence",
     "verdict_word",
 ]
@@ -110,7 +116,7 @@ def twin_sentence(twin: TwinResult) -> str:
     if twin.ratio is None:
         return f"Twin{where}: no block to compare yet."
     figures = (
-        f"{ratio(twin.ratio)} of the control's speed (interval: {interval(twin.interval) or 'none yet'})"
+        f"{ratio(twin.ratio)} of the control's speed (interval: {interval_or_why(twin.interval, twin.ratio)})"
     )
     if twin.ok is None:
         return f"Twin{where}: not yet tested, too few blocks for its check; so far {figures}."

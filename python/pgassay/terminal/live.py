@@ -207,7 +207,7 @@ class LiveProgress:
             Text(self.plain(name)),
             Text(f"{arm.trials}{failed}"),
             Text(self.plain(text.ratio(arm.ratio))),
-            Text("" if is_control else self.plain(text.interval(arm.interval)) or "none yet"),
+            Text("" if is_control else self.plain(text.interval_or_why(arm.interval, arm.ratio))),
             Text(self.plain(text.verdict_word(arm, margin))),
         ]
 

@@ -160,7 +160,7 @@ def _estimates(result: CompareResult) -> list[str]:
         return [", ".join(f"{count} {word}" for word, count in sorted(words.items()))]
     lines = []
     for arm in compared:
-        interval = text.interval(arm.interval) or "none yet"
+        interval = text.interval_or_why(arm.interval, arm.ratio)
         word = text.verdict_word(arm, result.margin)
         lines.append(f"{arm.name}: {text.ratio(arm.ratio) or 'no ratio'} ({interval}) {word}")
     return lines

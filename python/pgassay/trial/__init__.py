@@ -4,6 +4,8 @@ The order of `trial/run.py`; each step is there because its absence has misled s
 
 1. For a cold trial, stop the server. Restore the working copy when it is not as it was. Settle: everything is
    written, Dirty and Writeback are at most 1 MB (a dirty page can't be evicted).
+   Then, where the plan asks for it, the speeds of memory and of the disk are read: before the server starts,
+   so that no arm can move them.
 2. Start the server in its control group, unless the running one differs only in what a session can set.
 3. Assert from inside: version, checksums, every setting asked for. A mismatch fails the trial.
 4. Prefault shared memory after a new start. EXPLAIN every statement, which also warms the catalogs.

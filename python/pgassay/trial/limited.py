@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pgassay.environment.cgroup import usage
+from pgassay.environment.cgroup.caps import Caps, caps_of, counters
 from pgassay.environment.cgroup.group import Cgroup
 from pgassay.environment.linux import pagecache
 from pgassay.environment.server.limits import MEMORY_PAGE_BYTES, describe_limits
@@ -30,6 +31,33 @@ for name in filter(None, sys.stdin.buffer.read().split(b"\\0")):
 def is_limited(spec: ArmSpec) -> bool:
     """Whether the arm's server is capped at all."""
     return spec.memory_bytes is not None or spec.cpus is not None
+
+
+def inherited_caps(pid: int, group: Cgroup | None, spec: ArmSpec) -> Caps:
+    """The caps of groups above the server's own that are tighter than the arm's: nobody here set them."""
+    around = caps_of(pid, beside=group.paths if group else ())
+    cpus, memory_bytes = around.cpus, around.memory_bytes
+    if cpus is not None and spec.cpus is not None and spec.cpus <= cpus:
+        cpus = None
+    if memory_bytes is not None and spec.memory_bytes is not None and spec.memory_bytes <= memory_bytes:
+        memory_bytes = None
+    return Caps(
+        cpus,
+        None if cpus is None else around.cpu_folder,
+        memory_bytes,
+        None if memory_bytes is None else around.memory_folder,
+    )
+
+
+def inherited_facts(caps: Caps) -> dict[str, float | None]:
+    """Those caps for the record; {} without any."""
+    found = {"inherited_cpus": caps.cpus, "inherited_memory_bytes": caps.memory_bytes}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def group_counters(group: Cgroup | None, inherited: Caps) -> dict[str, float]:
+    """What the caps on a server did so far: of its own group, and of those above that are tighter."""
+    return {**(usage.counters(group) if group else {}), **counters(inherited)}
 
 
 def assert_limits(spec: ArmSpec, group: Cgroup | None, pid: int) -> dict[str, float | None]:

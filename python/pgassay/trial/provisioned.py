@@ -26,7 +26,7 @@ from pgassay.environment.storage.base import Volume
 from pgassay.environment.storage.parse import describe
 from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.storage import StorageSpec
-from pgassay.trial.limited import is_limited
+from pgassay.trial.limited import inherited_caps, is_limited
 from pgassay.trial.running import RunningServer
 from pgassay.trial.target import LocalServer
 
@@ -73,6 +73,8 @@ class ProvisionedTarget:
         self._used_volume: Volume | None = None
         self._unclean = False
         self._log: Path | None = None
+        # By root and key the copies that were left when some were last replaced.
+        self._kept: dict[tuple[Path, str], frozenset[int]] = {}
 
     def __enter__(self) -> Self:
         self._session_names = _session_names(self._arms)
@@ -114,6 +116,27 @@ class ProvisionedTarget:
         key = snapshot_key(arm.spec.build, arm.spec.dataset, arm.spec.prepare)
         return self.volume(arm).clone(snapshot.path, key, arm.data_copy)
 
+    def replace_copies(self, arms: Sequence[Arm]) -> None:
+        """Make the copies of the data that these arms run on, and remove all others of the same data.
+
+        A server on one of those is stopped. Each is made before the one that it replaces goes, so that it
+        does not come to lie in the very place that it is to be independent of.
+        """
+        wanted: dict[tuple[Path, str], tuple[Volume, set[int]]] = {}
+        for arm in arms:
+            # Volumes that differ in their limits may hold the same copies.
+            volume, key = self.volume(arm), self._provider.snapshot(arm.spec).key
+            wanted.setdefault((volume.root, key), (volume, set()))[1].add(arm.data_copy)
+        numbers = {place: frozenset(found) for place, (_, found) in wanted.items()}
+        if numbers.items() <= self._kept.items():
+            return
+        working = {self.working_copy(arm) for arm in arms}
+        if self._used is not None and self._used not in working:
+            self.stop_server()
+        for (_, key), (volume, kept) in wanted.items():
+            volume.keep_only(key, kept)
+        self._kept |= numbers
+
     def restore(self, arm: Arm) -> bool:
         """Give the arm's working copy its original content; True when something had to be copied.
 
@@ -128,6 +151,10 @@ class ProvisionedTarget:
             return False
         volume.reset(working, self._provider.snapshot(arm.spec).path)
         return True
+
+    def data_folder(self, arm: Arm) -> Path:
+        """A folder on the storage of the arm's data, beside its working copies."""
+        return self.volume(arm).root
 
     def storage_facts(self, arm: Arm) -> Mapping[str, object]:
         """What the arm's storage is, for the record."""
@@ -144,7 +171,8 @@ class ProvisionedTarget:
         """
         running, is_fresh = self._serve(arm, fresh=fresh)
         capped = self._cgroup if is_limited(arm.spec) else None
-        return LocalServer(running, is_fresh, self.volume(arm).device, self._cgroup, capped)
+        inherited = inherited_caps(running.server.pid, self._cgroup, arm.spec)
+        return LocalServer(running, is_fresh, self.volume(arm).device, self._cgroup, capped, inherited)
 
     def abandon(self) -> None:
         """Stop the server after a failure, and have its data restored before they are used again."""

@@ -1,10 +1,10 @@
 """One trial by the protocol, from restoring the data to its record on disk, on any kind of target.
 
-The order is that of the rules of a trial: restore and settle, start, assert from inside, plan (which warms
-the catalogs), cache state and its proof, canary, measure with samplers on one clock, collect, verify, write
-atomically. On a target whose machine is somebody else's the steps that need it are left out: nothing is
-restored, started, put into a cache or sampled, and the round trip to the server is timed. The trial knows
-nothing of the experiment around it.
+The order is that of the rules of a trial: restore and settle, read the machine's speed, start, assert from
+inside, plan (which warms the catalogs), cache state and its proof, canary, measure with samplers on one
+clock, collect, verify, write atomically. On a target whose machine is somebody else's the steps that need it
+are left out: nothing is restored, started, put into a cache or sampled, and the round trip to the server is
+timed. The trial knows nothing of the experiment around it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ from pgassay.trial import limited
 from pgassay.trial.caches import states
 from pgassay.trial.caches.keeper import CacheKeeper, prefault_shared_memory
 from pgassay.trial.caches.relations import Relation, user_relations
-from pgassay.trial.collect import readings, verify
+from pgassay.trial.collect import machine_speed, readings, verify
 from pgassay.trial.collect.server_statements import (
     ServerStatements,
     counted_before,
@@ -38,7 +38,7 @@ from pgassay.trial.observe.registry import samplers
 from pgassay.trial.observe.runner import SamplerRunner
 from pgassay.trial.observe.server_observer import ServerObserver, rate_hz
 from pgassay.trial.running import ServerSession
-from pgassay.trial.state import OnStep, TrialState, outcome
+from pgassay.trial.state import NeutralTrial, OnStep, TrialState, outcome
 from pgassay.trial.target import LocalServer, Machine, Target
 
 _OTHER_SESSIONS = """
@@ -61,16 +61,21 @@ class _Prepared:
 
 
 def run_trial(
-    spec: TrialSpec, target: Target, folder: Path, on_step: OnStep = lambda _: None
+    spec: TrialSpec,
+    target: Target,
+    folder: Path,
+    on_step: OnStep = lambda _: None,
+    neutral: NeutralTrial | None = None,
 ) -> tuple[Path, TrialRecord]:
     """Run one trial and write its folder below `folder`; returns the folder and the record.
 
     `on_step` gets what the trial is at, in words; it returns at once, and is called from any thread.
+    `neutral` is what ran before it and is not counted, for the record.
     A trial that fails, or breaks a rule, is recorded with its reason and returned like any other;
     one that is interrupted is recorded, and the interruption goes on. Raises UsageError for what
     only the user can mend, and MeasurementError when the record itself can't be written.
     """
-    trial = TrialState(spec, target, on_step)
+    trial = TrialState(spec, target, on_step, neutral)
     writer = TrialWriter(folder, spec.number, spec.attempt)
     details = f": see {layout.SERVER_LOG_FILE}" if trial.machine else ""
     try:
@@ -111,6 +116,8 @@ def _measure(trial: TrialState) -> None:
     """The steps of the protocol, in their order."""
     machine = trial.machine
     was_restored = machine is not None and _restore(trial, machine)
+    if machine is not None:
+        _read_speeds(trial, machine)
     local = _start(trial, machine) if machine else None
     server = local.running if local else trial.target.session(trial.spec.arm)
     _assert_from_inside(trial, server)
@@ -125,10 +132,11 @@ def _measure(trial: TrialState) -> None:
             trip_ms = round_trip_ms(timer.session, SAMPLES_OF_A_TRIAL)
             trial.server_facts["round_trip_ms"] = round(trip_ms, 4)
         trial.stage("canary")
-        trial.fields["canary_s"] = readings.canary_s()
+        trial.fields["canary_s"] = machine_speed.canary_s()
         before = _measure_between_readings(trial, prepared, counted, timer)
         trial.stage("verifying")
         _verify(trial, prepared, before)
+        _repeat(trial, prepared, timer)
     trial.observation.plans = prepared.explained
     trial.stage("")
 
@@ -143,6 +151,17 @@ def _restore(trial: TrialState, machine: Machine) -> bool:
     was_restored = machine.restore(trial.spec.arm)
     _settle(trial)
     return was_restored
+
+
+def _read_speeds(trial: TrialState, machine: Machine) -> None:
+    """The machine's speed before the arm's server starts; what this reads is in no cache of the trial's."""
+    wanted = trial.spec.protocol.readings
+    if wanted:
+        trial.stage("reading the machine's speed")
+    if "memory" in wanted:
+        trial.fields["memory_s"] = machine_speed.memory_s()
+    if "disk" in wanted:
+        trial.fields["disk_s"] = machine_speed.disk_s(machine.data_folder(trial.spec.arm))
 
 
 def _start(trial: TrialState, machine: Machine) -> LocalServer:
@@ -178,6 +197,8 @@ def _assert_machine(trial: TrialState, machine: Machine, local: LocalServer) -> 
     trial.facts["storage"] = dict(machine.storage_facts(trial.spec.arm))
     if limited.is_limited(trial.arm):
         trial.limit_facts |= limited.assert_limits(trial.arm, local.group, local.running.server.pid)
+    trial.limit_facts |= limited.inherited_facts(local.inherited)
+    if trial.limit_facts:
         trial.facts["limits"] = trial.limit_facts
     trial.facts["started_for_this_trial"] = local.is_fresh
 
@@ -286,7 +307,7 @@ def _machine_sampled(trial: TrialState, prepared: _Prepared) -> Iterator[None]:
         yield
         return
     files = [file for relation in prepared.relations for file in relation.files]
-    watched = samplers(local.device, local.group, files)
+    watched = samplers(local.device, local.group, files, local.inherited)
     offset_ns = readings.clock_offset_ns()
     with SamplerRunner(watched, trial.spec.protocol.sample_interval_s) as runner:
         yield
@@ -302,6 +323,21 @@ def _run_workload(trial: TrialState, prepared: _Prepared, timer: StatementTimer 
     return load.run(
         prepared.server, trial.arm, seed, lambda second: trial.on_step(f"second {second.get('second')}")
     )
+
+
+def _repeat(trial: TrialState, prepared: _Prepared, timer: StatementTimer | None) -> None:
+    """Measure the statements further times within this start, after all that the record holds is read.
+
+    Not where they write, and not where only their first time is in the cache state that is asked for.
+    """
+    further = trial.spec.protocol.repetitions - 1
+    workload = trial.arm.workload
+    if timer is None or prepared.keeper is None or workload.writes or workload.is_maintenance:
+        return
+    if workload.kind == "statements" and trial.spec.protocol.cache != "cold":
+        trial.stage("measuring again")
+        repeated = [timer.repeat(prepared.keeper) for _ in range(further)]
+        trial.fields["repeated_s"] = tuple(repeated)
 
 
 def _verify(trial: TrialState, prepared: _Prepared, before: readings.Readings) -> None:

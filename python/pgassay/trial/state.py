@@ -3,6 +3,7 @@
 import socket
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypedDict
@@ -23,6 +24,9 @@ class RecordFields(TypedDict, total=False):
     """Fields of `TrialRecord` that a trial knows once it has come so far."""
 
     canary_s: float
+    memory_s: float
+    disk_s: float
+    repeated_s: tuple[float, ...]
     steal_s: float
     server_cpu_s: float
     clock_offset_ns: tuple[int, int]
@@ -32,14 +36,25 @@ class RecordFields(TypedDict, total=False):
     verification: dict[str, int | None]
 
 
+@dataclass(frozen=True)
+class NeutralTrial:
+    """The neutral trial that ran before another: what it took, and why it failed ('' when it did not)."""
+
+    seconds: float
+    failure: str = ""
+
+
 class TrialState:
     """The state of one trial while it runs; `fields` become the record, `observations` files by their names.
 
     `machine` is that of the servers where it is this one: then what each stage took is a fact of the record.
     """
 
-    def __init__(self, spec: TrialSpec, target: Target, on_step: OnStep) -> None:
+    def __init__(
+        self, spec: TrialSpec, target: Target, on_step: OnStep, neutral: NeutralTrial | None = None
+    ) -> None:
         self.spec = spec
+        self.neutral = neutral
         self.arm = spec.arm.spec
         self.target = target
         self.machine = target.machine
@@ -57,6 +72,8 @@ class TrialState:
         self.server_facts: dict[str, object] = {}
         self.limit_facts: dict[str, float | None] = {}
         self.warnings: list[str] = []
+        if neutral is not None and neutral.failure:
+            self.warnings.append(f"the neutral trial before a trial failed: {neutral.failure}")
         self._stage_began = self.started
 
     def stage(self, name: str) -> None:
@@ -95,6 +112,8 @@ class TrialState:
             wall_s=round(time.monotonic() - self.started, 6),
             host=socket.gethostname(),
             boot_id=machine.boot_id(),
+            neutral_s=round(self.neutral.seconds, 6) if self.neutral else None,
+            data_copy=spec.arm.data_copy if self.machine is not None else None,
             clock_ns=self.observation.clock_ns,
             statements=tuple(self.observation.statements),
             load=self.observation.load,

@@ -6,12 +6,13 @@ samplers run), and has its log. Where it is somebody else's, `machine` is None: 
 sessions, with settings of their own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
+from pgassay.environment.cgroup.caps import NO_CAPS, Caps
 from pgassay.environment.cgroup.group import Cgroup
 from pgassay.environment.storage.base import BlockDevice
 from pgassay.model.arm import Arm
@@ -24,6 +25,7 @@ class LocalServer:
 
     `is_fresh`: it was started just now. `device` has no name where the file system has no block device;
     `group` is the server's control group, `capped_group` the same where the arm is capped, None elsewhere.
+    `inherited`: caps of groups above it that are tighter than the arm's own.
     """
 
     running: RunningServer
@@ -31,6 +33,7 @@ class LocalServer:
     device: BlockDevice
     group: Cgroup | None
     capped_group: Cgroup | None
+    inherited: Caps = NO_CAPS
 
 
 class Machine(Protocol):
@@ -44,6 +47,9 @@ class Machine(Protocol):
     def group(self) -> Cgroup | None:
         """The control group of the running server; None without one."""
 
+    def replace_copies(self, arms: Sequence[Arm]) -> None:
+        """Make the copies of the data that these arms run on, and remove all others of the same data."""
+
     def restore(self, arm: Arm) -> bool:
         """Give the arm's data their original content; True when something had to be copied."""
 
@@ -55,6 +61,9 @@ class Machine(Protocol):
 
     def taint(self) -> None:
         """Say that the data in use are no longer as they were (written to, or crashed)."""
+
+    def data_folder(self, arm: Arm) -> Path:
+        """A folder on the storage of the arm's data, beside its working copies."""
 
     def storage_facts(self, arm: Arm) -> Mapping[str, object]:
         """What the arm's storage is, for the record."""

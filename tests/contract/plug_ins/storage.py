@@ -1,6 +1,6 @@
 """The kind `toy`: a folder called `toy-box` where the user points."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -13,11 +13,19 @@ from pgassay.errors import UsageError
 from pgassay.model.storage import StorageSpec
 
 
+def colour(key: str, value: str, text: str) -> str:
+    """The box's colour; raises UsageError for one that no toy has."""
+    if value not in ("red", "green", "blue"):
+        raise UsageError(f"'{key}={value}' in '{text}' is no colour: type red, green or blue.")
+    return value
+
+
 class ToyKind(StorageKind):
     """Working copies in the toy box."""
 
     name = "toy"
-    keys = ("path",)
+    keys = ("path", "colour")
+    own_keys: ClassVar[dict[str, Callable[[str, str, str], str]]] = {"colour": colour}
     refusals: ClassVar[dict[str, str]] = {"size": "can't be had: a toy box is as large as its disk."}
 
     def capability(self) -> str | None:
@@ -40,4 +48,9 @@ class ToyVolume(HostVolume):
 
     def facts(self) -> Mapping[str, object]:
         """See `Volume.facts`."""
-        return {**super().facts(), "kind": "toy", "storage": describe(self.spec, ToyKind.keys)}
+        return {
+            **super().facts(),
+            "kind": "toy",
+            **dict(self.spec.own),
+            "storage": describe(self.spec, ToyKind.keys),
+        }

@@ -18,7 +18,7 @@ READ_APART_S = 0.05
     "words",
     [
         ("io_method=worker,sync", "--workload", "full-scan", "--cache", "cold"),
-        ("work_mem=1MB,2MB", "--workload", "select-only:clients=8,duration=1s,warmup=500ms"),
+        ("work_mem=1MB,2MB", "--workload", "select-only:clients=8,duration=400ms,warmup=100ms"),
     ],
     ids=["full-scan", "select-only"],
 )

@@ -9,8 +9,8 @@ import pytest
 
 import whole_tool
 
-pytestmark = pytest.mark.server
-WORKLOAD = "oltp_read_only:tables=2,table_size=2000,duration=300ms,warmup=100ms"
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
+WORKLOAD = "oltp_read_only:tables=2,table_size=2000,duration=200ms,warmup=50ms"
 SMALL = (
     "--set",
     "shared_buffers=64MB",

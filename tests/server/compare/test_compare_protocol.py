@@ -60,6 +60,7 @@ def test_a_cache_state_is_made_and_verified(cache: str, tmp_path: Path, require:
             assert first["postgres_read_bytes"] >= 0.95 * table_bytes
 
 
+@pytest.mark.shares_machine
 @pytest.mark.parametrize(
     ("script", "writes"),
     [
@@ -75,8 +76,6 @@ def test_a_load(script: str, writes: bool, tmp_path: Path, require: Callable[...
     result, recorded = compare(tmp_path, "synchronous_commit=on,off", "--workload", workload)
     assert result["metric"] == {"name": "throughput", "unit": "transactions/s", "better": "higher"}
     assert result["statements"] == []
-    experiment = json.loads((tmp_path / "out" / "experiment.json").read_bytes())
-    copies = {arm["id"]: arm["data_copy"] for arm in experiment["arms"]}
     used: set[int] = set()
     for record in recorded:
         load = record["load"]
@@ -88,12 +87,13 @@ def test_a_load(script: str, writes: bool, tmp_path: Path, require: Callable[...
         folder = tmp_path / "out" / "trials" / f"{record['number']:06d}" / "attempt-1"
         assert (folder / "latency.hdr").stat().st_size > 50
         # The arms find the same data: what one trial wrote to a copy is gone before the next on it.
-        copy = copies[record["arm_id"]]
+        copy = record["data_copy"]
         assert record["facts"]["restored"] or not writes or copy not in used
         used.add(copy)
         assert (record["verification"]["wal_bytes"] > 4096) == writes
 
 
+@pytest.mark.shares_machine
 def test_a_grid_compares_within_strata(tmp_path: Path, require: Callable[..., None]) -> None:
     """`--control` names the level; every stratum has its own control and twin."""
     require("server")
@@ -149,6 +149,7 @@ def test_read_ahead_as_a_factor(tmp_path: Path, require: Callable[..., None]) ->
     assert min(requests["16"]) > max(requests["1024"])
 
 
+@pytest.mark.shares_machine
 def test_a_read_only_workload_that_writes_is_invalid(tmp_path: Path, require: Callable[..., None]) -> None:
     """A function that writes can't be seen in the words of a SELECT; its WAL can."""
     require("server")
@@ -184,6 +185,7 @@ def test_a_read_only_workload_that_writes_is_invalid(tmp_path: Path, require: Ca
     assert "invalid" in finished.stderr
 
 
+@pytest.mark.shares_machine
 def test_arms_that_cannot_run_are_skipped_and_named(tmp_path: Path, require: Callable[..., None]) -> None:
     require("server")
     words = ["compare", "io_workers=2,3,99", "--workload", "full-scan:only=sum", *ONE_BLOCK]

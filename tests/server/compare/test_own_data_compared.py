@@ -14,7 +14,7 @@ from pgassay.environment.server.server import Server
 from pgassay.environment.server.sessions import control
 from server_helpers import TINY_SETTINGS, empty_cluster, own_home
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 TABLE = '"' + f"we'ird {examples.HOSTILE}".replace('"', '""') + '"'
 STATEMENT_BYTES = 5_000_000
 WORDS = (

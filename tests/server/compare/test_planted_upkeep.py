@@ -97,6 +97,7 @@ def found_by(session: psycopg.Connection[Any]) -> dict[str, Found]:
     return {cause: answer for cause, answer in answers.items() if isinstance(answer, Found)}
 
 
+@pytest.mark.shares_machine
 def test_who_holds_dead_rows_is_named_and_gone_they_are_mere_bloat(
     session: psycopg.Connection[Any],
 ) -> None:

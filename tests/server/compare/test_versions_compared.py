@@ -18,7 +18,7 @@ from pgassay.experiment.planning.request import CompareRequest
 from pgassay.factors import version
 from pgassay.record.read import load
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 
 SELF_JOIN = """-- name: self-join
 SELECT sum(a.abalance) FROM pgbench_accounts a JOIN pgbench_accounts b ON a.aid = b.aid WHERE b.bid = 1;

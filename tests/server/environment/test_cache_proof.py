@@ -100,6 +100,7 @@ SELECT length(pg_read_binary_file('{large_file}'));
     assert "the server had 64 MB read from the device" in complaint
 
 
+@pytest.mark.shares_machine
 @pytest.mark.parametrize("method", ["sync", "worker", "io_uring"])
 def test_reads_are_counted_whoever_makes_them(method: str, require: Callable[..., None]) -> None:
     """Parallel workers that have ended, I/O workers, and the kernel's threads of io_uring."""

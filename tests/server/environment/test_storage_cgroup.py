@@ -24,7 +24,7 @@ from storage_fixtures import (
     private_home,
 )
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 
 SPIN = "i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done"
 BURN = "import time\nwhile time.process_time() < {}: pass"

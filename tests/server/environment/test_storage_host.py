@@ -16,7 +16,7 @@ from pgassay.errors import UsageError
 from pgassay.model.storage import StorageSpec
 from storage_fixtures import MB, NOBODY, as_nobody, frozen_directory, home_of_nobody, private_home
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 
 
 @pytest.fixture

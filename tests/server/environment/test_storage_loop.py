@@ -20,7 +20,7 @@ from pgassay.environment.storage.registry import provide
 from pgassay.errors import MeasurementError, UsageError
 from storage_fixtures import MB, assert_nothing_left, frozen_directory, private_home
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 
 RELATION_MB = 64
 

@@ -18,7 +18,7 @@ from pgassay.environment.linux.mounts import mounted_at
 from pgassay.environment.server.processes import mapped_segments, processes_of
 from storage_fixtures import assert_nothing_left, cgroups_of, frozen_directory, private_home
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 
 # Holds a mount, a loop device, a changed read-ahead, a cgroup, a folder, and a server on all of it.
 HOLDER = """

@@ -18,7 +18,7 @@ import pytest
 import whole_tool
 from whole_tool import leftovers, servers_below, wait_for
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 # Stands still for as long as the file is missing, and a test needs no more than one such trial.
 SLOW_SQL = """-- name: slow
 SELECT count(*), pg_sleep(CASE WHEN (pg_stat_file('{quick}', true)).size IS NULL THEN 60 ELSE 0 END)

@@ -12,7 +12,7 @@ import pytest
 
 import whole_tool
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 MB = 1 << 20
 
 

@@ -17,7 +17,7 @@ from pgassay.native.load import run_load
 from pgassay.native.process import StatementError
 from wire_recorder import PORT, Bind, Message, Other, Parse, Recorder, recording
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 TABLES, ROWS = 3, 2000
 # (options of both, sysbench's name of the protocol, ours)
 CASES = {

@@ -11,7 +11,7 @@ import pytest
 from native_probe import PAGE, RawProbe, break_page, probing
 from native_servers import NativeTestServer
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 SEGMENT_PAGES = 131072
 
 

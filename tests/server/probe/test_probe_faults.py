@@ -24,7 +24,7 @@ from pgassay.probe.measuring.facilities import refusal, try_facilities
 from pgassay.probe.measuring.files import CACHED_BYTES_MIN, COLD_BYTES_MIN, Files, given_file, make_files
 from pgassay.probe.measuring.runner import Runner
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 MB = 1 << 20
 
 

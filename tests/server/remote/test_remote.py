@@ -13,7 +13,7 @@ import pytest
 import whole_tool
 from remote_servers import DATABASE, HOST, PASSWORD, USER, RemoteTestServer, delayed
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 Capture = pytest.CaptureFixture[str]
 ROUND_TRIP_S = 0.02
 # A machine that is busy enough turns the round trips into the lesser part (percent).
@@ -220,6 +220,7 @@ REFUSED = {
     "superuser": (["--set", "log_statement=all"], ["log_statement", "permission denied"]),
     "value": (["--set", "random_page_cost=cheap"], ["random_page_cost"]),
     "tables": (["--workload", "oltp_read_only"], ["sbtest1", "prepare"]),
+    "covariate": (["--covariate", "disk"], ["--covariate disk", "use canary"]),
     "swap": (["--swap", "true"], ["--swap", "server=DSN,DSN"]),
     "twice": (["server=host=a dbname=b,host=c dbname=d"], ["twice", "once"]),
 }

@@ -11,7 +11,7 @@ from pgassay.trial.collect.vacuum_state import read_vacuum_state
 from pgassay.trial.running import RunningServer
 from server_helpers import TINY_SETTINGS, empty_cluster, own_home
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 
 
 @pytest.mark.parametrize("major", ["16", "17", "18"])

@@ -28,6 +28,7 @@ pytestmark = pytest.mark.server
 LOADED = {**TINY_SETTINGS, "shared_preload_libraries": "pg_stat_statements", "log_checkpoints": "on"}
 
 
+@pytest.mark.shares_machine
 @pytest.mark.parametrize("major", ["16", pytest.param("17", marks=pytest.mark.slow), "18"])
 def test_each_version_s_columns_are_found_and_its_log_is_placed_in_time(
     major: str, tmp_path: Path, require: Callable[..., None]

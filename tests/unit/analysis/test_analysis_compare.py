@@ -4,13 +4,18 @@ import dataclasses
 import json
 import math
 
+import jsonschema
+import numpy as np
 import pytest
 
-from analysis_samples import SCAN_PLAN, experiment, record, simulate, stored
+from analysis_samples import SCAN_PLAN, experiment, record, simulate, simulate_moving, stored
 from pgassay.analysis.verdicts.compare import analyse, decided, progress
 from pgassay.errors import UsageError
 from pgassay.model.storage import DeviceFacts, StorageFacts
 from pgassay.model.trial import TrialFacts
+from pgassay.report import schema
+from pgassay.report.compare import html, page
+from pgassay.report.compare import json as json_report
 from processor_time import growth
 
 
@@ -98,7 +103,7 @@ def test_an_undecided_arm_says_how_many_more_blocks_it_takes():
     result = analyse(stored(plan, simulate(plan, 5, {"s0-1": 0.01}, spread=0.03)))
     note = arm_of(result, "io_method=method1").note
     assert "more blocks" in note
-    assert "would decide it" in note
+    assert "until a verdict" in note
     assert "can't be told from io_method=sync yet" in result.verdict
 
 
@@ -151,10 +156,53 @@ def test_statements_are_a_family_of_their_own():
     ]
     result = analyse(stored(plan, slow))
     words = {item.name: item.arms[1].verdict for item in result.statements}
-    assert words == {"q1": "inconclusive", "q2": "slower", "q3": "inconclusive"}
+    assert words == {"q1": "equivalent", "q2": "slower", "q3": "equivalent"}
+    noisy = analyse(stored(plan, simulate(plan, 6, spread=0.04)))
+    assert {item.arms[1].verdict for item in noisy.statements} == {"inconclusive"}
     assert result.statements[1].arms[1].interval[1] < 0.6
     assert [item.aio for item in result.statements] == [False, True, True]
+    assert "a second family of 4 " in result.family
+    assert "for a difference and for equivalence" in result.family
     assert "e-BH" in result.family
+
+
+def test_cpu_that_is_as_much_is_equivalent():
+    plan = experiment()
+    (cpu,) = analyse(stored(plan, simulate(plan, 14))).secondary
+    assert cpu.arms[1].verdict == "equivalent"
+    assert "uses as much CPU as" in cpu.arms[1].note
+
+
+def test_an_effect_that_moved_has_no_interval_and_no_verdict():
+    plan = experiment()
+    trials = stored(plan, simulate_moving(plan, 40, "s0-1", (0.2, -0.2)))
+    result = analyse(trials)
+    arm = arm_of(result, "io_method=method1")
+    assert (arm.verdict, arm.interval, arm.withheld) == ("inconclusive", None, False)
+    assert arm.ratio is not None
+    assert arm.note == "the effect moved during the experiment: no single figure fits all blocks"
+    assert f"has no verdict against io_method=sync, since {arm.note} (40 blocks)" in result.verdict
+    assert progress(trials).arms[0].interval is None
+    shown = page.render(result, trials, width=120, colour=False, unicode=True)
+    assert "none fits" in shown
+    assert "no interval fits all blocks" in html.render(result, trials, chart_library="")
+    jsonschema.validate(json.loads(json_report.render(result)), schema.compare_schema())
+
+
+def test_an_experiment_that_stopped_at_its_first_verdict_says_what_that_does_to_the_estimate():
+    plan = experiment()
+    records = simulate(plan, 12, {"s0-1": math.log(1.2)})
+    sentence = "Stopped at the first verdict: the estimate tends to be too large; the interval holds."
+    trials = stored(plan, records, "decided")
+    result = analyse(trials)
+    assert result.estimates == sentence
+    assert sentence in page.render(result, trials, width=120, colour=False, unicode=True)
+    assert sentence in html.render(result, trials, chart_library="")
+    assert analyse(stored(plan, records, "blocks")).estimates == ""
+    assert analyse(stored(plan, simulate(plan, 25, spread=0.008), "decided")).estimates == ""
+    two = experiment(arms=2)
+    both = simulate(two, 14, {"s0-1": 0.2, "s0-2": -0.2})
+    assert "estimates tend to be too large" in analyse(stored(two, both, "decided")).estimates
 
 
 def test_server_cpu_is_more_or_less_and_never_faster():
@@ -250,6 +298,33 @@ def test_a_missing_canary_is_told_and_a_whole_one_is_used():
     without = [*records[:-1], records[-1].model_copy(update={"canary_s": None})]
     assert any("no canary" in warning for warning in analyse(stored(plan, without)).warnings)
     assert not any("no canary" in warning for warning in analyse(stored(plan, records)).warnings)
+
+
+@pytest.mark.parametrize("name", ["memory", "disk"])
+def test_a_reading_before_the_start_is_a_covariate_like_the_canary(name):
+    plan = experiment(covariate=name)
+    random = np.random.default_rng(9)
+    slow = random.random(200) < 0.5
+    records = [
+        each.model_copy(
+            update={
+                f"{name}_s": 0.5 if slow[each.number] else 0.1,
+                "statements": tuple(
+                    one.model_copy(update={"elapsed_s": one.elapsed_s * (1.5 if slow[each.number] else 1.0)})
+                    for one in each.statements
+                ),
+            }
+        )
+        for each in simulate(plan, 40, {"s0-1": 0.1})
+    ]
+    adjusted, raw = (
+        arm_of(analyse(stored(each, records)), "io_method=method1")
+        for each in (plan, experiment(covariate="none"))
+    )
+    assert adjusted.verdict == "faster"
+    assert raw.interval[1] - raw.interval[0] > 2 * (adjusted.interval[1] - adjusted.interval[0])
+    lacking = [*records[:-1], records[-1].model_copy(update={f"{name}_s": None})]
+    assert any(f"no reading of the {name}" in warning for warning in analyse(stored(plan, lacking)).warnings)
 
 
 def test_progress_agrees_with_the_result_and_grows_with_the_blocks_alone():

@@ -2,11 +2,14 @@
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
 
 import report_examples as examples
+from analysis_samples import experiment, simulate, simulate_moving
+from analysis_samples import stored as stored_trials
 from load_records import write_load
 from pgassay.analysis.diff.experiments import Change, Diff, compare_experiments, statement_arms
 from pgassay.analysis.verdicts.compare import analyse
@@ -221,6 +224,22 @@ def test_without_a_block_there_is_no_word() -> None:
     diff = compare_experiments(examples.stored(blocks=0), examples.stored(blocks=5))
     assert {change.word for change in diff.changes} == {"inconclusive"}
     assert "no effect to compare" in report.render(diff)
+
+
+def test_an_effect_that_moved_is_not_compared() -> None:
+    plan = experiment()
+    moved = stored_trials(plan, simulate_moving(plan, 40, "s0-1", (0.2, -0.2)))
+    steady = stored_trials(plan, simulate(plan, 40, {"s0-1": -0.4}))
+    for sides, where in (((moved, steady), "A"), ((steady, moved), "B"), ((moved, moved), "A and B")):
+        diff = compare_experiments(*sides)
+        (change,) = diff.changes
+        assert (change.word, change.ratio, change.interval) == ("inconclusive", None, None)
+        sentence = f"they can't be compared: no single effect fits all blocks of {where}."
+        assert sentence in report.render(diff)
+        assert {each.word for each in diff.statements} == {"inconclusive"}
+        assert re.search(r"× +can't be compare", report.render(diff))
+        document = json.loads(report.render_json(diff))
+        assert document["changes"][0]["interval"] is None
 
 
 def test_the_document_for_scripts_is_strict_json() -> None:

@@ -1,6 +1,7 @@
 """The parts of the analysis, each against its definition or by what a reader is told."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,15 +9,25 @@ import pytest
 from analysis_samples import experiment, record, simulate, stored
 from pgassay.analysis.descriptive.plans import outline, shape
 from pgassay.analysis.statistics import ebh, power
-from pgassay.analysis.statistics.covariate import slopes
+from pgassay.analysis.statistics.contrasts import slopes
 from pgassay.analysis.statistics.eprocess import predictable_scale
 from pgassay.analysis.statistics.sequence import log_sign_evidence, median_sequence
-from pgassay.analysis.verdicts import steady, twin
+from pgassay.analysis.verdicts import steady
 from pgassay.analysis.verdicts.blocks import complete_blocks
 from pgassay.analysis.verdicts.metrics import primary_measure
 from pgassay.analysis.verdicts.sentences import outlook
-from pgassay.analysis.verdicts.verdict import DISTRIBUTION_CHANGED, Finding, judge
+from pgassay.analysis.verdicts.verdict import (
+    DISTRIBUTION_CHANGED,
+    LEFT_BEHIND,
+    MEDIAN_DISAGREES,
+    MOVED,
+    Finding,
+    Judgement,
+    interval_of,
+    judge,
+)
 from pgassay.errors import UsageError
+from pgassay.model.result import Forecast
 from pgassay.model.workload import Metric
 from pgassay.words import AMOUNT, comparison, span
 
@@ -114,6 +125,10 @@ def test_ebh_selects_the_largest_set_that_its_rule_allows():
     assert selection.selected.tolist() == [True, True, False, True]
     assert ebh.selected_level(0.05, selection) == pytest.approx(0.0375)
     assert ebh.select(np.log(np.array([79.0, 1.0, 1.0, 1.0])), 0.05).count == 0
+    # Where only one of two hypotheses can be true at once, the thresholds are those for half as many.
+    halved = ebh.select(np.log(np.array([41.0, 1.0, 21.0, 1.0])), 0.05, true_max=2)
+    assert halved.selected.tolist() == [True, False, True, False]
+    assert ebh.selected_level(0.05, halved) == pytest.approx(0.05)
 
 
 @pytest.mark.parametrize(
@@ -136,11 +151,33 @@ def test_words_come_from_the_interval_in_order_of_precedence(lower, upper, word,
     assert ("slightly faster" in judgement.note) == (word == "equivalent" and lower > 0)
 
 
-def test_an_estimate_outside_the_medians_interval_has_no_direction():
-    judgement = judge(Finding(0.2, 0.1, 0.3, median_lower=-0.1, median_upper=0.15), 0.03)
-    assert (judgement.verdict, judgement.note) == ("inconclusive", DISTRIBUTION_CHANGED)
-    moved = judge(Finding(0.2, 0.3, 0.1), 0.03)
-    assert moved.note == DISTRIBUTION_CHANGED
+def test_an_estimate_outside_the_medians_interval_has_no_direction_yet():
+    finding = Finding(0.2, 0.1, 0.3, median_lower=-0.1, median_upper=0.15)
+    judgement = judge(finding, 0.03)
+    assert (judgement.verdict, judgement.note) == ("inconclusive", MEDIAN_DISAGREES)
+    # An interval that says nothing needs no excuse, and more blocks may decide it.
+    assert judge(replace(finding, lower=-0.1), 0.03).note == ""
+    assert judge(replace(finding, median_upper=0.21), 0.03).verdict == "faster"
+
+
+def test_the_distribution_changed_only_where_mean_and_median_have_nothing_in_common():
+    finding = Finding(0.2, 0.1, 0.3, median_lower=-0.1, median_upper=0.15)
+    apart = replace(finding, half_level=(0.1, 0.3), median_half_level=(-0.1, 0.09))
+    assert judge(apart, 0.03) == Judgement("inconclusive", note=DISTRIBUTION_CHANGED)
+    below = replace(finding, half_level=(0.1, 0.3), median_half_level=(0.31, 0.4))
+    assert judge(below, 0.03).note == DISTRIBUTION_CHANGED
+    # A twin that is off by so much makes room for it.
+    assert judge(apart, 0.03, twin_bound=0.02).note == MEDIAN_DISAGREES
+    touching = replace(finding, half_level=(0.1, 0.3), median_half_level=(-0.1, 0.1))
+    assert judge(touching, 0.03).note == MEDIAN_DISAGREES
+
+
+def test_an_empty_interval_is_none_and_says_why():
+    moved = Finding(0.2, 0.3, 0.1)
+    assert judge(moved, 0.03) == Judgement("inconclusive", note=MOVED)
+    assert interval_of(moved.lower, moved.upper) is None
+    assert interval_of(-math.inf, 0.0) == (None, 1.0)
+    assert judge(Finding(0.4, 0.1, 0.3), 0.03).note == LEFT_BEHIND
 
 
 def test_a_twin_that_fired_keeps_only_what_lies_beyond_it():
@@ -150,12 +187,12 @@ def test_a_twin_that_fired_keeps_only_what_lies_beyond_it():
 
 
 def test_the_planner_gives_the_worked_example():
-    assert power.blocks_for_detection(0.07 * math.sqrt(2), 0.03, pooled=True) == 115
-    assert power.resolvable_spread(15, 0.03, pooled=True) == pytest.approx(0.0324, abs=2e-4)
+    assert power.blocks_for_detection(0.07 * math.sqrt(2), 0.03, pooled=True) == 121
+    assert power.resolvable_spread(15, 0.03, pooled=True) == pytest.approx(0.0316, abs=1e-4)
     sentence = power.resolution_sentence(720, 12, 4)
     assert sentence.startswith("12 minutes are about 15 blocks of 4 trials: they resolve 3 % if")
     assert "at most 3.2 %" in sentence
-    assert "at a trial-to-trial spread of 7 % it takes 115 blocks, about 92 minutes." in sentence
+    assert "at a trial-to-trial spread of 7 % it takes 121 blocks, about 97 minutes." in sentence
 
 
 def test_the_planner_says_when_the_time_is_too_short_for_anything():
@@ -177,24 +214,6 @@ def test_the_upper_spread_exceeds_the_true_one_in_80_percent_of_pilots():
     random = np.random.default_rng(5)
     above = [power.upper_spread(random.standard_normal(8)) > 1 for _ in range(4000)]
     assert np.mean(above) == pytest.approx(0.8, abs=0.02)
-
-
-def test_the_ledger_multiplies_once_per_experiment_and_keeps_its_alarm():
-    empty: dict = {}
-    first = twin.ledger_update(empty, "m", "a", 50.0)
-    assert empty == {}
-    assert twin.ledger_update(first, "m", "a", 50.0) == first
-    second = twin.ledger_update(first, "m", "b", 25.0)
-    assert twin.ledger_evidence(second, "m") == pytest.approx(1250)
-    assert twin.ledger_alarm(second, "m")
-    assert not twin.ledger_alarm(first, "m")
-    third = twin.ledger_update(second, "m", "c", 0.01)
-    assert twin.ledger_evidence(third, "m") == pytest.approx(12.5)
-    assert twin.ledger_alarm(third, "m")
-    assert twin.ledger_evidence(third, "other") == 1.0
-    assert not twin.ledger_alarm(third, "other")
-    with pytest.raises(ValueError, match="evidence of d"):
-        twin.ledger_update(third, "m", "d", math.nan)
 
 
 def test_plans_have_one_shape_whatever_their_costs_and_workers():
@@ -247,9 +266,15 @@ def test_intervals_in_words():
     assert comparison(0.3) == "70 % slower than"
     assert comparison(2.4, AMOUNT, "CPU") == "2.4 times as much CPU as"
     assert comparison(0.95, AMOUNT, "CPU") == "5 % less CPU than"
-    assert outlook(3, 60.0) == "about 3 more blocks (3 minutes) would decide it"
-    assert outlook(5000, 60.0).startswith("more than 1000 more blocks")
-    assert outlook(None, 60.0) == ""
+    several = Forecast(blocks=(6, 11, 20), seconds=(720.0, 1320.0, 2400.0))
+    assert outlook(several) == "likely 6 to 20 more blocks (12 minutes to 40 minutes) until a verdict"
+    one = Forecast(blocks=(1, 1, 1), seconds=(60.0, 60.0, 60.0))
+    assert outlook(one) == "likely 1 more block (60 seconds) until a verdict"
+    open_end = Forecast(blocks=(300, None, None), seconds=(3600.0, None, None))
+    assert outlook(open_end) == "likely at least 300 more blocks (60 minutes) until a verdict"
+    beyond = Forecast(blocks=(None, None, None), seconds=(None, None, None))
+    assert outlook(beyond) == "no verdict is likely within 1000 more blocks"
+    assert outlook(None) == ""
 
 
 def test_a_metric_with_an_unknown_unit_of_time_is_refused():

@@ -294,7 +294,7 @@ def test_without_timing_there_are_no_times_and_without_analyze_no_rows() -> None
 
 
 def test_a_cte_that_sub_plans_read_is_no_negative_time_of_the_node_above() -> None:
-    """Two SubPlans of a list of results scan one CTE: taken from the top as well, it would leave less than 0."""
+    """Two SubPlans of a list of results scan one CTE: taken from the top too, it would leave less than 0."""
     plan = plan_of(
         line("Result", 2926.0),
         "  CTE foo",

@@ -71,6 +71,8 @@ def test_settings_and_machines_are_told_apart() -> None:
     assert "with whichever settings, is" in lines[1] and "faster" in lines[1]
     assert "max_connections" in lines[2]
     assert lines[-1].startswith("Before the swap: ")
+    assert "a family of 2 for settings and machines" in result.family
+    assert "each at level 0.025" in result.family
 
 
 def test_nothing_is_found_where_there_is_nothing() -> None:
@@ -83,6 +85,21 @@ def test_no_word_before_each_half_has_enough_blocks() -> None:
     (crossed,) = result.crossed
     assert crossed.settings.verdict == "inconclusive"
     assert "can't be told from" in result.verdict.splitlines()[0]
+
+
+def test_an_effect_that_moved_before_the_swap_leaves_no_interval() -> None:
+    steady = crossed_experiment(settings=0.0, hardware=0.0, blocks=80)
+    plan, half = steady.experiment, 40
+    (arm,) = (arm.id for arm in plan.arms if arm.role == "arm")
+    moving = samples.stored(plan, samples.simulate_moving(plan, half, arm, (0.3, -0.3))).trials
+    later = tuple(trial for trial in steady.trials if trial.record.block >= half)
+    result = analyse(StoredExperiment(steady.folder, plan, moving + later, "blocks", swap=steady.swap))
+    (crossed,) = result.crossed
+    for effect in (crossed.settings, crossed.hardware):
+        assert (effect.verdict, effect.interval) == ("inconclusive", None)
+        assert effect.ratio is not None
+    for line in result.verdict.splitlines()[:2]:
+        assert "can't be compared with" in line and "since the effect moved during the experiment" in line
 
 
 def test_the_share_of_the_network_is_taken_out_of_an_interval() -> None:

@@ -111,8 +111,16 @@ def test_each_arm_has_one_limit_with_its_figures(tmp_path: Path) -> None:
     assert first.seconds == pytest.approx(9.0, rel=0.05)
     assert first.share == pytest.approx(0.9, rel=0.05)
     assert first.gain_if_lifted == pytest.approx(10, rel=0.5)
+    assert first.gain_interval is not None
+    assert 1 <= first.gain_interval[0] <= first.gain_if_lifted <= first.gain_interval[1]
     assert first.evidence["read_mb_s"] == pytest.approx(16.0)
     assert (first.trials, first.observed) == (3, 3)
+
+
+def test_a_gain_of_one_trial_has_no_interval(tmp_path: Path) -> None:
+    alone = arm_causes(experiment(tmp_path, [READING]))[0]
+    assert alone.gain_if_lifted is not None
+    assert alone.gain_interval is None
 
 
 def test_the_limit_is_the_one_of_most_trials(tmp_path: Path) -> None:

@@ -54,6 +54,28 @@ def test_a_limit_says_what_how_much_and_in_how_many_trials() -> None:
     assert row.figures == "read_mb_s 16.5, read_bytes 1.00 MB, ceiling_from limit"
 
 
+@pytest.mark.parametrize(
+    ("gain", "interval", "words"),
+    [
+        (1.86, (1.7, 1.95), "up to about 86 % faster (95 % interval: between 70 % and 95 %)"),
+        (
+            2.28,
+            (1.4, 3.1),
+            "up to about 2.28 times as fast (95 % interval: between 1.4 and 3.1 times as fast)",
+        ),
+        (1.3, (1.0, 2.5), "up to about 30 % faster (95 % interval: at most 2.5 times as fast)"),
+        (1.3, (1.0, 40.0), "up to about 30 % faster (these trials are too few to say how exactly)"),
+        (1.3, (1.299, 1.301), "up to about 30 % faster (in 3 of 4 trials)"),
+        (1.3, None, "up to about 30 % faster (in 3 of 4 trials)"),
+    ],
+)
+def test_a_predicted_gain_is_told_with_its_interval(
+    gain: float, interval: tuple[float, float] | None, words: str
+) -> None:
+    cause = LIMIT.model_copy(update={"gain_if_lifted": gain, "gain_interval": interval})
+    assert words in cause_rows(result(cause))[0].sentence
+
+
 def test_of_many_arms_each_cause_is_told_once() -> None:
     many = [LIMIT.model_copy(update={"arm": f"arm {number}"}) for number in range(15)]
     rows = cause_rows(result(*many, FAULT, FAULT))

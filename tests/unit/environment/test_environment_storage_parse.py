@@ -1,12 +1,16 @@
 """The text of a storage and its meaning."""
 
 import math
+from collections.abc import Callable
+from typing import ClassVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pgassay.environment.storage.host import HostKind
 from pgassay.environment.storage.parse import describe, format_bytes, parse_storage
+from pgassay.environment.storage.registry import KINDS
 from pgassay.errors import UsageError
 from pgassay.model.storage import StorageSpec
 
@@ -102,3 +106,27 @@ def test_a_formatted_size_is_exact(size: int) -> None:
     number, unit = next((text[: -len(u)], u) for u in ("TB", "GB", "MB", "kB", "B") if text.endswith(u))
     assert int(number) * 1024 ** ["B", "kB", "MB", "GB", "TB"].index(unit) == size
     assert math.isclose(int(number), size / 1024 ** ["B", "kB", "MB", "GB", "TB"].index(unit))
+
+
+class Painted(HostKind):
+    """A folder with a key that no other kind has."""
+
+    name = "painted"
+    keys = ("colour", "path")
+    own_keys: ClassVar[dict[str, Callable[[str, str, str], str]]] = {
+        "colour": lambda _, value, __: value.lower()
+    }
+
+
+def test_a_kind_has_keys_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are stored with the others; a storage without any is stored as before there were some."""
+    monkeypatch.setitem(KINDS, "painted", Painted())
+    spec = parse_storage("painted:path=/data,colour=Dark\\, Red")
+    assert spec.own == (("colour", "dark, red"),)
+    assert describe(spec) == "painted:colour=dark\\, red,path=/data"
+    assert parse_storage(describe(spec)) == spec == StorageSpec.model_validate_json(spec.model_dump_json())
+    assert "own" not in StorageSpec(path="/data").model_dump()
+    with pytest.raises(UsageError, match="'colour' stands twice in 'painted:"):
+        parse_storage("painted:colour=red,colour=blue")
+    with pytest.raises(UsageError, match="Unknown storage option 'colour'"):
+        parse_storage("host:colour=red")

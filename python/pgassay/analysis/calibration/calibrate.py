@@ -6,20 +6,25 @@ from datetime import datetime
 
 import numpy as np
 
-from pgassay.analysis.calibration import noise
+from pgassay.analysis.calibration import levels, noise, sentences
+from pgassay.analysis.calibration.modes import modes
+from pgassay.analysis.statistics.eprocess import FloatArray
 from pgassay.analysis.statistics.power import (
     blocks_for_detection,
     resolvable_effect,
     resolvable_margin,
 )
 from pgassay.analysis.verdicts.compare import analyse
+from pgassay.analysis.verdicts.metrics import covariate_log_s
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.errors import UsageError
 from pgassay.model.calibration import (
+    TOLD,
     CalibrationResult,
     DriftResult,
     EqualArms,
     LedgerResult,
+    ModesResult,
     NoiseResult,
     Resolution,
     StealResult,
@@ -27,12 +32,10 @@ from pgassay.model.calibration import (
 from pgassay.model.result import CompareResult
 from pgassay.model.trial import TrialRecord
 from pgassay.record.read import StoredExperiment
-from pgassay.words import duration_rounded, percent_rounded
 
 MINUTES = (5, 10, 15, 30, 60, 120)
 # A comparison of two levels: control, the other one, and the twin.
 TRIALS_PER_BLOCK = 3
-MOSTLY = 0.5
 
 
 def calibrate(stored: StoredExperiment, ledger: LedgerResult | None) -> CalibrationResult:
@@ -44,14 +47,21 @@ def calibrate(stored: StoredExperiment, ledger: LedgerResult | None) -> Calibrat
     study = gather_study(stored)
     result = analyse(stored)
     columns = _equal_columns(study)
-    found = _components(study, columns) if study.blocks >= noise.BLOCKS_MIN else None
-    rows = [[row[study.table.arm_ids[place]] for place in columns] for row in study.table.rows]
-    trial_s = _mean([record.wall_s for row in rows for record in row])
+    blocks = list(study.table.places_with(study.table.arm_ids[place] for place in columns))
+    rows = [[study.table.rows[block][study.table.arm_ids[place]] for place in columns] for block in blocks]
+    logs = study.logs[0][blocks][:, columns]
+    found = _components(logs, rows) if len(blocks) >= noise.BLOCKS_MIN else None
+    trial_s = _mean([record.took_s for row in rows for record in row])
     block_s = None if trial_s is None else trial_s * TRIALS_PER_BLOCK
     made = _noise(found) if found else None
-    drift = _drift(study, columns, rows)
+    drift = _drift(logs, rows)
     resolves = _resolves(study, found, block_s)
     for_margin = _minutes_for_margin(study, found, block_s)
+    arms = [study.arms[study.table.arm_ids[place]] for place in columns]
+    equal = levels.measured(logs, rows, arms)
+    copies = levels.copy_effect(equal, _storage(study))
+    found_levels = levels.levels(equal, result.margin, _load_s(study))
+    found_modes = _modes(logs, rows)
     return CalibrationResult(
         schema=1,
         folder=str(stored.folder),
@@ -60,7 +70,7 @@ def calibrate(stored: StoredExperiment, ledger: LedgerResult | None) -> Calibrat
         metric=result.metric,
         margin=result.margin,
         alpha=result.alpha,
-        blocks=study.blocks,
+        blocks=len(blocks),
         trials=len(stored.trials),
         stopped=result.stopped,
         trial_s=trial_s,
@@ -73,8 +83,16 @@ def calibrate(stored: StoredExperiment, ledger: LedgerResult | None) -> Calibrat
         equal_arms=_equal_arms(study, result),
         twin_evidence=result.twin.evidence,
         ledger=ledger,
-        sentences=_sentences(made, drift, for_margin, result.margin),
+        sentences=(
+            *sentences.sentences(made, drift, for_margin, result.margin),
+            *sentences.of_copies(copies),
+            *sentences.of_levels(found_levels, result.margin, is_load=result.metric.better == "higher"),
+            *sentences.of_modes(found_modes, made.trial if made else None),
+        ),
         warnings=result.warning_sentences,
+        levels=found_levels,
+        copies=copies,
+        modes=found_modes,
     )
 
 
@@ -90,10 +108,9 @@ def _equal_columns(study: Study) -> list[int]:
     return equal
 
 
-def _components(study: Study, columns: list[int]) -> noise.Components:
-    records = [row[study.table.arm_ids[place]] for row in study.table.rows for place in columns]
-    loads = [record.load.per_second for record in records if record.load is not None]
-    return noise.components(study.logs[0][:, columns], noise.within_variance(loads) if loads else None)
+def _components(logs: FloatArray, rows: Sequence[Sequence[TrialRecord]]) -> noise.Components:
+    loads = [record.load.per_second for row in rows for record in row if record.load is not None]
+    return noise.components(logs, noise.within_variance(loads) if loads else None)
 
 
 def _noise(found: noise.Components) -> NoiseResult:
@@ -116,11 +133,11 @@ def _noise(found: noise.Components) -> NoiseResult:
     )
 
 
-def _drift(study: Study, columns: list[int], rows: Sequence[Sequence[TrialRecord]]) -> DriftResult | None:
-    if study.blocks < noise.DRIFT_BLOCKS_MIN:
+def _drift(logs: FloatArray, rows: Sequence[Sequence[TrialRecord]]) -> DriftResult | None:
+    if len(rows) < noise.DRIFT_BLOCKS_MIN:
         return None
     hours = np.array([_mean([_hours(record) for record in row]) for row in rows], dtype=np.float64)
-    line = noise.trend(study.logs[0][:, columns].mean(axis=1), hours)
+    line = noise.trend(logs.mean(axis=1), hours)
     if line is None:
         return None
     return DriftResult(
@@ -189,32 +206,26 @@ def _equal_arms(study: Study, result: CompareResult) -> tuple[EqualArms, ...]:
     )
 
 
-def _sentences(
-    made: NoiseResult | None, drift: DriftResult | None, for_margin: float | None, margin: float
-) -> tuple[str, ...]:
-    if made is None or for_margin is None:
-        return ("Two complete blocks are the least that tell anything of the noise: give it more time.",)
-    sentences = [
-        f"A difference of {percent_rounded(margin)} takes about {duration_rounded(for_margin * 60)} with "
-        f"this workload here: trials of one block spread by {percent_rounded(made.trial)}."
-    ]
-    sentences += _where_it_comes_from(made)
-    if drift is not None and drift.seen:
-        word = "slower" if drift.change < 0 else "faster"
-        sentences.append(
-            f"The machine became {word} by {percent_rounded(abs(drift.change))} in "
-            f"{duration_rounded(drift.hours * 3600)}; blocks keep that out of the verdicts."
-        )
-    return tuple(sentences)
+def _storage(study: Study) -> str:
+    """What the control's data lie on, as it was found when they were copied there."""
+    control = next(arm for arm in study.experiment.arms if arm.role == "control")
+    facts = study.experiment.environment.storage.get(control.name)
+    return (facts.storage if facts is not None else None) or control.spec.storage.kind
 
 
-def _where_it_comes_from(made: NoiseResult) -> list[str]:
-    within = made.within_trial
-    if within is None or made.trial == 0:
-        return []
-    if within**2 > MOSTLY * made.trial**2:
-        return ["Most of it is fluctuation within trials: a longer duration makes each trial steadier."]
-    return ["Most of it lies between trials: a longer duration helps little, more blocks do."]
+def _load_s(study: Study) -> float | None:
+    """What a fresh load of the data takes."""
+    known = [facts.seconds for facts in study.experiment.environment.datasets.values()]
+    return _mean(known)
+
+
+def _modes(logs: FloatArray, rows: Sequence[Sequence[TrialRecord]]) -> ModesResult | None:
+    if not rows:
+        return None
+    readings = {
+        name: np.array([[covariate_log_s(name, record) for record in row] for row in rows]) for name in TOLD
+    }
+    return modes(logs, readings)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

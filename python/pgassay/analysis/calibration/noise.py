@@ -106,15 +106,23 @@ def within_variance(loads: Sequence[Sequence[int]]) -> float | None:
     return float(np.mean(found)) if found else None
 
 
-def _within(per_second: Sequence[int]) -> float | None:
+def batch_means(per_second: Sequence[int]) -> FloatArray | None:
+    """The rates of a load's ten batches of seconds (single seconds below 20); None below 4 seconds."""
     count = len(per_second)
     length = max(1, count // BATCHES)
     batches = count // length
     if batches < SECONDS_MIN:
         return None
-    means = np.asarray(per_second[: batches * length], dtype=np.float64).reshape(batches, length).mean(axis=1)
-    mean = float(means.mean())
-    return float(np.var(means, ddof=1) / batches / mean**2) if mean > 0 else None
+    whole = np.asarray(per_second[: batches * length], dtype=np.float64)
+    means: FloatArray = whole.reshape(batches, length).mean(axis=1)
+    return means
+
+
+def _within(per_second: Sequence[int]) -> float | None:
+    means = batch_means(per_second)
+    if means is None or not means.mean() > 0:
+        return None
+    return float(np.var(means, ddof=1) / len(means) / float(means.mean()) ** 2)
 
 
 def trend(block_logs: FloatArray, hours: FloatArray) -> Trend | None:

@@ -6,6 +6,7 @@ that the members of a block could have changed places: seconds are as good as lo
 by the typical time of the first block. All items of all comparisons share α.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -76,11 +77,11 @@ def explanations(stored: StoredExperiment, study: Study) -> tuple[Explanation, .
 
 
 def items_of(moved: Moved, index: int) -> tuple[MovedItem, ...]:
-    """The items whose interval leaves out 0, the greatest first."""
+    """The items whose interval leaves out 0, the greatest first; an empty interval says nothing."""
     items = []
     for row, (process, item) in enumerate(ITEMS):
         low, high = float(moved.lower[row, index]), float(moved.upper[row, index])
-        if low > 0 or high < 0:
+        if low <= high and (low > 0 or high < 0):
             ends = (low if np.isfinite(low) else None, high if np.isfinite(high) else None)
             seconds = float(moved.estimate[row, index])
             items.append(MovedItem(process=process, item=item, seconds=seconds, interval=ends))
@@ -90,9 +91,10 @@ def items_of(moved: Moved, index: int) -> tuple[MovedItem, ...]:
 def differences(seconds: FloatArray, study: Study, alpha: float) -> Moved:
     """The arms' seconds less their controls', at level α for all together.
 
-    seconds: (items, blocks, arms), all finite.
+    seconds: (items, blocks, arms), NaN where an arm took no part in a block.
     """
-    scale = float(seconds[: len(_OF_CONNECTIONS), 0].sum(axis=0).mean()) or 1.0
+    of_first = seconds[: len(_OF_CONNECTIONS), 0].sum(axis=0)
+    scale = float(of_first[np.isfinite(of_first)].mean()) or 1.0
     # Items that nobody ever spent time on can't move, and cost nothing to leave in: their evidence is 1.
     contrasts = study.contrast_set(seconds / scale)
     return _scaled(contrasts, scale, alpha / (len(seconds) * study.contrast_count))
@@ -104,13 +106,16 @@ def _scaled(contrasts: ContrastSet, scale: float, level: float) -> Moved:
 
 
 def _seconds(stored: StoredExperiment, study: Study) -> FloatArray | None:
-    """Seconds of each item, (items, blocks, arms); None when a trial of a complete block has no account."""
+    """Seconds of each item, as `differences` takes them; None where a trial has no account."""
     trials = {(trial.record.number, trial.record.attempt): trial for trial in stored.trials}
     blocks = []
     for row in study.table.rows:
         columns = []
         for arm_id in study.table.arm_ids:
-            record = row[arm_id]
+            record = row.get(arm_id)
+            if record is None:
+                columns.append([math.nan] * len(ITEMS))
+                continue
             found = _of_trial(trials[record.number, record.attempt])
             if found is None:
                 return None

@@ -55,10 +55,14 @@ class Processors:
 
 @dataclass(frozen=True)
 class Caps:
-    """What the server's control groups allow it, None without a cap."""
+    """What the server's control groups allow it, None without a cap.
+
+    is_inherited: a cap is one of a group that pgassay was started in, so its client is under it too.
+    """
 
     cpus: float | None = None
     memory_bytes: int | None = None
+    is_inherited: bool = False
 
 
 @dataclass(frozen=True)

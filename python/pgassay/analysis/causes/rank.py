@@ -1,8 +1,12 @@
 """Which of the rules' findings is the limit, and what the trials of an arm say together."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median_low
+
+import numpy as np
+from scipy.special import stdtrit
 
 from pgassay.analysis.causes import registry
 from pgassay.analysis.causes.base import Found, Missing, Rule
@@ -15,6 +19,8 @@ from pgassay.record.read import StoredExperiment, StoredTrial
 
 # A limit explains at least this share of the time; less is no answer.
 LIMIT_SHARE_MIN = 0.25
+CONFIDENCE = 0.95
+_LOG_GAIN_MAX = 700.0
 _UNKNOWN = "Look at the account of the time: no rule explains a quarter of it."
 _UNOBSERVED = (
     "Measure where the server's processes can be observed (as root, on this machine, --observe normal)."
@@ -109,10 +115,29 @@ def _cause(arm: Arm, seen: Sequence[tuple[Rule, Found, float]], observed: int) -
         share=None if found.seconds is None else found.seconds / total_s,
         evidence=found.figures,
         gain_if_lifted=found.gain,
+        gain_interval=gain_interval(found.gain, [each.gain for _, each, _ in seen]),
         remedy=rule.remedy,
         trials=len(seen),
         observed=observed,
     )
+
+
+def gain_interval(gain: float | None, gains: Sequence[float | None]) -> tuple[float, float] | None:
+    """A 95 % t interval of the mean log gain of trials, which holds `gain` and ends at 1, no gain at all.
+
+    It tells how far trials agree; that the prediction is an upper bound, it leaves as it is. None with fewer
+    than two gains, or where the trial that stands for all has none.
+    """
+    known = [each for each in gains if each is not None]
+    if gain is None or len(known) < 2:
+        return None
+    logs = np.log(known)
+    error = float(np.std(logs, ddof=1)) / math.sqrt(len(known))
+    reach = float(stdtrit(len(known) - 1, 0.5 + CONFIDENCE / 2)) * error
+    centre = float(logs.mean())
+    # Beyond this the logarithm is of no use, and nothing is bounded.
+    low, high = math.exp(max(0.0, centre - reach)), math.exp(min(_LOG_GAIN_MAX, centre + reach))
+    return min(low, gain), max(high, gain)
 
 
 def _unknown(arm: Arm, remedy: str, missing: Sequence[str], trials: int, observed: int) -> Cause:

@@ -87,7 +87,7 @@ def _of_key(key: _Key) -> Evidence | None:
         asked_for=arm.spec.settings,
         compared=frozenset(arm.levels),
         counters=counters,
-        caps=Caps(arm.spec.cpus, arm.spec.memory_bytes),
+        caps=_caps(record, arm),
         group=_group(counters),
         load=load_of_trial(record, arm),
         statements=record.statements,
@@ -98,6 +98,16 @@ def _of_key(key: _Key) -> Evidence | None:
         over_network=_over_network(record, arm),
         trips=trips,
         sessions_opened=_sessions_opened(record, arm, counters),
+    )
+
+
+def _caps(record: TrialRecord, arm: Arm) -> Caps:
+    """The arm's own caps, or tighter ones of groups that pgassay was started in."""
+    limits = record.facts.limits
+    return Caps(
+        arm.spec.cpus if limits.inherited_cpus is None else limits.inherited_cpus,
+        arm.spec.memory_bytes if limits.inherited_memory_bytes is None else limits.inherited_memory_bytes,
+        is_inherited=limits.inherited_cpus is not None or limits.inherited_memory_bytes is not None,
     )
 
 
@@ -217,6 +227,10 @@ def _processors(
     count = sum(counters) / elapsed_s
     own_s = server_s + client_s
     available_s = count * elapsed_s
-    if arm.spec.cpus is not None:
+    inherited = trial.record.facts.limits.inherited_cpus
+    if inherited is not None:
+        # The client runs under it too.
+        available_s = min(available_s, inherited * elapsed_s)
+    elif arm.spec.cpus is not None:
         available_s = min(available_s, arm.spec.cpus * elapsed_s + client_s)
     return Processors(count, available_s, own_s, max(0.0, sum(counters[: len(PROCESSOR_TAKEN)]) - own_s))

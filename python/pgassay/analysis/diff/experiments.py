@@ -15,6 +15,7 @@ from pgassay.analysis.diff.differences import Difference, find_differences
 from pgassay.analysis.statistics.equivalence import log_margin
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.analysis.verdicts.study import gather_study
+from pgassay.analysis.verdicts.verdict import DOUBTS, interval_of
 from pgassay.model.arm import Arm
 from pgassay.model.result import ArmResult, CompareResult
 from pgassay.record.read import StoredExperiment
@@ -30,8 +31,9 @@ class Change:
     """One effect in both experiments; ratios are speed over the control's.
 
     `ratio` is the second effect over the first, `interval` its ends (0 or None below, None above:
-    not bounded). `word`: 'larger' when the arm does better against its control in the second.
-    `median_first`, `median_second`: the arm's own metric, in `unit`; of a statement its seconds.
+    not bounded); both are None where one of the effects moved during its experiment. `word`: 'larger'
+    when the arm does better against its control in the second. `median_first`, `median_second`: the
+    arm's own metric, in `unit`; of a statement its seconds.
     `statement`: whose time it is, '' for the primary metric.
     """
 
@@ -156,9 +158,9 @@ def _statement_texts(stored: StoredExperiment) -> dict[Levels, dict[str, str]]:
 
 
 def _change(first: ArmResult, second: ArmResult, control: str, margin: float, statement: str = "") -> Change:
-    ratio = second.ratio / first.ratio if first.ratio and second.ratio else None
     interval = _interval(first.interval, second.interval)
-    withheld = first.withheld or second.withheld
+    ratio = second.ratio / first.ratio if first.ratio and second.ratio and interval else None
+    is_open = any(arm.withheld or arm.note in DOUBTS for arm in (first, second))
     return Change(
         name=first.name,
         stratum=first.stratum,
@@ -167,7 +169,7 @@ def _change(first: ArmResult, second: ArmResult, control: str, margin: float, st
         second=second,
         ratio=ratio,
         interval=interval,
-        word="inconclusive" if interval is None or withheld else _word(interval, margin),
+        word="inconclusive" if interval is None or is_open else _word(interval, margin),
         median_first=first.median,
         median_second=second.median,
         statement=statement,
@@ -220,12 +222,7 @@ def statement_arms(
         arm = study.arms[contrast.arm_id]
         for row, measure in enumerate(measures):
             own = shown[arm.name, arm.stratum, measure.name]
-            low, high = sorted((float(ends.lower[row, place]), float(ends.upper[row, place])))
-            changes = {"interval": (_ratio(low), _ratio(high)), "withheld": arm.stratum in doubted}
+            interval = interval_of(float(ends.lower[row, place]), float(ends.upper[row, place]))
+            changes = {"interval": interval, "withheld": arm.stratum in doubted}
             found.setdefault((arm.name, arm.stratum), {})[measure.name] = own.model_copy(update=changes)
     return found
-
-
-def _ratio(log_ratio: float) -> float | None:
-    ratio = math.exp(log_ratio) if log_ratio < 700 else math.inf
-    return ratio if 0 < ratio < math.inf else None

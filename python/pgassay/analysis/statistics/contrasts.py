@@ -1,35 +1,63 @@
-"""The evidence of many contrasts on many measures, computed together."""
+"""The evidence of many contrasts on many measures, computed together, adjusted for a declared covariate."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from pgassay.analysis.statistics.covariate import adjust
-from pgassay.analysis.statistics.eprocess import Evidence, FloatArray, gather_evidence, log_evidence
-from pgassay.analysis.statistics.sequence import (
-    Sequence,
-    confidence_sequence,
-    median_sequence,
-    point_estimate,
+from pgassay.analysis.statistics import sequence
+from pgassay.analysis.statistics.eprocess import (
+    BASE_RULES,
+    Evidence,
+    EvidenceRules,
+    FloatArray,
+    differences,
+    gather_evidence,
+    log_evidence,
+    log_evidence_above,
+    log_evidence_below,
 )
+from pgassay.analysis.statistics.sequence import confidence_sequence, median_sequence, point_estimate
 from pgassay.model.experiment import Contrast
+
+# A declared covariate, such as the canary, can't depend on the arm, and its slope comes from earlier blocks
+# only: the members of a block can still change places, so the evidence stays valid.
+RIDGE_BLOCKS = 3.0
+BLOCKS_BEFORE = 4
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What the evidence of one contrast is made of.
+
+    arm_ids: the members of a row, the arm first, then its control and, where it is pooled, the twin.
+    blocks: for each row its places on the axis of the blocks, ascending. One place where a block is a row;
+    several where the unit of replication is a copy of the data, whose row is the mean over its blocks.
+    """
+
+    arm_ids: tuple[str, ...]
+    blocks: tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
 class _Group:
-    """Contrasts with equally many members: their places and their blocks."""
+    """Contrasts with equally many members and the same rows: their places and their members.
+
+    members: (measures, contrasts, rows, members). evidence: None without a row.
+    """
 
     places: list[int]
     members: FloatArray
-    evidence: Evidence
+    evidence: Evidence | None
 
 
 class ContrastSet:
-    """Measures × contrasts over the same blocks; every answer has the shape (measures, contrasts).
+    """Measures × contrasts; every answer has the shape (measures, contrasts).
 
-    logs: (measures, blocks, arms) with at least one block and no NaN; columns: arm id → its place on the
-    last axis; covariate: (blocks, arms) or None.
+    logs: (measures, blocks, arms); columns: arm id → its place on the last axis; covariate: (blocks, arms) or
+    None. rows: for each contrast the blocks that count and their members, among which there is no NaN;
+    without them every contrast has all blocks. A contrast without a row has the estimate NaN, an interval
+    without ends and no evidence.
     """
 
     def __init__(
@@ -40,59 +68,103 @@ class ContrastSet:
         *,
         pool_twin: bool,
         covariate: FloatArray | None = None,
+        rows: Sequence[Rows] | None = None,
+        rules: EvidenceRules = BASE_RULES,
     ) -> None:
-        """Gather the evidence; contrasts with and without a pooled twin may be mixed."""
+        """Gather the evidence by `rules`; contrasts with and without a pooled twin may be mixed."""
         self.shape = (logs.shape[0], len(contrasts))
+        if rows is None:
+            every = tuple((block,) for block in range(logs.shape[1]))
+            rows = [Rows(tuple(member_ids(each, pool_twin=pool_twin)), every) for each in contrasts]
         self._groups: list[_Group] = []
-        by_size: dict[int, list[tuple[int, list[int]]]] = {}
-        for place, contrast in enumerate(contrasts):
-            names = member_ids(contrast, pool_twin=pool_twin)
-            by_size.setdefault(len(names), []).append((place, [columns[name] for name in names]))
-        for group in by_size.values():
-            index = np.array([arms for _, arms in group])
-            # (measures, blocks, contrasts, members) → (measures, contrasts, blocks, members)
-            members = np.swapaxes(logs[:, :, index], 1, 2)
-            if covariate is not None:
-                members = adjust(members, np.swapaxes(covariate[:, index], 0, 1))
-            self._groups.append(_Group([place for place, _ in group], members, gather_evidence(members)))
+        alike: dict[tuple[int, tuple[tuple[int, ...], ...]], list[int]] = {}
+        for place, each in enumerate(rows):
+            alike.setdefault((len(each.arm_ids), each.blocks), []).append(place)
+        for (_, blocks), places in alike.items():
+            index = np.array([[columns[name] for name in rows[place].arm_ids] for place in places])
+            members = _members(logs, blocks, index)
+            if covariate is not None and blocks:
+                members = adjust(members, _members(covariate[np.newaxis], blocks, index)[0])
+            evidence = gather_evidence(members, rules) if blocks else None
+            self._groups.append(_Group(places, members, evidence))
 
-    def _collect(self, answer: Callable[[_Group], FloatArray]) -> FloatArray:
-        result = np.empty(self.shape)
+    def _collect(self, missing: float, answer: Callable[[Evidence], FloatArray]) -> FloatArray:
+        result = np.full(self.shape, missing)
         for group in self._groups:
-            result[:, group.places] = answer(group)
+            if group.evidence is not None:
+                result[:, group.places] = answer(group.evidence)
         return result
+
+    def _collect_ends(self, ends_of: Callable[[_Group, Evidence], sequence.Sequence]) -> sequence.Sequence:
+        lower, upper = np.full(self.shape, -np.inf), np.full(self.shape, np.inf)
+        for group in self._groups:
+            if group.evidence is not None:
+                ends = ends_of(group, group.evidence)
+                lower[:, group.places], upper[:, group.places] = ends.lower, ends.upper
+        return sequence.Sequence(lower, upper)
 
     def effects(self) -> FloatArray:
         """Point estimates, log ratios."""
-        return self._collect(lambda group: point_estimate(group.evidence))
+        return self._collect(np.nan, point_estimate)
 
-    def intervals(self, level: float, *, running: bool) -> Sequence:
+    def intervals(self, level: float, *, running: bool) -> sequence.Sequence:
         """Confidence sequences at this level each, log ratios."""
-        found = [confidence_sequence(group.evidence, level, running=running) for group in self._groups]
-        lower, upper = np.empty(self.shape), np.empty(self.shape)
-        for group, ends in zip(self._groups, found, strict=True):
-            lower[:, group.places], upper[:, group.places] = ends.lower, ends.upper
-        return Sequence(lower, upper)
+        return self._collect_ends(lambda _, evidence: confidence_sequence(evidence, level, running=running))
 
-    def median_intervals(self, level: float) -> Sequence:
+    def median_intervals(self, level: float) -> sequence.Sequence:
         """The guard's intervals: medians of the pairs (arm, control)."""
-        lower, upper = np.empty(self.shape), np.empty(self.shape)
-        for group in self._groups:
-            ends = median_sequence(_pairs(group), level)
-            lower[:, group.places], upper[:, group.places] = ends.lower, ends.upper
-        return Sequence(lower, upper)
+        return self._collect_ends(lambda group, _: median_sequence(_pairs(group), level))
 
     def log_evidence(self) -> FloatArray:
-        """log E against 'no effect' after the last block."""
-        return self._collect(lambda group: log_evidence(group.evidence)[..., -1])
+        """log E against 'no effect' after the last row."""
+        return self._collect(0.0, lambda evidence: log_evidence(evidence)[..., -1])
 
-    def pairs(self, measure: int, contrast: int) -> FloatArray:
-        """The log ratios arm : control of one contrast, block by block."""
+    def log_equivalence(self, edge: float) -> FloatArray:
+        """log of min(E⁺(−edge), E⁻(edge)) after the last row; `edge` is a log ratio above 0.
+
+        An e-value against every effect that is not between the edges: one below them is rejected by
+        E⁺(−edge), one above by E⁻(edge), and the lesser of the two is no more than either.
+        """
+
+        def least(evidence: Evidence) -> FloatArray:
+            above = log_evidence_above(evidence, -edge)[..., -1]
+            below = log_evidence_below(evidence, edge)[..., -1]
+            result: FloatArray = np.minimum(above, below)
+            return result
+
+        return self._collect(0.0, least)
+
+    def all_members(self, contrast: int) -> FloatArray:
+        """As `members` on every measure, shape (measures, rows, members)."""
         for group in self._groups:
             if contrast in group.places:
-                result: FloatArray = _pairs(group)[measure, group.places.index(contrast)]
+                result: FloatArray = group.members[:, group.places.index(contrast)]
                 return result
         raise ValueError(f"there is no contrast {contrast}")
+
+    def members(self, measure: int, contrast: int) -> FloatArray:
+        """The log speeds of one contrast's rows, adjusted for the covariate, shape (rows, members)."""
+        result: FloatArray = self.all_members(contrast)[measure]
+        return result
+
+    def pairs(self, measure: int, contrast: int) -> FloatArray:
+        """The log ratios arm : control of one contrast, row by row."""
+        members = self.members(measure, contrast)
+        result: FloatArray = members[:, 0] - members[:, 1]
+        return result
+
+
+def _members(values: FloatArray, blocks: tuple[tuple[int, ...], ...], index: np.ndarray) -> FloatArray:
+    """(measures, blocks, arms) → (measures, contrasts, rows, members); index: the columns of the members."""
+    places = [place for row in blocks for place in row]
+    chosen = values if places == list(range(values.shape[1])) else values[:, places]
+    members = np.swapaxes(chosen[:, :, index], 1, 2)
+    if len(places) == len(blocks):
+        return members
+    counts = np.array([len(row) for row in blocks])
+    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    result: FloatArray = np.add.reduceat(members, starts, axis=2) / counts[:, np.newaxis]
+    return result
 
 
 def _pairs(group: _Group) -> FloatArray:
@@ -107,3 +179,36 @@ def member_ids(contrast: Contrast, *, pool_twin: bool) -> list[str]:
     if pool_twin and contrast.twin_id is not None:
         return [contrast.arm_id, contrast.control_id, contrast.twin_id]
     return [contrast.arm_id, contrast.control_id]
+
+
+def slopes(values: FloatArray, covariate: FloatArray) -> FloatArray:
+    """β_b of every block, shape (..., blocks), from values and covariate of shape (..., blocks, n).
+
+    β_b = S(Δx, d) / (S(Δx, Δx) + 3·mean(Δx²)) over the blocks before b, and 0 for the first four. S is the
+    centred sum of products, so a constant effect of the arm does not move the slope.
+    """
+    response, predictor = np.broadcast_arrays(differences(values), differences(covariate))
+    result = np.zeros(response.shape)
+    shape = response.shape[:-1]
+    mean_response, mean_predictor = np.zeros(shape), np.zeros(shape)
+    products, squares, raw_squares = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    for earlier in range(1, response.shape[-1]):
+        y, x = response[..., earlier - 1], predictor[..., earlier - 1]
+        distance = x - mean_predictor
+        mean_predictor = mean_predictor + distance / earlier
+        mean_response = mean_response + (y - mean_response) / earlier
+        products = products + distance * (y - mean_response)
+        squares = squares + distance * (x - mean_predictor)
+        raw_squares = raw_squares + x * x
+        if earlier < BLOCKS_BEFORE:
+            continue
+        weight = squares + RIDGE_BLOCKS * raw_squares / earlier
+        # A covariate that never moved says nothing: no adjustment.
+        result[..., earlier] = np.divide(products, weight, out=np.zeros(shape), where=weight > 0)
+    return result
+
+
+def adjust(values: FloatArray, covariate: FloatArray) -> FloatArray:
+    """y′ = y − β_b·x for every member of every block, shape (..., blocks, n)."""
+    result: FloatArray = values - slopes(values, covariate)[..., np.newaxis] * covariate
+    return result

@@ -19,9 +19,30 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
-FIRST_SCALE = 0.05
 PRIOR_WEIGHT = 3.0
-SHARPNESS_GRID: FloatArray = np.geomspace(0.3, 6.0, 8)
+
+
+@dataclass(frozen=True)
+class EvidenceRules:
+    """What the evidence is made with, fixed before the first trial (`StatisticalContract`).
+
+    sharpness: least, most and number of the values of g, spaced geometrically; first_scale: the spread of d
+    (in logs) that is assumed before the first block.
+    """
+
+    sharpness: tuple[float, float, int] = (0.3, 6.0, 8)
+    first_scale: float = 0.05
+
+    @property
+    def grid(self) -> FloatArray:
+        """The values of g, shape (points,)."""
+        least, most, points = self.sharpness
+        result: FloatArray = np.geomspace(least, most, points)
+        return result
+
+
+# What experiments have whose contract names no rules, and what every check of a twin uses.
+BASE_RULES = EvidenceRules()
 
 
 @dataclass(frozen=True)
@@ -52,14 +73,14 @@ def differences(members: FloatArray) -> FloatArray:
     return result
 
 
-def predictable_scale(difference: FloatArray) -> FloatArray:
+def predictable_scale(difference: FloatArray, first_scale: float = BASE_RULES.first_scale) -> FloatArray:
     """s_b of every block from earlier blocks only, shape (..., blocks) → (..., blocks).
 
-    s_1 = 0.05 and s_b² = [Σ_{i<b} (d_i − mean_{i<b} d)² + 3·0.05²] / (b + 1). A scale that knew its own
-    block, or was computed again later, would spoil the expectation of the factors.
+    s_1 is `first_scale`, and s_b² = [Σ_{i<b} (d_i − mean_{i<b} d)² + 3·s_1²] / (b + 1). A scale that knew its
+    own block, or was computed again later, would spoil the expectation of the factors.
     """
     scale = np.empty_like(difference)
-    scale[..., 0] = FIRST_SCALE
+    scale[..., 0] = first_scale
     mean = np.zeros(difference.shape[:-1])
     squares = np.zeros(difference.shape[:-1])
     for earlier in range(1, difference.shape[-1]):
@@ -68,11 +89,11 @@ def predictable_scale(difference: FloatArray) -> FloatArray:
         distance = value - mean
         mean = mean + distance / earlier
         squares = squares + distance * (value - mean)
-        scale[..., earlier] = np.sqrt((squares + PRIOR_WEIGHT * FIRST_SCALE**2) / (earlier + 2))
+        scale[..., earlier] = np.sqrt((squares + PRIOR_WEIGHT * first_scale**2) / (earlier + 2))
     return scale
 
 
-def gather_evidence(members: FloatArray) -> Evidence:
+def gather_evidence(members: FloatArray, rules: EvidenceRules = BASE_RULES) -> Evidence:
     """The evidence in blocks of log speeds, shape (..., blocks, n) with n ≥ 2 and at least one block.
 
     Raises ValueError when a block has fewer than two members or there is no block.
@@ -81,8 +102,8 @@ def gather_evidence(members: FloatArray) -> Evidence:
         raise ValueError(f"evidence needs at least one block of two members, got the shape {members.shape}")
     count = members.shape[-1]
     difference = differences(members)
-    factor = SHARPNESS_GRID * count / (count - 1)
-    sharpness = factor / predictable_scale(difference)[..., np.newaxis]
+    factor = rules.grid * count / (count - 1)
+    sharpness = factor / predictable_scale(difference, rules.first_scale)[..., np.newaxis]
     others = members[..., 1:]
     offsets = others - others.mean(axis=-1, keepdims=True)
     if count == 2:
@@ -101,9 +122,8 @@ def log_sum_exp(exponents: FloatArray) -> FloatArray:
     return result
 
 
-def _mixed_path(log_factors: FloatArray) -> FloatArray:
+def _mixed_path(products: FloatArray) -> FloatArray:
     """log of the mean over the grid of the running products, (..., blocks, grid) → (..., blocks)."""
-    products = np.cumsum(log_factors, axis=-2)
     result: FloatArray = log_sum_exp(products) - np.log(products.shape[-1])
     return result
 
@@ -114,20 +134,32 @@ def _exponent(evidence: Evidence, effect: FloatArray | float) -> FloatArray:
     return result
 
 
+def log_products_above(evidence: Evidence, effect: FloatArray | float = 0.0) -> FloatArray:
+    """log of the running product of each grid point's factors of E⁺, shape (..., blocks, grid)."""
+    exponent = _exponent(evidence, effect)
+    factors = np.log(evidence.members) - np.logaddexp(0.0, evidence.others_up - exponent)
+    return np.cumsum(factors, axis=-2)
+
+
+def log_products_below(evidence: Evidence, effect: FloatArray | float = 0.0) -> FloatArray:
+    """As log_products_above, of E⁻."""
+    exponent = _exponent(evidence, effect)
+    factors = np.log(evidence.members) - np.logaddexp(0.0, evidence.others_down + exponent)
+    return np.cumsum(factors, axis=-2)
+
+
 def log_evidence_above(evidence: Evidence, effect: FloatArray | float = 0.0) -> FloatArray:
     """log E⁺ after each block: evidence that the true effect is above `effect` (a log ratio).
 
     `effect` has the leading shape of the evidence, or is one number; the answer is (..., blocks).
     It never rises when `effect` rises.
     """
-    exponent = _exponent(evidence, effect)
-    return _mixed_path(np.log(evidence.members) - np.logaddexp(0.0, evidence.others_up - exponent))
+    return _mixed_path(log_products_above(evidence, effect))
 
 
 def log_evidence_below(evidence: Evidence, effect: FloatArray | float = 0.0) -> FloatArray:
     """log E⁻ after each block: evidence that the true effect is below `effect`; never falls as it rises."""
-    exponent = _exponent(evidence, effect)
-    return _mixed_path(np.log(evidence.members) - np.logaddexp(0.0, evidence.others_down + exponent))
+    return _mixed_path(log_products_below(evidence, effect))
 
 
 def log_evidence(evidence: Evidence, effect: FloatArray | float = 0.0) -> FloatArray:

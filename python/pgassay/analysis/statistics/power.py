@@ -2,8 +2,9 @@
 
 A spread is the standard deviation of the log ratio of two trials of one block (paired d); single trials
 spread by 1/√2 of it. Effects and margins are fractions (0.03 is 3 %) and enter as log(1 + effect). The
-constants were fitted by simulation of this package's own evidence at α = 0.05 for one contrast; more
-contrasts, or another α, need ln(2m/α)/ln(2/0.05) times as many blocks (1 + ln(m)/3.7).
+constants were fitted by simulation of this package's own evidence at α = 0.05 for one contrast, with the
+rules of new experiments (`tests/statistics/test_rules.py` simulates it again). More contrasts, or another α,
+need ln(2m/α)/ln(2/0.05) times as many blocks (1 + ln(m)/3.7), and ln(m/α)/ln(1/0.05) times for equivalence.
 """
 
 import math
@@ -18,18 +19,19 @@ PILOT_BLOCKS_MIN = 3
 BLOCKS_MIN_POOLED, BLOCKS_MIN_PAIRED = 4, 6
 # (constant, factor of (spread/effect)²) by (power, pooled).
 _DETECTION = {
-    (0.8, False): (4.0, 13.5),
-    (0.8, True): (3.0, 10.0),
-    (0.9, False): (3.0, 18.0),
+    (0.8, False): (4.0, 14.2),
+    (0.8, True): (3.0, 10.5),
+    (0.9, False): (4.0, 18.0),
     (0.9, True): (2.0, 13.0),
 }
-_EQUIVALENCE = {False: (3.0, 18.0), True: (3.0, 13.0)}
-_CONTRAST_DIVISOR = 3.7
+_EQUIVALENCE = {False: (4.0, 15.5), True: (3.0, 11.5)}
+_CONTRAST_DIVISOR, _EQUIVALENCE_DIVISOR = 3.7, 3.0
 
 
-def multiplicity(contrasts: int = 1, alpha: float = 0.05) -> float:
+def multiplicity(contrasts: int = 1, alpha: float = 0.05, *, equivalence: bool = False) -> float:
     """How many times as many blocks m contrasts at error rate α take as one at 0.05."""
-    return 1 + math.log(contrasts * 0.05 / alpha) / _CONTRAST_DIVISOR
+    divisor = _EQUIVALENCE_DIVISOR if equivalence else _CONTRAST_DIVISOR
+    return 1 + math.log(contrasts * 0.05 / alpha) / divisor
 
 
 def minimum_blocks(*, pooled: bool, contrasts: int = 1, alpha: float = 0.05) -> int:
@@ -39,14 +41,11 @@ def minimum_blocks(*, pooled: bool, contrasts: int = 1, alpha: float = 0.05) -> 
     return max(least, bounded)
 
 
-def _blocks(
-    terms: tuple[float, float], spread: float, effect: float, pooled: bool, contrasts: int, alpha: float
-) -> int:
-    least = minimum_blocks(pooled=pooled, contrasts=contrasts, alpha=alpha)
+def _blocks(terms: tuple[float, float], spread: float, effect: float, least: int, times: float) -> int:
     if not effect > 0 or not spread >= 0:
         raise ValueError(f"the effect must be above 0 and the spread 0 or more, got {effect} and {spread}")
     constant, factor = terms
-    needed = (constant + factor * (spread / math.log1p(effect)) ** 2) * multiplicity(contrasts, alpha)
+    needed = (constant + factor * (spread / math.log1p(effect)) ** 2) * times
     return max(least, round(needed))
 
 
@@ -65,14 +64,17 @@ def blocks_for_detection(
     """
     if (power, pooled) not in _DETECTION:
         raise ValueError(f"blocks are known for a power of 0.8 and 0.9, not {power}")
-    return _blocks(_DETECTION[power, pooled], spread, effect, pooled, contrasts, alpha)
+    least = minimum_blocks(pooled=pooled, contrasts=contrasts, alpha=alpha)
+    return _blocks(_DETECTION[power, pooled], spread, effect, least, multiplicity(contrasts, alpha))
 
 
 def blocks_for_equivalence(
     spread: float, margin: float, *, pooled: bool, contrasts: int = 1, alpha: float = 0.05
 ) -> int:
     """Blocks after which equal arms are found equivalent within the margin with probability 0.8."""
-    return _blocks(_EQUIVALENCE[pooled], spread, margin, pooled, contrasts, alpha)
+    least = minimum_blocks(pooled=pooled, contrasts=contrasts, alpha=alpha)
+    times = multiplicity(contrasts, alpha, equivalence=True)
+    return _blocks(_EQUIVALENCE[pooled], spread, margin, least, times)
 
 
 def _deviations(blocks: int, pooled: bool, contrasts: int, alpha: float) -> float:
@@ -101,7 +103,7 @@ def resolvable_margin(
     if blocks < minimum_blocks(pooled=pooled, contrasts=contrasts, alpha=alpha):
         return math.inf
     constant, factor = _EQUIVALENCE[pooled]
-    left = blocks / multiplicity(contrasts, alpha) - constant
+    left = blocks / multiplicity(contrasts, alpha, equivalence=True) - constant
     return math.expm1(min(spread * math.sqrt(factor / left), 700.0)) if left > 0 else math.inf
 
 
@@ -113,39 +115,18 @@ def resolvable_spread(
     return 0.0 if math.isinf(deviations) else math.log1p(effect) / deviations
 
 
-def upper_spread(pairs: FloatArray) -> float:
+def upper_spread(pairs: FloatArray, confidence: float = 0.8) -> float:
     """s_U = s·√((n − 1)/χ²_{.20, n−1}) of an n-block pilot's paired log ratios: above the truth in 80 %.
+
+    At another confidence c the quantile is 1 − c.
 
     Raises ValueError for fewer than two blocks.
     """
     degrees = pairs.shape[-1] - 1
     if degrees < 1:
         raise ValueError(f"a spread needs at least two blocks, got {degrees + 1}")
-    quantile = 2 * gammaincinv(degrees / 2, 0.20)
+    quantile = 2 * gammaincinv(degrees / 2, round(1 - confidence, 12))
     return float(np.std(pairs, ddof=1) * math.sqrt(degrees / quantile))
-
-
-def blocks_to_decide(
-    spread: float, effect: float, margin: float, *, pooled: bool, contrasts: int = 1, alpha: float = 0.05
-) -> int:
-    """Blocks in all until a verdict is likely, if the true effect is this log ratio.
-
-    Either the effect is detected, or (inside the margin) equivalence is: whichever takes fewer.
-    """
-    answers = []
-    size = abs(effect)
-    if size > 0:
-        answers.append(
-            blocks_for_detection(
-                spread, math.expm1(min(size, 700.0)), pooled=pooled, contrasts=contrasts, alpha=alpha
-            )
-        )
-    room = math.log1p(margin) - size
-    if room > 0:
-        answers.append(
-            blocks_for_equivalence(spread, math.expm1(room), pooled=pooled, contrasts=contrasts, alpha=alpha)
-        )
-    return min(answers)
 
 
 def resolution_sentence(

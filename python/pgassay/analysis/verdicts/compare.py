@@ -3,36 +3,43 @@
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
 from pgassay.analysis.accounts.arms import arm_accounts
 from pgassay.analysis.causes.difference import explanations
 from pgassay.analysis.causes.rank import arm_causes
 from pgassay.analysis.changes.arms import arm_changes
-from pgassay.analysis.descriptive.builders import builder_difference
 from pgassay.analysis.descriptive.confounds import find_confounds
 from pgassay.analysis.descriptive.device_use import device_use
 from pgassay.analysis.descriptive.maintenance import work_results
 from pgassay.analysis.descriptive.network import network_sentences
 from pgassay.analysis.descriptive.plans import plan_findings
 from pgassay.analysis.descriptive.server_statements import arm_statements
+from pgassay.analysis.verdicts.arm_results import (
+    block_seconds,
+    forecast_of,
+    primary_arms,
+    secondary_results,
+    statement_results,
+)
+from pgassay.analysis.verdicts.checks.carry_over import carry_over_warnings
+from pgassay.analysis.verdicts.checks.copies import copy_warnings
+from pgassay.analysis.verdicts.checks.failures import failure_warnings
+from pgassay.analysis.verdicts.checks.machine import check_machine, machine_warnings
+from pgassay.analysis.verdicts.checks.twin import TwinCheck
 from pgassay.analysis.verdicts.crossed import crossed_results, crossed_sentences, halves
-from pgassay.analysis.verdicts.metrics import Measure
+from pgassay.analysis.verdicts.families import crossed_family_words, estimates_sentence, family_words
 from pgassay.analysis.verdicts.primary import PrimaryResult, analyse_primary
-from pgassay.analysis.verdicts.secondary import SecondaryFamily, analyse_secondary
-from pgassay.analysis.verdicts.sentences import cpu_sentence, headline, outlook
-from pgassay.analysis.verdicts.study import Study, gather_study
-from pgassay.analysis.verdicts.twin import TwinCheck
-from pgassay.analysis.verdicts.verdict import DISTRIBUTION_CHANGED, Finding, Judgement
+from pgassay.analysis.verdicts.secondary import analyse_secondary
+from pgassay.analysis.verdicts.sentences import headline
+from pgassay.analysis.verdicts.study import gather_study
+from pgassay.analysis.verdicts.verdict import (
+    interval_of,
+    ratio_of,
+)
 from pgassay.analysis.verdicts.warnings import collect_warnings
-from pgassay.model.arm import Arm
 from pgassay.model.result import (
     ArmResult,
     CompareResult,
-    SecondaryArmResult,
-    SecondaryResult,
-    SecondaryVerdict,
-    StatementResult,
+    Forecast,
     Stopped,
     TwinResult,
     Verdict,
@@ -47,19 +54,11 @@ _STOPPED: dict[str, Stopped] = {
     "failed": "failed",
     "running": "running",
 }
-_CPU_WORDS: dict[Verdict, SecondaryVerdict] = {
-    "faster": "more",
-    "slower": "less",
-    "equivalent": "equivalent",
-    "inconclusive": "inconclusive",
-    "control": "control",
-}
-Estimate = tuple[Finding, Judgement]
 
 
 @dataclass(frozen=True)
 class ArmProgress:
-    """Where one comparison stands. blocks_more: None when decided, or when it can't be said yet."""
+    """Where one comparison stands. forecast: as of ArmResult."""
 
     name: str
     stratum: str
@@ -67,7 +66,7 @@ class ArmProgress:
     interval: tuple[float | None, float | None] | None
     verdict: Verdict
     withheld: bool
-    blocks_more: int | None
+    forecast: Forecast | None
 
 
 @dataclass(frozen=True)
@@ -84,6 +83,7 @@ def progress(stored: StoredExperiment) -> Standing:
     """The primary metric alone: cheap enough to call after every trial. Raises UsageError as `analyse`."""
     study = gather_study(stored)
     primary = analyse_primary(study) if study.blocks else None
+    block_s = block_seconds(stored, study)
     arms = []
     for index, contrast in enumerate(study.experiment.contrasts):
         arm = study.arms[contrast.arm_id]
@@ -95,11 +95,11 @@ def progress(stored: StoredExperiment) -> Standing:
             ArmProgress(
                 arm.name,
                 arm.stratum,
-                _ratio(finding.estimate),
-                _interval(finding.lower, finding.upper),
+                ratio_of(finding.estimate),
+                interval_of(finding.lower, finding.upper),
                 judgement.verdict,
                 judgement.withheld,
-                primary.blocks_more[index],
+                forecast_of(primary.forecasts[index], block_s),
             )
         )
     return Standing(
@@ -127,7 +127,10 @@ def analyse(stored: StoredExperiment) -> CompareResult:
     result = _analyse(before)
     if after is None:
         return result
-    crossed = result.model_copy(update={"crossed": crossed_results(before, after)})
+    effects = crossed_results(before, after)
+    contract = stored.experiment.contract
+    words = crossed_family_words(effects, contract.alpha, gather_study(before).contrast_count)
+    crossed = result.model_copy(update={"crossed": effects, "family": result.family + words})
     at_first = [f"Before the swap: {line}" for line in result.verdict.splitlines()]
     lines = [*crossed_sentences(crossed, stored), *at_first]
     later = (sentence for trial in after.trials for sentence in trial.record.warnings)
@@ -146,7 +149,8 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
     family = analyse_secondary(study, primary.twins)
     plans_differ, plan_sentences = plan_findings(experiment, stored.trials)
     twins = _twin_results(primary.twins)
-    arms = _primary_arms(stored, study, primary)
+    arms = primary_arms(stored, study, primary)
+    explained, stopped = explanations(stored, study), _STOPPED.get(stored.stopped, "running")
     network_confounds, network_warnings = network_sentences(study, arms)
     result = CompareResult(
         schema=1,
@@ -157,23 +161,31 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
         margin=experiment.contract.margin,
         alpha=experiment.contract.alpha,
         blocks=study.blocks,
-        stopped=_STOPPED.get(stored.stopped, "running"),
+        stopped=stopped,
         arms=arms,
         twin=_worst_twin(twins),
-        statements=_statements(study, family),
+        statements=statement_results(study, family),
         plans_differ=plans_differ,
         confounds=(*find_confounds(experiment, study.table), *network_confounds),
-        warnings=(*network_warnings, *collect_warnings(stored, study, primary.twins, plan_sentences)),
-        secondary=_secondary(study, family),
+        warnings=(
+            *failure_warnings(study, primary.judgements),
+            *carry_over_warnings(primary.judgements, primary.carried),
+            *machine_warnings(check_machine(study)),
+            *network_warnings,
+            *collect_warnings(stored, study, primary.twins, plan_sentences),
+            *copy_warnings(study),
+        ),
+        secondary=secondary_results(study, family),
         device_use=device_use(stored),
         work=work_results(study),
         accounts=arm_accounts(stored),
         causes=arm_causes(stored),
-        explanations=explanations(stored, study),
+        explanations=explained,
         within_trials=arm_changes(stored),
         server_statements=arm_statements(stored),
         twins=twins,
-        family=_family_words(study, family),
+        family=family_words(study, family.size, explained),
+        estimates=estimates_sentence(arms, stopped),
         failures=sum(study.table.failures.values()),
         cache=experiment.protocol.cache,
         skipped=experiment.skipped,
@@ -181,142 +193,11 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
     return result.model_copy(update={"verdict": headline(result)})
 
 
-def _ratio(log_ratio: float) -> float | None:
-    ratio = math.exp(log_ratio) if log_ratio < 700 else math.inf
-    return ratio if 0 < ratio < math.inf else None
-
-
-def _interval(lower: float, upper: float) -> tuple[float | None, float | None]:
-    # The intersection of the intervals is empty when the effect moved: its ends are still shown in order.
-    return _ratio(min(lower, upper)), _ratio(max(lower, upper))
-
-
-def _arm_result(
-    study: Study, arm: Arm, measure: Measure, estimate: Estimate | None, note: str = ""
-) -> ArmResult:
-    values = [value for record in study.table.valid[arm.id] if (value := measure.value(record)) is not None]
-    is_control = arm.role == "control"
-    judgement = estimate[1] if estimate else Judgement("control" if is_control else "inconclusive")
-    ratio: float | None = 1.0 if is_control else None
-    interval: tuple[float | None, float | None] | None = (1.0, 1.0) if is_control else None
-    if estimate:
-        ratio = _ratio(estimate[0].estimate)
-        interval = _interval(estimate[0].lower, estimate[0].upper)
-    return ArmResult(
-        name=arm.name,
-        levels=arm.levels,
-        ratio=ratio,
-        interval=interval,
-        verdict=judgement.verdict,
-        meaningful=judgement.meaningful,
-        trials=len(study.table.valid[arm.id]),
-        failures=study.table.failures.get(arm.id, 0),
-        median=float(np.median(values)) if values else None,
-        values=tuple(values),
-        stratum=arm.stratum,
-        withheld=judgement.withheld,
-        note="; ".join(part for part in (judgement.note, note) if part),
-        confound=_confound(study, arm),
-    )
-
-
-def _confound(study: Study, arm: Arm) -> str:
-    """In what the arm's binaries differ from its control's beside the version."""
-    controls = (item for item in study.experiment.arms if item.role == "control")
-    control = next((item for item in controls if item.stratum == arm.stratum), arm)
-    return builder_difference(arm, control, study.table)
-
-
-def _primary_arms(stored: StoredExperiment, study: Study, primary: PrimaryResult) -> tuple[ArmResult, ...]:
-    indices = {contrast.arm_id: index for index, contrast in enumerate(study.experiment.contrasts)}
-    block_s = _block_seconds(stored, study)
-    results = []
-    for arm in study.experiment.arms:
-        if arm.role == "twin":
-            continue
-        index = indices.get(arm.id)
-        estimate, note = None, ""
-        if index is not None and primary.findings:
-            estimate = primary.findings[index], primary.judgements[index]
-            note = outlook(primary.blocks_more[index], block_s)
-        results.append(_arm_result(study, arm, study.measures[0], estimate, note))
-    return tuple(results)
-
-
-def _block_seconds(stored: StoredExperiment, study: Study) -> float | None:
-    """The mean wall time of a block so far, repeated attempts included."""
-    if not study.blocks:
-        return None
-    used = math.fsum(trial.record.wall_s for trial in stored.trials)
-    return used / max(study.blocks, len({trial.record.block for trial in stored.trials}))
-
-
-def _family_arms(study: Study, family: SecondaryFamily, measure: Measure) -> tuple[ArmResult, ...]:
-    """The arms of one measure; one that is not in the family has no estimates."""
-    indices = {contrast.arm_id: index for index, contrast in enumerate(study.experiment.contrasts)}
-    row = family.measures.index(measure) if measure in family.measures else None
-    results = []
-    for arm in study.experiment.arms:
-        if arm.role == "twin":
-            continue
-        estimate = None
-        if row is not None and arm.id in indices:
-            index = indices[arm.id]
-            estimate = family.findings[row][index], family.judgements[row][index]
-        results.append(_arm_result(study, arm, measure, estimate))
-    return tuple(results)
-
-
-def _statements(study: Study, family: SecondaryFamily) -> tuple[StatementResult, ...]:
-    records = [record for found in study.table.valid.values() for record in found]
-    results = []
-    for measure in study.measures[1:]:
-        seen = [item for record in records for item in record.statements if item.name == measure.name]
-        results.append(
-            StatementResult(
-                name=measure.name,
-                cold=bool(seen) and all(item.cold for item in seen),
-                aio=any(item.aio for item in seen),
-                arms=_family_arms(study, family, measure),
-            )
-        )
-    return tuple(results)
-
-
-def _secondary(study: Study, family: SecondaryFamily) -> tuple[SecondaryResult, ...]:
-    results = []
-    for measure in family.measures:
-        if measure.kind == "cpu":
-            arms = tuple(_cpu_arm(study, arm) for arm in _family_arms(study, family, measure))
-            results.append(SecondaryResult(name=measure.name, unit=measure.unit, arms=arms))
-    return tuple(results)
-
-
-def _cpu_arm(study: Study, arm: ArmResult) -> SecondaryArmResult:
-    """The same figures in the words of CPU; no claim at all between binaries of different builders."""
-    fields = {**arm.model_dump(), "verdict": _CPU_WORDS[arm.verdict]}
-    if arm.verdict == "control":
-        return SecondaryArmResult(**fields)
-    specs = {
-        item.name: item
-        for item in study.experiment.arms
-        if item.stratum == arm.stratum and item.role != "twin"
-    }
-    control = next(item for item in specs.values() if item.role == "control")
-    if arm.confound:
-        note = f"the binaries differ in {arm.confound}, so their CPU can't be compared"
-        fields.update(verdict="inconclusive", meaningful=False, note=note)
-        return SecondaryArmResult(**fields)
-    if not arm.withheld and arm.note != DISTRIBUTION_CHANGED:
-        fields["note"] = cpu_sentence(SecondaryArmResult(**fields), control.name, study.blocks)
-    return SecondaryArmResult(**fields)
-
-
 def _twin_results(twins: dict[str, TwinCheck]) -> tuple[TwinResult, ...]:
     return tuple(
         TwinResult(
-            ratio=_ratio(float(check.effect[0])),
-            interval=_interval(float(check.interval.lower[0]), float(check.interval.upper[0])),
+            ratio=ratio_of(float(check.effect[0])),
+            interval=interval_of(float(check.interval.lower[0]), float(check.interval.upper[0])),
             ok=check.ok,
             evidence=check.evidence,
             stratum=stratum,
@@ -342,17 +223,3 @@ def _worst_ok(twins: dict[str, TwinCheck]) -> bool | None:
     if False in answers:
         return False
     return None if not answers or None in answers else True
-
-
-def _family_words(study: Study, family: SecondaryFamily) -> str:
-    contract, count = study.experiment.contract, study.contrast_count
-    strata = {contrast.stratum for contrast in study.experiment.contrasts}
-    within = " within strata of the other factors" if len(strata) > 1 else ""
-    comparisons = "1 comparison" if count == 1 else f"{count} comparisons"
-    words = f"{comparisons} with a control{within}, each at level {contract.alpha / count:.3g}"
-    if family.size:
-        words += (
-            f"; a second family of {family.size} for statements and secondary metrics, with a false "
-            f"discovery rate of at most {contract.alpha:.3g} (e-BH)"
-        )
-    return words

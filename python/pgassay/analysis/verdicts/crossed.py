@@ -13,7 +13,7 @@ from dataclasses import replace
 from pgassay.analysis.statistics.equivalence import log_margin
 from pgassay.analysis.verdicts.primary import PrimaryResult, analyse_primary
 from pgassay.analysis.verdicts.study import Study, gather_study
-from pgassay.analysis.verdicts.verdict import DISTRIBUTION_CHANGED, Finding
+from pgassay.analysis.verdicts.verdict import MOVED, Finding, doubt, interval_of, ratio_of
 from pgassay.model.arm import Arm
 from pgassay.model.result import CompareResult, CrossedEffect, CrossedResult, Verdict
 from pgassay.record.read import StoredExperiment
@@ -64,9 +64,9 @@ def _crossed(
     first, second = (each.findings[index] for each in primary)
     margin = studies[0].experiment.contract.margin
     is_biased = any(check.ok is False for each in primary for check in each.twins.values())
-    is_moved = any(each.judgements[index].note == DISTRIBUTION_CHANGED for each in primary)
+    is_doubted = any(doubt(finding) for finding in (first, second))
     is_early = any(study.blocks < study.blocks_min for study in studies)
-    is_open = is_biased or is_moved or is_early
+    is_open = is_biased or is_doubted or is_early
     mirrored = Finding(-second.estimate, -second.upper, -second.lower)
     return CrossedResult(
         name=arm.name,
@@ -81,7 +81,12 @@ def _crossed(
 
 
 def _mean(first: Finding, second: Finding) -> Finding:
-    """Half the sum of two effects, with the ends that hold when both intervals do."""
+    """Half the sum of two effects, with the ends that hold when both intervals do.
+
+    Of an empty interval nothing can be said, so their sum is empty as well.
+    """
+    if first.is_empty or second.is_empty:
+        return Finding((first.estimate + second.estimate) / 2, math.inf, -math.inf)
     return Finding(
         (first.estimate + second.estimate) / 2,
         (first.lower + second.lower) / 2,
@@ -91,8 +96,8 @@ def _mean(first: Finding, second: Finding) -> Finding:
 
 def _effect(finding: Finding, margin: float, *, is_open: bool) -> CrossedEffect:
     return CrossedEffect(
-        ratio=_ratio(finding.estimate),
-        interval=(_ratio(min(finding.lower, finding.upper)), _ratio(max(finding.lower, finding.upper))),
+        ratio=ratio_of(finding.estimate),
+        interval=interval_of(finding.lower, finding.upper),
         verdict="inconclusive" if is_open else _word(finding, log_margin(margin)),
     )
 
@@ -103,11 +108,6 @@ def _word(finding: Finding, edge: float) -> Verdict:
     if finding.lower > 0:
         return "faster"
     return "slower" if finding.upper < 0 else "inconclusive"
-
-
-def _ratio(log_ratio: float) -> float | None:
-    ratio = math.exp(log_ratio) if log_ratio < 700 else math.inf
-    return ratio if 0 < ratio < math.inf else None
 
 
 def crossed_sentences(result: CompareResult, stored: StoredExperiment) -> list[str]:
@@ -127,6 +127,11 @@ def crossed_sentences(result: CompareResult, stored: StoredExperiment) -> list[s
 
 
 def _sentence(whose: str, others: str, effect: CrossedEffect, counted: str, margin: float) -> str:
+    if effect.interval is None:
+        subject = whose.removesuffix(" are").removesuffix(" is")
+        return (
+            f"{subject[0].upper()}{subject[1:]} can't be compared with {others}, since {MOVED} ({counted})."
+        )
     found = f"({span(effect.interval)}; {counted})"
     if effect.verdict in ("faster", "slower") and effect.ratio is not None:
         text = f"{whose} {comparison(effect.ratio)} {others} {found}."

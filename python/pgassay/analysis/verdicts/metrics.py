@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pgassay.errors import UsageError
-from pgassay.model.experiment import Experiment
+from pgassay.model.experiment import Covariate, Experiment
 from pgassay.model.trial import TrialRecord
 from pgassay.model.workload import Metric
 
@@ -77,9 +77,10 @@ def cpu_per_unit_s(record: TrialRecord) -> float | None:
     return _positive(record.server_cpu_s / record.load.transactions) if record.load.transactions else None
 
 
-def canary_log_s(record: TrialRecord) -> float:
-    """log of the canary's seconds: the covariate; NaN when it was not run."""
-    value = _positive(record.canary_s)
+def covariate_log_s(name: Covariate, record: TrialRecord) -> float:
+    """log of the seconds of a fixed task before the trial: the covariate; NaN when it was not run."""
+    seconds = {"canary": record.canary_s, "memory": record.memory_s, "disk": record.disk_s}
+    value = _positive(seconds.get(name))
     return math.nan if value is None else math.log(value)
 
 

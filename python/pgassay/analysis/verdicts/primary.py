@@ -1,64 +1,94 @@
 """The first family: every arm against its control on the primary metric."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pgassay.analysis.statistics.covariate import adjust
+from pgassay.analysis.statistics.contrasts import ContrastSet
 from pgassay.analysis.statistics.eprocess import FloatArray
-from pgassay.analysis.statistics.power import PILOT_BLOCKS_MIN, blocks_to_decide, upper_spread
+from pgassay.analysis.statistics.equivalence import interval_level
+from pgassay.analysis.statistics.forecast import BLOCKS_BEFORE, DecisionRules, further_blocks, quantiles
+from pgassay.analysis.statistics.power import PILOT_BLOCKS_MIN, upper_spread
 from pgassay.analysis.statistics.sequence import Sequence
+from pgassay.analysis.verdicts.checks.carry_over import CarryOver, look_for_carry_over, withhold
+from pgassay.analysis.verdicts.checks.failures import judge_failures
+from pgassay.analysis.verdicts.checks.twin import TwinCheck, check_twin
 from pgassay.analysis.verdicts.study import Study, gather_study
-from pgassay.analysis.verdicts.twin import TwinCheck, check_twin
-from pgassay.analysis.verdicts.verdict import Finding, Judgement, judge
+from pgassay.analysis.verdicts.verdict import DISTRIBUTION_CHANGED, MOVED, Finding, Judgement, judge
 from pgassay.record.read import StoredExperiment
+
+BlocksForecast = tuple[int | None, int | None, int | None]
 
 
 @dataclass(frozen=True)
 class PrimaryResult:
     """Findings and judgements in the order of the contrasts; twins by stratum.
 
-    blocks_more: per contrast the blocks that an undecided verdict is likely still to take; None when it is
-    decided, or when there are too few blocks to say.
+    forecasts: per contrast the further blocks that an undecided verdict is likely to take (p10, median, p90,
+    None beyond what can be said); None when it is decided, or when there are too few blocks to say. carried:
+    per contrast what is known of its carry-over, None for one that had no verdict to be doubted.
     """
 
     findings: tuple[Finding, ...]
     judgements: tuple[Judgement, ...]
     twins: dict[str, TwinCheck]
-    blocks_more: tuple[int | None, ...]
+    forecasts: tuple[BlocksForecast | None, ...]
+    carried: tuple[CarryOver | None, ...] = ()
 
 
 def twin_pairs(study: Study, logs: FloatArray, control_id: str, twin_id: str) -> FloatArray:
-    """(twin, control) of every block, shape (measures, blocks, 2), adjusted for the covariate."""
-    index = [study.columns[twin_id], study.columns[control_id]]
-    pairs = logs[:, :, index]
-    return pairs if study.covariate is None else adjust(pairs, study.covariate[:, index])
+    """(twin, control) of every row, shape (measures, rows, 2), adjusted for the covariate."""
+    return study.pairs(logs, control_id, twin_id)
 
 
 def check_twins(study: Study) -> dict[str, TwinCheck]:
-    """Each stratum's twin, on the primary metric and the statements; needs at least one block."""
+    """The twin of each stratum that has a row, on the primary metric and the statements."""
     found = {
         item.stratum: (item.control_id, item.twin_id)
         for item in study.experiment.contrasts
         if item.twin_id is not None
     }
     alpha = study.experiment.contract.alpha
+    pairs = {stratum: twin_pairs(study, study.logs, *both) for stratum, both in found.items()}
     return {
-        stratum: check_twin(twin_pairs(study, study.logs, control, twin), alpha, gates=len(found))
-        for stratum, (control, twin) in found.items()
+        stratum: check_twin(rows, alpha, gates=len(found)) for stratum, rows in pairs.items() if rows.shape[1]
     }
 
 
 def findings_of(
-    effects: FloatArray, intervals: Sequence, guard: Sequence, measure: int
-) -> tuple[Finding, ...]:
-    """One measure's findings, in the order of the contrasts; all arrays are (measures, contrasts)."""
-    ends = (intervals.lower, intervals.upper, guard.lower, guard.upper)
-    return tuple(
-        Finding(float(effect), *(float(end[measure, index]) for end in ends))
-        for index, effect in enumerate(effects[measure])
-    )
+    contrasts: ContrastSet,
+    intervals: Sequence,
+    level: float,
+    equivalence: Sequence | None = None,
+) -> tuple[tuple[Finding, ...], ...]:
+    """The findings of every measure, each in the order of the contrasts.
+
+    intervals: (measures, contrasts); level: that of the guard; equivalence: the intervals that must lie
+    inside the margin, where those are others. The guard's at half the level are computed only where an
+    estimate lies outside the median's.
+    """
+    effects, guard = contrasts.effects(), contrasts.median_intervals(level)
+    guard_at_half, half = contrasts.median_intervals(level / 2), None
+    if ((effects < guard_at_half.lower) | (effects > guard_at_half.upper)).any():
+        half = contrasts.intervals(level / 2, running=False)
+
+    def finding(place: tuple[int, int]) -> Finding:
+        lower, upper = _ends(intervals, place)
+        median_lower, median_upper = _ends(guard, place)
+        found = Finding(float(effects[place]), lower, upper, median_lower, median_upper)
+        if equivalence is not None:
+            found = replace(found, equivalence=_ends(equivalence, place))
+        if half is None:
+            return found
+        return replace(found, half_level=_ends(half, place), median_half_level=_ends(guard_at_half, place))
+
+    rows, columns = effects.shape
+    return tuple(tuple(finding((row, column)) for column in range(columns)) for row in range(rows))
+
+
+def _ends(intervals: Sequence, place: tuple[int, int]) -> tuple[float, float]:
+    return float(intervals.lower[place]), float(intervals.upper[place])
 
 
 def twin_bound(twins: dict[str, TwinCheck], stratum: str, measure: int) -> float | None:
@@ -75,44 +105,64 @@ def analyse_primary(study: Study) -> PrimaryResult:
     level = contract.alpha / study.contrast_count
     contrasts = study.contrast_set(study.logs[:1])
     intervals = contrasts.intervals(level, running=True)
-    findings = findings_of(contrasts.effects(), intervals, contrasts.median_intervals(level), 0)
+    equivalence = None
+    if contract.equivalence == "each":
+        equivalence = contrasts.intervals(interval_level(level, contract.equivalence), running=True)
+    (findings,) = findings_of(contrasts, intervals, level, equivalence)
     twins = check_twins(study)
     judgements = []
-    for contrast, finding in zip(study.experiment.contrasts, findings, strict=True):
-        if study.blocks < study.blocks_min:
+    for index, (contrast, finding) in enumerate(zip(study.experiment.contrasts, findings, strict=True)):
+        if len(study.rows[index].blocks) < study.rows_min(index):
             judgements.append(Judgement("inconclusive"))
             continue
         bound = twin_bound(twins, contrast.stratum, 0)
-        judgements.append(judge(finding, contract.margin, twin_bound=bound))
-    more = tuple(
-        _blocks_more(study, contrasts.pairs(0, index), finding) if _is_open(judgement) else None
-        for index, (finding, judgement) in enumerate(zip(findings, judgements, strict=True))
-    )
-    return PrimaryResult(findings, tuple(judgements), twins, more)
+        judgement = judge(finding, contract.margin, twin_bound=bound)
+        judgements.append(judge_failures(study, contrast, study.measures[0], judgement, level, running=True))
+    carried = look_for_carry_over(study, judgements)
+    judgements = [
+        withhold(judgement, each, contract.margin)
+        for judgement, each in zip(judgements, carried, strict=True)
+    ]
+    forecasts = _forecasts(study, contrasts, judgements)
+    return PrimaryResult(findings, tuple(judgements), twins, forecasts, carried)
 
 
 def _is_open(judgement: Judgement) -> bool:
     """Whether more blocks alone could decide it."""
-    return judgement.verdict == "inconclusive" and not judgement.note
-
-
-def _blocks_more(study: Study, pairs: FloatArray, finding: Finding) -> int | None:
-    if study.blocks < PILOT_BLOCKS_MIN or not np.isfinite(finding.estimate):
-        return None
-    contract = study.experiment.contract
-    needed = blocks_to_decide(
-        upper_spread(pairs),
-        finding.estimate,
-        contract.margin,
-        pooled=study.is_pooled,
-        contrasts=study.contrast_count,
-        alpha=contract.alpha,
+    return (
+        judgement.verdict == "inconclusive"
+        and not judgement.withheld
+        and judgement.note not in (MOVED, DISTRIBUTION_CHANGED)
     )
-    return max(1, needed - study.blocks)
 
 
-def single_trial_spread(stored: StoredExperiment) -> float | None:
-    """The upper bound (80 %) of the spread of a single trial's log speed, from control and twin.
+def _forecasts(
+    study: Study, contrasts: ContrastSet, judgements: list[Judgement]
+) -> tuple[BlocksForecast | None, ...]:
+    contract = study.experiment.contract
+    level = contract.alpha / study.contrast_count
+    found: list[BlocksForecast | None] = [None] * len(judgements)
+    # Contrasts of one shape together: blocks and members may differ between them.
+    shapes: dict[tuple[int, ...], dict[int, FloatArray]] = {}
+    for index, judgement in enumerate(judgements):
+        members = contrasts.all_members(index)[0]
+        if _is_open(judgement) and len(members) >= BLOCKS_BEFORE:
+            shapes.setdefault(members.shape, {})[index] = members
+    for group in shapes.values():
+        first = next(iter(group))
+        decision = DecisionRules(
+            contract.margin, level, interval_level(level, contract.equivalence), study.rows_min(first)
+        )
+        times = further_blocks(np.stack(list(group.values())), study.rules, decision, contract.seed)
+        for index, of_contrast in zip(group, times, strict=True):
+            found[index] = quantiles(of_contrast * study.blocks_per_row(index))
+    return tuple(found)
+
+
+def single_trial_spread(stored: StoredExperiment, confidence: float = 0.8) -> float | None:
+    """The upper bound (80 %, or at another confidence) of the spread of a single trial's log speed.
+
+    From control and twin.
 
     Both are the same arm, so their difference is noise alone: √2 times a single trial's. The largest
     over the strata; None with fewer than three complete blocks, or without a twin.
@@ -120,9 +170,14 @@ def single_trial_spread(stored: StoredExperiment) -> float | None:
     study = gather_study(stored)
     spreads = []
     for contrast in study.experiment.contrasts:
-        if contrast.twin_id is None or study.blocks < PILOT_BLOCKS_MIN:
+        if contrast.twin_id is None:
             continue
         columns = study.columns
-        pairs = study.logs[0][:, columns[contrast.twin_id]] - study.logs[0][:, columns[contrast.control_id]]
-        spreads.append(upper_spread(np.asarray(pairs)) / math.sqrt(2))
+        differences = (
+            study.logs[0][:, columns[contrast.twin_id]] - study.logs[0][:, columns[contrast.control_id]]
+        )
+        pairs = differences[list(study.table.places_with((contrast.twin_id, contrast.control_id)))]
+        if len(pairs) < PILOT_BLOCKS_MIN:
+            continue
+        spreads.append(upper_spread(np.asarray(pairs), confidence) / math.sqrt(2))
     return max(spreads, default=None)

@@ -5,12 +5,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from pgassay.analysis.statistics import ebh
+from pgassay.analysis.statistics.contrasts import ContrastSet
 from pgassay.analysis.statistics.eprocess import BoolArray, FloatArray, gather_evidence
+from pgassay.analysis.statistics.equivalence import log_margin
 from pgassay.analysis.statistics.sequence import Sequence, confidence_sequence
+from pgassay.analysis.verdicts.checks.failures import judge_failures
+from pgassay.analysis.verdicts.checks.twin import TwinCheck
 from pgassay.analysis.verdicts.metrics import Measure, cpu_measure
 from pgassay.analysis.verdicts.primary import findings_of, twin_bound, twin_pairs
 from pgassay.analysis.verdicts.study import Study
-from pgassay.analysis.verdicts.twin import TwinCheck
 from pgassay.analysis.verdicts.verdict import Finding, Judgement, judge
 
 
@@ -27,8 +30,13 @@ class SecondaryFamily:
 def analyse_secondary(study: Study, twins: dict[str, TwinCheck]) -> SecondaryFamily:
     """Select the discoveries by e-BH over all (measure, contrast), and judge those alone.
 
-    The current evidence counts, not its running maximum. Intervals: at level α·k*/M for the selected, and at
-    α/M for the others, which stay inconclusive.
+    Each comparison has two evidences: of a difference, and of equivalence. At most one of their two
+    hypotheses is true ("no effect", or "an effect of the margin or more"), so among all 2M at most M are, and
+    e-BH with thresholds for M keeps the rate of false discoveries of both kinds together.
+
+    The current evidence counts, not its running maximum. Intervals: at level α·k*/M for differences, at
+    twice that for equivalence (whose two one-sided tests have the level each), and at α/M for the others,
+    which stay inconclusive.
     """
     measures, logs = _measures(study)
     size = len(measures) * len(study.experiment.contrasts)
@@ -36,25 +44,41 @@ def analyse_secondary(study: Study, twins: dict[str, TwinCheck]) -> SecondaryFam
         return SecondaryFamily((), (), (), 0)
     contract = study.experiment.contract
     contrasts = study.contrast_set(logs)
-    selection = ebh.select(contrasts.log_evidence().ravel(), contract.alpha)
-    chosen = selection.selected.reshape(len(measures), -1)
+    chosen = _select(contrasts, contract.alpha, contract.margin)
     intervals = contrasts.intervals(contract.alpha / size, running=False)
-    if selection.count > 1:
-        wide, narrow = (
-            intervals,
-            contrasts.intervals(ebh.selected_level(contract.alpha, selection), running=False),
-        )
-        intervals = Sequence(
-            np.where(chosen, narrow.lower, wide.lower), np.where(chosen, narrow.upper, wide.upper)
-        )
-    effects = contrasts.effects()
-    guard = contrasts.median_intervals(contract.alpha / size)
-    findings = tuple(findings_of(effects, intervals, guard, index) for index in range(len(measures)))
+    for selected, sides in ((chosen.different, 1), (chosen.equivalent, 2)):
+        if selected.any():
+            narrow = contrasts.intervals(sides * chosen.level, running=False)
+            intervals = Sequence(
+                np.where(selected, narrow.lower, intervals.lower),
+                np.where(selected, narrow.upper, intervals.upper),
+            )
+    findings = findings_of(contrasts, intervals, contract.alpha / size)
     judgements = tuple(
-        _judge_measure(study, twins, measure, row, chosen[index])
+        _judge_measure(study, twins, measure, row, chosen.row(index))
         for index, (measure, row) in enumerate(zip(measures, findings, strict=True))
     )
     return SecondaryFamily(measures, findings, judgements, size)
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """The discoveries of both kinds, (measures, contrasts) or (contrasts,), and the level α·k*/M of each."""
+
+    different: BoolArray
+    equivalent: BoolArray
+    level: float
+
+    def row(self, index: int) -> "_Chosen":
+        return _Chosen(self.different[index], self.equivalent[index], self.level)
+
+
+def _select(contrasts: ContrastSet, alpha: float, margin: float) -> _Chosen:
+    different = contrasts.log_evidence()
+    evidences = np.stack([different, contrasts.log_equivalence(log_margin(margin))])
+    selection = ebh.select(evidences.ravel(), alpha, true_max=different.size)
+    selected = selection.selected.reshape(evidences.shape)
+    return _Chosen(selected[0], selected[1], ebh.selected_level(alpha, selection))
 
 
 def _measures(study: Study) -> tuple[tuple[Measure, ...], FloatArray]:
@@ -62,7 +86,7 @@ def _measures(study: Study) -> tuple[tuple[Measure, ...], FloatArray]:
     measures, logs = list(study.measures[1:]), list(study.logs[1:])
     cpu = cpu_measure(study.experiment)
     found = study.table.logs(cpu)
-    if found.size and not np.isnan(found).any():
+    if found.size and not np.isnan(found[study.table.present]).any():
         measures.append(cpu)
         logs.append(found)
     return tuple(measures), np.stack(logs) if logs else np.empty((0, study.blocks, len(study.columns)))
@@ -73,18 +97,24 @@ def _judge_measure(
     twins: dict[str, TwinCheck],
     measure: Measure,
     findings: tuple[Finding, ...],
-    chosen: BoolArray,
+    chosen: _Chosen,
 ) -> tuple[Judgement, ...]:
     judgements = []
-    for contrast, finding, is_chosen in zip(study.experiment.contrasts, findings, chosen, strict=True):
-        if not is_chosen or study.blocks < study.blocks_min:
+    for index, (contrast, finding) in enumerate(zip(study.experiment.contrasts, findings, strict=True)):
+        is_different, is_equivalent = bool(chosen.different[index]), bool(chosen.equivalent[index])
+        if not (is_different or is_equivalent) or len(study.rows[index].blocks) < study.rows_min(index):
             judgements.append(Judgement("inconclusive"))
             continue
         if measure.kind == "cpu":
             bound = _cpu_bound(study, twins, measure, contrast.stratum)
         else:
             bound = twin_bound(twins, contrast.stratum, study.measures.index(measure))
-        judgements.append(judge(finding, study.experiment.contract.margin, twin_bound=bound))
+        judgement = judge(finding, study.experiment.contract.margin, twin_bound=bound)
+        if judgement.verdict == "equivalent" and not is_different:
+            # That it excludes no effect was not tested at the level that a direction takes.
+            judgement = Judgement("equivalent")
+        level = chosen.level * (2 if judgement.verdict == "equivalent" else 1)
+        judgements.append(judge_failures(study, contrast, measure, judgement, level, running=False))
     return tuple(judgements)
 
 

@@ -1,17 +1,20 @@
 """What every analysis starts from: the complete blocks of a stored experiment as arrays."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 
 import numpy as np
 
-from pgassay.analysis.statistics.contrasts import ContrastSet
-from pgassay.analysis.statistics.eprocess import FloatArray
+from pgassay.analysis.statistics.contrasts import ContrastSet, Rows
+from pgassay.analysis.statistics.eprocess import EvidenceRules, FloatArray
 from pgassay.analysis.statistics.power import minimum_blocks
 from pgassay.analysis.verdicts.blocks import BlockTable, complete_blocks
-from pgassay.analysis.verdicts.metrics import Measure, canary_log_s, primary_measure, statement_measures
+from pgassay.analysis.verdicts.metrics import Measure, covariate_log_s, primary_measure, statement_measures
+from pgassay.analysis.verdicts.rows import owns_data, replicates, rows_of
 from pgassay.errors import UsageError
 from pgassay.model.arm import Arm
-from pgassay.model.experiment import Experiment
+from pgassay.model.experiment import BlockPlan, Contrast, Experiment
 from pgassay.record.read import StoredExperiment
 
 
@@ -20,7 +23,8 @@ class Study:
     """An experiment's plan with the logs of its complete blocks.
 
     measures: the primary metric, then every statement that all trials of complete blocks measured;
-    logs: their signed logs, shape (measures, blocks, arms). covariate: (blocks, arms) or None.
+    logs: their signed logs, shape (measures, blocks, arms), NaN where an arm took no part in a block.
+    covariate: (blocks, arms) or None, NaN in the same places. plans: what was recorded of each block.
     """
 
     experiment: Experiment
@@ -29,11 +33,15 @@ class Study:
     logs: FloatArray
     covariate: FloatArray | None
     covariate_missing: int
+    plans: Mapping[int, BlockPlan] = field(default_factory=dict)
 
     @property
     def blocks(self) -> int:
-        """The number of complete blocks."""
-        return len(self.table.numbers)
+        """The complete blocks; where strata have blocks of their own, those of the stratum that has most."""
+        if self.experiment.design.strata == "together":
+            return len(self.table.numbers)
+        found = [self.plans[number].stratum for number in self.table.numbers if number in self.plans]
+        return max((found.count(stratum) for stratum in set(found)), default=0)
 
     @property
     def arms(self) -> dict[str, Arm]:
@@ -44,6 +52,20 @@ class Study:
     def columns(self) -> dict[str, int]:
         """The place of each arm on the last axis of `logs`."""
         return {name: index for index, name in enumerate(self.table.arm_ids)}
+
+    @cached_property
+    def rows(self) -> tuple[Rows, ...]:
+        """What the evidence of each contrast is made of, in their order.
+
+        A row's places lead to its records: `table.rows[place][arm_id]`, of block `table.numbers[place]`.
+        """
+        return tuple(
+            rows_of(each, self.experiment, self.table, self.plans) for each in self.experiment.contrasts
+        )
+
+    def block_numbers(self, contrast: int) -> tuple[tuple[int, ...], ...]:
+        """The numbers of the blocks that each row of a contrast is made of."""
+        return tuple(tuple(self.table.numbers[place] for place in row) for row in self.rows[contrast].blocks)
 
     @property
     def contrast_count(self) -> int:
@@ -59,8 +81,28 @@ class Study:
     @property
     def blocks_min(self) -> int:
         """Complete blocks before which no verdict is given."""
-        alpha = self.experiment.contract.alpha
-        return minimum_blocks(pooled=self.is_pooled, contrasts=self.contrast_count, alpha=alpha)
+        return self._rows_min(self.is_pooled)
+
+    def rows_min(self, contrast: int) -> int:
+        """Rows of one contrast before which it has no verdict; one without the pooled twin takes more."""
+        return self._rows_min(self.is_pooled and len(self.rows[contrast].arm_ids) > 2)
+
+    def blocks_per_row(self, contrast: int) -> int:
+        """The blocks that another row of a contrast takes."""
+        if owns_data(self.experiment, self.experiment.contrasts[contrast]):
+            return self.experiment.design.blocks_per_copy
+        return 1
+
+    def _rows_min(self, pooled: bool) -> int:
+        return minimum_blocks(
+            pooled=pooled, contrasts=self.contrast_count, alpha=self.experiment.contract.alpha
+        )
+
+    @property
+    def rules(self) -> EvidenceRules:
+        """What the evidence of this experiment's contrasts is made with."""
+        contract = self.experiment.contract
+        return EvidenceRules(contract.sharpness, contract.first_scale)
 
     def contrast_set(self, logs: FloatArray) -> ContrastSet:
         """The evidence of all contrasts on these measures, shape (measures, blocks, arms)."""
@@ -70,7 +112,82 @@ class Study:
             self.experiment.contrasts,
             pool_twin=self.experiment.contract.pool_twin,
             covariate=self.covariate,
+            # Without plans of blocks every arm took part in every complete block.
+            rows=self.rows if self.plans else None,
+            rules=self.rules,
         )
+
+    def pairs(self, logs: FloatArray, control_id: str, other_id: str) -> FloatArray:
+        """(other, control) of every row of an arm equal to its control, such as its twin.
+
+        Shape (measures, rows, 2), adjusted for the covariate; logs: (measures, blocks, arms).
+        """
+        pair = Contrast(
+            arm_id=other_id, control_id=control_id, twin_id=None, stratum=self.arms[control_id].stratum
+        )
+        rows = self._rows_of_equals(pair)
+        return ContrastSet(
+            logs,
+            self.columns,
+            (pair,),
+            pool_twin=False,
+            covariate=self.covariate,
+            rows=[rows],
+            rules=self.rules,
+        ).all_members(0)
+
+    def _rows_of_equals(self, pair: Contrast) -> Rows:
+        """As the rows of a contrast in which both have a copy of their own, where that is so."""
+        own = [
+            each
+            for each, rows in zip(self.experiment.contrasts, self.rows, strict=True)
+            if each.control_id == pair.control_id
+            and len(rows.arm_ids) > 2
+            and owns_data(self.experiment, each)
+        ]
+        names = (pair.arm_id, pair.control_id)
+        if own:
+            return Rows(names, replicates(pair, self.experiment, self.table, self.plans, list(names)))
+        return Rows(names, tuple((place,) for place in self.table.places_with(names)))
+
+    def level_by_stratum(self) -> list[FloatArray]:
+        """The mean log speed of each block, one series for the blocks that hold the same strata, (blocks,).
+
+        Of the arms that took part in all of those blocks, so that a decided arm's rest is no change.
+        """
+        present, level = self.table.present, self.logs[0]
+        strata = [
+            self.plans[number].stratum if number in self.plans else None for number in self.table.numbers
+        ]
+        series = []
+        for stratum in dict.fromkeys(strata):
+            blocks = [place for place, name in enumerate(strata) if name == stratum]
+            arms = present[blocks].all(axis=0)
+            if arms.any():
+                series.append(np.asarray(level[blocks][:, arms].mean(axis=-1)))
+        return series
+
+    def blocks_of(self, arm_id: str) -> int:
+        """The complete blocks that an arm's figures are of; a control's are those that it took part in."""
+        for contrast, rows in zip(self.experiment.contrasts, self.rows, strict=True):
+            if contrast.arm_id == arm_id:
+                return sum(map(len, rows.blocks))
+        return len(self.table.places_with([arm_id]))
+
+    def replicates_of(self, arm_id: str) -> int | None:
+        """The finished sets of fresh copies that an arm's figures are of; None where blocks count."""
+        for contrast, rows in zip(self.experiment.contrasts, self.rows, strict=True):
+            if contrast.arm_id == arm_id and owns_data(self.experiment, contrast):
+                return len(rows.blocks)
+        return None
+
+    def rested_after(self, arm_id: str) -> int | None:
+        """The complete blocks after which a decided arm rested; None for one that takes part."""
+        stratum = self.arms[arm_id].stratum
+        mine = [plan for plan in self.plans.values() if plan.stratum in (None, stratum)]
+        if not mine or arm_id in max(mine, key=lambda plan: plan.block).arm_ids:
+            return None
+        return len(self.table.places_with([arm_id]))
 
 
 def gather_study(stored: StoredExperiment) -> Study:
@@ -79,23 +196,24 @@ def gather_study(stored: StoredExperiment) -> Study:
     _check_contrasts(experiment)
     primary = primary_measure(experiment.contract.metric)
     table = complete_blocks(stored, primary)
+    present = table.present
     measures, logs = [primary], [table.logs(primary)]
     for measure in statement_measures(experiment):
         found = table.logs(measure)
-        if not np.isnan(found).any():
+        if not np.isnan(found[present]).any():
             measures.append(measure)
             logs.append(found)
     covariate, missing = _covariate(experiment, table)
-    return Study(experiment, table, tuple(measures), np.stack(logs), covariate, missing)
+    return Study(experiment, table, tuple(measures), np.stack(logs), covariate, missing, stored.block_plans)
 
 
 def _covariate(experiment: Experiment, table: BlockTable) -> tuple[FloatArray | None, int]:
     """The declared covariate, and how many trials lack it (then it is not used at all)."""
     if experiment.contract.covariate == "none":
         return None, 0
-    canary = table.matrix(canary_log_s)
-    missing = int(np.isnan(canary).sum())
-    return (None, missing) if missing else (canary, 0)
+    found = table.matrix(partial(covariate_log_s, experiment.contract.covariate))
+    missing = int(np.isnan(found[table.present]).sum())
+    return (None, missing) if missing else (found, 0)
 
 
 def _check_contrasts(experiment: Experiment) -> None:

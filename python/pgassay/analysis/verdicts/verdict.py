@@ -7,13 +7,23 @@ from pgassay.analysis.statistics.equivalence import log_margin
 from pgassay.model.result import Verdict
 
 DISTRIBUTION_CHANGED = "the distribution changed"
+MOVED = "the effect moved during the experiment: no single figure fits all blocks"
+LEFT_BEHIND = "the latest blocks do not agree with the earlier ones"
+MEDIAN_DISAGREES = "the median does not yet agree"
+DOUBTS = (DISTRIBUTION_CHANGED, MOVED, LEFT_BEHIND, MEDIAN_DISAGREES)
+TWIN_DIFFERS = "withheld: the twin, a duplicate of the control, differs from the control by as much"
+Ends = tuple[float, float]
+UNBOUNDED: Ends = (-math.inf, math.inf)
 
 
 @dataclass(frozen=True)
 class Finding:
     """One contrast on one measure; all figures are log ratios.
 
-    lower, upper: its confidence sequence; median_lower, median_upper: the guard's interval.
+    lower, upper: its confidence sequence, empty (lower > upper) when the effect moved; median_lower,
+    median_upper: the guard's interval at the same level. half_level, median_half_level: both of the last
+    block alone, each at half the level, for the claim that the distribution changed.
+    equivalence: the interval that must lie inside the margin, None where that is (lower, upper).
     """
 
     estimate: float
@@ -21,6 +31,14 @@ class Finding:
     upper: float
     median_lower: float = -math.inf
     median_upper: float = math.inf
+    half_level: Ends = UNBOUNDED
+    median_half_level: Ends = UNBOUNDED
+    equivalence: Ends | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no single effect fits all blocks."""
+        return self.lower > self.upper
 
 
 @dataclass(frozen=True)
@@ -33,15 +51,42 @@ class Judgement:
     note: str = ""
 
 
-def has_changed_distribution(finding: Finding, slack: float = 0.0) -> bool:
-    """Whether the arm changed the shape of the noise, so that a mean-like estimate can't be trusted.
+def ratio_of(log_ratio: float) -> float | None:
+    """A log ratio as a ratio; None where it is 0 or infinite."""
+    ratio = math.exp(log_ratio) if log_ratio < 700 else math.inf
+    return ratio if 0 < ratio < math.inf else None
 
-    The estimate lies outside the median's interval, or the effect moved so that no single one fits every
-    block (the intersection of the intervals is empty or has left the estimate behind). `slack` widens the
-    median's interval: the guard looks at the control alone, the estimate also at a twin that may be off.
+
+def interval_of(lower: float, upper: float) -> tuple[float | None, float | None] | None:
+    """The ends of an interval as ratios; None when it is empty: then there is no interval to show."""
+    return None if lower > upper else (ratio_of(lower), ratio_of(upper))
+
+
+def has_changed_distribution(finding: Finding, slack: float = 0.0) -> bool:
+    """Whether the arm changed the shape of the noise, so that no single ratio describes it.
+
+    The interval of the mean-like effect and that of the median have nothing in common. An arm that only
+    shifts has the same effect in both, and each interval misses it with a chance of at most half the level:
+    so this is said falsely with a chance of at most the level, at whichever moment one looks. `slack` widens
+    the median's interval: the guard looks at the control alone, the effect also at a twin that may be off.
     """
-    outside = not finding.median_lower - slack <= finding.estimate <= finding.median_upper + slack
-    return outside or not finding.lower <= finding.estimate <= finding.upper
+    (lower, upper), (median_lower, median_upper) = finding.half_level, finding.median_half_level
+    return lower > median_upper + slack or upper < median_lower - slack
+
+
+def doubt(finding: Finding, slack: float = 0.0) -> str:
+    """What speaks against any word from this interval; '' when nothing does. `slack` as above."""
+    # A changed shape can leave the intersection of the intervals empty too, so it is asked for first.
+    if has_changed_distribution(finding, slack):
+        return DISTRIBUTION_CHANGED
+    if finding.is_empty:
+        return MOVED
+    if not finding.lower <= finding.estimate <= finding.upper:
+        return LEFT_BEHIND
+    # An arm that changes the noise's shape fools any mean-like method: without the median, no direction.
+    if not finding.median_lower - slack <= finding.estimate <= finding.median_upper + slack:
+        return MEDIAN_DISAGREES
+    return ""
 
 
 def judge(finding: Finding, margin: float, *, twin_bound: float | None = None) -> Judgement:
@@ -51,23 +96,23 @@ def judge(finding: Finding, margin: float, *, twin_bound: float | None = None) -
     the twin's gate has not fired, else max(|L|, |U|) of the twin (a log ratio): only verdicts wholly beyond
     it are kept.
     """
-    if has_changed_distribution(finding, slack=twin_bound or 0.0):
-        return Judgement("inconclusive", note=DISTRIBUTION_CHANGED)
+    doubted = doubt(finding, slack=twin_bound or 0.0)
+    if doubted in (MOVED, DISTRIBUTION_CHANGED):
+        return Judgement("inconclusive", note=doubted)
     judgement = _from_interval(finding, log_margin(margin))
-    if twin_bound is None or judgement.verdict == "inconclusive":
+    if judgement.verdict == "inconclusive":
         return judgement
-    if finding.lower > twin_bound or finding.upper < -twin_bound:
+    if doubted:
+        return Judgement("inconclusive", note=doubted)
+    if twin_bound is None or finding.lower > twin_bound or finding.upper < -twin_bound:
         return judgement
-    return Judgement(
-        "inconclusive",
-        withheld=True,
-        note="withheld: the twin, a duplicate of the control, differs from the control by as much",
-    )
+    return Judgement("inconclusive", withheld=True, note=TWIN_DIFFERS)
 
 
 def _from_interval(finding: Finding, edge: float) -> Judgement:
     above, below = finding.lower > 0, finding.upper < 0
-    if finding.lower >= -edge and finding.upper <= edge:
+    least, most = finding.equivalence or (finding.lower, finding.upper)
+    if -edge <= least <= most <= edge:
         direction = "faster" if above else "slower" if below else ""
         note = f"slightly {direction}, but within the margin" if direction else ""
         return Judgement("equivalent", note=note)

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from pgassay.analysis.verdicts.checks.twin import GATE_EVIDENCE, TwinCheck, can_fire
 from pgassay.analysis.verdicts.steady import find_drift, unsettled_change
 from pgassay.analysis.verdicts.study import Study
-from pgassay.analysis.verdicts.twin import GATE_EVIDENCE, TwinCheck, can_fire
 from pgassay.model.arm import Arm
 from pgassay.record.read import StoredExperiment
 from pgassay.words import percent_rounded
@@ -89,9 +89,11 @@ def _blocks(study: Study) -> list[str]:
 def _drift(study: Study) -> list[str]:
     if not study.blocks:
         return []
-    drift = find_drift(study.logs[0].mean(axis=-1), study.experiment.contract.margin)
-    if drift is None:
+    margin = study.experiment.contract.margin
+    found = [drift for logs in study.level_by_stratum() if (drift := find_drift(logs, margin)) is not None]
+    if not found:
         return []
+    drift = max(found, key=lambda each: abs(each.change))
     direction = "faster" if drift.change > 0 else "slower"
     size = percent_rounded(abs(math.expm1(drift.change)))
     settled = "it settled in the second half" if drift.settled else "it had not settled at the end"
@@ -139,7 +141,9 @@ def _steal(study: Study) -> list[str]:
 def _covariate(study: Study) -> list[str]:
     if not study.covariate_missing:
         return []
+    name = study.experiment.contract.covariate
+    words = name if name == "canary" else f"reading of the {name}"
     return [
-        f"{study.covariate_missing} trials have no canary, so no figure was adjusted for it although the "
+        f"{study.covariate_missing} trials have no {words}, so no figure was adjusted for it although the "
         "contract declares it."
     ]

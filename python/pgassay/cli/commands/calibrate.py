@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from pgassay.model.calibration import CalibrationResult
     from pgassay.record.read import StoredExperiment
 
-# The null factor: arms that are equal in all but their copies of the data.
-EQUAL_ARMS = "copy=first,second"
+# Levels of the null factor: arms that are equal in all but their copies of the data. The twin has one too.
+LEVELS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
+COPIES_MIN, COPIES_MAX = 3, len(LEVELS) + 1
 EXIT_FAILED = 1
 
 
@@ -36,13 +37,20 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         dest="stored",
         help="measure nothing: calibrate from a stored experiment (a comparison's control and twin will do)",
     )
+    parser.add_argument(
+        "--copies",
+        type=options.whole,
+        default=COPIES_MIN,
+        metavar="N",
+        help="so many copies of the data, each for an arm (default 3): more tell better how they differ",
+    )
     parser.add_argument("--json", action="store_true", help="print the result as one JSON document")
     parser.add_argument("--markdown", action="store_true", help="print Markdown, for an issue or a wiki")
     parser.add_argument("--quiet", action="store_true", help="say nothing while it runs")
     parser.add_argument(
         "--no-wait", action="store_true", help="refuse at once when another experiment runs on this host"
     )
-    parser.set_defaults(run=run, factors=[EQUAL_ARMS])
+    parser.set_defaults(run=run, factors=[])
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -53,6 +61,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.control is not None:
         raise UsageError("--control has no meaning for equal arms: leave it out")
+    if not COPIES_MIN <= arguments.copies <= COPIES_MAX:
+        raise UsageError(f"--copies {arguments.copies} is out of range: use {COPIES_MIN} to {COPIES_MAX}")
+    if arguments.server is not None and arguments.copies != COPIES_MIN:
+        raise UsageError("--copies means nothing for a server that runs already, which has one: leave it out")
     stored = _stored(arguments)
     result = calibrate(stored, ledger.summary())
     sys.stdout.write(_page(result, arguments))
@@ -60,6 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _stored(arguments: argparse.Namespace) -> "StoredExperiment":
+    from dataclasses import replace
+
     from pgassay.cli.outcome import progress_of
     from pgassay.experiment.running.run import run_new
     from pgassay.record.read import load
@@ -67,7 +81,9 @@ def _stored(arguments: argparse.Namespace) -> "StoredExperiment":
     if arguments.stored is not None:
         return load(arguments.stored)
     with progress_of(arguments) as progress:
-        return run_new(request_of(arguments), progress, wait=not arguments.no_wait, until_decided=False)
+        factors = (f"copy={','.join(LEVELS[: arguments.copies - 1])}",)
+        request = replace(request_of(arguments), factors=factors, calibrates=True)
+        return run_new(request, progress, wait=not arguments.no_wait, until_decided=False)
 
 
 def _page(result: "CalibrationResult", arguments: argparse.Namespace) -> str:

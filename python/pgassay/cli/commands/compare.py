@@ -114,12 +114,25 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
     add("--alpha", type=options.fraction, default=0.05, metavar="FRACTION", help="error rate (default 0.05)")
     add("--seed", type=options.whole, metavar="N", help="seed of the order of the trials (default: drawn)")
     add("--out", type=options.folder, metavar="FOLDER", help="a new folder for the results")
-    add("--covariate", choices=("none", "canary"), default="none", help="adjust for the canary's speed")
+    add(
+        "--covariate",
+        choices=("none", "canary", "memory", "disk"),
+        default="none",
+        help="adjust for a speed of the machine, read before each trial: of the processor (canary), of fresh "
+        "memory, or of the disk",
+    )
     add(
         "--observe",
         choices=("off", "normal", "fast"),
         default="normal",
         help="how often the server's threads and their waits are sampled (default normal)",
+    )
+    add(
+        "--between",
+        choices=("nothing", "neutral"),
+        default="nothing",
+        help="what runs before each trial and is not counted: neutral is the workload on the control's "
+        "settings, so that no trial follows another arm (default nothing)",
     )
     add("--no-pool", action="store_true", help="do not pool the twin with the control")
     add(
@@ -156,6 +169,7 @@ def request_of(arguments: argparse.Namespace) -> "CompareRequest":
         pool_twin=not arguments.no_pool,
         covariate=arguments.covariate,
         observe=arguments.observe,
+        between=arguments.between,
         server=arguments.server,
         swap=arguments.swap,
         allow_writes=arguments.allow_writes,

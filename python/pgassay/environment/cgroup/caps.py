@@ -6,7 +6,7 @@ cgroup-v1/memory.rst, Documentation/scheduler/sched-bwc.rst of Linux.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,9 @@ from pgassay.environment.linux import machine
 from pgassay.environment.linux.device import disk_of
 from pgassay.environment.linux.mounts import mounts
 from pgassay.environment.storage.base import BlockDevice
+
+_PROC = Path("/proc")
+_THROTTLE_V1 = {"rbps": "read_bps", "wbps": "write_bps", "riops": "read_iops", "wiops": "write_iops"}
 
 
 @dataclass(frozen=True)
@@ -27,13 +30,20 @@ class Caps:
     memory_folder: Path | None = None
 
 
-def caps_of(pid: int) -> Caps:
-    """The caps on a process; none for one that is not there any more."""
-    cpus = {folder: value for folder in _chain(pid, "cpu") if (value := usage.cpu_cap(folder)) is not None}
+NO_CAPS = Caps()
+
+
+def caps_of(pid: int, beside: Collection[Path] = ()) -> Caps:
+    """The caps on a process, those of the groups `beside` left out; none for one that is there no more."""
+    cpus = {
+        folder: value
+        for folder in chain(pid, "cpu")
+        if folder not in beside and (value := usage.cpu_cap(folder)) is not None
+    }
     memory = {
         folder: value
-        for folder in _chain(pid, "memory")
-        if (value := usage.memory_cap_bytes(folder)) is not None
+        for folder in chain(pid, "memory")
+        if folder not in beside and (value := usage.memory_cap_bytes(folder)) is not None
     }
     cpu_folder = min(cpus, key=lambda folder: cpus[folder], default=None)
     memory_folder = min(memory, key=lambda folder: memory[folder], default=None)
@@ -64,28 +74,48 @@ def counters(caps: Caps) -> dict[str, float]:
     return found
 
 
-def read_limits(pid: int, device: BlockDevice) -> tuple[float | None, float | None]:
-    """The lowest limits on the process's reads from the device's disk: bytes and requests a second."""
+def read_limits(
+    pid: int, device: BlockDevice, beside: Collection[Path] = ()
+) -> tuple[float | None, float | None]:
+    """The lowest limits on the process's reads from the device's disk: bytes and requests a second.
+
+    The groups `beside` are left out.
+    """
     disk = disk_of(device)
-    name = f"{disk.major}:{disk.minor}"
-    found: dict[str, list[float]] = {"rbps": [], "riops": []}
-    for folder in _chain(pid, "io"):
-        for line in usage.read_text(folder / "io.max").splitlines():
-            number, *pairs = line.split()
-            for key, _, value in (pair.partition("=") for pair in pairs if number == name):
-                if key in found and value.isdigit():
-                    found[key].append(float(value))
-    for folder in _chain(pid, "blkio"):
-        for key, file in (("rbps", "read_bps_device"), ("riops", "read_iops_device")):
-            limits = usage.table(folder / f"blkio.throttle.{file}")
-            found[key] += [limits[name]] if name in limits else []
-    return min(found["rbps"], default=None), min(found["riops"], default=None)
+    limits = limits_by_disk(pid, beside).get(f"{disk.major}:{disk.minor}", {})
+    return limits.get("rbps"), limits.get("riops")
 
 
-def _chain(pid: int, controller: str) -> Iterator[Path]:
+def limits_by_disk(pid: int, beside: Collection[Path] = ()) -> dict[str, dict[str, float]]:
+    """The lowest limits on the process's I/O by disk ("8:0"): `rbps`, `wbps`, `riops`, `wiops` where set.
+
+    On version 1 a group's limits hold for its own processes alone, not for those of groups below it
+    (Documentation/admin-guide/cgroup-v1/blkio-controller.rst, "Hierarchical Cgroups").
+    """
+    found: dict[str, dict[str, float]] = {}
+
+    def add(disk: str, name: str, value: float) -> None:
+        limits = found.setdefault(disk, {})
+        limits[name] = min(value, limits.get(name, value))
+
+    for folder in chain(pid, "io"):
+        for line in usage.read_text(folder / "io.max").splitlines() if folder not in beside else ():
+            disk, *pairs = line.split()
+            for name, _, value in (pair.partition("=") for pair in pairs):
+                if value.isdigit():
+                    add(disk, name, float(value))
+    own = next(chain(pid, "blkio"), None)
+    if own is not None and own not in beside:
+        for name, file in _THROTTLE_V1.items():
+            for disk, limit in usage.table(own / f"blkio.throttle.{file}_device").items():
+                add(disk, name, limit)
+    return found
+
+
+def chain(pid: int, controller: str) -> Iterator[Path]:
     """The folders of the process's group and of those above it, for one controller of either version."""
     try:
-        lines = Path(f"/proc/{pid}/cgroup").read_text("utf-8").splitlines()
+        lines = (_PROC / str(pid) / "cgroup").read_text("utf-8").splitlines()
     except OSError:
         return
     for line in lines:

@@ -6,7 +6,7 @@ temporary folder.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Protocol
@@ -51,6 +51,12 @@ class Volume(Protocol):
         Raises MeasurementError with the sizes when the space does not suffice.
         """
 
+    def keep_only(self, key: str, numbers: Collection[int]) -> None:
+        """Remove the working copies of a snapshot that have other numbers than these, and what they lie on.
+
+        No server runs on one of them.
+        """
+
     def reset(self, working: Path, source: Path) -> None:
         """Make `working` equal to `source` again; the server on it is stopped.
 
@@ -91,14 +97,16 @@ class Volume(Protocol):
 class StorageKind(ABC):
     """One kind of storage.
 
-    `name` is what `--storage NAME:key=value` says. `keys`: those of `options.FIELDS` that it understands,
-    in the order in which its text names them. `refusals`: why it can't have a key of another kind, and the
-    remedy, as words that follow "'KEY' in 'TEXT'"; for those where there is more to say than which keys
-    there are.
+    `name` is what `--storage NAME:key=value` says. `keys`: those that it understands, in the order in which
+    its text names them. `own_keys`: those of them that are not in `options.FIELDS`, each with what checks
+    (key, value, the whole text), returns the value as it is stored, and raises UsageError. `refusals`: why it
+    can't have a key of another kind, and the remedy, as words that follow "'KEY' in 'TEXT'"; for those where
+    there is more to say than which keys there are.
     """
 
     name: ClassVar[str]
     keys: ClassVar[tuple[str, ...]]
+    own_keys: ClassVar[Mapping[str, Callable[[str, str, str], str]]] = {}
     refusals: ClassVar[Mapping[str, str]] = {}
 
     @abstractmethod

@@ -1,6 +1,6 @@
 """What every volume answers alike whose working copies are files in a folder."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from pgassay.environment.linux import pagecache
@@ -17,6 +17,18 @@ class CopiedVolume:
 
     def mark(self, working: Path, *, clean: bool) -> None:
         self.copies.mark(working, clean=clean)
+
+    def keep_only(self, key: str, numbers: Collection[int]) -> None:
+        for working in self.copies.copies_of(key):
+            number = int(working.name.rpartition("-")[2])
+            if number not in numbers and not self.copies.is_running(working):
+                self.copies.discard(working)
+                self.copies.discard(self.copies.base_path(key, number))
+                self.cloned.discard(working)
+
+    def made(self) -> list[Path]:
+        """The working copies of this experiment that are there, in their order."""
+        return sorted(working for working in self.cloned if working.is_dir())
 
     def is_clean(self, working: Path) -> bool:
         return self.copies.is_clean(working)

@@ -91,7 +91,7 @@ class HostVolume(CopiedVolume):
             "mount_options": sorted(mount.options) if mount else [],
             "device": device.facts(self.device),
             "limits": dict(self.limits_cgroup()),
-            "extents": extents_of_largest(sorted(self.cloned)),
+            "extents": extents_of_largest(self.made()),
         }
 
     def limits_cgroup(self) -> Mapping[str, str]:

@@ -148,7 +148,7 @@ class LoopVolume(CopiedVolume):
             "direct_io": True,
             "backing_device": device.facts(device.device_of(self._image.image)),
             "limits": dict(self.limits_cgroup()),
-            "extents": extents_of_largest(sorted(self.cloned)),
+            "extents": extents_of_largest(self.made()),
         }
 
     def limits_cgroup(self) -> Mapping[str, str]:

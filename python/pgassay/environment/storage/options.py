@@ -1,11 +1,12 @@
 """The options of storages: their text, the field of a StorageSpec that each is, and sizes in words.
 
-    path                    a folder; a comma or a backslash in it is written with a backslash before it
+    path                    a folder
     size                    4GB, 512MB, …
     read_ahead              kB, or with a unit
     read_mb_s, write_mb_s   MB per second
     read_iops, write_iops   requests per second
 
+A comma or a backslash in a text is written with a backslash before it. A kind may have keys of its own.
 Units are PostgreSQL's: kB, MB, GB, TB by 1024, so 1 MB/s is 1,048,576 bytes per second.
 """
 
@@ -29,8 +30,9 @@ _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
 def describe(spec: StorageSpec, keys: Sequence[str]) -> str:
     """The text of a storage whose kind has these keys, in their order."""
     parts = []
+    own = dict(spec.own)
     for key in keys:
-        value = getattr(spec, FIELDS[key][0])
+        value = getattr(spec, FIELDS[key][0]) if key in FIELDS else own.get(key)
         if value is not None:
             parts.append(f"{key}={_format(key, value)}")
     return spec.kind + (":" + ",".join(parts) if parts else "")
@@ -108,8 +110,8 @@ def _path(key: str, value: str, text: str) -> str:
 def _format(key: str, value: Any) -> str:
     if key == "size":
         return format_bytes(value)
-    if key == "path":
-        return str(value).replace("\\", "\\\\").replace(",", "\\,")
+    if isinstance(value, str):
+        return value.replace("\\", "\\\\").replace(",", "\\,")
     if isinstance(value, float) and value.is_integer() and value < 2**53:
         return str(int(value))
     return repr(value) if isinstance(value, float) else str(value)

@@ -28,17 +28,20 @@ def parse_storage(text: str) -> StorageSpec:
     if colon and not rest:
         raise UsageError(f"Nothing follows the colon in '{text}': type '{kind}' or '{kind}:key=value'.")
     values: dict[str, Any] = {}
+    own: dict[str, str] = {}
+    own_keys = KINDS[kind].own_keys
     for part in _split(rest) if rest else []:
         key, equals, value = part.partition("=")
         key = key.strip()
         _check_key(kind, key, text)
         if not equals or not value:
             raise UsageError(f"The storage option '{key}' in '{text}' has no value: type {key}=….")
-        field, convert = FIELDS[key]
-        if field in values:
+        given, (field, convert) = (values, FIELDS[key]) if key in FIELDS else (own, (key, own_keys[key]))
+        if field in given:
             raise UsageError(f"The storage option '{key}' stands twice in '{text}': leave one out.")
-        values[field] = convert(key, value, text)
-    return StorageSpec(kind=kind, **values)
+        given[field] = convert(key, value, text)
+    in_order = tuple((key, own[key]) for key in KINDS[kind].keys if key in own)
+    return StorageSpec(kind=kind, own=in_order, **values)
 
 
 def describe(spec: StorageSpec) -> str:

@@ -180,6 +180,10 @@ class WorkingCopies:
         """All working copies, of all snapshots."""
         return sorted(path for path in self.root.glob("*/copy-*") if path.is_dir())
 
+    def copies_of(self, key: str) -> list[Path]:
+        """The working copies of one snapshot, unfinished ones among them."""
+        return sorted(path for path in (self.root / key).glob("copy-*") if path.is_dir())
+
     def _remove_extra(self, target: Path, source: Path) -> None:
         kept = {relative: stat.S_IFMT(status.st_mode) for relative, status in tree(source)}
         for name in _LEFT_BY_SERVERS:

@@ -19,7 +19,7 @@ from typing import Any
 
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.model.experiment import OBSERVE
+from pgassay.model.experiment import BETWEEN, COVARIATES, OBSERVE
 from pgassay.workloads.options import parse_duration
 
 # Key of the file → (field of the request, type it must have).
@@ -43,6 +43,7 @@ _KEYS: Mapping[str, tuple[str, type | tuple[type, ...]]] = {
     "pool": ("pool_twin", bool),
     "covariate": ("covariate", str),
     "observe": ("observe", str),
+    "between": ("between", str),
     "server": ("server", str),
     "swap": ("swap", str),
     "allow-writes": ("allow_writes", str),
@@ -75,10 +76,13 @@ def read_file(path: Path, out: Path | None, command: tuple[str, ...]) -> Compare
         fields["max_time_s"] = parse_duration(str(fields["max_time_s"]), f"{path}: max-time")
     if "cpus" in fields:
         fields["cpus"] = str(fields["cpus"])
-    if fields.get("covariate", "none") not in ("none", "canary"):
-        raise UsageError(f"{path}: covariate '{fields['covariate']}' is not known: write none or canary")
+    if fields.get("covariate", "none") not in COVARIATES:
+        known = ", ".join(COVARIATES)
+        raise UsageError(f"{path}: covariate '{fields['covariate']}' is not known: write one of {known}")
     if fields.get("observe", "normal") not in OBSERVE:
         raise UsageError(f"{path}: observe '{fields['observe']}' is not known: write {', '.join(OBSERVE)}")
+    if fields.get("between", "nothing") not in BETWEEN:
+        raise UsageError(f"{path}: between '{fields['between']}' is not known: write {', '.join(BETWEEN)}")
     if "workload" in fields:
         fields["workload"] = _beside(path, fields["workload"])
     if "dataset" in fields:

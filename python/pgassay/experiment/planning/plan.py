@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 from pgassay import __version__
 from pgassay.design.arms import apply_levels, build_arms, choose_control, combinations, without_partner
+from pgassay.design.copies import planned_design
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.connections import is_remote
 from pgassay.experiment.planning.data import title_of, workload_of
@@ -13,7 +14,12 @@ from pgassay.experiment.planning.remote import RemoteServers
 from pgassay.experiment.planning.request import CompareRequest, check_request, parse_settings, repeatable
 from pgassay.experiment.planning.servers import Grid, OnStage, ParsedRequest, Servers
 from pgassay.factors.registry import parse_factors
-from pgassay.model.experiment import Experiment, StatisticalContract
+from pgassay.model.arm import Arm
+from pgassay.model.experiment import BlockDesign, Experiment, StatisticalContract
+
+# From 0.1, so that a small effect in much noise is found sooner; ten points lose nothing to more of them
+# (`tests/statistics/test_rules.py`).
+SHARPNESS = (0.1, 3.0, 10)
 
 
 def parse_request(
@@ -71,6 +77,8 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
         pool_twin=request.pool_twin,
         covariate=request.covariate,
         contrasts=len(contrasts),
+        sharpness=SHARPNESS,
+        equivalence="each",
     )
     return Experiment(
         pgassay_version=__version__,
@@ -81,6 +89,7 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
         contrasts=contrasts,
         contract=contract,
         protocol=parsed.base.protocol,
+        design=_design(request, arms, is_crossed=bool(description.swap)),
         dataset_loads=description.dataset_loads,
         skipped=(*judged.skipped, *without_partner(judged.candidates, arms, compared.factor)),
         confounds=description.confounds,
@@ -88,3 +97,14 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
         swap=description.swap,
         environment=description.environment,
     )
+
+
+def _design(request: CompareRequest, arms: tuple[Arm, ...], *, is_crossed: bool) -> BlockDesign:
+    """How the blocks are made; raises UsageError for what these arms can't have."""
+    servers = {arm.spec.server.name for arm in arms if arm.spec.server is not None}
+    if request.between == "neutral" and len(servers) > 1:
+        raise UsageError(
+            "--between neutral: the arms run on several servers, and a trial on the control's does nothing "
+            "for the others: leave it out"
+        )
+    return planned_design(arms, is_crossed=is_crossed).model_copy(update={"between": request.between})

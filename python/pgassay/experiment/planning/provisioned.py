@@ -10,6 +10,7 @@ from pgassay.design.arms import Candidate
 from pgassay.environment import datasets
 from pgassay.environment.builds.default_differences import DefaultDifferences
 from pgassay.environment.cgroup.caps import usable_memory_bytes
+from pgassay.environment.cgroup.inherited import inherited_limits, limit_sentences
 from pgassay.environment.linux import machine, pagecache
 from pgassay.environment.linux.free_memory import reporting_balloons
 from pgassay.environment.server.limits import (
@@ -33,7 +34,7 @@ from pgassay.experiment.planning.builds import (
     settings_where_they_exist,
 )
 from pgassay.experiment.planning.data import check_data, dataset_of, prepare_of
-from pgassay.experiment.planning.request import CompareRequest, parse_cache
+from pgassay.experiment.planning.request import CompareRequest, parse_cache, protocol_of
 from pgassay.experiment.planning.servers import (
     Base,
     Connections,
@@ -47,7 +48,7 @@ from pgassay.factors.base import Factor
 from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.base import PAGE_BYTES
 from pgassay.model.build import Build
-from pgassay.model.experiment import CacheState, Environment, Protocol
+from pgassay.model.experiment import CacheState, Environment, InheritedLimits
 from pgassay.model.workload import WorkloadSpec
 from pgassay.trial.caches.keeper import require_cache_state
 
@@ -91,12 +92,20 @@ class ProvisionedServers:
             settings={**baseline, **given},
             workload=workload,
         )
-        protocol = Protocol(cache=cache, observe=request.observe)
+        protocol = protocol_of(request, cache)
         return Base(with_caps(request, factors, spec), protocol, factors)
 
     def check(self, candidates: list[Candidate]) -> None:
-        """Every build can be given its data."""
+        """Every build can be given its data, and the covariate is alike for all arms; raises UsageError."""
         check_data(candidates)
+        storages = {
+            (each.kind, each.path, each.size_bytes) for _, spec in candidates for each in (spec.storage,)
+        }
+        if self._request.covariate == "disk" and len(storages) > 1:
+            raise UsageError(
+                "--covariate disk reads the disk of each arm, and the arms have different ones here, so it "
+                "would take out what they differ in: use another covariate, or none"
+            )
 
     def judge(self, parsed: ParsedRequest, on_stage: OnStage) -> Judged:
         """Small servers judge every level; raises UsageError unless such arms may be skipped."""
@@ -114,13 +123,17 @@ class ProvisionedServers:
         """Origins and defaults in which builds differ, traps, this machine, and the caps in words."""
         spec, workload = parsed.base.spec, parsed.workload
         defaults = differing_defaults(grid.arms, grid.contrasts)
+        limits = inherited_limits()
         writes = workload.writes or workload.is_maintenance
         sentences = (each.sentence(writes=writes) for each in defaults)
         return Description(
             data=datasets.describe(spec.dataset),
             confounds=(*plan_confounds(grid.arms), *grid.judged.confounds, *filter(None, sentences)),
-            warnings=plan_warnings(grid.arms, spec, parsed.compared.factor, parsed.base.protocol.cache),
-            environment=_environment(spec.build, grid.arms, defaults),
+            warnings=(
+                *limit_sentences(limits),
+                *plan_warnings(grid.arms, spec, parsed.compared.factor, parsed.base.protocol.cache),
+            ),
+            environment=_environment(spec.build, grid.arms, defaults, limits),
             dataset_loads=dataset_loads(grid.arms),
         )
 
@@ -272,7 +285,7 @@ def plan_confounds(arms: Sequence[Arm]) -> tuple[str, ...]:
 
 
 def _environment(
-    build: Build, arms: tuple[Arm, ...], defaults: tuple[DefaultDifferences, ...]
+    build: Build, arms: tuple[Arm, ...], defaults: tuple[DefaultDifferences, ...], limits: InheritedLimits
 ) -> Environment:
     known: dict[str, object] = {
         "machine": machine.facts(),
@@ -281,6 +294,7 @@ def _environment(
     }
     caps = caps_by_arm(arms)
     differing = {f"{each.first} and {each.second}": each.values for each in defaults}
+    known |= {"limits": limits}
     known |= ({"caps": caps} if caps else {}) | ({"differing_defaults": differing} if differing else {})
     return Environment.model_validate(known)
 

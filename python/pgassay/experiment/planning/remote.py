@@ -40,7 +40,7 @@ from pgassay.experiment.planning.servers import (
 from pgassay.factors.base import Factor
 from pgassay.factors.server import NAME, kind_of
 from pgassay.model.arm import ArmSpec
-from pgassay.model.experiment import CacheState, Environment, Protocol
+from pgassay.model.experiment import READINGS, CacheState, Environment, Protocol
 from pgassay.model.workload import WorkloadSpec
 from pgassay.trial.measure import plans
 
@@ -205,6 +205,11 @@ def _refuse_unfit(workload: WorkloadSpec, request: CompareRequest, named: NamedS
         raise UsageError(
             "workload maintenance needs its data restored before every run, which can't be done to a remote "
             "server: measure it on data of pgassay's own, with --dataset"
+        )
+    if request.covariate in READINGS:
+        raise UsageError(
+            f"--covariate {request.covariate} is read on the server's machine before the server starts, "
+            "which can't be done with a remote server: use canary, or none"
         )
     if request.swap is not None and len(named.strings) != 2:
         raise UsageError(

@@ -2,20 +2,29 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from pgassay.errors import UsageError
-from pgassay.model.experiment import CACHE_STATES, CacheState, Observe
+from pgassay.model.experiment import (
+    CACHE_STATES,
+    READINGS,
+    Between,
+    CacheState,
+    Covariate,
+    Observe,
+    Protocol,
+)
 
 SCALE_MAX = 100_000
 BLOCKS_MAX = 10_000
+CALIBRATION_REPETITIONS = 2
 
 
 @dataclass(frozen=True)
 class CompareRequest:
     """One comparison as typed. `None` means: the default, which the plan chooses and records.
 
-    `factors`, `server` and `command` may hold passwords as typed: what is stored is the plan's.
+    `calibrates`: its arms are all equal, to measure the noise. `factors`, `server` and `command` may hold
+    passwords as typed: what is stored is the plan's.
     """
 
     factors: tuple[str, ...]
@@ -38,12 +47,28 @@ class CompareRequest:
     out: Path | None = None
     skip_unavailable: bool = False
     pool_twin: bool = True
-    covariate: Literal["none", "canary"] = "none"
+    covariate: Covariate = "none"
+    calibrates: bool = False
     observe: Observe = "normal"
+    between: Between = "nothing"
     server: str | None = field(default=None, repr=False)
     swap: str | None = field(default=None, repr=False)
     allow_writes: str | None = None
     command: tuple[str, ...] = field(default=())
+
+
+def protocol_of(request: CompareRequest, cache: CacheState) -> Protocol:
+    """The protocol of trials on servers of this machine.
+
+    A calibration reads all speeds of the machine, to say which of them tells its trials' speeds, and measures
+    within each start twice.
+    """
+    if request.calibrates:
+        return Protocol(
+            cache=cache, observe=request.observe, readings=READINGS, repetitions=CALIBRATION_REPETITIONS
+        )
+    declared = tuple(name for name in READINGS if name == request.covariate)
+    return Protocol(cache=cache, observe=request.observe, readings=declared)
 
 
 def check_request(request: CompareRequest) -> None:

@@ -1,59 +1,105 @@
-"""The ledger of twins: the evidence of a machine's experiments against their twins, multiplied.
+"""The ledger of this machine: what its experiments said of copies, positions and neighbours.
 
-A single experiment's gate is weak; a machine that favours a position or a copy of the data shows it
-over many experiments. home()/ledger.json keeps each experiment's last word.
+Its detectors are in `analysis/verdicts/checks/ledger.py`. Who writes home()/ledger.json holds the lock of
+the host.
 """
 
 import json
+from pathlib import Path
 
-from pgassay.analysis.verdicts.compare import analyse
-from pgassay.analysis.verdicts.twin import ledger_alarm, ledger_evidence, ledger_update
+from pgassay.analysis.verdicts.checks.ledger import (
+    CLEAN,
+    Alarm,
+    LedgerState,
+    experiment_evidence,
+    ledger_of_twins,
+    ledger_state,
+    ledger_update,
+)
 from pgassay.environment.home import home
 from pgassay.environment.linux.machine import machine_id
 from pgassay.model.calibration import LedgerResult
 from pgassay.record.read import StoredExperiment
 from pgassay.record.write import to_json, write_file
 
-FORMAT = 1
-EVIDENCE_MAX = 1e300  # JSON knows no infinity
-ALARM = (
-    "over many experiments on this machine the twin has differed from its control more than chance "
-    "allows: something favours one copy of the data or one moment; look for it before believing small effects"
-)
+FORMAT = 2
+FORMAT_OF_TWINS = 1
+_WORDS = {
+    "copy": "which copy of the data a trial ran on",
+    "position": "whether a trial ran first or last in its block",
+    "predecessor": "which trial ran before",
+}
 
 
 def add_evidence(stored: StoredExperiment) -> str | None:
-    """Add an experiment's final evidence; the alarm's sentence when the machine's product is too high."""
-    path = home() / "ledger.json"
-    ledger = _read(path.read_bytes() if path.is_file() else b"")
+    """Add an experiment's final evidence; a sentence while an alarm lasts, else None.
+
+    A file that can't be understood is set aside as ledger.json.unreadable, and one of a later version of
+    pgassay is left alone.
+    """
+    path = _file()
+    ledger = _read(path)
+    if ledger is None:
+        return None
     identity = f"{stored.experiment.created_at} {stored.experiment.contract.seed}"
-    ledger = ledger_update(ledger, machine_id(), identity, min(analyse(stored).twin.evidence, EVIDENCE_MAX))
+    ledger = ledger_update(ledger, machine_id(), identity, experiment_evidence(stored))
     write_file(path, to_json({**ledger, "format": FORMAT}))
-    return ALARM if ledger_alarm(ledger, machine_id()) else None
-
-
-def _read(content: bytes) -> dict[str, object]:
-    """The stored ledger; a new one where there is none, or one that another version wrote."""
-    try:
-        stored = json.loads(content)
-    except ValueError:
-        return {}
-    return stored if isinstance(stored, dict) and stored.get("format") == FORMAT else {}
-
-
-def _experiments(stored: dict[str, object]) -> int:
-    """How many experiments of this machine the ledger has."""
-    machines = stored.get("machines")
-    entry = machines.get(machine_id()) if isinstance(machines, dict) else None
-    return len(entry.get("experiments", {})) if isinstance(entry, dict) else 0
+    return _sentence(ledger_state(ledger, machine_id()))
 
 
 def summary() -> LedgerResult:
     """What this machine's ledger says so far."""
-    path = home() / "ledger.json"
-    stored = _read(path.read_bytes() if path.is_file() else b"")
+    state = ledger_state(_read(_file()) or {}, machine_id())
     return LedgerResult(
-        experiments=_experiments(stored),
-        evidence=ledger_evidence(stored, machine_id()),
-        alarm=ledger_alarm(stored, machine_id()),
+        experiments=state.experiments,
+        # Without an experiment nothing speaks for either side.
+        evidence=state.evidence if state.experiments else 1.0,
+        alarm=bool(state.alarms),
+        detectors=state.detectors if state.experiments else {},
+        alarm_kinds=tuple(alarm.kind for alarm in state.alarms),
+        alarm_since=min((_moment(alarm) for alarm in state.alarms), default=None),
     )
+
+
+def _file() -> Path:
+    return home() / "ledger.json"
+
+
+def _read(path: Path) -> dict[str, object] | None:
+    """The stored ledger; a new one where there is none; None for one of a later version."""
+    if not path.is_file():
+        return {}
+    content = path.read_bytes()
+    try:
+        stored = json.loads(content)
+        number = stored["format"]
+        if number == FORMAT_OF_TWINS:
+            return ledger_of_twins(stored)
+        if number == FORMAT:
+            ledger_state(stored, machine_id())
+            return {"machines": stored["machines"]}
+        if isinstance(number, int) and number > FORMAT:
+            return None
+    except (ValueError, TypeError, KeyError):
+        pass  # cut short, or not ours: its content is kept for a person to look at
+    write_file(path.with_name(f"{path.name}.unreadable"), content)
+    return {}
+
+
+def _sentence(state: LedgerState) -> str | None:
+    if not state.alarms:
+        return None
+    matters = " and ".join(
+        f"{_WORDS[alarm.kind]} (since {_moment(alarm)}, evidence that it has ended: {alarm.clean:.2g} of "
+        f"{CLEAN:.0f})"
+        for alarm in state.alarms
+    )
+    return (
+        f"over several experiments on this machine it has mattered, more than chance allows, {matters}: look "
+        "for the reason before believing small effects; it ends when later experiments speak against it"
+    )
+
+
+def _moment(alarm: Alarm) -> str:
+    """When the experiment was made that raised an alarm: its identity begins with that."""
+    return alarm.since.partition(" ")[0]

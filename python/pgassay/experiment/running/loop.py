@@ -5,11 +5,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from pgassay.analysis.verdicts.compare import analyse, decided
-from pgassay.experiment.running.schedule import Step, next_step
+from pgassay.analysis.verdicts.compare import Standing, analyse, decided
+from pgassay.analysis.verdicts.compare import progress as standing_of
+from pgassay.experiment.running.schedule import Step, next_step, records_blocks
+from pgassay.model.result import CompareResult
 from pgassay.model.trial import TrialRecord, TrialSpec
 from pgassay.record.read import StoredExperiment, load_trial
-from pgassay.record.write import remove_unfinished, write_state
+from pgassay.record.write import remove_unfinished, write_block_plan, write_state
 from pgassay.terminal.progress import Progress
 
 # Two blocks in a row that could not be completed: a third will not be either.
@@ -36,8 +38,19 @@ class RunLimits:
     until_decided: bool = True
 
 
+class BlockPreparer(Protocol):
+    """Makes ready what the trials of a block need, before the first of them that this run adds."""
+
+    def __call__(self, step: Step, /) -> None:
+        """Make it ready for the block of `step`."""
+
+
 def run_experiment(
-    stored: StoredExperiment, run: TrialRunner, limits: RunLimits, progress: Progress
+    stored: StoredExperiment,
+    run: TrialRunner,
+    limits: RunLimits,
+    progress: Progress,
+    prepare_block: BlockPreparer = lambda _: None,
 ) -> StoredExperiment:
     """Continue `stored` to its end; returns it with every trial, and `stopped` saying why it ended.
 
@@ -52,27 +65,63 @@ def run_experiment(
     def used_s() -> float:
         return used_before_s + time.monotonic() - begun
 
-    if limits.until_decided and stored.trials and decided(analyse(stored)):
-        return _end(stored, "decided", used_s())
+    # Whoever asks for a number of blocks wants them of all arms, decided or not.
+    resting: frozenset[str] = frozenset()
+    if limits.until_decided and stored.trials:
+        result = analyse(stored)
+        if decided(result):
+            return _end(stored, "decided", used_s())
+        resting = decided_arms(stored, result)
+    prepared: int | None = None
     forgiven: int | None = None if stored.stopped == "failed" else 0
     try:
         while True:
-            step = next_step(stored.experiment, (trial.record for trial in stored.trials))
+            step = _next(stored, resting)
             # Who resumes a failed experiment has mended something: its voided blocks are forgiven.
             forgiven = step.voided_in_a_row if forgiven is None else min(forgiven, step.voided_in_a_row)
             stopped = _reason_to_stop(stored, step, limits, used_s(), forgiven)
             if stopped:
                 return _end(stored, stopped, used_s())
+            stored = _with_plan(stored, step)
+            if prepared != step.plan.block:
+                prepare_block(step)
+                prepared = step.plan.block
             stored = _run_one(stored, step, run, progress)
             write_state(stored.folder, stopped="running", seconds_used=used_s())
-            if next_step(stored.experiment, (trial.record for trial in stored.trials)).begins_block:
-                result = analyse(stored)
-                progress.estimate(result, max(0.0, limits.time_max_s - used_s()))
-                if limits.until_decided and decided(result):
-                    return _end(stored, "decided", used_s())
+            following = _next(stored, resting)
+            if following.begins_block:
+                standing = standing_of(stored)
+                # The whole analysis of a large grid takes a while: once in a round is enough to be shown.
+                if following.visit != step.visit or standing.decided:
+                    progress.estimate(analyse(stored), max(0.0, limits.time_max_s - used_s()))
+                if limits.until_decided:
+                    if standing.decided:
+                        return _end(stored, "decided", used_s())
+                    resting = decided_arms(stored, standing)
     except KeyboardInterrupt:
         _end(stored, "interrupted", used_s())
         raise
+
+
+def _next(stored: StoredExperiment, resting: frozenset[str]) -> Step:
+    records = (trial.record for trial in stored.trials)
+    return next_step(stored.experiment, records, stored.block_plans, resting)
+
+
+def _with_plan(stored: StoredExperiment, step: Step) -> StoredExperiment:
+    """The experiment with the plan of the step's block, which is on disk before the block's first trial."""
+    plan = step.plan
+    if not records_blocks(stored.experiment) or plan.block in stored.block_plans:
+        return stored
+    write_block_plan(stored.folder, plan)
+    return replace(stored, block_plans={**stored.block_plans, plan.block: plan})
+
+
+def decided_arms(stored: StoredExperiment, result: CompareResult | Standing) -> frozenset[str]:
+    """The ids of the arms that have their verdict; one that is withheld or inconclusive has none."""
+    names = {(arm.name, arm.stratum) for arm in result.arms if arm.verdict not in ("control", "inconclusive")}
+    arms = (arm for arm in stored.experiment.arms if arm.role == "arm")
+    return frozenset(arm.id for arm in arms if (arm.name, arm.stratum) in names)
 
 
 def _run_one(stored: StoredExperiment, step: Step, run: TrialRunner, progress: Progress) -> StoredExperiment:
@@ -90,9 +139,10 @@ def _reason_to_stop(
         return "failed"
     if not step.begins_block:
         return None
-    if step.spec.block >= limits.blocks_max:
+    # The next block is of the stratum that was visited least, among those that don't rest.
+    if step.visit >= limits.blocks_max:
         return "blocks"
-    expected_s = (expected_trial_s(stored) or 0.0) * len(stored.experiment.arms)
+    expected_s = (expected_trial_s(stored) or 0.0) * len(step.arms)
     if step.spec.block > 0 and used_s + expected_s > limits.time_max_s:
         return "max-time"
     return None
@@ -100,7 +150,7 @@ def _reason_to_stop(
 
 def expected_trial_s(stored: StoredExperiment) -> float | None:
     """The mean wall time of the valid trials so far, over all arms; None before the first."""
-    walls = [trial.record.wall_s for trial in stored.trials if trial.record.status == "ok"]
+    walls = [trial.record.took_s for trial in stored.trials if trial.record.status == "ok"]
     return sum(walls) / len(walls) if walls else None
 
 

@@ -4,14 +4,17 @@ plan → open the target → write the plan → say what can be resolved → tri
 """
 
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from pgassay.analysis.statistics.power import resolution_sentence
+from pgassay.design.copies import has_fresh_copies
 from pgassay.environment import lock
 from pgassay.environment.cleanup import registry
+from pgassay.environment.cleanup.scratch import scratch_folder
 from pgassay.environment.linux.machine import machine_id
 from pgassay.errors import InterruptionError, MeasurementError, UsageError
 from pgassay.experiment.planning.connections import reconnect
@@ -23,8 +26,9 @@ from pgassay.experiment.running.folder import check_folder, new_folder
 from pgassay.experiment.running.loop import RunLimits, TrialRunner, run_experiment
 from pgassay.experiment.running.remote_swap import swap_servers
 from pgassay.experiment.running.same_results import check_same_results
-from pgassay.experiment.running.schedule import next_step
+from pgassay.experiment.running.schedule import Step, next_step
 from pgassay.experiment.running.targets import open_target
+from pgassay.model.arm import Arm
 from pgassay.model.experiment import Experiment
 from pgassay.model.trial import TrialRecord, TrialSpec
 from pgassay.record.holding import held
@@ -33,6 +37,7 @@ from pgassay.record.read import StoredExperiment, load
 from pgassay.record.write import write_experiment, write_servers, write_state
 from pgassay.terminal.progress import Progress
 from pgassay.trial.run import run_trial
+from pgassay.trial.state import NeutralTrial
 from pgassay.trial.target import Target
 
 
@@ -48,7 +53,7 @@ def run_new(
     for sentence in parsed.servers.messages:
         progress.message(sentence)
     with _host_lock(progress, wait=wait):
-        experiment = plan(parsed, progress.stage)
+        experiment = history.with_known_scale(plan(parsed, progress.stage))
         contract = experiment.contract
         limits = RunLimits(contract.blocks_max, contract.time_max_s, until_decided=until_decided)
         folder = new_folder(request.out, experiment)
@@ -98,18 +103,53 @@ def run_resumed(
 def _run_trials(
     stored: StoredExperiment, target: Target, connections: Connections, limits: RunLimits, progress: Progress
 ) -> StoredExperiment:
+    # Of the block that runs, with the data that each runs on; before the first, as they were planned.
+    arms = stored.experiment.arms
+
     def run(spec: TrialSpec, folder: Path) -> tuple[Path, TrialRecord]:
-        return run_trial(spec, target, folder, progress.trial_doing)
+        before = None
+        if stored.experiment.design.between == "neutral":
+            before = _run_neutral(_control_beside(spec.arm, arms), spec, target, progress)
+        return run_trial(spec, target, folder, progress.trial_doing, before)
+
+    def prepare_block(step: Step) -> None:
+        nonlocal arms
+        arms = step.arms
+        machine = target.machine
+        if machine is not None and has_fresh_copies(stored.experiment, step.plan.stratum):
+            progress.trial_doing("making fresh copies of the data")
+            machine.replace_copies(step.arms)
 
     try:
         if not stored.trials:
             check_same_results(stored.experiment, target, progress.stage)
         _announce(stored, run, limits, progress)
         if not stored.experiment.swap:
-            return run_experiment(stored, run, limits, progress)
+            return run_experiment(stored, run, limits, progress, prepare_block)
         return _run_halves(stored, run, limits, progress, target, connections)
     except KeyboardInterrupt as interruption:
         raise InterruptionError(_after_interruption(stored.folder)) from interruption
+
+
+def _control_beside(arm: Arm, arms: tuple[Arm, ...]) -> Arm:
+    """The control that an arm is compared with, on the data of its block."""
+    return next(each for each in arms if each.role == "control" and each.stratum == arm.stratum)
+
+
+def _run_neutral(control: Arm, spec: TrialSpec, target: Target, progress: Progress) -> NeutralTrial:
+    """Run the workload on the control's settings, so that every trial has the same predecessor.
+
+    It is a whole trial of the same protocol; its record is thrown away.
+    """
+    begun = time.monotonic()
+    with scratch_folder() as scratch:
+        _, record = run_trial(
+            spec.model_copy(update={"arm": control}),
+            target,
+            scratch,
+            lambda step: progress.trial_doing(f"neutral trial before it: {step}"),
+        )
+    return NeutralTrial(time.monotonic() - begun, "" if record.status == "ok" else record.reason)
 
 
 def _run_halves(
@@ -171,7 +211,11 @@ def _announce(stored: StoredExperiment, run: TrialRunner, limits: RunLimits, pro
         blocks_max=limits.blocks_max,
     )
     names = [arm.name for arm in arms if arm.role != "twin"]
-    progress.plan(names, limits.blocks_max, limits.blocks_max * len(arms), sentence)
+    blocks_max = limits.blocks_max
+    if experiment.design.strata == "apart":
+        # The sentence speaks of a block of each stratum, which takes what one of all arms would.
+        blocks_max *= len({arm.stratum for arm in arms})
+    progress.plan(names, blocks_max, limits.blocks_max * len(arms), sentence)
 
 
 @contextmanager

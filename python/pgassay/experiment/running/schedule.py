@@ -1,28 +1,45 @@
-"""What comes next: a pure function of the plan and the trials recorded so far.
+"""What comes next: a pure function of the plan, the plans of its blocks and the trials recorded so far.
 
-So a resumed experiment goes on exactly where it stopped: a half-done block is finished in its own
-order. A failed trial is repeated once within its block; a second failure voids the block, whatever
-the arm.
+So a resumed experiment goes on exactly where it stopped: a half-done block is finished as it was planned. A
+failed trial is repeated once within its block; a second failure voids the block, whatever the arm.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from pgassay.design.arms import with_load
-from pgassay.design.blocks import block_order, trial_number
-from pgassay.model.experiment import Experiment
+from pgassay.design.blocks import plan_block, visit_of
+from pgassay.design.copies import load_of
+from pgassay.model.arm import Arm
+from pgassay.model.experiment import BlockDesign, BlockPlan, Experiment
 from pgassay.model.trial import TrialRecord, TrialSpec
 
 ATTEMPTS_MAX = 2
+_NO_PLANS: Mapping[int, BlockPlan] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
 class Step:
-    """The next trial; `begins_block` says that no trial of its block has been recorded."""
+    """The next trial; `begins_block` says that no trial of its block has been recorded.
+
+    plan: what its block is made of, arms: those of the block as they run, with the load and the copy of
+    their data. visit: how many blocks of the same stratum there were before. voided_in_a_row: how many of a
+    stratum's latest blocks could not be completed, of the stratum with most.
+    """
 
     spec: TrialSpec
     begins_block: bool
     voided_in_a_row: int
+    plan: BlockPlan
+    arms: tuple[Arm, ...]
+    visit: int
+
+
+def records_blocks(experiment: Experiment) -> bool:
+    """Whether the plan alone does not say what a block is made of, so that it is written down."""
+    return experiment.design != BlockDesign()
 
 
 def attempts_by_trial(records: Iterable[TrialRecord]) -> dict[int, list[TrialRecord]]:
@@ -37,29 +54,63 @@ def _failures(attempts: list[TrialRecord]) -> int:
     return sum(record.status in ("failed", "invalid") for record in attempts)
 
 
-def next_step(experiment: Experiment, records: Iterable[TrialRecord]) -> Step:
-    """The first trial that is still to be run, in the order of the plan."""
+def next_step(
+    experiment: Experiment,
+    records: Iterable[TrialRecord],
+    plans: Mapping[int, BlockPlan] = _NO_PLANS,
+    resting: Collection[str] = (),
+) -> Step:
+    """The first trial that is still to be run; of a new block where all that were planned are done.
+
+    plans: those recorded, by block; resting: the ids of the arms that take no part in a new block.
+    """
     attempts = attempts_by_trial(records)
-    arms = {arm.id: arm for arm in experiment.arms}
-    block = voided_in_a_row = 0
+    earlier: dict[int, BlockPlan] = {}
+    voided: Counter[str | None] = Counter()
+    first = 0
     while True:
-        order = block_order(experiment.contract.seed, block, list(arms))
-        numbers = [trial_number(block, position, len(arms)) for position in range(len(order))]
+        plan = plans.get(len(earlier)) or plan_block(experiment, earlier, resting)
+        numbers = range(first, first + len(plan.arm_ids))
         if any(_failures(attempts.get(number, [])) >= ATTEMPTS_MAX for number in numbers):
-            block, voided_in_a_row = block + 1, voided_in_a_row + 1
-            continue
-        for position, (number, arm_id) in enumerate(zip(numbers, order, strict=True)):
-            earlier = attempts.get(number, [])
-            if any(record.status == "ok" for record in earlier):
-                continue
-            spec = TrialSpec(
-                number=number,
-                attempt=max((record.attempt for record in earlier), default=0) + 1,
-                block=block,
-                position=position,
-                arm=with_load(arms[arm_id], block % experiment.dataset_loads),
-                protocol=experiment.protocol,
-            )
-            begins = not any(attempts.get(number) for number in numbers)
-            return Step(spec, begins, voided_in_a_row)
-        block, voided_in_a_row = block + 1, 0
+            voided[plan.stratum] += 1
+        else:
+            for number in numbers:
+                if not any(record.status == "ok" for record in attempts.get(number, [])):
+                    begins = not any(attempts.get(each) for each in numbers)
+                    visit = visit_of(plan.stratum, earlier)
+                    arms = arms_of_block(experiment, plan, visit)
+                    spec = _spec(experiment, plan, arms, number - first, number, attempts.get(number, []))
+                    return Step(spec, begins, max(voided.values(), default=0), plan, arms, visit)
+            voided[plan.stratum] = 0
+        earlier[plan.block] = plan
+        first += len(plan.arm_ids)
+
+
+def arms_of_block(experiment: Experiment, plan: BlockPlan, visit: int) -> tuple[Arm, ...]:
+    """The arms of a block in their order, each with the load and the copy of the data that it runs on."""
+    arms = {arm.id: arm for arm in experiment.arms}
+    load = load_of(experiment, plan.stratum, visit, plan.replicate)
+    return tuple(
+        with_load(arms[name], load).model_copy(
+            update={"data_copy": plan.data_copies.get(name, arms[name].data_copy)}
+        )
+        for name in plan.arm_ids
+    )
+
+
+def _spec(
+    experiment: Experiment,
+    plan: BlockPlan,
+    arms: tuple[Arm, ...],
+    position: int,
+    number: int,
+    earlier: list[TrialRecord],
+) -> TrialSpec:
+    return TrialSpec(
+        number=number,
+        attempt=max((record.attempt for record in earlier), default=0) + 1,
+        block=plan.block,
+        position=position,
+        arm=arms[position],
+        protocol=experiment.protocol,
+    )

@@ -4,6 +4,8 @@ What trials need of this machine, storages and datasets, is made before the firs
 end.
 """
 
+import math
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -11,7 +13,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from pgassay.analysis.statistics.power import minimum_blocks
 from pgassay.design.arms import arms_of_all_loads
+from pgassay.design.copies import arms_to_prepare, has_fresh_copies
+from pgassay.environment.cgroup.caps import read_limits
+from pgassay.environment.cgroup.group import capabilities
 from pgassay.environment.datasets import snapshots
 from pgassay.environment.datasets.snapshots import Snapshot
 from pgassay.environment.last_probe import last_probe
@@ -22,6 +28,7 @@ from pgassay.environment.storage.parse import describe
 from pgassay.environment.storage.registry import provide
 from pgassay.experiment.planning.data import check_scale
 from pgassay.experiment.planning.servers import OnStage
+from pgassay.experiment.running import history
 from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.experiment import Experiment, PlannedCeilings
 from pgassay.model.probe import ProbeResult
@@ -32,6 +39,11 @@ from pgassay.trial.target import Target
 
 # Room for WAL, temporary files and what a writing workload adds to a working copy.
 WORKING_ROOM_BYTES = 768 * 1024 * 1024
+# What a disk that others use as well copies, reading and writing: a hundred times less than the fastest, and
+# rather too little than too much, since a block more on a set of copies costs little.
+COPYING_BYTES_PER_S = 100e6
+COPYING_QUICK_S = 1.0
+COPYING_SHARE_MAX = 0.25
 # A probe's MB is 10⁶ bytes, that of a storage's limits 2²⁰.
 _LIMIT_MB = 1.048576
 
@@ -57,7 +69,9 @@ def open_target(
     Raises UsageError when the disk can't hold them all.
     """
     if not servers:
-        with MachineProvider(arms_of_all_loads(experiment), on_stage) as provider:
+        has_replicates = experiment.design.blocks_per_copy > 0
+        arms = arms_to_prepare(experiment)
+        with MachineProvider(arms, on_stage, has_replicates=has_replicates) as provider:
             provider.prepare()
             target = ProvisionedTarget(provider, experiment.arms)
             yield OpenTarget(target, lambda planned: _with_machine(planned, provider))
@@ -69,11 +83,13 @@ class MachineProvider:
     """The storages and datasets of an experiment, made when first asked for.
 
     Arms whose storage differs only in its limits or read-ahead still get a volume each: a limit
-    belongs to a device.
+    belongs to a device. `arms` are those of all loads and copies that are made before the first trial;
+    `has_replicates`: fresh copies will take their place, and one of them is there before an old one goes.
     """
 
-    def __init__(self, arms: tuple[Arm, ...], on_stage: OnStage) -> None:
+    def __init__(self, arms: tuple[Arm, ...], on_stage: OnStage, *, has_replicates: bool = False) -> None:
         self._arms = arms
+        self._has_replicates = has_replicates
         self._on_stage = on_stage
         self._stack = ExitStack()
         self._volumes: dict[str, Volume] = {}
@@ -88,16 +104,23 @@ class MachineProvider:
         self._stack.close()
 
     def prepare(self) -> None:
-        """Load every dataset and give every arm its working copy, before the first trial.
+        """Load every dataset and make the copies of them that trials run on, before the first trial.
 
         Raises UsageError when the disk can't hold them all.
         """
         snapshots.check_space_for((arm.spec.build, arm.spec.dataset, arm.spec.prepare) for arm in self._arms)
+        numbers: dict[tuple[Path, str], set[int]] = {}
         for arm in self._arms:
             snapshot = self.snapshot(arm.spec)
             check_scale(arm.spec, snapshot.facts["relations"])
-            volume = self.volume(arm.spec.storage)
-            self._on_stage("copying the data for each arm and the twin", None)
+            place = self.volume(arm.spec.storage).root, snapshot.key
+            numbers.setdefault(place, set()).add(arm.data_copy)
+        for arm in self._arms:
+            snapshot, volume = self.snapshot(arm.spec), self.volume(arm.spec.storage)
+            if self._has_replicates and (kept := numbers.pop((volume.root, snapshot.key), None)):
+                # Those that an earlier experiment ended with would only take room.
+                volume.keep_only(snapshot.key, kept)
+            self._on_stage("copying the data that the arms and the twin run on", None)
             volume.clone(snapshot.path, snapshot.key, arm.data_copy)
 
     def snapshot(self, spec: ArmSpec) -> Snapshot:
@@ -117,13 +140,15 @@ class MachineProvider:
         return self._volumes[name]
 
     def _bytes_needed(self, spec: StorageSpec) -> int:
-        """Every distinct (dataset, copy) on this storage, and room for a server to work."""
+        """Every distinct (dataset, copy) on this storage, one that is made anew, and room for a server."""
         copies = {
             (snapshots.key(arm.spec.build, arm.spec.dataset, arm.spec.prepare), arm.data_copy): arm
             for arm in self._arms
             if describe(arm.spec.storage) == describe(spec)
         }
-        return sum(self.snapshot(arm.spec).bytes for arm in copies.values()) + WORKING_ROOM_BYTES
+        sizes_bytes = [self.snapshot(arm.spec).bytes for arm in copies.values()]
+        anew_bytes = sum(sizes_bytes) if self._has_replicates else 0
+        return sum(sizes_bytes) + anew_bytes + WORKING_ROOM_BYTES
 
 
 def _with_machine(experiment: Experiment, provider: MachineProvider) -> Experiment:
@@ -139,7 +164,40 @@ def _with_machine(experiment: Experiment, provider: MachineProvider) -> Experime
         datasets[snapshot.key] = dict(snapshot.facts)
     environment = experiment.environment.updated(storage=storages, datasets=datasets)
     ceilings = ceilings_of(experiment.arms, provider)
-    return experiment.model_copy(update={"environment": environment, "ceilings": ceilings})
+    design = experiment.design
+    if experiment.design.blocks_per_copy:
+        trial_s = history.expected_trial_s(experiment)
+        blocks = blocks_per_copy(experiment, _replicate_bytes(experiment, provider), trial_s)
+        design = design.model_copy(update={"blocks_per_copy": blocks})
+    changes = {"environment": environment, "ceilings": ceilings, "design": design}
+    return experiment.model_copy(update=changes)
+
+
+def _replicate_bytes(experiment: Experiment, provider: MachineProvider) -> int:
+    """What a set of fresh copies takes, of the stratum whose set is largest."""
+    found: dict[str, dict[tuple[str, int], int]] = {}
+    for arm in arms_to_prepare(experiment):
+        if has_fresh_copies(experiment, arm.stratum):
+            snapshot = provider.snapshot(arm.spec)
+            found.setdefault(arm.stratum, {})[snapshot.key, arm.data_copy] = snapshot.bytes
+    return max((sum(sizes.values()) // experiment.dataset_loads for sizes in found.values()), default=0)
+
+
+def blocks_per_copy(experiment: Experiment, replicate_bytes: int, trial_s: float) -> int:
+    """How many blocks run on one set of copies, so that copying takes about a quarter of the time at most.
+
+    1 where copying is quick. Never so many that blocks and time have no room for twice the replicates that a
+    verdict takes, if one block for each has.
+    """
+    copying_s = replicate_bytes / COPYING_BYTES_PER_S
+    if copying_s < COPYING_QUICK_S:
+        return 1
+    contract, strata = experiment.contract, {arm.stratum for arm in experiment.arms}
+    block_s = trial_s * len(experiment.arms) / len(strata)
+    wanted = math.ceil(copying_s * (1 - COPYING_SHARE_MAX) / COPYING_SHARE_MAX / block_s)
+    visits = min(contract.blocks_max, int(contract.time_max_s / len(strata) / block_s))
+    least = minimum_blocks(pooled=contract.pool_twin, contrasts=contract.contrasts, alpha=contract.alpha)
+    return max(1, min(wanted, visits // (2 * least)))
 
 
 def ceilings_of(arms: Iterable[Arm], provider: MachineProvider) -> PlannedCeilings:
@@ -152,7 +210,7 @@ def ceilings_of(arms: Iterable[Arm], provider: MachineProvider) -> PlannedCeilin
     for arm in arms:
         volume = provider.volume(arm.spec.storage)
         probe = last_probe(physical_device(volume))
-        known = arm_ceiling(arm.spec.storage, probe)
+        known = arm_ceiling(arm.spec.storage, probe, _inherited_limits(arm.spec.storage, volume))
         if known:
             by_arm[arm.name] = known
         if probe is not None:
@@ -161,12 +219,32 @@ def ceilings_of(arms: Iterable[Arm], provider: MachineProvider) -> PlannedCeilin
     return PlannedCeilings.model_validate({"by_arm": by_arm, "probe": probes} if by_arm else {})
 
 
-def arm_ceiling(spec: StorageSpec, probe: ProbeResult | None) -> dict[str, float | str]:
-    """The lower of the device's ceiling and the storage's limit, in 10⁶ bytes and reads a second."""
-    limits = {
-        "read_mb_s": None if spec.read_mb_s is None else spec.read_mb_s * _LIMIT_MB,
-        "read_iops": spec.read_iops,
-    }
+def _inherited_limits(spec: StorageSpec, volume: Volume) -> tuple[float | None, float | None]:
+    """What the groups around pgassay itself allow its servers to read: 10⁶ bytes and reads a second.
+
+    On version 1 a group's limits hold for its own processes alone, so not for a server that is in one of its
+    own because its storage is limited.
+    """
+    is_apart = capabilities()["io"].version == 1 and (spec.read_mb_s or spec.read_iops)
+    device = physical_device(volume)
+    if is_apart or device.name is None:
+        return None, None
+    read_bytes_s, reads_s = read_limits(os.getpid(), device)
+    return None if read_bytes_s is None else read_bytes_s / 1e6, reads_s
+
+
+def arm_ceiling(
+    spec: StorageSpec,
+    probe: ProbeResult | None,
+    inherited: tuple[float | None, float | None] = (None, None),
+) -> dict[str, float | str]:
+    """The lower of the device's ceiling and the storage's limit, in 10⁶ bytes and reads a second.
+
+    inherited: limits of groups around pgassay, in the same units.
+    """
+    given = (None if spec.read_mb_s is None else spec.read_mb_s * _LIMIT_MB, spec.read_iops)
+    lowest = [min(filter(None, pair), default=None) for pair in zip(given, inherited, strict=True)]
+    limits = dict(zip(("read_mb_s", "read_iops"), lowest, strict=True))
     measured: dict[str, float | None] = {"read_mb_s": None, "read_iops": None}
     if probe is not None:
         measured = {

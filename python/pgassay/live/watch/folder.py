@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pgassay.analysis.verdicts.compare import progress
-from pgassay.design.blocks import block_order
+from pgassay.design.blocks import trial_place
 from pgassay.model.arm import Arm
+from pgassay.model.experiment import BlockPlan
 from pgassay.model.live.watch import ArmEstimate, ExperimentState, RunningTrial
 from pgassay.model.trial import TrialStatus
 from pgassay.record import layout
@@ -15,6 +16,7 @@ from pgassay.record.holding import is_held
 from pgassay.record.read import (
     StoredExperiment,
     StoredTrial,
+    load_block_plan,
     load_experiment,
     load_state,
     load_swap,
@@ -72,7 +74,7 @@ class FolderWatch:
             stopped="running" if is_running else stored.stopped,
             is_running=is_running,
             blocks=self._blocks,
-            blocks_max=stored.experiment.contract.blocks_max,
+            blocks_max=self._blocks_max(),
             arms=len(stored.experiment.arms),
             margin=stored.experiment.contract.margin,
             trials=self._counts(),
@@ -81,6 +83,12 @@ class FolderWatch:
             estimates=self._estimated[1],
             report=str(report) if report.is_file() and not is_running else None,
         )
+
+    def _blocks_max(self) -> int:
+        """The most blocks that there can be, of all strata together."""
+        experiment = self._stored.experiment
+        strata = len({arm.stratum for arm in experiment.arms})
+        return experiment.contract.blocks_max * (strata if experiment.design.strata == "apart" else 1)
 
     def unfinished_trial(self) -> UnfinishedTrial | None:
         """The trial that has begun; None between two of them."""
@@ -109,11 +117,22 @@ class FolderWatch:
             return 0.0
 
     def arm_of(self, number: int) -> Arm:
-        """The arm of a trial by its number: a block's order follows from the plan alone."""
-        experiment = self._stored.experiment
-        arms = {arm.id: arm for arm in experiment.arms}
-        block, position = divmod(number, len(arms))
-        return arms[block_order(experiment.contract.seed, block, list(arms))[position]]
+        """The arm of a trial by its number."""
+        plan, position = self._place_of(number)
+        arms = {arm.id: arm for arm in self._stored.experiment.arms}
+        return arms[plan.arm_ids[position]]
+
+    def _place_of(self, number: int) -> tuple[BlockPlan, int]:
+        # A block's plan is written before its first trial begins.
+        self._read_plans()
+        return trial_place(self._stored.experiment, self._stored.block_plans, number)
+
+    def _read_plans(self) -> None:
+        known = self._stored.block_plans
+        found = layout.block_files(self.folder)
+        if found.keys() - known.keys():
+            plans = {block: known.get(block) or load_block_plan(path) for block, path in found.items()}
+            self._stored = replace(self._stored, block_plans=plans)
 
     def _read(self) -> None:
         """Take up trials that have been recorded since, and the estimates once there are more of them.
@@ -137,6 +156,7 @@ class FolderWatch:
             warnings=warnings,
             swap=load_swap(self.folder),
         )
+        self._read_plans()
         if len(self._trials) != self._estimated[0]:
             now = progress(self._stored)
             self._blocks = now.blocks
@@ -156,14 +176,14 @@ class FolderWatch:
         return {str(status): count for status, count in sorted(counts.items())}
 
     def _running(self, unfinished: UnfinishedTrial) -> RunningTrial:
-        block, position = divmod(unfinished.number, len(self._stored.experiment.arms))
-        walls = [trial.record.wall_s for trial in self._stored.trials if trial.record.status == "ok"]
+        plan, position = self._place_of(unfinished.number)
+        walls = [trial.record.took_s for trial in self._stored.trials if trial.record.status == "ok"]
         return RunningTrial(
             number=unfinished.number,
             attempt=unfinished.attempt,
-            block=block,
+            block=plan.block,
             position=position,
-            arm_id=self.arm_of(unfinished.number).id,
+            arm_id=plan.arm_ids[position],
             elapsed_s=max(0.0, time.time() - unfinished.began_s),
             expected_s=sum(walls) / len(walls) if walls else None,
         )

@@ -96,7 +96,7 @@ def _cells(result: CompareResult, *, narrow: bool) -> list[_Cell]:
             "colour": _colour(arm),
             "ratio": text.ratio(arm.ratio) or "–",
             "word": "withheld" if arm.withheld else arm.verdict,
-            "interval": text.interval(arm.interval) or "none yet",
+            "interval": text.interval_or_why(arm.interval, arm.ratio),
             "full": text.clean(arm.name),
             "control": controls.get(arm.stratum, ""),
         }

@@ -162,19 +162,23 @@ def _interval_rows(result: CompareResult, *, narrow: bool) -> list[_Row]:
 
 
 def _says(arm: ArmResult) -> str:
-    return "no interval: no valid trial" if arm.trials == 0 else "no interval yet"
+    if arm.trials == 0:
+        return "no interval: no valid trial"
+    is_empty = arm.interval is None and arm.ratio is not None
+    return "no interval fits all blocks" if is_empty else "no interval yet"
 
 
 def _row_of(
     number: int, label: str, member: ArmResult | TwinResult, colour: str, shape: str, says: str
 ) -> _Row:
     low, high = text.bounds(member.interval) if member.interval else (None, None)
-    ratio = member.ratio if member.ratio and math.isfinite(member.ratio) else None
+    # Where no single figure fits all blocks a point would pass for an answer.
+    is_shown = member.interval is not None and member.ratio and math.isfinite(member.ratio)
     withheld = isinstance(member, ArmResult) and member.withheld
     return {
         "key": f"{number:04d}",
         "label": label,
-        "ratio": ratio,
+        "ratio": member.ratio if is_shown else None,
         "low": low,
         "high": high,
         "colour": palette.QUIET_INK if withheld else colour,

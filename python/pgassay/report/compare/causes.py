@@ -16,6 +16,8 @@ _ROWS_MAX = 16
 _NAMES_MAX = 6
 # Smaller gains than this are not worth a clause.
 _GAIN_MIN = 1.01
+# An interval that ends at so many times the gain, as that of two trials may, is not worth its figures.
+_GAIN_RANGE_MAX = 4.0
 
 
 @dataclass(frozen=True)
@@ -123,10 +125,23 @@ def sentence(cause: Cause, name: str, phrase: str = "") -> str:
     else:
         words = f"{name} was limited by {phrase}{_explained(cause)}"
     if cause.gain_if_lifted is not None and cause.gain_if_lifted >= _GAIN_MIN:
-        words += f"; without that it could be up to about {cause.gain_if_lifted:.3g} times as fast"
+        words += f"; without that it could be up to about {text.amount(cause.gain_if_lifted)}"
+        words += _between(cause)
     if cause.trials < cause.observed:
         words += f" (in {cause.trials} of {text.plural(cause.observed, 'trial')})"
     return words + "."
+
+
+def _between(cause: Cause) -> str:
+    """The interval of a predicted gain, where the trials tell one that is more than a point."""
+    ends = cause.gain_interval
+    if ends is None or cause.gain_if_lifted is None or ends[1] - ends[0] < _GAIN_MIN - 1:
+        return ""
+    if ends[1] > _GAIN_RANGE_MAX * cause.gain_if_lifted:
+        return " (these trials are too few to say how exactly)"
+    if ends[0] < _GAIN_MIN:
+        return f" (95 % interval: at most {text.amount(ends[1])})"
+    return f" (95 % interval: {text.span(ends)})"
 
 
 def _explained(cause: Cause) -> str:

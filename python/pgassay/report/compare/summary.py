@@ -91,6 +91,8 @@ def how_sure(result: CompareResult) -> list[str]:
     ]
     if result.family:
         lines.append(f"Family of comparisons: {clean(result.family)}.".replace("..", "."))
+    if result.estimates:
+        lines.append(clean(result.estimates))
     twins = result.twins or (result.twin,)
     lines += [twin_sentence(twin) for twin in twins] if len(twins) <= _TWINS_MAX else [_twins_tally(result)]
     if result.failures:

@@ -6,8 +6,9 @@ from itertools import groupby
 
 from pgassay.analysis.diff.differences import Difference
 from pgassay.analysis.diff.experiments import Change, Diff
+from pgassay.analysis.verdicts.verdict import TWIN_DIFFERS
 from pgassay.model.result import CompareResult
-from pgassay.report.text import clean, interval, percent, plural, quantity, ratio
+from pgassay.report.text import clean, interval, join, percent, plural, quantity, ratio
 
 # A statement or a list of options longer than this is cut in a line of text; JSON has it whole.
 _VALUE_CHARACTERS_MAX = 100
@@ -63,13 +64,29 @@ def sentence(change: Change, margin: float) -> str:
     """What became of one effect: 'a against b: 1.2× in A, 1.1× in B: …'."""
     effects = f"{ratio(change.first.ratio) or 'unknown'} in A, {ratio(change.second.ratio) or 'unknown'} in B"
     head = f"{clean(change.name)} against {clean(change.control)}: {effects}"
+    if why := _unfitting(change):
+        return f"{head}; they can't be compared: {why}."
     if change.ratio is None or change.interval is None:
         return f"{head}; an experiment without a complete block has no effect to compare."
     ends = f"ratio of the two {ratio(change.ratio)}, interval {interval(change.interval)}"
     if _is_withheld(change):
-        return f"{head}; no word on a change, since a twin makes one of the two doubtful ({ends})."
+        return f"{head}; no word on a change, since {_why_withheld(change)} ({ends})."
     word = _SENTENCES.get(change.word, f"unchanged within ±{percent(margin)}")
     return f"{head}: {word} ({ends})."
+
+
+def _unfitting(change: Change) -> str:
+    """In which of the two the effect has no interval; '' in neither."""
+    arms = (("A", change.first), ("B", change.second))
+    sides = [side for side, arm in arms if arm.interval is None and arm.ratio is not None]
+    return f"no single effect fits all blocks of {join(sides)}" if sides else ""
+
+
+def _why_withheld(change: Change) -> str:
+    notes = (arm.note for arm in (change.first, change.second) if arm.withheld)
+    if all(note in ("", TWIN_DIFFERS) for note in notes):
+        return "a twin makes one of the two doubtful"
+    return "the verdict on one of the two is withheld"
 
 
 def _is_withheld(change: Change) -> bool:
@@ -129,8 +146,14 @@ def _statement(change: Change, margin: float) -> Row:
         ratio(change.second.ratio) or "unknown",
         ratio(change.ratio),
         interval(change.interval),
-        "withheld" if _is_withheld(change) else words.get(change.word, change.word),
+        _statement_word(change, words.get(change.word, change.word)),
     )
+
+
+def _statement_word(change: Change, word: str) -> str:
+    if _unfitting(change):
+        return "can't be compared"
+    return "withheld" if _is_withheld(change) else word
 
 
 def _differences(differences: tuple[Difference, ...]) -> Iterator[tuple[str, tuple[Row, ...]]]:

@@ -156,7 +156,8 @@ class PlainLines:
             self._blocks = state.blocks
             for arm in state.estimates:
                 name = text.clean(f"{arm.name} at {arm.stratum}" if arm.stratum else arm.name)
-                speed = f"{text.ratio(arm.ratio) or 'no ratio'} ({text.interval(arm.interval) or 'none yet'})"
+                ends = text.interval_or_why(arm.interval, arm.ratio)
+                speed = f"{text.ratio(arm.ratio) or 'no ratio'} ({ends})"
                 word = "withheld" if arm.withheld else arm.verdict
                 made.append(f"after block {state.blocks}: {name}: {speed} {word}")
         return made

@@ -282,7 +282,7 @@ def estimates(state: ExperimentState, width: int, *, unicode: bool) -> Part:
         word = "withheld" if arm.withheld else arm.verdict
         row: Line = [
             (f"{name[:wide]:<{wide}} {text.ratio(arm.ratio):>8}", ""),
-            (f" {text.interval(arm.interval) or 'none yet':>17}  {word:<13}", ""),
+            (f" {text.interval_or_why(arm.interval, arm.ratio):>17}  {word:<13}", ""),
         ]
         if width >= wide + 42 + _INTERVAL_BAR_WIDTH:
             row.append((interval_bar.draw(scale, arm.interval, arm.ratio, glyphs), DIM))

@@ -1,10 +1,8 @@
-"""Readings at both ends of the measured part of a trial: counters, clocks, and the machine's own speed.
+"""Readings at both ends of the measured part of a trial: counters and clocks.
 
-Statistics are differenced, never reset. The canary is a fixed task before each trial, the same whatever the
-arm: it shows the machine's speed at that moment, and a declared covariate takes its drift out.
+Statistics are differenced, never reset.
 """
 
-import hashlib
 import time
 from dataclasses import dataclass
 
@@ -16,11 +14,9 @@ from pgassay.model.trial import CounterRow
 from pgassay.trial.collect import verify
 from pgassay.trial.collect.counters import Snapshot, database_blocks, difference, snapshot
 from pgassay.trial.collect.verify import BytesRead
+from pgassay.trial.limited import group_counters
 from pgassay.trial.running import ServerSession
 from pgassay.trial.target import LocalServer
-
-_CANARY_BLOCK = bytes(range(256)) * 4096  # 1 MB
-_CANARY_BLOCKS = 64
 
 
 @dataclass(frozen=True)
@@ -68,7 +64,7 @@ def readings(server: ServerSession, local: LocalServer | None, major: int) -> Re
     reads = local.running.device_reads()
     views = snapshot(server.control, major)
     wal = verify.wal_position(server.control)
-    group = usage.counters(local.capped_group) if local.capped_group else {}
+    group = group_counters(local.capped_group, local.inherited)
     steal = steal_s()
     return Readings(
         views, steal, LocalReadings(device_bytes, reads, wal, group, cpu_s=local.running.cpu_seconds())
@@ -86,8 +82,7 @@ def moved_since(before: Readings, server: ServerSession, local: LocalServer | No
         if local.device.name:
             device_bytes = device_counters(local.device).read_bytes - before.local.device_bytes
         reads = reads_between(before.local.reads, local.running.device_reads())
-        if local.capped_group:
-            group = usage.counters(local.capped_group)
+        if group := group_counters(local.capped_group, local.inherited):
             moved["control_group"] = [usage.difference(before.local.group, group)]
     postgres = database_blocks(before.views, after)[0]
     return Moved(moved, BytesRead(postgres=postgres, device=device_bytes, server=reads), wal_bytes)
@@ -109,13 +104,3 @@ def clock_offset_ns() -> int:
         before, real, after = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
         found.append((after - before, real - (before + after) // 2))
     return min(found)[1]
-
-
-def canary_s() -> float:
-    """Seconds to hash 64 MB: one core, no I/O, no server."""
-    begin = time.perf_counter()
-    digest = hashlib.sha256()
-    for _ in range(_CANARY_BLOCKS):
-        digest.update(_CANARY_BLOCK)
-    digest.digest()
-    return time.perf_counter() - begin

@@ -120,6 +120,20 @@ class StatementTimer:
                 observation.files[f"{layout.OBSERVATIONS_FOLDER}/{FILE}"] = content
         return observation
 
+    def repeat(self, keeper: CacheKeeper) -> float:
+        """Time all statements once more in the cache state of their first; their seconds together.
+
+        Nothing else is recorded of them, so no counter of the trial's is in between.
+        """
+        seconds = 0.0
+        for statement in self._spec.workload.statements:
+            if self._protocol.cache == "cold-each":
+                if keeper.empty_buffers():
+                    self.connect()
+                keeper.prepare_pages()
+            seconds += self.session.execute(statement.name, statement.sql).elapsed_s
+        return seconds
+
     def _prepare_further(self, statement: Statement, local: LocalServer, keeper: CacheKeeper) -> None:
         """Before a further statement: what a command needs around it, and the cache state of each."""
         if self._spec.workload.is_maintenance:

@@ -1,7 +1,8 @@
 """The server's control group: CPU used, throttling, memory, as the kernel counts them."""
 
-from pgassay.environment.cgroup import usage
+from pgassay.environment.cgroup.caps import NO_CAPS, Caps
 from pgassay.environment.cgroup.group import Cgroup
+from pgassay.trial.limited import group_counters
 
 
 class ControlGroupSampler:
@@ -10,10 +11,10 @@ class ControlGroupSampler:
     name = "control_group"
     version = 1
 
-    def __init__(self, group: Cgroup | None) -> None:
-        """Watch `group`; which columns there are depends on what it caps."""
-        self._group = group
-        self._names = tuple(usage.counters(group)) if group else ()
+    def __init__(self, group: Cgroup | None, inherited: Caps = NO_CAPS) -> None:
+        """Watch `group`, and the groups above it that cap it; which columns there are depends on the caps."""
+        self._group, self._inherited = group, inherited
+        self._names = tuple(group_counters(group, inherited)) if group else ()
         self.columns: tuple[str, ...] = ("cpu_s", *self._names)
 
     def available(self) -> bool:
@@ -27,5 +28,5 @@ class ControlGroupSampler:
     def sample(self) -> tuple[float, ...]:
         if self._group is None:
             raise OSError("the server is in no control group of its own")
-        now = usage.counters(self._group)
+        now = group_counters(self._group, self._inherited)
         return (self._group.cpu_seconds(), *(now.get(name, 0.0) for name in self._names))

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from pgassay.environment.cgroup.caps import NO_CAPS, Caps
 from pgassay.environment.cgroup.group import Cgroup
 from pgassay.environment.storage.base import BlockDevice
 from pgassay.trial.observe.base import Sampler
@@ -14,17 +15,23 @@ from pgassay.trial.observe.page_cache import PageCacheSampler
 from pgassay.trial.observe.pressure import PressureSampler
 
 
-def samplers(device: BlockDevice, group: Cgroup | None = None, files: Sequence[Path] = ()) -> list[Sampler]:
+def samplers(
+    device: BlockDevice,
+    group: Cgroup | None = None,
+    files: Sequence[Path] = (),
+    inherited: Caps = NO_CAPS,
+) -> list[Sampler]:
     """The samplers for a trial whose data lie on `device`, those available here.
 
-    `group` is the server's control group, `files` are those of the user's relations.
+    `group` is the server's control group, `files` are those of the user's relations, `inherited` tighter caps
+    of groups above it.
     """
     candidates: list[Sampler] = [
         DeviceSampler(device),
         HostCpuSampler(),
         MemorySampler(),
         PressureSampler(),
-        ControlGroupSampler(group),
+        ControlGroupSampler(group, inherited),
         PageCacheSampler(files),
     ]
     return [sampler for sampler in candidates if sampler.available()]

@@ -1,23 +1,19 @@
 """The hidden duplicate of the control: the check of the measurement itself.
 
 Control and twin have the same settings, so any evidence of a difference between them speaks against the
-experiment. One experiment's gate is weak; the ledger multiplies the evidence of all experiments of a
-machine, which is again a test martingale.
+experiment. Where the twin has a copy of the data of its own, that is also the evidence of the copy; where
+both run on the copy that was drawn for their block it is not, and `machine_checks` watches the machine.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from pydantic import Field
 
 from pgassay.analysis.statistics.eprocess import FloatArray, gather_evidence, log_evidence
 from pgassay.analysis.statistics.sequence import Sequence, confidence_sequence, point_estimate
-from pgassay.model.base import Recorded
 
 GATE_EVIDENCE = 100.0
-LEDGER_ALARM_EVIDENCE = 1000.0
 
 
 @dataclass(frozen=True)
@@ -25,7 +21,7 @@ class TwinCheck:
     """What the pairs (twin, control) of one stratum say; the first measure is the primary metric.
 
     ok: None while so few blocks could not fire the gate, else whether it has not fired.
-    evidence: M after the last block, for the ledger; evidence_max: its running maximum, for the gate.
+    evidence: M after the last block; evidence_max: its running maximum, for the gate.
     effect: the twin's point estimate per measure (a log ratio); interval: per measure, at level α, of the
     last block alone.
     """
@@ -80,53 +76,3 @@ def check_twin(pairs: FloatArray, alpha: float, gates: int = 1) -> TwinCheck:
 
 def _exp(logarithm: float) -> float:
     return math.exp(min(logarithm, 700.0))
-
-
-class _MachineEvidence(Recorded):
-    """Of one machine: each experiment's final evidence; the logarithm of the highest product ever seen."""
-
-    experiments: dict[str, float] = Field(default_factory=dict)
-    log_evidence_max: float = 0.0
-
-
-class _Ledger(Recorded):
-    """home()/ledger.json: the evidence of machines by their identifier."""
-
-    machines: dict[str, _MachineEvidence] = Field(default_factory=dict)
-
-
-def ledger_update(
-    ledger: Mapping[str, object], machine: str, experiment: str, evidence: float
-) -> dict[str, object]:
-    """The ledger with one experiment's final evidence entered; the one given is left as it is.
-
-    `{"machines": {MACHINE: {"experiments": {EXPERIMENT: evidence}, "log_evidence_max": x}}}`. Entering the
-    same experiment again replaces its value (it was resumed and has more blocks). `log_evidence_max` is the
-    highest product ever seen, kept because an alarm does not end when later evidence is low. Raises
-    ValueError for evidence that is negative or not a number.
-    """
-    if not evidence >= 0:
-        raise ValueError(f"the evidence of {experiment} must be 0 or more, got {evidence}")
-    known = _Ledger.model_validate(ledger)
-    entry = known.machines.get(machine, _MachineEvidence())
-    experiments = {**entry.experiments, experiment: evidence}
-    highest = max(entry.log_evidence_max, _log_product(experiments))
-    entry = entry.updated(experiments=experiments, log_evidence_max=highest)
-    return known.updated(machines={**known.machines, machine: entry}).model_dump()
-
-
-def _log_product(experiments: dict[str, float]) -> float:
-    # An evidence of 0 would bury every later alarm; below 1e-300 it is as good as 0 anyway.
-    return math.fsum(math.log(max(value, 1e-300)) for value in experiments.values())
-
-
-def ledger_evidence(ledger: Mapping[str, object], machine: str) -> float:
-    """The product of the final evidences of a machine's experiments; 1 when it has none."""
-    entry = _Ledger.model_validate(ledger).machines.get(machine, _MachineEvidence())
-    return _exp(_log_product(entry.experiments))
-
-
-def ledger_alarm(ledger: Mapping[str, object], machine: str) -> bool:
-    """Whether the product was ever 1000 or more: this machine does not treat equals alike."""
-    entry = _Ledger.model_validate(ledger).machines.get(machine, _MachineEvidence())
-    return entry.log_evidence_max >= math.log(LEDGER_ALARM_EVIDENCE)

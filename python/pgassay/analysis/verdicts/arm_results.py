@@ -1,0 +1,188 @@
+"""Each arm of a result: its figures, its verdict and what qualifies it, on each measure."""
+
+import math
+
+import numpy as np
+
+from pgassay.analysis.descriptive.builders import builder_difference
+from pgassay.analysis.verdicts.metrics import Measure
+from pgassay.analysis.verdicts.primary import BlocksForecast, PrimaryResult
+from pgassay.analysis.verdicts.secondary import SecondaryFamily
+from pgassay.analysis.verdicts.sentences import cpu_sentence, outlook
+from pgassay.analysis.verdicts.study import Study
+from pgassay.analysis.verdicts.verdict import (
+    DISTRIBUTION_CHANGED,
+    MOVED,
+    Finding,
+    Judgement,
+    interval_of,
+    ratio_of,
+)
+from pgassay.model.arm import Arm
+from pgassay.model.result import (
+    ArmResult,
+    Forecast,
+    SecondaryArmResult,
+    SecondaryResult,
+    SecondaryVerdict,
+    StatementResult,
+    Verdict,
+)
+from pgassay.record.read import StoredExperiment
+from pgassay.words import plural
+
+_CPU_WORDS: dict[Verdict, SecondaryVerdict] = {
+    "faster": "more",
+    "slower": "less",
+    "equivalent": "equivalent",
+    "inconclusive": "inconclusive",
+    "control": "control",
+}
+Estimate = tuple[Finding, Judgement]
+
+
+def _arm_result(
+    study: Study, arm: Arm, measure: Measure, estimate: Estimate | None, note: str = ""
+) -> ArmResult:
+    values = [value for record in study.table.valid[arm.id] if (value := measure.value(record)) is not None]
+    is_control = arm.role == "control"
+    judgement = estimate[1] if estimate else Judgement("control" if is_control else "inconclusive")
+    ratio: float | None = 1.0 if is_control else None
+    interval: tuple[float | None, float | None] | None = (1.0, 1.0) if is_control else None
+    if estimate:
+        ratio = ratio_of(estimate[0].estimate)
+        interval = interval_of(estimate[0].lower, estimate[0].upper)
+    return ArmResult(
+        name=arm.name,
+        levels=arm.levels,
+        ratio=ratio,
+        interval=interval,
+        verdict=judgement.verdict,
+        meaningful=judgement.meaningful,
+        trials=len(study.table.valid[arm.id]),
+        failures=study.table.failures.get(arm.id, 0),
+        median=float(np.median(values)) if values else None,
+        values=tuple(values),
+        stratum=arm.stratum,
+        withheld=judgement.withheld,
+        note="; ".join(part for part in (judgement.note, note, _rest(study, arm)) if part),
+        confound=_confound(study, arm),
+        equivalence_interval=_equivalence_interval(estimate),
+        blocks=study.blocks_of(arm.id),
+        replicates=study.replicates_of(arm.id),
+    )
+
+
+def _rest(study: Study, arm: Arm) -> str:
+    """After how many blocks a decided arm took no part any more, '' when it does."""
+    blocks = study.rested_after(arm.id)
+    return "" if blocks is None else f"rested after {plural(blocks, 'block')}: decided"
+
+
+def _equivalence_interval(estimate: Estimate | None) -> tuple[float | None, float | None] | None:
+    if estimate is None or estimate[1].verdict != "equivalent" or estimate[0].equivalence is None:
+        return None
+    return interval_of(*estimate[0].equivalence)
+
+
+def _confound(study: Study, arm: Arm) -> str:
+    """In what the arm's binaries differ from its control's beside the version."""
+    controls = (item for item in study.experiment.arms if item.role == "control")
+    control = next((item for item in controls if item.stratum == arm.stratum), arm)
+    return builder_difference(arm, control, study.table)
+
+
+def primary_arms(stored: StoredExperiment, study: Study, primary: PrimaryResult) -> tuple[ArmResult, ...]:
+    indices = {contrast.arm_id: index for index, contrast in enumerate(study.experiment.contrasts)}
+    block_s = block_seconds(stored, study)
+    results = []
+    for arm in study.experiment.arms:
+        if arm.role == "twin":
+            continue
+        index = indices.get(arm.id)
+        estimate, forecast, note = None, None, ""
+        if index is not None and primary.findings:
+            estimate = primary.findings[index], primary.judgements[index]
+            forecast = forecast_of(primary.forecasts[index], block_s)
+            note = outlook(forecast)
+        result = _arm_result(study, arm, study.measures[0], estimate, note)
+        results.append(result.model_copy(update={"forecast": forecast}))
+    return tuple(results)
+
+
+def forecast_of(blocks: BlocksForecast | None, block_s: float | None) -> Forecast | None:
+    if blocks is None or block_s is None:
+        return None
+    low, middle, high = (None if count is None else round(count * block_s, 1) for count in blocks)
+    return Forecast(blocks=blocks, seconds=(low, middle, high))
+
+
+def block_seconds(stored: StoredExperiment, study: Study) -> float | None:
+    """The mean wall time of a block so far, repeated attempts included."""
+    if not study.blocks:
+        return None
+    used = math.fsum(trial.record.took_s for trial in stored.trials)
+    return used / max(study.blocks, len({trial.record.block for trial in stored.trials}))
+
+
+def _family_arms(study: Study, family: SecondaryFamily, measure: Measure) -> tuple[ArmResult, ...]:
+    """The arms of one measure; one that is not in the family has no estimates."""
+    indices = {contrast.arm_id: index for index, contrast in enumerate(study.experiment.contrasts)}
+    row = family.measures.index(measure) if measure in family.measures else None
+    results = []
+    for arm in study.experiment.arms:
+        if arm.role == "twin":
+            continue
+        estimate = None
+        if row is not None and arm.id in indices:
+            index = indices[arm.id]
+            estimate = family.findings[row][index], family.judgements[row][index]
+        results.append(_arm_result(study, arm, measure, estimate))
+    return tuple(results)
+
+
+def statement_results(study: Study, family: SecondaryFamily) -> tuple[StatementResult, ...]:
+    records = [record for found in study.table.valid.values() for record in found]
+    results = []
+    for measure in study.measures[1:]:
+        seen = [item for record in records for item in record.statements if item.name == measure.name]
+        results.append(
+            StatementResult(
+                name=measure.name,
+                cold=bool(seen) and all(item.cold for item in seen),
+                aio=any(item.aio for item in seen),
+                arms=_family_arms(study, family, measure),
+            )
+        )
+    return tuple(results)
+
+
+def secondary_results(study: Study, family: SecondaryFamily) -> tuple[SecondaryResult, ...]:
+    results = []
+    for measure in family.measures:
+        if measure.kind == "cpu":
+            arms = tuple(_cpu_arm(study, arm) for arm in _family_arms(study, family, measure))
+            results.append(SecondaryResult(name=measure.name, unit=measure.unit, arms=arms))
+    return tuple(results)
+
+
+def _cpu_arm(study: Study, arm: ArmResult) -> SecondaryArmResult:
+    """The same figures in the words of CPU; no claim at all between binaries of different builders."""
+    fields = {**arm.model_dump(), "verdict": _CPU_WORDS[arm.verdict]}
+    if arm.verdict == "control":
+        return SecondaryArmResult(**fields)
+    specs = {
+        item.name: item
+        for item in study.experiment.arms
+        if item.stratum == arm.stratum and item.role != "twin"
+    }
+    control = next(item for item in specs.values() if item.role == "control")
+    if arm.confound:
+        note = f"the binaries differ in {arm.confound}, so their CPU can't be compared"
+        fields.update(verdict="inconclusive", meaningful=False, note=note)
+        return SecondaryArmResult(**fields)
+    if not arm.withheld and not arm.note.startswith((MOVED, DISTRIBUTION_CHANGED)):
+        sentence = cpu_sentence(SecondaryArmResult(**fields), control.name)
+        rest = next((each for each in study.experiment.arms if specs.get(arm.name) == each), None)
+        fields["note"] = "; ".join(part for part in (sentence, _rest(study, rest) if rest else "") if part)
+    return SecondaryArmResult(**fields)

@@ -1,0 +1,1 @@
+"""What may speak against a verdict: twin, failures, carry-over, copies, the machine itself and its ledger."""

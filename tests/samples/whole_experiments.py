@@ -1,0 +1,267 @@
+"""Whole experiments without a machine: the product's plan, schedule and verdicts; trials that are drawn.
+
+An experiment is planned by `plan`; its trials follow from `next_step`; after each block `progress` says where
+it stands, as it does for whoever watches a real run. What a trial would have measured comes from a `Source`.
+Nothing is started and nothing is written, so hundreds of experiments run in seconds.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from pgassay.analysis.verdicts.compare import Standing, analyse, progress
+from pgassay.design.arms import apply_levels, choose_control, combinations
+from pgassay.environment.datasets.snapshots import key as snapshot_key
+from pgassay.environment.storage.parse import describe as describe_storage
+from pgassay.experiment.planning.plan import plan
+from pgassay.experiment.planning.request import CompareRequest
+from pgassay.experiment.planning.servers import Base, Connections, Description, Grid, Judged, ParsedRequest
+from pgassay.experiment.running.loop import VOIDED_BLOCKS_MAX, decided_arms
+from pgassay.experiment.running.schedule import Step, next_step, records_blocks
+from pgassay.factors.base import Factor
+from pgassay.factors.registry import parse_factors
+from pgassay.model.arm import ArmSpec, DatasetSpec
+from pgassay.model.build import Build
+from pgassay.model.experiment import BlockDesign, Environment, Experiment, StatisticalContract
+from pgassay.model.experiment import Protocol as TrialProtocol
+from pgassay.model.result import CompareResult, DesignWarning
+from pgassay.model.storage import StorageSpec
+from pgassay.model.trial import LoadObservation, StatementObservation, TrialRecord, TrialSpec, TrialStatus
+from pgassay.model.workload import WorkloadSpec
+from pgassay.record.read import StoredExperiment, StoredTrial
+from pgassay.workloads.registry import parse_workload
+
+NOWHERE = Path("/nowhere")
+START = "2026-01-01T00:00:00+00:00"
+WORK = 10**9
+# What is drawn is put into copies of these: validating each trial would take longer than judging it.
+TEMPLATE = TrialRecord(
+    number=0, attempt=1, block=0, position=0, arm_id="", status="ok", started_at=START, ended_at=START,
+    wall_s=1.0, host="simulated", boot_id="simulated",
+)  # fmt: skip
+LOAD = LoadObservation(transactions=WORK, elapsed_s=1.0, errors=0, client_cpu_s=0.0)
+STATEMENT = StatementObservation(name="", elapsed_s=1.0, rows=1, cold=False, aio=False)
+RecordOf = Callable[[TrialSpec, str, float], TrialRecord]
+
+
+class Source(Protocol):
+    """Where trials come from: a `World` that draws them, or a recorded stream."""
+
+    def trial(self, spec: TrialSpec, data: str, copy: int) -> tuple[TrialStatus, float]:
+        """What the next trial ends as, and its log speed; `data` is what the copy is one of."""
+
+
+class NoServers:
+    """Servers for a plan, none of which is ever started: every level can run on them."""
+
+    messages: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    connections = Connections()
+
+    def __init__(self, factors: tuple[str, ...]) -> None:
+        self.factors = factors
+
+    def base(self, factors: tuple[Factor, ...], workload: WorkloadSpec, given: dict[str, str]) -> Base:
+        """An arm on a build that lies nowhere."""
+        build = Build(origin="installed", version="18.4", major=18, bin_directory="/nowhere/bin")
+        dataset, storage = DatasetSpec(), StorageSpec()
+        spec = ArmSpec(build=build, storage=storage, dataset=dataset, settings=given, workload=workload)
+        return Base(spec, TrialProtocol(cache="warm-pages"), factors)
+
+    def check(self, candidates: object) -> None:
+        """Any combination will do."""
+
+    def judge(self, parsed: ParsedRequest, on_stage: object) -> Judged:
+        """All can run."""
+        del on_stage
+        return Judged(parsed.candidates)
+
+    def describe(self, parsed: ParsedRequest, grid: Grid) -> Description:
+        """There is nothing to say."""
+        del parsed, grid
+        return Description(data="", confounds=(), warnings=(), environment=Environment())
+
+
+def planned(
+    *factors: str,
+    seed: int,
+    workload: str = "select-only",
+    margin: float = 0.03,
+    blocks: int = 60,
+) -> Experiment:
+    """The plan that `compare` would make of these factors."""
+    request = CompareRequest(
+        factors=factors, workload=workload, seed=seed, margin=margin, blocks=blocks, max_time_s=1e9
+    )
+    servers = NoServers(factors)
+    parsed_workload = parse_workload(workload)
+    base = servers.base(parse_factors(list(factors)), parsed_workload, {})
+    candidates = [
+        (levels, apply_levels(base.factors, levels, base.spec)) for levels in combinations(base.factors)
+    ]
+    compared = choose_control(base.factors, None)
+    parsed = ParsedRequest(request, servers, parsed_workload, {}, base, compared, candidates)
+    return plan(parsed, lambda _stage, _fraction: None)
+
+
+def as_before(experiment: Experiment) -> Experiment:
+    """The same experiment by the rules of those stored before blocks had a design: the yardstick."""
+    contract = experiment.contract
+    later = {name: StatisticalContract.model_fields[name].default for name in contract.LATER_FIELDS}
+    arms = tuple(
+        arm.model_copy(update={"data_copy": 1}) if arm.role == "twin" else arm for arm in experiment.arms
+    )
+    return experiment.model_copy(
+        update={"arms": arms, "contract": contract.model_copy(update=later), "design": BlockDesign()}
+    )
+
+
+@dataclass(frozen=True)
+class Ended:
+    """An experiment that ended: what is stored of it, and where it stood."""
+
+    stored: StoredExperiment
+    standing: Standing
+
+    @property
+    def trials(self) -> int:
+        """All that ran, of every role, repeated attempts included."""
+        return len(self.stored.trials)
+
+    def result(self) -> CompareResult:
+        """The whole document that a script would get."""
+        return analyse(self.stored)
+
+    def warned_kinds(self) -> set[str]:
+        """The kinds of the warnings that the design gives rise to."""
+        return {each.kind for each in self.result().warnings if isinstance(each, DesignWarning)}
+
+    def directions(self) -> list[str]:
+        """The names of the arms that are called faster or slower."""
+        return [arm.name for arm in self.standing.arms if arm.verdict in ("faster", "slower")]
+
+
+def run_whole(
+    experiment: Experiment,
+    source: Source,
+    *,
+    record_of: RecordOf | None = None,
+    look_at_each: bool = False,
+    until_decided: bool = True,
+) -> Ended:
+    """Run a plan until all is decided (with `until_decided`), or to its limit of blocks.
+
+    `look_at_each` asks after each block, as a real run does. With one comparison that is not needed: an
+    interval never widens, so no verdict was possible before the first block after which it excludes 'no
+    effect' or lies within the margin. The looks before it are left out.
+    """
+    running = _Running(experiment, source, record_of or load_record)
+    if not until_decided:
+        while running.block():
+            pass
+        return Ended(running.stored, progress(running.stored))
+    if look_at_each or len(experiment.contrasts) > 1:
+        while running.block():
+            standing = progress(running.stored)
+            if standing.decided:
+                break
+            running.resting = decided_arms(running.stored, standing)
+        return Ended(running.stored, standing)
+    moments = []
+    while running.block():
+        moments.append(running.stored)
+    first = bisect_left(range(len(moments)), True, key=lambda place: _may_end(moments[place]))
+    for stored in moments[min(first, len(moments) - 1) :]:
+        standing = progress(stored)
+        if standing.decided:
+            break
+    return Ended(stored, standing)
+
+
+class _Running:
+    """What the loop of a real run does between two looks; `resting`: the arms that are decided."""
+
+    def __init__(self, experiment: Experiment, source: Source, make: RecordOf) -> None:
+        self.stored = StoredExperiment(NOWHERE, experiment, ())
+        self.resting: frozenset[str] = frozenset()
+        self._source = source
+        self._make = make
+
+    def block(self) -> bool:
+        """Run the next block to its end, be it void; False when the limits are reached."""
+        step = self._next()
+        blocks_max = self.stored.experiment.contract.blocks_max
+        if step.visit >= blocks_max or step.voided_in_a_row >= VOIDED_BLOCKS_MAX:
+            return False
+        plan = step.plan
+        plans = (
+            {**self.stored.block_plans, plan.block: plan} if records_blocks(self.stored.experiment) else {}
+        )
+        self.stored = replace(self.stored, block_plans=plans)
+        while step.plan.block == plan.block:
+            spec = step.spec
+            status, log_speed = self._source.trial(spec, data_of(spec), spec.arm.data_copy)
+            trial = StoredTrial(self._make(spec, status, log_speed), {}, NOWHERE)
+            self.stored = replace(self.stored, trials=(*self.stored.trials, trial))
+            step = self._next()
+        return True
+
+    def _next(self) -> Step:
+        stored = self.stored
+        records = (trial.record for trial in stored.trials)
+        return next_step(stored.experiment, records, stored.block_plans, self.resting)
+
+
+def _may_end(stored: StoredExperiment) -> bool:
+    """Whether the interval of the one arm could give it a verdict."""
+    (arm,) = progress(stored).arms
+    if arm.interval is None or None in arm.interval:
+        return arm.verdict != "inconclusive" or (arm.interval is not None and _is_off(*arm.interval))
+    lower, upper = arm.interval
+    edge = 1 + stored.experiment.contract.margin
+    return _is_off(lower, upper) or (lower >= 1 / edge and upper <= edge)
+
+
+def _is_off(lower: float | None, upper: float | None) -> bool:
+    return (lower is not None and lower > 1) or (upper is not None and upper < 1)
+
+
+def data_of(spec: TrialSpec) -> str:
+    """What an arm's copies are copies of: one storage's snapshot."""
+    arm = spec.arm.spec
+    return f"{snapshot_key(arm.build, arm.dataset, arm.prepare)} {describe_storage(arm.storage)}"
+
+
+def load_record(spec: TrialSpec, status: str, log_speed: float) -> TrialRecord:
+    """A load that ran at this speed."""
+    elapsed_s = WORK * float(np.exp(-log_speed))
+    observed = LOAD.model_copy(update={"elapsed_s": elapsed_s})
+    return _record(spec, status).model_copy(update={"load": observed})
+
+
+def statements_record(spec: TrialSpec, status: str, log_speeds: dict[str, float]) -> TrialRecord:
+    """Statements that ran at these speeds, by name."""
+    seen = tuple(
+        STATEMENT.model_copy(update={"name": name, "elapsed_s": float(np.exp(-log_speed))})
+        for name, log_speed in log_speeds.items()
+    )
+    return _record(spec, status).model_copy(update={"statements": seen})
+
+
+def _record(spec: TrialSpec, status: str) -> TrialRecord:
+    return TEMPLATE.model_copy(
+        update={
+            "number": spec.number,
+            "attempt": spec.attempt,
+            "block": spec.block,
+            "position": spec.position,
+            "arm_id": spec.arm.id,
+            "status": status,
+            "reason": "" if status == "ok" else "its pages did not stay in the cache",
+            "data_copy": spec.arm.data_copy,
+        }
+    )

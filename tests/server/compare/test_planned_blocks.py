@@ -1,0 +1,97 @@
+"""Blocks planned one by one, on real servers: grids, data of an arm's own, a kill and a resumption."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import whole_tool
+from pgassay.record.read import StoredExperiment, load
+
+pytestmark = pytest.mark.server
+
+LOAD = ("--workload", "select-only:clients=2,threads=1,duration=200ms,warmup=50ms", *whole_tool.SMALL)
+GRID = ("compare", "enable_sort=on,off", "work_mem=1MB,4MB", *LOAD)
+
+
+def whole(stored: StoredExperiment) -> None:
+    """Every trial ran in the place and on the copy that its block's plan says."""
+    first = 0
+    for block, plan in sorted(stored.block_plans.items()):
+        records = [trial.record for trial in stored.trials if trial.record.block == block]
+        done = {record.position: record for record in records if record.status == "ok"}
+        assert [done[place].arm_id for place in sorted(done)] == list(plan.arm_ids)
+        assert {done[place].number - place for place in done} == {first}
+        assert {name: plan.data_copies[name] for name in plan.arm_ids} == {
+            record.arm_id: record.data_copy for record in done.values()
+        }
+        first += len(plan.arm_ids)
+    assert sorted(stored.block_plans) == list(range(len(stored.block_plans)))
+
+
+def measured(words: Sequence[object], folder: Path) -> tuple[dict[str, Any], StoredExperiment]:
+    finished = whole_tool.run(*words, "--out", folder, "--json", "--quiet")
+    return whole_tool.result_of(finished), load(folder)
+
+
+def test_a_grid_runs_its_strata_in_blocks_of_their_own(tmp_path: Path, require: Callable[..., None]) -> None:
+    require("server")
+    result, stored = measured((*GRID, "--blocks", "2"), tmp_path / "out")
+    whole(stored)
+    strata = [plan.stratum for _, plan in sorted(stored.block_plans.items())]
+    assert sorted(strata[:2]) == sorted(strata[2:]) == ["work_mem=1MB", "work_mem=4MB"]
+    assert all(len(set(plan.data_copies.values())) == 1 for plan in stored.block_plans.values())
+    assert result["blocks"] == 2
+    assert {arm["blocks"] for arm in result["arms"]} == {2}
+    assert result["stopped"] == "blocks"
+
+
+def test_data_of_an_arm_s_own_are_copied_anew(tmp_path: Path, require: Callable[..., None]) -> None:
+    """A set of copies for each block, none of them used again, and no old one left."""
+    require("server")
+    statement = tmp_path / "index.sql"
+    statement.write_text("CREATE INDEX made ON pgbench_accounts (abalance);")
+    words = ("compare", f"prepare=none,{statement}", *LOAD, "--blocks", "3")
+    result, stored = measured(words, tmp_path / "out")
+    whole(stored)
+    assert stored.experiment.design.blocks_per_copy == 1
+    assert [plan.replicate for _, plan in sorted(stored.block_plans.items())] == [0, 1, 2]
+    used = [set(plan.data_copies.values()) for plan in stored.block_plans.values()]
+    assert all(len(each) == 3 for each in used)
+    assert len(set.union(*used)) == 9
+    [arm] = [arm for arm in result["arms"] if arm["verdict"] != "control"]
+    assert (arm["blocks"], arm["replicates"]) == (3, 3)
+    facts = [trial.record.facts.storage.extents for trial in stored.trials]
+    assert all(len(each) <= 3 for each in facts if each)
+
+
+def test_a_killed_run_is_resumed_as_its_blocks_were_planned(
+    tmp_path: Path, require: Callable[..., None]
+) -> None:
+    require("server")
+    folder = tmp_path / "out"
+    words = [*whole_tool.COMMAND, *map(str, (*GRID, "--blocks", "2", "--out", folder, "--quiet"))]
+    running = subprocess.Popen(words, stdout=subprocess.DEVNULL, start_new_session=True)
+    try:
+        until = time.monotonic() + whole_tool.TIMEOUT_S
+        while len(list(folder.glob("trials/*/*/trial.json"))) < 4:
+            assert running.poll() is None
+            assert time.monotonic() < until
+            time.sleep(0.02)
+    finally:
+        os.killpg(running.pid, signal.SIGKILL)
+        running.wait()
+    before = {path.name: path.read_bytes() for path in (folder / "blocks").glob("0*.json")}
+    assert len(before) >= 2
+    finished = whole_tool.run("resume", folder, "--json", "--quiet")
+    assert json.loads(finished.stdout)["blocks"] == 2
+    stored = load(folder)
+    whole(stored)
+    assert len(stored.block_plans) == 4
+    assert before.items() <= {path.name: path.read_bytes() for path in (folder / "blocks").iterdir()}.items()

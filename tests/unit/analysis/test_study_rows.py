@@ -1,0 +1,194 @@
+"""The rows of a contrast's evidence when an arm may be missing in a block, or copies are replicated."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from analysis_samples import experiment, record, stored
+from pgassay.analysis.statistics.contrasts import ContrastSet
+from pgassay.analysis.verdicts.compare import analyse, decided, progress
+from pgassay.analysis.verdicts.study import gather_study
+from pgassay.experiment.running.loop import decided_arms
+from pgassay.experiment.running.schedule import next_step
+from pgassay.model.arm import Arm
+from pgassay.model.experiment import BlockDesign, BlockPlan, Experiment
+from pgassay.model.result import DesignWarning
+from pgassay.record.read import StoredExperiment
+
+APART = BlockDesign(strata="apart", data_copies=2, decided_rest=True)
+
+
+def owning(plan: Experiment, *places: int, blocks_per_copy: int = 1) -> Experiment:
+    """The plan with arms whose data were prepared in another way."""
+
+    def changed(arm: Arm) -> Arm:
+        if arm.role != "arm" or int(arm.id.rpartition("-")[2]) not in places:
+            return arm
+        return arm.model_copy(update={"spec": arm.spec.model_copy(update={"prepare": ("VACUUM",)})})
+
+    design = BlockDesign(data_copies=2, blocks_per_copy=blocks_per_copy, decided_rest=True)
+    return plan.model_copy(update={"arms": tuple(map(changed, plan.arms)), "design": design})
+
+
+def measured(
+    plan: Experiment,
+    blocks: int,
+    effects: dict[str, float] | None = None,
+    *,
+    rest: bool = True,
+    **failing: Any,
+) -> StoredExperiment:
+    """The experiment after so many blocks, run as the loop runs it; with `rest` until it is decided."""
+    random = np.random.default_rng(5)
+    found = stored(plan, [])
+    plans: dict[int, BlockPlan] = {}
+    resting: frozenset[str] = frozenset()
+    records = []
+    shared = 0.0
+    while True:
+        step = next_step(plan, records, plans, resting)
+        if step.begins_block:
+            found = replace(stored(plan, records), block_plans=dict(plans))
+            if len(plans) == blocks:
+                return found
+            if rest and records:
+                result = analyse(found)
+                if decided(result):
+                    return found
+                resting = decided_arms(found, result)
+            step = next_step(plan, records, plans, resting)
+            plans[step.plan.block] = step.plan
+            shared = 0.1 * random.standard_normal()
+        arm = step.spec.arm.id
+        log_speed = shared + 0.01 * random.standard_normal() + (effects or {}).get(arm, 0.0)
+        place = {"position": step.spec.position, "attempt": step.spec.attempt}
+        status = "failed" if step.spec.block in failing.get("voided", ()) else "ok"
+        records.append(
+            record(
+                plan, step.spec.number, step.spec.block, arm, float(np.exp(log_speed)), status=status, **place
+            )
+        )
+
+
+def test_each_contrast_has_the_blocks_of_its_own_stratum() -> None:
+    plan = experiment(strata=("a", "b"), arms=2).model_copy(update={"design": APART})
+    study = gather_study(measured(plan, 12, rest=False))
+    assert study.blocks == 6
+    for index, contrast in enumerate(study.experiment.contrasts):
+        numbers = [number for row in study.block_numbers(index) for number in row]
+        assert numbers == [block for block, each in study.plans.items() if each.stratum == contrast.stratum]
+        names = study.rows[index].arm_ids
+        members = study.contrast_set(study.logs).members(0, index)
+        expected = [
+            [study.logs[0, block, study.columns[name]] for name in names]
+            for block in numbers_at(study, index)
+        ]
+        assert np.array_equal(members, np.array(expected))
+    # Together they give what each stratum's blocks give alone.
+    together = study.contrast_set(study.logs).effects()
+    for index, contrast in enumerate(plan.contrasts):
+        own = study.logs[:, numbers_at(study, index)]
+        columns = study.columns
+        alone = ContrastSet(own, columns, (contrast,), pool_twin=True).effects()
+        assert together[:, index] == pytest.approx(alone[:, 0], abs=1e-12)
+
+
+def numbers_at(study: Any, index: int) -> list[int]:
+    return [place for row in study.rows[index].blocks for place in row]
+
+
+def test_a_stratum_without_a_block_has_no_figures_and_no_verdict() -> None:
+    plan = experiment(strata=("a", "b")).model_copy(update={"design": APART})
+    result = analyse(measured(plan, 1))
+    seen = {arm.stratum: arm for arm in result.arms if arm.verdict != "control"}
+    assert sorted(arm.blocks for arm in seen.values()) == [0, 1]
+    empty = next(arm for arm in seen.values() if not arm.blocks)
+    assert (empty.ratio, empty.verdict) == (None, "inconclusive")
+    assert empty.interval == (None, None)
+
+
+def test_a_decided_arm_rests_and_says_after_how_many_blocks() -> None:
+    plan = experiment(arms=2, statements=2).model_copy(
+        update={"design": BlockDesign(data_copies=2, decided_rest=True)}
+    )
+    found = measured(plan, 40, {"s0-1": 0.5, "s0-2": 0.013})
+    result = analyse(found)
+    first, second = (arm for arm in result.arms if arm.verdict != "control")
+    assert first.verdict == "faster"
+    assert first.blocks < result.blocks == second.blocks
+    assert f"rested after {first.blocks} blocks: decided" in first.note
+    assert f"{first.blocks} blocks" in result.verdict
+    statement = next(arm for arm in result.statements[0].arms if arm.name == first.name)
+    assert statement.blocks == first.blocks
+    assert "rested after" in statement.note
+    assert "rested" not in second.note
+    cpu = next(arm for arm in result.secondary[0].arms if arm.name == first.name)
+    assert cpu.note.endswith(f"rested after {first.blocks} blocks: decided")
+    # What it was decided by is what stands.
+    assert progress(found).arms[0].verdict == "faster"
+
+
+def test_a_withheld_or_undecided_arm_does_not_rest() -> None:
+    plan = experiment(arms=2, pool_twin=False).model_copy(
+        update={"design": BlockDesign(data_copies=2, decided_rest=True)}
+    )
+    found = measured(plan, 20, {"s0-1": 0.05, "s0-2": 0.05, "s0-3": 0.5}, rest=False)
+    result = analyse(found)
+    assert all(arm.withheld for arm in result.arms if arm.verdict != "control")
+    assert not decided_arms(found, result)
+
+
+def test_the_unit_of_an_arm_with_data_of_its_own_is_the_finished_replicate() -> None:
+    plan = owning(experiment(), 1, blocks_per_copy=3)
+    found = measured(plan, 8, rest=False)
+    study = gather_study(found)
+    assert study.block_numbers(0) == ((0, 1, 2), (3, 4, 5))
+    # All own their data: three independent copies, so the twin stays pooled.
+    assert study.rows[0].arm_ids == ("s0-1", "s0-0", "s0-2")
+    means = study.contrast_set(study.logs).members(0, 0)
+    columns = [study.columns[name] for name in study.rows[0].arm_ids]
+    assert means == pytest.approx(study.logs[0, :6, columns].T.reshape(2, 3, 3).mean(axis=1))
+    assert study.pairs(study.logs, "s0-0", "s0-2").shape[1] == 2
+    [arm] = [each for each in analyse(found).arms if each.verdict != "control"]
+    assert (arm.blocks, arm.replicates, arm.verdict) == (6, 2, "inconclusive")
+
+
+def test_a_voided_block_leaves_its_replicate_the_others() -> None:
+    plan = owning(experiment(), 1, blocks_per_copy=2)
+    study = gather_study(measured(plan, 5, rest=False, voided=(1,)))
+    assert study.table.voided == (1,)
+    assert study.block_numbers(0) == ((0,), (2, 3))
+
+
+def test_in_a_mixed_stratum_an_owner_is_compared_in_pairs() -> None:
+    plan = owning(experiment(arms=2), 2, blocks_per_copy=2)
+    study = gather_study(measured(plan, 4, rest=False))
+    assert study.rows[0].arm_ids == ("s0-1", "s0-0", "s0-3")
+    assert study.rows[0].blocks == ((0,), (1,), (2,), (3,))
+    assert study.rows[1].arm_ids == ("s0-2", "s0-0")
+    assert study.rows[1].blocks == ((0, 1), (2, 3))
+    assert study.rows_min(1) > study.rows_min(0)
+
+
+def test_too_few_copies_are_told() -> None:
+    plan = owning(experiment(blocks_max=10), 1, blocks_per_copy=4)
+    [warning] = kinds(analyse(measured(plan, 4, rest=False)).warnings)
+    assert warning.arm == "io_method=method1"
+    assert "--blocks 16" in warning.sentence
+    plan = owning(experiment(blocks_max=60), 1, blocks_per_copy=4)
+    assert not kinds(analyse(measured(plan, 4, rest=False)).warnings)
+
+
+def test_a_stored_twin_on_a_copy_of_its_own_is_told_if_it_was_pooled() -> None:
+    plan = experiment()
+    [warning] = kinds(analyse(measured(plan, 4)).warnings)
+    assert "pooled" in warning.sentence
+    assert not kinds(analyse(measured(experiment(pool_twin=False), 4)).warnings)
+    drawn = plan.model_copy(update={"design": BlockDesign(data_copies=2)})
+    assert not kinds(analyse(measured(drawn, 4)).warnings)
+
+
+def kinds(warnings: tuple[str | DesignWarning, ...]) -> list[DesignWarning]:
+    return [each for each in warnings if isinstance(each, DesignWarning) and each.kind == "copies"]
