@@ -289,6 +289,14 @@ def test_the_csv_log_and_the_json_log() -> None:
         assert len(plan.nodes) == 8
 
 
+def test_a_log_that_went_through_syslog() -> None:
+    lines = log_line(f"duration: 21.500 ms  plan:\nQuery Text: SELECT 1\n{TEXT}").rstrip("\n").split("\n")
+    start = "Nov 21 10:00:00 db1 postgres[4711]: [5-"
+    log = [f"{start}{number}] {line.replace(chr(9), '#011')}" for number, line in enumerate(lines, start=1)]
+    plan = only("\n".join(log))
+    assert (plan.statement, len(plan.nodes), plan.execution_ms) == ("SELECT 1", 8, 21.0)
+
+
 def test_several_plans_below_each_other() -> None:
     assert [len(plan.nodes) for plan in read_plans(f"{TEXT}\n\n{TEXT}", "a test")] == [8, 8]
     assert [len(plan.nodes) for plan in read_plans(as_psql(TEXT) + as_psql(TEXT), "a test")] == [8, 8]

@@ -228,7 +228,8 @@ def _statement(first: ExplainedPlan, second: ExplainedPlan) -> Iterator[str]:
         change = _blocks_change(mine, theirs)
         read = (mine.buffers_read or 0, theirs.buffers_read or 0)
         if change:
-            yield f"In all{change.removeprefix(':')}, {read[0]:,} → {read[1]:,} of them read."
+            shown = f", {read[0]:,} → {read[1]:,} of them read" if any(read) else ""
+            yield f"In all{change.removeprefix(':')}{shown}."
     names = sorted(first.settings.keys() | second.settings.keys())
     changed = [name for name in names if first.settings.get(name) != second.settings.get(name)]
     for name in changed[:_MANY]:

@@ -21,6 +21,8 @@ _LOGGED = re.compile(r"duration: (\d{1,15}(?:\.\d{1,6})?) ms  plan:")
 _SEVERITY = re.compile(
     r"\b(?:LOG|ERROR|WARNING|NOTICE|INFO|STATEMENT|DETAIL|HINT|CONTEXT|FATAL|PANIC|DEBUG\d?):  "
 )
+# syslog numbers the lines of a message and writes tabs as #011.
+_SYSLOG = re.compile(r"^[^\n]{0,200}?\[\d{1,9}-\d{1,9}\] #011", re.MULTILINE)
 _HEADER = re.compile(r'^[ |"]*QUERY PLAN[ |"]*$')
 _RULE = re.compile(r"^[-+ |]*-{3}[-+ |]*$")
 _ROWS = re.compile(r"^\(\d+ rows?\)\s*$")
@@ -204,6 +206,8 @@ def _column(line: str) -> int:
 
 
 def _of_log(text: str) -> Iterator[FoundPlan]:
+    if "#011" in text:
+        text = _SYSLOG.sub("\t", text)
     for head, message in _messages(text):
         match = _LOGGED.search(message)
         if match is None:
