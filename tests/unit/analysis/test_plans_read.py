@@ -213,6 +213,19 @@ def as_psql_json(document: object) -> str:
     [
         pytest.param(as_psql(TEXT), id="psql"),
         pytest.param("shop=# EXPLAIN ANALYZE TABLE a;\n" + as_psql(TEXT), id="psql's session"),
+        pytest.param(
+            "".join(
+                f"-[ RECORD {n} ]{'-' * 30}\nQUERY PLAN | {line}\n"
+                for n, line in enumerate(TEXT.split("\n"), 1)
+            ),
+            id="psql expanded",
+        ),
+        pytest.param(
+            f"+{'-' * 150}+\n|{'QUERY PLAN':^150}|\n+{'-' * 150}+\n"
+            + "".join(f"| {line:<149}|\n" for line in TEXT.split("\n"))
+            + f"+{'-' * 150}+\n(39 rows)\n",
+            id="psql with a border",
+        ),
         pytest.param("QUERY PLAN\n" + TEXT + "\n(39 rows)\n", id="psql unaligned"),
         pytest.param(
             "\n".join(f'"{line.replace(chr(34), chr(34) * 2)}"' for line in TEXT.split("\n")), id="export"

@@ -24,6 +24,8 @@ _SEVERITY = re.compile(
 # syslog numbers the lines of a message and writes tabs as #011.
 _SYSLOG = re.compile(r"^[^\n]{0,200}?\[\d{1,9}-\d{1,9}\] #011", re.MULTILINE)
 _HEADER = re.compile(r'^[ |"]*QUERY PLAN[ |"]*$')
+# psql's expanded display has a record for each line.
+_EXPANDED = "QUERY PLAN | "
 _RULE = re.compile(r"^[-+ |]*-{3}[-+ |]*$")
 _ROWS = re.compile(r"^\(\d+ rows?\)\s*$")
 _CONTINUED = re.compile(r"\s*\+\s*$")
@@ -87,6 +89,10 @@ def _instead(text: str) -> str:
 def _undecorated(text: str) -> Iterator[str]:
     """The parts of a text that may be plans, without psql's heading, margin, borders and count of rows."""
     lines = text.split("\n")
+    expanded = [line.removeprefix(_EXPANDED) for line in lines if line.startswith(_EXPANDED)]
+    if expanded:
+        yield "\n".join(expanded)
+        return
     headers = [place for place, line in enumerate(lines) if _HEADER.match(line)]
     if not headers:
         yield _unquoted(text)

@@ -6,7 +6,7 @@ from EXPLAIN without BUFFERS.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pgassay.analysis.plans.node_extras import conditions_of, other_of, text_of
@@ -143,11 +143,11 @@ def drafts_of(document: Keys) -> list[Draft]:
     return made
 
 
-def _any(document: Keys, drafts: list[Draft], keys: object) -> bool:
+def _any(document: Keys, drafts: list[Draft], keys: Iterable[str]) -> bool:
     """Whether any node, or the planning, has one of these figures above 0."""
     planning = document.get("Planning")
     parts = [draft.keys for draft in drafts] + ([planning] if isinstance(planning, Mapping) else [])
-    names = list(keys) if isinstance(keys, list) else [str(key) for key in keys]  # type: ignore[attr-defined]
+    names = tuple(keys)
     return any(figure(part.get(name)) for part in parts for name in names)
 
 
