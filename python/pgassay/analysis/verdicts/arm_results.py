@@ -93,8 +93,9 @@ def _confound(study: Study, arm: Arm) -> str:
 
 
 def primary_arms(stored: StoredExperiment, study: Study, primary: PrimaryResult) -> tuple[ArmResult, ...]:
+    """Every arm but the twins on the primary metric, in the plan's order; those undecided with a forecast."""
     indices = {contrast.arm_id: index for index, contrast in enumerate(study.experiment.contrasts)}
-    block_s = block_seconds(stored, study)
+    round_s = round_seconds(stored, study, primary)
     results = []
     for arm in study.experiment.arms:
         if arm.role == "twin":
@@ -103,26 +104,35 @@ def primary_arms(stored: StoredExperiment, study: Study, primary: PrimaryResult)
         estimate, forecast, note = None, None, ""
         if index is not None and primary.findings:
             estimate = primary.findings[index], primary.judgements[index]
-            forecast = forecast_of(primary.forecasts[index], block_s)
+            forecast = forecast_of(primary.forecasts[index], round_s)
             note = outlook(forecast)
         result = _arm_result(study, arm, study.measures[0], estimate, note)
         results.append(result.model_copy(update={"forecast": forecast}))
     return tuple(results)
 
 
-def forecast_of(blocks: BlocksForecast | None, block_s: float | None) -> Forecast | None:
-    if blocks is None or block_s is None:
+def forecast_of(blocks: BlocksForecast | None, round_s: float | None) -> Forecast | None:
+    """Further blocks as a forecast with the seconds that they take; None where either is not known."""
+    if blocks is None or round_s is None:
         return None
-    low, middle, high = (None if count is None else round(count * block_s, 1) for count in blocks)
+    low, middle, high = (None if count is None else round(count * round_s, 1) for count in blocks)
     return Forecast(blocks=blocks, seconds=(low, middle, high))
 
 
-def block_seconds(stored: StoredExperiment, study: Study) -> float | None:
-    """The mean wall time of a block so far, repeated attempts included."""
+def round_seconds(stored: StoredExperiment, study: Study, primary: PrimaryResult) -> float | None:
+    """The mean wall time of a block so far, repeated attempts included, for every stratum that is undecided.
+
+    Where strata have blocks of their own, they take turns: until the next block of one stratum, each of the
+    others that go on has its own.
+    """
     if not study.blocks:
         return None
     used = math.fsum(trial.record.took_s for trial in stored.trials)
-    return used / max(study.blocks, len({trial.record.block for trial in stored.trials}))
+    block_s = used / max(study.blocks, len({trial.record.block for trial in stored.trials}))
+    if study.experiment.design.strata == "together":
+        return block_s
+    both = zip(study.experiment.contrasts, primary.judgements, strict=True)
+    return block_s * max(1, len({each.stratum for each, found in both if found.verdict == "inconclusive"}))
 
 
 def _family_arms(study: Study, family: SecondaryFamily, measure: Measure) -> tuple[ArmResult, ...]:
@@ -142,6 +152,7 @@ def _family_arms(study: Study, family: SecondaryFamily, measure: Measure) -> tup
 
 
 def statement_results(study: Study, family: SecondaryFamily) -> tuple[StatementResult, ...]:
+    """Each statement's arms, judged in the second family."""
     records = [record for found in study.table.valid.values() for record in found]
     results = []
     for measure in study.measures[1:]:
@@ -158,6 +169,7 @@ def statement_results(study: Study, family: SecondaryFamily) -> tuple[StatementR
 
 
 def secondary_results(study: Study, family: SecondaryFamily) -> tuple[SecondaryResult, ...]:
+    """Server CPU per unit of work, judged in the second family; () where not every trial has it."""
     results = []
     for measure in family.measures:
         if measure.kind == "cpu":

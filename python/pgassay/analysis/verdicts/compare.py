@@ -14,9 +14,9 @@ from pgassay.analysis.descriptive.network import network_sentences
 from pgassay.analysis.descriptive.plans import plan_findings
 from pgassay.analysis.descriptive.server_statements import arm_statements
 from pgassay.analysis.verdicts.arm_results import (
-    block_seconds,
     forecast_of,
     primary_arms,
+    round_seconds,
     secondary_results,
     statement_results,
 )
@@ -83,7 +83,7 @@ def progress(stored: StoredExperiment) -> Standing:
     """The primary metric alone: cheap enough to call after every trial. Raises UsageError as `analyse`."""
     study = gather_study(stored)
     primary = analyse_primary(study) if study.blocks else None
-    block_s = block_seconds(stored, study)
+    round_s = round_seconds(stored, study, primary) if primary else None
     arms = []
     for index, contrast in enumerate(study.experiment.contrasts):
         arm = study.arms[contrast.arm_id]
@@ -99,7 +99,7 @@ def progress(stored: StoredExperiment) -> Standing:
                 interval_of(finding.lower, finding.upper),
                 judgement.verdict,
                 judgement.withheld,
-                forecast_of(primary.forecasts[index], block_s),
+                forecast_of(primary.forecasts[index], round_s),
             )
         )
     return Standing(
