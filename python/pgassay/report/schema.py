@@ -1,4 +1,4 @@
-"""The JSON schemas of a comparison's, a calibration's, a probe's, a diagnosis's and a watch's result.
+"""The JSON schemas of a comparison's, a calibration's, a probe's, a diagnosis's, a watch's result, of plans.
 
 They are made from the models: `python -m pgassay.report.schema` writes them to schemas/ of the checkout; a
 test checks that the files there are what the models give.
@@ -13,6 +13,7 @@ from pgassay.analysis.causes.registry import cause_names
 from pgassay.model.calibration import CALIBRATION_SCHEMA, CalibrationResult
 from pgassay.model.live.diagnosis import DIAGNOSIS_SCHEMA, Diagnosis
 from pgassay.model.live.watch import WATCH_SCHEMA, WatchSample
+from pgassay.model.plans.plan import EXPLAIN_SCHEMA, ExplainResult
 from pgassay.model.probe import PROBE_SCHEMA, ProbeResult
 from pgassay.model.result import RESULT_SCHEMA, CompareResult
 
@@ -21,6 +22,7 @@ CALIBRATION_FILE = SCHEMA_FILE.with_name("calibration.schema.json")
 PROBE_FILE = SCHEMA_FILE.with_name("probe.schema.json")
 DIAGNOSIS_FILE = SCHEMA_FILE.with_name("diagnose.schema.json")
 WATCH_FILE = SCHEMA_FILE.with_name("watch.schema.json")
+EXPLAIN_FILE = SCHEMA_FILE.with_name("explain.schema.json")
 
 # A plain number in the model that can overflow: the twin's evidence is a product without a bound.
 _NULL_WHEN_INFINITE = ("evidence", "twin_evidence")
@@ -60,6 +62,15 @@ def watch_schema() -> dict[str, Any]:
     for part in (schema, *schema.get("$defs", {}).values()):
         _tighten(part)
     schema["properties"]["schema"]["const"] = WATCH_SCHEMA
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def explain_schema() -> dict[str, Any]:
+    """The schema of what `pgassay explain --json` prints."""
+    schema = ExplainResult.model_json_schema(by_alias=True, mode="serialization")
+    for part in (schema, *schema.get("$defs", {}).values()):
+        _tighten(part)
+    schema["properties"]["schema"]["const"] = EXPLAIN_SCHEMA
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
@@ -117,6 +128,11 @@ def watch_schema_text() -> str:
     return json.dumps(watch_schema(), indent=2) + "\n"
 
 
+def explain_schema_text() -> str:
+    """The schema of plans as the file holds it."""
+    return json.dumps(explain_schema(), indent=2) + "\n"
+
+
 def main() -> int:
     """Write the schemas into the checkout and say where."""
     SCHEMA_FILE.parent.mkdir(exist_ok=True)
@@ -126,6 +142,7 @@ def main() -> int:
         (PROBE_FILE, probe_schema_text()),
         (DIAGNOSIS_FILE, diagnosis_schema_text()),
         (WATCH_FILE, watch_schema_text()),
+        (EXPLAIN_FILE, explain_schema_text()),
     )
     for file, content in made:
         file.write_text(content, encoding="utf-8")

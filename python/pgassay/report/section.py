@@ -149,13 +149,20 @@ class Code:
 
 @dataclass(frozen=True)
 class TreeLine:
-    """A line of a plan's tree: `tone` is what it is, `mark` stands before it."""
+    """A line of a plan's tree: `tone` is what it is, `mark` stands before it, `lead` before the margin.
+
+    opens: the lines below it can be folded away where an output folds; closes: how many such lines' parts end
+    with this one.
+    """
 
     depth: int
     text: str
     tone: Tone = ""
     mark: str = ""
     differs: bool = False
+    lead: str = ""
+    opens: bool = False
+    closes: int = 0
 
 
 @dataclass(frozen=True)

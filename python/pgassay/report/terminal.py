@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from io import StringIO
+from textwrap import wrap
 
 from rich.box import SIMPLE_HEAD, Box
 from rich.console import Console
@@ -27,6 +28,8 @@ from pgassay.report.section import (
     Section,
     Subheading,
     Table,
+    Tree,
+    TreeLine,
     columns_shown,
     shown,
 )
@@ -131,8 +134,12 @@ class _Page:
             case Code():
                 # Not wrapped, so that it can be copied.
                 label = f"{block.label}:".ljust(_LABEL_WIDTH) if block.label else ""
-                for line in text.clean_lines(text.excerpt(block.text, block.characters_max)).splitlines():
-                    self.console.print(self.text(f"{label or '  '}{line}"), soft_wrap=True)
+                content = text.clean_lines(text.excerpt(block.text, block.characters_max))
+                for copied in content.splitlines():
+                    self.console.print(self.text(f"{label or '  '}{copied}"), soft_wrap=True)
+            case Tree():
+                for line in block.lines:
+                    self.tree_line(line)
             case Fold():
                 if block.is_titled:
                     self.console.print()
@@ -141,6 +148,18 @@ class _Page:
                     self.block(each)
             case _:
                 pass
+
+    def tree_line(self, line: TreeLine) -> None:
+        """A line of a tree; one that is longer than the width goes on below its own beginning."""
+        before = f"{line.lead}{'  ' * line.depth}{line.mark}"
+        margin = min(len(before), self.console.width // 2)
+        room = self.console.width - margin
+        content = self.plain(line.text)
+        style = _STYLES.get(line.tone, "")
+        parts = wrap(content, room, break_on_hyphens=False, subsequent_indent="  ") or [""]
+        self.console.print(Text(self.plain(before)[:margin].ljust(margin)) + Text(parts[0], style=style))
+        for part in parts[1:]:
+            self.console.print(Text(" " * margin) + Text(part, style=style))
 
     def plain(self, content: str) -> str:
         """The text as this output can show it."""

@@ -1,0 +1,157 @@
+"""`pgassay explain`: plans that EXPLAIN or auto_explain printed, read; needs no server."""
+
+import argparse
+import shutil
+import sys
+
+from pgassay.cli import options
+from pgassay.cli.output import is_unicode
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pgassay.model.plans.plan import ExplainedPlan
+
+BYTES_MAX = 256 * 1024**2
+
+
+def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the command line."""
+    parser = subparsers.add_parser(
+        "explain",
+        help="read a plan: each node's own time, wrong estimates, spills; two plans beside each other",
+        description="Reads what EXPLAIN printed (JSON or text, PostgreSQL 14 to 19) or auto_explain's log: "
+        "the time that is each node's own, wrong estimates, what went to disk. With two files: "
+        "what changed from the first (A) to the second (B).",
+        allow_abbrev=False,
+        formatter_class=options.HelpFormatter,
+    )
+    parser.add_argument(
+        "first", type=options.folder, metavar="FILE", help="EXPLAIN's output or a log; - for standard input"
+    )
+    parser.add_argument(
+        "second", type=options.folder, metavar="FILE", nargs="?", help="another one, to compare with"
+    )
+    parser.add_argument(
+        "--plan", type=_numbers, metavar="N", help="of several plans this one; all; or two of them: 1,2"
+    )
+    formats = parser.add_mutually_exclusive_group()
+    formats.add_argument("--json", action="store_true", help="print the plans as one JSON document")
+    formats.add_argument(
+        "--markdown", action="store_true", help="print Markdown, for an issue or a pull request"
+    )
+    parser.add_argument("--html", type=options.folder, metavar="FILE", help="write a page here as well")
+    parser.set_defaults(run=run)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    """The numbers of plans, from 1; () for all."""
+    if text.strip() == "all":
+        return ()
+    parts = text.split(",")
+    if len(parts) > 2 or not all(part.strip().isdigit() and 0 < int(part) < 10**9 for part in parts):
+        raise argparse.ArgumentTypeError(f"'{text}' is no plan's number: write 3, all, or two as 1,2")
+    return tuple(int(part) for part in parts)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read, choose, print, and write the page that was asked for."""
+    from pgassay.analysis.plans.beside import beside
+    from pgassay.model.plans.plan import ExplainResult
+    from pgassay.report.explain import text
+
+    width = shutil.get_terminal_size((100, 24)).columns
+    plans, is_chosen = _chosen(arguments)
+    if not is_chosen and not arguments.json:
+        listed = text.render_list(plans, str(arguments.first), width=width, unicode=is_unicode())
+        sys.stdout.write(listed)
+        return 0
+    pair = len(plans) == 2 and (arguments.second is not None or len(arguments.plan or ()) == 2)
+    result = ExplainResult(plans=tuple(plans), beside=beside(plans[0], plans[1]) if pair else None)
+    if arguments.html is not None:
+        _write(arguments.html, text.render_html(result))
+    if arguments.json:
+        sys.stdout.write(text.render_json(result))
+    elif arguments.markdown:
+        sys.stdout.write(text.render_markdown(result))
+    else:
+        colour = sys.stdout.isatty()
+        sys.stdout.write(text.render(result, width=width, colour=colour, unicode=is_unicode()))
+    return 0
+
+
+def _chosen(arguments: argparse.Namespace) -> "tuple[list[ExplainedPlan], bool]":
+    """The plans that were asked for, and whether any were: a log of several is listed first."""
+    from pgassay.errors import UsageError
+
+    wanted: tuple[int, ...] | None = arguments.plan
+    first = _plans_of(arguments.first)
+    if arguments.second is None:
+        if wanted is None:
+            return first, len(first) == 1
+        return [_one(first, number, str(arguments.first)) for number in wanted] or first, True
+    second = _plans_of(arguments.second)
+    if str(arguments.first) == "-" == str(arguments.second):
+        raise UsageError("standard input can be read once: give one of the two plans as a file")
+    numbers = (wanted[0], wanted[-1]) if wanted else (None, None)
+    return [
+        _one(plans, number, str(source))
+        for plans, number, source in zip(
+            (first, second), numbers, (arguments.first, arguments.second), strict=True
+        )
+    ], True
+
+
+def _one(plans: "list[ExplainedPlan]", number: int | None, source: str) -> "ExplainedPlan":
+    from pgassay.errors import UsageError
+
+    if number is None:
+        if len(plans) > 1:
+            raise UsageError(
+                f"{source} has {len(plans):,} plans: choose one of each file with --plan, as 1,2"
+            )
+        return plans[0]
+    if number > len(plans):
+        raise UsageError(f"--plan {number}: {source} has {len(plans):,}")
+    return plans[number - 1]
+
+
+def _plans_of(source: "Path") -> "list[ExplainedPlan]":
+    from pgassay.analysis.plans.read import read_plans
+    from pgassay.report.text import clean
+
+    return read_plans(_read(source), "standard input" if str(source) == "-" else clean(str(source)))
+
+
+def _read(source: "Path") -> str:
+    """The text, with signs that are no UTF-8 replaced; raises UsageError for a file that can't be read."""
+    from pgassay.errors import UsageError
+    from pgassay.report.text import clean
+
+    if str(source) == "-":
+        content = sys.stdin.buffer.read(BYTES_MAX + 1)
+    else:
+        try:
+            with source.open("rb") as file:
+                content = file.read(BYTES_MAX + 1)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise UsageError(
+                f"can't read {clean(str(source))} ({reason}): name a file with a plan, or -"
+            ) from error
+    if len(content) > BYTES_MAX:
+        raise UsageError(f"{clean(str(source))} has more than {BYTES_MAX // 1024**2} MB: give a part of it")
+    coding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
+    return content.decode(coding, "replace")
+
+
+def _write(target: "Path", page: str) -> None:
+    from pgassay.errors import UsageError
+
+    try:
+        target.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"can't write the page to {target} ({error.strerror}): name another file with --html"
+        ) from error

@@ -1,0 +1,1 @@
+"""What `pgassay explain` reads and prints: plans with their work, as frozen data."""

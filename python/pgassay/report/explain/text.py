@@ -1,0 +1,205 @@
+"""One plan, a log's list of plans, or two plans beside each other, as sections and as JSON."""
+
+from collections.abc import Sequence
+
+from pgassay import __version__
+from pgassay.analysis.plans.words import milliseconds
+from pgassay.model.plans.plan import ExplainedPlan, ExplainResult
+from pgassay.report import markdown, terminal
+from pgassay.report.compare.json import render_document
+from pgassay.report.explain.tree import heading, text_lines, tree_lines
+from pgassay.report.html import page
+from pgassay.report.section import (
+    EVERYWHERE,
+    HTML,
+    MARKDOWN,
+    QUIET,
+    TERMINAL,
+    Block,
+    Code,
+    Column,
+    Fold,
+    Paragraph,
+    Section,
+    Table,
+    Tree,
+    TreeLine,
+    bullets,
+    plain_table,
+)
+from pgassay.words import percent_fixed
+
+_STATEMENT_MAX = 2000
+_TITLE_MAX = 100
+_MAJOR_WORDS = "PostgreSQL"
+
+
+def render(result: ExplainResult, *, width: int, colour: bool, unicode: bool) -> str:
+    """The plans for a terminal."""
+    return terminal.render(_sections(result), width=width, colour=colour, unicode=unicode)
+
+
+def render_markdown(result: ExplainResult) -> str:
+    """The plans for an issue or a pull request."""
+    return markdown.render(_sections(result))
+
+
+def render_html(result: ExplainResult) -> str:
+    """One page that needs nothing but itself and runs no script, to be written as UTF-8."""
+    title = "Two plans beside each other" if result.beside else "Plans with their work"
+    return page.render(title, _sections(result), footer=f"Made by pgassay {__version__}.")
+
+
+def render_json(result: ExplainResult) -> str:
+    """One JSON document with a newline at its end; schema in schemas/explain.schema.json."""
+    return render_document(result)
+
+
+def render_list(plans: Sequence[ExplainedPlan], source: str, *, width: int, unicode: bool) -> str:
+    """The plans of a log, one line each, and how to look at one of them."""
+    heads = ("plan", "logged", "executed in", "nodes", "statement")
+    rows = [
+        (
+            str(plan.number),
+            plan.logged or "",
+            milliseconds(plan.execution_ms) if plan.executed else "not executed",
+            f"{len(plan.nodes):,}",
+            _one_line(plan.statement or "", _TITLE_MAX),
+        )
+        for plan in plans
+    ]
+    made = plain_table(heads, rows, names=len(heads))
+    columns = tuple(Column(head, is_figure=head in ("executed in", "nodes")) for head in heads)
+    numbers = "--plan 1 shows one, --plan all every one, --plan 1,2 two beside each other."
+    blocks: tuple[Block, ...] = (
+        Paragraph(f"{source} has {len(plans):,} plans. {numbers}"),
+        Table(columns, made.groups),
+    )
+    return terminal.render([Section("", "list", blocks)], width=width, unicode=unicode)
+
+
+def _one_line(text: str, characters_max: int) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= characters_max else f"{words[:characters_max]} …"
+
+
+# --- Sections.
+
+
+def _sections(result: ExplainResult) -> list[Section]:
+    if result.beside is None or len(result.plans) != 2:
+        return [
+            section
+            for plan in result.plans
+            for section in _plan_sections(plan, f"Plan {plan.number}" if len(result.plans) > 1 else "")
+        ]
+    made = result.beside
+    first, second = result.plans
+    blocks: list[Block] = [bullets(made.sentences)]
+    if made.notes:
+        blocks.append(bullets(made.notes, title="What the versions print differently"))
+    changed = ({}, {}) if not made.matches else _marks(result)
+    return [
+        Section("", "beside", tuple(blocks)),
+        *_plan_sections(first, "A", changed[0]),
+        *_plan_sections(second, "B", changed[1]),
+    ]
+
+
+def _marks(result: ExplainResult) -> tuple[dict[int, str], dict[int, str]]:
+    mine: dict[int, str] = {}
+    theirs: dict[int, str] = {}
+    for match in result.beside.matches if result.beside else ():
+        if not match.changed:
+            continue
+        if match.first is not None:
+            mine[match.first] = "only in A" if match.second is None else f"B: #{match.second}"
+        if match.second is not None:
+            theirs[match.second] = "only in B" if match.first is None else f"A: #{match.first}"
+    return mine, theirs
+
+
+def _plan_sections(plan: ExplainedPlan, name: str, changed: dict[int, str] | None = None) -> list[Section]:
+    lines = tuple(tree_lines(plan, changed))
+    above = TreeLine(0, heading(), QUIET)
+    blocks: list[Block] = [Paragraph(line) for line in _account(plan)]
+    if plan.statement:
+        shown = plan.statement[:_STATEMENT_MAX]
+        blocks.append(Code(shown, where=EVERYWHERE - HTML))
+        blocks.append(Fold("Statement", (Code(shown),), where=HTML))
+    if plan.findings:
+        blocks.append(bullets([finding.sentence for finding in plan.findings], title="Worth a look"))
+    if plan.executed:
+        lines = (above, *lines)
+    blocks += [
+        Tree(lines, where=TERMINAL),
+        Fold("Nodes with their own time", (Tree(lines),), is_open=True, where=HTML),
+        Code(text_lines(lines), characters_max=200_000, where=MARKDOWN),
+    ]
+    blocks += [Paragraph(line, QUIET) for line in _beside_plan(plan)]
+    return [Section(name, f"plan-{name or '1'}".replace(" ", "-").lower(), tuple(blocks))]
+
+
+def _account(plan: ExplainedPlan) -> list[str]:
+    """The statement's time, part by part."""
+    if not plan.executed:
+        return [f"Not executed: estimates alone{_planned(plan)}.{_version(plan)}"]
+    if plan.execution_ms is None:
+        head = "Executed; the text ends before the Execution Time"
+        if plan.nodes_ms is not None:
+            head += f": the nodes took {milliseconds(plan.nodes_ms)}"
+        return [f"{head}{_planned(plan)}.{_version(plan)}"]
+    parts = []
+    if plan.nodes_ms is not None:
+        parts.append(f"nodes {milliseconds(plan.nodes_ms)}")
+    if plan.triggers_ms:
+        parts.append(f"triggers {milliseconds(plan.triggers_ms)}")
+    if plan.serialization_ms:
+        parts.append(f"serialization {milliseconds(plan.serialization_ms)}")
+    if plan.unattributed_ms is not None:
+        share = (
+            f" ({percent_fixed(plan.unattributed_ms / plan.execution_ms, 1)})" if plan.execution_ms else ""
+        )
+        parts.append(f"unattributed {milliseconds(plan.unattributed_ms)}{share}")
+    account = f": {', '.join(parts)}" if parts else ", without the times of its nodes"
+    lines = [f"Executed in {milliseconds(plan.execution_ms)}{account}{_planned(plan)}.{_version(plan)}"]
+    if plan.rounding_ms and plan.execution_ms and plan.rounding_ms > 0.02 * plan.execution_ms:
+        lines.append(
+            f"EXPLAIN rounds each loop's time to a microsecond: with these loops, "
+            f"{milliseconds(plan.rounding_ms)} of own times may be in the wrong node."
+        )
+    return lines
+
+
+def _planned(plan: ExplainedPlan) -> str:
+    return "" if plan.planning_ms is None else f"; planned in {milliseconds(plan.planning_ms)}"
+
+
+def _version(plan: ExplainedPlan) -> str:
+    if plan.major_min is None or plan.major_max is None:
+        return ""
+    if plan.major_min == plan.major_max:
+        return f" {_MAJOR_WORDS} {plan.major_min}."
+    return f" {_MAJOR_WORDS} {plan.major_min} to {plan.major_max}, by its form."
+
+
+def _beside_plan(plan: ExplainedPlan) -> list[str]:
+    lines = []
+    if plan.settings:
+        lines.append("Settings: " + ", ".join(f"{name} = {value}" for name, value in plan.settings.items()))
+    if plan.planning_memory_used_kb:
+        lines.append(f"Planning took {plan.planning_memory_used_kb:,} kB of memory.")
+    if plan.jit_functions:
+        options = f" ({', '.join(plan.jit_options)})" if plan.jit_options else ""
+        lines.append(
+            f"JIT compiled {plan.jit_functions} functions in {milliseconds(plan.jit_ms) or '?'}{options}."
+        )
+    places = {
+        "after": "after the plan",
+        "within": "within a node's own time",
+        None: "before or after its row",
+    }
+    for trigger in plan.triggers:
+        time = f" {milliseconds(trigger.ms)}," if trigger.ms is not None else ""
+        lines.append(f"Trigger {trigger.name}:{time} {trigger.calls or 0:,.0f} calls, {places[trigger.ran]}.")
+    return lines

@@ -1,0 +1,194 @@
+"""Two plans beside each other, in sentences; findings of one; what the versions print differently."""
+
+import json
+
+import jsonschema
+import pytest
+
+from pgassay.analysis.plans.beside import beside
+from pgassay.analysis.plans.read import read_plans
+from pgassay.model.plans.plan import ExplainedPlan, ExplainResult
+from pgassay.report import schema
+from pgassay.report.explain import text
+
+
+def line(name: str, total: float, loops: int = 1, rows: object = 1, estimated: int = 1) -> str:
+    return (
+        f"{name}  (cost=0.00..1.00 rows={estimated} width=4) "
+        f"(actual time=0.000..{total:.3f} rows={rows} loops={loops})"
+    )
+
+
+def plan_of(*lines: str) -> ExplainedPlan:
+    return read_plans("\n".join(lines), "a test")[0]
+
+
+def said(first: ExplainedPlan, second: ExplainedPlan) -> str:
+    return " ".join(beside(first, second).sentences)
+
+
+def found(plan: ExplainedPlan) -> dict[str, str]:
+    return {finding.kind: finding.sentence for finding in plan.findings}
+
+
+SELF_JOIN_17 = plan_of(
+    line("Aggregate", 138.0),
+    "  Buffers: shared hit=400000",
+    "  ->  " + line("Nested Loop", 130.0, rows=100000, estimated=90000),
+    "        Buffers: shared hit=400000",
+    "        ->  " + line("Index Scan using accounts_bid on accounts b", 40.0, rows=100000, estimated=90000),
+    "              Buffers: shared hit=1700",
+    "        ->  " + line("Index Scan using accounts_pkey on accounts a", 0.001, loops=80000),
+    "              Buffers: shared hit=398300",
+    "Planning Time: 0.300 ms",
+    "Execution Time: 138.100 ms",
+)
+SELF_JOIN_18 = plan_of(
+    line("Aggregate", 48.0, rows="1.00"),
+    "  Buffers: shared hit=1700",
+    "  ->  " + line("Index Scan using accounts_bid on accounts b", 40.0, rows="100000.00", estimated=90000),
+    "        Index Searches: 1",
+    "        Buffers: shared hit=1700",
+    "Planning Time: 0.200 ms",
+    "Execution Time: 48.100 ms",
+)
+
+
+def test_a_join_that_is_gone() -> None:
+    words = said(SELF_JOIN_17, SELF_JOIN_18)
+    assert "B does without 1 scan and 1 join: Index Scan using accounts_pkey on accounts a." in words
+    assert "Only in A: Nested Loop." in words
+    assert "In all 400,000 → 1,700 blocks" in words
+    assert (
+        "Of the 90.0 ms less in B: 80.0 ms (89 %) at the Index Scan using accounts_pkey on accounts a"
+        in words
+    )
+    assert "an example and no measurement" in words
+    assert (SELF_JOIN_17.major_max, SELF_JOIN_18.major_min) == (17, 18)
+
+
+def test_what_the_versions_print_differently_is_told_where_it_is_seen() -> None:
+    notes = " ".join(beside(SELF_JOIN_17, SELF_JOIN_18).notes)
+    assert "Index Searches" in notes
+    assert "WindowAgg" not in notes
+    assert not beside(SELF_JOIN_17, SELF_JOIN_17).notes
+
+
+def test_a_sort_that_fits_in_memory() -> None:
+    def sorting(method: str, setting: str) -> ExplainedPlan:
+        return plan_of(
+            line("Sort", 100.0, rows=1000, estimated=1000),
+            "  Sort Key: amount",
+            f"  Sort Method: {method}",
+            "  ->  " + line("Seq Scan on fact", 50.0, rows=1000, estimated=1000),
+            f"Settings: work_mem = '{setting}'",
+        )
+
+    small, large = (
+        sorting("external merge  Disk: 25600kB", "4MB"),
+        sorting("quicksort  Memory: 40960kB", "64MB"),
+    )
+    words = said(small, large)
+    assert "The sort by amount fits in memory in B: external merge 25.0 MB → quicksort 40.0 MB." in words
+    assert "work_mem is 4MB in A and 64MB in B." in words
+    assert "goes to temporary files in B" in said(large, small)
+    assert "Both plans have the same nodes." in words
+    assert "sorted in temporary files: external merge, 25.0 MB" in found(small)["spill"]
+    assert "spill" not in found(large)
+
+
+def test_an_index_in_place_of_a_scan() -> None:
+    without = plan_of(
+        line("Gather", 100.0, rows=50),
+        "  Workers Planned: 2",
+        "  Workers Launched: 1",
+        "  ->  " + line("Parallel Seq Scan on accounts", 90.0, loops=2, rows=25, estimated=20),
+        "        Filter: (bid = 1)",
+        "        Rows Removed by Filter: 3300000",
+    )
+    index = plan_of(
+        line("Index Scan using accounts_bid on accounts", 0.5, rows=50, estimated=40),
+        "  Index Cond: (bid = 1)",
+    )
+    words = said(without, index)
+    assert "accounts is read in another way: Parallel Seq Scan → Index Scan using accounts_bid." in words
+    assert "throws away 0 rows in B, 6,600,000 rows in A" in words
+    assert "Only in A: Gather." in words
+    assert "looked at 6,600,050 rows and threw 99.999 % of them away" in found(without)["rows-removed"]
+    assert "2 workers planned, 1 launched" in found(without)["workers"]
+    assert not found(index)
+
+
+def test_skip_scan_heap_fetches_and_partitions() -> None:
+    def scan(*details: str) -> ExplainedPlan:
+        return plan_of(line("Index Only Scan using i on t", 40.0, rows=5000, estimated=5000), *details)
+
+    before = scan("  Heap Fetches: 5000", "  Buffers: shared hit=8690")
+    after = scan("  Heap Fetches: 0", "  Index Searches: 101", "  Buffers: shared hit=258")
+    words = said(before, after)
+    assert "Heap fetches of the Index Only Scan using i on t: 5,000 → 0." in words
+    assert (
+        "descends its index 101 times in B (a skip scan, or a list of values): 8,690 → 258 blocks." in words
+    )
+    assert "went to the table for 5,000 rows" in found(before)["heap-fetches"]
+    assert "101 times in 1 loop" in found(after)["index-searches"]
+    whole = plan_of(
+        line("Append", 5.0), "  ->  " + line("Seq Scan on p1", 2.0), "  ->  " + line("Seq Scan on p2", 2.0)
+    )
+    pruned = plan_of(line("Append", 3.0), "  Subplans Removed: 1", "  ->  " + line("Seq Scan on p1", 2.0))
+    assert "The Append leaves out 1 partition at the start in B, 0 in A." in said(whole, pruned)
+    assert "B does without 1 scan: Seq Scan on p2." in said(whole, pruned)
+
+
+@pytest.mark.parametrize(
+    ("estimated", "rows", "expected"),
+    [(1, 5000, "5,000 times too few"), (90000, 2000, "45 times too many"), (1000, 5000, "")],
+)
+def test_an_estimate_that_is_wrong_tenfold(estimated: int, rows: int, expected: str) -> None:
+    sentence = found(plan_of(line("Seq Scan on t", 5.0, rows=rows, estimated=estimated))).get(
+        "misestimate", ""
+    )
+    assert expected in sentence
+    assert bool(expected) == bool(sentence)
+
+
+def test_a_limit_stops_a_scan_early_and_proves_no_estimate_wrong() -> None:
+    plan = plan_of(
+        line("Limit", 1.0, rows=10), "  ->  " + line("Seq Scan on t", 1.0, rows=10, estimated=90000)
+    )
+    assert "misestimate" not in found(plan)
+
+
+def test_the_json_obeys_its_schema() -> None:
+    assert schema.EXPLAIN_FILE.read_text(encoding="utf-8") == schema.explain_schema_text()
+    pair = (SELF_JOIN_17, SELF_JOIN_18)
+    for result in (ExplainResult(plans=pair, beside=beside(*pair)), ExplainResult(plans=pair[:1])):
+        value = json.loads(text.render_json(result))
+        jsonschema.validate(value, schema.explain_schema(), cls=jsonschema.Draft202012Validator)
+        assert value["schema"] == 1
+    issue_keys = {
+        "id", "parent", "type", "relation", "index", "own_ms", "total_ms", "rows_estimated", "rows", "loops",
+        "rows_removed", "heap_fetches", "index_searches", "sort_method", "sort_kb", "disk", "buffers_hit",
+        "buffers_read", "workers_launched", "never_executed",
+    }  # fmt: skip
+    assert issue_keys <= value["plans"][0]["nodes"][0].keys()
+
+
+def test_the_tree_on_the_terminal_the_page_and_in_markdown() -> None:
+    result = ExplainResult(plans=(SELF_JOIN_17, SELF_JOIN_18), beside=beside(SELF_JOIN_17, SELF_JOIN_18))
+    shown = text.render(result, width=200, colour=False, unicode=True)
+    nodes = [each.split() for each in shown.splitlines() if "#3" in each]
+    assert nodes[0][:4] == ["80.0", "ms", "58", "%"]
+    assert "[only in A]" in shown
+    coloured = text.render(result, width=200, colour=True, unicode=True)
+    assert "\x1b[1;31m" in next(
+        each for each in coloured.splitlines() if "accounts_pkey on accounts a  #3" in each
+    )
+    page = text.render_html(result)
+    # The section, the Aggregate, the join and its two scans, of which each has lines below it.
+    first = page[page.index('id="plan-a"') : page.index('id="plan-b"')]
+    assert first.count("<details open>") == first.count("</details>") == 5
+    assert "http" not in page.replace("http-equiv", "")
+    assert "accounts_pkey on accounts a  #3" in text.render_markdown(result)
+    narrow = text.render(result, width=60, colour=False, unicode=False)
+    assert max(map(len, narrow.splitlines())) <= 60
