@@ -50,8 +50,17 @@ def attempts_by_trial(records: Iterable[TrialRecord]) -> dict[int, list[TrialRec
     return attempts
 
 
-def _failures(attempts: list[TrialRecord]) -> int:
-    return sum(record.status in ("failed", "invalid") for record in attempts)
+def _ended(attempts: Mapping[int, list[TrialRecord]]) -> tuple[set[int], set[int]]:
+    """The numbers of the trials that ended well, and of those that failed so often that none follows."""
+    statuses = {number: [record.status for record in found] for number, found in attempts.items()}
+    failures = {
+        number: len(found) - found.count("ok") - found.count("interrupted")
+        for number, found in statuses.items()
+    }
+    return (
+        {number for number, found in statuses.items() if "ok" in found},
+        {number for number, count in failures.items() if count >= ATTEMPTS_MAX},
+    )
 
 
 def next_step(
@@ -65,23 +74,25 @@ def next_step(
     plans: those recorded, by block; resting: the ids of the arms that take no part in a new block.
     """
     attempts = attempts_by_trial(records)
+    # Sets, because all blocks are walked through for each trial.
+    done, failed_twice = _ended(attempts)
     earlier: dict[int, BlockPlan] = {}
     voided: Counter[str | None] = Counter()
     first = 0
     while True:
         plan = plans.get(len(earlier)) or plan_block(experiment, earlier, resting)
         numbers = range(first, first + len(plan.arm_ids))
-        if any(_failures(attempts.get(number, [])) >= ATTEMPTS_MAX for number in numbers):
+        if not failed_twice.isdisjoint(numbers):
             voided[plan.stratum] += 1
-        else:
-            for number in numbers:
-                if not any(record.status == "ok" for record in attempts.get(number, [])):
-                    begins = not any(attempts.get(each) for each in numbers)
-                    visit = visit_of(plan.stratum, earlier)
-                    arms = arms_of_block(experiment, plan, visit)
-                    spec = _spec(experiment, plan, arms, number - first, number, attempts.get(number, []))
-                    return Step(spec, begins, max(voided.values(), default=0), plan, arms, visit)
+        elif done.issuperset(numbers):
             voided[plan.stratum] = 0
+        else:
+            number = next(each for each in numbers if each not in done)
+            begins = not any(attempts.get(each) for each in numbers)
+            visit = visit_of(plan.stratum, earlier)
+            arms = arms_of_block(experiment, plan, visit)
+            spec = _spec(experiment, plan, arms, number - first, number, attempts.get(number, []))
+            return Step(spec, begins, max(voided.values(), default=0), plan, arms, visit)
         earlier[plan.block] = plan
         first += len(plan.arm_ids)
 
