@@ -17,7 +17,7 @@ from pgassay.analysis.statistics.eprocess import (
     log_evidence_above,
     log_evidence_below,
 )
-from pgassay.analysis.statistics.sequence import confidence_sequence, median_sequence, point_estimate
+from pgassay.analysis.statistics.sequence import confidence_sequences, median_sequence, point_estimate
 from pgassay.model.experiment import Contrast
 
 # A declared covariate, such as the canary, can't depend on the arm, and its slope comes from earlier blocks
@@ -95,25 +95,33 @@ class ContrastSet:
                 result[:, group.places] = answer(group.evidence)
         return result
 
-    def _collect_ends(self, ends_of: Callable[[_Group, Evidence], sequence.Sequence]) -> sequence.Sequence:
-        lower, upper = np.full(self.shape, -np.inf), np.full(self.shape, np.inf)
-        for group in self._groups:
-            if group.evidence is not None:
-                ends = ends_of(group, group.evidence)
-                lower[:, group.places], upper[:, group.places] = ends.lower, ends.upper
-        return sequence.Sequence(lower, upper)
-
     def effects(self) -> FloatArray:
         """Point estimates, log ratios."""
         return self._collect(np.nan, point_estimate)
 
     def intervals(self, level: float, *, running: bool) -> sequence.Sequence:
         """Confidence sequences at this level each, log ratios."""
-        return self._collect_ends(lambda _, evidence: confidence_sequence(evidence, level, running=running))
+        (found,) = self.intervals_at([level], running=running)
+        return found
+
+    def intervals_at(self, levels: Sequence[float], *, running: bool) -> tuple[sequence.Sequence, ...]:
+        """As `intervals`, at several levels."""
+        ends = [(np.full(self.shape, -np.inf), np.full(self.shape, np.inf)) for _ in range(len(levels))]
+        for group in self._groups:
+            if group.evidence is not None:
+                found = confidence_sequences(group.evidence, levels, running=running)
+                for (lower, upper), of_group in zip(ends, found, strict=True):
+                    lower[:, group.places], upper[:, group.places] = of_group.lower, of_group.upper
+        return tuple(sequence.Sequence(*both) for both in ends)
 
     def median_intervals(self, level: float) -> sequence.Sequence:
         """The guard's intervals: medians of the pairs (arm, control)."""
-        return self._collect_ends(lambda group, _: median_sequence(_pairs(group), level))
+        lower, upper = np.full(self.shape, -np.inf), np.full(self.shape, np.inf)
+        for group in self._groups:
+            if group.evidence is not None:
+                ends = median_sequence(_pairs(group), level)
+                lower[:, group.places], upper[:, group.places] = ends.lower, ends.upper
+        return sequence.Sequence(lower, upper)
 
     def log_evidence(self) -> FloatArray:
         """log E against 'no effect' after the last row."""
