@@ -84,7 +84,7 @@ def test_the_critical_values_are_exceeded_as_often_as_they_say(
 def test_the_correlation_is_estimated_from_all_trials_together_whatever_steps_they_have(
     coefficient: float,
 ) -> None:
-    """A correlogram of 30 values around their own mean would say 0.6 in place of 0.8, and 0.5 of such a step."""
+    """A correlogram of 30 values around their own mean would say 0.6 for 0.8, and 0.5 of a step."""
     draws = np.random.default_rng(16)
     still = [autocorrelated(draws, 30, coefficient) for _ in range(400)]
     assert correlation_bound(still) == pytest.approx(coefficient, abs=0.05)
