@@ -41,7 +41,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class _Group:
-    """Contrasts with equally many members and the same rows: their places and their members.
+    """Contrasts with equally many members and rows, such as those of several strata, computed together.
 
     members: (measures, contrasts, rows, members). evidence: None without a row.
     """
@@ -77,16 +77,24 @@ class ContrastSet:
             every = tuple((block,) for block in range(logs.shape[1]))
             rows = [Rows(tuple(member_ids(each, pool_twin=pool_twin)), every) for each in contrasts]
         self._groups: list[_Group] = []
-        alike: dict[tuple[int, tuple[tuple[int, ...], ...]], list[int]] = {}
+        # By the numbers of members and rows; within them by the blocks of the rows.
+        alike: dict[tuple[int, int], dict[tuple[tuple[int, ...], ...], list[int]]] = {}
         for place, each in enumerate(rows):
-            alike.setdefault((len(each.arm_ids), each.blocks), []).append(place)
-        for (_, blocks), places in alike.items():
-            index = np.array([[columns[name] for name in rows[place].arm_ids] for place in places])
-            members = _members(logs, blocks, index)
-            if covariate is not None and blocks:
-                members = adjust(members, _members(covariate[np.newaxis], blocks, index)[0])
-            evidence = gather_evidence(members, rules) if blocks else None
-            self._groups.append(_Group(places, members, evidence))
+            shape = len(each.arm_ids), len(each.blocks)
+            alike.setdefault(shape, {}).setdefault(each.blocks, []).append(place)
+        for (_, count), found in alike.items():
+            parts = []
+            for blocks, places in found.items():
+                index = np.array([[columns[name] for name in rows[place].arm_ids] for place in places])
+                part = _members(logs, blocks, index)
+                if covariate is not None and blocks:
+                    part = adjust(part, _members(covariate[np.newaxis], blocks, index)[0])
+                parts.append(part)
+            members = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+            evidence = gather_evidence(members, rules) if count else None
+            self._groups.append(
+                _Group([place for each in found.values() for place in each], members, evidence)
+            )
 
     def _collect(self, missing: float, answer: Callable[[Evidence], FloatArray]) -> FloatArray:
         result = np.full(self.shape, missing)
