@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pgassay.analysis.accounts.arms import arm_accounts
 from pgassay.analysis.causes.difference import explanations
 from pgassay.analysis.causes.rank import arm_causes
+from pgassay.analysis.causes.remedies import judged
 from pgassay.analysis.changes.arms import arm_changes
 from pgassay.analysis.descriptive.confounds import find_confounds
 from pgassay.analysis.descriptive.device_use import device_use
@@ -176,7 +177,7 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
         device_use=device_use(stored),
         work=work_results(study),
         accounts=arm_accounts(stored),
-        causes=arm_causes(stored),
+        causes=judged(arm_causes(stored), arms),
         explanations=explained,
         within_trials=arm_changes(stored),
         server_statements=arm_statements(stored),
