@@ -68,6 +68,12 @@ def test_nothing_is_executed_where_estimates_were_asked_for() -> None:
     assert plan_work(experiment_with("off"), [], "a") is None
 
 
+def test_a_twin_executes_nothing() -> None:
+    by_role = {arm.role: plan_work(EXPERIMENT, [], arm.id) for arm in EXPERIMENT.arms}
+    assert by_role["twin"] is None
+    assert by_role["control"] is not None and by_role["arm"] is not None
+
+
 def test_plans_stay_below_a_tenth_of_the_least_that_the_experiment_takes() -> None:
     arms = len(EXPERIMENT.arms)
     one_block = EXPERIMENT.model_copy(

@@ -124,8 +124,12 @@ def _spec(
 
 
 def plan_work(experiment: Experiment, trials: Iterable[StoredTrial], arm_id: str) -> PlanWork | None:
-    """What the next trial of an arm is to execute; None where the experiment executes no plans."""
-    if experiment.protocol.plans != "work":
+    """What the next trial of an arm is to execute; None where the experiment executes no plans.
+
+    A twin's are its control's, and would tell nothing else.
+    """
+    is_twin = any(arm.id == arm_id and arm.role == "twin" for arm in experiment.arms)
+    if experiment.protocol.plans != "work" or is_twin:
         return None
     recorded = list(trials)
     done = set(done_plans(recorded))

@@ -21,7 +21,7 @@ from pgassay.report.section import (
     TreeLine,
     bullets,
 )
-from pgassay.report.text import clean, percent_rounded, plural, seconds
+from pgassay.report.text import clean, join, percent_rounded, plural, seconds
 
 HEADING = "Plans with their work"
 # In the short outputs: the page and --json have all of them.
@@ -40,7 +40,7 @@ def section(material: Material) -> Section:
     if changes:
         lines = [_changed(material, change) for change in changes]
         blocks.append(_listed(lines, "What the plans do otherwise than the control's"))
-    findings = [line for plan in plans if plan.work.executed for line in _findings(material, plan)]
+    findings = list(_findings(material, plans))
     if findings:
         listed = _listed(findings, "Worth a look in the plans")
         blocks.append(Bullets(listed.items, listed.title, where=EVERYWHERE - HTML))
@@ -76,8 +76,7 @@ def _cost(material: Material, plans: list[ArmPlan]) -> str:
     return (
         f"{plural(executed, 'plan')} {'was' if executed == 1 else 'were'} executed once each with EXPLAIN "
         f"(ANALYZE), outside of all timing, {_CACHES['as-left']} (--cache {cache} holds for the trials). One "
-        f"execution is an example and no measurement. It took {seconds(spent_s)} in all{share}, the twins' "
-        "included."
+        f"execution is an example and no measurement. It took {seconds(spent_s)} in all{share}."
     )
 
 
@@ -93,9 +92,21 @@ def _changed(material: Material, change: PlanChange) -> str:
     return clean(f"{change.statement} ({names}): {' '.join(told)}")
 
 
-def _findings(material: Material, plan: ArmPlan) -> Iterator[str]:
-    for finding in plan.plan.findings if plan.plan else ():
-        yield clean(f"{plan.statement}, {_arm(material, plan)}: {finding.sentence}")
+def _findings(material: Material, plans: list[ArmPlan]) -> Iterator[str]:
+    """What is worth a look; once where several arms have it, without their names where all have."""
+    found: dict[tuple[str, str], list[str]] = {}
+    executed: dict[str, set[str]] = {}
+    for plan in plans:
+        if not plan.work.executed or plan.plan is None:
+            continue
+        name = _arm(material, plan)
+        executed.setdefault(plan.statement, set()).add(name)
+        for finding in plan.plan.findings:
+            found.setdefault((plan.statement, finding.sentence), []).append(name)
+    for (statement, sentence), names in found.items():
+        is_all = len(names) > 1 and {*names} == executed[statement]
+        where = "" if is_all else f", {join(list(dict.fromkeys(names)))}"
+        yield clean(f"{statement}{where}: {sentence}")
 
 
 def _refusals(material: Material, plans: list[ArmPlan]) -> Iterator[str]:
