@@ -14,6 +14,8 @@ from pgassay.analysis.descriptive.maintenance import work_results
 from pgassay.analysis.descriptive.network import network_sentences
 from pgassay.analysis.descriptive.plans import plan_findings
 from pgassay.analysis.descriptive.server_statements import arm_statements
+from pgassay.analysis.descriptive.table_cache import table_cache
+from pgassay.analysis.plans.of_experiment import statement_plans
 from pgassay.analysis.verdicts.arm_results import (
     primary_arms,
     secondary_results,
@@ -187,6 +189,8 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
         failures=sum(study.table.failures.values()),
         cache=experiment.protocol.cache,
         skipped=experiment.skipped,
+        plans=statement_plans(stored),
+        table_cache=table_cache(stored),
     )
     return result.model_copy(update={"verdict": headline(result)})
 

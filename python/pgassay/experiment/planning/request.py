@@ -11,6 +11,7 @@ from pgassay.model.experiment import (
     CacheState,
     Covariate,
     Observe,
+    PlanKind,
     Protocol,
 )
 
@@ -53,6 +54,7 @@ class CompareRequest:
     calibrates: bool = False
     observe: Observe = "normal"
     between: Between = "nothing"
+    plans: PlanKind | None = None
     server: str | None = field(default=None, repr=False)
     swap: str | None = field(default=None, repr=False)
     allow_writes: str | None = None
@@ -70,7 +72,8 @@ def protocol_of(request: CompareRequest, cache: CacheState) -> Protocol:
             cache=cache, observe=request.observe, readings=READINGS, repetitions=CALIBRATION_REPETITIONS
         )
     declared = tuple(name for name in READINGS if name == request.covariate)
-    return Protocol(cache=cache, observe=request.observe, readings=declared)
+    plans = request.plans or "work"
+    return Protocol(cache=cache, observe=request.observe, readings=declared, plans=plans)
 
 
 def check_request(request: CompareRequest) -> None:
