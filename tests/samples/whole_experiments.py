@@ -93,10 +93,8 @@ def planned(
     margin: float = 0.03,
     blocks: int = 60,
 ) -> Experiment:
-    """The plan that `compare` would make of these factors."""
-    request = CompareRequest(
-        factors=factors, workload=workload, seed=seed, margin=margin, blocks=blocks, max_time_s=1e9
-    )
+    """The plan that `compare` would make of these factors without --blocks, with `blocks` as its limit."""
+    request = CompareRequest(factors=factors, workload=workload, seed=seed, margin=margin, max_time_s=1e9)
     servers = NoServers(factors)
     parsed_workload = parse_workload(workload)
     base = servers.base(parse_factors(list(factors)), parsed_workload, {})
@@ -105,7 +103,9 @@ def planned(
     ]
     compared = choose_control(base.factors, None)
     parsed = ParsedRequest(request, servers, parsed_workload, {}, base, compared, candidates)
-    return plan(parsed, lambda _stage, _fraction: None)
+    made = plan(parsed, lambda _stage, _fraction: None)
+    limited = made.contract.model_copy(update={"blocks_max": blocks})
+    return made.model_copy(update={"contract": limited})
 
 
 def arms_of(experiment: Experiment) -> list[Arm]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pgassay.analysis.accounts.arms import arm_accounts
 from pgassay.analysis.causes.difference import explanations
 from pgassay.analysis.causes.rank import arm_causes
+from pgassay.analysis.causes.remedies import judged
 from pgassay.analysis.changes.arms import arm_changes
 from pgassay.analysis.descriptive.confounds import find_confounds
 from pgassay.analysis.descriptive.device_use import device_use
@@ -13,6 +14,8 @@ from pgassay.analysis.descriptive.maintenance import work_results
 from pgassay.analysis.descriptive.network import network_sentences
 from pgassay.analysis.descriptive.plans import plan_findings
 from pgassay.analysis.descriptive.server_statements import arm_statements
+from pgassay.analysis.descriptive.table_cache import table_cache
+from pgassay.analysis.plans.of_experiment import statement_plans
 from pgassay.analysis.verdicts.arm_results import (
     primary_arms,
     secondary_results,
@@ -176,7 +179,7 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
         device_use=device_use(stored),
         work=work_results(study),
         accounts=arm_accounts(stored),
-        causes=arm_causes(stored),
+        causes=judged(arm_causes(stored), arms),
         explanations=explained,
         within_trials=arm_changes(stored),
         server_statements=arm_statements(stored),
@@ -186,6 +189,8 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
         failures=sum(study.table.failures.values()),
         cache=experiment.protocol.cache,
         skipped=experiment.skipped,
+        plans=statement_plans(stored),
+        table_cache=table_cache(stored),
     )
     return result.model_copy(update={"verdict": headline(result)})
 

@@ -1,22 +1,29 @@
 """What comes next: a pure function of the plan, the plans of its blocks and the trials recorded so far.
 
 So a resumed experiment goes on exactly where it stopped: a half-done block is finished as it was planned. A
-failed trial is repeated once within its block; a second failure voids the block, whatever the arm.
+failed trial is repeated once within its block; a second failure voids the block, whatever the arm. Which
+plans a trial is to execute, and how long that may take, follows from the records as well.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from pgassay.analysis.descriptive.plans import shape
+from pgassay.analysis.statistics.power import minimum_blocks
 from pgassay.design.arms import with_load
 from pgassay.design.blocks import plan_block, visit_of
 from pgassay.design.copies import load_of
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import BlockDesign, BlockPlan, Experiment
 from pgassay.model.trial import TrialRecord, TrialSpec
+from pgassay.record.read import StoredTrial
+from pgassay.trial.measure.work_plans import PlanWork
 
 ATTEMPTS_MAX = 2
+# Of an experiment's time what executing plans may take.
+PLANS_SHARE_MAX = 0.1
 _NO_PLANS: Mapping[int, BlockPlan] = MappingProxyType({})
 
 
@@ -101,3 +108,45 @@ def arms_of_block(experiment: Experiment, plan: BlockPlan, visit: int) -> tuple[
         )
         for name in plan.arm_ids
     )
+
+
+def plan_work(experiment: Experiment, trials: Iterable[StoredTrial], arm_id: str) -> PlanWork | None:
+    """What the next trial of an arm is to execute; None where the experiment executes no plans.
+
+    A twin's are its control's, and would tell nothing else.
+    """
+    is_twin = any(arm.id == arm_id and arm.role == "twin" for arm in experiment.arms)
+    if experiment.protocol.plans != "work" or is_twin:
+        return None
+    recorded = list(trials)
+    done = set(done_plans(recorded))
+    return PlanWork(
+        is_due=lambda statement, plan: (arm_id, statement, shape(plan)) not in done,
+        budget_s=lambda wall_s: budget_s(experiment, recorded, wall_s),
+    )
+
+
+def done_plans(trials: Iterable[StoredTrial]) -> Iterator[tuple[str, str, str]]:
+    """(arm's id, statement, shape of its plan) of those that were executed, or never will be."""
+    for trial in trials:
+        for statement, made in trial.work_plans.items():
+            if not made.deferred and trial.record.status == "ok":
+                yield trial.record.arm_id, statement, shape(trial.plans.get(statement))
+
+
+def budget_s(experiment: Experiment, trials: Iterable[StoredTrial], wall_s: float) -> float:
+    """The seconds that plans may take now, so that they stay below a tenth of the experiment's time.
+
+    That time is what its trials took so far, or what it will take at least where that is more: the fewest
+    blocks that give a verdict, if the contract's blocks and time have room for them. `wall_s`: of the
+    trial that has just been measured.
+    """
+    contract = experiment.contract
+    walls, spent_s = [wall_s], 0.0
+    for trial in trials:
+        walls.append(trial.record.took_s)
+        spent_s += trial.record.plans_s or 0.0
+    least = minimum_blocks(pooled=contract.pool_twin, contrasts=contract.contrasts, alpha=contract.alpha)
+    trials_expected = min(contract.blocks_max, least) * len(experiment.arms)
+    expected_s = min(contract.time_max_s, trials_expected * sum(walls) / len(walls))
+    return PLANS_SHARE_MAX * max(sum(walls) + spent_s, expected_s) - spent_s
