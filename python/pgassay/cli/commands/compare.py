@@ -96,7 +96,7 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
         metavar="FACTOR=LEVEL",
         help="the level the others are compared with (default: the first)",
     )
-    add("--blocks", type=options.whole, default=60, metavar="N", help="at most so many blocks (default 60)")
+    add("--blocks", type=options.whole, metavar="N", help="at most so many blocks (default 60)")
     add(
         "--max-time",
         type=options.duration,

@@ -17,6 +17,7 @@ from pgassay.model.experiment import (
 
 SCALE_MAX = 100_000
 BLOCKS_MAX = 10_000
+BLOCKS_DEFAULT = 60
 CALIBRATION_REPETITIONS = 2
 
 
@@ -40,7 +41,8 @@ class CompareRequest:
     cpus: str | None = None
     build: str | None = None
     control: str | None = None
-    blocks: int = 60
+    # None: BLOCKS_DEFAULT at most, and decided arms rest; whoever names a number wants them of all arms.
+    blocks: int | None = None
     max_time_s: float = 900.0
     margin: float = 0.03
     alpha: float = 0.05
@@ -78,7 +80,7 @@ def check_request(request: CompareRequest) -> None:
     """Raise UsageError for a number out of its range."""
     if not 1 <= request.scale <= SCALE_MAX:
         raise UsageError(f"--scale {request.scale} is out of range: use 1 to {SCALE_MAX}")
-    if not 1 <= request.blocks <= BLOCKS_MAX:
+    if request.blocks is not None and not 1 <= request.blocks <= BLOCKS_MAX:
         raise UsageError(f"--blocks {request.blocks} is out of range: use 1 to {BLOCKS_MAX}")
     if not 0.001 <= request.margin <= 0.5:
         raise UsageError(f"--margin {request.margin} is out of range: use 0.001 to 0.5 (0.03 is 3 %)")

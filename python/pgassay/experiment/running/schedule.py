@@ -49,18 +49,6 @@ def records_blocks(experiment: Experiment) -> bool:
     return experiment.design != BlockDesign()
 
 
-def attempts_by_trial(records: Iterable[TrialRecord]) -> dict[int, list[TrialRecord]]:
-    """The attempts of each trial, by number, in their order."""
-    attempts: dict[int, list[TrialRecord]] = {}
-    for record in records:
-        attempts.setdefault(record.number, []).append(record)
-    return attempts
-
-
-def _failures(attempts: list[TrialRecord]) -> int:
-    return sum(record.status in ("failed", "invalid") for record in attempts)
-
-
 def next_step(
     experiment: Experiment,
     records: Iterable[TrialRecord],
@@ -71,24 +59,41 @@ def next_step(
 
     plans: those recorded, by block; resting: the ids of the arms that take no part in a new block.
     """
-    attempts = attempts_by_trial(records)
+    done: set[int] = set()
+    attempts: dict[int, int] = {}
+    failures: Counter[int] = Counter()
+    for record in records:
+        attempts[record.number] = max(record.attempt, attempts.get(record.number, 0))
+        if record.status == "ok":
+            done.add(record.number)
+        elif record.status != "interrupted":
+            failures[record.number] += 1
+    failed_twice = {number for number, count in failures.items() if count >= ATTEMPTS_MAX}
     earlier: dict[int, BlockPlan] = {}
     voided: Counter[str | None] = Counter()
     first = 0
     while True:
         plan = plans.get(len(earlier)) or plan_block(experiment, earlier, resting)
         numbers = range(first, first + len(plan.arm_ids))
-        if any(_failures(attempts.get(number, [])) >= ATTEMPTS_MAX for number in numbers):
+        if not failed_twice.isdisjoint(numbers):
             voided[plan.stratum] += 1
-        else:
-            for number in numbers:
-                if not any(record.status == "ok" for record in attempts.get(number, [])):
-                    begins = not any(attempts.get(each) for each in numbers)
-                    visit = visit_of(plan.stratum, earlier)
-                    arms = arms_of_block(experiment, plan, visit)
-                    spec = _spec(experiment, plan, arms, number - first, number, attempts.get(number, []))
-                    return Step(spec, begins, max(voided.values(), default=0), plan, arms, visit)
+        elif done.issuperset(numbers):
             voided[plan.stratum] = 0
+        else:
+            number = next(each for each in numbers if each not in done)
+            begins = attempts.keys().isdisjoint(numbers)
+            visit = visit_of(plan.stratum, earlier)
+            arms = arms_of_block(experiment, plan, visit)
+            position = number - first
+            spec = TrialSpec(
+                number=number,
+                attempt=attempts.get(number, 0) + 1,
+                block=plan.block,
+                position=position,
+                arm=arms[position],
+                protocol=experiment.protocol,
+            )
+            return Step(spec, begins, max(voided.values(), default=0), plan, arms, visit)
         earlier[plan.block] = plan
         first += len(plan.arm_ids)
 
@@ -102,24 +107,6 @@ def arms_of_block(experiment: Experiment, plan: BlockPlan, visit: int) -> tuple[
             update={"data_copy": plan.data_copies.get(name, arms[name].data_copy)}
         )
         for name in plan.arm_ids
-    )
-
-
-def _spec(
-    experiment: Experiment,
-    plan: BlockPlan,
-    arms: tuple[Arm, ...],
-    position: int,
-    number: int,
-    earlier: list[TrialRecord],
-) -> TrialSpec:
-    return TrialSpec(
-        number=number,
-        attempt=max((record.attempt for record in earlier), default=0) + 1,
-        block=plan.block,
-        position=position,
-        arm=arms[position],
-        protocol=experiment.protocol,
     )
 
 
