@@ -76,6 +76,25 @@ def test_the_report_says_where_each_sort_went(tmp_path: Path, require: Callable[
     assert sum(len(each) for each in work_files(folder)) == executed
 
 
+def test_statements_that_write_or_lock_are_not_executed(tmp_path: Path, require: Callable[..., None]) -> None:
+    require("server")
+    (tmp_path / "w.sql").write_text(
+        "-- name: added\nINSERT INTO pgbench_branches VALUES (2, 0, NULL);\n"
+        "-- name: locked\nSELECT bid FROM pgbench_branches WHERE bid = 1 FOR UPDATE;\n"
+        "-- name: read\nSELECT count(*) FROM pgbench_branches;\n"
+    )
+    words = ("compare", "work_mem=1MB,2MB", "--workload", f"sql:{tmp_path / 'w.sql'}", "--json", "--quiet")
+    folder = tmp_path / "out"
+    finished = whole_tool.run(*words, *whole_tool.SMALL, "--blocks", "1", "--out", folder)
+    reasons = {each["statement"]: each["reason"] for each in whole_tool.result_of(finished)["plans"]}
+    assert reasons == {
+        "added": "it could write: it is an INSERT",
+        "locked": "it could write: its plan has the node LockRows",
+        "read": "",
+    }
+    assert all(record["status"] == "ok" for record in whole_tool.trials(folder))
+
+
 def test_loads_and_estimates_execute_nothing(tmp_path: Path, require: Callable[..., None]) -> None:
     require("server")
     load = ("compare", "work_mem=1MB,2MB", "--workload", "select-only:duration=200ms,warmup=0s", "--json")
