@@ -160,7 +160,9 @@ def _of_processors(evidence: Evidence, cpu_s: float, others_stay: bool) -> Itera
     own_s, most_s = processors.own_s - cpu_s, processors.count * evidence.elapsed_s
     if processors.available_s < most_s:
         yield _Bound(CAP, "the cap on its processors", processors.available_s / own_s)
-    left_s = max(0.0, most_s - processors.others_s) if others_stay else most_s
+    # Others keep what they use, but the scheduler shares processors among all who want them
+    # (Documentation/scheduler/sched-eevdf.rst): whoever needs more gets half of them at least, about.
+    left_s = max(most_s - processors.others_s, most_s / 2) if others_stay else most_s
     yield _Bound("processors", "the machine's processors", left_s / own_s)
 
 
