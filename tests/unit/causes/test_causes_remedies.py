@@ -132,13 +132,16 @@ FEW_WORKERS: dict[str, Any] = {
 
 
 def test_a_gain_ends_where_the_processors_are_full_whoever_uses_them() -> None:
-    """1.94 of 2 processors are busy, 0.88 of them with the work: 2.27 times by the waits, 1.07 by these."""
+    """1.94 of 2 processors are busy, 0.88 with the work: 2.27 times by the waits, 1.14 by half of them."""
     found = evidence(**FEW_WORKERS, processors=Processors(2.0, 20.0, 8.8, 10.6))
     limit = trial_causes(found).limit
     assert limit is not None
     assert limit[0].cause == "too-few-io-workers"
-    assert limit[1].gain == pytest.approx((20 - 10.6) / 8.8)
+    assert limit[1].gain == pytest.approx(10 / 8.8)
     assert limit[1].next_limit == "the machine's processors"
+    fewer = trial_causes(replace(found, processors=Processors(2.0, 20.0, 8.8, 4.0))).limit
+    assert fewer is not None
+    assert fewer[1].gain == pytest.approx((20 - 4) / 8.8)
     idle = trial_causes(replace(found, processors=Processors(64.0, 640.0, 8.8, 10.6))).limit
     assert idle is not None
     assert idle[1].gain == pytest.approx(10 / 4.4)

@@ -23,7 +23,6 @@ from pgassay.analysis.causes.base import Found, Missing
 from pgassay.analysis.causes.evidence import DeviceFlow, Evidence, Processors
 from pgassay.analysis.causes.rank import trial_causes
 from pgassay.analysis.causes.registry import RULES
-from pgassay.analysis.causes.times import work_times
 from pgassay.analysis.descriptive.round_trips import RoundTrips
 from pgassay.model.experiment import ArmCeiling
 from pgassay.model.trial import StatementObservation
@@ -93,6 +92,14 @@ LIMITS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "lwlocks": (
         {"lwlock_s": 40.0, "lwlocks": {"LockManager": 39.0, "WALInsert": 1.0}, "total_s": 80.0},
         {"lwlock_s": 1.0},
+    ),
+    "object-locks": (
+        {"lock_s": 40.0, "locks": {"relation": 39.0, "advisory": 1.0}, "total_s": 80.0},
+        {"lock_s": 1.0, "locks": {"relation": 1.0}},
+    ),
+    "synchronous-replication": (
+        {"standby_s": 60.0, "total_s": 80.0, "record": load_record()},
+        {"standby_s": 1.0},
     ),
     "wal-fsync": ({"wal_s": 60.0, "total_s": 80.0, "record": load_record()}, {"wal_s": 1.0}),
     "client-bound": (
@@ -320,29 +327,6 @@ def test_few_samples_do_not_turn_a_computation_into_copying() -> None:
     # As many waits for an I/O worker are not what so few bytes take either.
     handed_over = {"cpu_s": 0.3, "read_s": 0.2, "total_s": 0.5, "elapsed_s": 0.5, "bytes_read": 13e6}
     assert limit_of(evidence(**handed_over, processors=None))[0] == "backend-core"
-
-
-def test_a_leader_that_waits_for_its_workers_is_explained_by_them() -> None:
-    leader = account("backend", item("wait", 9.0, "IPC:ExecuteGather"), item("cpu", 1.0))
-    worker = account("parallel worker", item("wait", 8.0, "IO:DataFileRead"), item("cpu", 2.0))
-    idle = account("checkpointer", item("wait", 10.0, "Activity:CheckpointerMain"))
-    times = work_times([leader, worker, idle])
-    assert times.total_s == pytest.approx(11.0)
-    assert times.read_s == pytest.approx(8.0)
-    assert times.cpu_s == pytest.approx(3.0)
-
-
-def test_copying_within_a_wait_event_is_processor_time() -> None:
-    times = work_times(
-        [
-            account(
-                "backend",
-                item("cpu", 6.0, "IO:DataFileRead", "running"),
-                item("wait", 3.0, "IO:DataFileRead"),
-            )
-        ]
-    )
-    assert (times.cpu_s, times.cpu_in_reads_s, times.read_s) == (6.0, 6.0, 3.0)
 
 
 def throttled(

@@ -29,7 +29,9 @@ class Found:
     seconds: what it explains of the time of connections and parallel workers, None where that can't be told
     from other work. weight_s: the time by which limits compete, where it is another than `seconds`: a full
     resource also sets the time that is spent using it. figures: the evidence, by name with units. gain: how
-    many times as fast it could be, about, without it.
+    many times as fast it could be, about, without it. gain_bound: the most that the nearest other resource
+    allows, infinite where none is known. next_limit: its name where it is what bounds the gain, else ''.
+    remedy: where the figures allow another one than the rule's, else ''.
     """
 
     seconds: float | None
@@ -38,6 +40,7 @@ class Found:
     weight_s: float | None = None
     gain_bound: float = math.inf
     next_limit: str = ""
+    remedy: str = ""
 
     @property
     def rank_s(self) -> float:
@@ -157,7 +160,9 @@ def _of_processors(evidence: Evidence, cpu_s: float, others_stay: bool) -> Itera
     own_s, most_s = processors.own_s - cpu_s, processors.count * evidence.elapsed_s
     if processors.available_s < most_s:
         yield _Bound(CAP, "the cap on its processors", processors.available_s / own_s)
-    left_s = max(0.0, most_s - processors.others_s) if others_stay else most_s
+    # Others keep what they use, but the scheduler shares processors among all who want them
+    # (Documentation/scheduler/sched-eevdf.rst): whoever needs more gets half of them at least, about.
+    left_s = max(most_s - processors.others_s, most_s / 2) if others_stay else most_s
     yield _Bound("processors", "the machine's processors", left_s / own_s)
 
 

@@ -121,7 +121,7 @@ def _cause(arm: Arm, seen: Sequence[tuple[Rule, Found, float]], observed: int) -
             max(each.gain_bound for _, each, _ in seen),
         ),
         next_limit=found.next_limit or None,
-        remedy=rule.remedy,
+        remedy=found.remedy or rule.remedy,
         trials=len(seen),
         observed=observed,
     )

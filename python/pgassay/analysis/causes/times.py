@@ -1,7 +1,7 @@
 """The time of those who do a trial's work, added up by what it was spent on."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pgassay.analysis.descriptive.round_trips import RoundTrips
 from pgassay.model.account import Account, AccountItem
@@ -14,8 +14,30 @@ READS = frozenset(
     {
         *("DataFileRead", "DataFilePrefetch", "AioIoCompletion", "AioIoUringExecution", "AioIoUringSubmit"),
         *("AioUringCompletion", "AioWorkerSubmissionQueue"),
+        # Another process reads the same page (src/backend/storage/buffer/bufmgr.c, WaitIO); 16 writes IO.
+        *("BufferIo", "BufferIO"),
     }
 )
+# The events of class IPC in which the processes of one parallel query wait for each other
+# (src/backend/utils/activity/wait_event_names.txt of 17 to 19; wait_event.c of 16 spells some otherwise).
+# All others of the class are waits of their own: for a standby, a checkpoint, a group of transactions.
+_PARALLEL_QUERY = frozenset(
+    {
+        *("AppendReady", "BgworkerShutdown", "BgworkerStartup", "BgWorkerShutdown", "BgWorkerStartup"),
+        *("BtreePage", "ExecuteGather", "HashBatchAllocate", "HashBatchElect", "HashBatchLoad"),
+        *("HashBuildAllocate", "HashBuildElect", "HashBuildHashInner", "HashBuildHashOuter"),
+        *("HashGrowBatchesAllocate", "HashGrowBatchesDecide", "HashGrowBatchesElect"),
+        *("HashGrowBatchesFinish", "HashGrowBatchesReallocate", "HashGrowBatchesRepartition"),
+        *("HashGrowBucketsAllocate", "HashGrowBucketsElect", "HashGrowBucketsReallocate"),
+        *("HashGrowBucketsReinsert", "MessageQueueInternal", "MessageQueuePutMessage"),
+        *("MessageQueueReceive", "MessageQueueSend", "ParallelBitmapScan", "ParallelCreateIndexScan"),
+        "ParallelFinish",
+    }
+)
+_SYNCHRONOUS_REPLICATION = frozenset({"SyncRep"})
+# Queues for ProcArrayLock and for the transaction status, whose first one works for all of them
+# (src/backend/storage/ipc/procarray.c, ProcArrayGroupClearXid; src/backend/access/transam/clog.c).
+_GROUPS = frozenset({"ProcArrayGroupUpdate", "ProcarrayGroupUpdate", "XactGroupUpdate", "ClogGroupUpdate"})
 _TEMPORARY = frozenset({"BuffileRead", "BuffileWrite", "BuffileTruncate"})
 _WAL = frozenset(
     {
@@ -28,12 +50,15 @@ _ROWS = frozenset({"transactionid", "tuple"})
 
 @dataclass(frozen=True)
 class WorkTimes:
-    """Seconds of connections and parallel workers in one trial, without a leader's wait for its workers.
+    """Seconds of connections and parallel workers in one trial, without their waits for each other within a
+    parallel query.
 
     cpu_s: on a processor, within any wait event; runnable_s: in the queue for one; read_s, temporary_s,
     wal_s, row_lock_s, lwlock_s: asleep in events of that kind; client_s, network_s: of the account.
     cpu_in_reads_s: the part of cpu_s within events of reads, which is copying from the page cache.
-    temporary_cpu_s: that within events of temporary files. lwlocks: seconds by name.
+    temporary_cpu_s: that within events of temporary files. lwlocks: seconds by name, with the queues of
+    groups of transactions. lock_s: asleep for locks of other types than rows', locks: by type. standby_s:
+    until synchronous standbys had answered.
     """
 
     total_s: float
@@ -49,6 +74,9 @@ class WorkTimes:
     cpu_in_reads_s: float
     temporary_cpu_s: float
     lwlocks: Mapping[str, float]
+    lock_s: float = 0.0
+    locks: Mapping[str, float] = field(default_factory=dict)
+    standby_s: float = 0.0
 
     def share_awake(self, seconds: float) -> float:
         """As a share of the time outside the queue for a processor, which others can lengthen."""
@@ -65,12 +93,15 @@ def work_times(accounts: Sequence[Account]) -> WorkTimes:
     working = [account for account in accounts if account.process in WORKING]
     items = [item for account in working for item in account.items]
     # A leader that waits for its workers is as slow as they are: their time says why.
-    idle_s = sum(item.seconds for item in items if item.wait_event_type == "IPC" and item.kind == "wait")
     waits = [item for item in items if item.kind == "wait"]
-    lwlocks: dict[str, float] = {}
-    for item in waits:
-        if item.wait_event_type == "LWLock" and _group(item) == "lwlock":
-            lwlocks[item.wait_event] = lwlocks.get(item.wait_event, 0.0) + item.seconds
+    idle_s = sum(item.seconds for item in waits if item.wait_event in _PARALLEL_QUERY)
+
+    def by_name(group: str) -> dict[str, float]:
+        seconds: dict[str, float] = {}
+        for item in waits:
+            if _group(item) == group:
+                seconds[item.wait_event] = seconds.get(item.wait_event, 0.0) + item.seconds
+        return seconds
 
     def waited(group: str) -> float:
         return sum(item.seconds for item in waits if _group(item) == group)
@@ -95,7 +126,10 @@ def work_times(accounts: Sequence[Account]) -> WorkTimes:
         network_s=of("network"),
         cpu_in_reads_s=of("cpu", READS),
         temporary_cpu_s=of("cpu", _TEMPORARY),
-        lwlocks=lwlocks,
+        lwlocks=by_name("lwlock"),
+        lock_s=waited("lock"),
+        locks=by_name("lock"),
+        standby_s=waited("standby"),
     )
 
 
@@ -119,5 +153,7 @@ def _group(item: AccountItem) -> str:
     if event in _WAL:
         return "wal"
     if item.wait_event_type == "Lock":
-        return "row lock" if event in _ROWS else ""
+        return "row lock" if event in _ROWS else "lock"
+    if item.wait_event_type == "IPC":
+        return "standby" if event in _SYNCHRONOUS_REPLICATION else "lwlock" if event in _GROUPS else ""
     return "lwlock" if item.wait_event_type == "LWLock" else ""

@@ -96,7 +96,7 @@ def _cause(name: str, rule: Rule, found: Found, total_s: float) -> Cause:
         evidence=found.figures,
         gain_if_lifted=found.gain,
         next_limit=found.next_limit or None,
-        remedy=here.remedy or rule.remedy,
+        remedy=found.remedy or here.remedy or rule.remedy,
         trials=1,
         observed=1,
     )

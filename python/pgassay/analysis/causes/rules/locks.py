@@ -1,8 +1,11 @@
-"""Connections wait for each other: for rows, or for locks within the server.
+"""Connections wait for each other: for rows, for locks on other objects, or for locks within the server.
 
-Wait events of the types Lock (transactionid and tuple are those of rows; src/backend/storage/lmgr/README)
-and LWLock, of samples that found the process asleep.
+Wait events of the types Lock (transactionid and tuple are those of rows; src/backend/storage/lmgr/README;
+their types are LockTagTypeNames of src/backend/utils/adt/lockfuncs.c) and LWLock, of samples that found the
+process asleep.
 """
+
+from dataclasses import replace
 
 from pgassay.analysis.causes.base import Answer, Rule, lifted
 from pgassay.analysis.causes.evidence import Evidence
@@ -32,6 +35,38 @@ def _light(evidence: Evidence) -> Answer:
     return lifted(evidence, times.lwlock_s, figures)
 
 
+# What to do about each type of lock.
+_REMEDIES = {
+    "relation": (
+        "Look which command locks the table more strongly than its readers and writers need (ALTER TABLE, "
+        "CREATE INDEX without CONCURRENTLY, LOCK, VACUUM FULL), and keep its transaction short."
+    ),
+    "extend": (
+        "The table grows page by page: load it by COPY or in fewer sessions. From 16 on more pages are added "
+        "at a time when several wait."
+    ),
+    "page": "Pages are locked by hash and GIN indexes: look which index is written by many sessions.",
+    "advisory": "The application takes this lock itself: hold it for less long, or lock smaller things.",
+    "virtualxid": (
+        "A command waits for older transactions to end (CREATE INDEX CONCURRENTLY, REINDEX CONCURRENTLY): "
+        "end those that stay open."
+    ),
+    "spectoken": "INSERT … ON CONFLICT waits for another insertion of the same key: insert each key once.",
+    "frozenid": "VACUUM waits for another VACUUM to update the database's oldest transaction.",
+}
+
+
+def _objects(evidence: Evidence) -> Answer:
+    """Every type of lock but those of rows; the figures name each with its seconds."""
+    times = evidence.times
+    if times.lock_s <= 0:
+        return None
+    name = max(times.locks, key=lambda each: times.locks[each])
+    figures: dict[str, float | str] = {"lock_s": times.lock_s, "most_waited_for": name}
+    figures |= {f"{each}_s": times.locks[each] for each in sorted(times.locks)}
+    return replace(lifted(evidence, times.lock_s, figures), remedy=_REMEDIES.get(name, ""))
+
+
 ROWS = Rule(
     cause="row-locks",
     kind="limit",
@@ -45,6 +80,18 @@ ROWS = Rule(
         "which statements wait for it."
     ),
     find=_rows,
+)
+OBJECTS = Rule(
+    cause="object-locks",
+    kind="limit",
+    layer="design",
+    phrase="waiting for locks on tables or other objects",
+    remedy="Look who holds the lock that is named (pg_locks, pg_blocking_pids), and hold it for less long.",
+    next_step=(
+        "Look who holds the lock that is waited for: SELECT pid, pg_blocking_pids(pid), wait_event, query "
+        "FROM pg_stat_activity WHERE wait_event_type = 'Lock'."
+    ),
+    find=_objects,
 )
 LIGHT = Rule(
     cause="lwlocks",

@@ -1,5 +1,6 @@
 """Reads that no device or method can speed up: those answered from memory, and those that can't be queued."""
 
+from pgassay.analysis.causes.aio_reads import synchronous_share
 from pgassay.analysis.causes.base import Answer, Found, Missing, OnRunningServer, Rule
 from pgassay.analysis.causes.evidence import Evidence
 from pgassay.analysis.causes.rules.processors import throttled_share
@@ -23,6 +24,8 @@ _COPIED_BYTES_S_MIN = 0.5e9
 _HANDED_OVER_BYTES_S_MIN = 0.2e9
 _THROTTLED_MIN = 0.5
 _WORTH_TELLING = 0.05
+# From this share of reads on that are page by page, no setting of asynchronous I/O can matter.
+_SYNCHRONOUS_MIN = 0.9
 
 
 def _cached(evidence: Evidence) -> Answer:
@@ -68,28 +71,36 @@ def _copying_s(evidence: Evidence) -> float:
 
 
 def _no_aio(evidence: Evidence) -> Answer:
-    """A setting of asynchronous I/O is compared, and no plan that read from the device can use it.
+    """A setting of asynchronous I/O is compared, and nearly all that is read can't use it.
 
-    Index and index-only scans read page by page whatever the method (`model/aio.py` has the sources).
+    Index and index-only scans read page by page whatever the method (`model/aio.py` has the sources). It is
+    said however little of the time goes into waiting: what is compared can't matter then either.
     """
     factors = sorted(_OF_AIO & evidence.compared)
-    if not factors or not evidence.statements:
-        return None
     read = [item for item in evidence.statements if item.delivered_bytes]
-    seconds = evidence.times.read_s
-    is_off = evidence.asked_for.get("effective_io_concurrency") == "0"
-    if not read or evidence.times.share(seconds) < _WORTH_TELLING:
+    is_read = bool(read) or (
+        evidence.is_load and evidence.device is not None and evidence.device.read_bytes > 0
+    )
+    if not factors or not is_read:
         return None
-    if any(item.aio for item in read) and not is_off:
+    is_off = evidence.asked_for.get("effective_io_concurrency") == "0"
+    share = synchronous_share(evidence)
+    can = (not read or any(item.aio for item in read)) if share is None else share < _SYNCHRONOUS_MIN
+    if can and not is_off:
         return None
     figures: dict[str, float | str] = {
         "compared": ", ".join(factors),
-        "statements_that_read": float(len(read)),
-        "statements_with_aio": float(sum(item.aio for item in read)),
         "effective_io_concurrency": evidence.asked_for.get("effective_io_concurrency", ""),
         "postgresql": evidence.version,
     }
-    return Found(seconds, {name: value for name, value in figures.items() if value != ""})
+    if share is not None:
+        figures["share_of_reads_without_aio"] = share
+    if read:
+        figures |= {
+            "statements_that_read": float(len(read)),
+            "statements_with_aio": float(sum(item.aio for item in read)),
+        }
+    return Found(evidence.times.read_s, {name: value for name, value in figures.items() if value != ""})
 
 
 CACHED = Rule(
@@ -117,7 +128,7 @@ NO_AIO = Rule(
     cause="no-aio",
     kind="fault",
     layer="measurement",
-    phrase="what is compared can't matter to these statements: none that reads can use asynchronous I/O",
+    phrase="what is compared can't matter here: nearly nothing that is read can use asynchronous I/O",
     remedy=(
         "Compare with statements that read by sequential or bitmap heap scans, on PostgreSQL 18 or newer: "
         "these can't read asynchronously, so the setting can't matter."

@@ -1,4 +1,4 @@
-"""Writing ahead: waiting until it is on the disk, and checkpoints that come because it grew too far."""
+"""Writing ahead: waiting until it is on the disk here or at a standby, and checkpoints that it asks for."""
 
 from pgassay.analysis.causes.base import Answer, Found, Rule, SettingRemedy, lifted, raising
 from pgassay.analysis.causes.evidence import Evidence
@@ -20,6 +20,21 @@ def _fsync(evidence: Evidence) -> Answer:
     if evidence.load is not None and evidence.load.transactions:
         figures["wal_wait_ms_per_transaction"] = 1000 * times.wal_s / evidence.load.transactions
     return lifted(evidence, times.wal_s, figures)
+
+
+def _standby(evidence: Evidence) -> Answer:
+    """Asleep in SyncRep: the commit is here, and the standbys of synchronous_standby_names have yet to say
+    that they have it (src/backend/replication/syncrep.c, SyncRepWaitForLSN)."""
+    times = evidence.times
+    if times.standby_s <= 0:
+        return None
+    figures: dict[str, float | str] = {"standby_wait_s": times.standby_s}
+    for name in ("synchronous_standby_names", "synchronous_commit"):
+        if evidence.settings.get(name):
+            figures[name] = evidence.settings[name]
+    if evidence.load is not None and evidence.load.transactions:
+        figures["standby_wait_ms_per_transaction"] = 1000 * times.standby_s / evidence.load.transactions
+    return lifted(evidence, times.standby_s, figures)
 
 
 def _checkpoint(evidence: Evidence) -> Answer:
@@ -60,6 +75,23 @@ FSYNC = Rule(
     find=_fsync,
     settings=(SettingRemedy("synchronous_commit", ("off", "local"), "Not waiting for the WAL"),),
     otherwise="Put the WAL on a device that syncs sooner, or commit more per transaction.",
+)
+STANDBY = Rule(
+    cause="synchronous-replication",
+    kind="limit",
+    layer="infrastructure",
+    phrase="waiting for synchronous standbys",
+    remedy=(
+        "Commit more per transaction, bring the standby nearer or give it a faster WAL disk, or wait for "
+        "less: synchronous_commit=remote_write, or local where the standby may lag behind."
+    ),
+    next_step=(
+        "Look at write_lag, flush_lag and replay_lag of pg_stat_replication: they say whether the network, "
+        "the standby's disk or its replay is waited for."
+    ),
+    find=_standby,
+    settings=(SettingRemedy("synchronous_commit", ("remote_write", "local", "off"), "Waiting for less"),),
+    otherwise="Commit more per transaction, or bring the standby nearer.",
 )
 CHECKPOINT = Rule(
     cause="checkpoint",

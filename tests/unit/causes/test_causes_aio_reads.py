@@ -1,0 +1,123 @@
+"""Which part of the reads can't be asynchronous, and what is advised and said of it."""
+
+from typing import Any
+
+import pytest
+
+from cause_samples import ELAPSED_S, FLOW, arm, evidence, load_arm, load_record, record
+from pgassay.analysis.causes.aio_reads import index_share, synchronous_share
+from pgassay.analysis.causes.evidence import DeviceFlow
+from pgassay.analysis.causes.rank import trial_causes
+from pgassay.model.experiment import ArmCeiling
+from pgassay.model.trial import StatementObservation
+
+IO_FACTOR = {"io_method": "worker"}
+
+
+def scan(kind: str, cost: float, *children: dict[str, Any], **figures: float) -> dict[str, Any]:
+    """A node with its children; names of figures with _ for spaces."""
+    named = {name.replace("_", " "): value for name, value in figures.items()}
+    return {"Node Type": kind, "Total Cost": cost, "Plans": list(children), **named}
+
+
+def statement(name: str, delivered: int) -> StatementObservation:
+    return StatementObservation(
+        name=name,
+        elapsed_s=10,
+        rows=1,
+        cold=True,
+        aio=True,
+        device_read_bytes=delivered,
+        device_read_requests=9,
+    )
+
+
+def of(plan: dict[str, Any], version: str = "18.1", **changes: Any) -> Any:
+    return evidence(plans={"scan": {"Plan": plan}}, version=version, **changes)
+
+
+LOOP = scan(
+    "Nested Loop", 8000.0, scan("Seq Scan", 1.0, Plan_Rows=100), scan("Index Scan", 80.0, Plan_Rows=1)
+)
+
+
+def test_a_sequential_scan_of_one_page_makes_no_statement_asynchronous() -> None:
+    share = synchronous_share(of(LOOP))
+    assert share == pytest.approx(8000 / 8001)
+    assert synchronous_share(of(scan("Seq Scan", 500.0))) == 0.0
+    assert synchronous_share(of(scan("Seq Scan", 500.0), version="17.2")) == 1.0, "before 18 nothing is"
+    assert index_share(of(scan("Seq Scan", 500.0), version="17.2")) == 0.0
+    bitmap = scan("Bitmap Heap Scan", 1000.0, scan("Bitmap Index Scan", 100.0))
+    assert synchronous_share(of(bitmap)) == pytest.approx(0.1)
+    assert synchronous_share(of(scan("Result", 0.01))) is None
+    assert synchronous_share(evidence()) is None
+
+
+def test_blocks_that_were_read_tell_more_than_costs() -> None:
+    executed = scan(
+        "Nested Loop",
+        8000.0,
+        scan("Seq Scan", 1.0, Shared_Read_Blocks=900),
+        scan("Index Scan", 80.0, Shared_Read_Blocks=100),
+        Shared_Read_Blocks=1000,
+    )
+    assert synchronous_share(of(executed)) == pytest.approx(0.1)
+
+
+def test_statements_count_by_what_the_device_delivered() -> None:
+    plans = {"a": {"Plan": scan("Seq Scan", 9.0)}, "b": {"Plan": scan("Index Scan", 9.0)}}
+    reads = record(statements=(statement("a", 10**6), statement("b", 3 * 10**6)))
+    assert synchronous_share(evidence(plans=plans, version="18.1", record=reads)) == pytest.approx(0.75)
+
+
+def faults(**changes: Any) -> dict[str, Any]:
+    found = trial_causes(evidence(**changes))
+    return {rule.cause: answer for rule, answer in found.faults}
+
+
+def test_what_can_not_matter_is_said_whatever_the_share_of_waiting() -> None:
+    reading = record(statements=(statement("scan", 10**8),))
+    told = faults(
+        cpu_s=9.9,
+        read_s=0.1,
+        arm=arm(IO_FACTOR),
+        record=reading,
+        plans={"scan": {"Plan": LOOP}},
+        version="18.1",
+    )
+    assert told["no-aio"].figures["share_of_reads_without_aio"] > 0.99
+    sequential = {"scan": {"Plan": scan("Seq Scan", 9.0)}}
+    assert "no-aio" not in faults(arm=arm(IO_FACTOR), record=reading, plans=sequential, version="18.1")
+
+
+def test_loads_are_looked_into_as_well() -> None:
+    base = load_arm()
+    load: dict[str, Any] = {
+        "read_s": 5.0,
+        "device": FLOW,
+        "arm": base.model_copy(update={"levels": IO_FACTOR}),
+        "record": load_record(),
+        "version": "18.1",
+    }
+    assert "no-aio" in faults(**load, plans={"update": {"Plan": LOOP}})
+    assert "no-aio" not in faults(**load, plans={"update": {"Plan": scan("Seq Scan", 9.0)}})
+    assert "no-aio" not in faults(**load), "without a plan nothing is known"
+
+
+@pytest.mark.parametrize("cause", ["storage-iops", "storage-latency"])
+def test_index_reads_are_not_advised_what_does_nothing_for_them(cause: str) -> None:
+    most, service_s = (100, 0.4) if cause == "storage-iops" else (5000, 7.8)
+    slow: dict[str, Any] = {
+        "read_s": 8.0,
+        "cpu_s": 1.0,
+        "device": DeviceFlow(8e6, 0.8, 98.0, ELAPSED_S, service_s),
+        "ceiling": ArmCeiling(read_mb_s=500.0, read_iops=most),
+    }
+    limit = trial_causes(of(LOOP, **slow)).limit
+    assert limit is not None
+    assert limit[0].cause == cause
+    assert "index scans" in limit[1].remedy
+    assert limit[1].figures["share_of_reads_by_index"] > 0.9
+    other = trial_causes(of(scan("Seq Scan", 9.0), **slow)).limit
+    assert other is not None
+    assert other[1].remedy == "", "the rule's own"
