@@ -17,7 +17,7 @@ from pgassay.analysis.statistics.eprocess import (
     log_evidence_above,
     log_evidence_below,
 )
-from pgassay.analysis.statistics.sequence import confidence_sequence, median_sequence, point_estimate
+from pgassay.analysis.statistics.sequence import confidence_sequences, median_sequence, point_estimate
 from pgassay.model.experiment import Contrast
 
 # A declared covariate, such as the canary, can't depend on the arm, and its slope comes from earlier blocks
@@ -41,7 +41,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class _Group:
-    """Contrasts with equally many members and the same rows: their places and their members.
+    """Contrasts with equally many members and rows, such as those of several strata, computed together.
 
     members: (measures, contrasts, rows, members). evidence: None without a row.
     """
@@ -77,16 +77,24 @@ class ContrastSet:
             every = tuple((block,) for block in range(logs.shape[1]))
             rows = [Rows(tuple(member_ids(each, pool_twin=pool_twin)), every) for each in contrasts]
         self._groups: list[_Group] = []
-        alike: dict[tuple[int, tuple[tuple[int, ...], ...]], list[int]] = {}
+        # By the numbers of members and rows; within them by the blocks of the rows.
+        alike: dict[tuple[int, int], dict[tuple[tuple[int, ...], ...], list[int]]] = {}
         for place, each in enumerate(rows):
-            alike.setdefault((len(each.arm_ids), each.blocks), []).append(place)
-        for (_, blocks), places in alike.items():
-            index = np.array([[columns[name] for name in rows[place].arm_ids] for place in places])
-            members = _members(logs, blocks, index)
-            if covariate is not None and blocks:
-                members = adjust(members, _members(covariate[np.newaxis], blocks, index)[0])
-            evidence = gather_evidence(members, rules) if blocks else None
-            self._groups.append(_Group(places, members, evidence))
+            shape = len(each.arm_ids), len(each.blocks)
+            alike.setdefault(shape, {}).setdefault(each.blocks, []).append(place)
+        for (_, count), found in alike.items():
+            parts = []
+            for blocks, places in found.items():
+                index = np.array([[columns[name] for name in rows[place].arm_ids] for place in places])
+                part = _members(logs, blocks, index)
+                if covariate is not None and blocks:
+                    part = adjust(part, _members(covariate[np.newaxis], blocks, index)[0])
+                parts.append(part)
+            members = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+            evidence = gather_evidence(members, rules) if count else None
+            self._groups.append(
+                _Group([place for each in found.values() for place in each], members, evidence)
+            )
 
     def _collect(self, missing: float, answer: Callable[[Evidence], FloatArray]) -> FloatArray:
         result = np.full(self.shape, missing)
@@ -95,25 +103,33 @@ class ContrastSet:
                 result[:, group.places] = answer(group.evidence)
         return result
 
-    def _collect_ends(self, ends_of: Callable[[_Group, Evidence], sequence.Sequence]) -> sequence.Sequence:
-        lower, upper = np.full(self.shape, -np.inf), np.full(self.shape, np.inf)
-        for group in self._groups:
-            if group.evidence is not None:
-                ends = ends_of(group, group.evidence)
-                lower[:, group.places], upper[:, group.places] = ends.lower, ends.upper
-        return sequence.Sequence(lower, upper)
-
     def effects(self) -> FloatArray:
         """Point estimates, log ratios."""
         return self._collect(np.nan, point_estimate)
 
     def intervals(self, level: float, *, running: bool) -> sequence.Sequence:
         """Confidence sequences at this level each, log ratios."""
-        return self._collect_ends(lambda _, evidence: confidence_sequence(evidence, level, running=running))
+        (found,) = self.intervals_at([level], running=running)
+        return found
+
+    def intervals_at(self, levels: Sequence[float], *, running: bool) -> tuple[sequence.Sequence, ...]:
+        """As `intervals`, at several levels."""
+        ends = [(np.full(self.shape, -np.inf), np.full(self.shape, np.inf)) for _ in range(len(levels))]
+        for group in self._groups:
+            if group.evidence is not None:
+                found = confidence_sequences(group.evidence, levels, running=running)
+                for (lower, upper), of_group in zip(ends, found, strict=True):
+                    lower[:, group.places], upper[:, group.places] = of_group.lower, of_group.upper
+        return tuple(sequence.Sequence(*both) for both in ends)
 
     def median_intervals(self, level: float) -> sequence.Sequence:
         """The guard's intervals: medians of the pairs (arm, control)."""
-        return self._collect_ends(lambda group, _: median_sequence(_pairs(group), level))
+        lower, upper = np.full(self.shape, -np.inf), np.full(self.shape, np.inf)
+        for group in self._groups:
+            if group.evidence is not None:
+                ends = median_sequence(_pairs(group), level)
+                lower[:, group.places], upper[:, group.places] = ends.lower, ends.upper
+        return sequence.Sequence(lower, upper)
 
     def log_evidence(self) -> FloatArray:
         """log E against 'no effect' after the last row."""

@@ -12,6 +12,7 @@ computed at once. Member 0 is the arm, the others are its controls. All sums are
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +34,7 @@ class EvidenceRules:
     sharpness: tuple[float, float, int] = (0.3, 6.0, 8)
     first_scale: float = 0.05
 
-    @property
+    @cached_property
     def grid(self) -> FloatArray:
         """The values of g, shape (points,)."""
         least, most, points = self.sharpness

@@ -1,0 +1,113 @@
+"""The sections of executed plans and of what was found in shared buffers: words, hostile names, absence."""
+
+from dataclasses import replace
+from typing import Any
+
+import report_examples
+from pgassay.analysis.verdicts.compare import analyse
+from pgassay.model.plans.work import WorkPlan
+from pgassay.record.read import StoredExperiment, StoredTrial
+from pgassay.report.compare import html
+from pgassay.report.compare.page import render, render_markdown
+
+SLOW = "it would take about 9 s, and a tenth of the experiment's time leaves 2 s for plans"
+
+
+def sort_document(method: str, place: str, relation: str) -> dict[str, Any]:
+    """An executed plan: a sort of a table's rows."""
+    figures = {"Actual Startup Time": 1.0, "Actual Total Time": 50.0, "Actual Rows": 1000, "Actual Loops": 1}
+    scan = {"Node Type": "Seq Scan", "Relation Name": relation, "Alias": relation, "Plan Rows": 1000}
+    top = {"Node Type": "Sort", "Sort Key": ["a"], "Sort Method": method, "Sort Space Used": 2048}
+    top |= {"Sort Space Type": place, "Plan Rows": 1000, "Plans": [scan | figures]}
+    return {"Plan": top | figures, "Planning Time": 0.1, "Execution Time": 51.0}
+
+
+def with_plans(relation: str) -> StoredExperiment:
+    """An experiment whose first arm sorts on disk and whose second does it in memory."""
+    made = report_examples.stored(levels=["1MB", "64MB"], blocks=12)
+    seen: set[str] = set()
+    trials = []
+    for trial in made.trials:
+        arm = next(each for each in made.experiment.arms if each.id == trial.record.arm_id)
+        if arm.role == "twin" or arm.id in seen:
+            trials.append(trial)
+            continue
+        seen.add(arm.id)
+        first = sort_document(
+            *(("external merge", "Disk") if arm.role == "control" else ("quicksort", "Memory")), relation
+        )
+        work = {
+            "count_accounts": WorkPlan(executed=True, seconds=0.06, cache="as-left", document=first),
+            "count_filler": WorkPlan(executed=False, reason=SLOW, deferred=True),
+        }
+        trials.append(executed_after(trial, work))
+    return replace(made, trials=tuple(trials))
+
+
+def executed_after(trial: StoredTrial, work: dict[str, WorkPlan]) -> StoredTrial:
+    record = trial.record.model_copy(update={"plans_s": 0.06})
+    return replace(trial, record=record, work_plans=work)
+
+
+def test_what_an_arms_plan_does_otherwise_is_said_in_every_output() -> None:
+    stored = with_plans("accounts")
+    result = analyse(stored)
+    executed = [plan for plan in result.plans if plan.executed]
+    assert [plan.nodes[0].sort_method for plan in executed] == ["external merge", "quicksort"]
+    terminal = " ".join(render(result, stored, width=100, colour=False, unicode=True).split())
+    markdown = render_markdown(result, stored)
+    for shown in (terminal, markdown):
+        assert "The sort by a fits in memory in B: external merge 2.00 MB → quicksort 2.00 MB." in shown
+        assert f"count_filler: {SLOW}." in shown
+        # Twice 60 ms of 640 s.
+        assert "2 plans were executed once each" in shown
+        assert "It took 120 ms in all, 0.019 % of the experiment's time." in shown
+    page = html.render(result, stored)
+    assert "51.0 ms under ANALYZE" in page and "untraced in the trial before" in page
+
+
+def test_hostile_names_of_a_plan_harm_no_page() -> None:
+    stored = with_plans(report_examples.HOSTILE)
+    page = html.render(analyse(stored), stored)
+    assert "under ANALYZE" in page
+    assert report_examples.HOSTILE not in page
+
+
+def test_an_experiment_without_executed_plans_has_no_such_section() -> None:
+    stored = report_examples.stored(levels=["1MB", "64MB"], blocks=12)
+    result = analyse(stored)
+    assert result.plans == () and result.table_cache == ()
+    shown = render(result, stored, width=100, colour=False, unicode=True)
+    assert "Plans with their work" not in shown and "Found in shared buffers" not in shown
+
+
+def test_shares_found_in_shared_buffers_are_of_all_valid_trials() -> None:
+    made = report_examples.stored(levels=["1MB", "64MB"], blocks=2, failing=frozenset({0}))
+    counters = {
+        "pg_statio_user_tables": [
+            {"schemaname": "public", "relname": "t", "heap_blks_hit": 30, "heap_blks_read": 10}
+        ],
+        "pg_statio_user_indexes": [
+            {
+                "schemaname": "public",
+                "relname": "t",
+                "indexrelname": "i",
+                "idx_blks_hit": 5,
+                "idx_blks_read": 0,
+            }
+        ],
+    }
+    trials = [
+        replace(trial, record=trial.record.model_copy(update={"counters": counters})) for trial in made.trials
+    ]
+    stored = replace(made, trials=tuple(trials))
+    found = analyse(stored).table_cache
+    assert [(each.arm, each.index, each.blocks_hit, each.blocks_read) for each in found] == [
+        (arm.name, index, *counts)
+        for arm in made.experiment.arms
+        if arm.role != "twin"
+        for index, counts in ((None, (60, 20)), ("i", (10, 0)))
+    ]
+    assert {each.hit_ratio for each in found} == {0.75, 1.0}
+    page = html.render(analyse(stored), stored)
+    assert "Found in shared buffers" in page and "75.0 %" in page and "i on t" in page
