@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from pgassay.analysis.statistics import sequence
+from pgassay.analysis.statistics.drift import gather_drift_evidence
 from pgassay.analysis.statistics.eprocess import (
     BASE_RULES,
-    Evidence,
+    BlockEvidence,
     EvidenceRules,
     FloatArray,
     differences,
@@ -33,10 +34,13 @@ class Rows:
     arm_ids: the members of a row, the arm first, then its control and, where it is pooled, the twin.
     blocks: for each row its places on the axis of the blocks, ascending. One place where a block is a row;
     several where the unit of replication is a copy of the data, whose row is the mean over its blocks.
+    slots: for each row the number of each member's trial in the order of time, as it was planned; without
+    them the evidence does not ask when a trial ran.
     """
 
     arm_ids: tuple[str, ...]
     blocks: tuple[tuple[int, ...], ...]
+    slots: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ class _Group:
 
     places: list[int]
     members: FloatArray
-    evidence: Evidence | None
+    evidence: BlockEvidence | None
 
 
 class ContrastSet:
@@ -77,25 +81,32 @@ class ContrastSet:
             every = tuple((block,) for block in range(logs.shape[1]))
             rows = [Rows(tuple(member_ids(each, pool_twin=pool_twin)), every) for each in contrasts]
         self._groups: list[_Group] = []
-        alike: dict[tuple[int, tuple[tuple[int, ...], ...]], list[int]] = {}
+        alike: dict[tuple[int, tuple[tuple[int, ...], ...], bool], list[int]] = {}
         for place, each in enumerate(rows):
-            alike.setdefault((len(each.arm_ids), each.blocks), []).append(place)
-        for (_, blocks), places in alike.items():
+            alike.setdefault((len(each.arm_ids), each.blocks, bool(each.slots)), []).append(place)
+        for (_, blocks, knows_slots), places in alike.items():
             index = np.array([[columns[name] for name in rows[place].arm_ids] for place in places])
             members = _members(logs, blocks, index)
             if covariate is not None and blocks:
                 members = adjust(members, _members(covariate[np.newaxis], blocks, index)[0])
-            evidence = gather_evidence(members, rules) if blocks else None
+            evidence: BlockEvidence | None = None
+            if blocks and knows_slots:
+                slots = np.array([rows[place].slots for place in places], dtype=np.float64)
+                evidence = gather_drift_evidence(members, slots[np.newaxis], rules)
+            elif blocks:
+                evidence = gather_evidence(members, rules)
             self._groups.append(_Group(places, members, evidence))
 
-    def _collect(self, missing: float, answer: Callable[[Evidence], FloatArray]) -> FloatArray:
+    def _collect(self, missing: float, answer: Callable[[BlockEvidence], FloatArray]) -> FloatArray:
         result = np.full(self.shape, missing)
         for group in self._groups:
             if group.evidence is not None:
                 result[:, group.places] = answer(group.evidence)
         return result
 
-    def _collect_ends(self, ends_of: Callable[[_Group, Evidence], sequence.Sequence]) -> sequence.Sequence:
+    def _collect_ends(
+        self, ends_of: Callable[[_Group, BlockEvidence], sequence.Sequence]
+    ) -> sequence.Sequence:
         lower, upper = np.full(self.shape, -np.inf), np.full(self.shape, np.inf)
         for group in self._groups:
             if group.evidence is not None:
@@ -126,7 +137,7 @@ class ContrastSet:
         E⁺(−edge), one above by E⁻(edge), and the lesser of the two is no more than either.
         """
 
-        def least(evidence: Evidence) -> FloatArray:
+        def least(evidence: BlockEvidence) -> FloatArray:
             above = log_evidence_above(evidence, -edge)[..., -1]
             below = log_evidence_below(evidence, edge)[..., -1]
             result: FloatArray = np.minimum(above, below)

@@ -11,7 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaln
 
-from pgassay.analysis.statistics.eprocess import Evidence, FloatArray, log_evidence_above, log_evidence_below
+from pgassay.analysis.statistics.eprocess import (
+    BlockEvidence,
+    FloatArray,
+    log_evidence_above,
+    log_evidence_below,
+)
 
 WIDTH_MIN = 1e-13
 STEPS_MAX = 200
@@ -68,37 +73,13 @@ def _next_step(
     return result
 
 
-def _mirrored(evidence: Evidence) -> Evidence:
-    """The evidence of the negated log speeds: its lower end is the negated upper end."""
-    return Evidence(
-        -evidence.difference,
-        evidence.sharpness,
-        evidence.others_down,
-        evidence.others_up,
-        evidence.members,
-    )
-
-
-def _neutral_points(evidence: Evidence) -> FloatArray:
-    """Per block and grid point the effect at which the factor of E⁺ is exactly 1, (..., blocks, grid)."""
-    neutral = np.log(evidence.members - 1)
-    result: FloatArray = (
-        evidence.difference[..., np.newaxis] - (evidence.others_up - neutral) / evidence.sharpness
-    )
-    return result
-
-
-def _lower_end(evidence: Evidence, level: float, running: bool) -> FloatArray:
+def _lower_end(evidence: BlockEvidence, level: float, running: bool) -> FloatArray:
     target = np.log(2.0 / level)
     excess = np.log(evidence.members) - target / evidence.blocks
-    shape = evidence.difference.shape[:-1]
     if excess <= 0:
-        return np.full(shape, -np.inf)
-    # Left of `low` every factor is at least n·exp(−excess/2), so their product passes the target; right of
-    # `high` every factor is at most 1, so no product ever reaches it.
-    reach = (evidence.others_up - np.log(np.expm1(excess / 2))) / evidence.sharpness
-    low = (evidence.difference[..., np.newaxis] - reach).min(axis=(-2, -1))
-    high = _neutral_points(evidence).max(axis=(-2, -1))
+        return np.full(evidence.shape, -np.inf)
+    # The product passes the target left of `low`, and none ever reaches it right of `high`.
+    low, high = evidence.bracket_of_end(excess)
 
     def above_target(effect: FloatArray) -> FloatArray:
         path = log_evidence_above(evidence, effect)
@@ -109,7 +90,7 @@ def _lower_end(evidence: Evidence, level: float, running: bool) -> FloatArray:
     return _find_root(above_target, np.minimum(low, high), high)
 
 
-def confidence_sequence(evidence: Evidence, level: float, *, running: bool) -> Sequence:
+def confidence_sequence(evidence: BlockEvidence, level: float, *, running: bool) -> Sequence:
     """The interval at level `level` (0 < level < 1).
 
     running: the intersection of the intervals after every block so far, which never widens, so a verdict
@@ -117,20 +98,16 @@ def confidence_sequence(evidence: Evidence, level: float, *, running: bool) -> S
     intersection can be empty (lower > upper), when the effect moved.
     """
     lower = _lower_end(evidence, level, running)
-    upper = -_lower_end(_mirrored(evidence), level, running)
+    upper = -_lower_end(evidence.mirrored(), level, running)
     return Sequence(lower, upper)
 
 
-def point_estimate(evidence: Evidence) -> FloatArray:
+def point_estimate(evidence: BlockEvidence) -> FloatArray:
     """The effect that the blocks speak against equally from both sides: E⁺ = E⁻; a log ratio.
 
-    log E⁺ − log E⁻ falls strictly as the effect rises, so there is one root; left of every neutral point of
-    E⁺ it is positive, right of every neutral point of E⁻ negative.
+    log E⁺ − log E⁻ falls strictly as the effect rises, so there is one root.
     """
-    # The margin around the bracket keeps the signs at its ends apart when all neutral points coincide.
-    margin = 1 / evidence.sharpness.max(axis=(-2, -1))
-    low = _neutral_points(evidence).min(axis=(-2, -1)) - margin
-    high = margin - _neutral_points(_mirrored(evidence)).min(axis=(-2, -1))
+    low, high = evidence.bracket_of_balance()
 
     def balance(effect: FloatArray) -> FloatArray:
         above, below = log_evidence_above(evidence, effect), log_evidence_below(evidence, effect)
