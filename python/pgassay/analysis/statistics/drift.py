@@ -18,6 +18,7 @@ K_aa − K_ja > 0 for every control j. A mean of such matrices is one.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -26,7 +27,6 @@ from pgassay.analysis.statistics.eprocess import (
     EvidenceRules,
     FloatArray,
     differences,
-    log_sum_exp,
 )
 
 SHARE = 0.95
@@ -80,11 +80,11 @@ class DriftEvidence:
 
     def log_factors_above(self, effect: FloatArray | float) -> FloatArray:
         """log of each block's factor of E⁺ by grid point, (..., blocks, grid)."""
-        return self._log_factors(self.offsets - self._moved(effect))
+        return self._log_factors(-1.0, effect)
 
     def log_factors_below(self, effect: FloatArray | float) -> FloatArray:
         """As log_factors_above, of E⁻."""
-        return self._log_factors(self._moved(effect) - self.offsets)
+        return self._log_factors(1.0, effect)
 
     def mirrored(self) -> "DriftEvidence":
         """The evidence of the negated log speeds: its lower end is the negated upper end."""
@@ -110,16 +110,18 @@ class DriftEvidence:
         both = np.stack([self._effects_with(0.0), -self.mirrored()._effects_with(0.0)])
         return both.min(axis=(0, -3, -2, -1)) - margin, both.max(axis=(0, -3, -2, -1)) + margin
 
-    def _moved(self, effect: FloatArray | float) -> FloatArray:
-        result: FloatArray = self.slopes * np.asarray(effect, dtype=np.float64)[..., np.newaxis, np.newaxis]
-        return result
+    @cached_property
+    def _biased(self) -> tuple[FloatArray, ...]:
+        """δ²·bias of each control, (..., blocks, grid) each: what a root's many steps have in common."""
+        return tuple(self.shift**2 * bias[..., np.newaxis] for bias in np.moveaxis(self.biases, -1, 0))
 
-    def _log_factors(self, ahead: FloatArray) -> FloatArray:
-        """`ahead`: how far (K·x)_arm is ahead of that of each control, (..., blocks, n − 1)."""
-        shift = self.shift[..., np.newaxis]
-        exponents = shift * (shift * self.biases[..., np.newaxis, :] - ahead[..., np.newaxis, :])
-        others = exponents[..., 0] if self.members == 2 else log_sum_exp(exponents)
-        result: FloatArray = np.log(self.members) - np.logaddexp(0.0, others)
+    def _log_factors(self, sign: float, effect: FloatArray | float) -> FloatArray:
+        moved = self.slopes * np.asarray(effect, dtype=np.float64)[..., np.newaxis, np.newaxis]
+        ahead = np.moveaxis(sign * (self.offsets - moved), -1, 0)
+        total = np.zeros_like(self.shift)
+        for of_control, bias in zip(ahead, self._biased, strict=True):
+            total = np.logaddexp(total, self.shift * of_control[..., np.newaxis] + bias)
+        result: FloatArray = np.log(self.members) - total
         return result
 
     def _effects_with(self, exponent: float) -> FloatArray:
