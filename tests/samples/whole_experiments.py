@@ -93,10 +93,8 @@ def planned(
     margin: float = 0.03,
     blocks: int = 60,
 ) -> Experiment:
-    """The plan that `compare` would make of these factors."""
-    request = CompareRequest(
-        factors=factors, workload=workload, seed=seed, margin=margin, blocks=blocks, max_time_s=1e9
-    )
+    """The plan that `compare` would make of these factors without --blocks, with `blocks` as its limit."""
+    request = CompareRequest(factors=factors, workload=workload, seed=seed, margin=margin, max_time_s=1e9)
     servers = NoServers(factors)
     parsed_workload = parse_workload(workload)
     base = servers.base(parse_factors(list(factors)), parsed_workload, {})
@@ -105,7 +103,9 @@ def planned(
     ]
     compared = choose_control(base.factors, None)
     parsed = ParsedRequest(request, servers, parsed_workload, {}, base, compared, candidates)
-    return plan(parsed, lambda _stage, _fraction: None)
+    made = plan(parsed, lambda _stage, _fraction: None)
+    limited = made.contract.model_copy(update={"blocks_max": blocks})
+    return made.model_copy(update={"contract": limited})
 
 
 def arms_of(experiment: Experiment) -> list[Arm]:
@@ -160,11 +160,12 @@ def run_whole(
 ) -> Ended:
     """Run a plan until all is decided (with `until_decided`), or to its limit of blocks.
 
-    `look_at_each` asks after each block, as a real run does. With one comparison that is not needed: an
-    interval never widens and equivalence stays, so the looks before the first block after which there is
-    either are left out.
+    `look_at_each` asks after each trial what is next, and after each block where it stands, as a real run
+    does. Less will do: the rest of a block follows from its begin for as long as no trial fails. With one
+    comparison an interval never widens and equivalence stays, so the looks before the first block after which
+    there is either are left out.
     """
-    running = _Running(experiment, source, record_of or load_record)
+    running = _Running(experiment, source, record_of or load_record, ask_always=look_at_each)
     if not until_decided:
         while running.block():
             pass
@@ -190,11 +191,14 @@ def run_whole(
 class _Running:
     """What the loop of a real run does between two looks; `resting`: the arms that are decided."""
 
-    def __init__(self, experiment: Experiment, source: Source, make: RecordOf) -> None:
+    def __init__(
+        self, experiment: Experiment, source: Source, make: RecordOf, *, ask_always: bool = False
+    ) -> None:
         self.stored = StoredExperiment(NOWHERE, experiment, ())
         self.resting: frozenset[str] = frozenset()
         self._source = source
         self._make = make
+        self._ask_always = ask_always
 
     def block(self) -> bool:
         """Run the next block to its end, be it void; False when the limits are reached."""
@@ -210,9 +214,18 @@ class _Running:
         while step.plan.block == plan.block:
             spec = step.spec
             status, log_speed = self._source.trial(spec, data_of(spec), spec.arm.data_copy)
-            trial = StoredTrial(self._make(spec, status, log_speed), {}, NOWHERE)
+            # A folder of its own, by which what is known of a trial is found again.
+            folder = NOWHERE / f"{plan.block}-{spec.position}-{spec.attempt}"
+            trial = StoredTrial(self._make(spec, status, log_speed), {}, folder)
             self.stored = replace(self.stored, trials=(*self.stored.trials, trial))
-            step = self._next()
+            following = spec.position + 1
+            if status != "ok" or following == len(step.arms) or self._ask_always:
+                step = self._next()
+                continue
+            changes = {
+                "number": spec.number + 1, "attempt": 1, "position": following, "arm": step.arms[following]
+            }  # fmt: skip
+            step = replace(step, spec=spec.model_copy(update=changes), begins_block=False)
         return True
 
     def _next(self) -> Step:

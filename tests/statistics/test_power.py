@@ -67,13 +67,13 @@ def twin_values(correlation: float, runs: int, blocks: int, bias: float, seed: i
 
 @pytest.mark.parametrize("correlation", [0.0, 0.5, 0.9])
 def test_twin_gate_withholds_rarely(correlation):
-    path = mean_evidence_path(twin_values(correlation, 2000, 60, 0.0, 1))
+    path = mean_evidence_path(gather_evidence(twin_values(correlation, 2000, 60, 0.0, 1)))
     assert (path.max(axis=-1) >= np.log(GATE_EVIDENCE)).mean() <= 0.012
 
 
 @pytest.mark.parametrize("correlation", [0.0, 0.5, 0.9])
 def test_twin_gate_catches_a_bias_of_two_standard_deviations(correlation):
-    path = mean_evidence_path(twin_values(correlation, 2000, 20, 2.0, 2))
+    path = mean_evidence_path(gather_evidence(twin_values(correlation, 2000, 20, 2.0, 2)))
     assert (path.max(axis=-1) >= np.log(GATE_EVIDENCE)).mean() >= 0.98
 
 

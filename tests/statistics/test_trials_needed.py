@@ -77,17 +77,18 @@ def test_identical_statements_are_called_equivalent(runs):
     assert found.count("equivalent") / len(found) >= 0.8
 
 
-def test_looks_that_are_left_out_change_nothing():
+def test_questions_that_are_left_out_change_nothing():
     for run, noise in enumerate(NOISES * 2):
         experiment = planned(*ONE_ARM, seed=run, blocks=BLOCKS)
-        effects = {arms_of(experiment)[0].name: 0.02 * (run % 3)}
+        name = arms_of(experiment)[0].name
+        world = {"effects": {name: 0.02 * (run % 3)}, "failing": 0.2 * (run % 2), "failing_arms": {name}}
         ended = [
             run_whole(
                 experiment,
-                World(noise, SPREAD, np.random.default_rng([82, run]), effects=effects),
+                World(noise, SPREAD, np.random.default_rng([82, run]), **world),
                 look_at_each=each,
             )
             for each in (False, True)
         ]
         assert ended[0].standing == ended[1].standing
-        assert ended[0].trials == ended[1].trials
+        assert ended[0].stored == ended[1].stored

@@ -18,7 +18,7 @@ from pgassay.model.experiment import BlockDesign, Experiment
 DATA_COPIES = 2
 
 
-def planned_design(arms: Sequence[Arm], *, is_crossed: bool) -> BlockDesign:
+def planned_design(arms: Sequence[Arm], *, is_crossed: bool, decided_rest: bool = True) -> BlockDesign:
     """How the blocks of a new experiment are made.
 
     `blocks_per_copy` is set for the least data; the experiment raises it once their size is known. Where two
@@ -33,7 +33,7 @@ def planned_design(arms: Sequence[Arm], *, is_crossed: bool) -> BlockDesign:
         strata="apart" if len({arm.stratum for arm in arms}) > 1 else "together",
         data_copies=DATA_COPIES if are_drawn else 0,
         blocks_per_copy=1 if are_drawn and any(has_owners(arms, arm.stratum) for arm in arms) else 0,
-        decided_rest=True,
+        decided_rest=decided_rest,
     )
 
 

@@ -9,6 +9,8 @@ from pgassay.model.base import Frozen
 # The limit of an arm that no rule explains.
 UNKNOWN = "unknown"
 CauseKind = Literal["limit", "fault"]
+# What other arms of the experiment say of a remedy.
+RemedyStatus = Literal["proved", "refuted", "not decided", "not tried"]
 Layer = Literal["design", "operations", "infrastructure", "measurement"]
 
 
@@ -20,8 +22,10 @@ class Cause(Frozen):
     time can't be told from other work. `evidence`: figures by name, with their units, of the trial whose
     share is that median. `gain_if_lifted`: how many times as fast the trial could be, about, without it;
     None where that can't be said. `gain_interval`: a 95 % interval of it from the variation of the trials
-    that show the cause, None where fewer than two of them tell. `observed`: the trials that could be looked
-    into.
+    that show the cause, None where fewer than two of them tell. `next_limit`: the resource that bounds the
+    gain, as words; None where it is the rest of the time. `remedy_status`:
+    whether another arm tried the remedy and was faster; None for one that is no setting, or where there are
+    no other arms. `observed`: the trials that could be looked into.
     """
 
     arm: str
@@ -35,7 +39,9 @@ class Cause(Frozen):
     evidence: dict[str, float | str] = Field(default_factory=dict)
     gain_if_lifted: float | None
     gain_interval: tuple[float, float] | None = None
+    next_limit: str | None = None
     remedy: str
+    remedy_status: RemedyStatus | None = None
     trials: int
     observed: int
 

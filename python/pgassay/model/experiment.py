@@ -21,6 +21,9 @@ READINGS: tuple[Reading, ...] = ("memory", "disk")
 # What log speeds can be adjusted for; the canary is run in every trial.
 Covariate = Literal["none", "canary", "memory", "disk"]
 COVARIATES: tuple[Covariate, ...] = ("none", "canary", *READINGS)
+# Whether the plans of statements are kept, and executed once with EXPLAIN ANALYZE after a trial.
+PlanKind = Literal["off", "estimate", "work"]
+PLAN_KINDS: tuple[PlanKind, ...] = ("off", "estimate", "work")
 Between = Literal["nothing", "neutral"]
 BETWEEN: tuple[Between, ...] = ("nothing", "neutral")
 
@@ -34,10 +37,11 @@ class Protocol(Extended):
     every sampler; `observe` says how often the states and wait events of the server's threads are read.
     `readings`: which of the machine's speeds are read before the server starts. `repetitions`: how many times
     a list of statements that only read is measured within one start; the first is the trial's figure, the
-    further ones tell a calibration how measurements within a start differ.
+    further ones tell a calibration how measurements within a start differ. `plans`: whether those of the
+    statements are kept as estimated, and with 'work' executed once for each arm, outside of all timing.
     """
 
-    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("readings", "repetitions")
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("readings", "repetitions", "plans")
 
     cache: CacheState
     device_fraction_min: float = 0.95
@@ -47,6 +51,7 @@ class Protocol(Extended):
     observe: Observe = "normal"
     readings: tuple[Reading, ...] = ()
     repetitions: int = 1
+    plans: PlanKind = "estimate"
 
 
 class StatisticalContract(Extended):

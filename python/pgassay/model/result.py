@@ -9,7 +9,8 @@ from pgassay.model.base import Frozen
 from pgassay.model.cause import Cause, Explanation
 from pgassay.model.changes import ArmChanges
 from pgassay.model.maintenance import WorkResult
-from pgassay.model.server_statement import ArmStatements
+from pgassay.model.plans.work import StatementPlan
+from pgassay.model.server_statement import ArmStatements, TableCache
 from pgassay.model.workload import Metric
 
 Verdict = Literal["faster", "slower", "equivalent", "inconclusive", "control"]
@@ -153,6 +154,7 @@ class CompareResult(Frozen):
     """The contract for scripts; schema in schemas/compare.schema.json.
 
     `blocks`: the complete blocks; where strata have blocks of their own, those of the stratum with most.
+    `plans`: those that were due to be executed after trials; () where the experiment executes none.
     """
 
     schema_: int = Field(default=RESULT_SCHEMA, alias="schema")
@@ -185,6 +187,8 @@ class CompareResult(Frozen):
     skipped: tuple[str, ...] = ()
     device_use: tuple[DeviceUse, ...] = ()
     crossed: tuple[CrossedResult, ...] = ()
+    plans: tuple[StatementPlan, ...] = ()
+    table_cache: tuple[TableCache, ...] = ()
     verdict: str = ""
 
     @property

@@ -1,4 +1,4 @@
-"""What the server itself counted for each statement (pg_stat_statements), per arm."""
+"""What the server itself counted per arm: for statements (pg_stat_statements), for tables (pg_statio_…)."""
 
 from pgassay.model.base import Frozen
 
@@ -39,3 +39,20 @@ class ArmStatements(Frozen):
     statements_total: int
     exec_ms: float
     statements: tuple[ServerStatement, ...]
+
+
+class TableCache(Frozen):
+    """How much of what an arm asked of a table or an index was in shared buffers, over its valid trials.
+
+    `index` None: the table's own pages. Counts are of the server's blocks. A block that is not in shared
+    buffers may still be in the system's page cache: `blocks_read` is what PostgreSQL asked the system for.
+    """
+
+    arm: str
+    stratum: str = ""
+    table_schema: str
+    table: str
+    index: str | None = None
+    blocks_hit: int
+    blocks_read: int
+    hit_ratio: float

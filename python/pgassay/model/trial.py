@@ -210,10 +210,13 @@ class TrialRecord(Extended):
     not name it and on servers that run already. `neutral_s`: what the neutral trial before it took, which
     `wall_s` does not hold; None where none ran. `memory_s`, `disk_s`: seconds that fixed tasks took before
     the server was started, None where the protocol has them not. `repeated_s`: seconds of all statements
-    together for each further time that they were measured within the same start.
+    together for each further time that they were measured within the same start. `plans_s`: what executing
+    plans after the trial took, which `wall_s` does not hold; None where none were due.
     """
 
-    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("data_copy", "neutral_s", "memory_s", "disk_s", "repeated_s")
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = (
+        *("data_copy", "neutral_s", "memory_s", "disk_s", "repeated_s", "plans_s"),
+    )
 
     format: int = TRIAL_FORMAT
     number: int
@@ -236,6 +239,7 @@ class TrialRecord(Extended):
     memory_s: float | None = None
     disk_s: float | None = None
     repeated_s: tuple[float, ...] = ()
+    plans_s: float | None = None
     statements: tuple[StatementObservation, ...] = ()
     load: LoadObservation | None = None
     maintenance: tuple[MaintenanceObservation, ...] = ()

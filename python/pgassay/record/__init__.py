@@ -6,6 +6,7 @@
     blocks/000012.json                              BlockPlan: what a block is made of
     trials/000123/attempt-1/trial.json              TrialRecord (model/trial.py)
     trials/000123/attempt-1/plans.json              {statement: EXPLAIN (FORMAT JSON)}
+    trials/000123/attempt-1/work_plans.json         {statement: WorkPlan}, executed after the trial
     trials/000123/attempt-1/latency.hdr             the load's histogram (V2, microseconds)
     trials/000123/attempt-1/server.log
     trials/000123/attempt-1/observations/NAME.parquet  one columnar file per sampler

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from pgassay.errors import UsageError
 from pgassay.model.experiment import BLOCK_FORMAT, EXPERIMENT_FORMAT, BlockPlan, Experiment
+from pgassay.model.plans.work import WORK_PLANS_FORMAT, WorkPlan, WorkPlans
 from pgassay.model.result import Stopped
 from pgassay.model.trial import TRIAL_FORMAT, TrialRecord
 from pgassay.record import layout
@@ -17,11 +18,15 @@ from pgassay.record import layout
 
 @dataclass(frozen=True)
 class StoredTrial:
-    """One attempt of a trial as it lies on disk; `plans` maps a statement to its EXPLAIN JSON."""
+    """One attempt of a trial as it lies on disk; `plans` maps a statement to its EXPLAIN JSON.
+
+    `work_plans`: the statements whose plans were to be executed after this trial; {} where none were.
+    """
 
     record: TrialRecord
     plans: dict[str, object]
     folder: Path
+    work_plans: Mapping[str, WorkPlan] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -98,7 +103,16 @@ def load_trial(folder: Path) -> StoredTrial:
     except ValidationError as error:
         raise UsageError(f"{path} is damaged ({_first_error(error)}): restore it from a copy") from error
     plans = _plans(folder / layout.PLANS_FILE)
-    return StoredTrial(record=record, plans=plans, folder=folder)
+    return StoredTrial(record, plans, folder, _work_plans(folder / layout.WORK_PLANS_FILE))
+
+
+def _work_plans(path: Path) -> Mapping[str, WorkPlan]:
+    if not path.is_file():
+        return {}
+    try:
+        return WorkPlans.model_validate(_json(path, WORK_PLANS_FORMAT)).statements
+    except ValidationError as error:
+        raise UsageError(f"{path} is damaged ({_first_error(error)}): restore it from a copy") from error
 
 
 def _plans(path: Path) -> dict[str, object]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pgassay.model.maintenance import MaintenanceObservation
+from pgassay.model.plans.work import WorkPlan
 from pgassay.model.trial import LoadObservation, StatementObservation
 
 # A plan, or one node of it, as EXPLAIN (FORMAT JSON) gives it.
@@ -14,7 +15,8 @@ Plan = Mapping[str, object]
 class Observation:
     """The raw outcome of a measurement, before it is verified.
 
-    `files` are further observation files by name; `plans` maps a statement to its EXPLAIN document.
+    `files` are further observation files by name; `plans` maps a statement to its EXPLAIN document,
+    `work_plans` those that were due to be executed after the trial to what came of it.
     """
 
     statements: list[StatementObservation] = field(default_factory=list)
@@ -22,5 +24,6 @@ class Observation:
     maintenance: list[MaintenanceObservation] = field(default_factory=list)
     clock_ns: tuple[int, int] | None = None
     plans: dict[str, Plan] = field(default_factory=dict)
+    work_plans: dict[str, WorkPlan] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)

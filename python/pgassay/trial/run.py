@@ -16,6 +16,7 @@ from pgassay.environment.cgroup import usage
 from pgassay.environment.linux.settle import wait_until_settled
 from pgassay.environment.remote.round_trip import SAMPLES_OF_A_TRIAL, round_trip_ms
 from pgassay.errors import UsageError
+from pgassay.model.plans.work import WorkPlans
 from pgassay.model.trial import CounterRow, TrialRecord, TrialSpec, TrialStatus, figure
 from pgassay.record import layout
 from pgassay.record.write import TrialWriter, to_json
@@ -33,6 +34,7 @@ from pgassay.trial.collect.server_statements import (
 from pgassay.trial.collect.vacuum_state import vacuum_state_or_none
 from pgassay.trial.measure import load, maintenance
 from pgassay.trial.measure.statements import StatementTimer, explain_all
+from pgassay.trial.measure.work_plans import PlanWork, execute_plans
 from pgassay.trial.observation import Observation, Plan
 from pgassay.trial.observe.registry import samplers
 from pgassay.trial.observe.runner import SamplerRunner
@@ -66,11 +68,13 @@ def run_trial(
     folder: Path,
     on_step: OnStep = lambda _: None,
     neutral: NeutralTrial | None = None,
+    work: PlanWork | None = None,
 ) -> tuple[Path, TrialRecord]:
     """Run one trial and write its folder below `folder`; returns the folder and the record.
 
     `on_step` gets what the trial is at, in words; it returns at once, and is called from any thread.
-    `neutral` is what ran before it and is not counted, for the record.
+    `neutral` is what ran before it and is not counted, for the record. `work` says which plans are executed
+    after all else, on a server of this machine alone.
     A trial that fails, or breaks a rule, is recorded with its reason and returned like any other;
     one that is interrupted is recorded, and the interruption goes on. Raises UsageError for what
     only the user can mend, and MeasurementError when the record itself can't be written.
@@ -79,7 +83,7 @@ def run_trial(
     writer = TrialWriter(folder, spec.number, spec.attempt)
     details = f": see {layout.SERVER_LOG_FILE}" if trial.machine else ""
     try:
-        status, reason = outcome(lambda: _measure(trial), details)
+        status, reason = outcome(lambda: _measure(trial, work), details)
         if status != "ok":
             reason += limited.out_of_memory_reason(trial.arm, trial.machine.group if trial.machine else None)
             target.abandon()
@@ -101,6 +105,9 @@ def _write(trial: TrialState, writer: TrialWriter, status: TrialStatus, reason: 
     observation = trial.observation
     if observation.plans:
         writer.add(layout.PLANS_FILE, to_json(observation.plans))
+    if observation.work_plans:
+        document = WorkPlans(statements=observation.work_plans)
+        writer.add(layout.WORK_PLANS_FILE, to_json(document.model_dump()))
     for name, content in observation.files.items():
         writer.add(name, content)
     for name, content in trial.observations.items():
@@ -112,7 +119,7 @@ def _write(trial: TrialState, writer: TrialWriter, status: TrialStatus, reason: 
     return record
 
 
-def _measure(trial: TrialState) -> None:
+def _measure(trial: TrialState, work: PlanWork | None) -> None:
     """The steps of the protocol, in their order."""
     machine = trial.machine
     was_restored = machine is not None and _restore(trial, machine)
@@ -137,7 +144,10 @@ def _measure(trial: TrialState) -> None:
         trial.stage("verifying")
         _verify(trial, prepared, before)
         _repeat(trial, prepared, timer)
-    trial.observation.plans = prepared.explained
+    if trial.spec.protocol.plans != "off":
+        trial.observation.plans = prepared.explained
+    if work is not None and local is not None:
+        execute_plans(trial, prepared.server, prepared.explained, work)
     trial.stage("")
 
 

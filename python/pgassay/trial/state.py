@@ -27,6 +27,7 @@ class RecordFields(TypedDict, total=False):
     memory_s: float
     disk_s: float
     repeated_s: tuple[float, ...]
+    plans_s: float
     steal_s: float
     server_cpu_s: float
     clock_offset_ns: tuple[int, int]
@@ -109,7 +110,7 @@ class TrialState:
             reason=reason,
             started_at=self.started_at,
             ended_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
-            wall_s=round(time.monotonic() - self.started, 6),
+            wall_s=round(time.monotonic() - self.started - self.fields.get("plans_s", 0.0), 6),
             host=socket.gethostname(),
             boot_id=machine.boot_id(),
             neutral_s=round(self.neutral.seconds, 6) if self.neutral else None,

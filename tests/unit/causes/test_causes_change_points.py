@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from pgassay.analysis.statistics.change_points import change_points
+from pgassay.analysis.statistics.change_points import (
+    LEVEL,
+    STRICT_LEVEL,
+    change_points,
+    correlation_bound,
+    critical,
+    statistic,
+)
 
 RUNS = 600
 # Five percent, and what so many runs may scatter above it.
@@ -18,7 +25,7 @@ def autocorrelated(draws: np.random.Generator, count: int, coefficient: float) -
 
 
 @pytest.mark.parametrize("seconds", [20, 60])
-@pytest.mark.parametrize("coefficient", [0.0, 0.3])
+@pytest.mark.parametrize("coefficient", [0.0, 0.3, 0.6, 0.8])
 def test_a_stationary_series_seldom_has_one(seconds: int, coefficient: float) -> None:
     draws = np.random.default_rng(11)
     alarms = sum(bool(change_points(autocorrelated(draws, seconds, coefficient))) for _ in range(RUNS))
@@ -59,3 +66,32 @@ def test_an_exact_step_is_one_change_and_a_constant_none() -> None:
     assert not change_points([0.0] * 30)
     assert not change_points([100.0, 50.0] * 3)
     assert not change_points([100.0] * 10 + [float("nan")] * 10)
+
+
+@pytest.mark.parametrize(("count", "coefficient"), [(12, 0.0), (30, 0.4), (60, 0.8)])
+@pytest.mark.parametrize("level", [LEVEL, STRICT_LEVEL])
+def test_the_critical_values_are_exceeded_as_often_as_they_say(
+    count: int, coefficient: float, level: float
+) -> None:
+    """Simulated anew, with other draws than the table's."""
+    draws, runs = np.random.default_rng(15), 4000
+    bound = critical(count, coefficient, level)
+    exceeded = sum(statistic(autocorrelated(draws, count, coefficient))[0] > bound for _ in range(runs))
+    assert abs(exceeded / runs - level) <= 4 * (level / runs) ** 0.5
+
+
+@pytest.mark.parametrize("coefficient", [0.0, 0.3, 0.6, 0.8])
+def test_the_correlation_is_estimated_from_all_trials_together_whatever_steps_they_have(
+    coefficient: float,
+) -> None:
+    """A correlogram of 30 values around their own mean would say 0.6 for 0.8, and 0.5 of a step."""
+    draws = np.random.default_rng(16)
+    still = [autocorrelated(draws, 30, coefficient) for _ in range(400)]
+    assert correlation_bound(still) == pytest.approx(coefficient, abs=0.05)
+    stepped = [np.where(np.arange(30) < 15, series, series - 10) for series in still]
+    assert coefficient - 0.05 <= correlation_bound(stepped) <= coefficient + 0.15
+    # Of fewer trials it is a bound: seldom below the truth.
+    bounds = [correlation_bound(still[place : place + 4]) for place in range(0, 400, 4)]
+    assert sum(bound < coefficient for bound in bounds) <= 30
+    assert correlation_bound([]) == 0
+    assert correlation_bound([[1.0] * 30, [1.0, 2.0]]) == 0

@@ -27,7 +27,7 @@ def test_a_declared_reading_is_taken_and_nothing_else() -> None:
     assert protocol_of(request(covariate="memory"), "cold").readings == ("memory",)
     assert protocol_of(request(covariate="disk"), "cold").readings == ("disk",)
     for name in ("none", "canary"):
-        assert protocol_of(request(covariate=name), "cold") == Protocol(cache="cold")
+        assert protocol_of(request(covariate=name), "cold") == Protocol(cache="cold", plans="work")
     calibration = protocol_of(request(calibrates=True), "cold")
     assert (calibration.readings, calibration.repetitions) == (("memory", "disk"), 2)
 

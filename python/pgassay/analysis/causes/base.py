@@ -4,11 +4,22 @@ A rule looks at the evidence of one trial and answers what it found, nothing, or
 know. It never guesses: where the record doesn't hold what the rule rests on, the answer is Missing.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
+from pgassay.analysis.causes.ceilings import fractions
 from pgassay.analysis.causes.evidence import Evidence
 from pgassay.model.cause import CauseKind, Layer
+
+# Names of what a remedy can make larger.
+CAP = "cap"
+_DEVICE = {
+    "read_mb_s": "the bandwidth of its storage",
+    "read_iops": "the requests per second of its storage",
+}
+DEVICE = frozenset(_DEVICE)
 
 
 @dataclass(frozen=True)
@@ -25,6 +36,8 @@ class Found:
     figures: dict[str, float | str] = field(default_factory=dict)
     gain: float | None = None
     weight_s: float | None = None
+    gain_bound: float = math.inf
+    next_limit: str = ""
 
     @property
     def rank_s(self) -> float:
@@ -55,13 +68,32 @@ class OnRunningServer:
 
 
 @dataclass(frozen=True)
+class SettingRemedy:
+    """A remedy that is a setting, which another arm may have tried.
+
+    name: of the setting or the factor. to: 'higher', 'lower', or the words that are the remedy. words: what
+    is done, as the beginning of a sentence.
+    """
+
+    name: str
+    to: Literal["higher", "lower"] | tuple[str, ...]
+    words: str
+
+
+def raising(*names: str) -> tuple[SettingRemedy, ...]:
+    """Higher values of these settings as remedies."""
+    return tuple(SettingRemedy(name, "higher", f"Raising {name}") for name in names)
+
+
+@dataclass(frozen=True)
 class Rule:
     """One cause: how it is found, and all that is said of it.
 
     cause: its name in documents. layer: who can mend it. phrase: of a limit what follows 'was limited by', of
     a fault a clause of its own.
     remedy: what a person can do, in sentences. next_step: where to look next on a running server, and not yet
-    what to change; one sentence.
+    what to change; one sentence. settings: those of the remedies that are settings; otherwise: what is left
+    to advise where the experiment refutes these.
     """
 
     cause: str
@@ -72,17 +104,68 @@ class Rule:
     next_step: str
     find: Callable[[Evidence], Answer]
     on_running_server: OnRunningServer = OnRunningServer()
+    settings: tuple[SettingRemedy, ...] = ()
+    otherwise: str = ""
 
 
-def gain(evidence: Evidence, seconds: float, cpu_s: float = 0.0) -> float | None:
-    """About how many times as fast, were these seconds not spent: the rest stays as it is.
+def lifted(
+    evidence: Evidence,
+    seconds: float,
+    figures: Mapping[str, float | str],
+    *,
+    gained_s: float | None = None,
+    cpu_s: float = 0.0,
+    lifts: frozenset[str] = frozenset(),
+    reads_as_much: bool = True,
+    others_stay: bool = True,
+) -> Found:
+    """A cause, and about how many times as fast the trial were without it: the rest stays as it is.
 
-    The processors bound it too: their time per unit of work stays the same (the utilisation law, Denning
-    and Buzen, "The Operational Analysis of Queueing Network Models", 1978) but for `cpu_s`, the part of the
-    seconds that was spent on them.
+    gained_s: the part of the seconds that would not be spent, all of them by default. Each other resource
+    bounds the gain, because its time per unit of work stays the same (the utilisation law, Denning and Buzen,
+    "The Operational Analysis of Queueing Network Models", 1978): the processors but for `cpu_s`, the part of
+    the seconds that was spent on them, and what others use of them where these stay; the device where the
+    work reads as much as before. lifts: resources that the remedy makes larger, which bound nothing then:
+    CAP, or of DEVICE.
     """
-    left = evidence.times.total_s - seconds
-    bounds = [evidence.times.total_s / left] if left > 0 else []
-    if evidence.processors is not None and evidence.processors.own_s > cpu_s:
-        bounds.append(evidence.processors.available_s / (evidence.processors.own_s - cpu_s))
-    return max(1.0, min(bounds)) if bounds else None
+    left = evidence.times.total_s - (seconds if gained_s is None else gained_s)
+    known = (*_of_processors(evidence, cpu_s, others_stay), *(_of_device(evidence) if reads_as_much else ()))
+    bounds = [bound for bound in known if bound.resource not in lifts]
+    nearest = min(bounds, key=lambda bound: bound.most, default=None)
+    times = [evidence.times.total_s / left] if left > 0 else []
+    if nearest is None:
+        return Found(seconds, dict(figures), max(1.0, times[0]) if times else None)
+    most = max(1.0, nearest.most)
+    if times and times[0] <= most:
+        return Found(seconds, dict(figures), max(1.0, times[0]), gain_bound=most)
+    return Found(seconds, dict(figures), most, gain_bound=most, next_limit=nearest.words)
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """How many times as fast the trial could be before this resource is used up."""
+
+    resource: str
+    words: str
+    most: float
+
+
+def _of_processors(evidence: Evidence, cpu_s: float, others_stay: bool) -> Iterator[_Bound]:
+    processors = evidence.processors
+    if processors is None or processors.own_s <= cpu_s:
+        return
+    own_s, most_s = processors.own_s - cpu_s, processors.count * evidence.elapsed_s
+    if processors.available_s < most_s:
+        yield _Bound(CAP, "the cap on its processors", processors.available_s / own_s)
+    left_s = max(0.0, most_s - processors.others_s) if others_stay else most_s
+    yield _Bound("processors", "the machine's processors", left_s / own_s)
+
+
+def _of_device(evidence: Evidence) -> Iterator[_Bound]:
+    flow = evidence.device
+    if flow is not None:
+        # The device is as full as it was on average: it may have rested while nobody read.
+        reading = min(1.0, flow.seconds / evidence.elapsed_s)
+        for name, fraction in fractions(evidence).items():
+            if fraction * reading > 0:
+                yield _Bound(name, _DEVICE[name], 1 / (fraction * reading))

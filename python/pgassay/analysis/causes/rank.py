@@ -115,16 +115,24 @@ def _cause(arm: Arm, seen: Sequence[tuple[Rule, Found, float]], observed: int) -
         share=None if found.seconds is None else found.seconds / total_s,
         evidence=found.figures,
         gain_if_lifted=found.gain,
-        gain_interval=gain_interval(found.gain, [each.gain for _, each, _ in seen]),
+        gain_interval=gain_interval(
+            found.gain,
+            [each.gain for _, each, _ in seen],
+            max(each.gain_bound for _, each, _ in seen),
+        ),
+        next_limit=found.next_limit or None,
         remedy=rule.remedy,
         trials=len(seen),
         observed=observed,
     )
 
 
-def gain_interval(gain: float | None, gains: Sequence[float | None]) -> tuple[float, float] | None:
+def gain_interval(
+    gain: float | None, gains: Sequence[float | None], bound: float = math.inf
+) -> tuple[float, float] | None:
     """A 95 % t interval of the mean log gain of trials, which holds `gain` and ends at 1, no gain at all.
 
+    bound: the most that another resource allows in any trial; the interval ends there.
     It tells how far trials agree; that the prediction is an upper bound, it leaves as it is. None with fewer
     than two gains, or where the trial that stands for all has none.
     """
@@ -137,7 +145,7 @@ def gain_interval(gain: float | None, gains: Sequence[float | None]) -> tuple[fl
     centre = float(logs.mean())
     # Beyond this the logarithm is of no use, and nothing is bounded.
     low, high = math.exp(max(0.0, centre - reach)), math.exp(min(_LOG_GAIN_MAX, centre + reach))
-    return min(low, gain), max(high, gain)
+    return min(low, gain), max(min(high, bound), gain)
 
 
 def _unknown(arm: Arm, remedy: str, missing: Sequence[str], trials: int, observed: int) -> Cause:

@@ -7,8 +7,8 @@ not in shared buffers, all other CPU time by pages looked at and rows examined.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from pgassay.analysis.causes.ceilings import is_full
 from pgassay.analysis.causes.evidence import Evidence
-from pgassay.analysis.causes.rules.storage import is_full
 from pgassay.analysis.descriptive.plans import PlanNode, children_of
 from pgassay.model.trial import CounterRow, figure
 from pgassay.model.vacuum_state import TableState

@@ -47,7 +47,8 @@ class _Key:
         self.trial, self.arm, self.ceiling = trial, arm, ceiling
 
     def __hash__(self) -> int:
-        return hash((self.trial.folder, self.trial.record.started_at))
+        record = self.trial.record
+        return hash((self.trial.folder, record.started_at, record.number, record.attempt))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Key) and (self.trial.record, self.arm, self.ceiling) == (

@@ -3,14 +3,22 @@
 A match is a coincidence in time and nothing more.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import get_args
 
+from scipy.special import bdtrc
+
 from pgassay.analysis.changes.events import trial_events
 from pgassay.analysis.changes.series import Series, by_second
-from pgassay.analysis.statistics.change_points import ChangePoint, change_points
+from pgassay.analysis.statistics.change_points import (
+    LEVEL,
+    STRICT_LEVEL,
+    ChangePoint,
+    change_points,
+    correlation_bound,
+)
 from pgassay.model.arm import Arm
 from pgassay.model.changes import (
     ArmChanges,
@@ -43,6 +51,7 @@ _ORDER: tuple[SeriesName, ...] = get_args(SeriesName)
 class _TrialChanges:
     trial: StoredTrial
     changes: tuple[Change, ...]
+    looked_at: frozenset[SeriesName]
 
     def size(self) -> float:
         return max((_size(change.before, change.after) for change in self.changes), default=0.0)
@@ -51,19 +60,56 @@ class _TrialChanges:
 def arm_changes(stored: StoredExperiment) -> tuple[ArmChanges, ...]:
     """One for each arm (the twin too) with a series that changed in more trials than chance makes it.
 
-    By chance up to one trial in twenty shows a change of a series, so that more than that are needed.
+    Of arms in which nothing changed, at most one in twenty is told of: an arm's series share that chance, and
+    for each the binomial distribution says how many trials are too many (`is_more_than_chance`).
     """
     ceilings = stored.experiment.ceilings.by_arm
     found = []
     for arm in stored.experiment.arms:
-        looked = [
-            trial_changes(trial)
-            for trial in stored.trials
-            if trial.record.arm_id == arm.id and trial.record.status == "ok" and _is_long(trial)
-        ]
+        looked = _looked_at(
+            [
+                trial
+                for trial in stored.trials
+                if trial.record.arm_id == arm.id and trial.record.status == "ok" and _is_long(trial)
+            ]
+        )
         made = _arm(arm, looked, ceilings.get(arm.name))
         found += [made] if made is not None else []
     return tuple(found)
+
+
+def is_more_than_chance(changed: int, trials: int, series: int) -> bool:
+    """Whether so many of an arm's trials with a change of one series are more than chance makes them.
+
+    series: how many of the arm's are looked at; LEVEL is shared by them. By chance a trial shows a change
+    with the probability `trial_level`.
+    """
+    # P(X ≥ changed) of a binomial X.
+    return changed > 0 and float(bdtrc(changed - 1, trials, trial_level(trials))) <= LEVEL / series + 1e-12
+
+
+def trial_level(trials: int) -> float:
+    """How often one of so many trials may show a change by chance: seldom, where one is all there is."""
+    return LEVEL if trials > 1 else STRICT_LEVEL
+
+
+def _looked_at(trials: Sequence[StoredTrial], level: float | None = None) -> list[_TrialChanges]:
+    """Each trial's changes, where all trials tell how much neighbouring seconds resemble each other."""
+    by_trial = [[each for each in by_second(trial) if _can_tell(each)] for trial in trials]
+    bounds = {
+        name: correlation_bound([each.values for found in by_trial for each in found if each.name == name])
+        for name in _ORDER
+    }
+    each_level = level or trial_level(len(trials))
+    return [
+        _TrialChanges(trial, _changes(found, bounds, each_level), frozenset(each.name for each in found))
+        for trial, found in zip(trials, by_trial, strict=True)
+    ]
+
+
+def _can_tell(series: Series) -> bool:
+    """Whether it is long enough and moves at all: nothing is read from the device of data in memory."""
+    return len(series.values) >= SECONDS_MIN and len(set(series.values)) > 1
 
 
 def _is_long(trial: StoredTrial) -> bool:
@@ -92,7 +138,11 @@ def trial_changes(trial: StoredTrial) -> _TrialChanges:
 
 @lru_cache(maxsize=4096)
 def _trial_changes(key: _Key) -> _TrialChanges:
-    found = [
+    return _looked_at([key.trial], LEVEL)[0]
+
+
+def _changes(found: Sequence[Series], bounds: Mapping[SeriesName, float], level: float) -> tuple[Change, ...]:
+    changes = [
         Change(
             series=series.name,
             unit=series.unit,
@@ -100,13 +150,12 @@ def _trial_changes(key: _Key) -> _TrialChanges:
             before=point.before,
             after=point.after,
         )
-        for series in by_second(key.trial)
-        if len(series.values) >= SECONDS_MIN
-        for point in change_points(series.values)
+        for series in found
+        for point in change_points(series.values, correlation=bounds[series.name], level=level)
         if _is_worth(series, point)
     ]
-    found.sort(key=lambda change: (change.at_s, _ORDER.index(change.series)))
-    return _TrialChanges(key.trial, tuple(found))
+    changes.sort(key=lambda change: (change.at_s, _ORDER.index(change.series)))
+    return tuple(changes)
 
 
 def _is_worth(series: Series, point: ChangePoint) -> bool:
@@ -122,14 +171,14 @@ def _size(before: float, after: float) -> float:
 
 
 def _arm(arm: Arm, looked: Sequence[_TrialChanges], ceiling: ArmCeiling | None) -> ArmChanges | None:
-    seen = {change.series for each in looked for change in each.changes}
-    names = [name for name in _ORDER if name in seen]
+    asked = [name for name in _ORDER if any(name in each.looked_at for each in looked)]
     counts = {
         name: sum(1 for each in looked if any(change.series == name for change in each.changes))
-        for name in names
+        for name in asked
     }
-    least = max(1 if len(looked) > 1 else 0, len(looked) / 20)
-    frequent = {name: count for name, count in counts.items() if count > least}
+    frequent = {
+        name: count for name, count in counts.items() if is_more_than_chance(count, len(looked), len(asked))
+    }
     if not frequent:
         return None
     kept = [_only(each, set(frequent)) for each in looked]
@@ -164,7 +213,8 @@ def _checkpoints(trial: StoredTrial) -> int:
 
 
 def _only(each: _TrialChanges, names: set[str]) -> _TrialChanges:
-    return _TrialChanges(each.trial, tuple(change for change in each.changes if change.series in names))
+    changes = tuple(change for change in each.changes if change.series in names)
+    return _TrialChanges(each.trial, changes, each.looked_at)
 
 
 def moments(changes: Sequence[Change], events: Sequence[Event]) -> tuple[Moment, ...]:

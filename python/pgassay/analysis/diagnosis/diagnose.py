@@ -95,6 +95,7 @@ def _cause(name: str, rule: Rule, found: Found, total_s: float) -> Cause:
         share=None if found.seconds is None or total_s <= 0 else found.seconds / total_s,
         evidence=found.figures,
         gain_if_lifted=found.gain,
+        next_limit=found.next_limit or None,
         remedy=here.remedy or rule.remedy,
         trials=1,
         observed=1,

@@ -4,6 +4,7 @@ One execution each: the times are an example. Whether a difference is one is for
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from pgassay.analysis.plans.findings import misestimate, plural_figure
 from pgassay.analysis.plans.matching import matched
@@ -12,6 +13,7 @@ from pgassay.analysis.plans.words import milliseconds, rows_words, size_kb, targ
 from pgassay.model.plans.plan import ExplainedPlan, PlanMatch, PlanNode, PlansBeside
 from pgassay.words import join, percent_fixed, plural
 
+_SAME = "Both plans have the same nodes."
 _SHARE_MIN = 0.1
 _FEWER_MIN = 2.0
 _MANY = 8
@@ -19,18 +21,33 @@ _LARGE = 1000
 Pair = tuple[PlanNode, PlanNode]
 
 
+@dataclass(frozen=True)
+class _Matched:
+    """Nodes that both plans have, those that the first alone has, those that the second alone has."""
+
+    pairs: list[Pair]
+    gone: list[PlanNode]
+    new: list[PlanNode]
+
+
+def _matched(first: ExplainedPlan, second: ExplainedPlan) -> _Matched:
+    found = matched(first.nodes, second.nodes)
+    taken = set(found.values())
+    return _Matched(
+        pairs=[(first.nodes[mine], second.nodes[theirs]) for mine, theirs in sorted(found.items())],
+        gone=[node for node in first.nodes if node.id not in found],
+        new=[node for node in second.nodes if node.id not in taken],
+    )
+
+
 def beside(first: ExplainedPlan, second: ExplainedPlan) -> PlansBeside:
     """The sentences of two plans, and their nodes matched."""
-    found = matched(first.nodes, second.nodes)
-    pairs = [(first.nodes[mine], second.nodes[theirs]) for mine, theirs in sorted(found.items())]
-    taken = set(found.values())
-    gone = [node for node in first.nodes if node.id not in found]
-    new = [node for node in second.nodes if node.id not in taken]
+    both = _matched(first, second)
     sentences = [
-        *_shape(pairs, gone, new),
-        *_work(pairs),
+        *(_shape(both) or [_SAME]),
+        *_work(both.pairs),
         *_statement(first, second),
-        *_times(first, second, pairs),
+        *_times(first, second, both.pairs),
     ]
     if first.executed and second.executed:
         sentences.append(
@@ -39,10 +56,16 @@ def beside(first: ExplainedPlan, second: ExplainedPlan) -> PlansBeside:
         )
     elif first.executed or second.executed:
         sentences.append("One of the two plans was not executed: it has estimates alone.")
-    matches = [PlanMatch(first=a.id, second=b.id, changed=_differs(a, b)) for a, b in pairs]
-    matches += [PlanMatch(first=node.id, second=None, changed=True) for node in gone]
-    matches += [PlanMatch(first=None, second=node.id, changed=True) for node in new]
+    matches = [PlanMatch(first=a.id, second=b.id, changed=_differs(a, b)) for a, b in both.pairs]
+    matches += [PlanMatch(first=node.id, second=None, changed=True) for node in both.gone]
+    matches += [PlanMatch(first=None, second=node.id, changed=True) for node in both.new]
     return PlansBeside(sentences=tuple(sentences), notes=tuple(notes(first, second)), matches=tuple(matches))
+
+
+def what_changed(first: ExplainedPlan, second: ExplainedPlan) -> tuple[str, ...]:
+    """What the second plan does otherwise than the first, without any time; () where nothing differs."""
+    both = _matched(first, second)
+    return (*_shape(both), *_work(both.pairs))
 
 
 def _differs(first: PlanNode, second: PlanNode) -> bool:
@@ -52,11 +75,15 @@ def _differs(first: PlanNode, second: PlanNode) -> bool:
 # --- The shape.
 
 
-def _shape(pairs: Sequence[Pair], gone: Sequence[PlanNode], new: Sequence[PlanNode]) -> Iterator[str]:
-    changed = [(a, b) for a, b in pairs if _differs(a, b)]
-    if not changed and not gone and not new:
-        yield "Both plans have the same nodes."
-        return
+def _shape(both: _Matched) -> list[str]:
+    changed = [(a, b) for a, b in both.pairs if _differs(a, b)]
+    if not changed and not both.gone and not both.new:
+        return []
+    return list(_moved(both, changed))
+
+
+def _moved(both: _Matched, changed: Sequence[Pair]) -> Iterator[str]:
+    pairs, gone, new = both.pairs, both.gone, both.new
     scans_gone = [node for node in gone if node.relation is not None and not _is_stored(node)]
     scans_new = [node for node in new if node.relation is not None and not _is_stored(node)]
     joins = _joins([a for a, _ in pairs], gone) - _joins([b for _, b in pairs], new)

@@ -18,7 +18,7 @@ from pgassay.analysis.statistics.eprocess import (
     log_evidence_above,
     log_evidence_below,
 )
-from pgassay.analysis.statistics.sequence import confidence_sequence, median_sequence, point_estimate
+from pgassay.analysis.statistics.sequence import confidence_sequences, median_sequence, point_estimate
 from pgassay.model.experiment import Contrast
 
 # A declared covariate, such as the canary, can't depend on the arm, and its slope comes from earlier blocks
@@ -45,7 +45,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class _Group:
-    """Contrasts with equally many members and the same rows: their places and their members.
+    """Contrasts with equally many members and rows, such as those of several strata, computed together.
 
     members: (measures, contrasts, rows, members). evidence: None without a row.
     """
@@ -81,21 +81,28 @@ class ContrastSet:
             every = tuple((block,) for block in range(logs.shape[1]))
             rows = [Rows(tuple(member_ids(each, pool_twin=pool_twin)), every) for each in contrasts]
         self._groups: list[_Group] = []
-        alike: dict[tuple[int, tuple[tuple[int, ...], ...], bool], list[int]] = {}
+        # By the numbers of members and rows; within them by the blocks of the rows.
+        alike: dict[tuple[int, int, bool], dict[tuple[tuple[int, ...], ...], list[int]]] = {}
         for place, each in enumerate(rows):
-            alike.setdefault((len(each.arm_ids), each.blocks, bool(each.slots)), []).append(place)
-        for (_, blocks, knows_slots), places in alike.items():
-            index = np.array([[columns[name] for name in rows[place].arm_ids] for place in places])
-            members = _members(logs, blocks, index)
-            if covariate is not None and blocks:
-                members = adjust(members, _members(covariate[np.newaxis], blocks, index)[0])
+            shape = len(each.arm_ids), len(each.blocks), bool(each.slots)
+            alike.setdefault(shape, {}).setdefault(each.blocks, []).append(place)
+        for (_, count, knows_slots), found in alike.items():
+            parts = []
+            for blocks, places in found.items():
+                index = np.array([[columns[name] for name in rows[place].arm_ids] for place in places])
+                part = _members(logs, blocks, index)
+                if covariate is not None and blocks:
+                    part = adjust(part, _members(covariate[np.newaxis], blocks, index)[0])
+                parts.append(part)
+            members = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+            all_places = [place for each in found.values() for place in each]
             evidence: BlockEvidence | None = None
-            if blocks and knows_slots:
-                slots = np.array([rows[place].slots for place in places], dtype=np.float64)
+            if count and knows_slots:
+                slots = np.array([rows[place].slots for place in all_places], dtype=np.float64)
                 evidence = gather_drift_evidence(members, slots[np.newaxis], rules)
-            elif blocks:
+            elif count:
                 evidence = gather_evidence(members, rules)
-            self._groups.append(_Group(places, members, evidence))
+            self._groups.append(_Group(all_places, members, evidence))
 
     def _collect(self, missing: float, answer: Callable[[BlockEvidence], FloatArray]) -> FloatArray:
         result = np.full(self.shape, missing)
@@ -104,27 +111,33 @@ class ContrastSet:
                 result[:, group.places] = answer(group.evidence)
         return result
 
-    def _collect_ends(
-        self, ends_of: Callable[[_Group, BlockEvidence], sequence.Sequence]
-    ) -> sequence.Sequence:
-        lower, upper = np.full(self.shape, -np.inf), np.full(self.shape, np.inf)
-        for group in self._groups:
-            if group.evidence is not None:
-                ends = ends_of(group, group.evidence)
-                lower[:, group.places], upper[:, group.places] = ends.lower, ends.upper
-        return sequence.Sequence(lower, upper)
-
     def effects(self) -> FloatArray:
         """Point estimates, log ratios."""
         return self._collect(np.nan, point_estimate)
 
     def intervals(self, level: float, *, running: bool) -> sequence.Sequence:
         """Confidence sequences at this level each, log ratios."""
-        return self._collect_ends(lambda _, evidence: confidence_sequence(evidence, level, running=running))
+        (found,) = self.intervals_at([level], running=running)
+        return found
+
+    def intervals_at(self, levels: Sequence[float], *, running: bool) -> tuple[sequence.Sequence, ...]:
+        """As `intervals`, at several levels."""
+        ends = [(np.full(self.shape, -np.inf), np.full(self.shape, np.inf)) for _ in range(len(levels))]
+        for group in self._groups:
+            if group.evidence is not None:
+                found = confidence_sequences(group.evidence, levels, running=running)
+                for (lower, upper), of_group in zip(ends, found, strict=True):
+                    lower[:, group.places], upper[:, group.places] = of_group.lower, of_group.upper
+        return tuple(sequence.Sequence(*both) for both in ends)
 
     def median_intervals(self, level: float) -> sequence.Sequence:
         """The guard's intervals: medians of the pairs (arm, control)."""
-        return self._collect_ends(lambda group, _: median_sequence(_pairs(group), level))
+        lower, upper = np.full(self.shape, -np.inf), np.full(self.shape, np.inf)
+        for group in self._groups:
+            if group.evidence is not None:
+                ends = median_sequence(_pairs(group), level)
+                lower[:, group.places], upper[:, group.places] = ends.lower, ends.upper
+        return sequence.Sequence(lower, upper)
 
     def log_evidence(self) -> FloatArray:
         """log E against 'no effect' after the last row."""

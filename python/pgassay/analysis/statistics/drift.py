@@ -90,12 +90,17 @@ class DriftEvidence:
         """The evidence of the negated log speeds: its lower end is the negated upper end."""
         return replace(self, offsets=-self.offsets)
 
-    def bracket_of_end(self, excess: float) -> tuple[FloatArray, FloatArray]:
-        """Effects around the lower end, each of the leading shape.
+    def both_sides(self) -> "DriftEvidence":
+        """The evidence and its mirror image, on a new first axis."""
+        slopes, biases, shift = (np.stack([each, each]) for each in (self.slopes, self.biases, self.shift))
+        return DriftEvidence(np.stack([self.offsets, -self.offsets]), slopes, biases, shift, self.members)
+
+    def bracket_of_end(self, excess: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Effects around the lower end, of the leading shape.
 
         Left of the first every factor of E⁺ is at least n·exp(−excess/2), right of the second at most 1.
         """
-        reach = np.log(np.expm1(excess / 2) / (self.members - 1))
+        reach = np.log(np.expm1(excess / 2) / (self.members - 1))[..., np.newaxis, np.newaxis, np.newaxis]
         return self._effects_with(reach).min(axis=(-3, -2, -1)), self._effects_with(0.0).max(
             axis=(-3, -2, -1)
         )
@@ -124,7 +129,7 @@ class DriftEvidence:
         result: FloatArray = np.log(self.members) - total
         return result
 
-    def _effects_with(self, exponent: float) -> FloatArray:
+    def _effects_with(self, exponent: FloatArray | float) -> FloatArray:
         """The effects at which each control's exponent in E⁺ is `exponent`, (..., blocks, grid, n − 1)."""
         shift = self.shift[..., np.newaxis]
         numerator = (

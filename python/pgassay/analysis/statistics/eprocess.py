@@ -12,6 +12,7 @@ computed at once. Member 0 is the arm, the others are its controls. All sums are
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol, Self
 
 import numpy as np
@@ -34,7 +35,7 @@ class EvidenceRules:
     sharpness: tuple[float, float, int] = (0.3, 6.0, 8)
     first_scale: float = 0.05
 
-    @property
+    @cached_property
     def grid(self) -> FloatArray:
         """The values of g, shape (points,)."""
         least, most, points = self.sharpness
@@ -70,13 +71,17 @@ class BlockEvidence(Protocol):
     def log_factors_below(self, effect: FloatArray | float) -> FloatArray:
         """As log_factors_above, of E⁻."""
 
-    def mirrored(self) -> Self:
-        """The evidence of the negated log speeds: its lower end is the negated upper end."""
+    def both_sides(self) -> Self:
+        """The evidence and that of the negated log speeds, on a new first axis.
 
-    def bracket_of_end(self, excess: float) -> tuple[FloatArray, FloatArray]:
+        The lower end of the second is the negated upper end of the first.
+        """
+
+    def bracket_of_end(self, excess: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Effects around the lower end: left of the first every factor of E⁺ is at least n·exp(−excess/2).
 
-        Right of the second every one is at most 1. `excess` is above 0.
+        Right of the second every one is at most 1. `excess` is above 0 and broadcasts to the leading shape,
+        with axes before it or not.
         """
 
     def bracket_of_balance(self) -> tuple[FloatArray, FloatArray]:
@@ -125,13 +130,24 @@ class Evidence:
         """The evidence of the negated log speeds: its lower end is the negated upper end."""
         return Evidence(-self.difference, self.sharpness, self.others_down, self.others_up, self.members)
 
-    def bracket_of_end(self, excess: float) -> tuple[FloatArray, FloatArray]:
-        """Effects around the lower end, each of the leading shape.
+    def both_sides(self) -> "Evidence":
+        """The evidence and its mirror image, on a new first axis."""
+        other = self.mirrored()
+        return Evidence(
+            np.stack([self.difference, other.difference]),
+            np.stack([self.sharpness, other.sharpness]),
+            np.stack([self.others_up, other.others_up]),
+            np.stack([self.others_down, other.others_down]),
+            self.members,
+        )
+
+    def bracket_of_end(self, excess: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Effects around the lower end, of the leading shape.
 
         Left of the first every factor of E⁺ is at least n·exp(−excess/2), so that of E⁺ after `blocks` blocks
         passes any target that leaves `excess` for each; right of the second every factor is at most 1.
         """
-        reach = (self.others_up - np.log(np.expm1(excess / 2))) / self.sharpness
+        reach = (self.others_up - np.log(np.expm1(excess[..., np.newaxis, np.newaxis] / 2))) / self.sharpness
         low = (self.difference[..., np.newaxis] - reach).min(axis=(-2, -1))
         return low, self._neutral_points().max(axis=(-2, -1))
 

@@ -6,6 +6,7 @@ that so few blocks can't bound is infinite: n members bound it only once n^block
 """
 
 from collections.abc import Callable
+from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,8 +31,13 @@ class Sequence:
     upper: FloatArray
 
 
-def _find_root(function: Callable[[FloatArray], FloatArray], low: FloatArray, high: FloatArray) -> FloatArray:
+def _find_root(
+    function: Callable[[FloatArray], FloatArray], low: FloatArray, high: FloatArray, *, problems: int = 0
+) -> FloatArray:
     """The roots of functions that are positive at `low` and negative at `high`, all arrays alike.
+
+    The first `problems` axes count problems, each of which gets the answer that it would get alone: while any
+    root of a problem is looked for, the others of that problem still gain digits.
 
     Chandrupatla's bracketing method ("A new hybrid quadratic/bisection algorithm", Advances in Engineering
     Software 1997): an inverse quadratic step where it can be trusted, else a halving, so the bracket always
@@ -41,6 +47,9 @@ def _find_root(function: Callable[[FloatArray], FloatArray], low: FloatArray, hi
     at_newest, at_other = function(newest), function(other)
     third, at_third = newest, at_newest
     step = np.full(newest.shape, 0.5)
+    result = np.empty_like(newest)
+    open_problems = np.ones(newest.shape[:problems], dtype=np.bool_)
+    within = tuple(range(problems, newest.ndim))
     for _ in range(STEPS_MAX):
         point = newest + step * (other - newest)
         at_point = function(point)
@@ -50,11 +59,14 @@ def _find_root(function: Callable[[FloatArray], FloatArray], low: FloatArray, hi
         newest, at_newest = point, at_point
         tolerance = WIDTH_MIN + 4 * np.finfo(np.float64).eps * np.abs(newest)
         width = np.abs(other - newest)
-        if np.all((width <= 2 * tolerance) | (at_newest == 0)):
+        found = ((width <= 2 * tolerance) | (at_newest == 0)).all(axis=within)
+        best = np.where(np.abs(at_newest) <= np.abs(at_other), newest, other)
+        result[open_problems] = best[open_problems]
+        open_problems &= ~found
+        if not open_problems.any():
             break
         least = np.minimum(0.5, tolerance / np.maximum(width, tolerance))
         step = np.clip(_next_step(newest, other, third, at_newest, at_other, at_third), least, 1 - least)
-    result: FloatArray = np.where(np.abs(at_newest) <= np.abs(at_other), newest, other)
     return result
 
 
@@ -73,13 +85,23 @@ def _next_step(
     return result
 
 
-def _lower_end(evidence: BlockEvidence, level: float, running: bool) -> FloatArray:
-    target = np.log(2.0 / level)
-    excess = np.log(evidence.members) - target / evidence.blocks
-    if excess <= 0:
-        return np.full(evidence.shape, -np.inf)
+def _lower_ends(evidence: BlockEvidence, levels: FloatArray, running: bool) -> FloatArray:
+    """The lower ends of both sides at each level, (levels, sides, ...); evidence: (sides, ..., blocks).
+
+    All in one search: where the arrays are small, a step of it costs as much for many as for one.
+    """
+    shape = evidence.shape
+    lower = np.full((len(levels), *shape), -np.inf)
+    all_targets = np.log(2.0 / levels)
+    all_excesses = np.log(evidence.members) - all_targets / evidence.blocks
+    bounded = all_excesses > 0
+    if not bounded.any():
+        return lower
+    axes = (-1, *[1] * len(shape))
+    target = all_targets[bounded].reshape(axes)
     # The product passes the target left of `low`, and none ever reaches it right of `high`.
-    low, high = evidence.bracket_of_end(excess)
+    low, high = evidence.bracket_of_end(all_excesses[bounded].reshape(axes))
+    high = np.broadcast_to(high, low.shape)
 
     def above_target(effect: FloatArray) -> FloatArray:
         path = log_evidence_above(evidence, effect)
@@ -87,19 +109,27 @@ def _lower_end(evidence: BlockEvidence, level: float, running: bool) -> FloatArr
         result: FloatArray = reached - target
         return result
 
-    return _find_root(above_target, np.minimum(low, high), high)
+    lower[bounded] = _find_root(above_target, np.minimum(low, high), high, problems=2)
+    return lower
 
 
 def confidence_sequence(evidence: BlockEvidence, level: float, *, running: bool) -> Sequence:
-    """The interval at level `level` (0 < level < 1).
+    """The interval at level `level` (0 < level < 1): see `confidence_sequences`."""
+    (found,) = confidence_sequences(evidence, [level], running=running)
+    return found
+
+
+def confidence_sequences(
+    evidence: BlockEvidence, levels: SequenceOf[float], *, running: bool
+) -> tuple[Sequence, ...]:
+    """The intervals at each of these levels (0 < level < 1).
 
     running: the intersection of the intervals after every block so far, which never widens, so a verdict
     once reached stays; else the interval of the last block alone. Both are valid at any stopping time. The
     intersection can be empty (lower > upper), when the effect moved.
     """
-    lower = _lower_end(evidence, level, running)
-    upper = -_lower_end(evidence.mirrored(), level, running)
-    return Sequence(lower, upper)
+    ends = _lower_ends(evidence.both_sides(), np.asarray(levels, dtype=np.float64), running)
+    return tuple(Sequence(lower, -mirrored) for lower, mirrored in ends)
 
 
 def point_estimate(evidence: BlockEvidence) -> FloatArray:

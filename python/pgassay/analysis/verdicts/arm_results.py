@@ -6,7 +6,7 @@ import numpy as np
 
 from pgassay.analysis.descriptive.builders import builder_difference
 from pgassay.analysis.verdicts.metrics import Measure
-from pgassay.analysis.verdicts.primary import BlocksForecast, PrimaryResult
+from pgassay.analysis.verdicts.primary import BlocksForecast, PrimaryResult, forecasts
 from pgassay.analysis.verdicts.secondary import SecondaryFamily
 from pgassay.analysis.verdicts.sentences import cpu_sentence, outlook
 from pgassay.analysis.verdicts.study import Study
@@ -95,7 +95,7 @@ def _confound(study: Study, arm: Arm) -> str:
 def primary_arms(stored: StoredExperiment, study: Study, primary: PrimaryResult) -> tuple[ArmResult, ...]:
     """Every arm but the twins on the primary metric, in the plan's order; those undecided with a forecast."""
     indices = {contrast.arm_id: index for index, contrast in enumerate(study.experiment.contrasts)}
-    round_s = round_seconds(stored, study, primary)
+    round_s, further = _round_seconds(stored, study, primary), forecasts(study, primary)
     results = []
     for arm in study.experiment.arms:
         if arm.role == "twin":
@@ -104,14 +104,14 @@ def primary_arms(stored: StoredExperiment, study: Study, primary: PrimaryResult)
         estimate, forecast, note = None, None, ""
         if index is not None and primary.findings:
             estimate = primary.findings[index], primary.judgements[index]
-            forecast = forecast_of(primary.forecasts[index], round_s)
+            forecast = _forecast_of(further[index], round_s)
             note = outlook(forecast)
         result = _arm_result(study, arm, study.measures[0], estimate, note)
         results.append(result.model_copy(update={"forecast": forecast}))
     return tuple(results)
 
 
-def forecast_of(blocks: BlocksForecast | None, round_s: float | None) -> Forecast | None:
+def _forecast_of(blocks: BlocksForecast | None, round_s: float | None) -> Forecast | None:
     """Further blocks as a forecast with the seconds that they take; None where either is not known."""
     if blocks is None or round_s is None:
         return None
@@ -119,7 +119,7 @@ def forecast_of(blocks: BlocksForecast | None, round_s: float | None) -> Forecas
     return Forecast(blocks=blocks, seconds=(low, middle, high))
 
 
-def round_seconds(stored: StoredExperiment, study: Study, primary: PrimaryResult) -> float | None:
+def _round_seconds(stored: StoredExperiment, study: Study, primary: PrimaryResult) -> float | None:
     """The mean wall time of a block so far, repeated attempts included, for every stratum that is undecided.
 
     Where strata have blocks of their own, they take turns: until the next block of one stratum, each of the

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pgassay.analysis.accounts.arms import arm_accounts
 from pgassay.analysis.causes.difference import explanations
 from pgassay.analysis.causes.rank import arm_causes
+from pgassay.analysis.causes.remedies import judged
 from pgassay.analysis.changes.arms import arm_changes
 from pgassay.analysis.descriptive.confounds import find_confounds
 from pgassay.analysis.descriptive.device_use import device_use
@@ -13,10 +14,10 @@ from pgassay.analysis.descriptive.maintenance import work_results
 from pgassay.analysis.descriptive.network import network_sentences
 from pgassay.analysis.descriptive.plans import plan_findings
 from pgassay.analysis.descriptive.server_statements import arm_statements
+from pgassay.analysis.descriptive.table_cache import table_cache
+from pgassay.analysis.plans.of_experiment import statement_plans
 from pgassay.analysis.verdicts.arm_results import (
-    forecast_of,
     primary_arms,
-    round_seconds,
     secondary_results,
     statement_results,
 )
@@ -39,7 +40,6 @@ from pgassay.analysis.verdicts.warnings import collect_warnings
 from pgassay.model.result import (
     ArmResult,
     CompareResult,
-    Forecast,
     Stopped,
     TwinResult,
     Verdict,
@@ -58,7 +58,7 @@ _STOPPED: dict[str, Stopped] = {
 
 @dataclass(frozen=True)
 class ArmProgress:
-    """Where one comparison stands. forecast: as of ArmResult."""
+    """Where one comparison stands."""
 
     name: str
     stratum: str
@@ -66,7 +66,6 @@ class ArmProgress:
     interval: tuple[float | None, float | None] | None
     verdict: Verdict
     withheld: bool
-    forecast: Forecast | None
 
 
 @dataclass(frozen=True)
@@ -80,15 +79,17 @@ class Standing:
 
 
 def progress(stored: StoredExperiment) -> Standing:
-    """The primary metric alone: cheap enough to call after every trial. Raises UsageError as `analyse`."""
+    """The primary metric alone, without forecasts: cheap enough to call after every trial.
+
+    Raises UsageError as `analyse`.
+    """
     study = gather_study(stored)
     primary = analyse_primary(study) if study.blocks else None
-    round_s = round_seconds(stored, study, primary) if primary else None
     arms = []
     for index, contrast in enumerate(study.experiment.contrasts):
         arm = study.arms[contrast.arm_id]
         if primary is None:
-            arms.append(ArmProgress(arm.name, arm.stratum, None, None, "inconclusive", False, None))
+            arms.append(ArmProgress(arm.name, arm.stratum, None, None, "inconclusive", False))
             continue
         finding, judgement = primary.findings[index], primary.judgements[index]
         arms.append(
@@ -99,7 +100,6 @@ def progress(stored: StoredExperiment) -> Standing:
                 interval_of(finding.lower, finding.upper),
                 judgement.verdict,
                 judgement.withheld,
-                forecast_of(primary.forecasts[index], round_s),
             )
         )
     return Standing(
@@ -145,7 +145,7 @@ def analyse(stored: StoredExperiment) -> CompareResult:
 def _analyse(stored: StoredExperiment) -> CompareResult:
     study = gather_study(stored)
     experiment = study.experiment
-    primary = analyse_primary(study) if study.blocks else PrimaryResult((), (), {}, ())
+    primary = analyse_primary(study) if study.blocks else PrimaryResult((), (), {})
     family = analyse_secondary(study, primary.twins)
     plans_differ, plan_sentences = plan_findings(experiment, stored.trials)
     twins = _twin_results(primary.twins)
@@ -179,7 +179,7 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
         device_use=device_use(stored),
         work=work_results(study),
         accounts=arm_accounts(stored),
-        causes=arm_causes(stored),
+        causes=judged(arm_causes(stored), arms),
         explanations=explained,
         within_trials=arm_changes(stored),
         server_statements=arm_statements(stored),
@@ -189,6 +189,8 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
         failures=sum(study.table.failures.values()),
         cache=experiment.protocol.cache,
         skipped=experiment.skipped,
+        plans=statement_plans(stored),
+        table_cache=table_cache(stored),
     )
     return result.model_copy(update={"verdict": headline(result)})
 

@@ -25,15 +25,12 @@ BlocksForecast = tuple[int | None, int | None, int | None]
 class PrimaryResult:
     """Findings and judgements in the order of the contrasts; twins by stratum.
 
-    forecasts: per contrast the further blocks that an undecided verdict is likely to take (p10, median, p90,
-    None beyond what can be said); None when it is decided, or when there are too few blocks to say. carried:
-    per contrast what is known of its carry-over, None for one that had no verdict to be doubted.
+    carried: per contrast what is known of its carry-over, None for one that had no verdict to be doubted.
     """
 
     findings: tuple[Finding, ...]
     judgements: tuple[Judgement, ...]
     twins: dict[str, TwinCheck]
-    forecasts: tuple[BlocksForecast | None, ...]
     carried: tuple[CarryOver | None, ...] = ()
 
 
@@ -104,10 +101,9 @@ def analyse_primary(study: Study) -> PrimaryResult:
     contract = study.experiment.contract
     level = contract.alpha / study.contrast_count
     contrasts = study.contrast_set(study.logs[:1])
-    intervals = contrasts.intervals(level, running=True)
-    equivalence = None
-    if contract.equivalence == "each":
-        equivalence = contrasts.intervals(interval_level(level, contract.equivalence), running=True)
+    levels = [level] if contract.equivalence != "each" else [level, interval_level(level, "each")]
+    intervals, *other = contrasts.intervals_at(levels, running=True)
+    equivalence = other[0] if other else None
     (findings,) = findings_of(contrasts, intervals, level, equivalence)
     twins = check_twins(study)
     judgements = []
@@ -123,8 +119,7 @@ def analyse_primary(study: Study) -> PrimaryResult:
         withhold(judgement, each, contract.margin)
         for judgement, each in zip(judgements, carried, strict=True)
     ]
-    forecasts = _forecasts(study, contrasts, judgements)
-    return PrimaryResult(findings, tuple(judgements), twins, forecasts, carried)
+    return PrimaryResult(findings, tuple(judgements), twins, carried)
 
 
 def _is_open(judgement: Judgement) -> bool:
@@ -136,10 +131,16 @@ def _is_open(judgement: Judgement) -> bool:
     )
 
 
-def _forecasts(
-    study: Study, contrasts: ContrastSet, judgements: list[Judgement]
-) -> tuple[BlocksForecast | None, ...]:
-    contract = study.experiment.contract
+def forecasts(study: Study, primary: PrimaryResult) -> tuple[BlocksForecast | None, ...]:
+    """Per contrast the further blocks that an undecided verdict is likely to take: p10, median, p90.
+
+    Each is None beyond what can be said. None for a contrast that is decided, or has too few blocks to say.
+    Not a part of `analyse_primary`: to know whether an experiment is decided takes no forecast.
+    """
+    contract, judgements = study.experiment.contract, primary.judgements
+    if not judgements:
+        return ()
+    contrasts = study.contrast_set(study.logs[:1])
     level = contract.alpha / study.contrast_count
     found: list[BlocksForecast | None] = [None] * len(judgements)
     # Contrasts of one shape together: blocks and members may differ between them.

@@ -96,7 +96,7 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
         metavar="FACTOR=LEVEL",
         help="the level the others are compared with (default: the first)",
     )
-    add("--blocks", type=options.whole, default=60, metavar="N", help="at most so many blocks (default 60)")
+    add("--blocks", type=options.whole, metavar="N", help="at most so many blocks (default 60)")
     add(
         "--max-time",
         type=options.duration,
@@ -134,6 +134,12 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
         help="what runs before each trial and is not counted: neutral is the workload on the control's "
         "settings, so that no trial follows another arm (default nothing)",
     )
+    add(
+        "--plans",
+        choices=("off", "estimate", "work"),
+        help="work: execute each statement's plan once for each arm with EXPLAIN ANALYZE, outside of all "
+        "timing; estimate: EXPLAIN alone (default work; on servers that run already estimate)",
+    )
     add("--no-pool", action="store_true", help="do not pool the twin with the control")
     add(
         "--skip-unavailable",
@@ -170,6 +176,7 @@ def request_of(arguments: argparse.Namespace) -> "CompareRequest":
         covariate=arguments.covariate,
         observe=arguments.observe,
         between=arguments.between,
+        plans=arguments.plans,
         server=arguments.server,
         swap=arguments.swap,
         allow_writes=arguments.allow_writes,

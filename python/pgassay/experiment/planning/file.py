@@ -19,7 +19,7 @@ from typing import Any
 
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.model.experiment import BETWEEN, COVARIATES, OBSERVE
+from pgassay.model.experiment import BETWEEN, COVARIATES, OBSERVE, PLAN_KINDS
 from pgassay.workloads.options import parse_duration
 
 # Key of the file → (field of the request, type it must have).
@@ -44,6 +44,7 @@ _KEYS: Mapping[str, tuple[str, type | tuple[type, ...]]] = {
     "covariate": ("covariate", str),
     "observe": ("observe", str),
     "between": ("between", str),
+    "plans": ("plans", str),
     "server": ("server", str),
     "swap": ("swap", str),
     "allow-writes": ("allow_writes", str),
@@ -83,6 +84,8 @@ def read_file(path: Path, out: Path | None, command: tuple[str, ...]) -> Compare
         raise UsageError(f"{path}: observe '{fields['observe']}' is not known: write {', '.join(OBSERVE)}")
     if fields.get("between", "nothing") not in BETWEEN:
         raise UsageError(f"{path}: between '{fields['between']}' is not known: write {', '.join(BETWEEN)}")
+    if fields.get("plans", "work") not in PLAN_KINDS:
+        raise UsageError(f"{path}: plans '{fields['plans']}' is not known: write {', '.join(PLAN_KINDS)}")
     if "workload" in fields:
         fields["workload"] = _beside(path, fields["workload"])
     if "dataset" in fields:

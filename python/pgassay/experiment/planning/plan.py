@@ -11,7 +11,13 @@ from pgassay.experiment.planning.connections import is_remote
 from pgassay.experiment.planning.data import title_of, workload_of
 from pgassay.experiment.planning.provisioned import ProvisionedServers
 from pgassay.experiment.planning.remote import RemoteServers
-from pgassay.experiment.planning.request import CompareRequest, check_request, parse_settings, repeatable
+from pgassay.experiment.planning.request import (
+    BLOCKS_DEFAULT,
+    CompareRequest,
+    check_request,
+    parse_settings,
+    repeatable,
+)
 from pgassay.experiment.planning.servers import Grid, OnStage, ParsedRequest, Servers
 from pgassay.factors.registry import parse_factors
 from pgassay.model.arm import Arm
@@ -71,7 +77,7 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
         metric=parsed.workload.metric,
         margin=request.margin,
         alpha=request.alpha,
-        blocks_max=request.blocks,
+        blocks_max=BLOCKS_DEFAULT if request.blocks is None else request.blocks,
         time_max_s=request.max_time_s,
         seed=seed,
         pool_twin=request.pool_twin,
@@ -108,4 +114,6 @@ def _design(request: CompareRequest, arms: tuple[Arm, ...], *, is_crossed: bool)
             "--between neutral: the arms run on several servers, and a trial on the control's does nothing "
             "for the others: leave it out"
         )
-    return planned_design(arms, is_crossed=is_crossed).model_copy(update={"between": request.between})
+    # Whoever names a number of blocks wants them of all arms, decided or not.
+    design = planned_design(arms, is_crossed=is_crossed, decided_rest=request.blocks is None)
+    return design.model_copy(update={"between": request.between})

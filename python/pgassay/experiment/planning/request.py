@@ -11,11 +11,13 @@ from pgassay.model.experiment import (
     CacheState,
     Covariate,
     Observe,
+    PlanKind,
     Protocol,
 )
 
 SCALE_MAX = 100_000
 BLOCKS_MAX = 10_000
+BLOCKS_DEFAULT = 60
 CALIBRATION_REPETITIONS = 2
 
 
@@ -39,7 +41,8 @@ class CompareRequest:
     cpus: str | None = None
     build: str | None = None
     control: str | None = None
-    blocks: int = 60
+    # None: BLOCKS_DEFAULT at most, and decided arms rest; whoever names a number wants them of all arms.
+    blocks: int | None = None
     max_time_s: float = 900.0
     margin: float = 0.03
     alpha: float = 0.05
@@ -51,6 +54,7 @@ class CompareRequest:
     calibrates: bool = False
     observe: Observe = "normal"
     between: Between = "nothing"
+    plans: PlanKind | None = None
     server: str | None = field(default=None, repr=False)
     swap: str | None = field(default=None, repr=False)
     allow_writes: str | None = None
@@ -68,14 +72,15 @@ def protocol_of(request: CompareRequest, cache: CacheState) -> Protocol:
             cache=cache, observe=request.observe, readings=READINGS, repetitions=CALIBRATION_REPETITIONS
         )
     declared = tuple(name for name in READINGS if name == request.covariate)
-    return Protocol(cache=cache, observe=request.observe, readings=declared)
+    plans = request.plans or "work"
+    return Protocol(cache=cache, observe=request.observe, readings=declared, plans=plans)
 
 
 def check_request(request: CompareRequest) -> None:
     """Raise UsageError for a number out of its range."""
     if not 1 <= request.scale <= SCALE_MAX:
         raise UsageError(f"--scale {request.scale} is out of range: use 1 to {SCALE_MAX}")
-    if not 1 <= request.blocks <= BLOCKS_MAX:
+    if request.blocks is not None and not 1 <= request.blocks <= BLOCKS_MAX:
         raise UsageError(f"--blocks {request.blocks} is out of range: use 1 to {BLOCKS_MAX}")
     if not 0.001 <= request.margin <= 0.5:
         raise UsageError(f"--margin {request.margin} is out of range: use 0.001 to 0.5 (0.03 is 3 %)")

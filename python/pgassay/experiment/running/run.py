@@ -26,14 +26,14 @@ from pgassay.experiment.running.folder import check_folder, new_folder
 from pgassay.experiment.running.loop import RunLimits, TrialRunner, run_experiment
 from pgassay.experiment.running.remote_swap import swap_servers
 from pgassay.experiment.running.same_results import check_same_results
-from pgassay.experiment.running.schedule import Step, next_step
+from pgassay.experiment.running.schedule import Step, next_step, plan_work
 from pgassay.experiment.running.targets import open_target
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import Experiment
 from pgassay.model.trial import TrialRecord, TrialSpec
 from pgassay.record.holding import held
 from pgassay.record.layout import attempt_folders
-from pgassay.record.read import StoredExperiment, load
+from pgassay.record.read import StoredExperiment, load, load_trial
 from pgassay.record.write import write_experiment, write_servers, write_state
 from pgassay.terminal.progress import Progress
 from pgassay.trial.run import run_trial
@@ -105,12 +105,18 @@ def _run_trials(
 ) -> StoredExperiment:
     # Of the block that runs, with the data that each runs on; before the first, as they were planned.
     arms = stored.experiment.arms
+    trials = list(stored.trials)
 
     def run(spec: TrialSpec, folder: Path) -> tuple[Path, TrialRecord]:
         before = None
         if stored.experiment.design.between == "neutral":
             before = _run_neutral(_control_beside(spec.arm, arms), spec, target, progress)
-        return run_trial(spec, target, folder, progress.trial_doing, before)
+        if folder != stored.folder:
+            return run_trial(spec, target, folder, progress.trial_doing, before)
+        work = plan_work(stored.experiment, trials, spec.arm.id)
+        path, record = run_trial(spec, target, folder, progress.trial_doing, before, work)
+        trials.append(load_trial(path))
+        return path, record
 
     def prepare_block(step: Step) -> None:
         nonlocal arms

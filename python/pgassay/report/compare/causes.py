@@ -52,11 +52,12 @@ def cause_rows(result: CompareResult) -> tuple[CauseRow, ...]:
                 kind=cause.kind,
                 cause=cause.cause,
                 layer=cause.layer,
-                sentence=sentence(cause, where) + ("" if cause.cause in advised else f" {cause.remedy}"),
+                sentence=sentence(cause, where)
+                + ("" if cause.remedy in advised else f" {text.clean(cause.remedy)}"),
                 figures=figures(cause),
             )
         )
-        advised.add(cause.cause)
+        advised.add(cause.remedy)
     return tuple(rows)
 
 
@@ -81,9 +82,14 @@ def _grouped(causes: Sequence[Cause], labels: dict[tuple[str, str], str]) -> Ite
             kind=first.kind,
             cause=first.cause,
             layer=first.layer,
-            sentence=f"{_of_arms(first, len(members))}: {shown}. {first.remedy}",
+            sentence=f"{_of_arms(first, len(members))}: {shown}. {_remedies(members)}",
             figures="",
         )
+
+
+def _remedies(members: Sequence[Cause]) -> str:
+    """Each remedy once: arms differ in what the experiment says of it."""
+    return " ".join(dict.fromkeys(text.clean(cause.remedy) for cause in members))
 
 
 def _of_arms(cause: Cause, count: int) -> str:
@@ -124,12 +130,23 @@ def sentence(cause: Cause, name: str, phrase: str = "") -> str:
         words = f"{name}: {phrase}{_explained(cause)}"
     else:
         words = f"{name} was limited by {phrase}{_explained(cause)}"
-    if cause.gain_if_lifted is not None and cause.gain_if_lifted >= _GAIN_MIN:
-        words += f"; without that it could be up to about {text.amount(cause.gain_if_lifted)}"
-        words += _between(cause)
+    if cause.remedy_status != "refuted":
+        # What another arm showed not to come about is not promised.
+        words += _gained(cause)
     if cause.trials < cause.observed:
         words += f" (in {cause.trials} of {text.plural(cause.observed, 'trial')})"
     return words + "."
+
+
+def _gained(cause: Cause) -> str:
+    """What is to be gained, and what ends it."""
+    limit = text.clean(cause.next_limit) if cause.next_limit else ""
+    if cause.gain_if_lifted is None:
+        return ""
+    if cause.gain_if_lifted < _GAIN_MIN:
+        return f"; without that {limit} would limit it as much" if limit else ""
+    words = f"; without that it could be up to about {text.amount(cause.gain_if_lifted)}{_between(cause)}"
+    return f"{words}, then limited by {limit}" if limit else words
 
 
 def _between(cause: Cause) -> str:

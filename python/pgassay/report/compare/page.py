@@ -24,6 +24,7 @@ from pgassay.report.compare import (
     within,
 )
 from pgassay.report.compare.material import Material
+from pgassay.report.explain import experiment as executed_plans
 from pgassay.report.section import EVERYWHERE, HTML, MARKDOWN, TERMINAL, Format, Formats, Section
 
 
@@ -51,6 +52,8 @@ SECTIONS = (
     SectionOfComparison(trials.section, HTML),
     SectionOfComparison(within.section, HTML),
     SectionOfComparison(plans.section),
+    SectionOfComparison(executed_plans.section),
+    SectionOfComparison(server_statements.tables, MARKDOWN | HTML),
     SectionOfComparison(trials.reads, HTML),
     SectionOfComparison(facts.verification, HTML),
     SectionOfComparison(facts.settings, HTML),

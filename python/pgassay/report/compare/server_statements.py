@@ -1,13 +1,25 @@
-"""The section of what the server counted for each statement."""
+"""The sections of what the server counted: for each statement, and for each table and index."""
 
 from dataclasses import dataclass
 
 from pgassay.model.result import CompareResult
-from pgassay.model.server_statement import ServerStatement
+from pgassay.model.server_statement import ServerStatement, TableCache
 from pgassay.report import text
 from pgassay.report.compare.material import Material
 from pgassay.report.labels import compared_factors, short_name
-from pgassay.report.section import HTML, MARKDOWN, QUIET, Cell, Column, Group, Paragraph, Row, Section, Table
+from pgassay.report.section import (
+    HTML,
+    MARKDOWN,
+    QUIET,
+    Cell,
+    Column,
+    Group,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+    plain_table,
+)
 
 HEADING = "Statements as the server counted them"
 NOTE = (
@@ -20,6 +32,14 @@ _QUERIES_MAX = 8
 # A statement that took less than this share of the longest one is no reader's concern.
 _SHARE_MIN = 0.001
 _QUERY_CHARACTERS_MAX = 300
+_TABLES_HEADING = "Found in shared buffers"
+_TABLES_MAX = 12
+_ARMS_MAX = 8
+_TABLES_NOTE = (
+    "Of the blocks that the trials asked for, the share that was in shared buffers (pg_statio_user_tables, "
+    "pg_statio_user_indexes). The rest may have been in the system's page cache. Descriptive, without "
+    "a verdict."
+)
 
 
 @dataclass(frozen=True)
@@ -123,4 +143,42 @@ def section(material: Material) -> Section:
         (Paragraph(NOTE, QUIET, where=HTML), Table(columns, groups, grouped_by="statement")),
         link="As the server counted",
         folded=MARKDOWN,
+    )
+
+
+def tables(material: Material) -> Section:
+    """A table of the tables and indexes of which most blocks were asked; empty where nothing was counted."""
+    found = material.result.table_cache
+    arms = [(arm.name, arm.stratum) for arm in material.result.arms]
+    counted = {(each.arm, each.stratum) for each in found}
+    shown = [arm for arm in material.result.arms if (arm.name, arm.stratum) in counted][:_ARMS_MAX]
+    if not shown:
+        return Section(_TABLES_HEADING, "table-cache", ())
+    blocks: dict[str, int] = {}
+    ratios: dict[tuple[str, tuple[str, str]], str] = {}
+    for each in found:
+        name = _name(each)
+        blocks[name] = blocks.get(name, 0) + each.blocks_hit + each.blocks_read
+        ratios[name, (each.arm, each.stratum)] = text.percent_fixed(each.hit_ratio, 1)
+    ordered = sorted(blocks, key=lambda name: (-blocks[name], name))[:_TABLES_MAX]
+    rows = [(name, *(ratios.get((name, (arm.name, arm.stratum)), "") for arm in shown)) for name in ordered]
+    left = [
+        *([f"{len(blocks) - _TABLES_MAX} more tables and indexes"] if len(blocks) > _TABLES_MAX else []),
+        *([f"{len(arms) - len(shown)} more arms"] if len(arms) > len(shown) else []),
+    ]
+    note = f"{_TABLES_NOTE} Left out, see --json: {', '.join(left)}." if left else _TABLES_NOTE
+    heads = ("table or index", *(material.label_at(arm) for arm in shown))
+    return Section(
+        _TABLES_HEADING,
+        "table-cache",
+        (Paragraph(note, QUIET, where=HTML), plain_table(heads, rows, where=HTML | MARKDOWN)),
+        link=_TABLES_HEADING,
+        folded=MARKDOWN,
+    )
+
+
+def _name(each: TableCache) -> str:
+    schema = "" if each.table_schema == "public" else f"{each.table_schema}."
+    return text.clean(
+        f"{schema}{each.table}" if each.index is None else f"{schema}{each.index} on {each.table}"
     )

@@ -72,6 +72,12 @@ VIEWS = (
         },
         _ALL,
     ),
+    View(
+        "pg_statio_user_indexes",
+        ("schemaname", "relname", "indexrelname"),
+        dict.fromkeys(("idx_blks_read", "idx_blks_hit"), _ALL),
+        _ALL,
+    ),
     View("pg_stat_user_tables", ("schemaname", "relname"), dict.fromkeys(_TABLE_COUNTERS, _ALL), _ALL),
     View(
         "pg_stat_wal",

@@ -8,7 +8,7 @@ keeps what a snapshot may still see (src/backend/access/heap/vacuumlazy.c).
 
 from dataclasses import dataclass
 
-from pgassay.analysis.causes.base import Answer, Found, Missing, Rule, gain
+from pgassay.analysis.causes.base import Answer, Found, Missing, Rule, lifted
 from pgassay.analysis.causes.evidence import Evidence
 from pgassay.analysis.causes.scans import Saving, Scan, saved_seconds, scans
 from pgassay.model.vacuum_state import Holder
@@ -88,7 +88,7 @@ def _found(evidence: Evidence, waste: _Waste, **more: float | str) -> Found:
     if table.vacuumed_s is not None:
         figures["last_vacuum_s"] = table.vacuumed_s
     figures["wasted_pages_looked_at"] = waste.saving.pages
-    return Found(waste.seconds, figures, gain(evidence, waste.seconds, waste.cpu_s))
+    return lifted(evidence, waste.seconds, figures, cpu_s=waste.cpu_s, reads_as_much=False)
 
 
 def _bloat(evidence: Evidence) -> Answer:

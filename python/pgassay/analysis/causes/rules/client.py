@@ -1,6 +1,6 @@
 """The server waits for its client: between an answer and the next request nothing of it works."""
 
-from pgassay.analysis.causes.base import Answer, Found, Missing, OnRunningServer, Rule, gain
+from pgassay.analysis.causes.base import Answer, Missing, OnRunningServer, Rule, lifted
 from pgassay.analysis.causes.evidence import Evidence
 from pgassay.analysis.causes.rules.processors import is_machine_full, is_saturated
 
@@ -24,7 +24,7 @@ def _client(evidence: Evidence) -> Answer:
     if load.connections is not None and load.threads is not None:
         figures |= {"connections": float(load.connections), "client_threads": float(load.threads)}
         figures["client_cpu_per_thread"] = per_thread
-    return Found(times.client_s, figures, gain(evidence, times.client_s))
+    return lifted(evidence, times.client_s, figures)
 
 
 def _open_transactions(evidence: Evidence) -> Answer:
@@ -35,7 +35,7 @@ def _open_transactions(evidence: Evidence) -> Answer:
     figures: dict[str, float | str] = {"idle_in_transaction_s": times.client_s}
     if "backend" in evidence.accounts:
         figures["connections_busy"] = evidence.accounts["backend"].threads
-    return Found(times.client_s, figures, gain(evidence, times.client_s))
+    return lifted(evidence, times.client_s, figures)
 
 
 CLIENT = Rule(

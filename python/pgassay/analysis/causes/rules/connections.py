@@ -5,7 +5,7 @@ A connection costs a new process, its authentication and caches that start empty
 processor make each other's work longer and finish no more of it (the utilisation law).
 """
 
-from pgassay.analysis.causes.base import Answer, Found, Missing, Rule, gain
+from pgassay.analysis.causes.base import Answer, Found, Missing, Rule, lifted
 from pgassay.analysis.causes.evidence import Evidence
 from pgassay.analysis.causes.rules.processors import is_machine_full
 
@@ -49,7 +49,7 @@ def _opened(evidence: Evidence) -> Answer:
     if evidence.times.share(seconds) < _SHARE_MIN:
         return None
     figures["connect_ms"] = 1000 * evidence.connect_s
-    return Found(seconds, figures, gain(evidence, seconds, min(seconds, evidence.times.cpu_s)))
+    return lifted(evidence, seconds, figures, cpu_s=min(seconds, evidence.times.cpu_s))
 
 
 def _crowded(evidence: Evidence) -> Found | None:

@@ -9,7 +9,7 @@ from before many rows were written says nothing: what ANALYZE has not seen is on
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pgassay.analysis.causes.base import Answer, Found, Missing, Rule, gain
+from pgassay.analysis.causes.base import Answer, Missing, Rule, lifted
 from pgassay.analysis.causes.evidence import Evidence
 from pgassay.analysis.causes.scans import Saving, Scan, nodes, saved_seconds, scans
 from pgassay.analysis.descriptive.plans import children_of, number
@@ -70,7 +70,7 @@ def _discarding(evidence: Evidence) -> Answer:
         "pages": float(scan.table.pages),
         "scans": scan.times,
     }
-    return Found(seconds, figures, gain(evidence, seconds, cpu_s))
+    return lifted(evidence, seconds, figures, cpu_s=cpu_s, reads_as_much=False)
 
 
 def _saving(scan: Scan, filters: list[_Filter]) -> tuple[Saving, _Filter | None]:

@@ -5,10 +5,10 @@ io_workers bounds the reads in flight; each one that is given a read wakes two o
 (src/backend/storage/aio/method_worker.c), which want a processor then, a read for them or not.
 """
 
-from pgassay.analysis.causes.base import Answer, Found, Missing, Rule, gain
+from pgassay.analysis.causes.base import Answer, Found, Missing, Rule, SettingRemedy, lifted, raising
+from pgassay.analysis.causes.ceilings import is_full
 from pgassay.analysis.causes.evidence import Evidence
 from pgassay.analysis.causes.rules.processors import is_machine_full
-from pgassay.analysis.causes.rules.storage import is_full
 
 _BUSY_MIN = 0.9
 _IDLE = "IoWorkerMain"
@@ -39,7 +39,7 @@ def _too_few(evidence: Evidence) -> Answer:
         "busy_share": busy,
         "read_mb_s": evidence.device.read_mb_s if evidence.device else 0.0,
     }
-    return Found(seconds, figures, gain(evidence, seconds))
+    return lifted(evidence, seconds, figures)
 
 
 def _too_many(evidence: Evidence) -> Answer:
@@ -72,6 +72,7 @@ def _too_many(evidence: Evidence) -> Answer:
     return Found(times.runnable_s * cpu_s / used_s if used_s > 0 else 0.0, figures)
 
 
+_FEWER = tuple(SettingRemedy(name, "lower", f"Lowering {name}") for name in ("io_workers", "io_max_workers"))
 TOO_FEW = Rule(
     cause="too-few-io-workers",
     kind="limit",
@@ -80,6 +81,7 @@ TOO_FEW = Rule(
     remedy="Raise io_workers (io_max_workers from 19 on).",
     next_step="Look at pg_aios: handles that wait to be taken up by a worker.",
     find=_too_few,
+    settings=raising("io_workers", "io_max_workers"),
 )
 TOO_MANY = Rule(
     cause="too-many-io-workers",
@@ -89,4 +91,5 @@ TOO_MANY = Rule(
     remedy="Lower io_workers (io_max_workers from 19 on) to a few: the processors are full.",
     next_step="Compare io_workers on a copy of the data: 'pgassay compare io_workers=2,4,8'.",
     find=_too_many,
+    settings=_FEWER,
 )

@@ -4,7 +4,7 @@ Wait events of the types Lock (transactionid and tuple are those of rows; src/ba
 and LWLock, of samples that found the process asleep.
 """
 
-from pgassay.analysis.causes.base import Answer, Found, Rule, gain
+from pgassay.analysis.causes.base import Answer, Rule, lifted
 from pgassay.analysis.causes.evidence import Evidence
 
 
@@ -16,7 +16,7 @@ def _rows(evidence: Evidence) -> Answer:
     if evidence.load is not None and evidence.load.transactions:
         per_transaction_s = times.row_lock_s / evidence.load.transactions
         figures["row_lock_ms_per_transaction"] = 1000 * per_transaction_s
-    return Found(times.row_lock_s, figures, gain(evidence, times.row_lock_s))
+    return lifted(evidence, times.row_lock_s, figures)
 
 
 def _light(evidence: Evidence) -> Answer:
@@ -29,7 +29,7 @@ def _light(evidence: Evidence) -> Answer:
         "most_waited_for": name,
         "most_waited_for_s": times.lwlocks[name],
     }
-    return Found(times.lwlock_s, figures, gain(evidence, times.lwlock_s))
+    return lifted(evidence, times.lwlock_s, figures)
 
 
 ROWS = Rule(

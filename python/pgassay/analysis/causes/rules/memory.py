@@ -4,7 +4,7 @@ workingset_refault_file counts pages that were evicted and soon needed again
 (Documentation/admin-guide/cgroup-v2.rst; mm/workingset.c).
 """
 
-from pgassay.analysis.causes.base import Answer, Found, Missing, Rule, gain
+from pgassay.analysis.causes.base import Answer, Missing, Rule, lifted, raising
 from pgassay.analysis.causes.evidence import Evidence
 
 _PAGE_BYTES = 4096
@@ -28,7 +28,7 @@ def _memory(evidence: Evidence) -> Answer:
         "read_again_bytes": again,
         "device_read_bytes": read,
     }
-    return Found(seconds, figures, gain(evidence, seconds))
+    return lifted(evidence, seconds, figures, reads_as_much=False)
 
 
 MEMORY = Rule(
@@ -39,4 +39,6 @@ MEMORY = Rule(
     remedy="Give the server more memory, or let it touch less data.",
     next_step="Look at the cap on the container's memory and at shared_buffers within it.",
     find=_memory,
+    settings=raising("memory"),
+    otherwise="Let the server touch less data.",
 )

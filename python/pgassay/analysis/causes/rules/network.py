@@ -5,7 +5,7 @@ connections × time = round trips × their duration + all else (Little's law). H
 for the client is the network's is said by the account: what the client's own CPU time does not explain.
 """
 
-from pgassay.analysis.causes.base import Answer, Found, Missing, Rule, gain
+from pgassay.analysis.causes.base import Answer, Missing, Rule, lifted
 from pgassay.analysis.causes.evidence import Evidence
 
 _SHARE_MIN = 0.25
@@ -31,7 +31,7 @@ def _network(evidence: Evidence) -> Answer:
     load = evidence.load
     if load is not None and load.transactions and trips is not None:
         figures["round_trips_per_transaction"] = trips.count / load.transactions
-    return Found(seconds, {"network_s": seconds, **figures}, gain(evidence, seconds))
+    return lifted(evidence, seconds, {"network_s": seconds, **figures})
 
 
 NETWORK = Rule(

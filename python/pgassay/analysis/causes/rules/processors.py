@@ -5,7 +5,9 @@ CPU time and time in the queue for a processor are the scheduler's own counts
 (Documentation/scheduler/sched-bwc.rst) and shows as time in the queue. A missing wait event is no evidence.
 """
 
-from pgassay.analysis.causes.base import Answer, Found, Missing, OnRunningServer, Rule, gain
+from dataclasses import replace
+
+from pgassay.analysis.causes.base import CAP, Answer, Found, Missing, OnRunningServer, Rule, lifted, raising
 from pgassay.analysis.causes.evidence import Evidence
 
 # The server was held back in at least so many of its periods of 100 ms.
@@ -56,16 +58,8 @@ def _quota(evidence: Evidence) -> Answer:
         "runnable_s": times.runnable_s,
     }
     client_s = times.client_s if evidence.is_load else 0.0
-    return Found(seconds, figures, _quota_gain(evidence, seconds), times.cpu_s + times.runnable_s + client_s)
-
-
-def _quota_gain(evidence: Evidence, seconds: float) -> float | None:
-    """Without the cap the machine's processors are what can be used."""
-    processors, times = evidence.processors, evidence.times
-    if processors is None or times.total_s <= seconds:
-        return None
-    most = processors.count * evidence.elapsed_s / processors.own_s if processors.own_s > 0 else 1.0
-    return max(1.0, min(times.total_s / (times.total_s - seconds), most))
+    found = lifted(evidence, seconds, figures, lifts=frozenset({CAP}))
+    return replace(found, weight_s=times.cpu_s + times.runnable_s + client_s)
 
 
 def _all_cores(evidence: Evidence) -> Answer:
@@ -125,7 +119,7 @@ def _noise(evidence: Evidence) -> Answer:
         "own_cpu_s": processors.own_s,
         "processors": processors.count,
     }
-    return Found(times.runnable_s, figures, gain(evidence, times.runnable_s))
+    return lifted(evidence, times.runnable_s, figures, others_stay=False)
 
 
 CPU_QUOTA = Rule(
@@ -136,6 +130,7 @@ CPU_QUOTA = Rule(
     remedy="Give the server more processors (cpus, CPU quota).",
     next_step="Look at the quota of the container or the service: cpu.max of its control group.",
     find=_quota,
+    settings=raising("cpus"),
 )
 ALL_CORES = Rule(
     cause="all-cores",
@@ -167,6 +162,8 @@ BACKEND_CORE = Rule(
         "is called oftener than needed."
     ),
     find=_backend_core,
+    settings=raising("max_parallel_workers_per_gather"),
+    otherwise="Do less work in the statement (index, plan).",
 )
 NOISE = Rule(
     cause="noise",

@@ -1,6 +1,6 @@
 """Sorts, hashes and materialised results that didn't fit into work_mem and went through files."""
 
-from pgassay.analysis.causes.base import Answer, Found, Missing, Rule, gain
+from pgassay.analysis.causes.base import Answer, Found, Missing, Rule, lifted, raising
 from pgassay.analysis.causes.evidence import Evidence
 
 # Less than this per measured second is noise of no account (10⁶ bytes).
@@ -29,7 +29,7 @@ def _spill(evidence: Evidence) -> Answer:
     }
     if evidence.is_unobserved:
         return Found(None, figures)
-    return Found(seconds, figures, gain(evidence, times.temporary_s))
+    return lifted(evidence, seconds, figures, gained_s=times.temporary_s)
 
 
 SPILL = Rule(
@@ -40,4 +40,6 @@ SPILL = Rule(
     remedy="Raise work_mem, or sort and hash less.",
     next_step="Set log_temp_files = 0 for a while to see which statements spill, and how much.",
     find=_spill,
+    settings=raising("work_mem", "hash_mem_multiplier", "maintenance_work_mem"),
+    otherwise="Sort or hash less.",
 )

@@ -6,15 +6,10 @@ same device, or asked of it, by a limit. %util is no evidence: a device that wor
 is 100 % busy long before it is full (iostat(1), svctm and %util).
 """
 
-from pgassay.analysis.causes.base import Answer, Found, Missing, Rule, gain
+from pgassay.analysis.causes.base import Answer, Missing, Rule, SettingRemedy, lifted, raising
+from pgassay.analysis.causes.ceilings import fractions, is_full, is_used_up
 from pgassay.analysis.causes.evidence import DeviceFlow, Evidence
-from pgassay.analysis.descriptive.device_use import BEATEN
 
-# As near as this to its ceiling, a device is full: both are measured with an error of some percent.
-FULL = 0.85
-# A limit delivers less than it says to requests that come one by one: the kernel lets them pass in slices and
-# on its timer's ticks (block/blk-throttle.c), at 25 requests a second 20.
-FULL_OF_LIMIT = 0.7
 # The device's own time must explain at least this share of the wait for it.
 _EXPLAINED_MIN = 0.5
 # Who waits less for reads than this share of the time is not limited by them.
@@ -23,55 +18,23 @@ _READING_MIN = 0.05
 _SHALLOW_MAX = 1.5
 
 
-def _fractions(evidence: Evidence) -> dict[str, float]:
-    """How full the device is, by 'read_mb_s' and 'read_iops', as far as ceilings are known.
-
-    A measured ceiling that the device beat is none; a limit may be exceeded for a moment, and stays one.
-    """
-    flow, ceiling = evidence.device, evidence.ceiling
-    found = {}
-    if flow is not None and ceiling.read_mb_s:
-        found["read_mb_s"] = flow.read_mb_s / ceiling.read_mb_s
-    if flow is not None and flow.reads_s is not None and ceiling.read_iops:
-        found["read_iops"] = flow.reads_s / ceiling.read_iops
-    return {
-        name: fraction
-        for name, fraction in found.items()
-        if fraction <= BEATEN or getattr(ceiling, f"{name}_from") == "limit"
-    }
-
-
-def _is_used_up(evidence: Evidence, name: str, fraction: float) -> bool:
-    is_limit = getattr(evidence.ceiling, f"{name}_from") == "limit"
-    return fraction >= (FULL_OF_LIMIT if is_limit else FULL)
-
-
-def is_full(evidence: Evidence) -> bool | None:
-    """Whether the device delivers what it can; None when a ceiling is not known."""
-    found = _fractions(evidence)
-    if any(_is_used_up(evidence, name, fraction) for name, fraction in found.items()):
-        return True
-    return False if len(found) == 2 else None
-
-
 def _ceiling_cause(evidence: Evidence, name: str) -> Answer:
     flow = evidence.device
     if evidence.times.share(evidence.times.read_s) < _READING_MIN:
         return None
     if flow is None:
         return Missing("what the device delivered")
-    found = _fractions(evidence)
+    found = fractions(evidence)
     if name not in found:
         return Missing("the ceiling of the device ('pgassay probe' measures it)")
-    if not _is_used_up(evidence, name, found[name]) or found[name] < max(found.values()):
+    if not is_used_up(evidence, name, found[name]) or found[name] < max(found.values()):
         return None
     figures = _figures(flow) | {
         f"ceiling_{name}": float(getattr(evidence.ceiling, name)),
         "ceiling_from": getattr(evidence.ceiling, f"{name}_from") or "probe",
         "share_of_ceiling": found[name],
     }
-    seconds = evidence.times.read_s
-    return Found(seconds, figures, gain(evidence, seconds))
+    return lifted(evidence, evidence.times.read_s, figures, lifts=frozenset({name}))
 
 
 def _figures(flow: DeviceFlow) -> dict[str, float | str]:
@@ -112,9 +75,13 @@ def _latency(evidence: Evidence) -> Answer:
         "read_latency_ms": 1000 * flow.service_s / (flow.reads_s * flow.seconds),
         "device_service_s": flow.service_s,
     }
-    return Found(seconds, figures, gain(evidence, seconds))
+    return lifted(evidence, seconds, figures)
 
 
+_AT_A_TIME = (
+    *raising("effective_io_concurrency", "maintenance_io_concurrency"),
+    SettingRemedy("io_method", ("worker", "io_uring"), "Asynchronous I/O"),
+)
 THROUGHPUT = Rule(
     cause="storage-throughput",
     kind="limit",
@@ -126,6 +93,8 @@ THROUGHPUT = Rule(
         "could stay in memory; 'pgassay probe' says what the device can do."
     ),
     find=_throughput,
+    settings=raising("shared_buffers", "memory"),
+    otherwise="Read fewer bytes, or use storage that delivers more MB/s.",
 )
 IOPS = Rule(
     cause="storage-iops",
@@ -141,6 +110,8 @@ IOPS = Rule(
         "'pgassay probe' says what the device can do."
     ),
     find=_iops,
+    settings=raising("io_combine_limit", "shared_buffers", "memory"),
+    otherwise="Read fewer pages, or use storage with more IOPS.",
 )
 LATENCY = Rule(
     cause="storage-latency",
@@ -156,4 +127,6 @@ LATENCY = Rule(
         "effective_io_concurrency=1,16,64'; and ask the provider for the volume's latency."
     ),
     find=_latency,
+    settings=_AT_A_TIME,
+    otherwise="Use more connections, or storage that answers sooner.",
 )

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from pgassay.analysis.accounts.threads import Span
-from pgassay.analysis.causes.base import Answer, Found, Missing, Rule, gain
+from pgassay.analysis.causes.base import DEVICE, Answer, Missing, Rule, lifted
 from pgassay.analysis.causes.evidence import MB, Evidence
 from pgassay.analysis.causes.sampler_files import moved, read_columns
 from pgassay.analysis.causes.times import READS, WORKING
@@ -43,7 +43,7 @@ def _throttle(evidence: Evidence) -> Answer:
             is_slower=point.ratio < 1,
         ):
             lost_s = _lost_s(evidence, points, edges)
-            return Found(lost_s, _figures(point), gain(evidence, lost_s))
+            return lifted(evidence, lost_s, _figures(point), lifts=DEVICE)
     return None
 
 

@@ -4,10 +4,10 @@ Its workers are ordinary processes: their CPU is the scheduler's count, their by
 (src/backend/postmaster/autovacuum.c; "cost-based vacuum delay" is what holds them back).
 """
 
-from pgassay.analysis.causes.base import Answer, Found, Missing, Rule, gain
+from pgassay.analysis.causes.base import Answer, Missing, Rule, lifted
+from pgassay.analysis.causes.ceilings import is_full
 from pgassay.analysis.causes.evidence import Evidence
 from pgassay.analysis.causes.rules.processors import is_machine_full
-from pgassay.analysis.causes.rules.storage import is_full
 from pgassay.model.trial import CounterRow, figure
 
 _WORKER = "autovacuum worker"
@@ -49,7 +49,7 @@ def _autovacuum(evidence: Evidence) -> Answer:
     tables = _tables(evidence)
     if tables:
         figures["tables"] = ", ".join(tables)
-    return Found(seconds, figures, gain(evidence, seconds, cpu_s))
+    return lifted(evidence, seconds, figures, cpu_s=cpu_s, reads_as_much=False)
 
 
 def _processor_seconds(evidence: Evidence, cpu_s: float) -> float:

@@ -1,6 +1,6 @@
 """Writing ahead: waiting until it is on the disk, and checkpoints that come because it grew too far."""
 
-from pgassay.analysis.causes.base import Answer, Found, Rule, gain
+from pgassay.analysis.causes.base import Answer, Found, Rule, SettingRemedy, lifted, raising
 from pgassay.analysis.causes.evidence import Evidence
 
 # Below this interval between checkpoints that were asked for, they cost more than they save: after each
@@ -19,7 +19,7 @@ def _fsync(evidence: Evidence) -> Answer:
         figures["wal_bytes"] = evidence.wal_bytes
     if evidence.load is not None and evidence.load.transactions:
         figures["wal_wait_ms_per_transaction"] = 1000 * times.wal_s / evidence.load.transactions
-    return Found(times.wal_s, figures, gain(evidence, times.wal_s))
+    return lifted(evidence, times.wal_s, figures)
 
 
 def _checkpoint(evidence: Evidence) -> Answer:
@@ -58,6 +58,8 @@ FSYNC = Rule(
         "durable writes), and how many transactions commit one row each."
     ),
     find=_fsync,
+    settings=(SettingRemedy("synchronous_commit", ("off", "local"), "Not waiting for the WAL"),),
+    otherwise="Put the WAL on a device that syncs sooner, or commit more per transaction.",
 )
 CHECKPOINT = Rule(
     cause="checkpoint",
@@ -70,4 +72,5 @@ CHECKPOINT = Rule(
         "checkpoint_timeout."
     ),
     find=_checkpoint,
+    settings=raising("max_wal_size"),
 )

@@ -142,7 +142,11 @@ def _look(
     residual: tuple[dict[str, float], ...],
 ) -> CarryOver:
     members = frozenset(name for name, arm in study.arms.items() if arm.stratum == contrast.stratum)
-    path = log_draw_evidence(follower_draws(blocks, residual, contrast.arm_id, members))
+    # Where strata have blocks of their own, the blocks of others say nothing and would only take time.
+    places = [place for place, block in enumerate(blocks) if not members.isdisjoint(block.arm_ids)]
+    own_blocks = tuple(blocks[place] for place in places)
+    own_residual = tuple(residual[place] for place in places)
+    path = log_draw_evidence(follower_draws(own_blocks, own_residual, contrast.arm_id, members))
     highest = float(path.max()) if path.size else 0.0
     separated = _separate(study, contrast, blocks)
     direction = {"faster": 1, "slower": -1}.get(judgement.verdict, 0)

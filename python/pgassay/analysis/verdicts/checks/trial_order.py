@@ -103,7 +103,8 @@ def follower_draws(
     Two draws for each block: its first trial, where the arm ran last before it, and the trial after the arm's
     own. Given what the first draw showed and where the arm stands, each is fair among those that are left.
     """
-    width = len(among)
+    # A block of one stratum is far narrower than all arms of an experiment.
+    width = min(len(among), max((len(block.arm_ids) for block in blocks), default=0))
     draws = np.full((2 * len(blocks), width + 1), np.nan)
     for place, (block, known) in enumerate(zip(blocks, residual, strict=True)):
         spent = {arm_id}

@@ -7,10 +7,11 @@ both run on the copy that was drawn for their block it is not, and `machine_chec
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from pgassay.analysis.statistics.eprocess import FloatArray, gather_evidence, log_evidence
+from pgassay.analysis.statistics.eprocess import Evidence, FloatArray, gather_evidence, log_evidence
 from pgassay.analysis.statistics.sequence import Sequence, confidence_sequence, point_estimate
 
 GATE_EVIDENCE = 100.0
@@ -22,15 +23,25 @@ class TwinCheck:
 
     ok: None while so few blocks could not fire the gate, else whether it has not fired.
     evidence: M after the last block; evidence_max: its running maximum, for the gate.
-    effect: the twin's point estimate per measure (a log ratio); interval: per measure, at level α, of the
-    last block alone.
+    pairs: the evidence of the pairs of each measure; level: α, of the interval.
     """
 
     ok: bool | None
     evidence: float
     evidence_max: float
-    effect: FloatArray
-    interval: Sequence
+    pairs: Evidence
+    level: float
+
+    # Only a report, or a gate that fired, asks for these; every look at an experiment makes a check.
+    @cached_property
+    def effect(self) -> FloatArray:
+        """The twin's point estimate per measure (a log ratio)."""
+        return point_estimate(self.pairs)
+
+    @cached_property
+    def interval(self) -> Sequence:
+        """The twin's interval per measure, at level α, of the last block alone."""
+        return confidence_sequence(self.pairs, self.level, running=False)
 
     def bounds(self) -> FloatArray:
         """max(|L|, |U|) per measure: how far from nothing the twin may lie."""
@@ -38,13 +49,13 @@ class TwinCheck:
         return result
 
 
-def mean_evidence_path(pairs: FloatArray) -> FloatArray:
+def mean_evidence_path(pairs: Evidence) -> FloatArray:
     """log M_b after each block: the mean over the measures of the paired twin evidence.
 
-    pairs: (..., measures, blocks, 2), twin first. The mean of e-processes of the same blocks is one, however
-    the measures depend on each other. Answer: (..., blocks).
+    pairs: of (..., measures, blocks, 2) log speeds, twin first. The mean of e-processes of the same blocks is
+    one, however the measures depend on each other. Answer: (..., blocks).
     """
-    paths = log_evidence(gather_evidence(pairs))
+    paths = log_evidence(pairs)
     largest = paths.max(axis=-2, keepdims=True)
     result: FloatArray = np.log(np.exp(paths - largest).mean(axis=-2)) + largest[..., 0, :]
     return result
@@ -61,16 +72,16 @@ def check_twin(pairs: FloatArray, alpha: float, gates: int = 1) -> TwinCheck:
     `gates` is the number of strata that have a twin: each gate's threshold is 100 times that number, so
     that the chance of any false alarm stays what one gate's is.
     """
-    path = mean_evidence_path(pairs)
+    evidence = gather_evidence(pairs)
+    path = mean_evidence_path(evidence)
     evidence_max = _exp(float(path.max()))
     fired = evidence_max >= GATE_EVIDENCE * gates
-    evidence = gather_evidence(pairs)
     return TwinCheck(
         ok=not fired if can_fire(pairs.shape[-2], gates) else None,
         evidence=_exp(float(path[-1])),
         evidence_max=evidence_max,
-        effect=point_estimate(evidence),
-        interval=confidence_sequence(evidence, alpha, running=False),
+        pairs=evidence,
+        level=alpha,
     )
 
 

@@ -1,0 +1,151 @@
+"""What the experiment itself says of a remedy: another arm may have tried it.
+
+A remedy that is a setting is tried by an arm that differs from the one with the cause in that setting alone,
+and has it changed in the direction that is advised. Whether it was faster is the verdict's to say, or where
+neither is the control that the two intervals against it have nothing in common (the intervals of all
+comparisons hold together).
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pgassay.analysis.causes.base import SettingRemedy
+from pgassay.analysis.causes.registry import rule_of
+from pgassay.model.cause import Cause, RemedyStatus
+from pgassay.model.result import ArmResult
+from pgassay.words import comparison
+
+Answer = Literal["faster", "no faster", "not decided"]
+_NUMBER = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*")
+# Of memory and of time (src/backend/utils/misc/guc.c, memory_unit_conversion_table and that of time).
+_UNITS = {
+    "": 1.0,
+    **{name: 1024.0**power for power, name in enumerate(("B", "kB", "MB", "GB", "TB"))},
+    "us": 1.0,
+    "ms": 1e3,
+    "s": 1e6,
+    "min": 6e7,
+    "h": 3.6e9,
+    "d": 8.64e10,
+}
+
+
+@dataclass(frozen=True)
+class _Try:
+    """Another arm that has the remedy: what came of it, and how fast it was over the arm with the cause."""
+
+    arm: ArmResult
+    setting: SettingRemedy
+    answer: Answer
+    ratio: float | None
+
+
+def judged(causes: Sequence[Cause], arms: Sequence[ArmResult]) -> tuple[Cause, ...]:
+    """The causes, with what the arms of the experiment say of their remedies.
+
+    arms: of the same experiment, with the controls. A remedy that they refute is withdrawn: its words say so
+    in its place. A cause whose remedy is no setting stays as it is.
+    """
+    return tuple(_judged(cause, arms) for cause in causes)
+
+
+def _judged(cause: Cause, arms: Sequence[ArmResult]) -> Cause:
+    rule = rule_of(cause.cause)
+    of_stratum = [arm for arm in arms if arm.stratum == cause.stratum]
+    own = next((arm for arm in of_stratum if arm.name == cause.arm), None)
+    if rule is None or own is None or not rule.settings:
+        return cause
+    tries = list(_tries(own, of_stratum, rule.settings))
+    helped = [each for each in tries if each.answer == "faster"]
+    if helped:
+        best = max(helped, key=lambda each: each.ratio or 0.0)
+        return _with(cause, "proved", _proved(own, best, cause.remedy))
+    if not tries:
+        return _with(cause, "not tried", cause.remedy)
+    if any(each.answer == "not decided" for each in tries):
+        return _with(cause, "not decided", cause.remedy)
+    words = f"{_refuted(own, tries)} {rule.otherwise}".strip()
+    return _with(cause, "refuted", words)
+
+
+def _with(cause: Cause, status: RemedyStatus, remedy: str) -> Cause:
+    return cause.model_copy(update={"remedy_status": status, "remedy": remedy})
+
+
+def _tries(own: ArmResult, arms: Sequence[ArmResult], settings: Sequence[SettingRemedy]) -> Iterator[_Try]:
+    by_name = {setting.name: setting for setting in settings}
+    for arm in arms:
+        differing = {name for name in own.levels | arm.levels if own.levels.get(name) != arm.levels.get(name)}
+        if len(differing) != 1:
+            continue
+        name = differing.pop()
+        setting = by_name.get(name)
+        if setting is None or not _is_towards(setting, own.levels.get(name), arm.levels.get(name)):
+            continue
+        answer, ratio = _compared(own, arm)
+        yield _Try(arm, setting, answer, ratio)
+
+
+def _is_towards(setting: SettingRemedy, before: str | None, after: str | None) -> bool:
+    if before is None or after is None:
+        return False
+    if isinstance(setting.to, tuple):
+        return after in setting.to and before not in setting.to
+    low, high = _amount(before), _amount(after)
+    if low is None or high is None:
+        return False
+    return high > low if setting.to == "higher" else high < low
+
+
+def _amount(text: str) -> float | None:
+    match = _NUMBER.fullmatch(text)
+    if match is None or match[2] not in _UNITS:
+        return None
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def _compared(own: ArmResult, other: ArmResult) -> tuple[Answer, float | None]:
+    """Whether the other arm was faster than `own`, and how many times as fast."""
+    ratio = other.ratio / own.ratio if other.ratio and own.ratio else None
+    if own.withheld or other.withheld:
+        return "not decided", ratio
+    if own.verdict == "control":
+        return _of_verdict(other.verdict, "faster"), ratio
+    if other.verdict == "control":
+        return _of_verdict(own.verdict, "slower"), ratio
+    (own_low, own_high), (low, high) = own.interval or (None, None), other.interval or (None, None)
+    if low is not None and own_high is not None and low > own_high:
+        return "faster", ratio
+    if high is not None and own_low is not None and high < own_low:
+        return "no faster", ratio
+    return "not decided", ratio
+
+
+def _of_verdict(verdict: str, helped: str) -> Answer:
+    if verdict == helped:
+        return "faster"
+    return "no faster" if verdict in ("faster", "slower", "equivalent") else "not decided"
+
+
+def _level(arm: ArmResult, setting: SettingRemedy) -> str:
+    return f"{setting.name}={arm.levels[setting.name]}"
+
+
+def _proved(own: ArmResult, best: _Try, remedy: str) -> str:
+    told = f" ({_told(own, best)})" if best.ratio else ""
+    return f"{remedy} It helped here: {_level(best.arm, best.setting)}{told}."
+
+
+def _refuted(own: ArmResult, tries: Sequence[_Try]) -> str:
+    names = " or ".join(dict.fromkeys(each.setting.words for each in tries))
+    told = "; ".join(f"{_level(each.arm, each.setting)} {_told(own, each)}" for each in tries)
+    return f"{names} did not help here: {told}."
+
+
+def _told(own: ArmResult, tried: _Try) -> str:
+    of = _level(own, tried.setting)
+    if tried.answer == "no faster" and "equivalent" in (own.verdict, tried.arm.verdict):
+        return f"is as fast as {of}"
+    return f"is {comparison(tried.ratio)} {of}" if tried.ratio else f"is no faster than {of}"

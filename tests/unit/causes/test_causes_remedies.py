@@ -1,0 +1,199 @@
+"""What other arms of an experiment say of a remedy, and where a predicted gain ends."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cause_samples import ELAPSED_S, FLOW, account, evidence, item
+from pgassay.analysis.causes.evidence import Caps, DeviceFlow, Processors
+from pgassay.analysis.causes.rank import gain_interval, trial_causes
+from pgassay.analysis.causes.remedies import judged
+from pgassay.model.cause import Cause
+from pgassay.model.experiment import ArmCeiling
+from pgassay.model.result import ArmResult
+from pgassay.report.compare.causes import sentence
+
+BASE = ArmResult(
+    name="",
+    levels={},
+    ratio=1.0,
+    interval=(1.0, 1.0),
+    verdict="control",
+    meaningful=False,
+    trials=5,
+    failures=0,
+    median=1.0,
+    values=(),
+)
+
+
+def arm(ratio: float, verdict: str = "control", half: float = 0.02, **levels: str) -> ArmResult:
+    """An arm of these levels; its interval reaches `half` to both sides."""
+    name = " ".join(f"{key}={value}" for key, value in levels.items())
+    interval = (1.0, 1.0) if verdict == "control" else (ratio - half, ratio + half)
+    found = {"name": name, "levels": levels, "ratio": ratio, "verdict": verdict, "interval": interval}
+    return BASE.model_copy(update=found)
+
+
+def spill(arm_name: str, cause: str = "temp-spill") -> Cause:
+    return Cause(
+        arm=arm_name,
+        kind="fault",
+        cause=cause,
+        layer="infrastructure",
+        seconds=1.0,
+        share=0.4,
+        gain_if_lifted=1.5,
+        remedy="Raise work_mem, or sort and hash less.",
+        trials=5,
+        observed=5,
+    )
+
+
+def answer(arms: list[ArmResult], of: int = 0, cause: str = "temp-spill") -> Cause:
+    return judged([spill(arms[of].name, cause)], arms)[0]
+
+
+def test_a_remedy_that_another_arm_refutes_is_withdrawn() -> None:
+    found = answer([arm(1.0, work_mem="4MB"), arm(0.9, "slower", work_mem="256MB")])
+    assert found.remedy_status == "refuted"
+    assert found.remedy == (
+        "Raising work_mem did not help here: work_mem=256MB is 10 % slower than work_mem=4MB. "
+        "Sort or hash less."
+    )
+    assert "up to" not in sentence(found, "work_mem=4MB"), "what did not come about is not promised"
+    same = answer([arm(1.0, work_mem="4MB"), arm(1.001, "equivalent", work_mem="256MB")])
+    assert same.remedy_status == "refuted"
+    assert "work_mem=256MB is as fast as work_mem=4MB" in same.remedy
+
+
+def test_one_that_helped_is_proved_and_named() -> None:
+    arms = [
+        arm(1.0, work_mem="4MB"),
+        arm(1.3, "faster", work_mem="64MB"),
+        arm(0.9, "slower", work_mem="1GB"),
+    ]
+    found = answer(arms)
+    assert found.remedy_status == "proved"
+    assert found.remedy.endswith("It helped here: work_mem=64MB (is 30 % faster than work_mem=4MB).")
+    # From 64 MB on, more was tried and was slower than that, which the two intervals tell.
+    assert answer(arms, of=1).remedy_status == "refuted"
+    # From the most, nothing more was tried.
+    assert answer(arms, of=2).remedy_status == "not tried"
+
+
+@pytest.mark.parametrize(
+    ("arms", "status"),
+    [
+        ([arm(1.0, work_mem="64MB"), arm(1.2, "faster", work_mem="4MB")], "not tried"),
+        ([arm(1.0, work_mem="4MB"), arm(1.0, "inconclusive", work_mem="64MB")], "not decided"),
+        (
+            [
+                arm(1.0, work_mem="4MB"),
+                arm(1.2, "faster", work_mem="64MB").model_copy(update={"withheld": True}),
+            ],
+            "not decided",
+        ),
+        # Two things changed at once: neither is proved.
+        (
+            [arm(1.0, work_mem="4MB", jit="on"), arm(1.2, "faster", work_mem="64MB", jit="off")],
+            "not tried",
+        ),
+        ([arm(1.0, work_mem="4MB"), arm(1.2, "faster", work_mem="default")], "not tried"),
+        # In units that differ 1 GB is more than 64 MB.
+        ([arm(1.0, work_mem="64MB"), arm(1.2, "faster", work_mem="1GB")], "proved"),
+        ([arm(1.0, work_mem="4MB"), arm(1.2, "faster", jit="off")], "not tried"),
+    ],
+    ids=["other way", "undecided", "withheld", "two factors", "no number", "units", "other factor"],
+)
+def test_what_counts_as_having_tried_it(arms: list[ArmResult], status: str) -> None:
+    assert answer(arms).remedy_status == status
+
+
+def test_a_word_as_a_remedy_and_a_cause_of_which_nothing_can_be_tried() -> None:
+    arms = [arm(1.0, synchronous_commit="on"), arm(2.5, "faster", synchronous_commit="off")]
+    assert answer(arms, cause="wal-fsync").remedy_status == "proved"
+    assert answer(arms, of=1, cause="wal-fsync").remedy_status == "not tried"
+    assert answer(arms, cause="row-locks").remedy_status is None
+    assert judged([spill("no such arm")], arms)[0].remedy_status is None
+
+
+FEW_WORKERS: dict[str, Any] = {
+    "read_s": 5.6,
+    "cpu_s": 2.0,
+    "device": FLOW,
+    "ceiling": ArmCeiling(read_mb_s=500.0, read_iops=9000),
+    "accounts": {
+        "backend": account("backend"),
+        "io worker": account("io worker", item("wait", 29.5, "IO:DataFileRead"), threads=3),
+    },
+}
+
+
+def test_a_gain_ends_where_the_processors_are_full_whoever_uses_them() -> None:
+    """1.94 of 2 processors are busy, 0.88 of them with the work: 2.27 times by the waits, 1.07 by these."""
+    found = evidence(**FEW_WORKERS, processors=Processors(2.0, 20.0, 8.8, 10.6))
+    limit = trial_causes(found).limit
+    assert limit is not None
+    assert limit[0].cause == "too-few-io-workers"
+    assert limit[1].gain == pytest.approx((20 - 10.6) / 8.8)
+    assert limit[1].next_limit == "the machine's processors"
+    idle = trial_causes(replace(found, processors=Processors(64.0, 640.0, 8.8, 10.6))).limit
+    assert idle is not None
+    assert idle[1].gain == pytest.approx(10 / 4.4)
+    assert idle[1].next_limit == ""
+
+
+def test_a_gain_ends_at_the_device_s_other_ceiling() -> None:
+    planted: dict[str, Any] = {
+        "read_s": 9.0,
+        "cpu_s": 0.5,
+        "device": DeviceFlow(3e9, 300.0, 98.0, ELAPSED_S, 0.4),
+        "ceiling": ArmCeiling(read_mb_s=500.0, read_iops=100),
+    }
+    limit = trial_causes(evidence(**planted)).limit
+    assert limit is not None
+    assert limit[0].cause == "storage-iops"
+    assert limit[1].gain == pytest.approx(500 / 300)
+    assert limit[1].next_limit == "the bandwidth of its storage"
+    # Read for half of the time only, it has room for twice as much.
+    half = replace(evidence(**planted), device=DeviceFlow(1.5e9, 300.0, 98.0, ELAPSED_S / 2, 0.4))
+    again = trial_causes(half).limit
+    assert again is not None
+    assert again[1].gain == pytest.approx(2 * 500 / 300)
+
+
+def test_scans_that_need_not_read_are_not_bounded_by_the_device() -> None:
+    waiting = {"row_lock_s": 8.0, "device": FLOW, "ceiling": ArmCeiling(read_mb_s=32.0, read_iops=1e6)}
+    limit = trial_causes(evidence(**waiting)).limit
+    assert limit is not None
+    assert (limit[0].cause, limit[1].gain) == ("row-locks", pytest.approx(2.0))
+    memory = {
+        "read_s": 9.9,
+        "device": FLOW,
+        "ceiling": ArmCeiling(read_mb_s=32.0, read_iops=1e6),
+        "group": {"workingset_refault_file": 39_000.0},
+        "caps": Caps(memory_bytes=64 << 20),
+    }
+    faults = trial_causes(evidence(**memory)).faults
+    gains = {rule.cause: found.gain for rule, found in faults}
+    assert gains["memory"] is not None
+    assert gains["memory"] > 10
+
+
+def test_an_interval_of_gains_ends_at_the_bound() -> None:
+    wide = gain_interval(1.1, [1.05, 1.1, 1.4])
+    assert wide is not None
+    assert wide[1] > 1.5
+    bounded = gain_interval(1.1, [1.05, 1.1, 1.4], 1.45)
+    assert bounded is not None
+    assert bounded[1] == pytest.approx(1.45)
+    assert bounded[0] == wide[0]
+
+
+def test_a_sentence_names_the_next_limit() -> None:
+    cause = spill("a").model_copy(update={"next_limit": "the machine's processors"})
+    assert "up to about 50 % faster, then limited by the machine's processors." in sentence(cause, "a")
+    full = cause.model_copy(update={"gain_if_lifted": 1.0})
+    assert "without that the machine's processors would limit it as much" in sentence(full, "a")
