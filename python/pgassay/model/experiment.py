@@ -62,12 +62,13 @@ class StatisticalContract(Extended):
     a control (m), `pool_twin` whether the twin counts as a second control.
 
     `sharpness` is the grid of the evidence (least, most, points), `first_scale` the spread that is assumed
-    before the first block, `equivalence` whether its two one-sided tests have α each or share it. Their
+    before the first block, `equivalence` whether its two one-sided tests have α each or share it, `drift`
+    whether a trial's neighbours in time are weighed by how alike they were in earlier blocks. Their
     defaults are the rules of experiments that were stored before the fields were there, so those keep their
     figures.
     """
 
-    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("sharpness", "first_scale", "equivalence")
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("sharpness", "first_scale", "equivalence", "drift")
 
     metric: Metric
     margin: float = 0.03
@@ -81,6 +82,7 @@ class StatisticalContract(Extended):
     sharpness: tuple[float, float, int] = (0.3, 6.0, 8)
     first_scale: float = 0.05
     equivalence: Literal["shared", "each"] = "shared"
+    drift: Literal["none", "neighbours"] = "none"
 
 
 class BlockDesign(Frozen):

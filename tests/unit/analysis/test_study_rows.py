@@ -8,6 +8,7 @@ import pytest
 
 from analysis_samples import experiment, record, stored
 from pgassay.analysis.statistics.contrasts import ContrastSet
+from pgassay.analysis.verdicts.checks.failures import first_attempts
 from pgassay.analysis.verdicts.compare import analyse, decided, progress
 from pgassay.analysis.verdicts.study import gather_study
 from pgassay.experiment.running.loop import decided_arms
@@ -153,6 +154,31 @@ def test_the_unit_of_an_arm_with_data_of_its_own_is_the_finished_replicate() -> 
     assert study.pairs(study.logs, "s0-0", "s0-2").shape[1] == 2
     [arm] = [each for each in analyse(found).arms if each.verdict != "control"]
     assert (arm.blocks, arm.replicates, arm.verdict) == (6, 2, "inconclusive")
+
+
+def test_a_trial_has_the_slot_that_was_planned_where_neighbours_are_weighed() -> None:
+    """Only in rows of single trials; who was measured where is the record's, other arms lie between."""
+    plan = owning(experiment(arms=2, drift="neighbours"), 2, blocks_per_copy=2)
+    study = gather_study(measured(plan, 4, rest=False))
+    shared, owned = study.rows
+    assert owned.slots == ()
+    for number, slots in zip(study.table.numbers, shared.slots, strict=True):
+        order = study.plans[number].arm_ids
+        assert slots == tuple(4 * number + order.index(name) for name in shared.arm_ids)
+    without = experiment(arms=2).model_copy(update={"design": APART})
+    assert all(rows.slots == () for rows in gather_study(measured(without, 4, rest=False)).rows)
+
+
+def test_failed_first_attempts_are_judged_by_the_slots_of_their_plan() -> None:
+    plan = experiment(drift="neighbours").model_copy(update={"design": APART})
+    study = gather_study(measured(plan, 5, rest=False, voided=(2,)))
+    (contrast,) = plan.contrasts
+    attempts = first_attempts(study, contrast)
+    # In the voided block only the first arm ran: the others have the slots that they would have had.
+    assert [record is None for record in attempts.records[2]].count(True) == 2
+    for number, slots in enumerate(attempts.slots):
+        order = study.plans[number].arm_ids
+        assert slots == tuple(3 * number + order.index(name) for name in attempts.members)
 
 
 def test_a_voided_block_leaves_its_replicate_the_others() -> None:

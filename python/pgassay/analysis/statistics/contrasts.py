@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from pgassay.analysis.statistics import sequence
+from pgassay.analysis.statistics.drift import gather_drift_evidence
 from pgassay.analysis.statistics.eprocess import (
     BASE_RULES,
-    Evidence,
+    BlockEvidence,
     EvidenceRules,
     FloatArray,
     differences,
@@ -33,10 +34,13 @@ class Rows:
     arm_ids: the members of a row, the arm first, then its control and, where it is pooled, the twin.
     blocks: for each row its places on the axis of the blocks, ascending. One place where a block is a row;
     several where the unit of replication is a copy of the data, whose row is the mean over its blocks.
+    slots: for each row the number of each member's trial in the order of time, as it was planned; without
+    them the evidence does not ask when a trial ran.
     """
 
     arm_ids: tuple[str, ...]
     blocks: tuple[tuple[int, ...], ...]
+    slots: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ class _Group:
 
     places: list[int]
     members: FloatArray
-    evidence: Evidence | None
+    evidence: BlockEvidence | None
 
 
 class ContrastSet:
@@ -78,11 +82,11 @@ class ContrastSet:
             rows = [Rows(tuple(member_ids(each, pool_twin=pool_twin)), every) for each in contrasts]
         self._groups: list[_Group] = []
         # By the numbers of members and rows; within them by the blocks of the rows.
-        alike: dict[tuple[int, int], dict[tuple[tuple[int, ...], ...], list[int]]] = {}
+        alike: dict[tuple[int, int, bool], dict[tuple[tuple[int, ...], ...], list[int]]] = {}
         for place, each in enumerate(rows):
-            shape = len(each.arm_ids), len(each.blocks)
+            shape = len(each.arm_ids), len(each.blocks), bool(each.slots)
             alike.setdefault(shape, {}).setdefault(each.blocks, []).append(place)
-        for (_, count), found in alike.items():
+        for (_, count, knows_slots), found in alike.items():
             parts = []
             for blocks, places in found.items():
                 index = np.array([[columns[name] for name in rows[place].arm_ids] for place in places])
@@ -91,12 +95,16 @@ class ContrastSet:
                     part = adjust(part, _members(covariate[np.newaxis], blocks, index)[0])
                 parts.append(part)
             members = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
-            evidence = gather_evidence(members, rules) if count else None
-            self._groups.append(
-                _Group([place for each in found.values() for place in each], members, evidence)
-            )
+            all_places = [place for each in found.values() for place in each]
+            evidence: BlockEvidence | None = None
+            if count and knows_slots:
+                slots = np.array([rows[place].slots for place in all_places], dtype=np.float64)
+                evidence = gather_drift_evidence(members, slots[np.newaxis], rules)
+            elif count:
+                evidence = gather_evidence(members, rules)
+            self._groups.append(_Group(all_places, members, evidence))
 
-    def _collect(self, missing: float, answer: Callable[[Evidence], FloatArray]) -> FloatArray:
+    def _collect(self, missing: float, answer: Callable[[BlockEvidence], FloatArray]) -> FloatArray:
         result = np.full(self.shape, missing)
         for group in self._groups:
             if group.evidence is not None:
@@ -142,7 +150,7 @@ class ContrastSet:
         E⁺(−edge), one above by E⁻(edge), and the lesser of the two is no more than either.
         """
 
-        def least(evidence: Evidence) -> FloatArray:
+        def least(evidence: BlockEvidence) -> FloatArray:
             above = log_evidence_above(evidence, -edge)[..., -1]
             below = log_evidence_below(evidence, edge)[..., -1]
             result: FloatArray = np.minimum(above, below)

@@ -13,6 +13,7 @@ computed at once. Member 0 is the arm, the others are its controls. All sums are
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,9 +47,50 @@ class EvidenceRules:
 BASE_RULES = EvidenceRules()
 
 
+class BlockEvidence(Protocol):
+    """What the blocks say, ready to be asked about any effect (a log ratio).
+
+    Factors have the shape (..., blocks, grid); an effect, and each end of a bracket, the leading one.
+    """
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The leading shape: that of an effect."""
+
+    @property
+    def blocks(self) -> int:
+        """The number of blocks observed."""
+
+    @property
+    def members(self) -> int:
+        """The members of a block."""
+
+    def log_factors_above(self, effect: FloatArray | float) -> FloatArray:
+        """log of each block's factor of E⁺ by grid point."""
+
+    def log_factors_below(self, effect: FloatArray | float) -> FloatArray:
+        """As log_factors_above, of E⁻."""
+
+    def both_sides(self) -> Self:
+        """The evidence and that of the negated log speeds, on a new first axis.
+
+        The lower end of the second is the negated upper end of the first.
+        """
+
+    def bracket_of_end(self, excess: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Effects around the lower end: left of the first every factor of E⁺ is at least n·exp(−excess/2).
+
+        Right of the second every one is at most 1. `excess` is above 0 and broadcasts to the leading shape,
+        with axes before it or not.
+        """
+
+    def bracket_of_balance(self) -> tuple[FloatArray, FloatArray]:
+        """Effects around the one at which E⁺ = E⁻."""
+
+
 @dataclass(frozen=True)
 class Evidence:
-    """What the blocks say, ready to be asked about any effect.
+    """The evidence of blocks in which it does not matter when a member ran.
 
     difference: d, the arm less the mean of its controls, shape (..., blocks).
     sharpness: κ per block and grid point, shape (..., blocks, grid).
@@ -63,9 +105,72 @@ class Evidence:
     members: int
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """The leading shape: that of an effect."""
+        return self.difference.shape[:-1]
+
+    @property
     def blocks(self) -> int:
         """The number of blocks observed."""
         return int(self.difference.shape[-1])
+
+    def log_factors_above(self, effect: FloatArray | float) -> FloatArray:
+        """log of each block's factor of E⁺ by grid point, (..., blocks, grid)."""
+        exponent = self._exponent(effect)
+        result: FloatArray = np.log(self.members) - np.logaddexp(0.0, self.others_up - exponent)
+        return result
+
+    def log_factors_below(self, effect: FloatArray | float) -> FloatArray:
+        """As log_factors_above, of E⁻."""
+        exponent = self._exponent(effect)
+        result: FloatArray = np.log(self.members) - np.logaddexp(0.0, self.others_down + exponent)
+        return result
+
+    def mirrored(self) -> "Evidence":
+        """The evidence of the negated log speeds: its lower end is the negated upper end."""
+        return Evidence(-self.difference, self.sharpness, self.others_down, self.others_up, self.members)
+
+    def both_sides(self) -> "Evidence":
+        """The evidence and its mirror image, on a new first axis."""
+        other = self.mirrored()
+        return Evidence(
+            np.stack([self.difference, other.difference]),
+            np.stack([self.sharpness, other.sharpness]),
+            np.stack([self.others_up, other.others_up]),
+            np.stack([self.others_down, other.others_down]),
+            self.members,
+        )
+
+    def bracket_of_end(self, excess: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Effects around the lower end, of the leading shape.
+
+        Left of the first every factor of E⁺ is at least n·exp(−excess/2), so that of E⁺ after `blocks` blocks
+        passes any target that leaves `excess` for each; right of the second every factor is at most 1.
+        """
+        reach = (self.others_up - np.log(np.expm1(excess[..., np.newaxis, np.newaxis] / 2))) / self.sharpness
+        low = (self.difference[..., np.newaxis] - reach).min(axis=(-2, -1))
+        return low, self._neutral_points().max(axis=(-2, -1))
+
+    def bracket_of_balance(self) -> tuple[FloatArray, FloatArray]:
+        """Effects around the one at which E⁺ = E⁻, each of the leading shape.
+
+        Left of every neutral point of E⁺ its logarithm is the greater, right of every one of E⁻ the lesser.
+        """
+        # The margin around the bracket keeps the signs at its ends apart when all neutral points coincide.
+        margin = 1 / self.sharpness.max(axis=(-2, -1))
+        low = self._neutral_points().min(axis=(-2, -1)) - margin
+        return low, margin - self.mirrored()._neutral_points().min(axis=(-2, -1))
+
+    def _exponent(self, effect: FloatArray | float) -> FloatArray:
+        moved = self.difference - np.asarray(effect, dtype=np.float64)[..., np.newaxis]
+        result: FloatArray = self.sharpness * moved[..., np.newaxis]
+        return result
+
+    def _neutral_points(self) -> FloatArray:
+        """Per block and grid point the effect at which the factor of E⁺ is exactly 1, (..., blocks, grid)."""
+        neutral = np.log(self.members - 1)
+        result: FloatArray = self.difference[..., np.newaxis] - (self.others_up - neutral) / self.sharpness
+        return result
 
 
 def differences(members: FloatArray) -> FloatArray:
@@ -129,27 +234,17 @@ def _mixed_path(products: FloatArray) -> FloatArray:
     return result
 
 
-def _exponent(evidence: Evidence, effect: FloatArray | float) -> FloatArray:
-    moved = evidence.difference - np.asarray(effect, dtype=np.float64)[..., np.newaxis]
-    result: FloatArray = evidence.sharpness * moved[..., np.newaxis]
-    return result
-
-
-def log_products_above(evidence: Evidence, effect: FloatArray | float = 0.0) -> FloatArray:
+def log_products_above(evidence: BlockEvidence, effect: FloatArray | float = 0.0) -> FloatArray:
     """log of the running product of each grid point's factors of E⁺, shape (..., blocks, grid)."""
-    exponent = _exponent(evidence, effect)
-    factors = np.log(evidence.members) - np.logaddexp(0.0, evidence.others_up - exponent)
-    return np.cumsum(factors, axis=-2)
+    return np.cumsum(evidence.log_factors_above(effect), axis=-2)
 
 
-def log_products_below(evidence: Evidence, effect: FloatArray | float = 0.0) -> FloatArray:
+def log_products_below(evidence: BlockEvidence, effect: FloatArray | float = 0.0) -> FloatArray:
     """As log_products_above, of E⁻."""
-    exponent = _exponent(evidence, effect)
-    factors = np.log(evidence.members) - np.logaddexp(0.0, evidence.others_down + exponent)
-    return np.cumsum(factors, axis=-2)
+    return np.cumsum(evidence.log_factors_below(effect), axis=-2)
 
 
-def log_evidence_above(evidence: Evidence, effect: FloatArray | float = 0.0) -> FloatArray:
+def log_evidence_above(evidence: BlockEvidence, effect: FloatArray | float = 0.0) -> FloatArray:
     """log E⁺ after each block: evidence that the true effect is above `effect` (a log ratio).
 
     `effect` has the leading shape of the evidence, or is one number; the answer is (..., blocks).
@@ -158,12 +253,12 @@ def log_evidence_above(evidence: Evidence, effect: FloatArray | float = 0.0) -> 
     return _mixed_path(log_products_above(evidence, effect))
 
 
-def log_evidence_below(evidence: Evidence, effect: FloatArray | float = 0.0) -> FloatArray:
+def log_evidence_below(evidence: BlockEvidence, effect: FloatArray | float = 0.0) -> FloatArray:
     """log E⁻ after each block: evidence that the true effect is below `effect`; never falls as it rises."""
     return _mixed_path(log_products_below(evidence, effect))
 
 
-def log_evidence(evidence: Evidence, effect: FloatArray | float = 0.0) -> FloatArray:
+def log_evidence(evidence: BlockEvidence, effect: FloatArray | float = 0.0) -> FloatArray:
     """log E after each block, E = (E⁺ + E⁻)/2: evidence that the effect is not `effect`; (..., blocks)."""
     above, below = log_evidence_above(evidence, effect), log_evidence_below(evidence, effect)
     result: FloatArray = np.logaddexp(above, below) - np.log(2.0)

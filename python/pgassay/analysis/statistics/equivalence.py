@@ -4,7 +4,12 @@ from typing import Literal
 
 import numpy as np
 
-from pgassay.analysis.statistics.eprocess import BoolArray, Evidence, log_evidence_above, log_evidence_below
+from pgassay.analysis.statistics.eprocess import (
+    BlockEvidence,
+    BoolArray,
+    log_evidence_above,
+    log_evidence_below,
+)
 
 
 def log_margin(margin: float) -> float:
@@ -25,7 +30,7 @@ def interval_level(level: float, equivalence: Literal["shared", "each"]) -> floa
     return 2 * level if equivalence == "each" else level
 
 
-def equivalence_path(evidence: Evidence, margin: float, level: float) -> BoolArray:
+def equivalence_path(evidence: BlockEvidence, margin: float, level: float) -> BoolArray:
     """After each block whether the sequence of this level lies inside the margin, shape (..., blocks).
 
     max_b E⁺(−log(1 + δ)) and max_b E⁻(log(1 + δ)) both at least 2/level: the two one-sided hypotheses are

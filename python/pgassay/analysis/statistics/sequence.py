@@ -12,7 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaln
 
-from pgassay.analysis.statistics.eprocess import Evidence, FloatArray, log_evidence_above, log_evidence_below
+from pgassay.analysis.statistics.eprocess import (
+    BlockEvidence,
+    FloatArray,
+    log_evidence_above,
+    log_evidence_below,
+)
 
 WIDTH_MIN = 1e-13
 STEPS_MAX = 200
@@ -80,44 +85,12 @@ def _next_step(
     return result
 
 
-def _mirrored(evidence: Evidence) -> Evidence:
-    """The evidence of the negated log speeds: its lower end is the negated upper end."""
-    return Evidence(
-        -evidence.difference,
-        evidence.sharpness,
-        evidence.others_down,
-        evidence.others_up,
-        evidence.members,
-    )
-
-
-def _neutral_points(evidence: Evidence) -> FloatArray:
-    """Per block and grid point the effect at which the factor of E⁺ is exactly 1, (..., blocks, grid)."""
-    neutral = np.log(evidence.members - 1)
-    result: FloatArray = (
-        evidence.difference[..., np.newaxis] - (evidence.others_up - neutral) / evidence.sharpness
-    )
-    return result
-
-
-def _both_sides(evidence: Evidence) -> Evidence:
-    """The evidence and its mirror image, on a new first axis."""
-    other = _mirrored(evidence)
-    return Evidence(
-        np.stack([evidence.difference, other.difference]),
-        np.stack([evidence.sharpness, other.sharpness]),
-        np.stack([evidence.others_up, other.others_up]),
-        np.stack([evidence.others_down, other.others_down]),
-        evidence.members,
-    )
-
-
-def _lower_ends(evidence: Evidence, levels: FloatArray, running: bool) -> FloatArray:
+def _lower_ends(evidence: BlockEvidence, levels: FloatArray, running: bool) -> FloatArray:
     """The lower ends of both sides at each level, (levels, sides, ...); evidence: (sides, ..., blocks).
 
     All in one search: where the arrays are small, a step of it costs as much for many as for one.
     """
-    shape = evidence.difference.shape[:-1]
+    shape = evidence.shape
     lower = np.full((len(levels), *shape), -np.inf)
     all_targets = np.log(2.0 / levels)
     all_excesses = np.log(evidence.members) - all_targets / evidence.blocks
@@ -126,12 +99,9 @@ def _lower_ends(evidence: Evidence, levels: FloatArray, running: bool) -> FloatA
         return lower
     axes = (-1, *[1] * len(shape))
     target = all_targets[bounded].reshape(axes)
-    excess = all_excesses[bounded].reshape(*axes, 1, 1)
-    # Left of `low` every factor is at least n·exp(−excess/2), so their product passes the target; right of
-    # `high` every factor is at most 1, so no product ever reaches it.
-    reach = (evidence.others_up - np.log(np.expm1(excess / 2))) / evidence.sharpness
-    low = (evidence.difference[..., np.newaxis] - reach).min(axis=(-2, -1))
-    high = np.broadcast_to(_neutral_points(evidence).max(axis=(-2, -1)), low.shape)
+    # The product passes the target left of `low`, and none ever reaches it right of `high`.
+    low, high = evidence.bracket_of_end(all_excesses[bounded].reshape(axes))
+    high = np.broadcast_to(high, low.shape)
 
     def above_target(effect: FloatArray) -> FloatArray:
         path = log_evidence_above(evidence, effect)
@@ -143,14 +113,14 @@ def _lower_ends(evidence: Evidence, levels: FloatArray, running: bool) -> FloatA
     return lower
 
 
-def confidence_sequence(evidence: Evidence, level: float, *, running: bool) -> Sequence:
+def confidence_sequence(evidence: BlockEvidence, level: float, *, running: bool) -> Sequence:
     """The interval at level `level` (0 < level < 1): see `confidence_sequences`."""
     (found,) = confidence_sequences(evidence, [level], running=running)
     return found
 
 
 def confidence_sequences(
-    evidence: Evidence, levels: SequenceOf[float], *, running: bool
+    evidence: BlockEvidence, levels: SequenceOf[float], *, running: bool
 ) -> tuple[Sequence, ...]:
     """The intervals at each of these levels (0 < level < 1).
 
@@ -158,20 +128,16 @@ def confidence_sequences(
     once reached stays; else the interval of the last block alone. Both are valid at any stopping time. The
     intersection can be empty (lower > upper), when the effect moved.
     """
-    ends = _lower_ends(_both_sides(evidence), np.asarray(levels, dtype=np.float64), running)
+    ends = _lower_ends(evidence.both_sides(), np.asarray(levels, dtype=np.float64), running)
     return tuple(Sequence(lower, -mirrored) for lower, mirrored in ends)
 
 
-def point_estimate(evidence: Evidence) -> FloatArray:
+def point_estimate(evidence: BlockEvidence) -> FloatArray:
     """The effect that the blocks speak against equally from both sides: E⁺ = E⁻; a log ratio.
 
-    log E⁺ − log E⁻ falls strictly as the effect rises, so there is one root; left of every neutral point of
-    E⁺ it is positive, right of every neutral point of E⁻ negative.
+    log E⁺ − log E⁻ falls strictly as the effect rises, so there is one root.
     """
-    # The margin around the bracket keeps the signs at its ends apart when all neutral points coincide.
-    margin = 1 / evidence.sharpness.max(axis=(-2, -1))
-    low = _neutral_points(evidence).min(axis=(-2, -1)) - margin
-    high = margin - _neutral_points(_mirrored(evidence)).min(axis=(-2, -1))
+    low, high = evidence.bracket_of_balance()
 
     def balance(effect: FloatArray) -> FloatArray:
         above, below = log_evidence_above(evidence, effect), log_evidence_below(evidence, effect)

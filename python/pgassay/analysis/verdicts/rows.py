@@ -26,7 +26,12 @@ def rows_of(
     """
     names = member_ids(contrast, pool_twin=experiment.contract.pool_twin)
     if not owns_data(experiment, contrast):
-        return Rows(tuple(names), tuple((place,) for place in table.places_with(names)))
+        places = table.places_with(names)
+        slots: tuple[tuple[int, ...], ...] = ()
+        if experiment.contract.drift == "neighbours":
+            # The number that was planned: when a repeated attempt runs may depend on the arm.
+            slots = tuple(tuple(table.rows[place][name].number for name in names) for place in places)
+        return Rows(tuple(names), tuple((place,) for place in places), slots)
     if not all(owns_data(experiment, other) for other in _beside(contrast, experiment)):
         names = names[:2]
     return Rows(tuple(names), replicates(contrast, experiment, table, plans, names))

@@ -106,14 +106,15 @@ class Study:
 
     def contrast_set(self, logs: FloatArray) -> ContrastSet:
         """The evidence of all contrasts on these measures, shape (measures, blocks, arms)."""
+        contract = self.experiment.contract
         return ContrastSet(
             logs,
             self.columns,
             self.experiment.contrasts,
-            pool_twin=self.experiment.contract.pool_twin,
+            pool_twin=contract.pool_twin,
             covariate=self.covariate,
             # Without plans of blocks every arm took part in every complete block.
-            rows=self.rows if self.plans else None,
+            rows=self.rows if self.plans or contract.drift != "none" else None,
             rules=self.rules,
         )
 

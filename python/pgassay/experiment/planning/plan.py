@@ -85,6 +85,7 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
         contrasts=len(contrasts),
         sharpness=SHARPNESS,
         equivalence="each",
+        drift="neighbours",
     )
     return Experiment(
         pgassay_version=__version__,

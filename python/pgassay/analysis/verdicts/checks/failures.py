@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pgassay.analysis.statistics.contrasts import ContrastSet
+from pgassay.analysis.statistics.contrasts import ContrastSet, Rows
 from pgassay.analysis.statistics.eprocess import BoolArray, FloatArray
 from pgassay.analysis.statistics.equivalence import interval_level, log_margin
 from pgassay.analysis.statistics.failures import counted_worst, log_failure_evidence
@@ -19,7 +19,7 @@ from pgassay.analysis.verdicts.blocks import is_valid
 from pgassay.analysis.verdicts.metrics import Measure
 from pgassay.analysis.verdicts.study import Study
 from pgassay.analysis.verdicts.verdict import Judgement
-from pgassay.model.experiment import Contrast
+from pgassay.model.experiment import BlockPlan, Contrast
 from pgassay.model.result import DesignWarning, Verdict
 from pgassay.model.trial import TrialRecord
 from pgassay.words import join, plural
@@ -35,11 +35,13 @@ class FirstAttempts:
     """A contrast's first attempts in blocks that are complete or void; the arm is the first of `members`.
 
     records: (blocks, members), None where the block ended before the member ran. failed: the same shape.
+    slots: the planned numbers of their trials, where the verdict weighs neighbours in time, else ().
     """
 
     members: tuple[str, ...]
     records: tuple[tuple[TrialRecord | None, ...], ...]
     failed: BoolArray
+    slots: tuple[tuple[int, ...], ...] = ()
 
     def values(self, measure: Measure) -> FloatArray:
         """The signed logs of the valid ones, (blocks, members); NaN for the others."""
@@ -60,9 +62,10 @@ class FirstAttempts:
 
 def first_attempts(study: Study, contrast: Contrast) -> FirstAttempts:
     """What of the record tells failures from each other; no interrupted attempt is in it."""
-    members = study.rows[study.experiment.contrasts.index(contrast)].arm_ids
+    judged = study.rows[study.experiment.contrasts.index(contrast)]
+    members = judged.arm_ids
     voided = set(study.table.voided)
-    rows = []
+    rows, slots = [], []
     for block, firsts in study.table.firsts.items():
         plan = study.plans.get(block)
         if plan is not None and not set(members) <= set(plan.arm_ids):
@@ -71,10 +74,21 @@ def first_attempts(study: Study, contrast: Contrast) -> FirstAttempts:
         # A whole block in which a member has no trial was not a block of this contrast.
         if any(row) if block in voided else all(row):
             rows.append(row)
+            if judged.slots and plan is not None:
+                slots.append(_planned_numbers(plan, firsts, members))
     primary = study.measures[0]
     failed = [[record is not None and not is_valid(record, primary) for record in row] for row in rows]
     flags = np.array(failed, dtype=np.bool_).reshape(len(rows), len(members))
-    return FirstAttempts(members, tuple(rows), flags)
+    return FirstAttempts(members, tuple(rows), flags, tuple(slots) if len(slots) == len(rows) else ())
+
+
+def _planned_numbers(
+    plan: BlockPlan, firsts: dict[str, TrialRecord], members: Sequence[str]
+) -> tuple[int, ...]:
+    """The numbers of the members' trials in a block, of those too that were not run because it had ended."""
+    some = next(iter(firsts.values()))
+    order = plan.arm_ids
+    return tuple(some.number - some.position + order.index(member) for member in members)
 
 
 def judge_failures(
@@ -125,8 +139,15 @@ def _stands(
         members = counted_worst(values, attempts.failed, effect)
         if not len(members):
             return -math.inf, math.inf
-        pool_twin = len(attempts.members) > 2
-        found = ContrastSet(members[np.newaxis], columns, (contrast,), pool_twin=pool_twin, rules=study.rules)
+        # Blocks before the first valid value are left out.
+        rows = Rows(
+            attempts.members,
+            tuple((place,) for place in range(len(members))),
+            attempts.slots[-len(members) :],
+        )
+        found = ContrastSet(
+            members[np.newaxis], columns, (contrast,), pool_twin=False, rows=[rows], rules=study.rules
+        )
         interval = found.intervals(each_level, running=running)
         return float(interval.lower[0, 0]), float(interval.upper[0, 0])
 
