@@ -56,11 +56,3 @@ def rows_words(value: float | None) -> str:
         return ""
     shown = f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:,.2f}"
     return f"{shown} row{'' if value == 1 else 's'}"
-
-
-def blocks_words(node: PlanNode) -> str:
-    """'1,234 blocks, 200 of them read', of a node and those below it; '' where none were counted."""
-    hit, read = node.buffers_hit, node.buffers_read
-    if hit is None or read is None:
-        return ""
-    return f"{hit + read:,} blocks" + (f", {read:,} of them read" if read else "")

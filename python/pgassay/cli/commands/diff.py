@@ -4,11 +4,11 @@ import argparse
 import sys
 
 from pgassay.cli import options
-from pgassay.cli.output import is_unicode
+from pgassay.cli.output import is_unicode, write_page
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from pathlib import Path
+    pass
 
 
 def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     found = compare_experiments(load(arguments.first), load(arguments.second))
     if arguments.html is not None:
-        _write(arguments.html, text.render_html(found))
+        write_page(arguments.html, text.render_html(found))
     if arguments.json:
         sys.stdout.write(text.render_json(found))
     elif arguments.markdown:
@@ -48,14 +48,3 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         sys.stdout.write(text.render(found, unicode=is_unicode()))
     return 0
-
-
-def _write(target: "Path", page: str) -> None:
-    from pgassay.errors import UsageError
-
-    try:
-        target.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(
-            f"can't write the page to {target} ({error.strerror}): name another file with --html"
-        ) from error

@@ -5,7 +5,7 @@ import shutil
 import sys
 
 from pgassay.cli import options
-from pgassay.cli.output import is_unicode
+from pgassay.cli.output import is_unicode, write_page
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     pair = len(plans) == 2 and (arguments.second is not None or len(arguments.plan or ()) == 2)
     result = ExplainResult(plans=tuple(plans), beside=beside(plans[0], plans[1]) if pair else None)
     if arguments.html is not None:
-        _write(arguments.html, text.render_html(result))
+        write_page(arguments.html, text.render_html(result))
     if arguments.json:
         sys.stdout.write(text.render_json(result))
     elif arguments.markdown:
@@ -144,14 +144,3 @@ def _read(source: "Path") -> str:
         raise UsageError(f"{clean(str(source))} has more than {BYTES_MAX // 1024**2} MB: give a part of it")
     coding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
     return content.decode(coding, "replace")
-
-
-def _write(target: "Path", page: str) -> None:
-    from pgassay.errors import UsageError
-
-    try:
-        target.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(
-            f"can't write the page to {target} ({error.strerror}): name another file with --html"
-        ) from error

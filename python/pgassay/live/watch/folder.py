@@ -7,7 +7,6 @@ from pathlib import Path
 
 from pgassay.analysis.verdicts.compare import progress
 from pgassay.design.blocks import trial_place
-from pgassay.model.arm import Arm
 from pgassay.model.experiment import BlockPlan
 from pgassay.model.live.watch import ArmEstimate, ExperimentState, RunningTrial
 from pgassay.model.trial import TrialStatus
@@ -115,12 +114,6 @@ class FolderWatch:
             return (self.folder / layout.STATE_FILE).stat().st_mtime
         except OSError:
             return 0.0
-
-    def arm_of(self, number: int) -> Arm:
-        """The arm of a trial by its number."""
-        plan, position = self._place_of(number)
-        arms = {arm.id: arm for arm in self._stored.experiment.arms}
-        return arms[plan.arm_ids[position]]
 
     def _place_of(self, number: int) -> tuple[BlockPlan, int]:
         # A block's plan is written before its first trial begins.
