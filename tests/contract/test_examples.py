@@ -69,6 +69,7 @@ def shrunk(example: Path, folder: Path) -> Path:
 
 
 @pytest.mark.server
+@pytest.mark.shares_machine
 @pytest.mark.parametrize(
     "name",
     [

@@ -205,6 +205,7 @@ def test_a_plug_in_is_one_file_and_one_line_with_its_import(toy: Toy, tmp_path: 
 
 
 @pytest.mark.server
+@pytest.mark.shares_machine
 def test_an_experiment_of_toys(home: Path, tmp_path: Path) -> None:
     """Factor, workload, sampler, storage and dataset, in one comparison on a real server."""
     copy = Copy(tmp_path, (FACTOR, WORKLOAD, SAMPLER, STORAGE, DATASET))

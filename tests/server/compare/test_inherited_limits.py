@@ -107,6 +107,7 @@ def test_the_same_without_a_limit_is_not_called_one(
     assert all("limits" not in trial["facts"] for trial in whole_tool.trials(out))
 
 
+@pytest.mark.slow
 def test_a_rate_limit_around_the_command_is_the_storages(
     require: Callable[..., None], home: Path, tmp_path: Path
 ) -> None:
@@ -129,6 +130,7 @@ def test_a_rate_limit_around_the_command_is_the_storages(
     assert "too-few-io-workers" not in causes(result)
 
 
+@pytest.mark.slow
 def test_a_memory_limit_around_the_command_is_named(
     require: Callable[..., None], home: Path, tmp_path: Path
 ) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 import whole_tool
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 
 
 def test_a_neutral_trial_runs_before_each_and_counts_for_nothing(

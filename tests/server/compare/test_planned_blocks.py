@@ -14,7 +14,7 @@ import pytest
 import whole_tool
 from pgassay.record.read import StoredExperiment, load
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 
 LOAD = ("--workload", "select-only:clients=2,threads=1,duration=200ms,warmup=50ms", *whole_tool.SMALL)
 GRID = ("compare", "enable_sort=on,off", "work_mem=1MB,4MB", *LOAD)

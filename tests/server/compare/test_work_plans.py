@@ -76,6 +76,7 @@ def test_the_report_says_where_each_sort_went(tmp_path: Path, require: Callable[
     assert sum(len(each) for each in work_files(folder)) == executed
 
 
+@pytest.mark.shares_machine
 def test_statements_that_write_or_lock_are_not_executed(tmp_path: Path, require: Callable[..., None]) -> None:
     require("server")
     (tmp_path / "w.sql").write_text(
@@ -95,6 +96,7 @@ def test_statements_that_write_or_lock_are_not_executed(tmp_path: Path, require:
     assert all(record["status"] == "ok" for record in whole_tool.trials(folder))
 
 
+@pytest.mark.shares_machine
 def test_loads_and_estimates_execute_nothing(tmp_path: Path, require: Callable[..., None]) -> None:
     require("server")
     load = ("compare", "work_mem=1MB,2MB", "--workload", "select-only:duration=200ms,warmup=0s", "--json")

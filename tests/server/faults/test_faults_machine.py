@@ -186,6 +186,7 @@ def test_io_uring_refused_by_the_kernel_or_the_limits(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.shares_machine
 @pytest.mark.parametrize("gate", ["build", "kernel"])
 def test_the_refused_arm_is_dropped_when_asked_for(
     gate: str, tmp_path: Path, open_folder: Path, require: Callable[..., None]
