@@ -62,3 +62,20 @@ def test_another_workload_tells_nothing(tmp_path, experiment):
     entries = {"another": {"trial_s": 9.0, "spread": 0.3, "spread_median": 0.2}}
     (tmp_path / "history.json").write_text(json.dumps({"format": 1, "entries": entries}), "utf-8")
     assert scaled(experiment).contract.first_scale == 0.05
+
+
+def test_what_was_remembered_last_is_recalled(tmp_path, experiment):
+    assert history.recall(experiment) is None
+    for trial_s in (8.0, 9.0):
+        history.remember(experiment, history.Known(trial_s, 0.04, 0.02))
+    assert history.recall(experiment) == history.Known(9.0, 0.04, 0.02)
+    assert len(json.loads((tmp_path / "history.json").read_bytes())["entries"]) == 1
+    assert history.likely_trial_s(experiment, history.recall(experiment)) == 9.0
+    # Nothing is known: a statement's least, and what lies between trials.
+    assert history.likely_trial_s(experiment, None) == 2.0
+
+
+def test_a_history_that_cannot_be_written_is_said(tmp_path, experiment):
+    (tmp_path / "history.json").mkdir()
+    with pytest.raises(OSError, match=r"history\.json"):
+        history.remember(experiment, history.Known(9.0, None))
