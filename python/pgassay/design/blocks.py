@@ -7,7 +7,9 @@ measured has a part in it. What was measured decides only which arms still take 
 import random
 from collections.abc import Collection, Mapping, Sequence
 
-from pgassay.design.copies import data_copies
+from pgassay.design.arms import with_load
+from pgassay.design.copies import data_copies, load_of
+from pgassay.model.arm import Arm
 from pgassay.model.experiment import BlockPlan, Experiment
 
 
@@ -63,6 +65,18 @@ def plan_block(
 def visit_of(stratum: str | None, earlier: Mapping[int, BlockPlan]) -> int:
     """How many blocks of this stratum there were before, voided ones among them."""
     return sum(plan.stratum == stratum for plan in earlier.values())
+
+
+def arms_of_block(experiment: Experiment, plan: BlockPlan, visit: int) -> tuple[Arm, ...]:
+    """The arms of a block in their order, each with the load and the copy of the data that it runs on."""
+    arms = {arm.id: arm for arm in experiment.arms}
+    load = load_of(experiment, plan.stratum, visit, plan.replicate)
+    return tuple(
+        with_load(arms[name], load).model_copy(
+            update={"data_copy": plan.data_copies.get(name, arms[name].data_copy)}
+        )
+        for name in plan.arm_ids
+    )
 
 
 def trial_place(experiment: Experiment, plans: Mapping[int, BlockPlan], number: int) -> tuple[BlockPlan, int]:

@@ -6,6 +6,7 @@ on, and so do its control and the twin: a set of such copies is a replicate, and
 replication.
 """
 
+import itertools
 import random
 from collections.abc import Iterable, Sequence
 
@@ -49,21 +50,20 @@ def _sets(arms: Iterable[Arm], stratum: str) -> dict[str, int]:
     and stands to them as the control does.
     """
     mine = [arm for arm in arms if arm.stratum == stratum]
-    control = next(arm for arm in mine if arm.role == "control")
-    is_shared = any(arm.role == "arm" and arm.spec.shares_data_with(control.spec) for arm in mine)
-    of_twin = 0 if is_shared else 1
-    owners: list[Arm] = []
+    shared = next(arm.spec.data_identity for arm in mine if arm.role == "control")
+    of_twin = 0 if any(arm.role == "arm" and arm.spec.data_identity == shared for arm in mine) else 1
+    owned: list[tuple[object, ...]] = []
     found = {}
     for arm in mine:
+        data = arm.spec.data_identity
         if arm.role == "twin":
             found[arm.id] = of_twin
-        elif arm.id == control.id or arm.spec.shares_data_with(control.spec):
+        elif data == shared:
             found[arm.id] = 0
         else:
-            alike = [place for place, other in enumerate(owners) if arm.spec.shares_data_with(other.spec)]
-            if not alike:
-                owners.append(arm)
-            found[arm.id] = of_twin + 1 + (alike[0] if alike else len(owners) - 1)
+            if data not in owned:
+                owned.append(data)
+            found[arm.id] = of_twin + 1 + owned.index(data)
     return found
 
 
@@ -90,11 +90,14 @@ def data_copies(
 
 
 def _of_stratum(experiment: Experiment, stratum: str, drawn: int, replicate: int) -> dict[str, int]:
-    if not experiment.design.blocks_per_copy or not has_owners(experiment.arms, stratum):
+    if not experiment.design.blocks_per_copy:
         return {arm.id: drawn for arm in experiment.arms if arm.stratum == stratum}
     places = _sets(experiment.arms, stratum)
+    last = max(places.values())
+    if not last:
+        return dict.fromkeys(places, drawn)
     # No two sets of copies have a number in common, so a fresh one is never an old one.
-    return {name: replicate * (max(places.values()) + 1) + place for name, place in places.items()}
+    return {name: replicate * (last + 1) + place for name, place in places.items()}
 
 
 def has_fresh_copies(experiment: Experiment, stratum: str | None) -> bool:
@@ -118,17 +121,9 @@ def arms_to_prepare(experiment: Experiment) -> tuple[Arm, ...]:
     arms = {arm.id: arm for arm in experiment.arms}
     found: dict[tuple[str, int, int], Arm] = {}
     for stratum in dict.fromkeys(arm.stratum for arm in experiment.arms):
-        if has_fresh_copies(experiment, stratum):
-            # The first replicate on load 0 is number 0, on load 1 number 1, and so on.
-            used = [(load, _of_stratum(experiment, stratum, 0, load)) for load in loads]
-        else:
-            used = [
-                (load, _of_stratum(experiment, stratum, drawn, 0))
-                for load in loads
-                for drawn in range(experiment.design.data_copies)
-            ]
-        for load, copies in used:
-            for name, number in copies.items():
+        for load, drawn in itertools.product(loads, range(experiment.design.data_copies)):
+            # Of fresh copies the first replicate on load 0 is number 0, on load 1 number 1, and so on.
+            for name, number in _of_stratum(experiment, stratum, drawn, load).items():
                 arm = with_load(arms[name], load).model_copy(update={"data_copy": number})
                 found[name, load, number] = arm
     return tuple(found.values())

@@ -25,7 +25,7 @@ KINDS: dict[str, FactorKind] = {
     "build": build.KIND,
     server.NAME: server.KIND,
     "storage": storage.KIND,
-    "sql": sql.KIND,
+    sql.NAME: sql.KIND,
     "clients": clients.KIND,
     "read_ahead": read_ahead.KIND,
     "range_size": read_only_option.KIND,

@@ -1,10 +1,36 @@
 """`sql=a.sql,b.sql`: two ways to write one question; each level is a workload of its own."""
 
+from collections.abc import Sequence
+
 from pgassay.errors import UsageError
-from pgassay.factors.base import FactorKind
+from pgassay.factors.base import Factor, FactorKind
 from pgassay.factors.levels import split_levels
 from pgassay.model.arm import ArmSpec
+from pgassay.model.workload import WorkloadSpec
+from pgassay.workloads.registry import parse_workload
 from pgassay.workloads.statements import parse_sql_file
+
+NAME = "sql"
+
+
+def levels_of(factors: Sequence[Factor]) -> tuple[str, ...]:
+    """The levels of this factor where it is among `factors`; () where it is not."""
+    return next((factor.levels for factor in factors if factor.name == NAME), ())
+
+
+def workload_of(factors: Sequence[Factor], text: str, default: str) -> WorkloadSpec:
+    """The workload of all arms: that of the first level, else that of `--workload`.
+
+    Raises UsageError where `--workload` names another than its default beside this factor.
+    """
+    levels = levels_of(factors)
+    if not levels:
+        return parse_workload(text)
+    if text != default:
+        raise UsageError(
+            f"the levels of {NAME}= are what is run, so --workload {text} has no place: leave one of them out"
+        )
+    return parse_workload(f"sql:{levels[0]}")
 
 
 def apply(name: str, level: str, spec: ArmSpec) -> ArmSpec:

@@ -69,18 +69,24 @@ class ArmSpec(Frozen):
     cpus: float | None = None
     server: RemoteServer | None = None
 
-    def shares_data_with(self, other: "ArmSpec") -> bool:
-        """Whether both can be measured on one copy of the data: alike, at one place, in one format.
+    @property
+    def data_identity(self) -> tuple[object, ...]:
+        """What the data are and where they lie: arms that are alike in it can run on one copy of them.
 
         Builds of one version read each other's data where they were configured alike. Limits and read-ahead
         belong to a device and not to what lies on it.
         """
-        return self.server is None and other.server is None and self._data() == other._data()
-
-    def _data(self) -> tuple[object, ...]:
         build, storage = self.build, self.storage
         made_by = (build.version, build.configure, sorted(build.extensions))
-        return (made_by, self.dataset, self.prepare, storage.kind, storage.path, storage.size_bytes)
+        return (
+            made_by,
+            self.dataset,
+            self.prepare,
+            storage.kind,
+            storage.path,
+            storage.size_bytes,
+            self.server,
+        )
 
 
 class Arm(Frozen):

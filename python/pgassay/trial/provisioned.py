@@ -9,13 +9,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol as Interface
 from typing import Self
 
 from pgassay.environment.cgroup.group import Cgroup
 from pgassay.environment.cgroup.group import capabilities as cgroup_capabilities
 from pgassay.environment.cleanup.scratch import scratch_folder
-from pgassay.environment.datasets.snapshots import Snapshot
 from pgassay.environment.datasets.snapshots import key as snapshot_key
 from pgassay.environment.linux import pagecache
 from pgassay.environment.server.limits import server_limits
@@ -24,21 +22,11 @@ from pgassay.environment.server.settings import classify
 from pgassay.environment.server.validation import build_settings
 from pgassay.environment.storage.base import Volume
 from pgassay.environment.storage.parse import describe
-from pgassay.model.arm import Arm, ArmSpec
-from pgassay.model.storage import StorageSpec
+from pgassay.model.arm import Arm
 from pgassay.trial.limited import inherited_caps, is_limited
+from pgassay.trial.provider import MachineProvider
 from pgassay.trial.running import RunningServer
 from pgassay.trial.target import LocalServer
-
-
-class Provider(Interface):
-    """Provides what arms need; the experiment's preparation implements it."""
-
-    def volume(self, spec: StorageSpec) -> Volume:
-        """The volume for a storage (made once, shared by its arms)."""
-
-    def snapshot(self, spec: ArmSpec) -> Snapshot:
-        """The frozen data directory for an arm's build, dataset and prepare."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +48,7 @@ class ProvisionedTarget:
     server, in all arms, since each starts alike then.
     """
 
-    def __init__(self, provider: Provider, arms: Sequence[Arm]) -> None:
+    def __init__(self, provider: MachineProvider, arms: Sequence[Arm]) -> None:
         self._provider = provider
         self._arms = arms
         self._session_names: frozenset[str] = frozenset()

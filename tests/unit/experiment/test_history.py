@@ -6,7 +6,7 @@ import math
 import pytest
 from plans_for_tests import make_experiment
 
-from pgassay.experiment.running import history
+from pgassay.environment import history
 
 
 @pytest.fixture
@@ -15,23 +15,27 @@ def experiment(tmp_path, monkeypatch):
     return make_experiment(["io_method=worker,sync"])
 
 
+def scaled(experiment):
+    return history.with_known_scale(experiment, history.recall(experiment))
+
+
 def write_history(tmp_path, experiment, entry):
     entries = {history._key(experiment): entry}
     (tmp_path / "history.json").write_text(json.dumps({"format": 1, "entries": entries}), "utf-8")
 
 
 def test_without_a_history_the_plan_stays_as_it_is(experiment):
-    assert history.with_known_scale(experiment) == experiment
+    assert scaled(experiment) == experiment
     assert experiment.contract.first_scale == 0.05
 
 
 def test_the_known_spread_of_single_trials_becomes_the_first_scale(tmp_path, experiment):
     write_history(tmp_path, experiment, {"trial_s": 9.0, "spread": 0.04, "spread_median": 0.02})
-    planned = history.with_known_scale(experiment)
+    planned = scaled(experiment)
     # An arm less the mean of control and twin: √1.5 times a single trial's.
     assert planned.contract.first_scale == pytest.approx(0.02 * math.sqrt(1.5), rel=0.005)
     paired = experiment.contract.model_copy(update={"pool_twin": False})
-    planned = history.with_known_scale(experiment.model_copy(update={"contract": paired}))
+    planned = scaled(experiment.model_copy(update={"contract": paired}))
     assert planned.contract.first_scale == pytest.approx(0.02 * math.sqrt(2), rel=0.005)
     assert planned.model_copy(update={"contract": paired}) == experiment.model_copy(
         update={"contract": paired}
@@ -51,10 +55,27 @@ def test_the_known_spread_of_single_trials_becomes_the_first_scale(tmp_path, exp
 )
 def test_a_first_scale_is_never_absurd(tmp_path, experiment, entry, expected):
     write_history(tmp_path, experiment, entry)
-    assert history.with_known_scale(experiment).contract.first_scale == expected
+    assert scaled(experiment).contract.first_scale == expected
 
 
 def test_another_workload_tells_nothing(tmp_path, experiment):
     entries = {"another": {"trial_s": 9.0, "spread": 0.3, "spread_median": 0.2}}
     (tmp_path / "history.json").write_text(json.dumps({"format": 1, "entries": entries}), "utf-8")
-    assert history.with_known_scale(experiment).contract.first_scale == 0.05
+    assert scaled(experiment).contract.first_scale == 0.05
+
+
+def test_what_was_remembered_last_is_recalled(tmp_path, experiment):
+    assert history.recall(experiment) is None
+    for trial_s in (8.0, 9.0):
+        history.remember(experiment, history.Known(trial_s, 0.04, 0.02))
+    assert history.recall(experiment) == history.Known(9.0, 0.04, 0.02)
+    assert len(json.loads((tmp_path / "history.json").read_bytes())["entries"]) == 1
+    assert history.likely_trial_s(experiment, history.recall(experiment)) == 9.0
+    # Nothing is known: a statement's least, and what lies between trials.
+    assert history.likely_trial_s(experiment, None) == 2.0
+
+
+def test_a_history_that_cannot_be_written_is_said(tmp_path, experiment):
+    (tmp_path / "history.json").mkdir()
+    with pytest.raises(OSError, match=r"history\.json"):
+        history.remember(experiment, history.Known(9.0, None))

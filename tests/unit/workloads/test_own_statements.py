@@ -8,7 +8,7 @@ import pytest
 from pgassay.environment.datasets.registry import content
 from pgassay.environment.datasets.statements import shown
 from pgassay.errors import UsageError
-from pgassay.experiment.planning.data import prepare_of, workload_of
+from pgassay.experiment.planning.data import prepare_of
 from pgassay.experiment.planning.file import read_file
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.result_bag import Bag
@@ -16,6 +16,7 @@ from pgassay.experiment.running.result_bag import shown as shown_row
 from pgassay.experiment.running.same_results import pairs_of, returns_rows
 from pgassay.factors.prepare import parse_prepare
 from pgassay.factors.registry import parse_factor, parse_factors
+from pgassay.factors.sql import workload_of
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.workload import Statement, WorkloadSpec
 from pgassay.sql_text import split_at_commas, split_statements
@@ -62,9 +63,9 @@ def test_the_workload_of_sql_levels_is_that_of_the_first(tmp_path: Path) -> None
     for name in ("a", "b"):
         (tmp_path / f"{name}.sql").write_text(f"SELECT '{name}'")
     factors = parse_factors([f"sql={tmp_path}/b.sql,{tmp_path}/a.sql"])
-    assert workload_of(CompareRequest(factors=()), factors).statements[0].sql == "SELECT 'b'"
+    assert workload_of(factors, "full-scan", "full-scan").statements[0].sql == "SELECT 'b'"
     with pytest.raises(UsageError, match="--workload tpcb has no place"):
-        workload_of(CompareRequest(factors=(), workload="tpcb"), factors)
+        workload_of(factors, "tpcb", "full-scan")
 
 
 def test_statements_belong_together_by_name_else_by_place(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def owns_data(experiment: Experiment, contrast: Contrast) -> bool:
     if not experiment.design.blocks_per_copy:
         return False
     arms: dict[str, Arm] = {arm.id: arm for arm in experiment.arms}
-    return not arms[contrast.arm_id].spec.shares_data_with(arms[contrast.control_id].spec)
+    return arms[contrast.arm_id].spec.data_identity != arms[contrast.control_id].spec.data_identity
 
 
 def _beside(contrast: Contrast, experiment: Experiment) -> list[Contrast]:

@@ -6,28 +6,12 @@ from pgassay.design.arms import Candidate
 from pgassay.environment import datasets
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.request import CompareRequest
+from pgassay.factors import sql
 from pgassay.factors.base import Factor
 from pgassay.factors.prepare import parse_prepare
-from pgassay.model.arm import ArmSpec, DatasetSpec
+from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
 from pgassay.model.workload import WorkloadSpec
-from pgassay.workloads.registry import parse_workload
-
-SQL_FACTOR = "sql"
-_BRANCHES = "pgbench_branches"
-
-
-def workload_of(request: CompareRequest, factors: Sequence[Factor]) -> WorkloadSpec:
-    """The workload of all arms; with the factor `sql`, whose levels are workloads, that of the first."""
-    written = [factor for factor in factors if factor.name == SQL_FACTOR]
-    if not written:
-        return parse_workload(request.workload)
-    if request.workload != CompareRequest.workload:
-        raise UsageError(
-            f"the levels of {SQL_FACTOR}= are what is run, so --workload {request.workload} has no place: "
-            "leave one of them out"
-        )
-    return parse_workload(f"sql:{written[0].levels[0]}")
 
 
 def dataset_of(request: CompareRequest, workload: WorkloadSpec, build: Build) -> DatasetSpec:
@@ -71,26 +55,7 @@ def check_data(candidates: Sequence[Candidate]) -> None:
             datasets.check_dataset(spec.build, spec.dataset)
 
 
-def check_scale(spec: ArmSpec, relations: dict[str, dict[str, int]]) -> None:
-    """Raise UsageError when a pgbench load would ask own data for accounts that they don't hold."""
-    load = spec.workload.load
-    if load is None or spec.dataset.kind in ("pgbench", "sysbench") or load.oltp_read_only is not None:
-        return
-    branches = relations.get(_BRANCHES)
-    if branches is None:
-        raise UsageError(
-            f"workload {spec.workload.family} needs pgbench's tables, and {spec.dataset.source} makes none "
-            f"called {_BRANCHES}: write your own statements with --workload sql:FILE"
-        )
-    if branches["rows"] != spec.dataset.scale:
-        raise UsageError(
-            f"{_BRANCHES} holds {branches['rows']} rows and the scale is {spec.dataset.scale}: "
-            f"write --scale {branches['rows']}"
-        )
-
-
 def title_of(request: CompareRequest, factors: Sequence[Factor], data: str) -> str:
     """The experiment's title: what varies, what is run, on which data (in words)."""
-    written = [", ".join(factor.levels) for factor in factors if factor.name == SQL_FACTOR]
-    workload = written[0] if written else request.workload
+    workload = ", ".join(sql.levels_of(factors)) or request.workload
     return f"{' '.join(factor.name for factor in factors)} on {workload}, {data}"

@@ -8,7 +8,7 @@ from pgassay.design.arms import apply_levels, build_arms, choose_control, combin
 from pgassay.design.copies import planned_design
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.connections import is_remote
-from pgassay.experiment.planning.data import title_of, workload_of
+from pgassay.experiment.planning.data import title_of
 from pgassay.experiment.planning.provisioned import ProvisionedServers
 from pgassay.experiment.planning.remote import RemoteServers
 from pgassay.experiment.planning.request import (
@@ -19,6 +19,7 @@ from pgassay.experiment.planning.request import (
     repeatable,
 )
 from pgassay.experiment.planning.servers import Grid, OnStage, ParsedRequest, Servers
+from pgassay.factors import sql
 from pgassay.factors.registry import parse_factors
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import BlockDesign, Experiment, StatisticalContract
@@ -40,7 +41,7 @@ def parse_request(
     given = parse_settings(request.settings)
     servers = choose_servers(request, on_stage)
     factors = parse_factors(list(servers.factors)) if servers.factors or not request.factors else ()
-    workload = workload_of(request, factors)
+    workload = sql.workload_of(factors, request.workload, CompareRequest.workload)
     for factor in factors:
         if factor.name in given:
             raise UsageError(

@@ -4,40 +4,36 @@ plan → open the target → write the plan → say what can be resolved → tri
 """
 
 import shutil
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from pgassay.analysis.statistics.power import resolution_sentence
-from pgassay.design.copies import has_fresh_copies
-from pgassay.environment import lock
+from pgassay.analysis.verdicts.primary import single_trial_spread
+from pgassay.environment import history, lock
 from pgassay.environment.cleanup import registry
-from pgassay.environment.cleanup.scratch import scratch_folder
+from pgassay.environment.history import Known
 from pgassay.environment.linux.machine import machine_id
 from pgassay.errors import InterruptionError, MeasurementError, UsageError
 from pgassay.experiment.planning.connections import reconnect
 from pgassay.experiment.planning.plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.planning.servers import Connections
-from pgassay.experiment.running import history, ledger
+from pgassay.experiment.running import ledger
 from pgassay.experiment.running.folder import check_folder, new_folder
-from pgassay.experiment.running.loop import RunLimits, TrialRunner, run_experiment
+from pgassay.experiment.running.forecast import announce
+from pgassay.experiment.running.loop import RunLimits, TrialRunner, expected_trial_s, run_experiment
 from pgassay.experiment.running.remote_swap import swap_servers
 from pgassay.experiment.running.same_results import check_same_results
-from pgassay.experiment.running.schedule import Step, next_step, plan_work
+from pgassay.experiment.running.schedule import next_step
 from pgassay.experiment.running.targets import open_target
-from pgassay.model.arm import Arm
+from pgassay.experiment.running.trials import ExperimentTrials
 from pgassay.model.experiment import Experiment
-from pgassay.model.trial import TrialRecord, TrialSpec
 from pgassay.record.holding import held
 from pgassay.record.layout import attempt_folders
-from pgassay.record.read import StoredExperiment, load, load_trial
-from pgassay.record.write import write_experiment, write_servers, write_state
+from pgassay.record.read import StoredExperiment, load
+from pgassay.record.write import recording_error, write_experiment, write_servers, write_state
 from pgassay.terminal.progress import Progress
-from pgassay.trial.run import run_trial
-from pgassay.trial.state import NeutralTrial
 from pgassay.trial.target import Target
 
 
@@ -53,12 +49,14 @@ def run_new(
     for sentence in parsed.servers.messages:
         progress.message(sentence)
     with _host_lock(progress, wait=wait):
-        experiment = history.with_known_scale(plan(parsed, progress.stage))
+        planned = plan(parsed, progress.stage)
+        earlier = history.recall(planned)
+        experiment = history.with_known_scale(planned, earlier)
         contract = experiment.contract
         limits = RunLimits(contract.blocks_max, contract.time_max_s, until_decided=until_decided)
         folder = new_folder(request.out, experiment)
         try:
-            return _run_planned(experiment, folder, parsed.servers.connections, limits, progress)
+            return _run_planned(experiment, earlier, folder, parsed.servers.connections, limits, progress)
         except BaseException:
             # Nothing is kept of what ended before its first trial was recorded.
             if not attempt_folders(folder):
@@ -67,15 +65,21 @@ def run_new(
 
 
 def _run_planned(
-    experiment: Experiment, folder: Path, connections: Connections, limits: RunLimits, progress: Progress
+    experiment: Experiment,
+    earlier: Known | None,
+    folder: Path,
+    connections: Connections,
+    limits: RunLimits,
+    progress: Progress,
 ) -> StoredExperiment:
     with open_target(experiment, connections.parameters, progress.stage) as opened:
-        write_experiment(folder, opened.complete(experiment))
+        trial_s = history.likely_trial_s(experiment, earlier)
+        write_experiment(folder, opened.complete(experiment, trial_s))
         if connections.documents:
             write_servers(folder, connections.documents)
         stored = load(folder)
         with held(folder), opened.target:
-            ended = _run_trials(stored, opened.target, connections, limits, progress)
+            ended = _run_trials(stored, earlier, opened.target, connections, limits, progress)
         return _remembered(ended)
 
 
@@ -95,67 +99,30 @@ def run_resumed(
         stored = load(folder)
         _refuse_another_machine(stored)
         with open_target(stored.experiment, connections.parameters, progress.stage) as opened:
+            earlier = history.recall(stored.experiment)
             with held(folder), opened.target:
-                ended = _run_trials(stored, opened.target, connections, chosen, progress)
+                ended = _run_trials(stored, earlier, opened.target, connections, chosen, progress)
             return _remembered(ended)
 
 
 def _run_trials(
-    stored: StoredExperiment, target: Target, connections: Connections, limits: RunLimits, progress: Progress
+    stored: StoredExperiment,
+    earlier: Known | None,
+    target: Target,
+    connections: Connections,
+    limits: RunLimits,
+    progress: Progress,
 ) -> StoredExperiment:
-    # Of the block that runs, with the data that each runs on; before the first, as they were planned.
-    arms = stored.experiment.arms
-    trials = list(stored.trials)
-
-    def run(spec: TrialSpec, folder: Path) -> tuple[Path, TrialRecord]:
-        before = None
-        if stored.experiment.design.between == "neutral":
-            before = _run_neutral(_control_beside(spec.arm, arms), spec, target, progress)
-        if folder != stored.folder:
-            return run_trial(spec, target, folder, progress.trial_doing, before)
-        work = plan_work(stored.experiment, trials, spec.arm.id)
-        path, record = run_trial(spec, target, folder, progress.trial_doing, before, work)
-        trials.append(load_trial(path))
-        return path, record
-
-    def prepare_block(step: Step) -> None:
-        nonlocal arms
-        arms = step.arms
-        machine = target.machine
-        if machine is not None and has_fresh_copies(stored.experiment, step.plan.stratum):
-            progress.trial_doing("making fresh copies of the data")
-            machine.replace_copies(step.arms)
-
+    trials = ExperimentTrials(stored, target, progress)
     try:
         if not stored.trials:
             check_same_results(stored.experiment, target, progress.stage)
-        _announce(stored, run, limits, progress)
+        announce(stored, earlier, trials, limits, progress)
         if not stored.experiment.swap:
-            return run_experiment(stored, run, limits, progress, prepare_block)
-        return _run_halves(stored, run, limits, progress, target, connections)
+            return run_experiment(stored, trials, limits, progress, trials.prepare_block)
+        return _run_halves(stored, trials, limits, progress, target, connections)
     except KeyboardInterrupt as interruption:
         raise InterruptionError(_after_interruption(stored.folder)) from interruption
-
-
-def _control_beside(arm: Arm, arms: tuple[Arm, ...]) -> Arm:
-    """The control that an arm is compared with, on the data of its block."""
-    return next(each for each in arms if each.role == "control" and each.stratum == arm.stratum)
-
-
-def _run_neutral(control: Arm, spec: TrialSpec, target: Target, progress: Progress) -> NeutralTrial:
-    """Run the workload on the control's settings, so that every trial has the same predecessor.
-
-    It is a whole trial of the same protocol; its record is thrown away.
-    """
-    begun = time.monotonic()
-    with scratch_folder() as scratch:
-        _, record = run_trial(
-            spec.model_copy(update={"arm": control}),
-            target,
-            scratch,
-            lambda step: progress.trial_doing(f"neutral trial before it: {step}"),
-        )
-    return NeutralTrial(time.monotonic() - begun, "" if record.status == "ok" else record.reason)
 
 
 def _run_halves(
@@ -188,40 +155,19 @@ def _remembered(ended: StoredExperiment) -> StoredExperiment:
 
     Remote servers' twins say nothing of this machine.
     """
-    history.remember(ended)
+    trial_s = expected_trial_s(ended)
+    if trial_s is not None:
+        known = Known(trial_s, single_trial_spread(ended), single_trial_spread(ended, confidence=0.5))
+        try:
+            history.remember(ended.experiment, known)
+        except OSError as error:
+            raise recording_error(history.history_file(), error) from error
     is_remote = any(arm.spec.server is not None for arm in ended.experiment.arms)
     alarm = None if is_remote else ledger.add_evidence(ended)
     if alarm is None:
         return ended
     write_state(ended.folder, stopped=ended.stopped, seconds_used=ended.seconds_used, warnings=(alarm,))
     return replace(ended, warnings=(alarm,))
-
-
-def _announce(stored: StoredExperiment, run: TrialRunner, limits: RunLimits, progress: Progress) -> None:
-    """Say what the time given can resolve, from this machine's history or from a rehearsal."""
-    experiment = stored.experiment
-    known = history.known(stored)
-    if known is None:
-        progress.stage("rehearsing one trial, to tell what the time given can resolve")
-        known = history.rehearse(experiment, run)
-    arms = experiment.arms
-    sentence = resolution_sentence(
-        limits.time_max_s,
-        known.trial_s,
-        len(arms),
-        effect=experiment.contract.margin,
-        pooled=experiment.contract.pool_twin,
-        contrasts=experiment.contract.contrasts,
-        alpha=experiment.contract.alpha,
-        trial_spread=known.spread or 0.07,
-        blocks_max=limits.blocks_max,
-    )
-    names = [arm.name for arm in arms if arm.role != "twin"]
-    blocks_max = limits.blocks_max
-    if experiment.design.strata == "apart":
-        # The sentence speaks of a block of each stratum, which takes what one of all arms would.
-        blocks_max *= len({arm.stratum for arm in arms})
-    progress.plan(names, blocks_max, limits.blocks_max * len(arms), sentence)
 
 
 @contextmanager

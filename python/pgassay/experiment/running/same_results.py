@@ -10,10 +10,10 @@ import psycopg
 
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import MeasurementError, UsageError, first_line
-from pgassay.experiment.planning.data import SQL_FACTOR
 from pgassay.experiment.planning.servers import OnStage
 from pgassay.experiment.running import result_bag
 from pgassay.experiment.running.result_bag import Bag
+from pgassay.factors import sql
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import Experiment
 from pgassay.model.workload import Statement, WorkloadSpec
@@ -40,7 +40,7 @@ def check_same_results(experiment: Experiment, target: Target, on_stage: OnStage
 
 def _groups(experiment: Experiment) -> list[tuple[Arm, list[Arm]]]:
     """Each control with the arms whose statements are other than its own; equal groups once."""
-    if not any(SQL_FACTOR in arm.levels for arm in experiment.arms):
+    if not any(sql.NAME in arm.levels for arm in experiment.arms):
         return []
     groups: list[tuple[Arm, list[Arm]]] = []
     seen = set()

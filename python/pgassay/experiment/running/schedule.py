@@ -12,9 +12,7 @@ from types import MappingProxyType
 
 from pgassay.analysis.descriptive.plans import shape
 from pgassay.analysis.statistics.power import minimum_blocks
-from pgassay.design.arms import with_load
-from pgassay.design.blocks import plan_block, visit_of
-from pgassay.design.copies import load_of
+from pgassay.design.blocks import arms_of_block, plan_block, visit_of
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import BlockDesign, BlockPlan, Experiment
 from pgassay.model.trial import TrialRecord, TrialSpec
@@ -96,18 +94,6 @@ def next_step(
             return Step(spec, begins, max(voided.values(), default=0), plan, arms, visit)
         earlier[plan.block] = plan
         first += len(plan.arm_ids)
-
-
-def arms_of_block(experiment: Experiment, plan: BlockPlan, visit: int) -> tuple[Arm, ...]:
-    """The arms of a block in their order, each with the load and the copy of the data that it runs on."""
-    arms = {arm.id: arm for arm in experiment.arms}
-    load = load_of(experiment, plan.stratum, visit, plan.replicate)
-    return tuple(
-        with_load(arms[name], load).model_copy(
-            update={"data_copy": plan.data_copies.get(name, arms[name].data_copy)}
-        )
-        for name in plan.arm_ids
-    )
 
 
 def plan_work(experiment: Experiment, trials: Iterable[StoredTrial], arm_id: str) -> PlanWork | None:

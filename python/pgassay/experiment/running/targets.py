@@ -7,38 +7,29 @@ end.
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from pgassay.analysis.statistics.power import minimum_blocks
 from pgassay.design.arms import arms_of_all_loads
 from pgassay.design.copies import arms_to_prepare, has_fresh_copies
 from pgassay.environment.cgroup.caps import read_limits
 from pgassay.environment.cgroup.group import capabilities
-from pgassay.environment.datasets import snapshots
-from pgassay.environment.datasets.snapshots import Snapshot
 from pgassay.environment.last_probe import last_probe
 from pgassay.environment.linux.device import device_of
 from pgassay.environment.remote.resolve import Resolved
 from pgassay.environment.storage.base import BlockDevice, Volume
-from pgassay.environment.storage.parse import describe
-from pgassay.environment.storage.registry import provide
-from pgassay.experiment.planning.data import check_scale
 from pgassay.experiment.planning.servers import OnStage
-from pgassay.experiment.running import history
-from pgassay.model.arm import Arm, ArmSpec
+from pgassay.model.arm import Arm
 from pgassay.model.experiment import Experiment, PlannedCeilings
 from pgassay.model.probe import ProbeResult
 from pgassay.model.storage import StorageSpec
+from pgassay.trial.provider import MachineProvider
 from pgassay.trial.provisioned import ProvisionedTarget
 from pgassay.trial.remote import RemoteTarget
 from pgassay.trial.target import Target
 
-# Room for WAL, temporary files and what a writing workload adds to a working copy.
-WORKING_ROOM_BYTES = 768 * 1024 * 1024
 # What a disk that others use as well copies, reading and writing: a hundred times less than the fastest, and
 # rather too little than too much, since a block more on a set of copies costs little.
 COPYING_BYTES_PER_S = 100e6
@@ -52,11 +43,12 @@ _LIMIT_MB = 1.048576
 class OpenTarget:
     """A target ready for its trials, which enter it.
 
-    `complete`: the plan with the facts that are known once storages and datasets are made.
+    `complete`: the plan with the facts that are known once storages and datasets are made; it is given the
+    seconds that a trial is expected to take.
     """
 
     target: Target
-    complete: Callable[[Experiment], Experiment]
+    complete: Callable[[Experiment, float], Experiment]
 
 
 @contextmanager
@@ -74,84 +66,12 @@ def open_target(
         with MachineProvider(arms, on_stage, has_replicates=has_replicates) as provider:
             provider.prepare()
             target = ProvisionedTarget(provider, experiment.arms)
-            yield OpenTarget(target, lambda planned: _with_machine(planned, provider))
+            yield OpenTarget(target, lambda planned, trial_s: _with_machine(planned, provider, trial_s))
     else:
-        yield OpenTarget(RemoteTarget(servers), lambda planned: planned)
+        yield OpenTarget(RemoteTarget(servers), lambda planned, _trial_s: planned)
 
 
-class MachineProvider:
-    """The storages and datasets of an experiment, made when first asked for.
-
-    Arms whose storage differs only in its limits or read-ahead still get a volume each: a limit
-    belongs to a device. `arms` are those of all loads and copies that are made before the first trial;
-    `has_replicates`: fresh copies will take their place, and one of them is there before an old one goes.
-    """
-
-    def __init__(self, arms: tuple[Arm, ...], on_stage: OnStage, *, has_replicates: bool = False) -> None:
-        self._arms = arms
-        self._has_replicates = has_replicates
-        self._on_stage = on_stage
-        self._stack = ExitStack()
-        self._volumes: dict[str, Volume] = {}
-        self._snapshots: dict[str, Snapshot] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.close()
-
-    def prepare(self) -> None:
-        """Load every dataset and make the copies of them that trials run on, before the first trial.
-
-        Raises UsageError when the disk can't hold them all.
-        """
-        snapshots.check_space_for((arm.spec.build, arm.spec.dataset, arm.spec.prepare) for arm in self._arms)
-        numbers: dict[tuple[Path, str], set[int]] = {}
-        for arm in self._arms:
-            snapshot = self.snapshot(arm.spec)
-            check_scale(arm.spec, snapshot.facts["relations"])
-            place = self.volume(arm.spec.storage).root, snapshot.key
-            numbers.setdefault(place, set()).add(arm.data_copy)
-        for arm in self._arms:
-            snapshot, volume = self.snapshot(arm.spec), self.volume(arm.spec.storage)
-            if self._has_replicates and (kept := numbers.pop((volume.root, snapshot.key), None)):
-                # Those that an earlier experiment ended with would only take room.
-                volume.keep_only(snapshot.key, kept)
-            self._on_stage("copying the data that the arms and the twin run on", None)
-            volume.clone(snapshot.path, snapshot.key, arm.data_copy)
-
-    def snapshot(self, spec: ArmSpec) -> Snapshot:
-        """The frozen dataset of an arm, loaded when it isn't there yet."""
-        key = snapshots.key(spec.build, spec.dataset, spec.prepare)
-        if key not in self._snapshots:
-            self._snapshots[key] = snapshots.ensure(spec.build, spec.dataset, spec.prepare, self._on_stage)
-        return self._snapshots[key]
-
-    def volume(self, spec: StorageSpec) -> Volume:
-        """The volume of a storage, provided when first asked for."""
-        name = describe(spec)
-        if name not in self._volumes:
-            volume = provide(spec, self._bytes_needed(spec))
-            self._volumes[name] = volume
-            self._stack.callback(volume.remove)
-        return self._volumes[name]
-
-    def _bytes_needed(self, spec: StorageSpec) -> int:
-        """Every distinct (dataset, copy) on this storage, one that is made anew, and room for a server."""
-        copies = {
-            (snapshots.key(arm.spec.build, arm.spec.dataset, arm.spec.prepare), arm.data_copy): arm
-            for arm in self._arms
-            if describe(arm.spec.storage) == describe(spec)
-        }
-        sizes_bytes = [self.snapshot(arm.spec).bytes for arm in copies.values()]
-        anew_bytes = sum(sizes_bytes) if self._has_replicates else 0
-        return sum(sizes_bytes) + anew_bytes + WORKING_ROOM_BYTES
-
-
-def _with_machine(experiment: Experiment, provider: MachineProvider) -> Experiment:
+def _with_machine(experiment: Experiment, provider: MachineProvider, trial_s: float) -> Experiment:
     """The plan with the facts of its storages and datasets, known once they are made."""
     storages = {}
     for arm in experiment.arms:
@@ -166,7 +86,6 @@ def _with_machine(experiment: Experiment, provider: MachineProvider) -> Experime
     ceilings = ceilings_of(experiment.arms, provider)
     design = experiment.design
     if experiment.design.blocks_per_copy:
-        trial_s = history.expected_trial_s(experiment)
         blocks = blocks_per_copy(experiment, _replicate_bytes(experiment, provider), trial_s)
         design = design.model_copy(update={"blocks_per_copy": blocks})
     changes = {"environment": environment, "ceilings": ceilings, "design": design}

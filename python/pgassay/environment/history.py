@@ -1,0 +1,105 @@
+"""What earlier experiments on this machine took, in home()/history.json: an entry for each kind of them."""
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from pgassay.durable import replace_file
+from pgassay.environment.datasets import describe as describe_dataset
+from pgassay.environment.home import home
+from pgassay.environment.server.limits import describe_limits
+from pgassay.environment.storage.parse import describe
+from pgassay.model.experiment import Experiment
+
+_FORMAT = 1
+_ENTRIES_MAX = 500
+# Of a trial of which nothing is known yet: settling and starting, and its statements.
+_BETWEEN_TRIALS_S = 1.0
+_STATEMENTS_S = 1.0
+# A first scale outside of these would make the first blocks worthless, whatever the history says.
+_FIRST_SCALE_MIN, _FIRST_SCALE_MAX = 0.002, 0.5
+
+
+@dataclass(frozen=True)
+class Known:
+    """Mean wall time of one trial, and the spread of single trials (None: unknown).
+
+    spread: its upper bound (80 %), for promises; spread_median: as likely too small as too large.
+    """
+
+    trial_s: float
+    spread: float | None
+    spread_median: float | None = None
+
+
+def history_file() -> Path:
+    """Where it is kept."""
+    return home() / "history.json"
+
+
+def recall(experiment: Experiment) -> Known | None:
+    """What the last experiment of the same kind took on this machine; None where there was none."""
+    entry = _read().get(_key(experiment))
+    if entry is None or not entry["trial_s"]:
+        return None
+    return Known(entry["trial_s"], entry["spread"], entry.get("spread_median"))
+
+
+def remember(experiment: Experiment, known: Known) -> None:
+    """Keep what this experiment took, for the next one; raises OSError."""
+    entries = _read()
+    entries.pop(_key(experiment), None)
+    entries[_key(experiment)] = asdict(known)
+    kept = dict(list(entries.items())[-_ENTRIES_MAX:])
+    document = json.dumps({"format": _FORMAT, "entries": kept}, indent=1, ensure_ascii=False, allow_nan=False)
+    replace_file(history_file(), f"{document}\n".encode())
+
+
+def with_known_scale(experiment: Experiment, known: Known | None) -> Experiment:
+    """The plan with the first scale of its evidence from earlier experiments of its kind on this machine.
+
+    The scale is the spread of an arm's log speed less the mean of its controls': a single trial's, times
+    √(1 + 1/controls). Unchanged when none is known; it is fixed before the first trial, so the evidence is
+    valid however wrong it may be.
+    """
+    spread = known and (known.spread_median or known.spread)
+    if not spread:
+        return experiment
+    pooled = experiment.contract.pool_twin and all(item.twin_id for item in experiment.contrasts)
+    scale = spread * math.sqrt(1.5 if pooled else 2.0)
+    first = float(f"{min(max(scale, _FIRST_SCALE_MIN), _FIRST_SCALE_MAX):.3g}")
+    return experiment.model_copy(
+        update={"contract": experiment.contract.model_copy(update={"first_scale": first})}
+    )
+
+
+def likely_trial_s(experiment: Experiment, known: Known | None) -> float:
+    """What a trial took in an earlier experiment of the same kind; else the least that it will."""
+    if known is not None:
+        return known.trial_s
+    load = experiment.arms[0].spec.workload.load
+    measured_s = _STATEMENTS_S if load is None else load.duration_s + load.warmup_s
+    return _BETWEEN_TRIALS_S + measured_s
+
+
+def _key(experiment: Experiment) -> str:
+    spec = experiment.arms[0].spec
+    clients = sorted({arm.spec.workload.load.clients for arm in experiment.arms if arm.spec.workload.load})
+    parts = [spec.build.version, spec.workload.text, str(clients), describe_dataset(spec.dataset)]
+    parts += [caps] if (caps := describe_limits(spec)) else []
+    servers = sorted({arm.spec.server.name for arm in experiment.arms if arm.spec.server})
+    where = " ".join(servers) if servers else describe(spec.storage)
+    parts += [experiment.design.between] if experiment.design.between != "nothing" else []
+    return " | ".join([*parts, experiment.protocol.cache, where])
+
+
+def _read() -> dict[str, dict[str, float | None]]:
+    try:
+        stored = json.loads(history_file().read_bytes())
+    except (OSError, ValueError):
+        return {}  # no history, or one cut short: the next rehearsal makes it anew
+    if not isinstance(stored, dict) or stored.get("format") != _FORMAT:
+        return {}
+    entries: dict[str, dict[str, float | None]] = stored["entries"]
+    return entries

@@ -1,0 +1,68 @@
+"""What the time given can resolve, said before the first trial of a run.
+
+It takes how long a trial lasts and how trials spread: from the experiment's own trials when it is resumed,
+else from earlier experiments of its kind. Without any, one trial is rehearsed: it is run and recorded like a
+trial, in a folder of its own that is thrown away, and enters no statistic.
+"""
+
+from pgassay.analysis.statistics.power import resolution_sentence
+from pgassay.analysis.verdicts.primary import single_trial_spread
+from pgassay.environment.cleanup.scratch import scratch_folder
+from pgassay.environment.history import Known
+from pgassay.errors import MeasurementError
+from pgassay.experiment.running.loop import RunLimits, TrialRunner, expected_trial_s
+from pgassay.experiment.running.schedule import next_step
+from pgassay.model.experiment import Experiment
+from pgassay.record.read import StoredExperiment
+from pgassay.terminal.progress import Progress
+
+# Of single trials, where nothing is known of their spread: what a shared virtual machine shows.
+_SPREAD_UNKNOWN = 0.07
+
+
+def announce(
+    stored: StoredExperiment, earlier: Known | None, run: TrialRunner, limits: RunLimits, progress: Progress
+) -> None:
+    """Show the plan of this run, and what its limits can resolve; `earlier`: what this machine remembers.
+
+    Raises MeasurementError when the rehearsal does not succeed.
+    """
+    experiment = stored.experiment
+    known = _expected(stored, earlier, run, progress)
+    arms = experiment.arms
+    sentence = resolution_sentence(
+        limits.time_max_s,
+        known.trial_s,
+        len(arms),
+        effect=experiment.contract.margin,
+        pooled=experiment.contract.pool_twin,
+        contrasts=experiment.contract.contrasts,
+        alpha=experiment.contract.alpha,
+        trial_spread=known.spread or _SPREAD_UNKNOWN,
+        blocks_max=limits.blocks_max,
+    )
+    names = [arm.name for arm in arms if arm.role != "twin"]
+    blocks_max = limits.blocks_max
+    if experiment.design.strata == "apart":
+        # The sentence speaks of a block of each stratum, which takes what one of all arms would.
+        blocks_max *= len({arm.stratum for arm in arms})
+    progress.plan(names, blocks_max, limits.blocks_max * len(arms), sentence)
+
+
+def _expected(stored: StoredExperiment, earlier: Known | None, run: TrialRunner, progress: Progress) -> Known:
+    trial_s = expected_trial_s(stored)
+    if trial_s is None:
+        return earlier or rehearse(stored.experiment, run, progress)
+    return Known(trial_s, single_trial_spread(stored))
+
+
+def rehearse(experiment: Experiment, run: TrialRunner, progress: Progress) -> Known:
+    """Run a trial of the control once; raises MeasurementError with its reason when it does not succeed."""
+    progress.stage("rehearsing one trial, to tell what the time given can resolve")
+    control = next(arm for arm in experiment.arms if arm.role == "control")
+    spec = next_step(experiment, ()).spec
+    with scratch_folder() as scratch:
+        _, record = run(spec.model_copy(update={"arm": control}), scratch)
+    if record.status != "ok":
+        raise MeasurementError(f"the rehearsal of {control.name} was {record.status}: {record.reason}")
+    return Known(trial_s=record.took_s, spread=None)
