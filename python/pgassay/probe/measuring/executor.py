@@ -9,6 +9,7 @@ from pgassay.environment.server.sessions import control
 from pgassay.environment.server.validation import small_cluster
 from pgassay.environment.whole_folder import locked
 from pgassay.errors import MeasurementError, UsageError
+from pgassay.model.base import PAGE_BYTES
 from pgassay.model.build import Build
 from pgassay.model.probe import ExecutorCost
 
@@ -54,11 +55,10 @@ def _measure(build: Build) -> ExecutorCost:
         try:
             session.execute(f"INSERT INTO {_TABLE} SELECT n, 1, 0, '' FROM generate_series(1, {_ROWS}) n")
             session.execute(f"VACUUM (FREEZE) {_TABLE}")
-            row = session.execute(
-                f"SELECT pg_relation_size('{_TABLE}') / current_setting('block_size')::int"
-            ).fetchone()
+            row = session.execute(f"SELECT pg_relation_size('{_TABLE}')").fetchone()
             assert row is not None
-            pages = int(row[0])
+            # Of the probe's size, whatever the build's own.
+            pages = int(row[0]) / PAGE_BYTES
             seconds = []
             for _ in range(_SCANS):
                 start = time.perf_counter()
