@@ -8,7 +8,6 @@ from pgassay.environment.server.setting_values import parse_number
 from pgassay.model import aio
 from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.base import PAGE_BYTES
-from pgassay.words import join
 
 IO_SETTINGS = (
     *("io_method", "io_workers", "io_min_workers", "io_max_workers", "effective_io_concurrency"),
@@ -102,7 +101,7 @@ def _beyond_handles(arms: Sequence[Arm], compared: str, block_bytes: int) -> Ite
         for handles, wanted_by in beyond.items():
             levels = sorted(set(wanted_by))
             yield (
-                f"{name}={join([str(level) for level in levels])} is more than io_max_concurrency, "
+                f"{name}={','.join(map(str, levels))} is more than io_max_concurrency, "
                 f"which is {handles} here: no process has more than {handles} reads in flight, only its "
                 f"look-ahead and its ring of buffers grow (set io_max_concurrency={levels[-1]} in all arms)"
             )
