@@ -230,6 +230,10 @@ impl Lane for WorkerLane<'_> {
         self.mailbox().wait(wanted, watch)
     }
 
+    fn is_here(&mut self, number: u64) -> bool {
+        self.mailbox().has(number)
+    }
+
     fn ready(&mut self, _watch: &mut Stopwatch) -> Option<Completed> {
         // A failure is met again by the next wait.
         self.mailbox().take(Wanted::Any).ok().flatten()
