@@ -187,10 +187,7 @@ impl CellSpec {
                     .is_none_or(|least| (1..=self.workers).contains(&least)),
                 "workers_min must be from 1 to workers",
             ),
-            (
-                (0.0..=1.0).contains(&self.found),
-                "found must be from 0 to 1",
-            ),
+            ((0.0..=1.0).contains(&self.found), "found must be from 0 to 1"),
             (
                 self.duration_s > 0.0 && self.duration_s <= DURATION_S_MAX,
                 "duration_s must be more than 0 and at most 3600",

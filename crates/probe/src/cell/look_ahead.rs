@@ -98,9 +98,7 @@ impl LookAhead {
             self.distance = (self.distance * 2).min(self.pinned_max);
         }
         self.holdoff = self.pinned_max;
-        self.combine_distance = (self.combine_distance * 2)
-            .min(self.combine)
-            .min(self.pinned_max);
+        self.combine_distance = (self.combine_distance * 2).min(self.combine).min(self.pinned_max);
     }
 
     /// A block was found in shared buffers, with so many reads on their way.
@@ -193,7 +191,11 @@ mod tests {
         for _ in 0..4 {
             ahead.waited(false);
         }
-        let at = |pinned, pending| Standing { pinned, pending, reads: 0 };
+        let at = |pinned, pending| Standing {
+            pinned,
+            pending,
+            reads: 0,
+        };
         assert!(ahead.wants_more(at(0, 0)) && ahead.wants_more(at(0, 15)));
         assert!(!ahead.is_due(at(0, 15)) && ahead.is_due(at(0, 16)));
         assert!(!ahead.wants_more(at(1, 5)) && !ahead.is_due(at(1, 5)));
@@ -224,10 +226,18 @@ mod tests {
     #[test]
     fn nothing_is_started_beyond_the_concurrency_and_all_at_the_end() {
         let mut ahead = look_ahead("");
-        let full = Standing { pinned: 0, pending: 16, reads: 16 };
+        let full = Standing {
+            pinned: 0,
+            pending: 16,
+            reads: 16,
+        };
         assert!(!ahead.wants_more(full) && !ahead.is_due(full));
         ahead.end();
-        let rest = Standing { pinned: 9, pending: 3, reads: 1 };
+        let rest = Standing {
+            pinned: 9,
+            pending: 3,
+            reads: 1,
+        };
         assert!(!ahead.wants_more(rest) && ahead.is_due(rest));
     }
 }

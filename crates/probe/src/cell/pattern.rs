@@ -243,7 +243,10 @@ mod tests {
     #[test]
     fn a_parallel_scan_hands_each_chunk_to_one_process() {
         // 1 GB: 131072 / 2048 blocks; less than 2048 blocks: one; the most is 8192.
-        assert_eq!([131_072, 1000, 200_000, 1 << 40].map(chunk_blocks), [64, 1, 128, 8192]);
+        assert_eq!(
+            [131_072, 1000, 200_000, 1 << 40].map(chunk_blocks),
+            [64, 1, 128, 8192]
+        );
         let spec = spec("parallel", r#", "consumers": 3, "table_blocks": 131072"#);
         let allocated = Arc::default();
         let mut processes: Vec<_> = (0..3)

@@ -73,7 +73,7 @@ impl Stream {
     fn continues_with(&self, block: Block) -> bool {
         self.at.pending > 0
             && self.pending_from + self.at.pending == block.number
-            && !block.number.is_multiple_of(SEGMENT_PAGES)
+            && block.number % SEGMENT_PAGES != 0
     }
 
     fn append(&mut self, block: Block) {
@@ -89,11 +89,7 @@ impl Stream {
     fn take_first(&mut self) -> (PageRun, bool) {
         let is_found = self.pending_found & 1 == 1;
         let missing = u64::from(self.pending_found.trailing_zeros());
-        let pages = if is_found {
-            1
-        } else {
-            missing.min(self.at.pending)
-        };
+        let pages = if is_found { 1 } else { missing.min(self.at.pending) };
         let run = PageRun {
             block: self.pending_from,
             pages,
@@ -287,6 +283,7 @@ mod tests {
         started: VecDeque<Read>,
         runs: Vec<(u64, u64)>,
         in_flight_max: usize,
+        in_flight_sum: usize,
         pages_max: u64,
         submits: usize,
     }
@@ -296,6 +293,7 @@ mod tests {
             self.runs.push((read.run.block, read.run.pages));
             self.started.push_back(read);
             self.in_flight_max = self.in_flight_max.max(self.started.len());
+            self.in_flight_sum += self.started.len();
             let pages = self.started.iter().map(|read| read.run.pages).sum();
             self.pages_max = self.pages_max.max(pages);
             Ok(())
@@ -309,7 +307,11 @@ mod tests {
         fn wait(&mut self, wanted: Wanted, _watch: &mut Stopwatch) -> Result<Completed, Failure> {
             let read = self.started.pop_front().expect("a read that was started");
             assert_eq!(wanted, Wanted::Number(read.number), "in order");
-            Ok(Completed { read, latency_ns: 1, broken: Vec::new() })
+            Ok(Completed {
+                read,
+                latency_ns: 1,
+                broken: Vec::new(),
+            })
         }
     }
 
@@ -336,9 +338,7 @@ mod tests {
             meter: Meter::new(watch.start_ns(), 1_000_000),
         };
         let mut recorder = Recorder::default();
-        consumer
-            .run(&mut recorder, &mut watch)
-            .expect("nothing can fail");
+        consumer.run(&mut recorder, &mut watch).expect("nothing can fail");
         assert!(recorder.started.is_empty());
         (recorder, consumer.meter.bytes)
     }
@@ -371,20 +371,22 @@ mod tests {
         let (recorder, _) = scan(4096, r#", "pattern": "sequential", "pins": 94"#);
         // The read that is worked on has a part of them.
         assert!(recorder.pages_max <= 94 && recorder.pages_max > 94 - 2 * 16);
-        assert_eq!(recorder.in_flight_max, 5);
+        assert!(recorder.in_flight_max <= 94_usize.div_ceil(16));
     }
 
     #[test]
     fn mostly_found_blocks_shrink_the_look_ahead_of_18_and_not_that_of_19() {
-        let found = r#", "pattern": "sequential", "found": 0.9"#;
+        let found = r#", "pattern": "sequential", "found": 0.99"#;
         let (of_18, bytes) = scan(50_000, found);
         let (of_19, _) = scan(50_000, &format!(r#"{found}, "major": 19"#));
         assert_eq!(bytes, 50_000 * PAGE_BYTES as u64, "what is found counts as well");
         let share = of_18.runs.iter().map(|(_, pages)| pages).sum::<u64>() as f64 / 50_000.0;
-        assert!((share - 0.1).abs() < 0.01, "{share}");
-        // Ten blocks found for each that is read: the distance can't double as fast as it decays.
-        assert!(of_18.in_flight_max < 16, "{}", of_18.in_flight_max);
-        assert_eq!(of_19.in_flight_max, 16);
+        assert!((share - 0.01).abs() < 0.003, "{share}");
+        // It doubles with each block that is read and loses about 99 before the next, which it doesn't survive; 19
+        // keeps its 272 blocks through as many that are found, 2.7 of which are read.
+        let in_flight = |recorder: &Recorder| recorder.in_flight_sum as f64 / recorder.runs.len() as f64;
+        assert!(in_flight(&of_18) < 1.5, "{}", in_flight(&of_18));
+        assert!(in_flight(&of_19) > 2.5, "{}", in_flight(&of_19));
     }
 
     #[test]

@@ -1,9 +1,14 @@
 //! `worker`: io_method = worker (`src/backend/storage/aio/method_worker.c`). Workers read and verify.
 //!
-//! One queue of 64 requests for the whole server, under one lock. Who submits puts its requests in, picks one idle
-//! worker under the same lock, and wakes it after. A worker that takes a request wakes up to two idle ones while
-//! there is more to do. What finds no room in the queue is read by the consumer itself. In PostgreSQL 19 the lock is
-//! only tried: a consumer that doesn't get it reads for itself.
+//! One queue of 63 requests for the whole server, under one lock: a ring of 64 places, of which one stays empty. Who
+//! submits puts its requests in, picks one idle worker under the same lock, and wakes it after. A worker that takes a
+//! request wakes up to two idle ones while there is more to do. What finds no room in the queue is read by the
+//! consumer itself.
+//!
+//! In PostgreSQL 19 the lock is only tried: a consumer that doesn't get it reads for itself. A worker wakes one other
+//! with a higher number, and only while it is not woken in vain itself. Where it finds none and more requests wait
+//! than there are workers, another is started, up to io_max_workers and one in io_worker_launch_interval. The pool
+//! never shrinks here: a cell is shorter than io_worker_idle_timeout.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,25 +24,94 @@ use crate::threads::latch::Latch;
 use crate::threads::mailbox::Mailbox;
 use crate::time::stopwatch::{Stopwatch, Task};
 
-/// `io_worker_queue_size`.
-const QUEUE_SIZE: usize = 64;
+/// `io_worker_queue_size` less the place that tells a full ring from an empty one
+/// (`pgaio_worker_submission_queue_insert`).
+const QUEUE_ROOM: usize = 63;
 /// `IO_WORKER_WAKEUP_FANOUT`.
 const WAKE_UPS_MAX: usize = 2;
-/// The first version that only tries the lock.
+/// The first version that only tries the lock, and whose pool grows.
 const MAJOR_THAT_TRIES: u32 = 19;
+/// `PGAIO_WORKER_WAKEUP_RATIO_SATURATE`.
+const HISTORY_MAX: u32 = 4;
 
 struct Queue {
     requests: VecDeque<(usize, Read)>,
     /// A bit for each idle worker; the lowest is woken first (`pgaio_worker_choose_idle`).
     idle: u64,
     is_retired: bool,
+    /// Workers that were started, and when the last of them was, CLOCK_MONOTONIC.
+    launched: usize,
+    launched_ns: u64,
 }
 
 impl Queue {
-    fn choose_idle(&mut self) -> Option<usize> {
-        let worker = self.idle.trailing_zeros();
+    /// The idle worker with the lowest number from `first` on; it isn't idle any more.
+    fn choose_idle(&mut self, first: usize) -> Option<usize> {
+        let worker = (self.idle & u64::MAX.checked_shl(first as u32)?).trailing_zeros();
         self.idle &= !1_u64.checked_shl(worker)?;
         Some(worker as usize)
+    }
+}
+
+/// How many workers there may be, and how soon after each other they are started.
+#[derive(Clone, Copy)]
+struct Pool {
+    least: usize,
+    most: usize,
+    interval_ns: u64,
+}
+
+impl Pool {
+    /// The pool of a cell: before 19 it neither grows nor shrinks.
+    fn of(spec: &CellSpec) -> Self {
+        let grows = spec.major >= MAJOR_THAT_TRIES;
+        Self {
+            least: spec.workers_min.filter(|_| grows).unwrap_or(spec.workers),
+            most: spec.workers,
+            interval_ns: spec.launch_interval_ms * 1_000_000,
+        }
+    }
+
+    /// The worker to start, where more requests wait than there are workers.
+    fn grow(self, queue: &mut Queue, now_ns: u64) -> Option<usize> {
+        let is_soon = now_ns < queue.launched_ns.saturating_add(self.interval_ns);
+        if queue.requests.len() <= queue.launched || queue.launched >= self.most || is_soon {
+            return None;
+        }
+        queue.launched_ns = now_ns;
+        queue.launched += 1;
+        Some(queue.launched - 1)
+    }
+}
+
+/// How often a worker of 19 was woken, and how many requests it did (`IoWorkerMain`).
+#[derive(Default)]
+struct History {
+    wakeups: u32,
+    requests: u32,
+}
+
+impl History {
+    fn woken(&mut self) {
+        self.wakeups += 1;
+        self.fade(self.wakeups);
+    }
+
+    fn did_one(&mut self) {
+        self.requests += 1;
+        self.fade(self.requests);
+    }
+
+    fn fade(&mut self, count: u32) {
+        if count == HISTORY_MAX {
+            self.wakeups /= 2;
+            self.requests /= 2;
+        }
+    }
+
+    /// Whether it has work for each time that it is woken, so that another might have as well.
+    fn may_wake_others(&self) -> bool {
+        self.wakeups <= self.requests
     }
 }
 
@@ -47,6 +121,7 @@ pub struct Worker {
     /// Of each worker.
     targets: Vec<Target>,
     only_tries_lock: bool,
+    pool: Pool,
     queue: Mutex<Queue>,
     latches: Vec<Latch>,
     mailboxes: Vec<Mailbox>,
@@ -61,28 +136,70 @@ struct WorkerLane<'a> {
 }
 
 impl Worker {
-    /// An engine with so many workers.
+    /// An engine with the workers of a cell.
     ///
     /// # Errors
     /// When the process may open no more files.
-    pub fn new(target: Target, workers: usize, consumers: usize, major: u32) -> Result<Self, Failure> {
+    pub fn new(target: Target, spec: &CellSpec) -> Result<Self, Failure> {
+        let (workers, pool) = (spec.workers, Pool::of(spec));
         Ok(Self {
             targets: (0..workers).map(|_| reopen(&target)).collect::<Result<_, _>>()?,
             target,
-            only_tries_lock: major >= MAJOR_THAT_TRIES,
+            only_tries_lock: spec.major >= MAJOR_THAT_TRIES,
+            pool,
             queue: Mutex::new(Queue {
-                requests: VecDeque::with_capacity(QUEUE_SIZE),
+                requests: VecDeque::with_capacity(QUEUE_ROOM),
                 idle: 0,
                 is_retired: false,
+                launched: pool.least,
+                launched_ns: 0,
             }),
             latches: (0..workers).map(|_| Latch::new()).collect::<Result<_, _>>()?,
-            mailboxes: (0..consumers).map(|_| Mailbox::new()).collect::<Result<_, _>>()?,
+            mailboxes: (0..spec.consumers)
+                .map(|_| Mailbox::new())
+                .collect::<Result<_, _>>()?,
             fallbacks: AtomicU64::new(0),
         })
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until a worker is started; `false` when it is not wanted any more.
+    fn is_launched(&self, index: usize) -> bool {
+        loop {
+            let queue = self.lock();
+            if queue.launched > index {
+                return true;
+            }
+            if queue.is_retired {
+                return false;
+            }
+            drop(queue);
+            self.latches[index].wait();
+        }
+    }
+
+    /// Whom a worker wakes that has taken a request while others wait.
+    fn to_wake(
+        &self,
+        queue: &mut Queue,
+        index: usize,
+        history: &History,
+        watch: &Stopwatch,
+    ) -> [Option<usize>; WAKE_UPS_MAX] {
+        let mut woken = [None; WAKE_UPS_MAX];
+        if !self.only_tries_lock {
+            for place in woken.iter_mut().take(queue.requests.len()) {
+                *place = queue.choose_idle(0);
+            }
+        } else if history.may_wake_others() && !queue.requests.is_empty() {
+            woken[0] = queue
+                .choose_idle(index + 1)
+                .or_else(|| self.pool.grow(queue, watch.last_ns()));
+        }
+        woken
     }
 
     fn lock_to_submit(&self) -> Option<MutexGuard<'_, Queue>> {
@@ -113,12 +230,7 @@ fn perform(target: &Target, mut read: Read, watch: &mut Stopwatch) -> Result<Com
 /// # Errors
 /// When the process may open no more files.
 pub fn make(spec: &CellSpec, target: Target) -> Result<Box<dyn Engine>, Failure> {
-    Ok(Box::new(Worker::new(
-        target,
-        spec.workers,
-        spec.consumers,
-        spec.major,
-    )?))
+    Ok(Box::new(Worker::new(target, spec)?))
 }
 
 impl Engine for Worker {
@@ -127,6 +239,11 @@ impl Engine for Worker {
     }
 
     fn serve(&self, index: usize, watch: &mut Stopwatch) {
+        if !self.is_launched(index) {
+            return;
+        }
+        let mut history = History::default();
+        watch.lap(Task::Idle);
         loop {
             let mut queue = self.lock();
             let Some((consumer, read)) = queue.requests.pop_front() else {
@@ -137,15 +254,14 @@ impl Engine for Worker {
                 drop(queue);
                 watch.lap(Task::HandOver);
                 self.latches[index].wait();
+                history.woken();
                 watch.lap(Task::Idle);
                 continue;
             };
             queue.idle &= !(1 << index);
-            let mut woken = [None; WAKE_UPS_MAX];
-            for place in woken.iter_mut().take(queue.requests.len()) {
-                *place = queue.choose_idle();
-            }
+            let woken = self.to_wake(&mut queue, index, &history, watch);
             drop(queue);
+            history.did_one();
             for worker in woken.into_iter().flatten() {
                 self.latches[worker].set();
             }
@@ -188,13 +304,13 @@ impl WorkerLane<'_> {
     /// Puts what finds room into the queue; returns the worker to wake.
     fn enqueue(&mut self) -> Option<usize> {
         let mut queue = self.engine.lock_to_submit()?;
-        let room = QUEUE_SIZE - queue.requests.len();
+        let room = QUEUE_ROOM - queue.requests.len();
         let count = room.min(self.staged.len());
         let consumer = self.consumer;
         queue
             .requests
             .extend(self.staged.drain(..count).map(|read| (consumer, read)));
-        if count > 0 { queue.choose_idle() } else { None }
+        if count > 0 { queue.choose_idle(0) } else { None }
     }
 
     fn mailbox(&self) -> &Mailbox {
@@ -242,5 +358,113 @@ impl Lane for WorkerLane<'_> {
     fn finish(&mut self) {
         // Workers write to the buffers of what is on its way, which they own: there is nothing to wait for.
         self.staged.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::page::layout::PAGE_BYTES;
+    use crate::reading::PageRun;
+    use crate::sys::memory::{self, Pages};
+
+    fn queue(launched: usize, idle: u64) -> Queue {
+        Queue {
+            requests: VecDeque::new(),
+            idle,
+            is_retired: false,
+            launched,
+            launched_ns: 0,
+        }
+    }
+
+    fn spec(more: &str) -> CellSpec {
+        serde_json::from_str(&format!(
+            r#"{{"file": "f", "engine": "worker", "pattern": "sequential", "duration_s": 1 {more}}}"#
+        ))
+        .expect("a valid cell")
+    }
+
+    fn read(number: u64) -> Read {
+        let mut buffers = memory::buffers(1, PAGE_BYTES, Pages::Small).expect("memory");
+        Read {
+            number,
+            run: PageRun { block: 0, pages: 1 },
+            buffer: buffers.pop().expect("one"),
+            started_ns: 0,
+        }
+    }
+
+    #[test]
+    fn the_lowest_idle_worker_is_woken_and_in_19_one_above_the_waker() {
+        let mut queue = queue(4, 0b1011);
+        assert_eq!(queue.choose_idle(0), Some(0));
+        assert_eq!(queue.choose_idle(2), Some(3));
+        assert_eq!(queue.choose_idle(2), None);
+        assert_eq!(queue.choose_idle(64), None);
+        assert_eq!((queue.choose_idle(0), queue.idle), (Some(1), 0));
+    }
+
+    #[test]
+    fn the_pool_of_19_grows_while_more_requests_wait_than_there_are_workers() {
+        let pool = Pool::of(&spec(r#", "major": 19, "workers": 4, "workers_min": 2"#));
+        assert_eq!((pool.least, pool.most), (2, 4));
+        let mut queue = queue(pool.least, 0);
+        let second = 1_000_000_000;
+        queue.requests.extend([(0, read(0)), (0, read(1))]);
+        assert_eq!(pool.grow(&mut queue, second), None, "as many as workers");
+        queue.requests.extend((2..8).map(|number| (0, read(number))));
+        assert_eq!(pool.grow(&mut queue, second), Some(2));
+        assert_eq!(pool.grow(&mut queue, second + 99_000_000), None, "too soon");
+        assert_eq!(pool.grow(&mut queue, second + 100_000_000), Some(3));
+        assert_eq!(pool.grow(&mut queue, 9 * second), None, "io_max_workers");
+        let of_18 = Pool::of(&spec(r#", "workers": 4, "workers_min": 2"#));
+        assert_eq!((of_18.least, of_18.most), (4, 4));
+    }
+
+    #[test]
+    fn who_is_woken_in_vain_wakes_nobody() {
+        let mut history = History::default();
+        assert!(history.may_wake_others());
+        history.woken();
+        assert!(!history.may_wake_others());
+        history.did_one();
+        assert!(history.may_wake_others());
+        for _ in 0..10 {
+            history.woken();
+        }
+        assert!(!history.may_wake_others());
+        for _ in 0..HISTORY_MAX {
+            history.did_one();
+        }
+        assert!(history.may_wake_others(), "its memory is short");
+    }
+
+    #[test]
+    fn the_queue_holds_one_request_less_than_its_ring_has_places() {
+        let path = std::env::temp_dir().join(format!("pgassay-queue-{}", std::process::id()));
+        std::fs::write(&path, vec![0; PAGE_BYTES]).expect("a file of one page");
+        let target = Target {
+            file: Arc::new(File::open(&path).expect("the file")),
+            path: path.to_string_lossy().into_owned(),
+            direct: false,
+            verify: false,
+            first_block: 0,
+        };
+        let worker = Worker::new(target, &spec(r#", "workers": 1"#)).expect("an engine");
+        let mut lane = worker.lane(0).expect("a lane");
+        let mut watch = Stopwatch::start();
+        for number in 0..64 {
+            lane.start(read(number), &mut watch).expect("room to stage");
+            if number % 32 == 31 {
+                lane.submit(&mut watch).expect("the page can be read");
+            }
+        }
+        assert_eq!(worker.report().synchronous_fallbacks, 1);
+        assert!(lane.is_here(63) && !lane.is_here(62));
+        std::fs::remove_file(&path).expect("the file is there");
     }
 }

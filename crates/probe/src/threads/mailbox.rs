@@ -68,7 +68,10 @@ impl Mailbox {
     /// Whether a read has ended.
     pub fn has(&self, number: u64) -> bool {
         let state = self.lock();
-        state.arrived.iter().any(|completed| completed.read.number == number)
+        state
+            .arrived
+            .iter()
+            .any(|completed| completed.read.number == number)
     }
 
     /// Waits for the end of a read.
