@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-use crate::cell::stream::Block;
 use crate::page::layout::SEGMENT_PAGES;
 use crate::reading::PageRun;
 use crate::spec::{CellSpec, Pattern};
@@ -17,6 +16,15 @@ const CHUNKS: u64 = 2048;
 const CHUNK_BLOCKS_MAX: u64 = 8192;
 /// Draws apart from those of the pattern.
 const FOUND_SEED: u64 = 0x666f_756e_6400_0000;
+
+/// A block of the table, and whether shared buffers have it.
+#[derive(Clone, Copy)]
+pub struct Block {
+    /// Its number in the file.
+    pub number: u64,
+    /// Whether nothing has to be read.
+    pub is_found: bool,
+}
 
 /// The requests of one consumer, without an end.
 pub struct Requests {
