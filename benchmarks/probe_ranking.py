@@ -33,7 +33,7 @@ PGASSAY = Path(sys.executable).with_name("pgassay")
 METHODS = ("sync", "worker", "io_uring")
 MB, GB = 1 << 20, 1 << 30
 # Room for 16 reads of 128 kB ahead: a backend may pin its share of the buffers, by the number of backends.
-SETTINGS = ("shared_buffers=256MB", "max_connections=20", "max_parallel_workers_per_gather=0")
+SETTINGS = ("shared_buffers=256MB", "max_connections=20")
 
 
 @dataclass(frozen=True)
@@ -45,18 +45,20 @@ class Cell:
     cache: str
     work: str
     scale: int
+    parallel_workers: int = 0
     memory_bytes: int | None = None
     probe_memory_bytes: int | None = None
 
 
-def cold(name: str, storage: str) -> Cell:
+def cold(name: str, storage: str, work: str = "cold-scan", parallel_workers: int = 0) -> Cell:
     """A scan of 2.1 GB by a server of 640 MB: all but the first sixth is read into memory given back."""
     return Cell(
         name,
         storage,
         "cold-each",
-        "cold-scan",
+        work,
         scale=160,
+        parallel_workers=parallel_workers,
         memory_bytes=640 * MB,
         # A cell of the probe reads less than a scan does, and is to fill its memory as early.
         probe_memory_bytes=256 * MB,
@@ -72,6 +74,7 @@ CELLS = (
     cold("read-ahead-16", "loop:read_ahead=16"),
     cold("read-ahead-128", "loop:read_ahead=128"),
     cold("read-ahead-8192", "loop:read_ahead=8192"),
+    cold("parallel-16", "loop:read_ahead=16", "parallel-cold-scan", 2),
     Cell("cached", "host", "warm-pages", "cached-scan", scale=20),
 )
 
@@ -111,7 +114,8 @@ def compared(cell: Cell, max_time: str, build: list[str], folder: Path) -> dict[
     """What PostgreSQL does on a storage of the same description."""
     words = ["compare", f"io_method={','.join(METHODS)}", "--workload", "full-scan:only=read-table"]
     words += ["--scale", str(cell.scale), "--cache", cell.cache, "--storage", cell.storage]
-    words += [word for setting in SETTINGS for word in ("--set", setting)]
+    settings = (*SETTINGS, f"max_parallel_workers_per_gather={cell.parallel_workers}")
+    words += [word for setting in settings for word in ("--set", setting)]
     if cell.memory_bytes is not None:
         words += ["--memory", f"{cell.memory_bytes // MB}MB"]
     # What samples threads competes for processors with the methods that use all of them.

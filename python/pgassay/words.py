@@ -85,6 +85,18 @@ def size(value: float | None) -> str:
     return f"{amount:.0f} {unit}" if unit == "B" else f"{_digits(amount, 3)} {unit}"
 
 
+def byte_rate(value: float | None) -> str:
+    """Bytes a second in powers of 1000, as every rate is told: '12.3 MB/s'; '' when there is none."""
+    if value is None:
+        return ""
+    amount = float(value)
+    for unit in _BYTE_UNITS:
+        if abs(amount) < 1000 or unit == _BYTE_UNITS[-1]:
+            break
+        amount /= 1000
+    return f"{amount:.0f} {unit}/s" if unit == "B" else f"{_digits(amount, 3)} {unit}/s"
+
+
 def duration_rounded(value_s: float) -> str:
     """A span of time as a person estimates it: '45 seconds', '12 minutes', '3 hours'."""
     if value_s < 90:

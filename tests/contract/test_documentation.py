@@ -258,7 +258,10 @@ def test_every_recorded_key_is_documented(page: str, model: type[BaseModel]) -> 
 
 def test_the_settings_of_all_arms_are_documented_with_their_values() -> None:
     build = Build(origin="path", version="18.6", major=18, bin_directory="/bin")
-    settings = baseline_settings(build, writes=False, memory_bytes=8 * 1024**3)
+    of_18 = baseline_settings(build, writes=False, memory_bytes=8 * 1024**3)
+    newer = build.model_copy(update={"major": 19})
+    settings = baseline_settings(newer, writes=False, memory_bytes=8 * 1024**3)
+    assert settings.keys() - of_18.keys() == {"log_autoanalyze_min_duration"}
     section = text_of(DOCS / "compare.md").split("### Settings that all arms have", 1)[1].split("\n## ")[0]
     documented: dict[str, str] = {}
     for line in section.splitlines():

@@ -97,7 +97,7 @@ def test_the_document_has_the_shape_that_was_asked_for() -> None:
     assert set(document["predictions"][0]) == {"work", "method", "connections", "time_s", "interval"}
     assert set(document["recommend"]) == {
         "io_method", "io_workers", "io_min_workers", "io_max_workers", "effective_io_concurrency",
-        "io_combine_limit", "read_ahead_kb",
+        "io_max_concurrency", "io_combine_limit", "read_ahead_kb",
     }  # fmt: skip
     for name, made in document["recommend"].items():
         values = {each["value"] for each in made["alternatives"]} | {made["default"]}

@@ -40,7 +40,8 @@ class Machine:
     def rate_mb_s(self, spec: CellSpec, at_s: float = 0.0) -> float:
         """Of all consumers together, without noise."""
         execute = spec.execute_ns_per_page * 1e-9
-        device = self._device_mb_s(spec) if spec.cache != "cached" else math.inf
+        # What shared buffers have is not asked of the device.
+        device = self._device_mb_s(spec) / (1 - spec.found) if spec.cache != "cached" else math.inf
         serial = execute + self.hand_over_s
         checksum_s = self.checksum_s if spec.verify else 0.0
         cpu = execute + self.hand_over_s + self.copy_s + checksum_s
@@ -57,10 +58,12 @@ class Machine:
 
     def _device_mb_s(self, spec: CellSpec) -> float:
         depth = spec.depth
+        if spec.pins is not None:
+            depth = max(1, min(depth, spec.pins * PAGE // spec.request_bytes))
         if spec.engine == "sync":
             # Alone it waits for each request; the kernel reads ahead of a buffered sequential one.
             depth = 1
-            if spec.cache == "cold" and spec.pattern == "sequential":
+            if spec.cache == "cold" and spec.pattern in ("sequential", "parallel"):
                 depth = max(1, 2 * 1024 * (spec.read_ahead_kb or 128) // spec.request_bytes)
             elif spec.advise:
                 depth = spec.depth
@@ -89,7 +92,7 @@ class Machine:
             "runnable": self.crowded * elapsed * spec.consumers,
         }
         parts["device_wait"] = max(0.0, elapsed * spec.consumers - sum(parts.values()))
-        request = spec.request_bytes if spec.pattern == "sequential" else PAGE
+        request = PAGE if spec.pattern in ("gaps", "random", "dependent") else spec.request_bytes
         latency_us = max(self.latency_s, spec.depth * request / (rate * MB)) * 1e6
         return CellRun(
             started_s=at_s,

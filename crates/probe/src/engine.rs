@@ -120,6 +120,12 @@ pub trait Lane {
     /// When a read failed, whichever.
     fn wait(&mut self, wanted: Wanted, watch: &mut Stopwatch) -> Result<Completed, Failure>;
 
+    /// Whether a request has ended, so that waiting for it would take no time; a lane whose requests are read when
+    /// their turn comes says no.
+    fn is_here(&mut self, _number: u64) -> bool {
+        false
+    }
+
     /// Another request that is complete already; asked for by consumers that take any.
     fn ready(&mut self, _watch: &mut Stopwatch) -> Option<Completed> {
         None

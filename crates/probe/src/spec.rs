@@ -26,6 +26,8 @@ pub enum Pattern {
     Dependent,
     /// In order, with pages left out: a bitmap scan.
     Gaps,
+    /// In order, handed out to all consumers in chunks: a parallel sequential scan.
+    Parallel,
 }
 
 /// One cell: a key each of the document that asks for it.
@@ -50,9 +52,24 @@ pub struct CellSpec {
     /// Threads that want pages.
     #[serde(default = "one")]
     pub consumers: usize,
-    /// I/O workers, of the engine that has any.
+    /// I/O workers, of the engine that has any: io_workers, from 19 on io_max_workers.
     #[serde(default = "three")]
     pub workers: usize,
+    /// From 19 on: those that there are at the start, io_min_workers; all when it is left out.
+    #[serde(default)]
+    pub workers_min: Option<usize>,
+    /// From 19 on: another worker is started so long after the one before, at the soonest (io_worker_launch_interval).
+    #[serde(default = "hundred")]
+    pub launch_interval_ms: u64,
+    /// The most buffers that a consumer may pin; as many as its look-ahead wants when it is left out.
+    #[serde(default)]
+    pub pins: Option<u64>,
+    /// The share of the pages that shared buffers have, so that they are not read.
+    #[serde(default)]
+    pub found: f64,
+    /// The pages of the table, by which a parallel scan chooses its chunks; those that are read when it is left out.
+    #[serde(default)]
+    pub table_blocks: Option<u64>,
     /// Whether the checksum of each page is verified.
     #[serde(default = "yes")]
     pub verify: bool,
@@ -123,6 +140,10 @@ fn three() -> usize {
     3
 }
 
+fn hundred() -> u64 {
+    100
+}
+
 fn yes() -> bool {
     true
 }
@@ -161,6 +182,12 @@ impl CellSpec {
                 (1..=32).contains(&self.workers),
                 "workers must be from 1 to 32, as io_workers",
             ),
+            (
+                self.workers_min
+                    .is_none_or(|least| (1..=self.workers).contains(&least)),
+                "workers_min must be from 1 to workers",
+            ),
+            ((0.0..=1.0).contains(&self.found), "found must be from 0 to 1"),
             (
                 self.duration_s > 0.0 && self.duration_s <= DURATION_S_MAX,
                 "duration_s must be more than 0 and at most 3600",

@@ -16,6 +16,8 @@ from pydantic import (
 # A page of PostgreSQL in bytes, as nearly all servers are built (BLCKSZ). A record that has the server's
 # block_size says it itself.
 PAGE_BYTES = 8192
+# Limits of storage are given in MiB a second; every rate is told in MB, 10⁶ bytes.
+MIB_BYTES = 1 << 20
 # A figure that is stored as it was written, with or without a decimal point.
 Number = int | float
 

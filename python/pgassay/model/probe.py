@@ -4,17 +4,32 @@ from typing import Literal
 
 from pydantic import Field
 
-from pgassay.model.base import Frozen
+from pgassay.model.base import Extended, Frozen
 from pgassay.model.result import Interval
 
 PROBE_SCHEMA = 1
 RECORD_FORMAT = 1
+# The first version with asynchronous reads: what is said of older ones is said of an upgrade to it.
+FIRST_MAJOR = 18
 METHODS: tuple["Method", ...] = ("worker", "io_uring", "sync")
-WORKS: tuple["Work", ...] = ("cold-scan", "cached-scan", "bitmap-scan", "index-lookups")
+WORKS: tuple["Work", ...] = (
+    "cold-scan",
+    "cached-scan",
+    "bitmap-scan",
+    "index-lookups",
+    "parallel-cold-scan",
+    "parallel-cached-scan",
+    "buffered-scan",
+)
 SCAN_BYTES = 1 << 30
 # A bitmap scan fetches this fraction of the table's pages, in their order.
 BITMAP_FRACTION = 0.1
 LOOKUPS = 10_000
+# max_parallel_workers_per_gather; the leader scans as well.
+PARALLEL_WORKERS = 2
+# Of a scan's pages, those that shared buffers have: each takes a block off the look-ahead of 18, so that
+# hardly any is left.
+FOUND_FRACTION = 0.98
 # A leaf of the index and the table's page; the levels above stay in shared buffers.
 PAGES_PER_LOOKUP = 2
 # The one-sided probability that a two-sided interval of 95 % stands for.
@@ -23,19 +38,31 @@ _CERTAIN = 0.975
 Method = Literal["sync", "worker", "io_uring"]
 Engine = Literal["null", "sync", "worker", "io_uring", "hybrid", "write"]
 Cache = Literal["direct", "cold", "cached"]
-Pattern = Literal["sequential", "random", "dependent", "gaps", "wal", "pages"]
-Work = Literal["cold-scan", "cached-scan", "bitmap-scan", "index-lookups"]
+Pattern = Literal["sequential", "parallel", "random", "dependent", "gaps", "wal", "pages"]
+Work = Literal[
+    "cold-scan",
+    "cached-scan",
+    "bitmap-scan",
+    "index-lookups",
+    "parallel-cold-scan",
+    "parallel-cached-scan",
+    "buffered-scan",
+]
 
 
-class CellSpec(Frozen):
+class CellSpec(Extended):
     """One way to read (or, engine `write`, to write durably); what is measured of it is a cell.
 
     `cache`: direct I/O, buffered with nothing of the file in this kernel's page cache, or buffered with all
     of it there. `depth`: requests in flight, `workers` those of the whole "server". `read_ahead_kb` is set on
     the device for this cell alone; None leaves it. `advise`: posix_fadvise ahead, as PostgreSQL's `sync` does
     for reads that aren't sequential. `execute_ns_per_page`: the CPU time that an executor takes for each
-    page.
+    page. `workers_min`: from 19 on, the I/O workers at the start, of which there may be `workers`. `pins`:
+    the most buffers that a consumer may pin; None for as many as it wants. `found`: the share of the pages
+    that shared buffers have.
     """
+
+    LATER_FIELDS = ("workers_min", "pins", "found")
 
     engine: Engine
     cache: Cache
@@ -49,6 +76,9 @@ class CellSpec(Frozen):
     advise: bool = False
     execute_ns_per_page: int = 0
     verify: bool = True
+    workers_min: int | None = None
+    pins: int | None = None
+    found: float = 0.0
 
 
 class Window(Frozen):
@@ -112,11 +142,14 @@ class ChecksumSpeed(Frozen):
     memory_read_gb_s: float
 
 
-class ProbeRecord(Frozen):
+class ProbeRecord(Extended):
     """Everything a probe measured: a result can be made of it again without the machine.
 
     `missing` says which engines can't be used here and why; `device`, `machine` and `file` hold facts.
+    `major`: the version of PostgreSQL by whose rules it read.
     """
+
+    LATER_FIELDS = ("major",)
 
     format: int = RECORD_FORMAT
     pgassay_version: str
@@ -132,6 +165,7 @@ class ProbeRecord(Frozen):
     missing: dict[str, str] = Field(default_factory=dict)
     cells: tuple[MeasuredCell, ...] = ()
     warnings: tuple[str, ...] = ()
+    major: int = FIRST_MAJOR
 
 
 class CellResult(Frozen):
@@ -167,7 +201,8 @@ class Prediction(Frozen):
     """How long a piece of work takes by a method, with `connections` sharing it.
 
     A scan is of 1 GB (a bitmap scan fetches a tenth of its pages), index lookups are 10,000 of two pages
-    each.
+    each. A parallel scan has two workers beside its leader; of a buffered one shared buffers have 98 % of the
+    pages, at random, and the rest is cold.
     """
 
     work: Work
@@ -221,6 +256,7 @@ class ProbeResult(Frozen):
     executor: ExecutorCost
     measured_at: str
     pgassay_version: str
+    major: int = FIRST_MAJOR
 
 
 class CeilingRatio(Frozen):

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from pgassay.model.base import Extended, Recorded
+from pgassay.model.base import MIB_BYTES, Extended, Recorded
 
 
 class StorageSpec(Extended):
@@ -29,6 +29,11 @@ class StorageSpec(Extended):
     read_iops: int | None = None
     write_iops: int | None = None
     own: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def read_limit_mb_s(self) -> float | None:
+        """The limit of reads in 10⁶ bytes a second, as every rate is told; `read_mb_s` is in MiB (2²⁰)."""
+        return None if self.read_mb_s is None else self.read_mb_s * MIB_BYTES / 1e6
 
     @property
     def is_limited(self) -> bool:

@@ -3,20 +3,23 @@
 import math
 from typing import Literal
 
-from pgassay.model.base import PAGE_BYTES, Frozen
+from pgassay.model.base import PAGE_BYTES, Extended, Frozen
 
-# A page less its header (src/include/storage/bufpage.h).
-_USABLE_BYTES = PAGE_BYTES - 24
+# Of a page (src/include/storage/bufpage.h, SizeOfPageHeaderData).
+_HEADER_BYTES = 24
 
 
-class TableState(Frozen):
+class TableState(Extended):
     """One table: its pages, and the rows in them as the server's statistics estimate them.
 
     `pages` of its main fork; `dead_rows` is None where the statistics were lost (a crash resets them).
     `row_bytes`: what a live row takes in a page, by the average widths of ANALYZE; None without these.
     `vacuumed_s`: how long ago a VACUUM of it ended, by whomever; None when none is known.
     `changed_rows`: those written since the last ANALYZE; None where the statistics were lost.
+    `page_bytes`: the server's block size.
     """
+
+    LATER_FIELDS = ("page_bytes",)
 
     schema_name: str
     name: str
@@ -27,12 +30,15 @@ class TableState(Frozen):
     fillfactor: int = 100
     vacuumed_s: float | None = None
     changed_rows: float | None = None
+    page_bytes: int = PAGE_BYTES
 
     def pages_for(self, rows: float) -> float | None:
         """The pages that so many rows fill, packed up to the fillfactor; None where widths are not known."""
         if self.row_bytes is None:
             return None
-        a_page = max(1, math.floor(_USABLE_BYTES * self.fillfactor / 100 / self.row_bytes))
+        a_page = max(
+            1, math.floor((self.page_bytes - _HEADER_BYTES) * self.fillfactor / 100 / self.row_bytes)
+        )
         return min(float(self.pages), float(math.ceil(rows / a_page)))
 
 

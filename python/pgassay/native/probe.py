@@ -171,6 +171,7 @@ class NativeProbe:
                 "execute_ns_per_page": spec.execute_ns_per_page,
                 "competing_cpus": spec.competing_cpus,
                 "seed": SEED,
+                **_unusual(spec),
                 **request,
             },
         )
@@ -189,6 +190,12 @@ class NativeProbe:
             },
         )
         return answer
+
+
+def _unusual(spec: CellSpec) -> dict[str, object]:
+    """What most cells leave as it is."""
+    asked = {"workers_min": spec.workers_min, "pins": spec.pins, "found": spec.found or None}
+    return {name: value for name, value in asked.items() if value is not None}
 
 
 def run_of(answer: CellAnswer, started_s: float) -> CellRun:

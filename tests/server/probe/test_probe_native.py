@@ -77,12 +77,30 @@ def test_one_pass_reads_every_page_once(
     whole = PAGES * PAGE
     expected = probe.cell(file, "sync", bytes_max=whole, depth=1)["page_sum"]
     record = probe.cell(file, engine, bytes_max=whole, direct=direct, duration_s=30)
-    assert (record["bytes"], record["operations"]) == (whole, PAGES // 16)
+    # Reads of 1, 2, 4 and 8 pages while the look-ahead grows, then of 16, and the page that is left.
+    assert (record["bytes"], record["operations"]) == (whole, 4 + (PAGES - 15) // 16 + 1)
     assert record["page_sum"] == expected
     assert record["verify_failures"] == 0
     assert sum(window["operations"] for window in record["windows"]) == record["operations"]
     if direct:
         assert record["device_read_bytes"] >= whole
+
+
+@pytest.mark.parametrize("major", [18, 19])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_processes_of_a_parallel_scan_read_every_page_once(
+    require: Callable[..., None], probe: RawProbe, file: Path, engine: str, major: int
+) -> None:
+    if engine in ("io_uring", "hybrid"):
+        require("io_uring")
+    more: dict[str, object] = {"major": major, "bytes_max": PAGES * PAGE, "duration_s": 30}
+    expected = probe.cell(file, "sync", **more)
+    if engine == "worker" and major == 19:
+        more |= {"workers": 6, "workers_min": 1, "launch_interval_ms": 0}
+    # 64 pages at a time, so that each of four processes gets a quarter of them.
+    record = probe.cell(file, engine, pattern="parallel", consumers=4, table_blocks=131072, **more)
+    assert record["bytes"] == expected["bytes"] == PAGES * PAGE
+    assert record["page_sum"] == expected["page_sum"]
 
 
 @pytest.mark.parametrize("in_order", [False, True])
@@ -158,7 +176,7 @@ def test_a_cell_that_costs_nothing_ends_when_its_time_is_up(
 
 
 def test_the_queue_of_the_workers_is_bounded(probe: RawProbe, file: Path) -> None:
-    """256 requests on their way do not fit into 64 places: consumers read the rest themselves."""
+    """256 requests on their way do not fit into 63 places: consumers read the rest themselves."""
     record = probe.cell(file, "worker", depth=256, workers=1, request_bytes=PAGE, in_order=False)
     assert record["synchronous_fallbacks"] > 0
     assert probe.cell(file, "worker", depth=16)["synchronous_fallbacks"] == 0
@@ -273,7 +291,14 @@ def test_no_space_and_other_places_where_nothing_can_be_made(
 
 def test_requests_that_make_no_sense(probe: RawProbe, file: Path) -> None:
     cell = {"file": str(file), "engine": "sync", "pattern": "random", "duration_s": 1}
-    numbers = ({"depth": 0}, {"request_bytes": 1000}, {"consumers": 0}, {"submit_batch": 0})
+    numbers = (
+        {"depth": 0},
+        {"request_bytes": 1000},
+        {"consumers": 0},
+        {"submit_batch": 0},
+        {"workers_min": 9},
+        {"found": 2},
+    )
     for wrong in (*numbers, {"duration_s": 0}, {"gap": 2}):
         error = probe.error("cell", **cell | wrong)
         assert error["code"] == "usage"

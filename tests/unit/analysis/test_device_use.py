@@ -113,3 +113,14 @@ def test_the_last_probe_of_a_device_is_kept_and_found() -> None:
         kept.write_text("{}")
         assert last_probe.last_probe(device) is None
         assert last_probe.keep(BlockDevice(None, 0, 40), document) is None
+
+
+@pytest.mark.parametrize("origin", ["limit", "probe"])
+def test_a_limit_is_told_in_the_unit_of_the_rates_and_as_it_was_typed(origin: str) -> None:
+    """read_mb_s=60 is 60 MiB/s: 62.9 MB/s, of which the device delivered all."""
+    limit = StorageSpec(kind="loop", read_mb_s=60).read_limit_mb_s
+    assert limit == pytest.approx(62.91456)
+    stored = with_reads(62_000_000, 1.0, 0, {"read_mb_s": limit, "read_mb_s_from": origin})
+    (found,) = device_use(stored)
+    assert f"{CONTROL} read 62 MB/s, 99 % of the device (63 MB/s by " in found.sentence
+    assert ("60 MiB/s" in found.sentence) == (origin == "limit")

@@ -90,6 +90,22 @@ def test_what_can_not_matter_is_said_whatever_the_share_of_waiting() -> None:
     assert "no-aio" not in faults(arm=arm(IO_FACTOR), record=reading, plans=sequential, version="18.1")
 
 
+@pytest.mark.parametrize("setting", ["effective_io_concurrency", "io_workers", "io_combine_limit"])
+def test_index_scans_have_no_use_for_settings_of_reads(setting: str) -> None:
+    """One page at a time: nothing to keep in flight, and nothing to combine."""
+    of_index: dict[str, Any] = {
+        "cpu_s": 9.9,
+        "read_s": 0.1,
+        "arm": arm({setting: "64"}),
+        "record": record(statements=(statement("scan", 10**8),)),
+    }
+    plans = {"scan": {"Plan": scan("Index Scan", 80.0)}}
+    assert faults(**of_index, plans=plans, version="18.1")["no-aio"].figures["compared"] == setting
+    # Sequential scans of 17 are not asynchronous, and combine their reads.
+    sequential = faults(**of_index, plans={"scan": {"Plan": scan("Seq Scan", 80.0)}}, version="17.2")
+    assert ("no-aio" in sequential) == (setting != "io_combine_limit")
+
+
 def test_loads_are_looked_into_as_well() -> None:
     base = load_arm()
     load: dict[str, Any] = {

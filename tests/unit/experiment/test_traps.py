@@ -39,6 +39,11 @@ def test_buffers_too_few_for_the_look_ahead_of_every_process_are_told() -> None:
     assert said(arms_of(shared_buffers="256MB", max_connections="20")) == []
     (fewer,) = said(arms_of(shared_buffers="128MB", max_connections="20"))
     assert "below about 199 MB" in fewer
+    # (64 + 1) reads of 128 kB for each of 174 processes.
+    (deep,) = said(arms_of(effective_io_concurrency="64"))
+    assert "below about 1413 MB" in deep and "shared_buffers=1472MB" in deep
+    # More are wanted than can be in flight: no more buffers are of use.
+    assert "below about 1413 MB" in said(arms_of(effective_io_concurrency="500"))[0]
     assert said(arms_of(shared_buffers="128MB"), compared="work_mem") == []
 
 
@@ -51,3 +56,42 @@ def test_cold_reads_into_memory_that_was_taken_back_are_told(balloons: Path) -> 
         assert "takes free memory back (virtio3)" in sentence and "--memory" in sentence
     assert said(arms_of(), "warm-pages") == []
     assert said(arms_of(memory_bytes=1 << 30), "cold") == []
+
+
+@pytest.mark.parametrize(
+    ("buffers", "handles"),
+    [("1GB", 64), ("128MB", 64), ("64MB", 47), ("1MB", 1), ("16384", 64), ("8192", 47)],
+)
+def test_levels_above_io_max_concurrency_are_told(buffers: str, handles: int) -> None:
+    """min(shared buffers / processes, 64), at least 1: AioChooseMaxConcurrency of aio_init.c, with 174
+    processes at 100 connections."""
+    arms = arms_of(shared_buffers=buffers, effective_io_concurrency=str(handles + 1))
+    (told,) = said(arms, compared="effective_io_concurrency")[-1:]
+    assert told.startswith(
+        f"effective_io_concurrency={handles + 1} is more than io_max_concurrency, which is"
+    )
+    assert f"no process has more than {handles} reads in flight" in told
+    assert f"set io_max_concurrency={handles + 1} in all arms" in told
+    enough = arms_of(shared_buffers=buffers, effective_io_concurrency=str(handles))
+    assert not [each for each in said(enough, compared="effective_io_concurrency") if "in flight" in each]
+
+
+def test_handles_that_were_asked_for_and_sync_are_no_trap() -> None:
+    wide = {"effective_io_concurrency": "256", "shared_buffers": "8GB"}
+    assert said(arms_of(**wide, io_max_concurrency="256"), compared="effective_io_concurrency") == []
+    assert said(arms_of(**wide, io_method="sync"), compared="effective_io_concurrency") == []
+    (told,) = said(arms_of(**wide, io_max_concurrency="100"), compared="effective_io_concurrency")
+    assert "which is 100 here" in told
+    (told,) = said(arms_of(maintenance_io_concurrency="99"), compared="maintenance_io_concurrency")
+    assert told.startswith("maintenance_io_concurrency=99")
+
+
+def test_settings_that_an_io_method_does_not_use_are_told() -> None:
+    (told,) = said(arms_of(io_method="sync"), compared="io_workers")
+    assert told == (
+        "io_workers is used by io_method=worker alone: with io_method=sync its levels are one and the same"
+    )
+    (told,) = said(arms_of(io_method="sync"), compared="io_max_concurrency")
+    assert "io_method=io_uring and worker alone" in told
+    assert said(arms_of(), compared="io_workers") == []
+    assert said(arms_of(io_method="sync"), compared="io_combine_limit") == []

@@ -29,7 +29,7 @@ def test_a_small_terminal_has_what_matters_most() -> None:
         "connections 7.0 of 100: 5.0 active, 2.0 idle",
         "transactions 1234/s",
         "transactions 1234/s, 1 DEADLOCK",
-        "WAL 3.00 MB/s",
+        "WAL 3.15 MB/s",
         "CHECKPOINT",
         "3 readv submitted (1.00 MB)",
         "Lock:transactionid         asleep    active                  4.0 ████",

@@ -21,7 +21,9 @@ from pgassay.probe.analysis.analyse import analyse_probe
 from pgassay.probe.analysis.diff import compare_probes
 from pgassay.probe.analysis.estimates import estimate, rate_of
 from pgassay.probe.analysis.plan import work_cell
+from pgassay.probe.analysis.recommend import shell_lines
 from pgassay.probe.analysis.steady import find_fall
+from pgassay.report.probe import text
 
 
 @pytest.fixture(scope="module")
@@ -138,6 +140,67 @@ def test_workers_are_recommended_to_the_knee() -> None:
     assert int(far_result.recommend["io_min_workers"].value) > 3
     assert chosen.knee == chosen.value
     assert {each.value: each.regret for each in chosen.alternatives}["3"] > 0.1
+
+
+def test_more_handles_are_recommended_with_the_concurrency_that_needs_them() -> None:
+    """A device that takes 256 at a time and answers late: io_max_concurrency's default of 64 is too few."""
+    deep = samples.Machine(device_mb_s=6000.0, latency_s=4e-3, parallel=512, cores=8)
+    have = samples.facilities(engines=("null", "sync", "io_uring"), cores=8)
+    made = analyse_probe(samples.record(deep, have)).recommend
+    wanted = made["effective_io_concurrency"]
+    assert int(wanted.value) > 64
+    assert f"io_max_concurrency must be raised to {wanted.value}" in wanted.reason
+    assert made["io_max_concurrency"].value == wanted.value
+    assert made["io_max_concurrency"].default == "64"
+    lines = shell_lines(made, 18, None)
+    assert any(line.startswith(f"io_max_concurrency = {wanted.value}") for line in lines)
+    shallow = analyse_probe(samples.record(samples.Machine(device_mb_s=150.0, latency_s=500e-6))).recommend
+    assert shallow["io_max_concurrency"].value == "64"
+    assert "needs no more" in shallow["io_max_concurrency"].reason
+    assert "puts no more reads in flight" in shallow["effective_io_concurrency"].reason
+
+
+def test_the_pool_of_19_is_recommended_by_its_limits() -> None:
+    far = samples.Machine(device_mb_s=8000.0, latency_s=400e-6, cores=8)
+    have = samples.facilities(cores=8, major=19)
+    result = analyse_probe(samples.record(far, have, major=19))
+    assert result.major == 19 and "io_workers" not in result.recommend
+    assert int(result.recommend["io_max_workers"].value) > 8
+    assert result.recommend["io_min_workers"].value == "2"
+    assert [major for major, _ in text.settings_lines(result)] == [19]
+
+
+def test_parallel_scans_are_part_of_the_prediction(fast: ProbeResult, slow: ProbeResult) -> None:
+    """Three processes: sync is as good as any once the device is the limit."""
+    for result, words in ((fast, "sync reads at "), (slow, "sync and ")):
+        found = [line for line in result.sentences if line.startswith("A parallel scan, with PostgreSQL's")]
+        assert len(found) == 1 and words in found[0], result.sentences
+    times = {
+        each.method: each.time_s
+        for each in fast.predictions
+        if each.work == "parallel-cached-scan" and each.connections == 1
+    }
+    alone = {
+        each.method: each.time_s
+        for each in fast.predictions
+        if each.work == "cached-scan" and each.connections == 1
+    }
+    assert times["sync"] == pytest.approx(alone["sync"] / 3, rel=0.05)
+    buffered = [each for each in slow.predictions if each.work == "buffered-scan"]
+    assert {each.method for each in buffered} == {"worker", "io_uring", "sync"}
+    cold = next(each for each in slow.predictions if each.work == "cold-scan" and each.method == "sync")
+    assert all(each.time_s < cold.time_s for each in buffered)
+
+
+def test_what_the_pins_of_a_small_server_cost_is_told() -> None:
+    machine = samples.Machine(device_mb_s=4000.0, latency_s=2e-3, parallel=256, cores=8)
+    told = [line for line in analyse_probe(samples.record(machine)).sentences if "may pin" in line]
+    # 17 reads of 128 kB for each of 174 processes.
+    assert len(told) == 1 and "369 MB of shared_buffers at 100 connections" in told[0]
+    assert "With 128 MB" in told[0] and "by io_uring" in told[0]
+    assert not [
+        line for line in analyse_probe(samples.record(samples.Machine())).sentences if "may pin" in line
+    ]
 
 
 def test_read_ahead_and_depth_are_recommended_where_they_matter(slow: ProbeResult) -> None:

@@ -15,7 +15,16 @@ from pgassay.model.probe import (
 from pgassay.probe.analysis.choice import judge, next_round, weights
 from pgassay.probe.analysis.course import Course
 from pgassay.probe.analysis.estimates import Estimate, estimate
-from pgassay.probe.analysis.plan import SCAN_WORKS, Decision, decisions, tiers, work_cell, worker_counts
+from pgassay.probe.analysis.plan import (
+    SCAN_WORKS,
+    Decision,
+    decisions,
+    further_cells,
+    pinned_cell,
+    tiers,
+    work_cell,
+    worker_counts,
+)
 from pgassay.probe.analysis.recommend import leader, shell_lines
 
 
@@ -58,9 +67,10 @@ def test_time_goes_where_the_answer_is_open() -> None:
 
 def test_curves_are_begun_for_one_method_and_kept_while_another_is_no_better() -> None:
     # All methods take the same time from this device: their order changes with the noise of every round.
-    machine = samples.Machine(device_mb_s=150.0, noise=0.15, latency_s=1e-6)
-    have = samples.facilities(cores=machine.cores)
     for seed in range(5):
+        draw = random.Random(seed)
+        machine = samples.Machine(device_mb_s=150.0, noise=0.15, latency_s=1e-6, draw=draw)
+        have = samples.facilities(cores=machine.cores)
         course = Course(have, random.Random(seed))
         runs: dict[CellSpec, list[CellRun]] = {}
         for _ in range(30):
@@ -134,7 +144,46 @@ def test_the_plan_names_every_cell_once_and_holds_what_the_decisions_need() -> N
     assert {each.consumers for each in cells} >= {1, 2, 10, 50}
     assert {each.depth for each in cells} >= {1, 8, 32, 128, 256}
     assert {each.request_bytes >> 10 for each in cells} >= {8, 16, 32, 64, 128, 256, 512, 1024}
+    assert {each.pattern for each in cells} >= {"parallel", "sequential", "gaps", "dependent"}
     for cores in (1, 2, 16, 200):
         counts = worker_counts(samples.facilities(cores=cores))
         assert 3 in counts and 1 in counts and max(counts) <= 32 and len(counts) <= 11
         assert max(counts) >= min(32, 2 * cores)
+
+
+def test_the_versions_rules_follow_the_build() -> None:
+    """19 has a pool that grows up to io_max_workers; 18 has as many workers as io_workers says."""
+    of_18, of_19 = samples.facilities(), samples.facilities(major=19)
+    scan_of_18, scan_of_19 = (work_cell("cold-scan", "worker", 1, have) for have in (of_18, of_19))
+    assert (scan_of_18.workers, scan_of_18.workers_min) == (3, None)
+    assert (scan_of_19.workers, scan_of_19.workers_min) == (8, 2)
+    counts = next(each for each in decisions(of_19, "worker") if each.name == "io_workers")
+    assert counts.default == "8" and counts.candidates["1"][0].workers_min == 1
+    assert set(counts.candidates) == {str(each) for each in worker_counts(of_19)}
+    assert work_cell("cold-scan", "sync", 1, of_19) == work_cell("cold-scan", "sync", 1, of_18)
+
+
+def test_a_parallel_scan_has_a_leader_and_two_workers_and_a_small_server_pins_94_pages() -> None:
+    have = samples.facilities()
+    assert work_cell("parallel-cold-scan", "sync", 1, have).consumers == 3
+    assert work_cell("parallel-cached-scan", "sync", 1, have).cache == "cached"
+    # 128 MB of 8 kB among 174 processes.
+    assert pinned_cell("worker", have).pins == 16384 // 174
+    assert pinned_cell("worker", have) in further_cells(have)
+    assert pinned_cell("sync", have) not in further_cells(have)
+
+
+def test_io_max_concurrency_is_judged_by_what_it_lets_in_flight() -> None:
+    have = samples.facilities()
+    made = {each.name: each for each in decisions(have, "io_uring")}
+    handles, depths = made["io_max_concurrency"], made["effective_io_concurrency"]
+    assert handles.default == "64"
+    assert list(handles.candidates) == ["64", "128", "256"]
+    assert all(depths.candidates[value] == specs for value, specs in handles.candidates.items())
+    assert "io_max_concurrency" not in {each.name for each in decisions(have, "sync")}
+
+
+def test_cells_are_stored_as_before_where_nothing_is_new() -> None:
+    assert not set(spec().model_dump()) & {"workers_min", "pins", "found"}
+    unusual = spec(workers_min=2, pins=94, found=0.5)
+    assert CellSpec.model_validate(unusual.model_dump()) == unusual

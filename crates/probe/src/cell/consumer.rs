@@ -1,4 +1,5 @@
-//! A consumer: the backend with its read stream (`src/backend/storage/aio/read_stream.c`).
+//! A consumer: a backend. One that gets its pages in order has a read stream (`stream.rs`); here are the others, whose
+//! pages depend on each other or come as they please, and what all do with a page.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,6 +34,8 @@ pub struct Consumer<'a> {
     pub bytes_left: u64,
     /// The executor's work.
     pub burn: Burn,
+    /// Pages that the executor was given and has not worked on.
+    pub owed_pages: u64,
     /// Bytes, requests and latencies of what it has consumed.
     pub meter: Meter,
 }
@@ -42,16 +45,13 @@ pub fn buffers_needed(spec: &CellSpec) -> usize {
     spec.effective_depth() + usize::from(spec.in_order)
 }
 
-/// Where a stream of requests stands.
-struct Stream {
+/// Where requests in any order stand.
+struct Requested {
     /// The most requests on their way.
     depth: usize,
-    /// The look-ahead's distance, in requests: it starts at one and doubles, as in PostgreSQL 18.
-    distance: usize,
-    /// Requests on their way; in order, also those that came before their turn.
+    /// Requests on their way.
     in_flight: usize,
     next_number: u64,
-    oldest: u64,
     /// Depends on the pages consumed last.
     known: u64,
 }
@@ -62,13 +62,14 @@ impl Consumer<'_> {
     /// # Errors
     /// The first read that failed.
     pub fn run(&mut self, lane: &mut dyn Lane, watch: &mut Stopwatch) -> Result<(), Failure> {
+        if self.spec.in_order && self.spec.pattern != Pattern::Dependent {
+            return self.run_in_order(lane, watch);
+        }
         let depth = self.spec.effective_depth();
-        let mut stream = Stream {
+        let mut stream = Requested {
             depth,
-            distance: if self.spec.in_order { 1 } else { depth },
             in_flight: 0,
             next_number: 0,
-            oldest: 0,
             known: 0,
         };
         let mut arrived = Vec::with_capacity(depth);
@@ -84,16 +85,10 @@ impl Consumer<'_> {
                 break;
             }
             self.receive(&mut stream, lane, watch, &mut arrived)?;
-            if self.spec.pattern == Pattern::Dependent || !self.spec.in_order {
-                // Nothing can be asked for before the page is known; and a benchmark of devices, which is what pages
-                // in any order are for, is done with a page before it asks for the next.
-                self.consume_all(&mut arrived, &mut stream, watch);
-                self.look_ahead(&mut stream, lane, watch)?;
-            } else {
-                // The stream looks ahead before it gives the page away (read_stream_next_buffer).
-                self.look_ahead(&mut stream, lane, watch)?;
-                self.consume_all(&mut arrived, &mut stream, watch);
-            }
+            // Nothing can be asked for before the page is known; and a benchmark of devices, which is what pages in
+            // any order are for, is done with a page before it asks for the next.
+            self.consume_all(&mut arrived, &mut stream, watch);
+            self.look_ahead(&mut stream, lane, watch)?;
         }
         Ok(())
     }
@@ -101,22 +96,16 @@ impl Consumer<'_> {
     #[inline]
     fn receive(
         &mut self,
-        stream: &mut Stream,
+        stream: &mut Requested,
         lane: &mut dyn Lane,
         watch: &mut Stopwatch,
         arrived: &mut Vec<Completed>,
     ) -> Result<(), Failure> {
-        if self.spec.in_order {
-            arrived.push(lane.wait(Wanted::Number(stream.oldest), watch)?);
-            stream.oldest += 1;
-            stream.distance = (stream.distance * 2).min(stream.depth);
-        } else {
-            arrived.push(lane.wait(Wanted::Any, watch)?);
-            // As many as are asked for together: the device must not wait for more.
-            while arrived.len() < self.spec.submit_batch {
-                let Some(completed) = lane.ready(watch) else { break };
-                arrived.push(completed);
-            }
+        arrived.push(lane.wait(Wanted::Any, watch)?);
+        // As many as are asked for together: the device must not wait for more.
+        while arrived.len() < self.spec.submit_batch {
+            let Some(completed) = lane.ready(watch) else { break };
+            arrived.push(completed);
         }
         stream.in_flight -= arrived.len();
         Ok(())
@@ -125,12 +114,12 @@ impl Consumer<'_> {
     #[inline]
     fn look_ahead(
         &mut self,
-        stream: &mut Stream,
+        stream: &mut Requested,
         lane: &mut dyn Lane,
         watch: &mut Stopwatch,
     ) -> Result<(), Failure> {
         let mut staged = 0;
-        while stream.in_flight < stream.distance && self.bytes_left > 0 {
+        while stream.in_flight < stream.depth && self.bytes_left > 0 {
             let Some(buffer) = self.buffers.pop_front() else {
                 break;
             };
@@ -157,14 +146,28 @@ impl Consumer<'_> {
     }
 
     #[inline]
-    fn consume_all(&mut self, arrived: &mut Vec<Completed>, stream: &mut Stream, watch: &mut Stopwatch) {
+    fn consume_all(&mut self, arrived: &mut Vec<Completed>, stream: &mut Requested, watch: &mut Stopwatch) {
         for completed in arrived.drain(..) {
+            self.owed_pages += completed.read.run.pages;
             stream.known = self.consume(completed, watch);
         }
     }
 
+    /// Does the executor's work on the pages that it was given.
     #[inline]
-    fn consume(&mut self, completed: Completed, watch: &mut Stopwatch) -> u64 {
+    pub(super) fn execute(&mut self, watch: &mut Stopwatch) {
+        let execute_ns = self.spec.execute_ns_per_page * self.owed_pages;
+        self.owed_pages = 0;
+        if execute_ns > 0 {
+            watch.lap(Task::Harness);
+            self.burn.spend(execute_ns);
+            watch.lap_expecting(Task::Execute, execute_ns);
+        }
+    }
+
+    /// Ends the work on a request; tells a number that depends on what was read.
+    #[inline]
+    pub(super) fn consume(&mut self, completed: Completed, watch: &mut Stopwatch) -> u64 {
         let read = completed.read;
         let bytes = read.bytes();
         let mut known = 0_u64;
@@ -176,8 +179,9 @@ impl Consumer<'_> {
                 page[8], page[9], page[12], page[13], page[24], page[25], page[26], page[27],
             ]);
             known = known.rotate_left(7) ^ header;
+            // Whatever pages were read together.
+            self.meter.page_sum = self.meter.page_sum.wrapping_add(header);
         }
-        self.meter.page_sum = self.meter.page_sum.wrapping_add(known);
         if !completed.broken.is_empty() {
             self.meter.verify_failures += completed.broken.len() as u64;
             let room = BROKEN_BLOCKS_MAX.saturating_sub(self.meter.broken_blocks.len());
@@ -185,12 +189,7 @@ impl Consumer<'_> {
                 .broken_blocks
                 .extend(completed.broken.iter().take(room));
         }
-        let execute_ns = self.spec.execute_ns_per_page * read.run.pages;
-        if execute_ns > 0 {
-            watch.lap(Task::Harness);
-            self.burn.spend(execute_ns);
-            watch.lap_expecting(Task::Execute, execute_ns);
-        }
+        self.execute(watch);
         // A clock is read only where something else than the harness's own work was done.
         self.meter
             .consumed(watch.last_ns(), bytes as u64, completed.latency_ns);

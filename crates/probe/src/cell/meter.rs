@@ -90,6 +90,15 @@ impl Meter {
         self.latency_ns.saturating_record(latency_ns.max(1));
     }
 
+    /// Counts bytes that were in shared buffers, so that nothing was asked for.
+    #[inline]
+    pub fn found(&mut self, now_ns: u64, bytes: u64) {
+        let bin = (now_ns.saturating_sub(self.start_ns) / self.bin_ns) as usize;
+        let bin = bin.min(self.bins.len() - 1);
+        self.bins[bin].0 += bytes;
+        self.bytes += bytes;
+    }
+
     /// Adds another consumer's counts of the same measurement.
     ///
     /// # Panics

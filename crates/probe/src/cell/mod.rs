@@ -2,12 +2,15 @@
 
 pub mod burn;
 pub mod consumer;
+pub mod look_ahead;
 pub mod meter;
 pub mod pattern;
 pub mod record;
+pub mod stream;
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{Builder, Scope, ScopedJoinHandle, scope};
 
 use crate::cell::burn::Burn;
@@ -49,6 +52,8 @@ struct Shared<'a> {
     stop: AtomicBool,
     is_over: AtomicBool,
     blocks: u64,
+    /// How many blocks a parallel scan has handed out.
+    allocated: Arc<AtomicU64>,
     burn: Burn,
 }
 
@@ -75,6 +80,7 @@ pub fn run(spec: &CellSpec) -> Result<Record, Failure> {
         stop: AtomicBool::new(false),
         is_over: AtomicBool::new(false),
         blocks,
+        allocated: Arc::default(),
         burn: Burn::calibrated(),
     };
     let counter = DeviceReads::of_this_process();
@@ -256,12 +262,13 @@ fn consume(shared: &Shared<'_>, index: usize, buffers: VecDeque<Buffer>) -> Resu
     let mut lane = lane.inspect_err(|_| shared.stop.store(true, Ordering::Relaxed))?;
     let mut consumer = Consumer {
         spec,
-        requests: Requests::new(spec, shared.blocks, index),
+        requests: Requests::new(spec, shared.blocks, index, Arc::clone(&shared.allocated)),
         buffers,
         stop: &shared.stop,
         deadline_ns: start_ns + duration_ns(spec),
         bytes_left: bytes_of_one(spec),
         burn: shared.burn,
+        owed_pages: 0,
         meter: Meter::new(start_ns, duration_ns(spec)),
     };
     let mut watch = Stopwatch::start();

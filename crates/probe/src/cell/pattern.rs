@@ -1,11 +1,30 @@
 //! Which pages a consumer asks for: the look-ahead's source.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use crate::page::layout::SEGMENT_PAGES;
 use crate::reading::PageRun;
 use crate::spec::{CellSpec, Pattern};
+
+/// Into how many chunks a parallel scan divides a table, the largest of them, and how many of half the size end it
+/// (`src/backend/access/table/tableam.c`, `table_block_parallelscan_startblock_init` and `_nextpage`).
+const CHUNKS: u64 = 2048;
+const CHUNK_BLOCKS_MAX: u64 = 8192;
+/// Draws apart from those of the pattern.
+const FOUND_SEED: u64 = 0x666f_756e_6400_0000;
+
+/// A block of the table, and whether shared buffers have it.
+#[derive(Clone, Copy)]
+pub struct Block {
+    /// Its number in the file.
+    pub number: u64,
+    /// Whether nothing has to be read.
+    pub is_found: bool,
+}
 
 /// The requests of one consumer, without an end.
 pub struct Requests {
@@ -17,15 +36,23 @@ pub struct Requests {
     /// A page is wanted when a random number is less than this.
     wanted_below: u64,
     random: Xoshiro256PlusPlus,
+    /// What is left of the last request.
+    rest: PageRun,
+    /// A page is found in shared buffers when a random number is less than this.
+    found_below: u64,
+    found: Xoshiro256PlusPlus,
+    chunk_blocks: u64,
+    allocated: Arc<AtomicU64>,
 }
 
 impl Requests {
     /// The requests of consumer number `consumer` within `blocks` pages of the file.
     ///
-    /// Consumers that read in order have a part of the pages each; random ones share all.
-    pub fn new(spec: &CellSpec, blocks: u64, consumer: usize) -> Self {
+    /// Consumers that read in order have a part of the pages each; random ones and those of a parallel scan share
+    /// all. `allocated`: the pages that the latter have taken, together.
+    pub fn new(spec: &CellSpec, blocks: u64, consumer: usize, allocated: Arc<AtomicU64>) -> Self {
         let (first, end) = match spec.pattern {
-            Pattern::Random | Pattern::Dependent => (0, blocks),
+            Pattern::Random | Pattern::Dependent | Pattern::Parallel => (0, blocks),
             Pattern::Sequential | Pattern::Gaps => part_of(blocks, consumer, spec.consumers),
         };
         let mut seed = Xoshiro256PlusPlus::seed_from_u64(spec.seed);
@@ -40,6 +67,26 @@ impl Requests {
             request_pages: spec.request_pages(),
             wanted_below: (spec.gap * u64::MAX as f64) as u64,
             random: seed,
+            rest: PageRun { block: 0, pages: 0 },
+            found_below: (spec.found * u64::MAX as f64) as u64,
+            found: Xoshiro256PlusPlus::seed_from_u64(spec.seed ^ FOUND_SEED ^ consumer as u64),
+            chunk_blocks: chunk_blocks(spec.table_blocks.unwrap_or(blocks)),
+            allocated,
+        }
+    }
+
+    /// The next block of a scan, in order.
+    #[inline]
+    pub fn next_block(&mut self) -> Block {
+        if self.rest.pages == 0 {
+            self.rest = self.next(0);
+        }
+        let number = self.rest.block;
+        self.rest.block += 1;
+        self.rest.pages -= 1;
+        Block {
+            number,
+            is_found: self.found_below > 0 && self.found.next_u64() < self.found_below,
         }
     }
 
@@ -52,6 +99,18 @@ impl Requests {
             Pattern::Random => self.any(0),
             Pattern::Dependent => self.any(known),
             Pattern::Gaps => self.wanted(),
+            Pattern::Parallel => self.chunk(),
+        }
+    }
+
+    /// The next chunk that no other process of the scan has, or the start of the table again after its end.
+    fn chunk(&mut self) -> PageRun {
+        let blocks = self.end - self.first;
+        let chunk = self.chunk_blocks.min(blocks);
+        let taken = self.allocated.fetch_add(chunk, Ordering::Relaxed) % blocks.next_multiple_of(chunk);
+        PageRun {
+            block: self.first + taken,
+            pages: chunk.min(blocks - taken),
         }
     }
 
@@ -110,6 +169,15 @@ impl Requests {
     }
 }
 
+/// The blocks of a chunk, for a table of so many. The last chunks of a scan, which PostgreSQL makes smaller, are left
+/// out: a cell has no end.
+fn chunk_blocks(table_blocks: u64) -> u64 {
+    (table_blocks / CHUNKS)
+        .max(1)
+        .next_power_of_two()
+        .min(CHUNK_BLOCKS_MAX)
+}
+
 /// The part of `blocks` that is consumer `index`'s own: at least a page, all when there are fewer pages than
 /// consumers.
 fn part_of(blocks: u64, index: usize, count: usize) -> (u64, u64) {
@@ -138,7 +206,7 @@ mod tests {
     #[test]
     fn in_sequence_every_page_of_the_own_part_comes_once_and_then_again() {
         let spec = spec("sequential", r#", "request_bytes": 65536, "consumers": 2"#);
-        let mut requests = Requests::new(&spec, 50, 1);
+        let mut requests = Requests::new(&spec, 50, 1, Arc::default());
         let runs: Vec<_> = (0..5).map(|_| requests.next(0)).collect();
         let expected = [(25, 8), (33, 8), (41, 8), (49, 1), (25, 8)];
         assert_eq!(runs, expected.map(|(block, pages)| PageRun { block, pages }));
@@ -150,7 +218,7 @@ mod tests {
             "sequential",
             r#", "request_bytes": 131072, "first_block": 131070"#,
         );
-        let mut requests = Requests::new(&spec, 20, 0);
+        let mut requests = Requests::new(&spec, 20, 0, Arc::default());
         assert_eq!(requests.next(0).pages, 2);
         assert_eq!(
             requests.next(0),
@@ -165,7 +233,7 @@ mod tests {
     fn with_gaps_the_wanted_share_is_read_in_ascending_order() {
         let spec = spec("gaps", r#", "request_bytes": 131072, "gap": 0.3"#);
         let blocks = 100_000;
-        let mut requests = Requests::new(&spec, blocks, 0);
+        let mut requests = Requests::new(&spec, blocks, 0, Arc::default());
         let (mut pages, mut before) = (0, 0);
         loop {
             let run = requests.next(0);
@@ -181,9 +249,41 @@ mod tests {
     }
 
     #[test]
+    fn a_parallel_scan_hands_each_chunk_to_one_process() {
+        // 1 GB: 131072 / 2048 blocks; less than 2048 blocks: one; the most is 8192.
+        assert_eq!(
+            [131_072, 1000, 200_000, 1 << 40].map(chunk_blocks),
+            [64, 1, 128, 8192]
+        );
+        let spec = spec("parallel", r#", "consumers": 3, "table_blocks": 131072"#);
+        let allocated = Arc::default();
+        let mut processes: Vec<_> = (0..3)
+            .map(|index| Requests::new(&spec, 200, index, Arc::clone(&allocated)))
+            .collect();
+        let runs: Vec<_> = [0, 2, 1, 0, 1]
+            .into_iter()
+            .map(|index: usize| processes[index].next(0))
+            .map(|run| (run.block, run.pages))
+            .collect();
+        assert_eq!(runs, [(0, 64), (64, 64), (128, 64), (192, 8), (0, 64)]);
+    }
+
+    #[test]
+    fn the_share_of_blocks_that_are_found_is_the_one_asked_for() {
+        let of_share = |share: &str| {
+            let spec = spec("sequential", &format!(r#", "found": {share}"#));
+            let mut requests = Requests::new(&spec, 1000, 0, Arc::default());
+            (0..10_000).filter(|_| requests.next_block().is_found).count()
+        };
+        assert_eq!(of_share("0.0"), 0);
+        assert!((2800..=3200).contains(&of_share("0.3")));
+        assert_eq!(of_share("1.0"), 10_000);
+    }
+
+    #[test]
     fn random_requests_reach_the_whole_range_and_nothing_else() {
         let spec = spec("random", r#", "first_block": 7"#);
-        let mut requests = Requests::new(&spec, 16, 0);
+        let mut requests = Requests::new(&spec, 16, 0, Arc::default());
         let mut seen = [0; 16];
         for _ in 0..1600 {
             let run = requests.next(0);

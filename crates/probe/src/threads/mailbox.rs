@@ -65,6 +65,15 @@ impl Mailbox {
         find(&mut self.lock(), wanted)
     }
 
+    /// Whether a read has ended.
+    pub fn has(&self, number: u64) -> bool {
+        let state = self.lock();
+        state
+            .arrived
+            .iter()
+            .any(|completed| completed.read.number == number)
+    }
+
     /// Waits for the end of a read.
     ///
     /// # Errors

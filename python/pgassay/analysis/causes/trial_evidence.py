@@ -24,8 +24,6 @@ from pgassay.model.trial import Counters, StatementObservation, TrialRecord, fig
 from pgassay.record.observations import PROCESSOR_FREE
 from pgassay.record.read import StoredTrial
 
-# A storage's limits are in 2²⁰ bytes per second.
-_LIMIT_MB = 1.048576
 # Statements that read less than this share of what the device delivered don't count in its rate.
 _READING_SHARE = 0.05
 # Sessions of pgassay's own that a trial opens beside the measured ones, at most.
@@ -206,7 +204,7 @@ def _ceiling(arm: Arm, known: ArmCeiling | None) -> ArmCeiling:
         return known
     storage = arm.spec.storage
     return ArmCeiling(
-        read_mb_s=storage.read_mb_s * _LIMIT_MB if storage.read_mb_s else None,
+        read_mb_s=storage.read_limit_mb_s or None,
         read_mb_s_from="limit" if storage.read_mb_s else "",
         read_iops=storage.read_iops,
         read_iops_from="limit" if storage.read_iops else "",

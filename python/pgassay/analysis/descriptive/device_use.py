@@ -2,6 +2,7 @@
 
 from statistics import median
 
+from pgassay.model.base import MIB_BYTES
 from pgassay.model.experiment import ArmCeiling
 from pgassay.model.result import DeviceUse
 from pgassay.model.trial import TrialRecord
@@ -17,6 +18,8 @@ _BEYOND = 1.1
 # Below this share of a trial's reads from the device, it was not the device that was measured.
 _SHARE_MIN = 0.05
 _REQUESTS = "reads/s"
+_BYTES = "MB/s"
+_LIMIT = "its limit"
 
 
 def device_use(stored: StoredExperiment) -> tuple[DeviceUse, ...]:
@@ -57,14 +60,14 @@ def _use(name: str, ceiling: ArmCeiling, rates: list[tuple[float, float]]) -> De
         return None
     mb_s, iops = (median(rate[index] for rate in rates) for index in (0, 1))
     candidates = (
-        (mb_s, ceiling.read_mb_s, "MB/s", ceiling.read_mb_s_from),
+        (mb_s, ceiling.read_mb_s, _BYTES, ceiling.read_mb_s_from),
         (iops, ceiling.read_iops, _REQUESTS, ceiling.read_iops_from),
     )
     shares = [(value / most, value, most, unit, origin) for value, most, unit, origin in candidates if most]
     share, value, most, unit, origin = max(shares, key=lambda each: each[0], default=(0.0, 0.0, 0.0, "", ""))
     if share < _SHARE_MIN:
         return None
-    source = "its limit" if origin == "limit" else "the probe of its device"
+    source = _LIMIT if origin == "limit" else "the probe of its device"
     return DeviceUse(
         arm=name,
         value=value,
@@ -78,6 +81,9 @@ def _use(name: str, ceiling: ArmCeiling, rates: list[tuple[float, float]]) -> De
 def _sentence(name: str, value: float, ceiling: float, unit: str, source: str) -> str:
     share = value / ceiling
     limit = f"{ceiling:,.0f} {unit} by {source}"
+    # Typed in MiB, as read_mb_s of a storage.
+    if unit == _BYTES and source == _LIMIT:
+        limit += f", {ceiling * 1e6 / MIB_BYTES:,.0f} MiB/s"
     sentence = f"{name} read {value:,.0f} {unit}, {percent_fixed(share)} of the device ({limit})"
     if share > _BEYOND:
         return f"{sentence}: more than it is said to deliver, so 'pgassay probe' should measure it again."

@@ -79,7 +79,8 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
         "--storage",
         default="host",
         metavar="KIND[:OPTIONS]",
-        help="host, host:path=FOLDER, or loop:size=4GB,read_ahead=128,read_mb_s=125,read_iops=3000",
+        help="host, host:path=FOLDER, or loop:size=4GB,read_ahead=128,read_mb_s=125,read_iops=3000 (limits "
+        "in MiB and in requests a second)",
     )
     add("--memory", metavar="SIZE", help="cap on a server's memory, page cache included, as 2GB")
     add("--cpus", metavar="NUMBER", help="cap on a server's processors, as 1 or 0.5")

@@ -25,6 +25,7 @@ from pgassay.environment.datasets.folder_copy import copied_files, copy_folder
 from pgassay.environment.datasets.folder_server import adopt, choose_database, ensure_superuser
 from pgassay.environment.datasets.load_failure import translated_errors
 from pgassay.environment.server.server import Server, ServerStartError
+from pgassay.environment.server.validation import block_bytes
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.base import PAGE_BYTES
@@ -121,10 +122,11 @@ def refuse_unfit(build: Build, path: Path) -> None:
             "(pg_basebackup)"
         )
     control = read_control_file(path)
-    if control.block_bytes != PAGE_BYTES:
+    # Nearly all builds are made with the usual size, so that only another one is asked for its own.
+    if control.block_bytes != PAGE_BYTES and control.block_bytes != block_bytes(build):
         raise UsageError(
-            f"{path} has blocks of {control.block_bytes} bytes, and pgassay measures those of {PAGE_BYTES}: "
-            "move the data by a dump"
+            f"{path} has blocks of {control.block_bytes} bytes, which the build {build.version} can't read: "
+            "name a build that was made with this block size, or move the data by a dump"
         )
     if any((path / "pg_twophase").iterdir()):
         raise UsageError(

@@ -7,11 +7,11 @@ import re
 from pgassay.environment.cgroup.group import capabilities, cpu_limit, memory_limit
 from pgassay.environment.cgroup.usage import memory_cap_bytes
 from pgassay.environment.linux import machine
-from pgassay.environment.server.setting_values import parse_number
+from pgassay.environment.server.validation import shared_buffers_bytes
 from pgassay.environment.storage.options import format_bytes, readable_bytes
 from pgassay.errors import UsageError
 from pgassay.model.arm import ArmSpec
-from pgassay.model.base import PAGE_BYTES
+from pgassay.model.build import Build
 
 # Below this a server of PostgreSQL and its sessions don't start at all.
 MEMORY_BYTES_MIN = 64 * 1024 * 1024
@@ -94,7 +94,7 @@ def check_limits(spec: ArmSpec) -> None:
     if spec.cpus is not None:
         _check_cpus(spec.cpus)
     if spec.memory_bytes is not None:
-        _check_memory(spec.memory_bytes, spec.settings)
+        _check_memory(spec.memory_bytes, spec.settings, spec.build)
 
 
 def _check_cpus(cpus: float) -> None:
@@ -103,14 +103,14 @@ def _check_cpus(cpus: float) -> None:
         raise UsageError(f"cpus {cpus:g} caps nothing: this machine has {usable}, so name fewer")
 
 
-def _check_memory(limit_bytes: int, settings: dict[str, str]) -> None:
+def _check_memory(limit_bytes: int, settings: dict[str, str], build: Build) -> None:
     if limit_bytes > machine.memory_bytes():
         raise UsageError(
             f"memory {format_bytes(limit_bytes)} caps nothing: this machine has "
             f"{readable_bytes(machine.memory_bytes())}, so name less"
         )
     _refuse_narrower_parent(limit_bytes)
-    buffers = int((parse_number(settings.get("shared_buffers", ""), "8kB") or 0) * PAGE_BYTES)
+    buffers = shared_buffers_bytes(build, settings.get("shared_buffers", ""))
     if buffers > limit_bytes * SHARED_BUFFERS_FRACTION_MAX:
         raise UsageError(
             f"memory {format_bytes(limit_bytes)} leaves no room beside "

@@ -84,6 +84,10 @@ def baseline_settings(build: Build, *, writes: bool, memory_bytes: int) -> dict[
     }
     if build.major >= 16:
         settings["vacuum_buffer_usage_limit"] = "2MB"
+    # Until 18 log_autovacuum_min_duration is for automatic ANALYZE as well; 19 has a setting for each
+    # (src/backend/postmaster/autovacuum.c, Log_autoanalyze_min_duration: 10 minutes by default).
+    if build.major >= 19:
+        settings["log_autoanalyze_min_duration"] = "0"
     return settings
 
 

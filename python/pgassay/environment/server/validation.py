@@ -24,6 +24,7 @@ from pgassay.environment.server.start_failure import StartFailure
 from pgassay.environment.whole_folder import locked, made_whole
 from pgassay.errors import UsageError
 from pgassay.model.arm import DatasetSpec
+from pgassay.model.base import PAGE_BYTES
 from pgassay.model.build import Build
 
 SETTINGS_FILE = "pgassay-settings.json"
@@ -73,6 +74,23 @@ def validate_settings(build: Build, settings: Mapping[str, str]) -> None:
     for name, value in settings.items():
         _check_held(build, held, name, value)
     _check_clamps(held)
+
+
+def shared_buffers_bytes(build: Build, text: str) -> int:
+    """The size that a value of shared_buffers means to a build; 0 for one that is none.
+
+    A bare number counts the build's own blocks, so it is asked what these are; starts a server then, at the
+    first call for a build.
+    """
+    number = parse_number(text, None)
+    if number is None:
+        return round(parse_number(text, "B") or 0)
+    return round(number * block_bytes(build))
+
+
+def block_bytes(build: Build) -> int:
+    """The size of a build's blocks, as it says itself; starts a server at the first call for a build."""
+    return int(build_settings(build)["block_size"].value or PAGE_BYTES)
 
 
 def _check_name(build: Build, facts: dict[str, SettingFact], name: str) -> None:

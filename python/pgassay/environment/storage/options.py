@@ -3,11 +3,12 @@
     path                    a folder
     size                    4GB, 512MB, …
     read_ahead              kB, or with a unit
-    read_mb_s, write_mb_s   MB per second
+    read_mb_s, write_mb_s   MiB per second
     read_iops, write_iops   requests per second
 
 A comma or a backslash in a text is written with a backslash before it. A kind may have keys of its own.
-Units are PostgreSQL's: kB, MB, GB, TB by 1024, so 1 MB/s is 1,048,576 bytes per second.
+Units of sizes are PostgreSQL's: kB, MB, GB, TB by 1024. A limit of 1 is 1 MiB/s, 1,048,576 bytes per second,
+which reports tell as 1.05 MB/s: their rates are in powers of 1000.
 """
 
 import math
@@ -88,7 +89,7 @@ def _rate(key: str, value: str, text: str) -> float:
     except ValueError:
         rate = math.nan
     if not (math.isfinite(rate) and round(rate * MEGABYTE) >= 1):
-        raise UsageError(f"'{key}={value}' in '{text}' is no rate: type MB per second, e.g. {key}=125.")
+        raise UsageError(f"'{key}={value}' in '{text}' is no rate: type MiB per second, e.g. {key}=125.")
     return rate
 
 

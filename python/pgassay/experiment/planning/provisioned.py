@@ -20,9 +20,8 @@ from pgassay.environment.server.limits import (
     parse_memory,
     server_limits,
 )
-from pgassay.environment.server.setting_values import parse_number
 from pgassay.environment.server.settings import baseline_settings
-from pgassay.environment.server.validation import validate_settings
+from pgassay.environment.server.validation import block_bytes, validate_settings
 from pgassay.environment.storage.parse import parse_storage
 from pgassay.environment.storage.registry import KINDS as STORAGE_KINDS
 from pgassay.errors import MeasurementError, UsageError
@@ -34,6 +33,7 @@ from pgassay.experiment.planning.builds import (
     settings_where_they_exist,
 )
 from pgassay.experiment.planning.data import check_data, dataset_of, prepare_of
+from pgassay.experiment.planning.io_traps import io_warnings
 from pgassay.experiment.planning.request import CompareRequest, parse_cache, protocol_of
 from pgassay.experiment.planning.servers import (
     Base,
@@ -55,14 +55,6 @@ from pgassay.trial.caches.keeper import require_cache_state
 # Control sessions, the superuser's reserved slots and a margin, beside the load's own connections.
 CONNECTIONS_BESIDE_CLIENTS = 20
 CONNECTIONS_MIN = 100
-# (16 + 1) · 128 kB for each process: with less a backend may not pin its whole look-ahead, and the methods
-# look alike (src/backend/storage/buffer/bufmgr.c, GetPinLimit). Processes beside max_connections: 38
-# auxiliary ones, those of I/O included, 16 autovacuum slots, 8 workers, 10 WAL senders, 2 special ones.
-LOOK_AHEAD_BYTES = 17 * 128 * 1024
-OTHER_PROCESSES = 74
-# A range that is most of its table is read by a sequential scan; the stored plans tell.
-_ROWS_OF_SYSBENCH = "single rows and (unless a plan says otherwise) ranges by index"
-_AIO_SETTINGS = ("io_method", "io_workers", "effective_io_concurrency", "io_combine_limit")
 
 
 class ProvisionedServers:
@@ -131,7 +123,13 @@ class ProvisionedServers:
             confounds=(*plan_confounds(grid.arms), *grid.judged.confounds, *filter(None, sentences)),
             warnings=(
                 *limit_sentences(limits),
-                *plan_warnings(grid.arms, spec, parsed.compared.factor, parsed.base.protocol.cache),
+                *plan_warnings(
+                    grid.arms,
+                    spec,
+                    parsed.compared.factor,
+                    parsed.base.protocol.cache,
+                    block_bytes(spec.build),
+                ),
             ),
             environment=_environment(spec.build, grid.arms, defaults, limits),
             dataset_loads=dataset_loads(grid.arms),
@@ -238,24 +236,15 @@ def _refusal(spec: ArmSpec) -> UsageError | None:
     return None
 
 
-def plan_warnings(arms: Sequence[Arm], base: ArmSpec, compared: str, cache: CacheState) -> tuple[str, ...]:
+def plan_warnings(
+    arms: Sequence[Arm],
+    base: ArmSpec,
+    compared: str,
+    cache: CacheState,
+    block_bytes: int = PAGE_BYTES,
+) -> tuple[str, ...]:
     """What the report must say about the plan itself, whatever is measured."""
-    sentences = []
-    if compared in _AIO_SETTINGS:
-        small, needed = min(map(_look_ahead_room, arms), key=lambda room: room[0] / room[1])
-        if small < needed:
-            sentences.append(
-                f"shared_buffers is {small >> 20} MB: below about {needed >> 20} MB a backend may not pin "
-                "its whole look-ahead, which can hide a difference between I/O methods "
-                "(set shared_buffers=1GB)"
-            )
-    if compared in ("io_method", "io_workers") and base.workload.kind == "load":
-        load = base.workload.load
-        rows = "single rows by index" if load is None or load.oltp_read_only is None else _ROWS_OF_SYSBENCH
-        sentences.append(
-            f"the transactions of this load read {rows}, which no version up to 19 does "
-            "asynchronously: a difference between I/O methods has another cause"
-        )
+    sentences = list(io_warnings(arms, base, compared, block_bytes))
     balloons = reporting_balloons()
     if balloons and cache in ("cold", "cold-each") and any(arm.spec.memory_bytes is None for arm in arms):
         sentences.append(
@@ -264,13 +253,6 @@ def plan_warnings(arms: Sequence[Arm], base: ArmSpec, compared: str, cache: Cach
             "(cap the servers' --memory below a third of the table)"
         )
     return tuple(sentences)
-
-
-def _look_ahead_room(arm: Arm) -> tuple[int, int]:
-    """The bytes of shared_buffers, and those with which every backend may pin a whole look-ahead."""
-    blocks = parse_number(arm.spec.settings["shared_buffers"], "8kB")
-    connections = parse_number(arm.spec.settings.get("max_connections", "100"), None) or 100
-    return int((blocks or 0) * PAGE_BYTES), LOOK_AHEAD_BYTES * (int(connections) + OTHER_PROCESSES)
 
 
 def plan_confounds(arms: Sequence[Arm]) -> tuple[str, ...]:

@@ -35,8 +35,6 @@ from pgassay.trial.target import Target
 COPYING_BYTES_PER_S = 100e6
 COPYING_QUICK_S = 1.0
 COPYING_SHARE_MAX = 0.25
-# A probe's MB is 10⁶ bytes, that of a storage's limits 2²⁰.
-_LIMIT_MB = 1.048576
 
 
 @dataclass(frozen=True)
@@ -161,7 +159,7 @@ def arm_ceiling(
 
     inherited: limits of groups around pgassay, in the same units.
     """
-    given = (None if spec.read_mb_s is None else spec.read_mb_s * _LIMIT_MB, spec.read_iops)
+    given = (spec.read_limit_mb_s, spec.read_iops)
     lowest = [min(filter(None, pair), default=None) for pair in zip(given, inherited, strict=True)]
     limits = dict(zip(("read_mb_s", "read_iops"), lowest, strict=True))
     measured: dict[str, float | None] = {"read_mb_s": None, "read_iops": None}

@@ -43,6 +43,7 @@ def analyse_probe(record: ProbeRecord) -> ProbeResult:
         executor=record.executor,
         measured_at=record.measured_at,
         pgassay_version=record.pgassay_version,
+        major=record.major,
     )
 
 
@@ -88,9 +89,15 @@ def cell_name(spec: CellSpec) -> str:
         return "WAL appends with fdatasync" if spec.pattern == "wal" else "page writes of a checkpoint"
     words = f"{spec.engine} {spec.cache} {spec.pattern} {spec.request_bytes // 1024} kB, depth {spec.depth}"
     if spec.engine == "worker":
-        words += f", {spec.workers} workers"
+        words += (
+            f", {spec.workers} workers" if spec.workers_min is None else f", up to {spec.workers} workers"
+        )
     if spec.consumers > 1:
         words += f", {spec.consumers} connections"
+    if spec.pins is not None:
+        words += f", {spec.pins} pins"
+    if spec.found:
+        words += f", {percent_fixed(spec.found)} in shared buffers"
     if spec.competing_cpus:
         words += ", busy cores"
     if spec.read_ahead_kb is not None:

@@ -16,7 +16,8 @@ _MEMORY_FRACTION = 0.7
 
 def is_device_read(spec: CellSpec) -> bool:
     """Whether a cell reads the device, sequentially or with much in flight, without work in the consumer."""
-    return spec.engine not in ("null", "write") and spec.cache != "cached" and not spec.competing_cpus
+    is_read = spec.engine not in ("null", "write") and spec.cache != "cached" and not spec.found
+    return is_read and not spec.competing_cpus
 
 
 def ceilings(have: Facilities, cells: Sequence[CellResult], estimates: Estimates) -> Ceilings:

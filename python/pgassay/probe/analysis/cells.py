@@ -76,6 +76,7 @@ def facilities(record: ProbeRecord) -> Facilities:
         can_set_read_ahead=any(cell.spec.read_ahead_kb is not None for cell in record.cells),
         can_write=any(cell.spec.engine == "write" for cell in record.cells),
         execute_ns_per_page=round(record.executor.ns_per_page),
+        major=record.major,
     )
 
 

@@ -27,7 +27,7 @@ from pgassay.model.probe import (
 from pgassay.model.result import Interval
 from pgassay.probe.analysis.cells import CORE_PARTS
 from pgassay.probe.analysis.estimates import Estimate, Estimates
-from pgassay.probe.analysis.plan import CONNECTIONS, Facilities, work_cell
+from pgassay.probe.analysis.plan import CONNECTIONS, FURTHER_WORKS, Facilities, work_cell
 
 # Waiting below this share of a page's time is the hand-over of a pipeline that is full.
 _FULL_PIPELINE = 0.05
@@ -37,6 +37,7 @@ PAGES: dict[Work, float] = {
     "cached-scan": SCAN_BYTES / PAGE_BYTES,
     "bitmap-scan": SCAN_BYTES / PAGE_BYTES * BITMAP_FRACTION,
     "index-lookups": LOOKUPS * PAGES_PER_LOOKUP,
+    **dict.fromkeys(FURTHER_WORKS, SCAN_BYTES / PAGE_BYTES),
 }
 
 
@@ -121,7 +122,7 @@ def predictions(record: ProbeRecord, have: Facilities, estimates: Estimates) -> 
     cells: Mapping[CellSpec, MeasuredCell] = {cell.spec: cell for cell in record.cells}
     made = []
     for work in WORKS:
-        for connections in CONNECTIONS:
+        for connections in CONNECTIONS[:1] if work in FURTHER_WORKS else CONNECTIONS:
             for method in have.methods:
                 spec = work_cell(work, method, connections, have)
                 if spec not in estimates:

@@ -6,21 +6,42 @@ The base cells are those every probe has; the curves follow for the method that 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from pgassay.model.probe import METHODS, CellSpec, Method, Work
+from pgassay.model import aio
+from pgassay.model.base import PAGE_BYTES
+from pgassay.model.probe import (
+    FIRST_MAJOR,
+    FOUND_FRACTION,
+    METHODS,
+    PARALLEL_WORKERS,
+    CellSpec,
+    Method,
+    Work,
+)
 
 KB = 1024
 MB = 1024 * KB
-DEPTHS = (1, 4, 16, 64, 256)
+DEPTHS = (1, 4, 16, 64, 128, 256)
 CEILING_DEPTHS = (1, 8, 32, 128)
 COMBINE_BYTES = (16 * KB, 32 * KB, 64 * KB, 128 * KB, 256 * KB, 512 * KB, MB)
 READ_AHEADS_KB = (128, 512, 2048, 8192)
 CONNECTIONS = (1, 10, 50)
 SCAN_WORKS: tuple[Work, ...] = ("cold-scan", "cached-scan", "bitmap-scan")
+# Measured at one connection alone, after all that a choice rests on.
+FURTHER_WORKS: tuple[Work, ...] = ("parallel-cold-scan", "parallel-cached-scan", "buffered-scan")
+_CACHED: tuple[Work, ...] = ("cached-scan", "parallel-cached-scan")
+_PARALLEL: tuple[Work, ...] = ("parallel-cold-scan", "parallel-cached-scan")
 # PostgreSQL 18's defaults: effective_io_concurrency, io_combine_limit, io_workers.
 DEFAULT_DEPTH = 16
 DEFAULT_COMBINE_BYTES = 128 * KB
 DEFAULT_WORKERS = 3
 DEFAULT_METHOD: Method = "worker"
+# From 19 on a pool that grows: io_min_workers, io_max_workers.
+GROWING_SINCE = 19
+DEFAULT_MIN_WORKERS, DEFAULT_MAX_WORKERS = 2, 8
+# A server as initdb leaves it: 128 MB for 100 connections.
+DEFAULT_SHARED_BLOCKS = 128 * MB // PAGE_BYTES
+# io_max_concurrency=-1 there; larger shared buffers don't make it more.
+DEFAULT_HANDLES = aio.default_io_max_concurrency(DEFAULT_SHARED_BLOCKS, aio.processes({}))
 
 
 @dataclass(frozen=True)
@@ -35,6 +56,13 @@ class Facilities:
     can_set_read_ahead: bool
     can_write: bool
     execute_ns_per_page: int
+    # The version of PostgreSQL by whose rules is read.
+    major: int = FIRST_MAJOR
+
+    @property
+    def grows_workers(self) -> bool:
+        """Whether the server starts I/O workers as they are wanted."""
+        return self.major >= GROWING_SINCE
 
     @property
     def methods(self) -> tuple[Method, ...]:
@@ -65,11 +93,18 @@ def work_cell(work: Work, engine: str, connections: int, have: Facilities) -> Ce
     """The cell that stands for a work by a method, with the executor's cost in it."""
     base = CellSpec(
         engine=engine,
-        cache="cached" if work == "cached-scan" else "cold" if have.cold else "direct",
+        cache="cached" if work in _CACHED else "cold" if have.cold else "direct",
         pattern="sequential",
         consumers=connections,
         execute_ns_per_page=have.execute_ns_per_page,
     )
+    if engine == "worker" and have.grows_workers:
+        base = with_workers(base, DEFAULT_MAX_WORKERS, have)
+    if work in _PARALLEL:
+        # Each process of the scan has its own read stream, and takes chunks of the table in turn.
+        return base.model_copy(update={"pattern": "parallel", "consumers": 1 + PARALLEL_WORKERS})
+    if work == "buffered-scan":
+        return base.model_copy(update={"found": FOUND_FRACTION})
     if work == "bitmap-scan":
         return base.model_copy(update={"pattern": "gaps", "advise": engine == "sync"})
     if work == "index-lookups":
@@ -77,6 +112,18 @@ def work_cell(work: Work, engine: str, connections: int, have: Facilities) -> Ce
         alone = {"engine": "sync", "pattern": "dependent", "request_bytes": 8 * KB, "depth": 1}
         return base.model_copy(update=alone)
     return base
+
+
+def with_workers(spec: CellSpec, workers: int, have: Facilities) -> CellSpec:
+    """The same cell with so many I/O workers; from 19 on so many at most, and two at the start."""
+    least = min(DEFAULT_MIN_WORKERS, workers) if have.grows_workers else None
+    return spec.model_copy(update={"workers": workers, "workers_min": least})
+
+
+def pinned_cell(method: Method, have: Facilities) -> CellSpec:
+    """The cold scan by a process that may pin no more than a server as initdb leaves it allows."""
+    pins = aio.pin_limit(DEFAULT_SHARED_BLOCKS, aio.processes({}))
+    return work_cell("cold-scan", method, 1, have).model_copy(update={"pins": pins})
 
 
 def with_look_ahead(
@@ -149,6 +196,12 @@ def work_cells(have: Facilities, connections: int) -> list[CellSpec]:
     return [*cells, work_cell("index-lookups", "sync", connections, have)]
 
 
+def further_cells(have: Facilities) -> list[CellSpec]:
+    """Parallel scans, a scan mostly from shared buffers, and one with the pins of a small server."""
+    cells = [work_cell(work, method, 1, have) for work in FURTHER_WORKS for method in have.methods]
+    return [*cells, *(pinned_cell(method, have) for method in have.methods if method != "sync")]
+
+
 def load_cells(have: Facilities) -> list[CellSpec]:
     """The cold scan by every method on all cores at once, and beside as many busy processes."""
     made = []
@@ -162,9 +215,15 @@ def load_cells(have: Facilities) -> list[CellSpec]:
 
 def worker_counts(have: Facilities) -> list[int]:
     """1 to twice the cores (8 values at most), the default among them, never more than PostgreSQL's 32."""
-    most = min(32, max(2 * have.cores, DEFAULT_WORKERS + 1))
+    default = default_workers(have)
+    most = min(32, max(2 * have.cores, default + 1))
     step = max(1, -(-most // 7))
-    return sorted({1, 2, DEFAULT_WORKERS, most, *range(step, most + 1, step)})
+    return sorted({1, 2, default, most, *range(step, most + 1, step)})
+
+
+def default_workers(have: Facilities) -> int:
+    """io_workers, or io_max_workers of a pool that grows."""
+    return DEFAULT_MAX_WORKERS if have.grows_workers else DEFAULT_WORKERS
 
 
 def decisions(have: Facilities, leader: Method | None) -> list[Decision]:
@@ -179,14 +238,20 @@ def decisions(have: Facilities, leader: Method | None) -> list[Decision]:
         return made
     if "worker" in have.methods:
         made += [_workers(have, 1), _workers(have, max(2, have.cores))]
-    return [*made, _concurrency(have, leader), _combine(have, leader), *_read_ahead(have, leader)]
+    return [
+        *made,
+        _concurrency(have, leader),
+        *_handles(have, leader),
+        _combine(have, leader),
+        *_read_ahead(have, leader),
+    ]
 
 
 def _workers(have: Facilities, connections: int) -> Decision:
     scan = work_cell("cold-scan", "worker", connections, have)
-    counts = {str(count): (scan.model_copy(update={"workers": count}),) for count in worker_counts(have)}
+    counts = {str(count): (with_workers(scan, count, have),) for count in worker_counts(have)}
     name = "io_workers" if connections == 1 else "io_workers, several scans"
-    return Decision(name, str(DEFAULT_WORKERS), counts)
+    return Decision(name, str(default_workers(have)), counts)
 
 
 def _concurrency(have: Facilities, leader: Method) -> Decision:
@@ -197,6 +262,19 @@ def _concurrency(have: Facilities, leader: Method) -> Decision:
         for depth in DEPTHS
     }
     return Decision("effective_io_concurrency", str(DEFAULT_DEPTH), cells)
+
+
+def _handles(have: Facilities, leader: Method) -> list[Decision]:
+    """How many reads a process has handles for; those of sync are never in flight.
+
+    With effective_io_concurrency as high, so that these are the cells of that setting's values: a process has
+    as many in flight as the smaller of the two allows (src/backend/storage/aio/aio.c, pgaio_io_acquire).
+    """
+    if leader == "sync":
+        return []
+    cells = _concurrency(have, leader).candidates
+    values = {depth: specs for depth, specs in cells.items() if int(depth) >= DEFAULT_HANDLES}
+    return [Decision("io_max_concurrency", str(DEFAULT_HANDLES), values)]
 
 
 def _combine(have: Facilities, leader: Method) -> Decision:
@@ -233,7 +311,8 @@ def tiers(have: Facilities, leader: Method | None) -> list[list[CellSpec]]:
             for cells in decision.candidates.values()
             for spec in cells
         ]
-        made += [curves, *(work_cells(have, count) for count in CONNECTIONS[1:]), load_cells(have)]
+        several = (work_cells(have, count) for count in CONNECTIONS[1:])
+        made += [curves, further_cells(have), *several, load_cells(have)]
     seen: set[CellSpec] = set()
     return [unique(tier, seen) for tier in made]
 

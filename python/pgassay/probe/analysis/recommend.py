@@ -5,11 +5,16 @@ from collections.abc import Mapping
 from pgassay.model.probe import Alternative, Method, Recommendation
 from pgassay.probe.analysis.choice import TOLERANCE, Judged, judge
 from pgassay.probe.analysis.estimates import Estimates
-from pgassay.probe.analysis.plan import Facilities, decisions
+from pgassay.probe.analysis.plan import (
+    DEFAULT_HANDLES,
+    DEFAULT_MAX_WORKERS,
+    DEFAULT_MIN_WORKERS,
+    GROWING_SINCE,
+    Facilities,
+    decisions,
+)
 from pgassay.words import percent_fixed
 
-# PostgreSQL 19 keeps between so many I/O workers by itself.
-DEFAULT_MIN_WORKERS, DEFAULT_MAX_WORKERS = 2, 8
 _MAX_COMBINE_DEFAULT_KB = 128
 _CURVES = ("effective_io_concurrency", "io_combine_limit", "read_ahead_kb")
 
@@ -60,11 +65,15 @@ def recommendations(have: Facilities, estimates: Estimates) -> dict[str, Recomme
         made["io_method"] = _method(judged["io_method"])
     if "io_workers" in judged:
         several = judged.get("io_workers, several scans")
-        made |= _workers(judged["io_workers"], several, leader(have, estimates))
+        workers = _growing_workers if have.grows_workers else _workers
+        made |= workers(judged["io_workers"], several, leader(have, estimates))
     method = curve_method(have, estimates)
     if "effective_io_concurrency" in judged:
         where = "bitmap scans" if method == "sync" else "bitmap scans and cold scans"
-        made["effective_io_concurrency"] = _curve(judged["effective_io_concurrency"], f"{where} by {method}")
+        depth = judged["effective_io_concurrency"]
+        made["effective_io_concurrency"] = _concurrency(depth, f"{where} by {method}", method)
+        if "io_max_concurrency" in judged:
+            made["io_max_concurrency"] = _handles(judged["io_max_concurrency"], depth)
     if "io_combine_limit" in judged:
         made["io_combine_limit"] = _combine(judged["io_combine_limit"], method)
     if "read_ahead_kb" in judged:
@@ -117,6 +126,55 @@ def _workers(one: Judged, several: Judged | None, method: str | None) -> dict[st
     }
 
 
+def _growing_workers(one: Judged, several: Judged | None, method: str | None) -> dict[str, Recommendation]:
+    """The most workers of a pool that grows as they are wanted; it begins with the default."""
+    wide = several if several is not None and int(several.choice) >= int(one.choice) else one
+    what = "a cold scan" if wide is one else "cold scans on all cores at once"
+    use = "" if method == "worker" else f" (of use only with io_method=worker; {method} is recommended)"
+    reason = f"{_knee_words(wide, f'{what} by worker')}{use}"
+    return {
+        "io_min_workers": Recommendation(
+            value=str(DEFAULT_MIN_WORKERS),
+            default=str(DEFAULT_MIN_WORKERS),
+            reason="the pool starts more by itself, one in io_worker_launch_interval, and keeps them for "
+            f"io_worker_idle_timeout{use}",
+            knee=None,
+            alternatives=(),
+            probability=None,
+        ),
+        "io_max_workers": _made(wide, reason, knee=wide.knee),
+    }
+
+
+def _concurrency(judged: Judged, what: str, method: str | None) -> Recommendation:
+    reason = _knee_words(judged, what)
+    if method != "sync":
+        above = f"more than io_max_concurrency ({DEFAULT_HANDLES} by default) puts no more reads in flight"
+        if int(judged.choice) > DEFAULT_HANDLES:
+            above += f", so io_max_concurrency must be raised to {judged.choice} as well, and needs a restart"
+        reason += f"; {above}"
+    return _made(judged, reason, knee=judged.knee)
+
+
+def _handles(judged: Judged, depth: Judged) -> Recommendation:
+    """As many as effective_io_concurrency uses: of itself it puts nothing in flight."""
+    value = max(DEFAULT_HANDLES, int(depth.choice))
+    is_default = value == DEFAULT_HANDLES
+    reason = (
+        f"effective_io_concurrency = {depth.choice} needs no more"
+        if is_default
+        else f"effective_io_concurrency = {depth.choice} needs as many; it takes a restart"
+    )
+    return Recommendation(
+        value=str(value),
+        default=judged.decision.default,
+        reason=f"{reason}. The default is what shared_buffers leave to a process, {DEFAULT_HANDLES} at most",
+        knee=judged.knee,
+        alternatives=judged.alternatives,
+        probability=None if is_default else depth.probability,
+    )
+
+
 def _curve(judged: Judged, what: str) -> Recommendation:
     return _made(judged, _knee_words(judged, what), knee=judged.knee)
 
@@ -161,7 +219,7 @@ def shell_lines(recommend: Mapping[str, Recommendation], major: int, disk: str |
     The read-ahead is a line for a shell, in 512-byte sectors as blockdev takes it. What is not certain
     says so.
     """
-    of_other_major = {"io_workers"} if major >= 19 else {"io_min_workers", "io_max_workers"}
+    of_other_major = {"io_workers"} if major >= GROWING_SINCE else {"io_min_workers", "io_max_workers"}
     method = recommend["io_method"].value if "io_method" in recommend else None
     lines = []
     for name, each in recommend.items():

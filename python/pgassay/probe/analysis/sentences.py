@@ -2,10 +2,26 @@
 
 from collections.abc import Mapping, Sequence
 
-from pgassay.model.probe import Ceilings, CellResult, CellSpec, Method, ProbeRecord, Recommendation
+from pgassay.model import aio
+from pgassay.model.base import PAGE_BYTES
+from pgassay.model.probe import (
+    PARALLEL_WORKERS,
+    Ceilings,
+    CellResult,
+    CellSpec,
+    Method,
+    ProbeRecord,
+    Recommendation,
+)
 from pgassay.probe.analysis.choice import Judged, difference
 from pgassay.probe.analysis.estimates import Estimate, Estimates
-from pgassay.probe.analysis.plan import CEILING_DEPTHS, Facilities, work_cell
+from pgassay.probe.analysis.plan import (
+    CEILING_DEPTHS,
+    DEFAULT_SHARED_BLOCKS,
+    Facilities,
+    pinned_cell,
+    work_cell,
+)
 from pgassay.words import percent_fixed
 
 # From this share of the device's speed on a method counts as bound by it.
@@ -41,6 +57,8 @@ def sentences(
         *_depth(made),
         *_competition(have, estimates),
         *_read_ahead(have, estimates, judged),
+        *_parallel(have, estimates),
+        *_pins(have, estimates),
         *_index_lookups(have, estimates),
         *_hybrid(have, estimates),
     ]
@@ -114,7 +132,8 @@ def _crossover(
             "MB/s)."
         ]
     spec = work_cell("cached-scan", "worker", 1, have)
-    winner = f"worker with {spec.workers} workers" if higher == "worker" else higher
+    workers = f"{'up to ' if spec.workers_min is not None else ''}{spec.workers} workers"
+    winner = f"worker with {workers}" if higher == "worker" else higher
     return [
         f"One core is saturated by {lower} at {_speed(low.rate)}: on a device faster than that {winner} "
         f"wins, up to {_speed(high.rate)}; on a slower one the two are equal where both read far enough "
@@ -185,6 +204,58 @@ def _read_ahead(have: Facilities, estimates: Estimates, judged: Mapping[str, Jud
     method = next(iter(decision.candidates.values()))[0].engine
     return [
         f"The device's read-ahead ({have.read_ahead_kb} kB now) decides a cold scan by {method}: {listed}."
+    ]
+
+
+def _parallel(have: Facilities, estimates: Estimates) -> list[str]:
+    """What the workers of a parallel scan, which are the default, make of the methods' difference."""
+    alone, together = (
+        {
+            method: estimates[spec]
+            for method in have.methods
+            if (spec := work_cell(work, method, 1, have)) in estimates
+        }
+        for work in ("cold-scan", "parallel-cold-scan")
+    )
+    if len(together) < 2 or "sync" not in together or "sync" not in alone:
+        return []
+    listed = ", ".join(f"{_speed(made.rate)} by {method}" for method, made in together.items())
+    best = max((each for each in together if each != "sync"), key=lambda method: together[method].log_rate)
+    gap = difference(together[best], together["sync"])
+    behind = together["sync"].rate / together[best].rate
+    before = alone["sync"].rate / alone[best].rate
+    if gap[0] > 0:
+        words = f"sync reads at {percent_fixed(behind)} of the rate of {best}"
+    elif gap[1] < 0:
+        words = f"sync reads faster than {best}"
+    else:
+        words = f"sync and {best} are not told apart"
+    return [
+        f"A parallel scan, with PostgreSQL's default of {PARALLEL_WORKERS} workers, reads cold at {listed}: "
+        f"{words} (in a scan of one process {percent_fixed(before)}). Each process reads ahead for itself."
+    ]
+
+
+def _pins(have: Facilities, estimates: Estimates) -> list[str]:
+    """What shared buffers of the default size take from the look-ahead."""
+    listed = []
+    for method in have.methods:
+        whole, cut = work_cell("cold-scan", method, 1, have), pinned_cell(method, have)
+        if method == "sync" or whole not in estimates or cut not in estimates:
+            continue
+        if difference(estimates[whole], estimates[cut])[0] > 0:
+            loss = 1 - estimates[cut].rate / estimates[whole].rate
+            listed.append(f"{percent_fixed(loss)} of its speed by {method}")
+    if not listed:
+        return []
+    size_mb = DEFAULT_SHARED_BLOCKS * PAGE_BYTES >> 20
+    whole = work_cell("cold-scan", have.methods[0], 1, have)
+    pages = aio.look_ahead_blocks(whole.depth, whole.request_bytes // PAGE_BYTES, pins=2**31)
+    enough_mb = pages * aio.processes({}) * PAGE_BYTES >> 20
+    return [
+        f"All figures are those of a server whose processes may pin their whole look-ahead: {enough_mb} MB "
+        f"of shared_buffers at 100 connections. With {size_mb} MB, PostgreSQL's default, a cold scan loses "
+        f"{', '.join(listed)}."
     ]
 
 

@@ -9,8 +9,9 @@ from pgassay.environment.server.sessions import control
 from pgassay.environment.server.validation import small_cluster
 from pgassay.environment.whole_folder import locked
 from pgassay.errors import MeasurementError, UsageError
+from pgassay.model.base import PAGE_BYTES
 from pgassay.model.build import Build
-from pgassay.model.probe import ExecutorCost
+from pgassay.model.probe import FIRST_MAJOR, ExecutorCost
 
 # Of an aggregate over rows like pgbench's, about 61 to a page: processors and queries differ so much.
 ASSUMED = ExecutorCost(ns_per_page=3000.0, interval=(1000.0, 9000.0), source="assumed")
@@ -28,18 +29,20 @@ _SETTINGS = {
 }
 
 
-def executor_cost(named: Build | None) -> ExecutorCost:
-    """The CPU time of a page in a sequential scan whose pages are all in shared buffers.
+def executor_cost(named: Build | None) -> tuple[ExecutorCost, int]:
+    """The CPU time of a page in a sequential scan whose pages are all in shared buffers; the build's major.
 
     `named` is the build that the user named. Without one any build at hand will do, and where there is none,
-    or it doesn't start, the cost is assumed, with a wide interval.
+    or it doesn't start, the cost is assumed, with a wide interval, for the first version with asynchronous
+    reads.
     """
     if named is not None:
-        return _measure(named)
+        return _measure(named), named.major
     try:
-        return _measure(resolve())
+        build = resolve()
+        return _measure(build), build.major
     except (UsageError, MeasurementError):
-        return ASSUMED
+        return ASSUMED, FIRST_MAJOR
 
 
 def _measure(build: Build) -> ExecutorCost:
@@ -54,11 +57,10 @@ def _measure(build: Build) -> ExecutorCost:
         try:
             session.execute(f"INSERT INTO {_TABLE} SELECT n, 1, 0, '' FROM generate_series(1, {_ROWS}) n")
             session.execute(f"VACUUM (FREEZE) {_TABLE}")
-            row = session.execute(
-                f"SELECT pg_relation_size('{_TABLE}') / current_setting('block_size')::int"
-            ).fetchone()
+            row = session.execute(f"SELECT pg_relation_size('{_TABLE}')").fetchone()
             assert row is not None
-            pages = int(row[0])
+            # Of the probe's size, whatever the build's own.
+            pages = int(row[0]) / PAGE_BYTES
             seconds = []
             for _ in range(_SCANS):
                 start = time.perf_counter()

@@ -6,7 +6,7 @@ import os
 from pgassay.environment.builds.gates import DISABLED_SETTING
 from pgassay.environment.linux import machine
 from pgassay.errors import MeasurementError
-from pgassay.model.probe import CellSpec, Engine
+from pgassay.model.probe import FIRST_MAJOR, CellSpec, Engine
 from pgassay.native.probe import NativeProbe, ProbeError
 from pgassay.probe.analysis.plan import KB, Facilities
 from pgassay.probe.measuring.files import Files
@@ -18,7 +18,13 @@ _TRIAL_S = 0.05
 
 
 def try_facilities(
-    native: NativeProbe, files: Files, place: Place, *, execute_ns: int, vary_read_ahead: bool
+    native: NativeProbe,
+    files: Files,
+    place: Place,
+    *,
+    execute_ns: int,
+    vary_read_ahead: bool,
+    major: int = FIRST_MAJOR,
 ) -> tuple[Facilities, dict[str, str]]:
     """What works, and for what doesn't one sentence with the remedy, by its name.
 
@@ -51,6 +57,7 @@ def try_facilities(
         can_set_read_ahead=vary_read_ahead and kb is not None and os.geteuid() == 0,
         can_write=place.folder is not None,
         execute_ns_per_page=execute_ns,
+        major=major,
     )
     return facilities, missing
 
@@ -68,7 +75,6 @@ def _works(native: NativeProbe, files: Files, name: str, spec: CellSpec, missing
         "blocks": _TRIAL_BYTES // (8 * KB),
         "duration_s": _TRIAL_S,
         "bytes_max": _TRIAL_BYTES,
-        "major": 18,
     }
     try:
         native.cell(spec, request)

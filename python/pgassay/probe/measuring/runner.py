@@ -9,7 +9,7 @@ from pgassay.environment.cleanup import registry
 from pgassay.environment.linux import device as devices
 from pgassay.errors import MeasurementError
 from pgassay.model.base import PAGE_BYTES
-from pgassay.model.probe import BITMAP_FRACTION, CellRun, CellSpec, MeasuredCell
+from pgassay.model.probe import BITMAP_FRACTION, FIRST_MAJOR, SCAN_BYTES, CellRun, CellSpec, MeasuredCell
 from pgassay.native.probe import NativeProbe, ProbeError, run_of, write_run_of
 from pgassay.probe.measuring.files import MB, Files
 from pgassay.probe.measuring.place import Place
@@ -23,17 +23,23 @@ _COLD_SHARE = defaultdict(lambda: 1.0, {"gaps": BITMAP_FRACTION, "random": 0.1, 
 _WARM_RUNS_MAX = 2
 # PGAIO_SUBMIT_BATCH_SIZE.
 _SUBMIT_BATCH = 32
+# A cell is judged after its first 50 ms. A pool of workers that grows does in these what a server's does in a
+# second, which starts one every 100 ms and keeps it for a minute after its last use (io_worker_idle_timeout).
+_LAUNCH_INTERVAL_MS = 5
 _GONE = ("short-read", "eio")
 
 
 class Runner:
     """Keeps every run of every cell, in the order in which cells were first run."""
 
-    def __init__(self, native: NativeProbe, files: Files, place: Place, cell_s: float) -> None:
+    def __init__(
+        self, native: NativeProbe, files: Files, place: Place, cell_s: float, major: int = FIRST_MAJOR
+    ) -> None:
         self._native = native
         self._files = files
         self._place = place
         self.cell_s = cell_s
+        self._major = major
         self._started = time.monotonic()
         self._runs: dict[CellSpec, list[CellRun]] = defaultdict(list)
         self.warnings: dict[str, None] = {}
@@ -134,9 +140,15 @@ class Runner:
             "in_order": not as_benchmark,
             "defer_completions": as_benchmark,
             "submit_batch": 1 if as_benchmark else _SUBMIT_BATCH,
-            "major": 18,
+            "major": self._major,
         }
-        return request | ({"gap": BITMAP_FRACTION} if spec.pattern == "gaps" else {})
+        if spec.pattern == "gaps":
+            request["gap"] = BITMAP_FRACTION
+        if spec.pattern == "parallel":
+            request["table_blocks"] = SCAN_BYTES // PAGE_BYTES
+        if spec.workers_min is not None:
+            request["launch_interval_ms"] = _LAUNCH_INTERVAL_MS
+        return request
 
     @contextmanager
     def _read_ahead(self, value_kb: int | None) -> Iterator[None]:

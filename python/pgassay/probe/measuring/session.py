@@ -17,7 +17,7 @@ from pgassay.environment.cleanup import registry
 from pgassay.environment.linux import machine
 from pgassay.environment.linux.free_memory import reporting_balloons
 from pgassay.errors import UsageError
-from pgassay.model.probe import ChecksumSpeed, ExecutorCost, ProbeRecord
+from pgassay.model.probe import FIRST_MAJOR, ChecksumSpeed, ExecutorCost, ProbeRecord
 from pgassay.native.probe import NativeProbe, ProbeError
 from pgassay.probe.analysis.course import Course
 from pgassay.probe.measuring import place as places
@@ -57,13 +57,13 @@ def run_probe(request: ProbeRequest, notify: Notify, *, wait: bool) -> ProbeReco
     with _exclusive_host(notify, wait=wait):
         started = time.monotonic()
         notify("looking what the executor takes for a page", None)
-        cost = executor_cost(build)
+        cost, major = executor_cost(build)
         with ExitStack() as stack:
             # The native process ends before its folder goes: it may be making a file there.
             folder = None if request.file else stack.enter_context(places.own_folder(request.path))
             native = stack.enter_context(NativeProbe())
             files = _files(request, native, folder, notify)
-            return _measure(request, place, files, native, cost, notify, started)
+            return _measure(request, place, files, native, (cost, major), notify, started)
 
 
 def _folder_with_space(path: Path) -> places.Place:
@@ -105,21 +105,24 @@ def _measure(
     place: places.Place,
     files: Files,
     native: NativeProbe,
-    cost: ExecutorCost,
+    executor: tuple[ExecutorCost, int],
     notify: Notify,
     started: float,
 ) -> ProbeRecord:
+    cost, build_major = executor
+    major = max(FIRST_MAJOR, build_major)
     have, missing = try_facilities(
         native,
         files,
         place,
         execute_ns=round(cost.ns_per_page),
         vary_read_ahead=request.vary_read_ahead and request.file is None,
+        major=major,
     )
     checksum = _checksum(native, missing)
     seed = request.seed if request.seed is not None else secrets.randbelow(2**31)
     cell_s = min(_CELL_S_MAX, max(_CELL_S_MIN, request.seconds / _CELLS_AFFORDED))
-    runner = Runner(native, files, place, cell_s)
+    runner = Runner(native, files, place, cell_s, major)
     _rounds(runner, Course(have, random.Random(seed)), started + request.seconds, notify)
     return ProbeRecord(
         pgassay_version=__version__,
@@ -140,8 +143,18 @@ def _measure(
         checksum=checksum,
         missing=missing,
         cells=runner.cells,
-        warnings=(*_memory_warnings(), *runner.warnings),
+        warnings=(*_version_warnings(build_major), *_memory_warnings(), *runner.warnings),
+        major=major,
     )
+
+
+def _version_warnings(build_major: int) -> list[str]:
+    if build_major >= FIRST_MAJOR:
+        return []
+    return [
+        f"PostgreSQL {build_major} has no io_method: reads follow the rules of {FIRST_MAJOR}, as after an "
+        f"upgrade to it, and only the executor's cost is that of {build_major}."
+    ]
 
 
 def _memory_warnings() -> list[str]:

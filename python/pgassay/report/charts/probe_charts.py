@@ -18,6 +18,8 @@ from pgassay.words import percent_fixed
 
 NAMES = ("predictions", "splits", "regrets", "random")
 _PADDING = {"left": 4, "right": 16, "top": 4, "bottom": 4}
+# Works that are predicted for one connection alone.
+_ONE_CONNECTION = ("parallel-cold-scan", "parallel-cached-scan", "buffered-scan")
 _WORKS = {"cold-scan": "cold scan", "cached-scan": "cached scan", "bitmap-scan": "bitmap scan"}
 _PARTS = {
     "execute": "executor",
@@ -108,6 +110,8 @@ def predictions(result: ProbeResult, *, width_px: int) -> Specification:
 
 def _place(each: Prediction, *, narrow: bool) -> str:
     work = each.work.replace("-", " ")
+    if each.work in _ONE_CONNECTION:
+        return work
     return (
         f"{work}, {each.connections}" if narrow else f"{work}, {text.plural(each.connections, 'connection')}"
     )
@@ -117,8 +121,11 @@ def _split_rows(result: ProbeResult) -> list[dict[str, object]]:
     rows = []
     for cell in result.cells:
         spec = cell.spec
-        is_plain = spec.request_bytes == 128 * 1024 and spec.depth == 16 and spec.workers == 3
+        is_plain = spec.request_bytes == 128 * 1024 and spec.depth == 16
+        # The default of a fixed pool, or of one that grows.
+        is_plain &= spec.workers == (3 if spec.workers_min is None else 8)
         is_alone = spec.consumers == 1 and not spec.competing_cpus and spec.read_ahead_kb is None
+        is_alone &= spec.pins is None and not spec.found
         if not (is_plain and is_alone and cell.split) or spec.engine in ("null", "write"):
             continue
         work = {"sequential": f"{spec.cache} scan", "gaps": "bitmap scan"}.get(spec.pattern)

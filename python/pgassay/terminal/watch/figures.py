@@ -1,5 +1,6 @@
 """How `pgassay watch` writes figures: short, in columns that don't jump."""
 
+from pgassay import words
 from pgassay.report import text
 from pgassay.words import percent_fixed
 
@@ -25,6 +26,11 @@ def _three(value: float) -> str:
 def size(value: float | None) -> str:
     """Bytes in powers of 1024; '-' where it can't be told."""
     return "-" if value is None else text.size(value)
+
+
+def byte_rate(value: float | None) -> str:
+    """Bytes a second in powers of 1000, as all rates; '-' where it can't be told."""
+    return "-" if value is None else words.byte_rate(value)
 
 
 def percent(fraction: float | None) -> str:

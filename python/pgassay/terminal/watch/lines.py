@@ -8,7 +8,9 @@ from pgassay.terminal.watch.figures import clock, count, fixed
 from pgassay.terminal.watch.parts import ending
 
 HEADING_EVERY = 20
-_KIB, _MIB = 1024.0, 1024.0 * 1024.0
+# Rates are in 10⁶ bytes a second; iostat's kB are of 1024.
+_MB = 1e6
+_MB_OF_KIB = 1e6 / 1024
 _Cell = Callable[[WatchSample], str]
 
 
@@ -95,10 +97,10 @@ _MACHINE: tuple[tuple[str, int, _Cell], ...] = (
     ("cpu", 6, _two_digits(_used(lambda use: use.cpu))),
     ("queue", 6, _two_digits(_used(lambda use: use.queue))),
     ("r/s", 7, _iostat("r/s")),
-    ("rMB/s", 7, _iostat("rkB/s", _KIB)),
+    ("rMB/s", 7, _iostat("rkB/s", _MB_OF_KIB)),
     ("r_await", 8, _iostat("r_await")),
     ("w/s", 7, _iostat("w/s")),
-    ("wMB/s", 7, _iostat("wkB/s", _KIB)),
+    ("wMB/s", 7, _iostat("wkB/s", _MB_OF_KIB)),
     ("us", 4, _share("user", "nice")),
     ("sy", 4, _share("system", "irq", "softirq")),
     ("wa", 4, _share("iowait")),
@@ -111,7 +113,7 @@ _OF_SERVER: tuple[tuple[str, int, _Cell], ...] = (
     ("xact/s", 7, _server(_moved("transactions_s"))),
     ("blkhit/s", 9, _server(_moved("blocks_hit_s"))),
     ("blkrd/s", 8, _server(_moved("blocks_read_s"))),
-    ("WALMB/s", 8, _server(_moved("wal_bytes_s", _MIB))),
+    ("WALMB/s", 8, _server(_moved("wal_bytes_s", _MB))),
 )
 _OF_EXPERIMENT: tuple[tuple[str, int, _Cell], ...] = (
     ("trial", 8, _trial),

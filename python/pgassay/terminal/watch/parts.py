@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pgassay.model.live.watch import ExperimentState, HostUse, ServerSample, Wait, WatchSample
 from pgassay.report import bar as interval_bar
 from pgassay.report import text
-from pgassay.terminal.watch.figures import bar, count, percent, size
+from pgassay.terminal.watch.figures import bar, byte_rate, count, percent, size
 
 # Text and style, as rich names styles.
 Segment = tuple[str, str]
@@ -90,8 +90,8 @@ def throughput(server: ServerSample) -> list[Line]:
         [
             ("blocks ", BOLD), (f"hit {count(moved.blocks_hit_s)}/s", ""),
             (f", read {count(moved.blocks_read_s)}/s ({percent(moved.hit_share)} hit)", ""),
-            ("  WAL ", BOLD), (f"{size(moved.wal_bytes_s)}/s", ""),
-            ("  temp ", BOLD), (f"{size(moved.temp_bytes_s)}/s", ""),
+            ("  WAL ", BOLD), (byte_rate(moved.wal_bytes_s), ""),
+            ("  temp ", BOLD), (byte_rate(moved.temp_bytes_s), ""),
         ],
     ]  # fmt: skip
     if moved.checkpoints:
@@ -147,7 +147,7 @@ def threads(server: ServerSample, samples: Sequence[WatchSample]) -> Part:
         part.rows.append([
             (f"{name:<18}", DIM if idle else ""),
             (f"{use.threads:>7} {use.cpu:>6.2f} {use.queue:>6.2f}", DIM if idle else ""),
-            (f" {size(use.read_bytes_s):>9} {size(use.write_bytes_s):>9}", DIM if idle else ""),
+            (f" {byte_rate(use.read_bytes_s):>9} {byte_rate(use.write_bytes_s):>9}", DIM if idle else ""),
             (f"  {text.clean(at)}", DIM),
         ])  # fmt: skip
     return part

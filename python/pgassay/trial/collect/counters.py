@@ -163,10 +163,19 @@ def difference(
     return moved
 
 
-def database_blocks(before: Snapshot, after: Snapshot) -> tuple[int, int]:
-    """Bytes that this database's backends read and found in shared buffers between two snapshots."""
+def block_bytes(connection: "ControlSession") -> int:
+    """The size of the server's blocks."""
+    row = connection.execute("SELECT current_setting('block_size')::int").fetchone()
+    return int(row[0]) if row else PAGE_BYTES
+
+
+def database_bytes(before: Snapshot, after: Snapshot, block_bytes: int) -> tuple[int, int]:
+    """Bytes that this database's backends read and found in shared buffers between two snapshots.
+
+    block_bytes: the size of the server's blocks, which its statistics count.
+    """
     old = next(iter(before["pg_stat_database"].values()))
     new = next(iter(after["pg_stat_database"].values()))
-    read = int(new["blks_read"] - old["blks_read"]) * PAGE_BYTES
-    hit = int(new["blks_hit"] - old["blks_hit"]) * PAGE_BYTES
+    read = int(new["blks_read"] - old["blks_read"]) * block_bytes
+    hit = int(new["blks_hit"] - old["blks_hit"]) * block_bytes
     return read, hit

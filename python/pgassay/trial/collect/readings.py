@@ -12,7 +12,7 @@ from pgassay.environment.linux.device import counters as device_counters
 from pgassay.environment.server.reads import ServerReads, reads_between
 from pgassay.model.trial import CounterRow
 from pgassay.trial.collect import verify
-from pgassay.trial.collect.counters import Snapshot, database_blocks, difference, snapshot
+from pgassay.trial.collect.counters import Snapshot, block_bytes, database_bytes, difference, snapshot
 from pgassay.trial.collect.verify import BytesRead
 from pgassay.trial.limited import group_counters
 from pgassay.trial.running import ServerSession
@@ -84,7 +84,7 @@ def moved_since(before: Readings, server: ServerSession, local: LocalServer | No
         reads = reads_between(before.local.reads, local.running.device_reads())
         if group := group_counters(local.capped_group, local.inherited):
             moved["control_group"] = [usage.difference(before.local.group, group)]
-    postgres = database_blocks(before.views, after)[0]
+    postgres = database_bytes(before.views, after, block_bytes(server.control))[0]
     return Moved(moved, BytesRead(postgres=postgres, device=device_bytes, server=reads), wal_bytes)
 
 

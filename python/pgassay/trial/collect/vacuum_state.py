@@ -15,7 +15,7 @@ TABLES_MAX = 50
 # Length (−1: variable), alignment, whether it was dropped, average bytes and share of nulls (None: unknown).
 Column = tuple[int, str, bool, float | None, float | None]
 # The columns of _TABLES in their order.
-_TableRow = tuple[str, str, int, int, float, float, float, int, float | None, float | None]
+_TableRow = tuple[str, str, int, int, float, float, float, int, float | None, float | None, int]
 _HOLDERS_MAX = 5
 _ALIGNMENTS = {"c": 1, "s": 2, "i": 4, "d": 8}
 # A row's header without its map of nulls, its line pointer, and the alignment of both ends
@@ -31,7 +31,7 @@ _SHORT_BYTES_MAX = 126
 _TABLES = """
 SELECT schemaname::text, relname::text, relid, pg_relation_size(relid) / current_setting('block_size')::int,
        reltuples::float8, n_live_tup::float8, n_dead_tup::float8, fillfactor, vacuumed_s,
-       n_mod_since_analyze::float8
+       n_mod_since_analyze::float8, current_setting('block_size')::int
 FROM (
     SELECT s.schemaname, s.relname, s.relid, c.reltuples, s.n_live_tup, s.n_dead_tup, s.n_mod_since_analyze,
            coalesce((SELECT option_value::int FROM pg_options_to_table(c.reloptions)
@@ -102,7 +102,7 @@ def read_vacuum_state(connection: "ControlSession") -> VacuumState:
 
 
 def _table(row: _TableRow, columns: Sequence[Column]) -> TableState:
-    schema, name, _, pages, reltuples, live, dead, fillfactor, vacuumed_s, changed = row
+    schema, name, _, pages, reltuples, live, dead, fillfactor, vacuumed_s, changed, page_bytes = row
     # A crash forgets the counts, and what came since is no count of all.
     is_lost = live + dead < reltuples / 2
     return TableState(
@@ -115,6 +115,7 @@ def _table(row: _TableRow, columns: Sequence[Column]) -> TableState:
         fillfactor=fillfactor,
         vacuumed_s=vacuumed_s,
         changed_rows=None if is_lost else changed,
+        page_bytes=page_bytes,
     )
 
 

@@ -21,7 +21,7 @@ from pgassay.trial.caches import states
 from pgassay.trial.caches.keeper import CacheKeeper
 from pgassay.trial.caches.relations import Relation, user_relations
 from pgassay.trial.collect import verify
-from pgassay.trial.collect.counters import Snapshot, database_blocks, snapshot
+from pgassay.trial.collect.counters import Snapshot, block_bytes, database_bytes, snapshot
 from pgassay.trial.measure import maintenance, plans
 from pgassay.trial.measure.progress import FILE, ProgressSampler
 from pgassay.trial.observation import Observation, Plan
@@ -193,7 +193,7 @@ class StatementTimer:
                 progress_samples=samples,
             )
             self._done += [observed_work] if observed_work else []
-        read, hit = database_blocks(before.views, after.views)
+        read, hit = database_bytes(before.views, after.views, block_bytes(self._server.control))
         moved = after.device - before.device if after.device and before.device else None
         observed = StatementObservation(
             name=statement.name,

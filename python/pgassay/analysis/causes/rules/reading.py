@@ -1,6 +1,6 @@
 """Reads that no device or method can speed up: those answered from memory, and those that can't be queued."""
 
-from pgassay.analysis.causes.aio_reads import synchronous_share
+from pgassay.analysis.causes.aio_reads import index_share, synchronous_share
 from pgassay.analysis.causes.base import Answer, Found, Missing, OnRunningServer, Rule
 from pgassay.analysis.causes.evidence import Evidence
 from pgassay.analysis.causes.rules.processors import throttled_share
@@ -13,7 +13,8 @@ _OF_READS = frozenset(
         *("maintenance_io_concurrency", "storage", "read_ahead"),
     }
 )
-_OF_AIO = _OF_READS - {"storage", "read_ahead", "io_combine_limit", "io_max_combine_limit"}
+_OF_SIZE = frozenset({"io_combine_limit", "io_max_combine_limit"})
+_OF_AIO = _OF_READS - {"storage", "read_ahead"} - _OF_SIZE
 _FROM_DEVICE_MAX = 0.05
 _READ_BYTES_MIN = 1e6
 _CPU_SHARE_MIN = 0.5
@@ -73,10 +74,15 @@ def _copying_s(evidence: Evidence) -> float:
 def _no_aio(evidence: Evidence) -> Answer:
     """A setting of asynchronous I/O is compared, and nearly all that is read can't use it.
 
-    Index and index-only scans read page by page whatever the method (`model/aio.py` has the sources). It is
-    said however little of the time goes into waiting: what is compared can't matter then either.
+    Index and index-only scans read page by page whatever the method (`model/aio.py` has the sources), so that
+    there is nothing to combine into larger reads either. It is said however little of the time goes into
+    waiting: what is compared can't matter then either.
     """
-    factors = sorted(_OF_AIO & evidence.compared)
+    by_index = index_share(evidence)
+    is_by_index = by_index is not None and by_index >= _SYNCHRONOUS_MIN
+    # Before 18 sequential scans combine reads that they don't make asynchronously.
+    of_reads = _OF_AIO | (_OF_SIZE if is_by_index else frozenset())
+    factors = sorted(of_reads & evidence.compared)
     read = [item for item in evidence.statements if item.delivered_bytes]
     is_read = bool(read) or (
         evidence.is_load and evidence.device is not None and evidence.device.read_bytes > 0
