@@ -164,7 +164,6 @@ def read_ceiling(intervals: Sequence[ReadInterval]) -> ReadCeiling | None:
     Intervals in which the storage was not asked for as much as it can give are no part of a flat rate: those
     with the fewest reads in flight are left out one by one, as long as INTERVALS_MIN remain.
     """
-    # A tick counts no interval in which counters stood still.
     kept = [each for each in intervals if each.read_bytes > 0 and min(each.in_flight) > 0]
     kept.sort(key=lambda each: -sum(each.in_flight))
     for count in range(len(kept), INTERVALS_MIN - 1, -1):
@@ -172,6 +171,12 @@ def read_ceiling(intervals: Sequence[ReadInterval]) -> ReadCeiling | None:
         if found is not None:
             return found
     return None
+
+
+def growth_of_bytes(intervals: Sequence[ReadInterval]) -> Growth | None:
+    """How the bytes per second grew with the reads in flight, over all intervals in which any were counted."""
+    kept = [each for each in intervals if each.read_bytes > 0 and min(each.in_flight) > 0]
+    return growth(kept, np.array([each.read_bytes / each.seconds for each in kept], dtype=np.float64))
 
 
 def _ceiling_of(intervals: Sequence[ReadInterval]) -> ReadCeiling | None:
