@@ -1,7 +1,7 @@
 """How often storage is said to be at a ceiling by SQL alone: never where reads only wait, mostly where it is.
 
-A closed loop is simulated: connections that compute and read in turn, whose number changes now and then, looks
-at some of the moments, counters that each of eight groups of connections hands in once a second.
+A closed loop is simulated: connections that compute and read in turn, whose number changes now and then,
+looks at some of the moments, counters that each of eight groups of connections hands in once a second.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Storage:
-    """Each read takes latency_s; not more than `most_s` of them a second. noise: of the rate, slow and quick."""
+    """Each read takes latency_s; not more than `most_s` of them a second. noise: of the rate."""
 
     latency_s: float = 0.008
     most_s: float = np.inf

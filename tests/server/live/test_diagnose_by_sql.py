@@ -1,4 +1,4 @@
-"""`pgassay diagnose` of a server of which it is given nothing but sessions: limits planted around it are named.
+"""`pgassay diagnose` of a server of which it is given nothing but sessions: planted limits are named.
 
 The limits are the test's: a control group on the whole server, whose reads pass the system's cache by
 (debug_io_direct). What is asked and judged is SQL alone, as of a managed server.
@@ -127,18 +127,15 @@ def clients(server: DirectServer, counts: Sequence[int], every_s: float, stateme
             thread.join()
 
 
-def looked_at(
-    server: DirectServer, seconds: float, folder: Path, vcpus: float | None = None
-) -> Diagnosis:
+def looked_at(server: DirectServer, seconds: float, folder: Path, vcpus: float | None = None) -> Diagnosis:
     """By sessions alone: the server's machine is another one as far as the diagnosis knows."""
     target = replace(open_target(server.dsn, "DSN", APPLICATION), local=None)
     return diagnose(sample(target, seconds, folder / "interval", vcpus=vcpus))
 
 
 @pytest.mark.slow
-def test_a_limit_of_requests_is_found_while_the_clients_vary(
-    server: DirectServer, limited: None, tmp_path: Path
-) -> None:
+@pytest.mark.usefixtures("limited")
+def test_a_limit_of_requests_is_found_while_the_clients_vary(server: DirectServer, tmp_path: Path) -> None:
     with clients(server, (3, 9, 6), 4.0, READ):
         found = looked_at(server, 30.0, tmp_path)
     limit = found.causes[0]
@@ -150,9 +147,8 @@ def test_a_limit_of_requests_is_found_while_the_clients_vary(
     assert limit.gain_if_lifted is None
 
 
-def test_one_client_at_a_steady_rate_waits_for_each_read(
-    server: DirectServer, limited: None, tmp_path: Path
-) -> None:
+@pytest.mark.usefixtures("limited")
+def test_one_client_at_a_steady_rate_waits_for_each_read(server: DirectServer, tmp_path: Path) -> None:
     """The decoy: a steady 120 reads a second, of one client, are the time that a read takes."""
     with clients(server, (1,), 60.0, READ):
         found = looked_at(server, 4.0, tmp_path)
@@ -164,9 +160,8 @@ def test_one_client_at_a_steady_rate_waits_for_each_read(
 
 
 @pytest.mark.slow
-def test_as_many_clients_all_the_time_tell_no_ceiling(
-    server: DirectServer, limited: None, tmp_path: Path
-) -> None:
+@pytest.mark.usefixtures("limited")
+def test_as_many_clients_all_the_time_tell_no_ceiling(server: DirectServer, tmp_path: Path) -> None:
     with clients(server, (8,), 60.0, READ):
         found = looked_at(server, 26.0, tmp_path)
     limit = found.causes[0]

@@ -1,9 +1,9 @@
 """What rates of reads say of storage that nobody can look at: a ceiling, or the time that each read takes.
 
-By Little's law (Operations Research 9, 1961) the reads in flight are the rate times the time of a read. Where
-each read takes as long as ever, twice as many in flight bring twice the rate; at a ceiling they bring nothing.
-So intervals with few reads in flight are set beside intervals with many. A steady rate alone says nothing:
-one client that waits 8 ms for each read gives 120 a second all day long.
+By Little's law (Operations Research 9, 1961) the reads in flight are the rate times the time of a read.
+Where each read takes as long as ever, twice as many in flight bring twice the rate; at a ceiling they bring
+nothing. So intervals with few reads in flight are set beside intervals with many. A steady rate alone says
+nothing: one client that waits 8 ms for each read gives 120 a second all day long.
 """
 
 import math
@@ -33,6 +33,7 @@ _CONFIDENCE = 0.95
 # A storage that gives this little at a time is limited by requests, one that gives more by bytes, where reads
 # of one size alone were seen, so that both rates were flat.
 _SMALL_REQUEST_BYTES = 32768
+_STEPS_MAX = 60
 
 Rates = NDArray[np.float64]
 CeilingName = Literal["read_mb_s", "read_iops"]
@@ -61,8 +62,8 @@ class Growth:
     """How a rate grew with the reads in flight.
 
     in_flight_low, in_flight_high: the means of the lower and the upper third of the intervals. rate: that of
-    the upper third, in units per second; variation: the coefficient of variation of all. power_low, power_high: 95 % limits
-    (each one-sided) of the power of the reads in flight by which it grew.
+    the upper third, in units per second; variation: the coefficient of variation of all. power_low,
+    power_high: 95 % limits (each one-sided) of the power of the reads in flight by which it grew.
     """
 
     intervals: int
@@ -162,11 +163,12 @@ def read_ceiling(intervals: Sequence[ReadInterval]) -> ReadCeiling | None:
     """The ceiling that the intervals show, by bytes or by requests; None where they show none.
 
     Intervals in which the storage was not asked for as much as it can give are no part of a flat rate: those
-    with the fewest reads in flight are left out one by one, as long as INTERVALS_MIN remain.
+    with the fewest reads in flight are left out, one by one or in _STEPS_MAX equal steps, as long as
+    INTERVALS_MIN remain.
     """
     kept = [each for each in intervals if each.read_bytes > 0 and min(each.in_flight) > 0]
     kept.sort(key=lambda each: -sum(each.in_flight))
-    for count in range(len(kept), INTERVALS_MIN - 1, -1):
+    for count in range(len(kept), INTERVALS_MIN - 1, -max(1, len(kept) // _STEPS_MAX)):
         found = _ceiling_of(kept[:count])
         if found is not None:
             return found
@@ -174,7 +176,7 @@ def read_ceiling(intervals: Sequence[ReadInterval]) -> ReadCeiling | None:
 
 
 def growth_of_bytes(intervals: Sequence[ReadInterval]) -> Growth | None:
-    """How the bytes per second grew with the reads in flight, over all intervals in which any were counted."""
+    """How the bytes per second grew with the reads in flight, in those intervals that count any."""
     kept = [each for each in intervals if each.read_bytes > 0 and min(each.in_flight) > 0]
     return growth(kept, np.array([each.read_bytes / each.seconds for each in kept], dtype=np.float64))
 

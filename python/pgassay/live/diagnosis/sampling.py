@@ -145,11 +145,7 @@ def sample(
         output_s = observers.output_s(connections, is_local=is_local)
         observer = stack.enter_context(Observer(observed, rate_hz, output_s))
         session_pid = session.info.backend_pid
-        samplers = _samplers(device) if is_local else []
-        if device.name is None:
-            another = stack.enter_context(target.session(APPLICATION))
-            samplers.append(ServerReadsSampler(another, target.major))
-        runner = SamplerRunner(samplers, _COUNTERS_S)
+        runner = SamplerRunner(_samplers(target, device, stack), _COUNTERS_S)
         course = _run(target, session, runner, seconds, progress)
     threads, totals = _threads(observer, session_pid), course.totals
     _write(folder, threads.files | runner.files())
@@ -162,14 +158,7 @@ def sample(
         seconds_asked=seconds,
         interrupted=course.is_interrupted,
         is_hidden=not target.reads_all_stats,
-        cost=interval.Cost(
-            tool_cpu_s=course.tool_cpu_s,
-            observer_cpu_s=observer.cpu_s,
-            sessions_cpu_s=threads.sessions_cpu_s,
-            rate_hz=rate_hz,
-            samples=threads.samples,
-            missed=threads.missed,
-        ),
+        cost=_cost(course, observer, threads, rate_hz),
         samples=tuple(course.samples),
         has_thread_bytes=threads.has_bytes,
         ceiling=_ceiling(target, device),
@@ -184,6 +173,17 @@ def sample(
         missing=totals.missing,
         clients_cpu_s=totals.clients_cpu_s,
         others=totals.others,
+    )
+
+
+def _cost(course: _Course, observer: Observer, threads: "_Threads", rate_hz: float) -> interval.Cost:
+    return interval.Cost(
+        tool_cpu_s=course.tool_cpu_s,
+        observer_cpu_s=observer.cpu_s,
+        sessions_cpu_s=threads.sessions_cpu_s,
+        rate_hz=rate_hz,
+        samples=threads.samples,
+        missed=threads.missed,
     )
 
 
@@ -234,9 +234,13 @@ def _threads(observer: Observer, session_pid: int) -> _Threads:
     )
 
 
-def _samplers(device: BlockDevice) -> list[Sampler]:
-    """Those of a trial's that the rules ask for, where their sources are here."""
-    candidates: list[Sampler] = [DeviceSampler(device), HostCpuSampler()]
+def _samplers(target: Target, device: BlockDevice, stack: ExitStack) -> list[Sampler]:
+    """Those of a trial's that the rules ask for, where their sources are here; without a device what the
+    server itself counts of its reads."""
+    candidates: list[Sampler] = [DeviceSampler(device), HostCpuSampler()] if target.local else []
+    if device.name is None:
+        another = stack.enter_context(target.session(APPLICATION))
+        candidates.append(ServerReadsSampler(another, target.major))
     return [each for each in candidates if each.available()]
 
 

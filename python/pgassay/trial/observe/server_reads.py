@@ -1,4 +1,4 @@
-"""What a server says that it has read, again and again: the series by which storage is judged by SQL alone."""
+"""What a server says that it has read, again and again: by this series SQL alone judges storage."""
 
 import math
 
@@ -38,7 +38,7 @@ class ServerReadsSampler:
 
     name = "server_reads"
     version = 1
-    columns = ("read_bytes", "reads", "read_time_ms", "statement_s")
+    columns: tuple[str, ...] = ("read_bytes", "reads", "read_time_ms", "statement_s")
 
     def __init__(self, session: ControlSession, major: int) -> None:
         """The session is used by the sampler alone, in autocommit mode; whoever opened it closes it."""

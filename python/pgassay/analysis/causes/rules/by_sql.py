@@ -21,8 +21,8 @@ from pgassay.analysis.causes.sql_evidence import SqlEvidence
 _READING_MIN = 0.05
 # As near as this to its ceiling, storage is full.
 _FULL = 0.85
-# Copying a page from the system's cache takes less than this on any processor of today (16 µs for 8 kB): where
-# it could explain half of the wait, nothing is said of a device.
+# Copying a page from the system's cache takes less than this on any processor of today (16 µs for 8 kB):
+# where it could explain half of the wait, nothing is said of a device.
 _COPIED_BYTES_S_MIN = 0.5e9
 _COPYING_MAX = 0.5
 # Of all intervals, this share must have at least as many processes without a wait event as processors.
@@ -103,7 +103,9 @@ def all_cores(evidence: Evidence, sql: SqlEvidence) -> Answer:
         "seen_by": "looks at pg_stat_activity",
         "intervals": float(len(series)),
     }
-    working = [evidence.accounts[name] for name in ("backend", "parallel worker") if name in evidence.accounts]
+    working = [
+        evidence.accounts[name] for name in ("backend", "parallel worker") if name in evidence.accounts
+    ]
     return Found(max(0.0, sum(each.residue_s for each in working)), figures)
 
 
@@ -113,8 +115,8 @@ def _why_no_ceiling(sql: SqlEvidence) -> str:
         return f"{what}: the reads of I/O workers are hidden from this role (GRANT pg_monitor)"
     if len(sql.intervals) < INTERVALS_MIN:
         return (
-            f"{what}: {len(sql.intervals)} intervals of counted reads are too few ({INTERVALS_MIN} are needed; "
-            "look longer, counters stand still while a statement runs)"
+            f"{what}: {len(sql.intervals)} intervals of counted reads are too few ({INTERVALS_MIN} are "
+            "needed; look longer, counters stand still while a statement runs)"
         )
     return (
         f"{what}: no rate stayed flat while the reads in flight varied by half, with {IN_FLIGHT_MIN:g} at a "
