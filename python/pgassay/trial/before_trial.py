@@ -79,7 +79,7 @@ def environment_of(arm: Arm, parameters: ConnectionParameters) -> dict[str, str]
 
     PGASSAY_ARM_NAME has the level of the factor NAME, in capitals, with _ for what no variable can hold.
     """
-    names = ("host", "hostaddr", "port", "dbname", "user", "sslmode")
+    names = ("host", "port", "dbname", "user", "sslmode")
     place = {name: str(parameters[name]) for name in names if parameters.get(name)}
     kept = {name: value for name, value in os.environ.items() if name not in _SECRET_VARIABLES}
     levels = {_LEVEL + re.sub(r"\W", "_", name).upper(): level for name, level in arm.levels.items()}

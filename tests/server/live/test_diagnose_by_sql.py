@@ -8,18 +8,16 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from native_servers import NativeTestServer
+from limited_servers import ROWS, DirectServer, limited_reads
 from pgassay.analysis.diagnosis.diagnose import diagnose
-from pgassay.environment.cgroup.group import Cgroup, io_limits
-from pgassay.environment.linux.device import device_of, disk_of
 from pgassay.live.diagnosis.sampling import APPLICATION, sample
 from pgassay.live.target import open_target
 from pgassay.model.live.diagnosis import Diagnosis
@@ -27,35 +25,9 @@ from pgassay.model.live.diagnosis import Diagnosis
 pytestmark = pytest.mark.server
 
 READS_A_SECOND = 120
-SCALE = 10
-ROWS = 100_000 * SCALE
 # A row of a page that is nowhere in memory, and its index's leaf.
 READ = "SELECT abalance FROM pgbench_accounts WHERE aid = %s"
 COMPUTE = "SELECT sum(sqrt(i)) FROM generate_series(1, 300000) i"
-
-
-class DirectServer(NativeTestServer):
-    """Reads that the system does not cache, and few pages of its own."""
-
-    def start(self) -> None:
-        super().start()
-        places = ("-h", str(self.folder), "-p", str(self.port), "-U", "postgres")
-        self.run("pgbench", "-i", "-q", "-s", str(SCALE), *places)
-        with self.query_connection() as connection:
-            connection.execute("alter system set debug_io_direct = 'data'")
-            connection.execute("alter system set shared_buffers = '8MB'")
-            connection.execute("checkpoint")
-        self.run("pg_ctl", "-D", str(self.folder / "data"), "-w", "-m", "fast", "stop")
-        self.start_again()
-
-    @property
-    def dsn(self) -> str:
-        return f"host={self.folder} port={self.port} dbname=postgres user=postgres"
-
-    def pids(self) -> list[int]:
-        postmaster = int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
-        children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
-        return [postmaster, *map(int, children)]
 
 
 @pytest.fixture(scope="module")
@@ -70,25 +42,9 @@ def server() -> Iterator[DirectServer]:
 
 @pytest.fixture
 def limited(server: DirectServer, require: Callable[..., None]) -> Iterator[None]:
-    """The server in a group that may read so often from its disk."""
     require("cgroup-limits")
-    disk = disk_of(device_of(server.folder))
-    group = Cgroup.create("by-sql", io_limits(disk.major, disk.minor, read_iops=READS_A_SECOND))
-    try:
-        for path in group.paths:
-            move(server.pids(), path)
+    with limited_reads(server, READS_A_SECOND):
         yield
-    finally:
-        for path in group.paths:
-            move(group.pids(), path.parent)
-        group.remove()
-
-
-def move(pids: Iterable[int], group: Path) -> None:
-    """Processes into a group; those that have just ended need it no more."""
-    for pid in pids:
-        with suppress(ProcessLookupError):
-            (group / "cgroup.procs").write_text(str(pid))
 
 
 @contextmanager

@@ -21,6 +21,8 @@ from pgassay.record.observations import Columns, floats, integers, texts
 
 # The length of an interval of the series, in seconds.
 INTERVAL_S = 2.0
+# In so many parts at least processes are counted, however short the time.
+_PARTS_MIN = 5
 _HANDED_IN_S = 1.0
 _S = 1e9
 # A process that waits here has one read on its way (src/backend/storage/aio/aio_io.c and smgr/md.c); whoever
@@ -193,8 +195,9 @@ def evidence_of_span(
         weights = looks.count[chosen]
         return float(np.average(values[chosen], weights=weights)) if weights.sum() > 0 else 0.0
 
-    starts = np.arange(begin_s, end_s - INTERVAL_S + 1e-6, INTERVAL_S)
-    parts = [inside & (middle >= start) & (middle < start + INTERVAL_S) for start in starts]
+    length_s = min(INTERVAL_S, (end_s - begin_s) / _PARTS_MIN)
+    starts = np.arange(begin_s, end_s - length_s + 1e-6, length_s)
+    parts = [inside & (middle >= start) & (middle < start + length_s) for start in starts]
     series = tuple(mean(looks.computing, part) for part in parts if looks.count[part].sum() > 0)
     read_bytes, requests, read_time_s = 0.0, None, 0.0
     if counted is not None:
