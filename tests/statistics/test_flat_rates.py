@@ -158,7 +158,8 @@ def test_a_ceiling_under_the_same_load_all_the_time_is_not_known() -> None:
 
 
 def at_a_ceiling(seed: int) -> tuple[ReadInterval, ...]:
-    return simulated(Storage(most_s=200.0), AT_A_CEILING["slow changes"], np.random.default_rng(seed))
+    load = Load(levels=(4, 8, 16), seconds=180.0)
+    return simulated(Storage(most_s=200.0), load, np.random.default_rng(seed))
 
 
 def test_large_reads_at_a_ceiling_are_bytes() -> None:

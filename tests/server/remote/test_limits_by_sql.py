@@ -77,7 +77,9 @@ def test_one_client_is_limited_by_the_time_of_each_read(
 
 def test_full_processors_by_their_number(server: DirectServer, home: Path, tmp_path: Path) -> None:
     file = tmp_path / "burn.sql"
-    file.write_text("-- name: burn\nSELECT sum(sqrt(i)) FROM generate_series(1, 3000000) i;\n")
+    file.write_text(
+        "-- name: burn\nSELECT sum(sqrt(i)) FROM (SELECT generate_series(1, 40000000) AS i) AS s;\n"
+    )
     words = ("work_mem=4MB,8MB", "--workload", f"sql:{file}", "--vcpus", "1")
     found = limits(server, home, tmp_path, *words)
     assert {cause["cause"] for cause in found.values()} == {"all-cores"}, found

@@ -189,7 +189,10 @@ def evidence_of_span(
 ) -> SqlEvidence:
     """The evidence of one stretch of time; the ceiling is left to who has all stretches."""
     middle = (looks.begin_s + looks.end_s) / 2
-    inside = (middle >= begin_s) & (middle <= end_s)
+    inside = (looks.begin_s >= begin_s) & (looks.end_s <= end_s)
+    if not inside.any():
+        # As short as a window: the one that has most of it.
+        inside = (middle >= begin_s) & (middle <= end_s)
 
     def mean(values: Figures, chosen: NDArray[np.bool_]) -> float:
         weights = looks.count[chosen]

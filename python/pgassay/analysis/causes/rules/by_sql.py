@@ -25,8 +25,10 @@ _FULL = 0.85
 # where it could explain half of the wait, nothing is said of a device.
 _COPIED_BYTES_S_MIN = 0.5e9
 _COPYING_MAX = 0.5
-# Of all intervals, this share must have at least as many processes without a wait event as processors.
+# In this share of all intervals there must be about as many processes without a wait event as processors, or
+# more: a session that is always at work waits for a moment now and then.
 _STEADY_MIN = 0.9
+_NEARLY = 0.9
 _BLOCKS_ONLY = "not known: before 18 the server counts blocks and not requests"
 _COUNT = "the number of the server's processors (--vcpus N)"
 
@@ -87,15 +89,15 @@ def latency(evidence: Evidence, sql: SqlEvidence) -> Answer:
 
 
 def all_cores(evidence: Evidence, sql: SqlEvidence) -> Answer:
-    """At least as many processes without a wait event as the server has processors, in nearly every interval.
+    """As many processes without a wait event as the server has processors, or more, in nearly every interval.
 
-    One such process may run, wait for a processor, or wait for something that has no event. That at least as
-    many as there are processors are in that state all the time is what a full machine looks like.
+    One such process may run, wait for a processor, or wait for something that has no event. That as many as
+    there are processors are in that state all the time is what a full machine looks like.
     """
     if sql.vcpus is None:
         return Missing(_COUNT)
     series = sql.computing_series
-    if not series or sum(each >= sql.vcpus for each in series) < _STEADY_MIN * len(series):
+    if not series or sum(each >= _NEARLY * sql.vcpus for each in series) < _STEADY_MIN * len(series):
         return None
     figures: dict[str, float | str] = {
         "processors": sql.vcpus,
