@@ -33,6 +33,8 @@ _WORKING = (BACKEND, "parallel worker")
 _COMPUTING = frozenset(
     {*_WORKING, "io worker", "autovacuum", "checkpointer", "background writer", "WAL writer"}
 )
+# A role without rights is not told what the processes of others are for.
+_ALWAYS_THERE = frozenset({"checkpointer", "background writer"})
 # Handed to the kernel and not completed yet (src/include/storage/aio_internal.h, PGAIO_HS_SUBMITTED).
 _SUBMITTED = "SUBMITTED"
 
@@ -77,8 +79,8 @@ class SqlEvidence:
     intervals: the series of reads. seconds, read_bytes, requests, read_time_s: of the whole; the last is 0
     where the server does not time its reads (track_io_timing). in_flight, computing: means of the whole.
     computing_series: the mean of each interval. ceiling: what these intervals show, or those of all trials on
-    the same server. vcpus: the number of the server's processors as the user gave it. hides_workers: the
-    role may not see the processes that read for others.
+    the same server. vcpus: the number of the server's processors as the user gave it. is_partial: the role
+    may not see other roles' processes, whose reads are counted all the same; then there are no intervals.
     """
 
     seconds: float = 0.0
@@ -91,7 +93,7 @@ class SqlEvidence:
     computing_series: tuple[float, ...] = field(default=(), repr=False)
     ceiling: ReadCeiling | None = None
     vcpus: float | None = None
-    hides_workers: bool = False
+    is_partial: bool = False
 
 
 def sql_evidence(
@@ -99,8 +101,7 @@ def sql_evidence(
 ) -> SqlEvidence | None:
     """From the files of a trial or an interval; None where sessions were not looked at.
 
-    uses_uring: asynchronous reads are the handles of pg_aios. reads_by_workers: they are I/O workers', whom
-    a role without rights does not see.
+    uses_uring: asynchronous reads are the handles of pg_aios. reads_by_workers: they are I/O workers'.
     """
     waits = read_columns(folder, "waits")
     if not waits.get("clock_ns") or not spans:
@@ -110,8 +111,9 @@ def sql_evidence(
     made = [
         evidence_of_span(looks, counted, span.begin_ns / _S, span.end_ns / _S, vcpus=vcpus) for span in spans
     ]
-    hides = reads_by_workers and "io worker" not in set(texts(waits, "kind"))
-    intervals = () if hides else tuple(each for one in made for each in one.intervals)
+    kinds = set(texts(waits, "kind"))
+    is_partial = not kinds & _ALWAYS_THERE or (reads_by_workers and "io worker" not in kinds)
+    intervals = () if is_partial else tuple(each for one in made for each in one.intervals)
     total_s = sum(one.seconds for one in made)
 
     def mean(value: Callable[[SqlEvidence], float]) -> float:
@@ -129,7 +131,7 @@ def sql_evidence(
         computing_series=tuple(each for one in made for each in one.computing_series),
         ceiling=read_ceiling(intervals),
         vcpus=vcpus,
-        hides_workers=hides,
+        is_partial=is_partial,
     )
 
 

@@ -72,7 +72,7 @@ def latency(evidence: Evidence, sql: SqlEvidence) -> Answer:
         return None
     if not sql.read_bytes:
         return Missing("how much was read (its counters stood still)")
-    if sql.hides_workers:
+    if sql.is_partial:
         return None
     if _is_copying(evidence, sql):
         return Missing("whether what was read came from storage or from the system's cache")
@@ -113,8 +113,10 @@ def all_cores(evidence: Evidence, sql: SqlEvidence) -> Answer:
 
 def _why_no_ceiling(sql: SqlEvidence) -> str:
     what = "whether its storage is at a ceiling"
-    if sql.hides_workers:
-        return f"{what}: the reads of I/O workers are hidden from this role (GRANT pg_monitor)"
+    if sql.is_partial:
+        return (
+            f"{what}: the reads of other roles and of I/O workers are hidden from this one (GRANT pg_monitor)"
+        )
     if len(sql.intervals) < INTERVALS_MIN:
         return (
             f"{what}: {len(sql.intervals)} intervals of counted reads are too few ({INTERVALS_MIN} are "
