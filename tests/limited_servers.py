@@ -1,5 +1,8 @@
 """A server whose reads pass the system's cache by, and limits on it that a test sets from outside."""
 
+import os
+import shutil
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,7 +16,16 @@ ROWS = 100_000 * SCALE
 
 
 class DirectServer(NativeTestServer):
-    """Reads that the system does not cache, and few pages of its own."""
+    """Reads that the system does not cache, and few pages of its own; `place`: a folder on another disk."""
+
+    def __init__(self, place: Path | None = None) -> None:
+        super().__init__()
+        if place is not None:
+            shutil.rmtree(self.folder)
+            self.folder = Path(tempfile.mkdtemp(prefix="server-", dir=place))
+            self.log = self.folder / "log"
+            if self.account:
+                os.chown(self.folder, self.account["user"], self.account["group"])
 
     def start(self) -> None:
         super().start()

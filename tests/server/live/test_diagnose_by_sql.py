@@ -6,6 +6,7 @@ The limits are the test's: a control group on the whole server, whose reads pass
 
 import os
 import random
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,15 +17,22 @@ from pathlib import Path
 import psycopg
 import pytest
 
+import whole_tool
 from limited_servers import ROWS, DirectServer, limited_reads
 from pgassay.analysis.diagnosis.diagnose import diagnose
 from pgassay.live.diagnosis.sampling import APPLICATION, sample
 from pgassay.live.target import open_target
 from pgassay.model.live.diagnosis import Diagnosis
 
+# The bench is no package: its tables are found as its own script finds them.
+sys.path.insert(0, str(whole_tool.ROOT / "benchmarks"))
+from plants.late import FOLDER, late_disk
+from plants.needs import missing
+
 pytestmark = pytest.mark.server
 
 READS_A_SECOND = 120
+LATENCY_MS = 20.0
 # A row of a page that is nowhere in memory, and its index's leaf.
 READ = "SELECT abalance FROM pgbench_accounts WHERE aid = %s"
 # Of a set in the list of results nothing is kept in a file.
@@ -124,6 +132,27 @@ def test_as_many_clients_all_the_time_tell_no_ceiling(server: DirectServer, tmp_
     limit = found.causes[0]
     assert limit.cause == "unknown", limit
     assert "no rate stayed flat while the reads in flight varied" in str(limit.evidence["not_known"])
+
+
+@pytest.mark.slow
+def test_a_disk_that_answers_late_has_no_ceiling_however_the_clients_vary(tmp_path: Path) -> None:
+    """The decoy of the ceiling: as many reads at a time as are asked, each as late as ever."""
+    if reason := missing(("late-disk",)):
+        pytest.skip(reason)
+    # The server's account must be able to enter the folder.
+    with whole_tool.private_home() as home, late_disk(LATENCY_MS)(home) as places:
+        server = DirectServer(Path(places[FOLDER]))
+        try:
+            server.start()
+            with clients(server, (1, 6, 3), 4.0, READ):
+                found = looked_at(server, 30.0, tmp_path)
+        finally:
+            server.stop()
+    limit = found.causes[0]
+    assert limit.cause in ("storage-latency", "unknown"), limit
+    if limit.cause == "storage-latency":
+        assert limit.evidence["ceiling"] == "not reached"
+        assert float(limit.evidence["read_latency_ms"]) >= LATENCY_MS
 
 
 @pytest.mark.parametrize("given", [True, False])
