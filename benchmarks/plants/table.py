@@ -1,6 +1,6 @@
 """All plants, in the order in which they are run: of each name the first is the one of a quick run."""
 
-from plants import mixtures, network, reading, upkeep, working, writing
+from plants import by_sql, mixtures, network, reading, upkeep, working, writing
 from plants.base import Plant
 
 PLANTS: tuple[Plant, ...] = (
@@ -10,4 +10,5 @@ PLANTS: tuple[Plant, ...] = (
     *upkeep.PLANTS,
     *network.PLANTS,
     *mixtures.PLANTS,
+    *by_sql.PLANTS,
 )

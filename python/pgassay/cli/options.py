@@ -69,6 +69,13 @@ def whole(text: str) -> int:
     return int(text)
 
 
+def processors(text: str) -> float:
+    """A number of processors, as 2 or 0.5."""
+    if not re.fullmatch(r"\d{1,5}(\.\d{1,3})?", text.strip()) or float(text) <= 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is no number of processors: write for example 2 or 0.5")
+    return float(text)
+
+
 def folder(text: str) -> "Path":
     """A path, as typed; an empty one is refused."""
     if not text:

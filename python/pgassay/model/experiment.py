@@ -11,8 +11,10 @@ from pgassay.model.workload import Metric
 
 EXPERIMENT_FORMAT = 1
 BLOCK_FORMAT = 1
-CacheState = Literal["cold", "cold-each", "warm-buffers", "warm-pages", "as-is"]
-CACHE_STATES: tuple[CacheState, ...] = ("cold", "cold-each", "warm-buffers", "warm-pages", "as-is")
+CacheState = Literal["cold", "cold-each", "warm-buffers", "warm-pages", "as-is", "restarted"]
+CACHE_STATES: tuple[CacheState, ...] = (
+    *("cold", "cold-each", "warm-buffers", "warm-pages", "as-is", "restarted"),
+)
 Observe = Literal["off", "normal", "fast"]
 OBSERVE: tuple[Observe, ...] = ("off", "normal", "fast")
 # Fixed tasks that tell the machine's speed, each run before the server of a trial is started.
@@ -39,9 +41,10 @@ class Protocol(Extended):
     a list of statements that only read is measured within one start; the first is the trial's figure, the
     further ones tell a calibration how measurements within a start differ. `plans`: whether those of the
     statements are kept as estimated, and with 'work' executed once for each arm, outside of all timing.
+    `before_trial`: the user's command that is run before each trial on a remote server ('' for none).
     """
 
-    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("readings", "repetitions", "plans")
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("readings", "repetitions", "plans", "before_trial")
 
     cache: CacheState
     device_fraction_min: float = 0.95
@@ -52,6 +55,7 @@ class Protocol(Extended):
     readings: tuple[Reading, ...] = ()
     repetitions: int = 1
     plans: PlanKind = "estimate"
+    before_trial: str = ""
 
 
 class StatisticalContract(Extended):
@@ -194,7 +198,7 @@ class DatasetFacts(Recorded):
 
 
 class RemoteServerFacts(Recorded):
-    """A remote server as it was found when the experiment was planned."""
+    """A remote server as it was found when the experiment was planned; `vcpus` as the user gave them."""
 
     host: str | None = None
     port: int | None = None
@@ -203,6 +207,7 @@ class RemoteServerFacts(Recorded):
     version: str | None = None
     encryption: str | None = None
     round_trip_ms: Number | None = None
+    vcpus: Number | None = None
 
 
 class DiskLimits(Recorded):

@@ -163,6 +163,19 @@ class ServerState(Recorded):
     round_trip_ms: Number | None = None
 
 
+class BeforeTrial(Recorded):
+    """What the user's command before a trial on a remote server did.
+
+    `exit_status`: None where it was not done in time. `seconds`: what it took; `waited_s`: until the server
+    accepted connections after it. `restarted`: whether it was then another start of the server.
+    """
+
+    exit_status: int | None = None
+    seconds: Number | None = None
+    waited_s: Number | None = None
+    restarted: bool | None = None
+
+
 class TrialFacts(Recorded):
     """What was true before the measured part; `settings` are the server's effective ones.
 
@@ -181,6 +194,7 @@ class TrialFacts(Recorded):
     cache: CacheFacts = CacheFacts()
     observer: ObserverFacts = ObserverFacts()
     server: ServerState = ServerState()
+    before_trial: BeforeTrial = BeforeTrial()
     stage_s: dict[str, Number] = Field(default_factory=dict)
 
 

@@ -21,6 +21,7 @@ from pgassay.model.trial import CounterRow, TrialRecord, TrialSpec, TrialStatus,
 from pgassay.record import layout
 from pgassay.record.write import TrialWriter, to_json
 from pgassay.trial import limited
+from pgassay.trial.before_trial import run_before_trial
 from pgassay.trial.caches import states
 from pgassay.trial.caches.keeper import CacheKeeper, prefault_shared_memory
 from pgassay.trial.caches.relations import Relation, user_relations
@@ -37,6 +38,7 @@ from pgassay.trial.measure.statements import StatementTimer, explain_all
 from pgassay.trial.measure.work_plans import PlanWork, execute_plans
 from pgassay.trial.observation import Observation, Plan
 from pgassay.trial.observe.registry import samplers
+from pgassay.trial.observe.remote import observed_by_sql
 from pgassay.trial.observe.runner import SamplerRunner
 from pgassay.trial.observe.server_observer import ServerObserver, rate_hz
 from pgassay.trial.running import ServerSession
@@ -125,6 +127,7 @@ def _measure(trial: TrialState, work: PlanWork | None) -> None:
     was_restored = machine is not None and _restore(trial, machine)
     if machine is not None:
         _read_speeds(trial, machine)
+    run_before_trial(trial)
     local = _start(trial, machine) if machine else None
     server = local.running if local else trial.target.session(trial.spec.arm)
     _assert_from_inside(trial, server)
@@ -269,7 +272,8 @@ def _measured_session(
 def _finish_caches(trial: TrialState, prepared: _Prepared) -> None:
     """The pages come last, when nothing but the measured statements will touch them any more."""
     if prepared.keeper is None:
-        trial.facts["cache"] = {"state": trial.spec.protocol.cache}
+        was_restarted = bool(trial.before_facts.get("restarted"))
+        trial.facts["cache"] = {"state": "restarted" if was_restarted else "as-is"}
         return
     prepared.keeper.prepare_pages()
     trial.facts["cache"] = prepared.keeper.facts
@@ -281,7 +285,7 @@ def _measure_between_readings(
     """Measure with samplers and counters around it; returns what the counters were before."""
     server, local = prepared.server, prepared.local
     trial.stage("measuring")
-    with _threads_observed(trial, local):
+    with _threads_observed(trial, server, local):
         before = readings.readings(server, local, trial.arm.build.major)
         counts = counted_before(server, counted)
         with _machine_sampled(trial, prepared):
@@ -294,10 +298,11 @@ def _measure_between_readings(
 
 
 @contextmanager
-def _threads_observed(trial: TrialState, local: LocalServer | None) -> Iterator[None]:
-    """What the threads of a server on this machine do and wait for, meanwhile."""
+def _threads_observed(trial: TrialState, server: ServerSession, local: LocalServer | None) -> Iterator[None]:
+    """What the threads of a server on this machine do and wait for, meanwhile; elsewhere what SQL tells."""
     if local is None:
-        yield
+        with observed_by_sql(trial, server):
+            yield
         return
     rate = rate_hz(trial.arm, trial.spec.protocol)
     with ServerObserver(local.running, rate, trial.spec.protocol.sample_interval_s) as observer:

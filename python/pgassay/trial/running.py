@@ -26,10 +26,21 @@ class ServerSession(ABC):
         # Settings of pgassay's own sessions beside the arm's, for those opened while they stand here.
         self.own_settings: dict[str, str] = {}
         self._control: ControlSession | None = None
+        # Who observes the server hears of a statement's edges and of a restart; nobody does otherwise.
+        self.on_edge: Callable[[], None] | None = None
+        self.on_restart: Callable[[], None] | None = None
 
     @abstractmethod
     def parameters(self) -> ConnectionParameters:
         """Connection parameters with the arm's session settings."""
+
+    @abstractmethod
+    def observed(self) -> ObservedServer:
+        """What the native observer needs to sample the server now; after a restart it may be another."""
+
+    def connect_to_look(self, application_name: str) -> ControlSession:
+        """A session for views alone; the caller closes it."""
+        return self.connect_another(application_name)
 
     @property
     def control(self) -> ControlSession:
@@ -65,9 +76,6 @@ class RunningServer(ServerSession):
         self.server = server
         self.session_settings = session_settings
         self.database = database
-        # Who observes the server hears of a statement's edges and of a restart; nobody does otherwise.
-        self.on_edge: Callable[[], None] | None = None
-        self.on_restart: Callable[[], None] | None = None
 
     def parameters(self) -> ConnectionParameters:
         """Connection parameters with the arm's session settings."""

@@ -72,6 +72,8 @@ class TrialState:
         # Parts of the facts that grow while the trial runs.
         self.server_facts: dict[str, object] = {}
         self.limit_facts: dict[str, float | None] = {}
+        # What the user's command before the trial did.
+        self.before_facts: dict[str, float | int | bool | None] = {}
         self.warnings: list[str] = []
         if neutral is not None and neutral.failure:
             self.warnings.append(f"the neutral trial before a trial failed: {neutral.failure}")
@@ -100,6 +102,8 @@ class TrialState:
         spec = self.spec
         if self.machine is not None:
             self.facts["stage_s"] = self._stage_s
+        if self.before_facts:
+            self.facts["before_trial"] = self.before_facts
         return TrialRecord(
             number=spec.number,
             attempt=spec.attempt,

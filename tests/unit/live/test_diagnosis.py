@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from pgassay.analysis.accounts.samples import IDLE_CONNECTION
 from pgassay.analysis.accounts.threads import BACKEND
 from pgassay.analysis.causes.registry import RULES
 from pgassay.analysis.causes.rules import locks
 from pgassay.analysis.diagnosis.accounts import accounts
 from pgassay.analysis.diagnosis.diagnose import diagnose
-from pgassay.analysis.diagnosis.interval import IDLE_CONNECTION, Cost, Interval, Session, SessionsSample
+from pgassay.analysis.diagnosis.interval import Cost, Interval, Session, SessionsSample
 from pgassay.analysis.diagnosis.sessions import blockers, sampled_statements, without_constants
 from pgassay.model.experiment import ArmCeiling
 from pgassay.model.live.diagnosis import CalledStatement, DiagnosedServer, Diagnosis
@@ -47,6 +48,7 @@ def write_waits(folder: Path, rows: Sequence[Wait]) -> None:
     names = ("pid", "kind", "wait_event_type", "wait_event", "scheduler_state", "samples")
     columns: dict[str, Sequence[Any]] = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
     clock = {"from_ns": [0] * len(rows), "clock_ns": [SECONDS * S] * len(rows)}
+    clock["activity"] = ["idle" if row[1] == IDLE_CONNECTION else "active" for row in rows]
     write(folder, "waits", {**clock, **columns})
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgassay.analysis.accounts.threads import Span
+from pgassay.analysis.causes.sql_evidence import SqlEvidence
 from pgassay.analysis.causes.times import WorkTimes
 from pgassay.analysis.descriptive.round_trips import RoundTrips
 from pgassay.model.account import Account
@@ -94,6 +95,7 @@ class Evidence:
     over_network: whether the clients come over one, trips: what they waited for it.
     sessions_opened: connections that others than pgassay opened meanwhile, connect_s: what opening one takes.
     is_live: an interval of a server that runs already, of whose clients nothing is known.
+    sql: what SQL alone tells of storage and processors, where the server's machine can't be seen.
     """
 
     folder: Path
@@ -123,6 +125,7 @@ class Evidence:
     sessions_opened: float | None = None
     connect_s: float | None = None
     is_live: bool = False
+    sql: SqlEvidence | None = None
 
     @property
     def block_bytes(self) -> float:

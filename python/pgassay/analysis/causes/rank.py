@@ -11,6 +11,7 @@ from scipy.special import stdtrit
 from pgassay.analysis.causes import registry
 from pgassay.analysis.causes.base import Found, Missing, Rule
 from pgassay.analysis.causes.evidence import Evidence
+from pgassay.analysis.causes.remote_evidence import KnownOfServer, known_of_servers, with_sql
 from pgassay.analysis.causes.trial_evidence import evidence_of_trial
 from pgassay.model.arm import Arm
 from pgassay.model.cause import UNKNOWN, Cause
@@ -61,20 +62,39 @@ def arm_causes(stored: StoredExperiment) -> tuple[Cause, ...]:
     The limit is the one of most trials; a fault is one of more than half of them.
     """
     ceilings = stored.experiment.ceilings.by_arm
+    servers = known_of_servers(stored)
     found: list[Cause] = []
     for arm in stored.experiment.arms:
         trials = [
             trial for trial in stored.trials if trial.record.arm_id == arm.id and trial.record.status == "ok"
         ]
         if arm.role != "twin" and trials:
-            found += _arm(arm, trials, ceilings)
+            found += _arm(arm, trials, ceilings, servers)
     return tuple(found)
 
 
-def _arm(arm: Arm, trials: Sequence[StoredTrial], ceilings: Mapping[str, ArmCeiling]) -> list[Cause]:
-    gathered = [
-        evidence for trial in trials if (evidence := evidence_of_trial(trial, arm, ceilings)) is not None
-    ]
+def _gathered(
+    arm: Arm,
+    trials: Sequence[StoredTrial],
+    ceilings: Mapping[str, ArmCeiling],
+    servers: Mapping[str, KnownOfServer],
+) -> list[Evidence]:
+    found = []
+    for trial in trials:
+        evidence = evidence_of_trial(trial, arm, ceilings)
+        if evidence is not None and arm.spec.server is not None:
+            evidence = with_sql(evidence, trial, servers[arm.spec.server.name])
+        found += [evidence] if evidence is not None else []
+    return found
+
+
+def _arm(
+    arm: Arm,
+    trials: Sequence[StoredTrial],
+    ceilings: Mapping[str, ArmCeiling],
+    servers: Mapping[str, KnownOfServer],
+) -> list[Cause]:
+    gathered = _gathered(arm, trials, ceilings, servers)
     each = [trial_causes(evidence) for evidence in gathered]
     if not each:
         return [_unknown(arm, _UNOBSERVED, [_NOT_OBSERVED], 0, 0)]

@@ -1,26 +1,23 @@
 """Where the time of a running server's threads went; connections without work are left out.
 
 On this machine CPU and queue are the scheduler's counts, as in a trial's account. Of a server elsewhere there
-are samples alone: they say which wait event a session was in, and of those in none nothing is known (a
-missing wait event is no sign of CPU), so that they are the residue.
+are samples alone.
 """
 
-from collections import Counter
 from dataclasses import dataclass
 
 from pgassay.analysis.accounts.items import account
+from pgassay.analysis.accounts.samples import IDLE_CONNECTION, sampled_accounts
 from pgassay.analysis.accounts.threads import BACKEND, Span, trial_times
-from pgassay.analysis.diagnosis.interval import IDLE_CONNECTION, Interval
-from pgassay.model.account import Account, AccountItem, ItemKind
+from pgassay.analysis.diagnosis.interval import Interval
+from pgassay.model.account import Account
 from pgassay.record import observations
-from pgassay.record.observations import Columns, integers, texts
+from pgassay.record.observations import Columns
 
 # The wait event under which time without work goes through the account, to be taken out of it.
 _IDLE = "idle connection"
 OWN = "pgassay"
 _ORDER = (BACKEND, "parallel worker", "io worker", "io_uring worker")
-# By samples alone it is not known what else the server's processes do.
-_ASKED = frozenset({*_ORDER[:3], "checkpointer", "background writer", "WAL writer", "autovacuum"})
 
 
 @dataclass(frozen=True)
@@ -87,52 +84,7 @@ def _without_idle(made: Account, measured_s: float) -> Account:
 
 
 def _by_samples(waits: Columns, interval: Interval) -> Accounts:
-    """A sample stands for the time between two of them."""
     if not waits.get("clock_ns") or not interval.cost.samples:
         return Accounts((), 0.0, False)
-    sample_s = interval.seconds / interval.cost.samples
-    seen: dict[str, Counter[tuple[str, str]]] = {}
-    names = (texts(waits, name) for name in ("kind", "wait_event_type", "wait_event"))
-    for samples, kind, event_type, event in zip(integers(waits, "samples"), *names, strict=True):
-        seen.setdefault(kind, Counter())[event_type, event] += samples
-    idle = seen.pop(IDLE_CONNECTION, Counter()).total()
-    order = [*(name for name in _ORDER if name in seen), *sorted(set(seen) & _ASKED - set(_ORDER))]
-    made = tuple(_sampled(name, seen[name], sample_s, interval.seconds) for name in order)
-    return Accounts(made, idle * sample_s, False)
-
-
-def _sampled(process: str, seen: Counter[tuple[str, str]], sample_s: float, measured_s: float) -> Account:
-    wall_s = seen.total() * sample_s
-    items = sorted(
-        (
-            AccountItem(
-                kind=_kind(event_type, event),
-                state="asleep",
-                wait_event_type=event_type,
-                wait_event=event,
-                seconds=count * sample_s,
-                share=count / seen.total(),
-            )
-            for (event_type, event), count in seen.items()
-            if event_type
-        ),
-        key=lambda item: -item.seconds,
-    )
-    asleep_s = sum(item.seconds for item in items)
-    return Account(
-        process=process,
-        threads=wall_s / measured_s,
-        wall_s=wall_s,
-        items=tuple(items),
-        residue_s=wall_s - asleep_s,
-        sampling_error_s=0.0,
-        samples=seen.total(),
-        asleep_s=asleep_s,
-        asleep_sampled_s=asleep_s,
-    )
-
-
-def _kind(event_type: str, event: str) -> ItemKind:
-    if event_type != "Client":
-        return "wait"
-    return "client" if event == "ClientRead" else "network"
+    made, idle_s = sampled_accounts(waits, interval.cost.samples, interval.seconds)
+    return Accounts(made, idle_s, False)

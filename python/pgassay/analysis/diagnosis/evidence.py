@@ -7,6 +7,7 @@ their connections' idle time is no part of it.
 from pgassay.analysis.accounts.threads import Span
 from pgassay.analysis.causes.evidence import MB, DeviceFlow, Evidence, Load, Processors, block_bytes
 from pgassay.analysis.causes.sampler_files import PROCESSOR_TAKEN, moved, read_columns
+from pgassay.analysis.causes.sql_evidence import SqlEvidence, sql_evidence
 from pgassay.analysis.causes.times import work_times
 from pgassay.analysis.diagnosis.accounts import OWN, Accounts
 from pgassay.analysis.diagnosis.interval import Interval
@@ -24,12 +25,13 @@ def evidence_of_interval(interval: Interval, accounts: Accounts) -> Evidence:
     rows = counters.rows("pg_stat_database")
     size = block_bytes(interval.settings)
     wal_bytes = counters.total("pg_stat_wal", "wal_bytes")
+    device = _device(interval, span)
     return Evidence(
         folder=interval.folder,
         elapsed_s=interval.seconds,
         accounts={each.process: each for each in accounts.by_process},
         times=work_times(accounts.by_process),
-        device=_device(interval, span),
+        device=device,
         ceiling=interval.ceiling,
         processors=_processors(interval, accounts, span),
         bytes_read=size * sum(figure(row, "blks_read") for row in rows),
@@ -48,6 +50,19 @@ def evidence_of_interval(interval: Interval, accounts: Accounts) -> Evidence:
         vacuum_state=interval.vacuum_state,
         sessions_opened=counters.total("pg_stat_database", "sessions"),
         is_live=True,
+        sql=None if device is not None else _by_sql(interval, span),
+    )
+
+
+def _by_sql(interval: Interval, span: Span) -> SqlEvidence | None:
+    method = interval.settings.get("io_method")
+    return sql_evidence(
+        interval.folder,
+        [span],
+        uses_uring=method == "io_uring",
+        # Who may not see other roles' processes is told so, and gets no limit.
+        reads_by_workers=method == "worker",
+        vcpus=interval.vcpus,
     )
 
 

@@ -10,9 +10,6 @@ from pgassay.model.live.diagnosis import CalledStatement, DiagnosedServer
 from pgassay.model.trial import CounterRow
 from pgassay.model.vacuum_state import VacuumState
 
-# The kind under which waits.parquet of an interval has client connections that had nothing to do.
-IDLE_CONNECTION = "idle connection"
-
 
 @dataclass(frozen=True)
 class Session:
@@ -64,7 +61,8 @@ class Interval:
     `group`: those of the control groups. `has_thread_bytes`: whether threads.parquet holds what devices
     delivered to each thread. `clients_cpu_s`: CPU of processes of this machine that were
     connected to the server at the end, `others` that of further ones by name. `statements` is None without
-    pg_stat_statements. `is_hidden`: the role may not see what sessions of other roles do.
+    pg_stat_statements. `vcpus`: the number of the server's processors, as the user gave it. `is_hidden`: the
+    role may not see what sessions of other roles do.
     """
 
     server: DiagnosedServer
@@ -87,6 +85,7 @@ class Interval:
     others: Mapping[str, float] = field(default_factory=dict)
     statements: tuple[CalledStatement, ...] | None = None
     vacuum_state: VacuumState | None = None
+    vcpus: float | None = None
     missing: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 

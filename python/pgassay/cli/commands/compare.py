@@ -91,6 +91,16 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--server", metavar="DSN", help="a server that runs already, by a connection string of libpq")
     add("--swap", metavar="COMMAND", help="run halfway: swaps the settings of the two servers of server=")
+    add(
+        "--before-trial",
+        metavar="COMMAND",
+        help="run before each trial on a server that runs already: restarts or resizes it",
+    )
+    add(
+        "--vcpus",
+        metavar="N[,N]",
+        help="the processors of the servers that run already, which they can't tell",
+    )
     add("--allow-writes", metavar="DATABASE", help="this database of the servers may be written to")
     add(
         "--control",
@@ -181,6 +191,8 @@ def request_of(arguments: argparse.Namespace) -> "CompareRequest":
         server=arguments.server,
         swap=arguments.swap,
         allow_writes=arguments.allow_writes,
+        vcpus=arguments.vcpus,
+        before_trial=arguments.before_trial,
         command=tuple(arguments.words),
     )
 

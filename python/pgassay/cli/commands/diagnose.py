@@ -38,6 +38,12 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="TIME",
         help="look for so long (default 30)",
     )
+    parser.add_argument(
+        "--vcpus",
+        type=options.processors,
+        metavar="N",
+        help="the number of the server's processors, of a server on another machine",
+    )
     parser.add_argument("--json", action="store_true", help="print the result as one JSON document")
     parser.add_argument("--html", type=options.folder, metavar="FILE", help="write a page as well")
     parser.add_argument("--quiet", action="store_true", help="say nothing while it looks")
@@ -58,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     target = open_target(arguments.dsn, "DSN", APPLICATION)
     with tempfile.TemporaryDirectory(prefix="pgassay-diagnose-") as folder:
         progress = _progress(arguments.seconds, quiet=arguments.quiet)
-        found = sample(target, arguments.seconds, Path(folder), progress)
+        found = sample(target, arguments.seconds, Path(folder), progress, arguments.vcpus)
         progress(-1.0)
         diagnosis = diagnose(found)
     if arguments.json:

@@ -6,11 +6,12 @@ import psycopg
 
 from pgassay.environment.remote.resolve import Resolved
 from pgassay.environment.server.sessions import ConnectionParameters, connect, startup_options
-from pgassay.environment.server.setting_values import equal_value
+from pgassay.environment.server.setting_values import SettingFact, equal_value
 from pgassay.environment.server.settings import classify, describe_settings
 from pgassay.errors import UsageError, first_line
 
 READ_ONLY = {"default_transaction_read_only": "on"}
+_URING = "io_uring"
 _WHEN = {"reload": "when the server reads its files again", "restart": "when the server starts"}
 
 
@@ -18,6 +19,26 @@ def session_parameters(resolved: Resolved, settings: Mapping[str, str]) -> Conne
     """The connection parameters of a session with these settings, after the user's own options."""
     given = [str(resolved.parameters["options"] or ""), startup_options(settings)]
     return {**resolved.parameters, "options": " ".join(filter(None, given))}
+
+
+def _about_methods(known: Mapping[str, SettingFact], name: str) -> str:
+    """Which ways of reading this server offers, as the end of a sentence; '' for other settings.
+
+    A build without liburing has no io_uring among them (io_method_options of
+    src/backend/storage/aio/aio.c). Where it has, the provider or the kernel may refuse it all the same.
+    """
+    if name.lower() != "io_method" or "io_method" not in known:
+        return ""
+    offered = ", ".join(known["io_method"].enumvals)
+    if _URING not in known["io_method"].enumvals:
+        return (
+            f" (it offers {offered}; {_URING} is not among them: it was built without liburing, which "
+            "only its provider can change: compare sync with worker)"
+        )
+    return (
+        f" (it offers {offered}; a provider may refuse {_URING} all the same, in its parameter group or by "
+        "kernel.io_uring_disabled: then compare sync with worker)"
+    )
 
 
 def check_session_settings(resolved: Resolved, settings: Mapping[str, str]) -> None:
@@ -34,7 +55,7 @@ def check_session_settings(resolved: Resolved, settings: Mapping[str, str]) -> N
             raise UsageError(
                 f"{name}={value}: {name_of_server} takes it up {_WHEN[level]}, and on a remote server only "
                 "what a session can change is varied or set: give the value to one of two servers and "
-                "compare them with server="
+                f"compare them with server={_about_methods(known, name)}"
             )
         if level == "initdb":
             raise UsageError(f"{name} is fixed when a cluster is made: leave it out")

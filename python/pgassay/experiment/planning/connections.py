@@ -174,13 +174,13 @@ def storable_command(
     return tuple(words)
 
 
-def refuse_secrets_in(command: str, found: Sequence[Resolved]) -> None:
-    """Raise UsageError for a user's command that holds a password: the command is stored."""
+def refuse_secrets_in(command: str, found: Sequence[Resolved], option: str) -> None:
+    """Raise UsageError for a user's command that holds a password: the command of an option is stored."""
     for each in found:
         secret = str(each.parameters["password"] or "")
         if len(secret) >= SECRET_LENGTH_MIN and scrub(command, [secret]) != command:
             raise UsageError(
-                f"--swap holds the password for {each.server.name}, and the command is stored: let it read "
+                f"{option} holds the password for {each.server.name}, and the command is stored: let it read "
                 "the password from a file"
             )
 

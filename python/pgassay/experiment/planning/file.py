@@ -48,6 +48,8 @@ _KEYS: Mapping[str, tuple[str, type | tuple[type, ...]]] = {
     "server": ("server", str),
     "swap": ("swap", str),
     "allow-writes": ("allow_writes", str),
+    "vcpus": ("vcpus", (str, int, float)),
+    "before-trial": ("before_trial", str),
 }
 _TABLES = ("factors", "set")
 
@@ -77,6 +79,8 @@ def read_file(path: Path, out: Path | None, command: tuple[str, ...]) -> Compare
         fields["max_time_s"] = parse_duration(str(fields["max_time_s"]), f"{path}: max-time")
     if "cpus" in fields:
         fields["cpus"] = str(fields["cpus"])
+    if "vcpus" in fields:
+        fields["vcpus"] = str(fields["vcpus"])
     if fields.get("covariate", "none") not in COVARIATES:
         known = ", ".join(COVARIATES)
         raise UsageError(f"{path}: covariate '{fields['covariate']}' is not known: write one of {known}")

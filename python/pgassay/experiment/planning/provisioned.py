@@ -34,6 +34,7 @@ from pgassay.experiment.planning.builds import (
 )
 from pgassay.experiment.planning.data import check_data, dataset_of, prepare_of
 from pgassay.experiment.planning.io_traps import io_warnings
+from pgassay.experiment.planning.remote_options import refuse_what_needs_a_remote_server
 from pgassay.experiment.planning.request import CompareRequest, parse_cache, protocol_of
 from pgassay.experiment.planning.servers import (
     Base,
@@ -71,6 +72,7 @@ class ProvisionedServers:
     def base(self, factors: tuple[Factor, ...], workload: WorkloadSpec, given: dict[str, str]) -> Base:
         """The builds, the cache state, and the baseline settings, the data and the caps of all arms."""
         request = self._request
+        refuse_what_needs_a_remote_server(request)
         cache = parse_cache(request.cache) if request.cache else default_cache(workload)
         require_cache_state(cache, can_verify=pagecache.can_verify())
         factors, build = choose_builds(factors, request.build)

@@ -22,10 +22,15 @@ from pgassay.experiment.planning.connections import (
     KnownServer,
     NamedServers,
     inspect,
-    refuse_secrets_in,
     resolve_all,
     storable_command,
     take_servers,
+)
+from pgassay.experiment.planning.remote_options import (
+    cache_of,
+    processors_of,
+    refuse_secrets,
+    refuse_what_needs_provisioning,
 )
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.planning.servers import (
@@ -40,21 +45,10 @@ from pgassay.experiment.planning.servers import (
 from pgassay.factors.base import Factor
 from pgassay.factors.server import NAME, kind_of
 from pgassay.model.arm import ArmSpec
-from pgassay.model.experiment import READINGS, CacheState, Environment, Protocol
+from pgassay.model.experiment import Environment, Protocol
 from pgassay.model.workload import WorkloadSpec
 from pgassay.trial.measure import plans
 
-CACHE: CacheState = "as-is"
-# What belongs to a server that pgassay starts itself: the factor, or the field and its option.
-_FACTORS_FOR_PROVISIONED = ("version", "build", "storage", "read_ahead", "memory", "cpus", "prepare")
-_OPTIONS_FOR_PROVISIONED = {
-    "dataset": "--dataset",
-    "prepare": "--prepare",
-    "storage": "--storage",
-    "memory": "--memory",
-    "cpus": "--cpus",
-    "build": "--pg",
-}
 _NOT_RESTORED = (
     "nothing is restored between the trials on a remote server: each meets the rows, the dead row "
     "versions and the WAL that those before it left"
@@ -66,11 +60,12 @@ class RemoteServers:
 
     def __init__(self, request: CompareRequest, on_stage: OnStage) -> None:
         """Raises UsageError for what only servers of pgassay's own can be asked, or servers named twice."""
-        _refuse_what_needs_provisioning(request)
+        refuse_what_needs_provisioning(request)
         self._request = request
         self._on_stage = on_stage
         self._named = take_servers(request)
         self._known: tuple[KnownServer, ...] = ()
+        self._vcpus: tuple[float | None, ...] = ()
         self._described: dict[str, dict[str, object]] = {}
 
     @property
@@ -115,7 +110,8 @@ class RemoteServers:
         _refuse_the_guard({*given, *(factor.name for factor in factors)})
         _refuse_unfit(workload, request, named)
         resolved = resolve_all(named.strings, lambda stage: self._on_stage(stage, None))
-        refuse_secrets_in(request.swap or "", resolved)
+        refuse_secrets(request, resolved)
+        self._vcpus = processors_of(request, len(resolved))
         _check_writes(workload.writes, request, resolved)
         self._known = tuple(inspect(each, workload) for each in resolved)
         _check_scales(self._known, request)
@@ -125,7 +121,13 @@ class RemoteServers:
             factors = (*factors[: named.index], factor, *factors[named.index :])
         settings = given if workload.writes else {**READ_ONLY, **given}
         spec = ArmSpec(settings=settings, workload=workload, **self._known[0].patch())
-        return Base(spec, Protocol(cache=CACHE, plans=request.plans or "estimate"), factors)
+        protocol = Protocol(
+            cache=cache_of(request),
+            observe=request.observe,
+            plans=request.plans or "estimate",
+            before_trial=request.before_trial or "",
+        )
+        return Base(spec, protocol, factors)
 
     def check(self, candidates: list[Candidate]) -> None:
         """Every arm's settings hold in a session of its server, and its statements can be planned there."""
@@ -146,7 +148,10 @@ class RemoteServers:
         """All combinations, once each server was reached as it will be measured; times the round trips."""
         on_stage("measuring the round trip", None)
         trips = {each.name: first_round_trip_ms(each.resolved.parameters, each.name) for each in self._known}
-        self._described = {each.name: _described(each, trips[each.name]) for each in self._known}
+        self._described = {
+            each.name: _described(each, trips[each.name], vcpus)
+            for each, vcpus in zip(self._known, self._vcpus, strict=True)
+        }
         return Judged(parsed.candidates)
 
     def describe(self, parsed: ParsedRequest, grid: Grid) -> Description:
@@ -167,35 +172,6 @@ class RemoteServers:
         )
 
 
-def _refuse_what_needs_provisioning(request: CompareRequest) -> None:
-    defaults = CompareRequest(factors=())
-    for field, option in _OPTIONS_FOR_PROVISIONED.items():
-        if getattr(request, field) != getattr(defaults, field):
-            raise UsageError(
-                f"{option} is for servers that pgassay starts itself, and {NAME} names one that runs "
-                f"already: leave {option} out"
-            )
-    if request.plans == "work":
-        raise UsageError(
-            "--plans work executes statements once more, which pgassay does on servers that it starts itself "
-            "alone: leave it out, or write --plans estimate"
-        )
-    for text in request.factors:
-        name = text.partition("=")[0].strip().lower()
-        if name in _FACTORS_FOR_PROVISIONED:
-            raise UsageError(
-                f"{name}= is for servers that pgassay starts itself, and {NAME} names one that runs already: "
-                "leave one of them out"
-            )
-    if request.cache not in (None, CACHE):
-        raise UsageError(
-            f"--cache {request.cache}: nothing can be done about the caches of a remote server without its "
-            f"operating system: leave --cache out, or write --cache {CACHE}"
-        )
-    if request.skip_unavailable:
-        raise UsageError("--skip-unavailable has no meaning for a remote server: leave it out")
-
-
 def _refuse_the_guard(names: set[str]) -> None:
     """What keeps a workload that reads from writing is nobody's to turn off."""
     for name in sorted(names & {*READ_ONLY, "transaction_read_only"}):
@@ -210,11 +186,6 @@ def _refuse_unfit(workload: WorkloadSpec, request: CompareRequest, named: NamedS
         raise UsageError(
             "workload maintenance needs its data restored before every run, which can't be done to a remote "
             "server: measure it on data of pgassay's own, with --dataset"
-        )
-    if request.covariate in READINGS:
-        raise UsageError(
-            f"--covariate {request.covariate} is read on the server's machine before the server starts, "
-            "which can't be done with a remote server: use canary, or none"
         )
     if request.swap is not None and len(named.strings) != 2:
         raise UsageError(
@@ -268,12 +239,13 @@ def _check_statements(resolved: Resolved, spec: ArmSpec) -> None:
                 ) from None
 
 
-def _described(known: KnownServer, trip_ms: float) -> dict[str, object]:
-    """What reports show of a server."""
+def _described(known: KnownServer, trip_ms: float, vcpus: float | None) -> dict[str, object]:
+    """What reports show of a server; its processors where the user gave their number."""
     server = known.resolved.server
     return {
         **server.model_dump(exclude={"name", "connection", "major"}),
         "round_trip_ms": round(trip_ms, 4),
+        **({} if vcpus is None else {"vcpus": vcpus}),
     }
 
 

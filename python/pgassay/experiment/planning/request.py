@@ -58,6 +58,8 @@ class CompareRequest:
     server: str | None = field(default=None, repr=False)
     swap: str | None = field(default=None, repr=False)
     allow_writes: str | None = None
+    vcpus: str | None = None
+    before_trial: str | None = field(default=None, repr=False)
     command: tuple[str, ...] = field(default=())
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from pgassay.analysis.diagnosis.interval import IDLE_CONNECTION
+from pgassay.analysis.accounts.samples import IDLE_CONNECTION
 from pgassay.live.target import Target
 from pgassay.native.observer import ObservedServer, Ready, Row, Window
 
@@ -12,19 +12,28 @@ from pgassay.native.observer import ObservedServer, Ready, Row, Window
 RATE_HZ = 2.0
 _RATE_HZ_MIN = 0.5
 _CONNECTIONS_AT_FULL_RATE = 64
+# Where looks are all that there is, more of them are needed: each interval of the series has ten.
+RATE_ELSEWHERE_HZ = 5.0
+_OUTPUT_ELSEWHERE_S = 0.5
 # Reading all counters of all threads costs as much as several samples; between two readings nothing is lost.
 _OUTPUT_S = 2.0
 _OUTPUT_S_MAX = 10.0
 _OWN = "pgassay"
 
 
-def rate_hz(connections: int) -> float:
-    """Samples per second of a server with so many connections, for a cost that stays about the same."""
-    return max(_RATE_HZ_MIN, min(RATE_HZ, RATE_HZ * _CONNECTIONS_AT_FULL_RATE / max(1, connections)))
+def rate_hz(connections: int, *, is_local: bool = True) -> float:
+    """Samples per second of a server with so many connections, for a cost that stays about the same.
+
+    is_local: whether its processes are on this machine.
+    """
+    most = RATE_HZ if is_local else RATE_ELSEWHERE_HZ
+    return max(_RATE_HZ_MIN, min(most, most * _CONNECTIONS_AT_FULL_RATE / max(1, connections)))
 
 
-def output_s(connections: int) -> float:
-    """How often the counters of all threads are read, likewise."""
+def output_s(connections: int, *, is_local: bool = True) -> float:
+    """How often the counters of all threads are read, likewise; of a server elsewhere there are none."""
+    if not is_local:
+        return _OUTPUT_ELSEWHERE_S
     return min(_OUTPUT_S_MAX, _OUTPUT_S * max(1.0, connections / _CONNECTIONS_AT_FULL_RATE))
 
 

@@ -33,6 +33,7 @@ from pgassay.trial.observe.device import DeviceSampler
 from pgassay.trial.observe.host_cpu import HostCpuSampler
 from pgassay.trial.observe.runner import SamplerRunner
 from pgassay.trial.observe.server_observer import window_files
+from pgassay.trial.observe.server_reads import ServerReadsSampler
 
 APPLICATION = "pgassay diagnose"
 # Counters of the machine, and sessions with their statements: often enough to see when something changed.
@@ -120,27 +121,36 @@ class _Course:
     tool_cpu_s: float
 
 
-def sample(target: Target, seconds: float, folder: Path, progress: OnElapsed = lambda _: None) -> Interval:
+def sample(
+    target: Target,
+    seconds: float,
+    folder: Path,
+    progress: OnElapsed = lambda _: None,
+    vcpus: float | None = None,
+) -> Interval:
     """Sample the server for so many seconds; an interrupt ends it early with what was seen so far.
 
     folder: where the samplers' files go, in the layout of a trial's folder. progress: gets the seconds
-    that have passed. Raises MeasurementError when the server goes away before there is anything to tell.
+    that have passed. vcpus: the number of the server's processors, where that can't be seen. Raises
+    MeasurementError when the server goes away before there is anything to tell.
     """
+    is_local = target.local is not None
     with ExitStack() as stack:
         session = stack.enter_context(target.session(APPLICATION))
         row = session.execute(_CONNECTIONS).fetchone()
         connections = int(row[0]) if row else 0
         device = target.local.device if target.local else BlockDevice(None, 0, 0)
-        rate_hz = observers.rate_hz(connections)
+        rate_hz = observers.rate_hz(connections, is_local=is_local)
         observed = observers.sources(target, APPLICATION)
-        observer = stack.enter_context(Observer(observed, rate_hz, observers.output_s(connections)))
+        output_s = observers.output_s(connections, is_local=is_local)
+        observer = stack.enter_context(Observer(observed, rate_hz, output_s))
         session_pid = session.info.backend_pid
-        runner = SamplerRunner(_samplers(device) if target.local else [], _COUNTERS_S)
+        runner = SamplerRunner(_samplers(target, device, stack), _COUNTERS_S)
         course = _run(target, session, runner, seconds, progress)
     threads, totals = _threads(observer, session_pid), course.totals
     _write(folder, threads.files | runner.files())
     return Interval(
-        server=_described(target),
+        server=_described(target, vcpus),
         folder=folder,
         started_at=course.started_at,
         begin_ns=course.begin_ns,
@@ -148,18 +158,12 @@ def sample(target: Target, seconds: float, folder: Path, progress: OnElapsed = l
         seconds_asked=seconds,
         interrupted=course.is_interrupted,
         is_hidden=not target.reads_all_stats,
-        cost=interval.Cost(
-            tool_cpu_s=course.tool_cpu_s,
-            observer_cpu_s=observer.cpu_s,
-            sessions_cpu_s=threads.sessions_cpu_s,
-            rate_hz=rate_hz,
-            samples=threads.samples,
-            missed=threads.missed,
-        ),
+        cost=_cost(course, observer, threads, rate_hz),
         samples=tuple(course.samples),
         has_thread_bytes=threads.has_bytes,
         ceiling=_ceiling(target, device),
-        warnings=(*observer.warnings, *runner.warnings),
+        vcpus=vcpus,
+        warnings=(*observer.warnings, *runner.warnings, *_unused(vcpus, is_local=is_local)),
         counters=totals.counters,
         settings=totals.settings,
         statements=totals.statements,
@@ -170,6 +174,23 @@ def sample(target: Target, seconds: float, folder: Path, progress: OnElapsed = l
         clients_cpu_s=totals.clients_cpu_s,
         others=totals.others,
     )
+
+
+def _cost(course: _Course, observer: Observer, threads: "_Threads", rate_hz: float) -> interval.Cost:
+    return interval.Cost(
+        tool_cpu_s=course.tool_cpu_s,
+        observer_cpu_s=observer.cpu_s,
+        sessions_cpu_s=threads.sessions_cpu_s,
+        rate_hz=rate_hz,
+        samples=threads.samples,
+        missed=threads.missed,
+    )
+
+
+def _unused(vcpus: float | None, *, is_local: bool) -> tuple[str, ...]:
+    if vcpus is None or not is_local:
+        return ()
+    return ("--vcpus is not used: the server is on this machine, whose processors are counted",)
 
 
 def _run(
@@ -213,9 +234,13 @@ def _threads(observer: Observer, session_pid: int) -> _Threads:
     )
 
 
-def _samplers(device: BlockDevice) -> list[Sampler]:
-    """Those of a trial's that the rules ask for, where their sources are here."""
-    candidates: list[Sampler] = [DeviceSampler(device), HostCpuSampler()]
+def _samplers(target: Target, device: BlockDevice, stack: ExitStack) -> list[Sampler]:
+    """Those of a trial's that the rules ask for, where their sources are here; without a device what the
+    server itself counts of its reads."""
+    candidates: list[Sampler] = [DeviceSampler(device), HostCpuSampler()] if target.local else []
+    if device.name is None:
+        another = stack.enter_context(target.session(APPLICATION))
+        candidates.append(ServerReadsSampler(another, target.major))
     return [each for each in candidates if each.available()]
 
 
@@ -255,9 +280,10 @@ def _write(folder: Path, files: dict[str, bytes]) -> None:
         (observations / name).write_bytes(content)
 
 
-def _described(target: Target) -> DiagnosedServer:
+def _described(target: Target, vcpus: float | None) -> DiagnosedServer:
     local = target.local
     return DiagnosedServer(
+        vcpus=vcpus,
         name=target.name,
         version=target.version,
         role=target.role,

@@ -11,7 +11,10 @@ DIAGNOSIS_SCHEMA = 1
 
 
 class DiagnosedServer(Frozen):
-    """The server: `name` is HOST:PORT/DATABASE, `is_local` whether its processes are on this machine."""
+    """The server: `name` is HOST:PORT/DATABASE, `is_local` whether its processes are on this machine.
+
+    `vcpus`: the number of its processors as the user gave it, None where it was not given.
+    """
 
     name: str
     version: str
@@ -21,6 +24,7 @@ class DiagnosedServer(Frozen):
     postmaster_pid: int | None
     data_directory: str | None
     device: str | None
+    vcpus: float | None = None
 
 
 class Activity(Frozen):

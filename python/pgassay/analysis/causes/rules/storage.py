@@ -12,6 +12,8 @@ from pgassay.analysis.causes.aio_reads import index_share
 from pgassay.analysis.causes.base import Answer, Found, Missing, Rule, SettingRemedy, lifted, raising
 from pgassay.analysis.causes.ceilings import fractions, is_full, is_used_up
 from pgassay.analysis.causes.evidence import DeviceFlow, Evidence
+from pgassay.analysis.causes.read_series import CeilingName
+from pgassay.analysis.causes.rules import by_sql
 
 # The device's own time must explain at least this share of the wait for it.
 _EXPLAINED_MIN = 0.5
@@ -33,8 +35,13 @@ _INDEX_LATENCY = (
 _SHALLOW_MAX = 1.5
 
 
-def _ceiling_cause(evidence: Evidence, name: str) -> Answer:
+def _ceiling_cause(evidence: Evidence, name: CeilingName) -> Answer:
     flow = evidence.device
+    if flow is None and evidence.sql is not None:
+        answer = by_sql.ceiling(evidence, evidence.sql, name)
+        if name == "read_iops" and isinstance(answer, Found):
+            return _of_index_reads(evidence, answer, _INDEX_IOPS)
+        return answer
     if evidence.times.share(evidence.times.read_s) < _READING_MIN:
         return None
     if flow is None:
@@ -84,6 +91,9 @@ def _latency(evidence: Evidence) -> Answer:
     asked of it.
     """
     flow = evidence.device
+    if flow is None and evidence.sql is not None:
+        answer = by_sql.latency(evidence, evidence.sql)
+        return _of_index_reads(evidence, answer, _INDEX_LATENCY) if isinstance(answer, Found) else answer
     if evidence.times.share(evidence.times.read_s) < _READING_MIN:
         return None
     if flow is None or flow.service_s is None or not flow.reads_s:

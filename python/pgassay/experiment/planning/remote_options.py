@@ -1,0 +1,137 @@
+"""What is asked of servers that run already beside their settings: what only others can be asked, and words
+about servers that nobody but the user can tell or change."""
+
+import re
+from collections.abc import Sequence
+
+from pgassay.environment.remote.resolve import Resolved
+from pgassay.errors import UsageError
+from pgassay.experiment.planning.connections import refuse_secrets_in
+from pgassay.experiment.planning.request import CompareRequest
+from pgassay.factors.server import NAME
+from pgassay.model.experiment import READINGS, CacheState
+
+CACHE: CacheState = "as-is"
+RESTARTED: CacheState = "restarted"
+# What belongs to a server that pgassay starts itself: the factor, or the field and its option.
+_FACTORS_FOR_PROVISIONED = ("version", "build", "storage", "read_ahead", "memory", "cpus", "prepare")
+_OPTIONS_FOR_PROVISIONED = {
+    "dataset": "--dataset",
+    "prepare": "--prepare",
+    "storage": "--storage",
+    "memory": "--memory",
+    "cpus": "--cpus",
+    "build": "--pg",
+}
+# The other way round.
+_OPTIONS_FOR_REMOTE = {"vcpus": "--vcpus", "before_trial": "--before-trial"}
+_PROCESSORS = re.compile(r"\d{1,5}(\.\d{1,3})?")
+
+
+def refuse_what_needs_a_remote_server(request: CompareRequest) -> None:
+    """Raise UsageError for what means nothing on servers that pgassay starts itself."""
+    for field, option in _OPTIONS_FOR_REMOTE.items():
+        if getattr(request, field) is not None:
+            raise UsageError(
+                f"{option} is for servers that run already, and pgassay starts these itself: leave {option} "
+                f"out, or name a server with --server or {NAME}="
+            )
+    if request.cache == RESTARTED:
+        raise UsageError(
+            f"--cache {RESTARTED} is for servers that run already, which a command of --before-trial starts "
+            "anew: use cold here, which empties all caches"
+        )
+
+
+def refuse_what_needs_provisioning(request: CompareRequest) -> None:
+    """Raise UsageError for what can't be asked of somebody else's server."""
+    defaults = CompareRequest(factors=())
+    for field, option in _OPTIONS_FOR_PROVISIONED.items():
+        if getattr(request, field) != getattr(defaults, field):
+            raise UsageError(
+                f"{option} is for servers that pgassay starts itself, and {NAME} names one that runs "
+                f"already: leave {option} out"
+            )
+    if request.plans == "work":
+        raise UsageError(
+            "--plans work executes statements once more, which pgassay does on servers that it starts itself "
+            "alone: leave it out, or write --plans estimate"
+        )
+    for text in request.factors:
+        name = text.partition("=")[0].strip().lower()
+        if name in _FACTORS_FOR_PROVISIONED:
+            raise UsageError(
+                f"{name}= is for servers that pgassay starts itself, and {NAME} names one that runs already: "
+                "leave one of them out"
+            )
+    if request.covariate in READINGS:
+        raise UsageError(
+            f"--covariate {request.covariate} is read on the server's machine before the server starts, "
+            "which can't be done with a remote server: use canary, or none"
+        )
+    if request.skip_unavailable:
+        raise UsageError("--skip-unavailable has no meaning for a remote server: leave it out")
+    _refuse_unfit_command(request)
+    if request.cache not in (None, cache_of(request)):
+        raise UsageError(_about_caches(request))
+
+
+def _about_caches(request: CompareRequest) -> str:
+    if request.cache == RESTARTED:
+        return (
+            f'--cache {RESTARTED} needs a command that starts the server anew: add --before-trial "COMMAND"'
+        )
+    if request.before_trial is not None:
+        return (
+            f"--cache {request.cache}: what is in the caches of a remote server after --before-trial is "
+            f"called {RESTARTED}: leave --cache out, or write --cache {RESTARTED}"
+        )
+    return (
+        f"--cache {request.cache}: nothing can be done about the caches of a remote server without its "
+        f"operating system: leave --cache out, or write --cache {CACHE}"
+    )
+
+
+def _refuse_unfit_command(request: CompareRequest) -> None:
+    if request.before_trial is None:
+        return
+    if not request.before_trial.strip():
+        raise UsageError('--before-trial is empty: write --before-trial "COMMAND"')
+    if request.between == "neutral":
+        raise UsageError(
+            "--between neutral runs a trial before each trial, and --before-trial a command that starts the "
+            "server anew in between: leave one of them out"
+        )
+
+
+def cache_of(request: CompareRequest) -> CacheState:
+    """What the caches of a remote server are called."""
+    return CACHE if request.before_trial is None else RESTARTED
+
+
+def refuse_secrets(request: CompareRequest, found: Sequence[Resolved]) -> None:
+    """Raise UsageError for a command of the user's that holds a password: commands are stored."""
+    for option, command in (("--swap", request.swap), ("--before-trial", request.before_trial)):
+        refuse_secrets_in(command or "", found, option)
+
+
+def processors_of(request: CompareRequest, servers: int) -> tuple[float | None, ...]:
+    """The processors of each server: one number for all, or one for each in the order of server=.
+
+    Raises UsageError for what is no such list.
+    """
+    if request.vcpus is None:
+        return (None,) * servers
+    words = [word.strip() for word in request.vcpus.split(",")]
+    for word in words:
+        if not _PROCESSORS.fullmatch(word) or float(word) <= 0:
+            raise UsageError(
+                f"--vcpus {request.vcpus}: '{word}' is no number of processors: write for example 2"
+            )
+    if len(words) not in (1, servers):
+        raise UsageError(
+            f"--vcpus {request.vcpus} has {len(words)} numbers for {servers} "
+            f"{'server' if servers == 1 else 'servers'}: give one number, or one for each server"
+        )
+    numbers = [float(word) for word in words]
+    return tuple(numbers * servers if len(numbers) == 1 else numbers)

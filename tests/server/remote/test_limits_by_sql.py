@@ -1,0 +1,87 @@
+"""Trials on a remote server name its limits by SQL alone: those of all arms tell a ceiling from a latency."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import whole_tool
+from limited_servers import DirectServer, limited_reads
+
+pytestmark = [pytest.mark.server, pytest.mark.slow]
+READS_A_SECOND = 120
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[DirectServer]:
+    server = DirectServer()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    with whole_tool.private_home() as folder:
+        yield folder
+
+
+def limits(server: DirectServer, home: Path, folder: Path, *words: str) -> dict[str, dict[str, Any]]:
+    """The limit of each arm."""
+    same = (
+        "--server",
+        server.dsn,
+        "--blocks",
+        "1",
+        "--seed",
+        "5",
+        "--json",
+        "--quiet",
+        "--out",
+        folder / "out",
+    )
+    finished = whole_tool.run("compare", *words, *same, env=whole_tool.environment(home))
+    causes = whole_tool.result_of(finished)["causes"]
+    return {cause["arm"]: cause for cause in causes if cause["kind"] == "limit"}
+
+
+def test_arms_with_other_numbers_of_clients_tell_a_ceiling(
+    server: DirectServer, require: Callable[..., None], home: Path, tmp_path: Path
+) -> None:
+    require("cgroup-limits")
+    with limited_reads(server, READS_A_SECOND):
+        words = ("clients=3,9", "--workload", "select-only:duration=14s,warmup=1s")
+        found = limits(server, home, tmp_path, *words)
+    assert {cause["cause"] for cause in found.values()} == {"storage-iops"}, found
+    for cause in found.values():
+        assert cause["evidence"]["ceiling_from"] == "a rate that stayed flat"
+        assert 0.5 * READS_A_SECOND < cause["evidence"]["ceiling_read_iops"] < 1.3 * READS_A_SECOND
+    files = {file.name for file in (tmp_path / "out").rglob("*.parquet")}
+    assert {"server_reads.parquet", "waits.parquet"} <= files
+
+
+def test_one_client_is_limited_by_the_time_of_each_read(
+    server: DirectServer, require: Callable[..., None], home: Path, tmp_path: Path
+) -> None:
+    """The decoy: the rate is as steady, and nothing was asked of the storage beside it."""
+    require("cgroup-limits")
+    with limited_reads(server, READS_A_SECOND):
+        words = ("work_mem=4MB,8MB", "--workload", "select-only:duration=5s,warmup=1s,clients=1")
+        found = limits(server, home, tmp_path, *words)
+    assert {cause["cause"] for cause in found.values()} == {"storage-latency"}, found
+
+
+def test_full_processors_by_their_number(server: DirectServer, home: Path, tmp_path: Path) -> None:
+    file = tmp_path / "burn.sql"
+    file.write_text(
+        "-- name: burn\nSELECT sum(sqrt(i)) FROM (SELECT generate_series(1, 40000000) AS i) AS s;\n"
+    )
+    words = ("work_mem=4MB,8MB", "--workload", f"sql:{file}", "--vcpus", "1")
+    found = limits(server, home, tmp_path, *words)
+    assert {cause["cause"] for cause in found.values()} == {"all-cores"}, found
+    document = json.loads((tmp_path / "out" / "experiment.json").read_bytes())
+    assert {each["vcpus"] for each in document["environment"]["servers"].values()} == {1}
