@@ -95,9 +95,9 @@ fn costs(limiter: &Limiter, requests: &[Request], done_ns: &[u64]) -> Vec<u64> {
 #[test]
 fn each_request_is_let_through_at_the_nanosecond_of_the_closed_form() {
     let mut draw = Draw::new(1);
-    for case in 0..400 {
+    for case in 0..250 {
         let limiter = draw.limiter(Scope::Volume);
-        let requests = draw.requests(120);
+        let requests = draw.requests(100);
         let done_ns = done(&model(vec![limiter.clone()]), &requests);
         let arrivals: Vec<(u64, u64)> = requests
             .iter()
@@ -330,7 +330,7 @@ fn the_parts_of_a_request_on_a_stripe_set_are_its_bytes_each_once() {
 fn extremes_of_every_field_are_survived() {
     let mut draw = Draw::new(8);
     let mut refused = 0;
-    for seed in 0..3000 {
+    for seed in 0..1500 {
         let extreme = |draw: &mut Draw| match draw.up_to(5) {
             0 => 0,
             1 => 1,
