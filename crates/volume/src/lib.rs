@@ -1,4 +1,4 @@
-//! The model of a cloud volume: what it lets through, and when. No I/O, no clock, no `unsafe`.
+//! The model of a cloud volume: what it lets through, and when. No I/O and no clock.
 //!
 //! A [`Model`] is data (JSON): limiters, latency and stripes. A [`Volume`] is its state. It is asked about one
 //! request at a time, in the order of their arrival, and answers when each is done:

@@ -122,6 +122,14 @@ impl Volume {
     /// Takes the next request and says when it is done.
     #[inline]
     pub fn submit(&mut self, request: &Request) -> Completion {
+        self.submit_through(request, None)
+    }
+
+    /// As [`Volume::submit`], for one of several volumes on an instance, all of which give the same `instance`: a
+    /// volume whose model has the instance's limiters, while theirs have them not. Its latency counts for nothing.
+    /// Requests to all of them are submitted in the order of their arrival.
+    #[inline]
+    pub fn submit_through(&mut self, request: &Request, instance: Option<&mut Self>) -> Completion {
         let draws = match request.kind {
             Kind::Read => &self.read,
             Kind::Write => &self.write,
@@ -145,17 +153,27 @@ impl Volume {
             };
         }
         let (ready_ns, operations) = self.admit(request, arrival_ns);
-        let done_ns = unlimited_ns.max(ready_ns);
-        for stage in self.stages.iter_mut().filter(|stage| stage.limiter.merging) {
-            for gate in &mut stage.gates {
-                gate.settle(done_ns);
-            }
+        let mut done_ns = unlimited_ns.max(ready_ns);
+        if let Some(instance) = instance {
+            done_ns = done_ns.max(instance.admit(request, arrival_ns).0);
+            instance.settle(done_ns);
         }
+        self.settle(done_ns);
         Completion {
             done_ns,
             latency_ns,
             queued_ns: done_ns - unlimited_ns,
             operations,
+        }
+    }
+
+    /// Tells all limiters when the request that was admitted last is done.
+    #[inline]
+    fn settle(&mut self, done_ns: u64) {
+        for stage in self.stages.iter_mut().filter(|stage| stage.limiter.merging) {
+            for gate in &mut stage.gates {
+                gate.settle(done_ns);
+            }
         }
     }
 

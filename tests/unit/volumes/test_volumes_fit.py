@@ -91,6 +91,74 @@ def test_a_rate_that_still_rises_is_no_ceiling(tmp_path: Path) -> None:
     assert "One depth alone tells operations" in single
 
 
+def told_each_second(rates: list[float], size: str = "8k") -> str:
+    """What fio --status-interval=1 writes: after each second, all from the beginning."""
+    documents, total = [], 0.0
+    for second, rate in enumerate(rates, start=1):
+        total += rate
+        told = job(median_ns=6e5, sigma=0.4, depth=32, size=size, iops=total / second)
+        told["read"] |= {
+            "runtime": 1000 * second,
+            "total_ios": total,
+            "io_bytes": total * (size_of(size) or 0),
+        }
+        documents.append({"fio version": "fio-3.33", "jobs": [told]})
+    return "\n".join(json.dumps(document) for document in documents)
+
+
+@pytest.mark.parametrize(("size", "unit_bytes"), [("8k", 1), ("128k", 1024**2 / (128 * 1024))])
+def test_the_end_of_a_burst_in_a_series_is_fitted(tmp_path: Path, size: str, unit_bytes: float) -> None:
+    """3,000 a second for 20.5 s, then 300: 2,700 · 20.5 credits; the rates tremble by 1 %."""
+    rates = [3000.0] * 20 + [1650.0] + [300.0] * 15
+    trembling = [rate * (1 + 0.01 * (-1) ** second) for second, rate in enumerate(rates)]
+    file = tmp_path / "series.json"
+    file.write_text(told_each_second(trembling, size))
+    alone = read_fio(written(tmp_path, job(median_ns=6e5, sigma=0.4)))
+    fitted = fit([*read_fio(file), *alone], "mine", 10)
+    here = fitted.entry.ranges[0]
+    rate = here.operations if size == "8k" else here.throughput
+    assert rate is not None and rate.burst is not None
+    scale = 1 if size == "8k" else 128 * 1024 / 1e6
+    assert rate.base == pytest.approx(300 * scale, rel=0.02)
+    assert rate.burst.peak == pytest.approx(3000 * scale, rel=0.02)
+    assert rate.burst.credits == pytest.approx(2700 * 20.5 / unit_bytes, rel=0.02)
+    assert any("fell from" in note for note in fitted.notes)
+    own = tmp_path / "mine.toml"
+    own.write_text(to_toml(fitted, date(2026, 11, 23)))
+    volume = explain(["mine"], load_catalogue([own])).volumes[0]
+    assert volume.limits[0 if size == "8k" else -1].burst_s == pytest.approx(20.5, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    "rates",
+    [
+        [3000.0] * 30,
+        [3000.0] * 15 + [2700.0] * 15,
+        [300.0] * 15 + [3000.0] * 15,
+        [3000.0, 300.0] * 15,
+        [3000.0] * 9,
+    ],
+    ids=["steady", "a little less", "rising", "up and down", "short"],
+)
+def test_what_is_no_end_of_a_burst_is_not_fitted(tmp_path: Path, rates: list[float]) -> None:
+    file = tmp_path / "series.json"
+    file.write_text(told_each_second(rates))
+    alone = read_fio(written(tmp_path, job(median_ns=6e5, sigma=0.4)))
+    operations = fit([*read_fio(file), *alone], "mine", 10).entry.ranges[0].operations
+    assert operations is not None and operations.burst is None
+
+
+def test_a_recorded_series_is_read() -> None:
+    """fio --status-interval=1, three seconds."""
+    (run,) = read_fio(RECORDED / "series.json")
+    text = (RECORDED / "series.json").read_text()
+    last = json.loads(text[text.rindex('{\n  "fio version"') :])["jobs"][0]["read"]
+    assert len(run.series) == text.count('"fio version"') >= 3
+    assert sum(interval.operations for interval in run.series) == last["total_ios"]
+    assert sum(interval.seconds for interval in run.series) == pytest.approx(last["runtime"] / 1000)
+    assert run.iops == pytest.approx(last["iops"])
+
+
 def test_recorded_files_give_a_volume_that_can_be_used(tmp_path: Path) -> None:
     names = ("depth1", "depth1-large", "depth32", "depth64", "scan", "commit")
     fitted = fit([run for name in names for run in read_fio(RECORDED / f"{name}.json")], "mine", 40)
@@ -133,7 +201,7 @@ def test_what_cannot_be_fitted_gets_its_sentence(tmp_path: Path) -> None:
         fit(read_fio(written(tmp_path, job(median_ns=6e5, sigma=0.4, size="32k"))), "mine", None)
     with pytest.raises(UsageError, match="a name has letters"):
         fit(deep, "my volume", None)
-    for text, words in (("", "is no JSON of fio"), ("[]", "not of fio"), ('{"jobs": []}', "not of fio")):
+    for text, words in (("", "is no JSON of fio"), ("[]", "is no JSON of fio"), ('{"jobs": []}', "not of fio")):
         file = tmp_path / "other.json"
         file.write_text(text)
         with pytest.raises(UsageError, match=words):
