@@ -20,6 +20,8 @@ ALLOWED = {
     "words": set(),
     # The doctor asks whether the native binary is there.
     "environment": {"model", "sql_text", "native", "durable"},
+    # Sizes are typed as those of storages are; loads are simulated by the native binary.
+    "volumes": {"model", "environment", "native"},
     "workloads": {"model", "sql_text"},
     # A level is a patch of an arm: of its storage and workload too, which their own rooms can read.
     "factors": {"model", "workloads", "environment", "sql_text"},
@@ -40,6 +42,7 @@ ALLOWED = {
     },
     "cli": {
         "model", "environment", "record", "analysis", "report", "experiment", "probe", "live", "terminal",
+        "volumes",
     },
 }  # fmt: skip
 HEAVY = ("numpy", "scipy", "psycopg", "pyarrow", "altair", "pydantic", "rich", "jinja2", "hdrh", "vl_convert")

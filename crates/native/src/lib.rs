@@ -13,6 +13,7 @@ pub mod null_server;
 pub mod observe_command;
 pub mod probe_command;
 mod server_queries;
+pub mod simulate_command;
 pub mod sql_command;
 pub mod tls;
 pub mod tls_link;

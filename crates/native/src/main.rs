@@ -7,6 +7,7 @@ use pgassay_native::load_command::load;
 use pgassay_native::null_server::null_server;
 use pgassay_native::observe_command::observe;
 use pgassay_native::probe_command::probe;
+use pgassay_native::simulate_command::simulate;
 use pgassay_native::sql_command::sql;
 
 const HELP: &str = "\
@@ -20,6 +21,7 @@ Commands (JSON on standard input, JSON lines on standard output):
   null-server  answer every query at once with an empty result
   probe        measure storage as PostgreSQL reads and writes it
   observe      sample what the threads of a server do and wait for
+  simulate     run requests against models of volumes, without a device
 
   --version    print the version and a checksum of the sources
   --help       print this
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
         ["null-server"] => null_server(),
         ["probe"] => probe(),
         ["observe"] => observe(),
+        ["simulate"] => simulate(),
         ["--version"] => {
             // The second word tells builds of one version apart: Python compares it with the sources beside it.
             println!(

@@ -28,6 +28,7 @@ from pgassay.cli.commands import (
     report,
     resume,
     run,
+    volumes,
     watch,
 )
 from pgassay.cli.commands import list as list_command
@@ -52,6 +53,7 @@ COMMANDS = (
     probe,
     diagnose,
     watch,
+    volumes,
     doctor,
     clean,
 )

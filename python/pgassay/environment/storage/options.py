@@ -7,8 +7,8 @@
     read_iops, write_iops   requests per second
 
 A comma or a backslash in a text is written with a backslash before it. A kind may have keys of its own.
-Units of sizes are PostgreSQL's: kB, MB, GB, TB by 1024. A limit of 1 is 1 MiB/s, 1,048,576 bytes per second,
-which reports tell as 1.05 MB/s: their rates are in powers of 1000.
+Units of sizes are PostgreSQL's: kB, MB, GB, TB by 1024; KiB, MiB, GiB and TiB are other names for them. A limit
+of 1 is 1 MiB/s, 1,048,576 bytes per second, which reports tell as 1.05 MB/s: their rates are in powers of 1000.
 """
 
 import math
@@ -25,7 +25,8 @@ MEGABYTE = 1024 * 1024
 LIMIT_KEYS = ("read_mb_s", "write_mb_s", "read_iops", "write_iops")
 _UNITS = {"B": 1, "kB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4}
 _UNIT_OF = {unit.lower(): factor for unit, factor in _UNITS.items()}
-_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
+_UNIT_OF |= {f"{unit[0].lower()}ib": factor for unit, factor in _UNITS.items() if unit != "B"}
+_QUANTITY = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)\s*([A-Za-z]*)")
 
 
 def describe(spec: StorageSpec, keys: Sequence[str]) -> str:
@@ -55,7 +56,24 @@ def readable_bytes(value: int) -> str:
     return f"{value} B"
 
 
-def _bytes(key: str, value: str, text: str, default_unit: str = "") -> int:
+def split_options(text: str) -> list[str]:
+    """The parts between commas; a comma or a backslash with a backslash before it is text."""
+    parts = [""]
+    index = 0
+    while index < len(text):
+        if text[index] == "\\" and index + 1 < len(text):
+            index += 1
+            parts[-1] += text[index]
+        elif text[index] == ",":
+            parts.append("")
+        else:
+            parts[-1] += text[index]
+        index += 1
+    return parts
+
+
+def parse_bytes(key: str, value: str, text: str, default_unit: str = "") -> int:
+    """The bytes of `KEY=4GB`, a part of `text`; raises UsageError."""
     match = _QUANTITY.fullmatch(value.strip())
     unit = (match[2] or default_unit) if match else ""
     if match is None or unit.lower() not in _UNIT_OF:
@@ -70,14 +88,14 @@ def _bytes(key: str, value: str, text: str, default_unit: str = "") -> int:
 
 
 def _size(key: str, value: str, text: str) -> int:
-    size_bytes = _bytes(key, value, text)
+    size_bytes = parse_bytes(key, value, text)
     if size_bytes <= 0:
         raise UsageError(f"'{key}={value}' in '{text}' must be more than nothing, e.g. {key}=4GB.")
     return size_bytes
 
 
 def _read_ahead(key: str, value: str, text: str) -> int:
-    size_bytes = _bytes(key, value, text, default_unit="kB")
+    size_bytes = parse_bytes(key, value, text, default_unit="kB")
     if size_bytes % 1024:
         raise UsageError(f"'{key}={value}' in '{text}' must be whole kB, e.g. {key}=128.")
     return size_bytes // 1024

@@ -8,7 +8,7 @@ The keys are explained in `options`.
 from typing import Any
 
 from pgassay.environment.storage import options
-from pgassay.environment.storage.options import FIELDS, format_bytes, readable_bytes
+from pgassay.environment.storage.options import FIELDS, format_bytes, readable_bytes, split_options
 from pgassay.environment.storage.registry import KINDS, kind_named
 from pgassay.errors import UsageError
 from pgassay.model.storage import StorageSpec
@@ -30,7 +30,7 @@ def parse_storage(text: str) -> StorageSpec:
     values: dict[str, Any] = {}
     own: dict[str, str] = {}
     own_keys = KINDS[kind].own_keys
-    for part in _split(rest) if rest else []:
+    for part in split_options(rest) if rest else []:
         key, equals, value = part.partition("=")
         key = key.strip()
         _check_key(kind, key, text)
@@ -57,18 +57,3 @@ def _check_key(kind: str, key: str, text: str) -> None:
         raise UsageError(
             f"Unknown storage option '{key}' in '{text}': for {kind} there are {', '.join(keys)}."
         )
-
-
-def _split(rest: str) -> list[str]:
-    parts = [""]
-    index = 0
-    while index < len(rest):
-        if rest[index] == "\\" and index + 1 < len(rest):
-            index += 1
-            parts[-1] += rest[index]
-        elif rest[index] == ",":
-            parts.append("")
-        else:
-            parts[-1] += rest[index]
-        index += 1
-    return parts

@@ -1,0 +1,145 @@
+"""`pgassay volumes`: what a cloud volume gives, for how long, at what price; and fitting one of your own."""
+
+import argparse
+import sys
+
+from pgassay.cli import options
+from pgassay.cli.output import is_unicode
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pgassay.volumes.catalogue import LoadedCatalogue
+
+FIT = "fit"
+
+
+def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the command line."""
+    parser = subparsers.add_parser(
+        "volumes",
+        help="what a cloud volume gives, for how long, at what price; one of your own from fio's figures",
+        description="Lists the cloud volumes of the catalogue, or explains those that are named: IOPS and "
+        "throughput, how long a burst lasts, latency, the price of a month, and what of it is assumed. With "
+        "'fit' it makes an entry of the catalogue from what fio measured (--output-format=json).",
+        epilog="Examples:\n  pgassay volumes gp2,size=100GiB,instance=m6g.large\n"
+        "  pgassay volumes gp3,size=400GiB,iops=12000 P20 --simulate depth=32,duration=60s\n"
+        "  pgassay volumes fit depth1.json depth32.json --name mine",
+        allow_abbrev=False,
+        formatter_class=options.HelpFormatter,
+    )
+    parser.add_argument(
+        "volumes",
+        nargs="*",
+        metavar="VOLUME",
+        help="NAME,size=100GiB,… with iops=, throughput=, credits=, instance=, region=; or fit FILE…",
+    )
+    parser.add_argument(
+        "--catalogue",
+        type=options.folder,
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="a TOML file of your own that adds volumes, instances and prices or corrects them",
+    )
+    parser.add_argument(
+        "--simulate", metavar="LOAD", help="run a load on the models, such as depth=32,size=8kB,duration=60s"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    fit = parser.add_argument_group("of 'fit'")
+    fit.add_argument("--name", help="what the volume is called")
+    fit.add_argument("--size", help="its size, such as 100GiB")
+    fit.add_argument(
+        "--output", type=options.folder, metavar="FILE", help="write the entry here, not on standard output"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """List, explain, simulate or fit."""
+    if arguments.volumes[:1] == [FIT]:
+        return _fit(arguments)
+    from pgassay.errors import UsageError
+    from pgassay.report.volumes import render, render_json
+    from pgassay.volumes.explain import explain, list_types
+    from pgassay.volumes.pattern import parse_pattern, simulate_load
+
+    for option, value in (
+        ("--name", arguments.name),
+        ("--size", arguments.size),
+        ("--output", arguments.output),
+    ):
+        if value is not None:
+            raise UsageError(
+                f"{option} is of 'pgassay volumes fit': leave it out, or type fit and fio's files"
+            )
+    loaded = _loaded(arguments)
+    if not arguments.volumes:
+        if arguments.simulate is not None:
+            raise UsageError("--simulate needs a volume: name one, as gp2,size=100GiB")
+        result = list_types(loaded)
+    else:
+        pattern = None if arguments.simulate is None else parse_pattern(arguments.simulate)
+        result = explain(_texts(arguments.volumes), loaded)
+        if pattern is not None:
+            result = result.model_copy(update={"simulated": simulate_load(result.volumes, pattern)})
+    sys.stdout.write(render_json(result) if arguments.json else render(result, unicode=is_unicode()))
+    return 0
+
+
+def _loaded(arguments: argparse.Namespace) -> "LoadedCatalogue":
+    """The catalogue with the file in the home, where there is one, and those that were named."""
+    from pgassay.environment.home import home_path
+    from pgassay.volumes.catalogue import OWN_FILE, load_catalogue
+
+    own = home_path() / OWN_FILE
+    return load_catalogue([*([own] if own.is_file() else []), *arguments.catalogue])
+
+
+def _texts(words: list[str]) -> list[str]:
+    """The volumes: a word that begins with an option belongs to the one before it."""
+    from pgassay.volumes.parse import KEYS
+
+    texts: list[str] = []
+    for word in words:
+        if texts and word.partition("=")[0].strip() in KEYS:
+            texts[-1] += f",{word}"
+        else:
+            texts.append(word)
+    return texts
+
+
+def _fit(arguments: argparse.Namespace) -> int:
+    """Fit, check the entry by reading it, and write it."""
+    from datetime import date
+    from pathlib import Path
+
+    from pgassay.environment.storage.options import parse_bytes
+    from pgassay.errors import UsageError
+    from pgassay.volumes.fio import read_fio
+    from pgassay.volumes.fit import GIB, fit, to_toml
+
+    files = [Path(word) for word in arguments.volumes[1:]]
+    if not files:
+        raise UsageError(
+            "'pgassay volumes fit' needs fio's output: run fio --output-format=json --output=FILE"
+        )
+    for option, given in (("--json", arguments.json), ("--simulate", arguments.simulate)):
+        if given:
+            raise UsageError(f"'pgassay volumes fit' writes TOML: leave {option} out")
+    size_gib = None
+    if arguments.size is not None:
+        size_gib = max(1, parse_bytes("--size", arguments.size, arguments.size) // GIB)
+    runs = [run for file in files for run in read_fio(file)]
+    entry = to_toml(fit(runs, arguments.name or "own", size_gib), date.today())
+    if arguments.output is None:
+        sys.stdout.write(entry)
+        return 0
+    try:
+        with arguments.output.open("x", encoding="utf-8") as output:
+            output.write(entry)
+    except OSError as error:
+        raise UsageError(
+            f"can't write {arguments.output} ({error.strerror}): name another file with --output"
+        ) from error
+    print(f"{arguments.output}: use it with --catalogue {arguments.output}", file=sys.stderr)
+    return 0

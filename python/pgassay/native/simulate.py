@@ -1,0 +1,111 @@
+"""Requests against models of volumes, simulated by the native binary's command `simulate`."""
+
+from collections.abc import Mapping, Sequence
+from typing import NotRequired, TypedDict
+
+from pgassay.native.process import NativeProcess
+
+
+class PatternSpec(TypedDict):
+    """A closed loop: `depth` requests are on their way; those that are done within `duration_s` count.
+
+    `order` is "random" or "sequential"; `flush_after`: a client flushes after so many of its writes.
+    """
+
+    depth: int
+    request_bytes: int
+    order: str
+    duration_s: float
+    span_bytes: NotRequired[int]
+    write_share: NotRequired[float]
+    flush_after: NotRequired[int]
+
+
+class TraceSpec(TypedDict):
+    """Recorded requests as columns: `kind` has a letter each, r, w or f.
+
+    `arrival_ns` counts from the beginning, or, where `after` has the number of an earlier request, from when
+    that one is done.
+    """
+
+    arrival_ns: Sequence[int]
+    kind: str
+    offset: Sequence[int]
+    length: Sequence[int]
+    after: NotRequired[Sequence[int | None]]
+
+
+class Series(TypedDict):
+    """What was done in each interval from time 0, by the time of completion."""
+
+    interval_s: float
+    requests: list[int]
+    bytes: list[int]
+    latency_s: list[float]
+
+
+class CreditsLeft(TypedDict):
+    """The credits of a limiter at the end; `ended_s`: when they first ended, else None."""
+
+    limiter: str
+    volume: int | None
+    unit: str
+    left: int
+    capacity: int
+    ended_s: float | None
+
+
+class Simulated(TypedDict):
+    """The figures of one model (`Simulated` of crates/volume/src/simulate/figures.rs).
+
+    `latency_ms`: mean, p50, p90, p99, p99.9 and max, from arrival to completion; None where nothing was done.
+    """
+
+    model: str
+    elapsed_s: float
+    requests: int
+    flushes: int
+    operations: int
+    bytes: int
+    requests_per_s: float
+    bytes_per_s: float
+    latency_ms: dict[str, float] | None
+    queued_ms: float
+    series: Series
+    credits: list[CreditsLeft]
+
+
+def simulate(
+    models: Sequence[Mapping[str, object]],
+    *,
+    pattern: PatternSpec | None = None,
+    trace: TraceSpec | None = None,
+    interval_s: float = 1.0,
+    seed: int = 1,
+    threads: int = 2,
+) -> list[Simulated]:
+    """The figures of each model under the pattern or the trace, of which one is given; in their order.
+
+    Args:
+        models: documents of `model.volumes.offer.VolumeModel`.
+        interval_s: the length of an interval of the series.
+        seed: decides the latencies and the pattern, for all models alike.
+        threads: how many models are simulated at once.
+
+    Raises:
+        StatementError: a model, the pattern or the trace makes no sense.
+        MeasurementError: the native process ended.
+        UsageError: there is no native binary of this version.
+    """
+    work = {"pattern": pattern} if trace is None else {"trace": trace}
+    process = NativeProcess("simulate")
+    try:
+        process.send(
+            {"models": models, "work": work, "interval_s": interval_s, "seed": seed, "threads": threads}
+        )
+        answers: list[Simulated] = [process.receive()["simulated"] for _ in models]
+    except BaseException:
+        process.kill()
+        raise
+    process.end()
+    return answers
