@@ -70,16 +70,19 @@ class ArmSpec(Frozen):
     server: RemoteServer | None = None
 
     def shares_data_with(self, other: "ArmSpec") -> bool:
-        """Whether both can be measured on one copy of the data: alike, at one place, in one format.
+        """Whether both can be measured on one copy of the data: alike, at one place, of one binary.
 
-        Builds of one version read each other's data where they were configured alike. Limits and read-ahead
-        belong to a device and not to what lies on it.
+        Two binaries that call themselves alike may write pages that the other can't read, so each has data of
+        its own. Limits and read-ahead belong to a device and not to what lies on it.
         """
         return self.server is None and other.server is None and self._data() == other._data()
 
     def _data(self) -> tuple[object, ...]:
         build, storage = self.build, self.storage
-        made_by = (build.version, build.configure, sorted(build.extensions))
+        # Experiments that were stored before the catalogs' version was known shared by version and options,
+        # and stay as they were planned.
+        binary = build.binary_sha256 if build.catalog_version else ""
+        made_by = (build.version, build.configure, sorted(build.extensions), binary)
         return (made_by, self.dataset, self.prepare, storage.kind, storage.path, storage.size_bytes)
 
 

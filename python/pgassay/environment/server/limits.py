@@ -8,6 +8,7 @@ from pgassay.environment.cgroup.group import capabilities, cpu_limit, memory_lim
 from pgassay.environment.cgroup.usage import memory_cap_bytes
 from pgassay.environment.linux import machine
 from pgassay.environment.server.setting_values import parse_number
+from pgassay.environment.server.settings import SHARED_BUFFERS_SHIPPED
 from pgassay.environment.storage.options import format_bytes, readable_bytes
 from pgassay.errors import UsageError
 from pgassay.model.arm import ArmSpec
@@ -110,7 +111,9 @@ def _check_memory(limit_bytes: int, settings: dict[str, str]) -> None:
             f"{readable_bytes(machine.memory_bytes())}, so name less"
         )
     _refuse_narrower_parent(limit_bytes)
-    buffers = int((parse_number(settings.get("shared_buffers", ""), "8kB") or 0) * PAGE_BYTES)
+    buffers = int(
+        (parse_number(settings.get("shared_buffers", SHARED_BUFFERS_SHIPPED), "8kB") or 0) * PAGE_BYTES
+    )
     if buffers > limit_bytes * SHARED_BUFFERS_FRACTION_MAX:
         raise UsageError(
             f"memory {format_bytes(limit_bytes)} leaves no room beside "

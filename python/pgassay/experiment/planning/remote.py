@@ -46,7 +46,10 @@ from pgassay.trial.measure import plans
 
 CACHE: CacheState = "as-is"
 # What belongs to a server that pgassay starts itself: the factor, or the field and its option.
-_FACTORS_FOR_PROVISIONED = ("version", "build", "storage", "read_ahead", "memory", "cpus", "prepare")
+_FACTORS_FOR_PROVISIONED = (
+    *("version", "build", "storage", "read_ahead", "memory", "cpus", "prepare"),
+    *("checksums", "wal_segsize"),
+)
 _OPTIONS_FOR_PROVISIONED = {
     "dataset": "--dataset",
     "prepare": "--prepare",
@@ -54,6 +57,7 @@ _OPTIONS_FOR_PROVISIONED = {
     "memory": "--memory",
     "cpus": "--cpus",
     "build": "--pg",
+    "baseline": "--baseline",
 }
 _NOT_RESTORED = (
     "nothing is restored between the trials on a remote server: each meets the rows, the dead row "

@@ -13,6 +13,7 @@ from pathlib import Path
 from pgassay.analysis.statistics.power import resolution_sentence
 from pgassay.design.copies import has_fresh_copies
 from pgassay.environment import lock
+from pgassay.environment.builds.unchanged import refuse_changed
 from pgassay.environment.cleanup import registry
 from pgassay.environment.cleanup.scratch import scratch_folder
 from pgassay.environment.linux.machine import machine_id
@@ -84,7 +85,8 @@ def run_resumed(
 ) -> StoredExperiment:
     """Continue a stored experiment; its own limits hold unless others are given.
 
-    Raises UsageError when the folder holds no experiment, or it was planned on another machine.
+    Raises UsageError when the folder holds no experiment, it was planned on another machine, or the binary of
+    one of its builds is another one now.
     """
     stored = load(folder)
     contract = stored.experiment.contract
@@ -94,6 +96,10 @@ def run_resumed(
         # Whoever held the lock may have been measuring this very experiment.
         stored = load(folder)
         _refuse_another_machine(stored)
+        for build in {
+            arm.spec.build.bin_directory: arm.spec.build for arm in stored.experiment.arms
+        }.values():
+            refuse_changed(build)
         with open_target(stored.experiment, connections.parameters, progress.stage) as opened:
             with held(folder), opened.target:
                 ended = _run_trials(stored, opened.target, connections, chosen, progress)

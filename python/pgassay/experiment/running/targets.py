@@ -39,6 +39,8 @@ from pgassay.trial.target import Target
 
 # Room for WAL, temporary files and what a writing workload adds to a working copy.
 WORKING_ROOM_BYTES = 768 * 1024 * 1024
+# With segments so large that these are more, the WAL alone takes it.
+WORKING_WAL_SEGMENTS = 6
 # What a disk that others use as well copies, reading and writing: a hundred times less than the fastest, and
 # rather too little than too much, since a block more on a set of copies costs little.
 COPYING_BYTES_PER_S = 100e6
@@ -148,7 +150,9 @@ class MachineProvider:
         }
         sizes_bytes = [self.snapshot(arm.spec).bytes for arm in copies.values()]
         anew_bytes = sum(sizes_bytes) if self._has_replicates else 0
-        return sum(sizes_bytes) + anew_bytes + WORKING_ROOM_BYTES
+        segment_mb = max((arm.spec.dataset.wal_segment_mb for arm in copies.values()), default=0)
+        room_bytes = max(WORKING_ROOM_BYTES, WORKING_WAL_SEGMENTS * segment_mb * 1024 * 1024)
+        return sum(sizes_bytes) + anew_bytes + room_bytes
 
 
 def _with_machine(experiment: Experiment, provider: MachineProvider) -> Experiment:
