@@ -1,5 +1,7 @@
 """The baseline: settings alike in all arms, or each version's own with no more than a server needs."""
 
+from pathlib import Path
+
 import pytest
 from plans_for_tests import base_spec
 
@@ -16,6 +18,7 @@ from pgassay.experiment.planning.baseline import (
     with_wal_sizes,
 )
 from pgassay.experiment.planning.builds import dataset_loads
+from pgassay.experiment.planning.file import read_file
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.factors.registry import parse_factors
 from pgassay.model.arm import Arm, ArmSpec, DatasetSpec
@@ -46,6 +49,19 @@ def test_shipped_sets_nothing_and_fixed_what_the_guide_lists() -> None:
     assert (fixed["shared_buffers"], fixed["effective_io_concurrency"]) == ("1024MB", "16")
     assert shared_buffers_of(bare()) == "128MB"
     assert shared_buffers_of(base_spec()) == "1GB"
+
+
+def test_a_file_chooses_the_baseline_and_names_levels_of_initdb(tmp_path: Path) -> None:
+    file = tmp_path / "experiment.toml"
+    file.write_text(
+        'baseline = "shipped"\n[factors]\nchecksums = [true, false]\nwal_segsize = [16, "64MB"]\n'
+    )
+    request = read_file(file, None, ())
+    assert request.baseline == "shipped"
+    assert request.factors == ("checksums=on,off", "wal_segsize=16,64MB")
+    file.write_text('baseline = "own"\n[factors]\nwork_mem = ["1MB", "2MB"]\n')
+    with pytest.raises(UsageError, match="baseline 'own' is not known: write fixed, shipped"):
+        read_file(file, None, ())
 
 
 def test_shipped_connections_are_given_only_where_the_clients_need_more() -> None:

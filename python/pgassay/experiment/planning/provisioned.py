@@ -151,9 +151,15 @@ class ProvisionedServers:
                 *limit_sentences(limits),
                 *plan_warnings(grid.arms, spec, parsed.compared.factor, parsed.base.protocol.cache),
             ),
-            environment=_environment(with_data_format(spec.build), grid.arms, defaults, limits),
+            environment=_environment(_as_judged(spec.build, grid.arms), grid.arms, defaults, limits),
             dataset_loads=dataset_loads(grid.arms),
         )
+
+
+def _as_judged(build: Build, arms: Sequence[Arm]) -> Build:
+    """The build as the arms that run on it have it."""
+    same = (arm.spec.build for arm in arms if arm.spec.build.bin_directory == build.bin_directory)
+    return next(same, build)
 
 
 def default_cache(workload: WorkloadSpec) -> CacheState:
