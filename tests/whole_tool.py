@@ -52,7 +52,7 @@ def prepared_home() -> Iterator[Path]:
 
     For tests that are not about loading: making both takes as long as some trials.
     """
-    chosen = resolve("18")
+    chosen = validation.with_data_format(resolve("18"))
     validation.build_settings(chosen)
     folders = [
         snapshots.ensure(chosen, DatasetSpec(scale=int(SMALL[1])), (), lambda *_: None).path,

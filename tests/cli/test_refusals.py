@@ -45,6 +45,17 @@ AT_ONCE = {
     "set without value": (["work_mem=1MB,2MB", "--set", "jit"], ["--set jit", "NAME=VALUE"]),
     "set and factor": (["work_mem=1MB,2MB", "--set", "work_mem=3MB"], ["work_mem", "factor"]),
     "read_ahead of the host": (["read_ahead=128,256"], ["read_ahead", "--storage loop"]),
+    "checksums": (["checksums=on,yes"], ["checksums=yes", "checksums=on,off"]),
+    "WAL segments": (["wal_segsize=16MB,3MB"], ["wal_segsize=3MB", "a power of two"]),
+    "baseline": (["version=17,18", "--baseline", "own"], ["--baseline", "own", "shipped"]),
+    "baseline of a running server": (
+        ["work_mem=1MB,2MB", "--server", "host=/nowhere", "--baseline", "shipped"],
+        ["--baseline is for servers that pgassay starts itself", "leave --baseline out"],
+    ),
+    "checksums of a running server": (
+        ["checksums=on,off", "--server", "host=/nowhere"],
+        ["checksums= is for servers that pgassay starts itself"],
+    ),
     "unknown option": (["work_mem=1MB,2MB", "--clients", "3"], ["--clients"]),
 }  # fmt: skip
 
@@ -57,6 +68,11 @@ BY_A_SERVER = {
     "value of set": (["work_mem=1MB,2MB", "--set", "jit=perhaps"], ["jit=perhaps", "on"]),
     "pinned setting": (["port=5432,5433"], ["port"]),
     "initdb setting": (["block_size=8192,16384"], ["block_size", "leave it out"]),
+    "checksums as a setting": (["data_checksums=on,off"], ["data_checksums", "checksums=on,off"]),
+    "too little WAL": (
+        ["wal_segsize=16MB,64MB", "--set", "min_wal_size=80MB"],
+        ["min_wal_size=80MB", "min_wal_size=128MB"],
+    ),
 }
 
 

@@ -88,6 +88,7 @@ def _key(experiment: Experiment) -> str:
     clients = sorted({arm.spec.workload.load.clients for arm in experiment.arms if arm.spec.workload.load})
     parts = [spec.build.version, spec.workload.text, str(clients), describe_dataset(spec.dataset)]
     parts += [caps] if (caps := describe_limits(spec)) else []
+    parts += [experiment.baseline] if experiment.baseline != "fixed" else []
     servers = sorted({arm.spec.server.name for arm in experiment.arms if arm.spec.server})
     where = " ".join(servers) if servers else describe(spec.storage)
     parts += [experiment.design.between] if experiment.design.between != "nothing" else []

@@ -8,6 +8,7 @@ from pgassay.factors import (
     clients,
     copy,
     cpus,
+    initdb_option,
     memory,
     prepare,
     read_ahead,
@@ -34,6 +35,8 @@ KINDS: dict[str, FactorKind] = {
     "memory": memory.KIND,
     "cpus": cpus.KIND,
     "prepare": prepare.KIND,
+    initdb_option.CHECKSUMS: initdb_option.KIND,
+    initdb_option.WAL_SEGSIZE: initdb_option.KIND,
     copy.NAME: copy.KIND,
 }
 # A storage's own options are part of its level, so the storage is patched before its read-ahead; the

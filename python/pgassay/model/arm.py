@@ -73,11 +73,14 @@ class ArmSpec(Frozen):
     def data_identity(self) -> tuple[object, ...]:
         """What the data are and where they lie: arms that are alike in it can run on one copy of them.
 
-        Builds of one version read each other's data where they were configured alike. Limits and read-ahead
-        belong to a device and not to what lies on it.
+        Two binaries that call themselves alike may write pages that the other can't read, so each has data of
+        its own. Limits and read-ahead belong to a device and not to what lies on it.
         """
         build, storage = self.build, self.storage
-        made_by = (build.version, build.configure, sorted(build.extensions))
+        # Experiments that were stored before the catalogs' version was known shared by version and options,
+        # and stay as they were planned.
+        binary = build.binary_sha256 if build.catalog_version else ""
+        made_by = (build.version, build.configure, sorted(build.extensions), binary)
         return (
             made_by,
             self.dataset,

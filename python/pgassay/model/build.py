@@ -1,8 +1,8 @@
 """PostgreSQL binaries of known origin, and what stands between them and io_uring."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
-from pgassay.model.base import Frozen
+from pgassay.model.base import Extended, Frozen
 
 GateName = Literal["build", "kernel", "limits"]
 
@@ -15,12 +15,16 @@ class Gate(Frozen):
     remedy: str
 
 
-class Build(Frozen):
+class Build(Extended):
     """A set of PostgreSQL binaries.
 
     `configure` and `cflags` are what `pg_config` answers; `binary_sha256` is the hash of the
     `postgres` executable; `extensions` lists the contrib modules that can be created.
+    `catalog_version` and `control_version` are what its own initdb writes into a control file; 0: not known
+    yet, or of an experiment that was stored before they were.
     """
+
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("catalog_version", "control_version")
 
     origin: str
     version: str
@@ -31,6 +35,8 @@ class Build(Frozen):
     binary_sha256: str = ""
     has_io_uring: bool = False
     extensions: tuple[str, ...] = ()
+    catalog_version: int = 0
+    control_version: int = 0
 
 
 class BuildListing(Frozen):

@@ -26,6 +26,9 @@ COVARIATES: tuple[Covariate, ...] = ("none", "canary", *READINGS)
 # Whether the plans of statements are kept, and executed once with EXPLAIN ANALYZE after a trial.
 PlanKind = Literal["off", "estimate", "work"]
 PLAN_KINDS: tuple[PlanKind, ...] = ("off", "estimate", "work")
+# What the settings of all arms start from: alike in all of them, or as each version is shipped.
+Baseline = Literal["fixed", "shipped"]
+BASELINES: tuple[Baseline, ...] = ("fixed", "shipped")
 Between = Literal["nothing", "neutral"]
 BETWEEN: tuple[Between, ...] = ("nothing", "neutral")
 
@@ -172,6 +175,8 @@ class BuildFacts(Recorded):
     binary_sha256: str | None = None
     has_io_uring: bool | None = None
     extensions: tuple[str, ...] = ()
+    catalog_version: int | None = None
+    control_version: int | None = None
 
 
 class RelationFacts(Recorded):
@@ -294,13 +299,16 @@ class Experiment(Extended):
 
     `design` says how its blocks are made.
 
+    `baseline`: whether the settings that nobody gave are fixed, alike in all arms, or each version's own;
+    `compared` says what is compared by that beside the levels.
+
     `confounds` and `warnings` are what the plan itself says against its findings.
     `swap` is the user's command that swaps the settings of two remote servers halfway ('' for none).
     `environment` holds the machine's facts, `ceilings` the limits measured by a probe of the same
     device (empty when there is none), so that analysis needs nothing but this folder.
     """
 
-    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("design",)
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("design", "baseline", "compared")
 
     format: int = EXPERIMENT_FORMAT
     pgassay_version: str
@@ -314,6 +322,8 @@ class Experiment(Extended):
     design: BlockDesign = BlockDesign()
     dataset_loads: int = 1
     skipped: tuple[str, ...] = ()
+    baseline: Baseline = "fixed"
+    compared: tuple[str, ...] = ()
     confounds: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     swap: str = ""

@@ -8,6 +8,7 @@ from pgassay.model.account import ArmAccounts
 from pgassay.model.base import Frozen
 from pgassay.model.cause import Cause, Explanation
 from pgassay.model.changes import ArmChanges
+from pgassay.model.experiment import Baseline
 from pgassay.model.maintenance import WorkResult
 from pgassay.model.plans.work import StatementPlan
 from pgassay.model.server_statement import ArmStatements, TableCache
@@ -150,8 +151,22 @@ class CrossedResult(Frozen):
     withheld: bool = False
 
 
+class ComparedDefaults(Frozen):
+    """The defaults that belong to what is compared: each version ran on its own.
+
+    `builds`: the pair, as "17.10 and 18.6"; `settings`: by name both values, of the first and of the second,
+    "no such setting" where one lacks it.
+    """
+
+    builds: str
+    settings: dict[str, tuple[str, str]]
+
+
 class CompareResult(Frozen):
     """The contract for scripts; schema in schemas/compare.schema.json.
+
+    `baseline`: where the settings come from that nobody gave; None for servers that run already. `compared`:
+    what is compared by that beside the levels, in sentences, and `compared_defaults` in full.
 
     `blocks`: the complete blocks; where strata have blocks of their own, those of the stratum with most.
     `plans`: those that were due to be executed after trials; () where the experiment executes none.
@@ -170,6 +185,9 @@ class CompareResult(Frozen):
     twin: TwinResult
     statements: tuple[StatementResult, ...] = ()
     plans_differ: bool = False
+    baseline: Baseline | None = None
+    compared: tuple[str, ...] = ()
+    compared_defaults: tuple[ComparedDefaults, ...] = ()
     confounds: tuple[str, ...] = ()
     warnings: tuple[str | DesignWarning, ...] = ()
     secondary: tuple[SecondaryResult, ...] = ()

@@ -16,6 +16,8 @@ from pgassay.model.storage import StorageSpec
 
 # Room for WAL, temporary files and what a writing workload adds to a working copy.
 WORKING_ROOM_BYTES = 768 * 1024 * 1024
+# With segments so large that these are more, the WAL alone takes it.
+WORKING_WAL_SEGMENTS = 6
 _BRANCHES = "pgbench_branches"
 
 
@@ -88,7 +90,9 @@ class MachineProvider:
         }
         sizes_bytes = [self.snapshot(arm.spec).bytes for arm in copies.values()]
         anew_bytes = sum(sizes_bytes) if self._has_replicates else 0
-        return sum(sizes_bytes) + anew_bytes + WORKING_ROOM_BYTES
+        segment_mb = max((arm.spec.dataset.wal_segment_mb for arm in copies.values()), default=0)
+        room_bytes = max(WORKING_ROOM_BYTES, WORKING_WAL_SEGMENTS * segment_mb * 1024 * 1024)
+        return sum(sizes_bytes) + anew_bytes + room_bytes
 
 
 def _check_scale(spec: ArmSpec, relations: dict[str, dict[str, int]]) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from pgassay.environment.builds.unchanged import refuse_changed
 from pgassay.environment.cgroup.group import Cgroup
 from pgassay.environment.cgroup.group import capabilities as cgroup_capabilities
 from pgassay.environment.cleanup.scratch import scratch_folder
@@ -176,6 +177,7 @@ class ProvisionedTarget:
                 self._running = RunningServer(self._running.server, session, self._running.database)
             return self._running, False
         self.stop_server()
+        refuse_changed(arm.spec.build)
         volume, working = self.volume(arm), self.working_copy(arm)
         limits = {**volume.limits_cgroup(), **server_limits(arm.spec)}
         if limits or cgroup_capabilities()["cpu_accounting"].is_available:

@@ -28,8 +28,8 @@ CAPABILITIES = {
     "cpu-quota": "cgroup-cpu",
     "memory-cap": "cgroup-memory",
 }
-# A limit of the device, a setting, the cache: the shortest of the ways of planting. A cap around the command, a
-# server's lack of indexes and dead rows have tests of their own; the others are planted in the slow test.
+# A limit of the device, a setting, the cache: the shortest of the ways of planting. A cap around the command,
+# a missing index and dead rows have tests of their own; the others are planted in the slow test.
 DEFAULT = ("storage-iops", "temp-spill", "cached")
 # Whether these are found depends on how much of the processors other processes leave.
 NEEDS_THE_MACHINE = frozenset({"all-cores", "backend-core", "noise", "autovacuum", "connections"})

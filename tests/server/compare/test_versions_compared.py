@@ -13,6 +13,8 @@ from pgassay.environment.builds.registry import install
 from pgassay.environment.home import account
 from pgassay.environment.server.server import Server
 from pgassay.environment.server.sessions import control
+from pgassay.environment.server.validation import small_cluster, with_data_format
+from pgassay.environment.whole_folder import locked
 from pgassay.experiment.planning.plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.factors import version
@@ -53,7 +55,7 @@ def test_two_versions_take_turns_with_two_loads_of_the_data(
         arm, facts = arms[trial.record.arm_id], trial.record.facts
         assert facts["dataset_load"] == trial.record.block % 2
         assert facts["server_version"].startswith(arm.levels["version"])
-        assert arm.spec.build == builds[arm.levels["version"]]
+        assert arm.spec.build == with_data_format(builds[arm.levels["version"]])
         # Given where it exists, and a start of 17 would have refused it.
         assert facts["settings"].get("io_method") == ("sync" if arm.levels["version"] == "18" else None)
         assert facts["settings"]["data_checksums"] == "on"
@@ -74,6 +76,53 @@ def test_two_versions_take_turns_with_two_loads_of_the_data(
     assert listed[0].startswith(f"defaults that differ between {old} and {new}: ")
     assert "enable_self_join_elimination (on)" in listed[0]
     assert "effective_io_concurrency" not in listed[0], "it is given to both"
+
+
+def test_each_version_as_it_is_shipped(tmp_path: Path, require: Callable[..., None]) -> None:
+    """No setting is given; checksums are those of each initdb, and all that differs is compared."""
+    require("versions-17-18", "cold-cache")
+    statements = tmp_path / "count.sql"
+    statements.write_text("SELECT count(*) FROM pgbench_branches;\n")
+    words = ["compare", "version=17,18", "--baseline", "shipped", "--workload", f"sql:{statements}"]
+    words += ["--scale", "1", "--blocks", "1", "--cache", "warm-pages", "--plans", "off", "--observe", "off"]
+    finished = whole_tool.run(*words, "--out", tmp_path / "out", "--json", "--quiet")
+    result = whole_tool.result_of(finished)
+    stored = load(tmp_path / "out")
+    arms = {arm.id: arm for arm in stored.experiment.arms}
+
+    assert {trial.record.status for trial in stored.trials} == {"ok"}
+    for trial in stored.trials:
+        arm, held = arms[trial.record.arm_id], trial.record.facts.settings
+        assert arm.spec.settings == {}
+        assert held["data_checksums"] == {"17": "off", "18": "on"}[arm.levels["version"]]
+        # What the server has by itself and what a private server needs, and nothing of the fixed baseline.
+        assert not {"shared_buffers", "jit", "autovacuum", "effective_io_concurrency"} & set(held)
+    assert result["baseline"] == "shipped"
+    old, new = (arm.spec.build.version for arm in stored.experiment.arms[:2])
+    assert result["compared"][0].startswith(f"defaults that differ between {old} and {new}: ")
+    [pair] = result["compared_defaults"]
+    assert pair["builds"] == f"{old} and {new}"
+    assert pair["settings"]["data_checksums"] == ["off", "on"]
+    assert pair["settings"]["effective_io_concurrency"] == ["1", "16"]
+    assert pair["settings"]["io_method"] == ["no such setting", "worker"]
+    assert not [sentence for sentence in result["confounds"] if "builder" not in sentence]
+
+
+def test_the_versions_of_the_data_s_format_are_those_that_the_server_tells(
+    require: Callable[..., None],
+) -> None:
+    require("build")
+    build = with_data_format(server_helpers.best_build())
+    folder = small_cluster(build)
+    with (
+        locked(folder.with_suffix(".lock")),
+        Server(build, folder, server_helpers.TINY_SETTINGS) as server,
+        control(server) as session,
+    ):
+        told = session.execute(
+            "SELECT catalog_version_no, pg_control_version FROM pg_control_system()"
+        ).fetchone()
+    assert (build.catalog_version, build.control_version) == told
 
 
 def is_of(trial, arms, level: str) -> bool:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 from plans_for_tests import base_spec, make_experiment, make_record
@@ -20,9 +21,13 @@ from pgassay.experiment.planning.builds import choose_builds
 from pgassay.experiment.running.schedule import next_step
 from pgassay.factors import version
 from pgassay.factors.registry import parse_factor, parse_factors
+from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
-from pgassay.model.experiment import Experiment
+from pgassay.model.experiment import Environment, Experiment
 from pgassay.model.trial import TrialFacts, TrialRecord
+from pgassay.record.read import StoredExperiment
+from pgassay.report.compare.html import render
+from pgassay.report.compare.page import render_markdown
 
 DEBIAN = "-Wall -fwrapv -g -O2 -ffile-prefix-map=/build/{}=. -fcf-protection"
 
@@ -259,3 +264,65 @@ def test_a_comparison_across_builders_carries_it_in_its_verdict_and_claims_no_cp
     assert "binaries" not in alike.verdict
     assert not alike.confounds
     assert next(arm for arm in alike.secondary[0].arms if arm.verdict != "control").verdict == "less"
+
+
+def as_shipped(baseline: str, **planned: object) -> StoredExperiment:
+    """17 and 18 of one builder; the servers differ in checksums, and in a setting that each has by itself."""
+    plan = two_builds(build_of("npm", "17.1", "-O2"), build_of("npm", "18.1", "-O2"))
+    arms = {arm.id: arm for arm in plan.experiment.arms}
+    trials = []
+    for trial in plan.trials:
+        is_new = arms[trial.record.arm_id].role == "arm"
+        settings = {**trial.record.facts.settings, "data_checksums": "on" if is_new else "off"}
+        settings["wal_decode"] = "new" if is_new else "old"
+        facts = TrialFacts(settings=settings)
+        trials.append(replace(trial, record=trial.record.model_copy(update={"facts": facts})))
+    made = [
+        arm.model_copy(
+            update={"spec": arm.spec.model_copy(update={"dataset": DatasetSpec(checksums=arm.role == "arm")})}
+        )
+        for arm in plan.experiment.arms
+    ]
+    update = {"arms": tuple(made), "baseline": baseline, **planned}
+    return replace(plan, experiment=plan.experiment.model_copy(update=update), trials=tuple(trials))
+
+
+def test_defaults_as_shipped_are_part_of_what_is_compared_and_no_confound() -> None:
+    sentence = "defaults that differ between 17.1 and 18.1: data_checksums (off, on)"
+    differing = {"17.1 and 18.1": {"jit": ("on", "off"), "data_checksums": ("off", "on")}}
+    environment = Environment.model_validate({"differing_defaults": differing})
+    compared = as_shipped("shipped", compared=(sentence,), environment=environment)
+    result = analyse(compared)
+    assert result.baseline == "shipped"
+    assert not result.confounds
+    assert result.compared == (
+        sentence,
+        "io_method=method1 runs otherwise than io_method=sync by itself: wal_decode (new against old)",
+    )
+    assert [each.settings for each in result.compared_defaults] == [differing["17.1 and 18.1"]]
+    page = render_markdown(result, compared)
+    assert "Baseline shipped: each version runs on its own defaults" in page
+    assert page.count("Part of what is compared") == 1 and "Confounds" not in page
+    html = render(result, compared)
+    assert "2 defaults that differ between 17.1 and 18.1" in html
+
+
+def test_with_fixed_settings_the_same_differences_are_confounds() -> None:
+    stored_experiment = as_shipped("fixed", confounds=("defaults that differ between 17.1 and 18.1: x",))
+    result = analyse(stored_experiment)
+    assert (result.baseline, result.compared, result.compared_defaults) == ("fixed", (), ())
+    assert result.confounds == (
+        "defaults that differ between 17.1 and 18.1: x",
+        # The clusters differ as their arms say, so checksums are no surprise.
+        "io_method=method1 differs from io_method=sync in settings not asked for: wal_decode "
+        "(new against old)",
+    )
+    assert "Baseline fixed" in render_markdown(result, stored_experiment)
+    alone = stored(experiment(), simulate(experiment(), 4))
+    assert "Baseline" not in render_markdown(analyse(alone), alone), "one build: it makes no difference"
+
+
+def test_a_baseline_of_before_is_fixed_and_is_not_written() -> None:
+    plan = experiment()
+    assert "baseline" not in plan.model_dump_json()
+    assert '"baseline":"shipped"' in plan.model_copy(update={"baseline": "shipped"}).model_dump_json()

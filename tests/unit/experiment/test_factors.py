@@ -5,7 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plans_for_tests import base_spec
 
+from pgassay.environment.server.initdb import WAL_SEGMENT_SIZES_MB
 from pgassay.errors import UsageError
+from pgassay.factors.initdb_option import parse_wal_segsize
 from pgassay.factors.levels import split_levels
 from pgassay.factors.registry import parse_factor, parse_factors
 from pgassay.model.arm import DatasetSpec
@@ -51,6 +53,57 @@ def test_options_of_sysbench_s_transaction_change_what_goes_with_them() -> None:
         parse_factor("range_size=1,2").kind.apply("range_size", "2", base_spec("select-only"))
     with pytest.raises(UsageError, match="whole number from 1"):
         parse_factor("range_size=0,2").kind.apply("range_size", "0", spec)
+
+
+def test_options_of_initdb_are_of_the_data() -> None:
+    """So each level has data of its own; what is loaded from a data folder was made by somebody's initdb."""
+    spec = base_spec()
+    without = parse_factor("checksums=on,off").kind.apply("checksums", "off", spec)
+    assert (spec.dataset.checksums, without.dataset.checksums) == (True, False)
+    sizes = parse_factor("wal_segsize=16MB,64,1GB")
+    assert sizes.levels == ("16MB", "64", "1GB")
+    made = [sizes.kind.apply("wal_segsize", level, spec) for level in sizes.levels]
+    assert [each.dataset.wal_segment_mb for each in made] == [16, 64, 1024]
+    assert made[0].shares_data_with(spec)
+    assert not made[1].shares_data_with(spec) and not without.shares_data_with(spec)
+    own = spec.model_copy(update={"dataset": DatasetSpec(kind="folder", source="/srv/data")})
+    for name, level in (("checksums", "on"), ("wal_segsize", "16MB")):
+        with pytest.raises(UsageError, match=f"{name}= is fixed when a cluster is made, and /srv/data"):
+            parse_factor(f"{name}=on,off" if name == "checksums" else f"{name}=16MB,32MB").kind.apply(
+                name, level, own
+            )
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("checksums=on,yes", "checksums=yes is not known: write checksums=on,off"),
+        ("checksums=on,on", "given twice"),
+        ("checksums=on", "add a second level"),
+        (
+            "wal_segsize=16MB,24MB",
+            "wal_segsize=24MB is no size of a WAL segment: write a power of two from 1MB",
+        ),
+        ("wal_segsize=16MB,2GB", "wal_segsize=2GB is no size"),
+        ("wal_segsize=16MB,64kB", "wal_segsize=64kB is no size"),
+        ("wal_segsize=16MB,0", "wal_segsize=0 is no size"),
+        ("wal_segsize=16MB,-16", "wal_segsize=-16 is no size"),
+        ("wal_segsize=1024MB,1GB", "'1024MB' and '1GB' mean the same"),
+    ],
+)
+def test_what_initdb_would_not_take_is_refused_at_once(text: str, sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        parse_factor(text)
+
+
+@given(st.text(max_size=12))
+def test_any_size_of_a_wal_segment_is_read_or_refused_in_a_sentence(text: str) -> None:
+    try:
+        size_mb = parse_wal_segsize(text)
+    except UsageError as refused:
+        assert "is no size of a WAL segment" in str(refused)
+    else:
+        assert size_mb in WAL_SEGMENT_SIZES_MB
 
 
 def test_read_ahead_belongs_to_a_device_of_pgassay() -> None:

@@ -1,4 +1,7 @@
-"""What differs between an arm and its control beside the levels that are compared."""
+"""What differs between an arm and its control beside the levels that are compared.
+
+Where each version runs as it is shipped its defaults are part of what is compared, and no confound.
+"""
 
 from collections.abc import Callable
 
@@ -6,6 +9,7 @@ from pgassay.analysis.descriptive.builders import builder_difference
 from pgassay.analysis.verdicts.blocks import BlockTable
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import Experiment
+from pgassay.model.result import ComparedDefaults
 from pgassay.model.trial import TrialRecord
 
 # Settings that the server computes from others, or that name a place: never a confound of their own.
@@ -46,6 +50,8 @@ def find_confounds(experiment: Experiment, table: BlockTable) -> tuple[str, ...]
         # Two remote servers' settings were read and compared in full when the experiment was planned.
         is_one_server = arm.spec.server == control.spec.server
         differing = _differing_settings(arm, control, table) if is_one_server else []
+        if _are_shipped(experiment, arm, control):
+            differing = []
         if differing:
             found.append(
                 f"{arm.name} differs from {control.name} in settings not asked for: {', '.join(differing)}"
@@ -60,15 +66,62 @@ def find_confounds(experiment: Experiment, table: BlockTable) -> tuple[str, ...]
     return tuple(dict.fromkeys(found))
 
 
+def compared_settings(experiment: Experiment, table: BlockTable) -> tuple[str, ...]:
+    """What the baseline makes part of the comparison: by the plan, then what the running servers differ in.
+
+    Empty with a baseline that is alike in all arms.
+    """
+    arms = {arm.id: arm for arm in experiment.arms}
+    found = list(experiment.compared)
+    planned = {name for pair in compared_defaults(experiment) for name in pair.settings}
+    for contrast in experiment.contrasts:
+        arm, control = arms[contrast.arm_id], arms[contrast.control_id]
+        if not _are_shipped(experiment, arm, control):
+            continue
+        differing = [text for name, text in _differing(arm, control, table).items() if name not in planned]
+        if differing:
+            found.append(f"{arm.name} runs otherwise than {control.name} by itself: {', '.join(differing)}")
+    return tuple(dict.fromkeys(found))
+
+
+def compared_defaults(experiment: Experiment) -> tuple[ComparedDefaults, ...]:
+    """The defaults in which the compared versions differ, where each runs on its own; else ()."""
+    if experiment.baseline != "shipped":
+        return ()
+    return tuple(
+        ComparedDefaults(
+            builds=builds, settings={name: (mine, others) for name, (mine, others) in found.items()}
+        )
+        for builds, found in experiment.environment.differing_defaults.items()
+    )
+
+
+def _are_shipped(experiment: Experiment, arm: Arm, control: Arm) -> bool:
+    """Whether what two arms differ in comes from their versions, each as it is shipped."""
+    builds = arm.spec.build.bin_directory, control.spec.build.bin_directory
+    return experiment.baseline == "shipped" and builds[0] != builds[1]
+
+
 def _differing_settings(arm: Arm, control: Arm, table: BlockTable) -> list[str]:
+    return list(_differing(arm, control, table).values())
+
+
+def _differing(arm: Arm, control: Arm, table: BlockTable) -> dict[str, str]:
+    """By name the settings in which the running servers differ and that nobody varied, with both values."""
     names = set(_settings(table.valid[arm.id])) & set(_settings(table.valid[control.id]))
-    differing = []
+    differing = {}
+    made = {
+        "data_checksums": (arm.spec.dataset.checksums, control.spec.dataset.checksums),
+        "wal_segment_size": (arm.spec.dataset.wal_segment_mb, control.spec.dataset.wal_segment_mb),
+    }
+    # What initdb was told is a level, or said by the plan.
+    names -= {name for name, (mine, others) in made.items() if mine != others}
     for name in sorted(names - _DERIVED_SETTINGS):
         if arm.spec.settings.get(name) != control.spec.settings.get(name):
             continue
         values = [_constant(table.valid[item.id], _setting(name)) for item in (arm, control)]
         if None not in values and values[0] != values[1]:
-            differing.append(f"{name} ({values[0]} against {values[1]})")
+            differing[name] = f"{name} ({values[0]} against {values[1]})"
     return differing
 
 

@@ -31,7 +31,7 @@ def find_differences(
     """Everything recorded that differs; `arms` are the pairs of arms that both experiments have."""
     found = [
         *_between("environment", _environment(first), _environment(second)),
-        *_between("protocol", _flat(first.experiment.protocol), _flat(second.experiment.protocol)),
+        *_between("protocol", _protocol(first), _protocol(second)),
         *_between("contract", _contract(first), _contract(second)),
     ]
     for mine, other in arms:
@@ -72,6 +72,10 @@ def _environment(stored: StoredExperiment) -> dict[str, str]:
     return _flat(facts) | {"host": hosts, "pgassay": stored.experiment.pgassay_version}
 
 
+def _protocol(stored: StoredExperiment) -> dict[str, str]:
+    return _flat(stored.experiment.protocol) | {"baseline": stored.experiment.baseline}
+
+
 def _contract(stored: StoredExperiment) -> dict[str, str]:
     return _flat(stored.experiment.contract.model_dump(exclude={"seed", "blocks_max", "time_max_s"}))
 
@@ -83,6 +87,8 @@ def _build(arm: Arm) -> dict[str, str]:
         "origin": build.origin,
         "CFLAGS": build.cflags,
         "configure": build.configure,
+        # As many digits as tell two binaries of one version apart.
+        "sha256 of postgres": build.binary_sha256[:12],
     }
 
 

@@ -8,7 +8,7 @@ from pgassay.analysis.causes.difference import explanations
 from pgassay.analysis.causes.rank import arm_causes
 from pgassay.analysis.causes.remedies import judged
 from pgassay.analysis.changes.arms import arm_changes
-from pgassay.analysis.descriptive.confounds import find_confounds
+from pgassay.analysis.descriptive.confounds import compared_defaults, compared_settings, find_confounds
 from pgassay.analysis.descriptive.device_use import device_use
 from pgassay.analysis.descriptive.maintenance import work_results
 from pgassay.analysis.descriptive.network import network_sentences
@@ -166,6 +166,9 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
         twin=_worst_twin(twins),
         statements=statement_results(study, family),
         plans_differ=plans_differ,
+        baseline=None if experiment.arms[0].spec.server else experiment.baseline,
+        compared=compared_settings(experiment, study.table),
+        compared_defaults=compared_defaults(experiment),
         confounds=(*find_confounds(experiment, study.table), *network_confounds),
         warnings=(
             *failure_warnings(study, primary.judgements),

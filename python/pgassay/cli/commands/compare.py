@@ -151,6 +151,13 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
         help="work: execute each statement's plan once for each arm with EXPLAIN ANALYZE, outside of all "
         "timing; estimate: EXPLAIN alone (default work; on servers that run already estimate)",
     )
+    add(
+        "--baseline",
+        choices=("fixed", "shipped"),
+        default="fixed",
+        help="settings that nobody gave: alike in all arms (fixed), or each version's own defaults, with "
+        "checksums as its initdb makes them (shipped; default fixed)",
+    )
     add("--no-pool", action="store_true", help="do not pool the twin with the control")
     add(
         "--skip-unavailable",
@@ -188,6 +195,7 @@ def request_of(arguments: argparse.Namespace) -> "CompareRequest":
         observe=arguments.observe,
         between=arguments.between,
         plans=arguments.plans,
+        baseline=arguments.baseline,
         server=arguments.server,
         swap=arguments.swap,
         allow_writes=arguments.allow_writes,

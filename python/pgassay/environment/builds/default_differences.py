@@ -8,6 +8,7 @@ of those that the workload can meet in a sentence, of all from the record.
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from pgassay.environment.server.folder import PINNED_SETTINGS
 from pgassay.environment.server.setting_values import SettingFact
@@ -84,10 +85,16 @@ class DefaultDifferences:
         return f"defaults that differ between {self.first} and {self.second}: {'; '.join(parts)}{rest}"
 
 
-def default_differences(control: Described, other: Described, given: Collection[str]) -> DefaultDifferences:
+def default_differences(
+    control: Described,
+    other: Described,
+    given: Collection[str],
+    made: Mapping[str, tuple[str, str]] = MappingProxyType({}),
+) -> DefaultDifferences:
     """All defaults in which two builds differ.
 
-    `given`: the names that are set explicitly, whose defaults don't matter.
+    `given`: the names that are set explicitly, whose defaults don't matter. `made`: what their clusters were
+    made with, where that differs.
     """
     (build, facts), (other_build, other_facts) = control, other
     names, others = _relevant(facts, given), _relevant(other_facts, given)
@@ -99,7 +106,9 @@ def default_differences(control: Described, other: Described, given: Collection[
         for name in _sorted(names | others)
         if name not in names & others or facts[name].boot_value != other_facts[name].boot_value
     }
-    return DefaultDifferences(_label(build, other_build), _label(other_build, build), values)
+    values |= made
+    ordered = {name: values[name] for name in _sorted(values)}
+    return DefaultDifferences(_label(build, other_build), _label(other_build, build), ordered)
 
 
 def _relevant(facts: Mapping[str, SettingFact], given: Collection[str]) -> set[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from pgassay.environment.builds.unchanged import binary_sha256, file_identity
 from pgassay.environment.cleanup.scratch import scratch_folder
 from pgassay.environment.home import account, closed_folder, home
 from pgassay.errors import UsageError
@@ -23,9 +24,9 @@ _ANSWER_TIMEOUT_S = 30
 def inspect(bin_directory: Path, origin: str) -> Build:
     """Return the Build that a bin folder holds.
 
-    What the `postgres` binary answers is kept below home() under the binary's path, time of change
-    and size; extensions are listed anew each time, as packages add them. Raises UsageError when the
-    folder holds no server that runs here, or one that the servers' account cannot reach.
+    What the `postgres` binary answers is kept below home() under all that tells of a change of its file;
+    extensions are listed anew each time, as packages add them. Raises UsageError when the folder holds no
+    server that runs here, or one that the servers' account cannot reach.
     """
     postgres = bin_directory / "postgres"
     for name in NEEDED_PROGRAMS:
@@ -42,12 +43,10 @@ def inspect(bin_directory: Path, origin: str) -> Build:
             f"{bin_directory}: move the binaries to a folder it can reach, or open that one with "
             f"'chmod o+x {closed}'."
         )
-    status = postgres.stat()
-    identity = {
+    identity: dict[str, object] = {
         "path": str(bin_directory),
         "origin": origin,
-        "mtime_ns": status.st_mtime_ns,
-        "size_bytes": status.st_size,
+        "file": file_identity(postgres),
     }
     build = _remembered(identity)
     if build is None:
@@ -66,7 +65,7 @@ def _ask(bin_directory: Path, origin: str) -> Build:
         bin_directory=str(bin_directory),
         configure=_pg_config(bin_directory, "--configure") or _makefile(bin_directory, "configure_args"),
         cflags=_pg_config(bin_directory, "--cflags") or _makefile(bin_directory, "CFLAGS"),
-        binary_sha256=_sha256(bin_directory / "postgres"),
+        binary_sha256=binary_sha256(bin_directory / "postgres"),
         has_io_uring=accepts_io_uring(bin_directory, major),
     )
 
@@ -162,11 +161,6 @@ def _answer(command: list[str]) -> "subprocess.CompletedProcess[str]":
             f"{command[0]} does not run on this machine ({error}): "
             "give the bin folder of a PostgreSQL server built for it."
         ) from error
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _memory_file(identity: dict[str, object]) -> Path:

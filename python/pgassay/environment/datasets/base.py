@@ -24,6 +24,10 @@ DATABASE = "postgres"
 MEGABYTE = 1024**2
 EMPTY_CLUSTER_BYTES = 48 * MEGABYTE
 WAL_SEGMENTS_WHILE_LOADING = 6
+# A server whose min_wal_size (80 MB where nobody gives one) is below two segments does not start
+# (src/backend/access/transam/xlog.c, ReadControlFile).
+WAL_SEGMENTS_MIN = 2
+MIN_WAL_MB = 80
 INDEX_MEMORY_BYTES_MAX = 1024 * MEGABYTE
 # Keys arrive sorted, so a parallel build only spreads the scan; it pays with cores to spare.
 INDEX_CORES_SPARED = 2
@@ -78,8 +82,8 @@ def overhead_bytes(spec: DatasetSpec) -> int:
     return EMPTY_CLUSTER_BYTES + WAL_SEGMENTS_WHILE_LOADING * spec.wal_segment_mb * MEGABYTE
 
 
-def bulk_settings(build: Build) -> dict[str, str]:
-    """Return the settings of a server that only loads."""
+def bulk_settings(build: Build, wal_segment_mb: int = 16) -> dict[str, str]:
+    """Return the settings of a server that only loads; its WAL has segments of so many MB."""
     index_memory_bytes = min(INDEX_MEMORY_BYTES_MAX, usable_memory_bytes() // 8)
     workers = max(0, min(INDEX_WORKERS_MAX, (os.cpu_count() or 1) - INDEX_CORES_SPARED))
     settings = {
@@ -104,6 +108,8 @@ def bulk_settings(build: Build) -> dict[str, str]:
     }
     if build.major >= 16:
         settings["vacuum_buffer_usage_limit"] = "16MB"
+    if WAL_SEGMENTS_MIN * wal_segment_mb > MIN_WAL_MB:
+        settings["min_wal_size"] = f"{WAL_SEGMENTS_MIN * wal_segment_mb}MB"
     return settings
 
 

@@ -6,8 +6,6 @@ The original is read and never written. Whatever recovery it needs is done once,
 import hashlib
 import os
 import re
-import struct
-from dataclasses import dataclass
 from pathlib import Path
 
 from pgassay.environment.builds.registry import MAJOR_MIN
@@ -24,6 +22,7 @@ from pgassay.environment.datasets.finish import install_extensions, relation_fac
 from pgassay.environment.datasets.folder_copy import copied_files, copy_folder
 from pgassay.environment.datasets.folder_server import adopt, choose_database, ensure_superuser
 from pgassay.environment.datasets.load_failure import translated_errors
+from pgassay.environment.server.control_file import read_control_file
 from pgassay.environment.server.server import Server, ServerStartError
 from pgassay.environment.server.validation import block_bytes
 from pgassay.errors import MeasurementError, UsageError
@@ -38,46 +37,6 @@ _NOTE = (
     "was read once, which sets hint bits and prunes pages as any first read does; dead row versions, the "
     "visibility map and the planner's statistics are the original's own"
 )
-FLOAT_FORMAT = struct.pack("<d", 1234567.0)
-_STATE_OFFSET = 16
-_SIZES = struct.Struct("<IIIIIIII4xI")
-SHUT_DOWN = 1
-SHUT_DOWN_IN_RECOVERY = 2
-
-
-@dataclass(frozen=True)
-class ControlFile:
-    """How a cluster was made, and in which state it was left; sizes in bytes."""
-
-    state: int
-    block_bytes: int
-    wal_segment_bytes: int
-    checksums: bool
-
-    @property
-    def was_stopped(self) -> bool:
-        """Whether the server ended in order, so that no recovery is needed."""
-        return self.state in (SHUT_DOWN, SHUT_DOWN_IN_RECOVERY)
-
-
-def read_control_file(folder: Path) -> ControlFile:
-    """Read the control file of a data folder; raises UsageError for one that is missing or damaged."""
-    path = folder / "global" / "pg_control"
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"can't read {path} ({error.strerror}): name a readable data folder") from error
-    at = data.find(FLOAT_FORMAT, _STATE_OFFSET)
-    sizes_at = at + len(FLOAT_FORMAT)
-    if at < 0 or len(data) < sizes_at + _SIZES.size:
-        raise UsageError(
-            f"{path} is no control file of PostgreSQL on a machine like this: name another folder"
-        )
-    state = struct.unpack_from("<I", data, _STATE_OFFSET)[0]
-    sizes = _SIZES.unpack_from(data, sizes_at)
-    return ControlFile(
-        state=state, block_bytes=sizes[0], wal_segment_bytes=sizes[3], checksums=sizes[-1] != 0
-    )
 
 
 def specify(text: str, build: Build, spec: DatasetSpec) -> DatasetSpec:

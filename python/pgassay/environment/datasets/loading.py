@@ -30,7 +30,7 @@ def make_by_loading(
     """
     on_progress("making a cluster", None)
     make_cluster(build, folder, spec)
-    with Server(build, folder, bulk_settings(build)) as server:
+    with Server(build, folder, bulk_settings(build, spec.wal_segment_mb)) as server:
         with translated_errors(server, purpose):
             load(server)
         install_extensions(server, build)

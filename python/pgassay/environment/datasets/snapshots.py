@@ -20,6 +20,7 @@ from typing import TypedDict
 
 from pgassay import __version__
 from pgassay.environment import datasets
+from pgassay.environment.builds.unchanged import refuse_changed
 from pgassay.environment.datasets import OnStage
 from pgassay.environment.home import home
 from pgassay.environment.linux.settle import sync_tree
@@ -44,6 +45,8 @@ FREE_MARGIN_BYTES = 128 * datasets.MEGABYTE
 FORMAT_OPTION = re.compile(
     r"--(?:with-(?:blocksize|segsize(?:-blocks)?|wal-blocksize))=\S+|--disable-float8-byval"
 )
+# What a snapshot says of the build that made it.
+_OF_THE_BUILD = {"origin", "version", "major", "binary_sha256", "catalog_version", "control_version"}
 _KEY = re.compile(rf"[0-9a-f]{{{KEY_CHARACTERS}}}")
 
 
@@ -86,10 +89,17 @@ class Snapshot:
 
 
 def key(build: Build, dataset: DatasetSpec, prepare: Sequence[str] = ()) -> str:
-    """Return the name of the snapshot: a hash of everything that decides its content."""
+    """Return the name of the snapshot: a hash of everything that decides its content.
+
+    `build` has its `catalog_version`, as those of an experiment's arms (`validation.with_data_format`).
+    """
     layers = {
         "format": SNAPSHOT_FORMAT,
         "version": build.version,
+        "catalog_version": build.catalog_version,
+        "control_version": build.control_version,
+        # Trees of one version number differ, and whoever works on one need not raise the catalogs' version.
+        "binary_sha256": build.binary_sha256,
         "format_options": sorted(FORMAT_OPTION.findall(build.configure)),
         "machine": platform.machine(),
         "extensions": sorted(set(datasets.OBSERVING_EXTENSIONS) & set(build.extensions)),
@@ -117,6 +127,8 @@ def ensure(build: Build, dataset: DatasetSpec, prepare: Sequence[str], on_progre
         found = _read(_folder() / wanted)
         if found is not None:
             return found
+        # What another binary made would lie under the name of the planned one.
+        refuse_changed(build)
         base = ensure(build, dataset, (), on_progress) if prepare else None
         _check_space(dataset, base)
         with made_whole(_folder() / wanted) as partial, _disk_full_reported(partial):
@@ -179,11 +191,11 @@ def _make(
     if base is None:
         made = datasets.make_dataset(build, partial, dataset, on_progress)
     else:
-        made = _prepare_copy(partial, build, prepare, base, on_progress)
+        made = _prepare_copy(partial, build, dataset, prepare, base, on_progress)
     facts: SnapshotFacts = {
         "format": SNAPSHOT_FORMAT,
         "pgassay_version": __version__,
-        "build": build.model_dump(include={"origin", "version", "major", "binary_sha256"}),
+        "build": build.model_dump(include=_OF_THE_BUILD),
         "dataset": dataset.model_dump(),
         "prepare": list(prepare),
         "checksums": dataset.checksums,
@@ -200,14 +212,19 @@ def _make(
 
 
 def _prepare_copy(
-    partial: Path, build: Build, prepare: Sequence[str], base: Snapshot, on_progress: OnStage
+    partial: Path,
+    build: Build,
+    dataset: DatasetSpec,
+    prepare: Sequence[str],
+    base: Snapshot,
+    on_progress: OnStage,
 ) -> datasets.Made:
     on_progress("copying the data", None)
     make_private_folder(partial)
     run_program(["cp", "-a", "--reflink=auto", f"{base.path}/.", partial], f"copying {base.path}")
     (partial / SNAPSHOT_FILE).unlink()
     # What a forgotten transaction holds back can be planted; the measured server then needs the setting too.
-    settings = datasets.bulk_settings(build) | {"max_prepared_transactions": "10"}
+    settings = datasets.bulk_settings(build, dataset.wal_segment_mb) | {"max_prepared_transactions": "10"}
     with Server(build, partial, settings) as server:
         datasets.prepare(server, prepare, on_progress, base.database)
         relations = datasets.relation_facts(server, base.database)

@@ -7,6 +7,7 @@ import re
 from pgassay.environment.cgroup.group import capabilities, cpu_limit, memory_limit
 from pgassay.environment.cgroup.usage import memory_cap_bytes
 from pgassay.environment.linux import machine
+from pgassay.environment.server.settings import SHARED_BUFFERS_SHIPPED
 from pgassay.environment.server.validation import shared_buffers_bytes
 from pgassay.environment.storage.options import format_bytes, readable_bytes
 from pgassay.errors import UsageError
@@ -110,7 +111,7 @@ def _check_memory(limit_bytes: int, settings: dict[str, str], build: Build) -> N
             f"{readable_bytes(machine.memory_bytes())}, so name less"
         )
     _refuse_narrower_parent(limit_bytes)
-    buffers = shared_buffers_bytes(build, settings.get("shared_buffers", ""))
+    buffers = shared_buffers_bytes(build, settings.get("shared_buffers", SHARED_BUFFERS_SHIPPED))
     if buffers > limit_bytes * SHARED_BUFFERS_FRACTION_MAX:
         raise UsageError(
             f"memory {format_bytes(limit_bytes)} leaves no room beside "

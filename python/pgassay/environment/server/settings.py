@@ -19,6 +19,8 @@ __all__ = [
 
 Level = Literal["session", "reload", "restart", "initdb", "unknown"]
 MEGABYTE = 1024**2
+# What a server has that is given none (src/backend/utils/misc/guc_tables.c), and what initdb tries first.
+SHARED_BUFFERS_SHIPPED = "128MB"
 SHARED_BUFFERS_BYTES_MAX = 1024 * MEGABYTE
 SHARED_BUFFERS_BYTES_MIN = 16 * MEGABYTE
 # A clone of the data, the operating system and the client need their part of the memory as well.

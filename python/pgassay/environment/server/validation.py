@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pgassay.environment.builds.gates import io_uring_gate
 from pgassay.environment.home import home
+from pgassay.environment.server.control_file import read_control_file
 from pgassay.environment.server.folder import check_settings
 from pgassay.environment.server.initdb import make_cluster
 from pgassay.environment.server.programs import ensure_private_folder, file_limit_raised, write_private_file
@@ -30,6 +31,11 @@ from pgassay.model.build import Build
 SETTINGS_FILE = "pgassay-settings.json"
 SMALL_SETTINGS = {"shared_buffers": "16MB", "max_connections": "10"}
 CLOSE_MATCHES_MAX = 3
+# What a server can't be given, and initdb can.
+MADE_BY_INITDB = {
+    "data_checksums": "compare clusters with and without by checksums=on,off, or leave it out.",
+    "wal_segment_size": "compare clusters that differ in it by wal_segsize=16MB,64MB, or leave it out.",
+}
 # A value above the other's is cut to it without a word, and SHOW still prints the first
 # (src/backend/storage/buffer/bufmgr.c, io_combine_limit_guc; src/backend/postmaster/autovacuum.c).
 CLAMPED_BY = {
@@ -96,8 +102,9 @@ def block_bytes(build: Build) -> int:
 def _check_name(build: Build, facts: dict[str, SettingFact], name: str) -> None:
     level = classify(facts, name)
     if level == "initdb":
+        remedy = MADE_BY_INITDB.get(name.lower(), "leave it out.")
         raise UsageError(
-            f"The setting {name} is fixed when a cluster is made, a server cannot be given it: leave it out."
+            f"The setting {name} is fixed when a cluster is made, a server cannot be given it: {remedy}"
         )
     # A name with a dot belongs to an extension, which only its library knows.
     if level == "unknown" and "." not in name:
@@ -158,6 +165,17 @@ def _check_clamps(held: dict[str, SettingFact]) -> None:
                 f"{name}={held[name].shown()} would silently be cut to {limit}={held[limit].shown()}: "
                 f"raise {limit} in all arms with --set, or choose a smaller {name}."
             )
+
+
+def with_data_format(build: Build) -> Build:
+    """The build with the versions of its catalogs and control file, as its own initdb writes them.
+
+    No program of a build prints them without a cluster, and its version may say nothing: all trees of one
+    development version call themselves alike.
+    """
+    control = read_control_file(small_cluster(build))
+    found = {"catalog_version": control.catalog_version, "control_version": control.control_version}
+    return build.model_copy(update=found)
 
 
 def small_cluster(build: Build) -> Path:

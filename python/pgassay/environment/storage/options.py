@@ -7,8 +7,9 @@
     read_iops, write_iops   requests per second
 
 A comma or a backslash in a text is written with a backslash before it. A kind may have keys of its own.
-Units of sizes are PostgreSQL's: kB, MB, GB, TB by 1024; KiB, MiB, GiB and TiB are other names for them. A limit
-of 1 is 1 MiB/s, 1,048,576 bytes per second, which reports tell as 1.05 MB/s: their rates are in powers of 1000.
+Units of sizes are PostgreSQL's: kB, MB, GB, TB by 1024; KiB, MiB, GiB and TiB are other names for them.
+A limit of 1 is 1 MiB/s, 1,048,576 bytes per second, which reports tell as 1.05 MB/s: their rates are in
+powers of 1000.
 """
 
 import math

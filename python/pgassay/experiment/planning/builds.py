@@ -10,6 +10,7 @@ from pgassay.environment.builds.registry import check_major, resolve
 from pgassay.environment.server.settings import classify
 from pgassay.environment.server.validation import build_settings
 from pgassay.errors import UsageError
+from pgassay.experiment.planning.baseline import differing_checksums
 from pgassay.factors.base import Factor
 from pgassay.model.arm import Arm
 from pgassay.model.build import Build
@@ -133,7 +134,10 @@ def one_arm_where_lacking(candidates: list[Candidate], compared: str) -> tuple[l
 
 
 def differing_defaults(arms: Sequence[Arm], contrasts: Sequence[Contrast]) -> tuple[DefaultDifferences, ...]:
-    """For each pair of builds that is compared the defaults in which they differ, if any do."""
+    """For each pair of builds that is compared the defaults in which they differ, if any do.
+
+    Checksums are among them where each version's own initdb made the data.
+    """
     by_id = {arm.id: arm for arm in arms}
     found: dict[tuple[str, str], DefaultDifferences] = {}
     for contrast in contrasts:
@@ -143,15 +147,23 @@ def differing_defaults(arms: Sequence[Arm], contrasts: Sequence[Contrast]) -> tu
             continue
         # What is given to both is alike, and what only one has was said already.
         given = set(control.spec.settings) | set(arm.spec.settings) | set(arm.levels)
-        pair = default_differences((build, build_settings(build)), (other, build_settings(other)), given)
+        described = (build, build_settings(build)), (other, build_settings(other))
+        pair = default_differences(*described, given, differing_checksums(control, arm))
         if pair.values:
             found[build.bin_directory, other.bin_directory] = pair
     return tuple(found.values())
 
 
 def dataset_loads(arms: Sequence[Arm]) -> int:
-    """How many times the data are loaded for each arm, independently."""
-    return LOADS_OF_COMPARED_BUILDS if len({arm.spec.build.bin_directory for arm in arms}) > 1 else 1
+    """How many times the data are loaded for each arm, independently.
+
+    What is loaded into differently made clusters lies on the disk as chance had it, whatever the build.
+    """
+    made = {
+        (arm.spec.build.bin_directory, arm.spec.dataset.checksums, arm.spec.dataset.wal_segment_mb)
+        for arm in arms
+    }
+    return LOADS_OF_COMPARED_BUILDS if len(made) > 1 else 1
 
 
 def _distinct(candidates: list[Candidate]) -> list[Build]:

@@ -19,7 +19,7 @@ from typing import Any
 
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.model.experiment import BETWEEN, COVARIATES, OBSERVE, PLAN_KINDS
+from pgassay.model.experiment import BASELINES, BETWEEN, COVARIATES, OBSERVE, PLAN_KINDS
 from pgassay.workloads.options import parse_duration
 
 # Key of the file → (field of the request, type it must have).
@@ -45,6 +45,7 @@ _KEYS: Mapping[str, tuple[str, type | tuple[type, ...]]] = {
     "observe": ("observe", str),
     "between": ("between", str),
     "plans": ("plans", str),
+    "baseline": ("baseline", str),
     "server": ("server", str),
     "swap": ("swap", str),
     "allow-writes": ("allow_writes", str),
@@ -90,6 +91,10 @@ def read_file(path: Path, out: Path | None, command: tuple[str, ...]) -> Compare
         raise UsageError(f"{path}: between '{fields['between']}' is not known: write {', '.join(BETWEEN)}")
     if fields.get("plans", "work") not in PLAN_KINDS:
         raise UsageError(f"{path}: plans '{fields['plans']}' is not known: write {', '.join(PLAN_KINDS)}")
+    if fields.get("baseline", "fixed") not in BASELINES:
+        raise UsageError(
+            f"{path}: baseline '{fields['baseline']}' is not known: write {', '.join(BASELINES)}"
+        )
     if "workload" in fields:
         fields["workload"] = _beside(path, fields["workload"])
     if "dataset" in fields:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pgassay.environment.server.setting_values import parse_number
+from pgassay.environment.server.settings import SHARED_BUFFERS_SHIPPED
 from pgassay.model import aio
 from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.base import PAGE_BYTES
@@ -137,7 +138,8 @@ def _processes(settings: Mapping[str, str]) -> int:
 
 
 def _shared_blocks(settings: Mapping[str, str], block_bytes: int) -> int:
-    return _number(settings, "shared_buffers", f"{block_bytes // 1024}kB", 0)
+    shown = settings.get("shared_buffers", SHARED_BUFFERS_SHIPPED)
+    return round(parse_number(shown, f"{block_bytes // 1024}kB") or 0)
 
 
 def _handles(settings: Mapping[str, str], block_bytes: int) -> int:

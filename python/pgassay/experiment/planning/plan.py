@@ -100,6 +100,8 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
         design=_design(request, arms, is_crossed=bool(description.swap)),
         dataset_loads=description.dataset_loads,
         skipped=(*judged.skipped, *without_partner(judged.candidates, arms, compared.factor)),
+        baseline=request.baseline,
+        compared=description.compared,
         confounds=description.confounds,
         warnings=description.warnings,
         swap=description.swap,

@@ -21,10 +21,16 @@ from pgassay.environment.server.limits import (
     server_limits,
 )
 from pgassay.environment.server.settings import baseline_settings
-from pgassay.environment.server.validation import block_bytes, validate_settings
+from pgassay.environment.server.validation import block_bytes, validate_settings, with_data_format
 from pgassay.environment.storage.parse import parse_storage
 from pgassay.environment.storage.registry import KINDS as STORAGE_KINDS
 from pgassay.errors import MeasurementError, UsageError
+from pgassay.experiment.planning.baseline import (
+    settings_of_all,
+    with_connections,
+    with_shipped_checksums,
+    with_wal_sizes,
+)
 from pgassay.experiment.planning.builds import (
     choose_builds,
     dataset_loads,
@@ -53,10 +59,6 @@ from pgassay.model.experiment import CacheState, Environment, InheritedLimits
 from pgassay.model.workload import WorkloadSpec
 from pgassay.trial.caches.keeper import require_cache_state
 
-# Control sessions, the superuser's reserved slots and a margin, beside the load's own connections.
-CONNECTIONS_BESIDE_CLIENTS = 20
-CONNECTIONS_MIN = 100
-
 
 class ProvisionedServers:
     """Servers of this machine, each started for its arm's trials."""
@@ -76,8 +78,7 @@ class ProvisionedServers:
         cache = parse_cache(request.cache) if request.cache else default_cache(workload)
         require_cache_state(cache, can_verify=pagecache.can_verify())
         factors, build = choose_builds(factors, request.build)
-        writes, memory_bytes = workload.wants_autovacuum, usable_memory_bytes()
-        baseline = baseline_settings(build, writes=writes, memory_bytes=memory_bytes)
+        baseline = settings_of_all(request, build, workload, usable_memory_bytes())
         spec = ArmSpec(
             build=build,
             storage=parse_storage(request.storage),
@@ -103,15 +104,24 @@ class ProvisionedServers:
 
     def judge(self, parsed: ParsedRequest, on_stage: OnStage) -> Judged:
         """Small servers judge every level; raises UsageError unless such arms may be skipped."""
-        candidates = with_buffers_for_the_smallest(parsed.candidates, parsed.given)
+        candidates, is_shipped = parsed.candidates, parsed.request.baseline == "shipped"
+        if is_shipped:
+            candidates = with_shipped_checksums(candidates)
+        else:
+            candidates = with_buffers_for_the_smallest(candidates, parsed.given)
         if "max_connections" not in parsed.given:
-            candidates = _with_connections(candidates)
+            candidates = with_connections(candidates, is_shipped=is_shipped)
+        candidates = with_wal_sizes(candidates, parsed.given, is_shipped=is_shipped)
         alike = settings_where_they_exist(candidates)
         candidates, lacking = alike.candidates, list[str]()
         if parsed.request.skip_unavailable:
             candidates, lacking = one_arm_where_lacking(candidates, parsed.compared.factor)
         available = judge(candidates, skip_unavailable=parsed.request.skip_unavailable, on_stage=on_stage)
-        return Judged(available.candidates, (*lacking, *available.skipped), alike.sentences)
+        known = [
+            (levels, spec.model_copy(update={"build": with_data_format(spec.build)}))
+            for levels, spec in available.candidates
+        ]
+        return Judged(known, (*lacking, *available.skipped), alike.sentences)
 
     def describe(self, parsed: ParsedRequest, grid: Grid) -> Description:
         """Origins and defaults in which builds differ, traps, this machine, and the caps in words."""
@@ -119,10 +129,16 @@ class ProvisionedServers:
         defaults = differing_defaults(grid.arms, grid.contrasts)
         limits = inherited_limits()
         writes = workload.writes or workload.is_maintenance
-        sentences = (each.sentence(writes=writes) for each in defaults)
+        sentences = tuple(filter(None, (each.sentence(writes=writes) for each in defaults)))
+        is_shipped = parsed.request.baseline == "shipped"
         return Description(
             data=datasets.describe(spec.dataset),
-            confounds=(*plan_confounds(grid.arms), *grid.judged.confounds, *filter(None, sentences)),
+            compared=sentences if is_shipped else (),
+            confounds=(
+                *plan_confounds(grid.arms),
+                *grid.judged.confounds,
+                *(() if is_shipped else sentences),
+            ),
             warnings=(
                 *limit_sentences(limits),
                 *plan_warnings(
@@ -133,9 +149,15 @@ class ProvisionedServers:
                     block_bytes(spec.build),
                 ),
             ),
-            environment=_environment(spec.build, grid.arms, defaults, limits),
+            environment=_environment(_as_judged(spec.build, grid.arms), grid.arms, defaults, limits),
             dataset_loads=dataset_loads(grid.arms),
         )
+
+
+def _as_judged(build: Build, arms: Sequence[Arm]) -> Build:
+    """The build as the arms that run on it have it."""
+    same = (arm.spec.build for arm in arms if arm.spec.build.bin_directory == build.bin_directory)
+    return next(same, build)
 
 
 def default_cache(workload: WorkloadSpec) -> CacheState:
@@ -179,19 +201,6 @@ def _with_memory(levels: dict[str, str], spec: ArmSpec, memory_bytes: int, given
         if value != usual[name] and name not in given and name not in levels
     }
     return spec.model_copy(update={"settings": {**spec.settings, **changed}})
-
-
-def _with_connections(candidates: list[Candidate]) -> list[Candidate]:
-    """Every arm with room for the most clients of any arm: a setting alike in all of them."""
-    loads = [spec.workload.load for _, spec in candidates if spec.workload.load is not None]
-    clients = max((load.clients for load in loads), default=0)
-    connections = str(max(CONNECTIONS_MIN, clients + CONNECTIONS_BESIDE_CLIENTS))
-    return [
-        (levels, spec.model_copy(update={"settings": {"max_connections": connections, **spec.settings}}))
-        if "max_connections" in levels
-        else (levels, spec.model_copy(update={"settings": {**spec.settings, "max_connections": connections}}))
-        for levels, spec in candidates
-    ]
 
 
 def judge(candidates: list[Candidate], *, skip_unavailable: bool, on_stage: OnStage) -> Judged:

@@ -14,7 +14,10 @@ from pgassay.model.experiment import READINGS, CacheState
 CACHE: CacheState = "as-is"
 RESTARTED: CacheState = "restarted"
 # What belongs to a server that pgassay starts itself: the factor, or the field and its option.
-_FACTORS_FOR_PROVISIONED = ("version", "build", "storage", "read_ahead", "memory", "cpus", "prepare")
+_FACTORS_FOR_PROVISIONED = (
+    *("version", "build", "storage", "read_ahead", "memory", "cpus", "prepare"),
+    *("checksums", "wal_segsize"),
+)
 _OPTIONS_FOR_PROVISIONED = {
     "dataset": "--dataset",
     "prepare": "--prepare",
@@ -22,6 +25,7 @@ _OPTIONS_FOR_PROVISIONED = {
     "memory": "--memory",
     "cpus": "--cpus",
     "build": "--pg",
+    "baseline": "--baseline",
 }
 # The other way round.
 _OPTIONS_FOR_REMOTE = {"vcpus": "--vcpus", "before_trial": "--before-trial"}

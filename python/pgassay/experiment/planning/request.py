@@ -7,6 +7,7 @@ from pgassay.errors import UsageError
 from pgassay.model.experiment import (
     CACHE_STATES,
     READINGS,
+    Baseline,
     Between,
     CacheState,
     Covariate,
@@ -55,6 +56,7 @@ class CompareRequest:
     observe: Observe = "normal"
     between: Between = "nothing"
     plans: PlanKind | None = None
+    baseline: Baseline = "fixed"
     server: str | None = field(default=None, repr=False)
     swap: str | None = field(default=None, repr=False)
     allow_writes: str | None = None

@@ -64,7 +64,10 @@ class Grid:
 
 @dataclass(frozen=True)
 class Description:
-    """What a plan says of its servers and data beside the arms; `data` are words for the title."""
+    """What a plan says of its servers and data beside the arms; `data` are words for the title.
+
+    `compared`: what the baseline makes part of the comparison, in sentences.
+    """
 
     data: str
     confounds: tuple[str, ...]
@@ -72,6 +75,7 @@ class Description:
     environment: Environment
     dataset_loads: int = 1
     swap: str = ""
+    compared: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ from typing import Protocol
 
 from pgassay.analysis.verdicts.compare import Standing, analyse, decided
 from pgassay.analysis.verdicts.compare import progress as standing_of
+from pgassay.environment.builds.unchanged import ChangedBuildError
+from pgassay.errors import MeasurementError
 from pgassay.experiment.running.schedule import Step, next_step, records_blocks
 from pgassay.model.result import CompareResult
 from pgassay.model.trial import TrialRecord, TrialSpec
@@ -56,7 +58,8 @@ def run_experiment(
 
     What a killed run left unfinished in its folder is removed first; the caller holds the host's lock.
     state.json is kept up to date, so the folder alone always tells where the experiment stands.
-    Raises MeasurementError when a record can't be written; what was recorded before is whole.
+    Raises MeasurementError when a record can't be written, or the binary of a build was replaced meanwhile;
+    what was recorded before is whole.
     """
     remove_unfinished(stored.folder)
     begun = time.monotonic()
@@ -98,6 +101,9 @@ def run_experiment(
                     if standing.decided:
                         return _end(stored, "decided", used_s())
                     resting = decided_arms(stored, standing)
+    except ChangedBuildError as error:
+        _end(stored, "failed", used_s())
+        raise MeasurementError(str(error)) from error
     except KeyboardInterrupt:
         _end(stored, "interrupted", used_s())
         raise

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pgassay.analysis.verdicts.primary import single_trial_spread
 from pgassay.environment import history, lock
+from pgassay.environment.builds.unchanged import refuse_changed
 from pgassay.environment.cleanup import registry
 from pgassay.environment.history import Known
 from pgassay.environment.linux.machine import machine_id
@@ -88,7 +89,8 @@ def run_resumed(
 ) -> StoredExperiment:
     """Continue a stored experiment; its own limits hold unless others are given.
 
-    Raises UsageError when the folder holds no experiment, or it was planned on another machine.
+    Raises UsageError when the folder holds no experiment, it was planned on another machine, or the binary of
+    one of its builds is another one now.
     """
     stored = load(folder)
     contract = stored.experiment.contract
@@ -98,6 +100,10 @@ def run_resumed(
         # Whoever held the lock may have been measuring this very experiment.
         stored = load(folder)
         _refuse_another_machine(stored)
+        for build in {
+            arm.spec.build.bin_directory: arm.spec.build for arm in stored.experiment.arms
+        }.values():
+            refuse_changed(build)
         with open_target(stored.experiment, connections.parameters, progress.stage) as opened:
             earlier = history.recall(stored.experiment)
             with held(folder), opened.target:

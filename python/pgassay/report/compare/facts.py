@@ -220,13 +220,16 @@ def settings(material: Material) -> Section:
 def protocol(material: Material) -> Section:
     """How it was measured and how it is judged, fixed before the first trial."""
     experiment = material.stored.experiment
+    prepared = flatten(experiment.protocol.model_dump())
+    if material.result.baseline is not None:
+        prepared["baseline"] = material.result.baseline
     return Section(
         "Protocol and contract",
         "protocol",
         (
             Fold(
                 "How every trial was prepared and measured",
-                (_pairs(flatten(experiment.protocol.model_dump()).items()),),
+                (_pairs(prepared.items()),),
             ),
             Fold(
                 "How the experiment is judged, fixed before its first trial",

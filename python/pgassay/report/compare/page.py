@@ -59,6 +59,7 @@ SECTIONS = (
     SectionOfComparison(facts.settings, HTML),
     SectionOfComparison(facts.protocol, HTML),
     SectionOfComparison(facts.environment, MARKDOWN | HTML),
+    SectionOfComparison(qualifications.compared),
     SectionOfComparison(qualifications.section),
     SectionOfComparison(again.section),
 )

@@ -1,8 +1,8 @@
-"""What a reader must know before believing a result: alarms, confounds, warnings, arms left out."""
+"""What a reader must know before believing a result: defaults compared, alarms, confounds, warnings."""
 
 from pgassay.report import text
 from pgassay.report.compare.material import Material
-from pgassay.report.section import ALARM, HTML, WARNING, Block, Paragraph, Section, bullets
+from pgassay.report.section import ALARM, HTML, WARNING, Block, Fold, Paragraph, Section, bullets, plain_table
 
 _ANCHOR = "qualifications"
 
@@ -36,6 +36,20 @@ def notice(material: Material) -> Section:
     counted = text.join([each for each in counts if each])
     blocks = (Paragraph(f"{counted}: what qualifies this", link=_ANCHOR),) if counted else ()
     return Section("", "notice", blocks)
+
+
+def compared(material: Material) -> Section:
+    """The defaults that are compared with the versions: in sentences, and on a page each with its values."""
+    result = material.result
+    blocks: list[Block] = []
+    if result.compared:
+        blocks.append(bullets(result.compared, title="Part of what is compared"))
+    for pair in result.compared_defaults:
+        rows = [(name, *values) for name, values in pair.settings.items()]
+        title = f"{text.plural(len(rows), 'default')} that differ between {pair.builds}"
+        heads = ("", *pair.builds.split(" and ", 1))
+        blocks.append(Fold(title, (plain_table(heads, rows, names=3),), where=HTML))
+    return Section("Defaults that are compared", "baseline", tuple(blocks), titled=HTML)
 
 
 def section(material: Material) -> Section:

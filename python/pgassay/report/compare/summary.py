@@ -41,6 +41,11 @@ _STOPPED = {
 }
 
 
+_SHIPPED = (
+    "Baseline shipped: each version runs on its own defaults, on data with checksums as its own initdb makes "
+    "them, so these are part of what is compared."
+)
+_FIXED = "Baseline fixed: the settings of pgassay's baseline are alike in all arms, whatever the version."
 # With more arms than this a report counts the verdicts first.
 _SENTENCES_MAX = 7
 # With more strata than this the twins are counted, and only those that differ are named.
@@ -198,7 +203,7 @@ def _grid(material: Material) -> Table | None:
 
 
 def setting(material: Material) -> Section:
-    """What was measured: title, workload, metric, control, caps."""
+    """What was measured: title, workload, metric, control, baseline, caps."""
     result, stored = material.result, material.stored
     cache = f", cache {result.cache}" if result.cache else ""
     blocks: list[Block] = []
@@ -207,10 +212,20 @@ def setting(material: Material) -> Section:
     measured = f"Workload {result.workload}{cache}: {metric_text(result)}."
     blocks.append(Paragraph(f"{measured} Control: {_control(material)}.", QUIET, where=HTML))
     blocks.append(Paragraph(measured, where=EVERYWHERE - HTML))
+    if settings := _baseline(material):
+        blocks.append(Paragraph(settings))
     if limits := caps(stored):
         # In Markdown the machine's line names them.
         blocks.append(Paragraph(f"Caps on the server: {limits}.", where=EVERYWHERE - MARKDOWN))
     return Section("", "setting", tuple(blocks))
+
+
+def _baseline(material: Material) -> str:
+    """The baseline in a sentence; '' where it makes no difference: one build, or servers that run already."""
+    builds = {arm.spec.build.bin_directory for arm in material.stored.experiment.arms}
+    if material.result.baseline == "shipped":
+        return _SHIPPED
+    return _FIXED if material.result.baseline == "fixed" and len(builds) > 1 else ""
 
 
 def _control(material: Material) -> str:

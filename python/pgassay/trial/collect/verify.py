@@ -7,6 +7,7 @@ label is worse than none.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pgassay.environment.server.setting_values import parse_number
 from pgassay.environment.server.settings import describe_settings, effective, equal_value
 from pgassay.errors import InvalidTrialError, MeasurementError
 from pgassay.model.arm import ArmSpec
@@ -36,6 +37,11 @@ def assert_from_inside(connection: "ControlSession", spec: ArmSpec) -> dict[str,
     checksums = facts.get("data_checksums", "off")
     if (checksums == "on") != spec.dataset.checksums:
         raise MeasurementError(f"data_checksums is {checksums}, the dataset was made otherwise: remove it")
+    segment = facts.get("wal_segment_size", "")
+    if spec.server is None and parse_number(segment, "MB") not in (None, spec.dataset.wal_segment_mb):
+        raise MeasurementError(
+            f"wal_segment_size is {segment} and was to be {spec.dataset.wal_segment_mb}MB: remove the dataset"
+        )
     described = describe_settings(connection)
     for name, wanted in spec.settings.items():
         held = _current(connection, name)
