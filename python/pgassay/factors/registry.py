@@ -14,6 +14,7 @@ from pgassay.factors import (
     read_only_option,
     server,
     setting,
+    settle,
     sql,
     storage,
     version,
@@ -34,6 +35,7 @@ KINDS: dict[str, FactorKind] = {
     "memory": memory.KIND,
     "cpus": cpus.KIND,
     "prepare": prepare.KIND,
+    "settle": settle.KIND,
     copy.NAME: copy.KIND,
 }
 # A storage's own options are part of its level, so the storage is patched before its read-ahead; the

@@ -96,6 +96,8 @@ def key(build: Build, dataset: DatasetSpec, prepare: Sequence[str] = ()) -> str:
         "dataset": datasets.content(dataset),
         "prepare": list(prepare),
     }
+    if prepare and not dataset.settled:
+        layers["settled"] = False
     text = json.dumps(layers, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:KEY_CHARACTERS]
 
@@ -179,7 +181,7 @@ def _make(
     if base is None:
         made = datasets.make_dataset(build, partial, dataset, on_progress)
     else:
-        made = _prepare_copy(partial, build, prepare, base, on_progress)
+        made = _prepare_copy(partial, build, prepare, base, on_progress, settled=dataset.settled)
     facts: SnapshotFacts = {
         "format": SNAPSHOT_FORMAT,
         "pgassay_version": __version__,
@@ -200,7 +202,13 @@ def _make(
 
 
 def _prepare_copy(
-    partial: Path, build: Build, prepare: Sequence[str], base: Snapshot, on_progress: OnStage
+    partial: Path,
+    build: Build,
+    prepare: Sequence[str],
+    base: Snapshot,
+    on_progress: OnStage,
+    *,
+    settled: bool,
 ) -> datasets.Made:
     on_progress("copying the data", None)
     make_private_folder(partial)
@@ -209,9 +217,12 @@ def _prepare_copy(
     # What a forgotten transaction holds back can be planted; the measured server then needs the setting too.
     settings = datasets.bulk_settings(build) | {"max_prepared_transactions": "10"}
     with Server(build, partial, settings) as server:
-        datasets.prepare(server, prepare, on_progress, base.database)
+        datasets.prepare(server, prepare, on_progress, base.database, settled=settled)
         relations = datasets.relation_facts(server, base.database)
-    return datasets.Made(base.database, relations, tuple(base.facts.get("notes", ())))
+    notes = [*base.facts.get("notes", ())]
+    if not settled and datasets.LEFT_AS_MADE not in notes:
+        notes.append(datasets.LEFT_AS_MADE)
+    return datasets.Made(base.database, relations, tuple(notes))
 
 
 def _check_space(dataset: DatasetSpec, base: Snapshot | None) -> None:

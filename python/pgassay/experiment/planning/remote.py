@@ -46,10 +46,20 @@ from pgassay.trial.measure import plans
 
 CACHE: CacheState = "as-is"
 # What belongs to a server that pgassay starts itself: the factor, or the field and its option.
-_FACTORS_FOR_PROVISIONED = ("version", "build", "storage", "read_ahead", "memory", "cpus", "prepare")
+_FACTORS_FOR_PROVISIONED = (
+    "version",
+    "build",
+    "storage",
+    "read_ahead",
+    "memory",
+    "cpus",
+    "prepare",
+    "settle",
+)
 _OPTIONS_FOR_PROVISIONED = {
     "dataset": "--dataset",
     "prepare": "--prepare",
+    "settle": "--settle",
     "storage": "--storage",
     "memory": "--memory",
     "cpus": "--cpus",
