@@ -1,12 +1,14 @@
 """What VACUUM has left to do in a database, and who keeps it from doing so."""
 
 import math
-from typing import Literal
+from typing import ClassVar, Literal
 
-from pgassay.model.base import PAGE_BYTES, Frozen
+from pgassay.model.base import PAGE_BYTES, Extended, Frozen
 
 # A page less its header (src/include/storage/bufpage.h).
 _USABLE_BYTES = PAGE_BYTES - 24
+# Of a B-tree's page the links to its neighbours as well (src/include/access/nbtree.h, BTPageOpaqueData).
+_USABLE_BYTES_OF_INDEX = _USABLE_BYTES - 16
 
 
 class TableState(Frozen):
@@ -36,6 +38,35 @@ class TableState(Frozen):
         return min(float(self.pages), float(math.ceil(rows / a_page)))
 
 
+class IndexState(Frozen):
+    """One B-tree index: its pages, and the rows that it points to by the last ANALYZE or VACUUM.
+
+    `entry_bytes`: what a row takes in a leaf page by the average widths of ANALYZE, as if no two keys were
+    equal (deduplication saves space then); None without these.
+    """
+
+    schema_name: str
+    table: str
+    name: str
+    pages: int
+    rows: float
+    entry_bytes: float | None
+    fillfactor: int = 90
+
+    @property
+    def entries_of_a_page(self) -> float | None:
+        """How many entries fill a leaf page up to the fillfactor; None where widths are not known."""
+        if self.entry_bytes is None:
+            return None
+        return max(2.0, math.floor(_USABLE_BYTES_OF_INDEX * self.fillfactor / 100 / self.entry_bytes))
+
+    @property
+    def pages_needed(self) -> float | None:
+        """The leaf pages that its rows fill, at most those there are; None where widths are not known."""
+        entries = self.entries_of_a_page
+        return None if entries is None else min(float(self.pages), float(math.ceil(self.rows / entries)))
+
+
 class Holder(Frozen):
     """Who may still need row versions of the past, so that VACUUM keeps them.
 
@@ -49,8 +80,11 @@ class Holder(Frozen):
     seconds: float | None = None
 
 
-class VacuumState(Frozen):
-    """The largest tables, and holders by the age of what they see, the oldest first."""
+class VacuumState(Extended):
+    """The largest tables and B-tree indexes, and holders by the age of what they see, the oldest first."""
+
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("indexes",)
 
     tables: tuple[TableState, ...] = ()
     holders: tuple[Holder, ...] = ()
+    indexes: tuple[IndexState, ...] = ()

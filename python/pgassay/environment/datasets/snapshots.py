@@ -96,6 +96,9 @@ def key(build: Build, dataset: DatasetSpec, prepare: Sequence[str] = ()) -> str:
         "dataset": datasets.content(dataset),
         "prepare": list(prepare),
     }
+    if prepare or dataset.kind == "script":
+        # What the user's own VACUUM can mark depends on it (`bulk_settings`).
+        layers["commits"] = "flushed"
     if prepare and not dataset.settled:
         layers["settled"] = False
     text = json.dumps(layers, sort_keys=True)
