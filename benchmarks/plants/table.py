@@ -1,13 +1,15 @@
 """All plants, in the order in which they are run: of each name the first is the one of a quick run."""
 
-from plants import mixtures, network, reading, upkeep, working, writing
+from plants import inherited, mixtures, network, reading, standby, upkeep, working, writing
 from plants.base import Plant
 
 PLANTS: tuple[Plant, ...] = (
     *reading.PLANTS,
     *working.PLANTS,
     *writing.PLANTS,
+    *standby.PLANTS,
     *upkeep.PLANTS,
     *network.PLANTS,
+    *inherited.PLANTS,
     *mixtures.PLANTS,
 )
