@@ -43,8 +43,8 @@ class Plant:
     faults that may be named beside a planted fault or in the other arm, with the reason at the plant. needs:
     capabilities, by the names of `needs`. files: SQL files by name. outside: what is done to the server while
     it runs. around: what the whole command runs in. is_remote: the servers run already. variant: another way
-    of planting the cause, with a name of its own. not_advised: words that the advice for the cause must not
-    hold. decoy: the fields of the harmless counterpart where the other level is none.
+    of planting the cause, with a name of its own. advised: words that the advice for the cause must hold.
+    decoy: the fields of the harmless counterpart where the other level is none.
     """
 
     cause: str
@@ -63,7 +63,7 @@ class Plant:
     also: frozenset[str] = frozenset()
     tolerated: frozenset[str] = frozenset()
     variant: str = ""
-    not_advised: tuple[str, ...] = ()
+    advised: str = ""
     decoy: Mapping[str, Any] | None = None
 
     @property
@@ -197,8 +197,7 @@ def _replaced(word: str, places: Mapping[str, str]) -> str:
 def _has_all(plant: Plant, named: Named) -> bool:
     wanted = {plant.cause} | plant.also
     advice = named.remedies.get(plant.cause, "")
-    is_advice_right = not any(words in advice for words in plant.not_advised)
-    return wanted <= named.all and named.faults <= wanted | plant.tolerated and is_advice_right
+    return wanted <= named.all and named.faults <= wanted | plant.tolerated and plant.advised in advice
 
 
 def _named(plant: Plant, result: Mapping[str, Any], arm: str) -> Named:

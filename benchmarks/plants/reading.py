@@ -77,7 +77,7 @@ def latency(each_ms: float, own_s: float) -> Plant:
 def index_latency(each_ms: float, own_s: float) -> Plant:
     """Leaf pages of an index that are read one by one from a disk that answers late.
 
-    No setting of asynchronous I/O reaches them, and none may be advised.
+    No setting of asynchronous I/O reaches them, and the advice must say so.
     """
     plant = latency(each_ms, own_s)
     statements = f"""-- name: entries
@@ -98,7 +98,7 @@ FROM generate_series(1, 400) number,
         options=(*plant.options, "--prepare", "scattered.sql"),
         files={"scattered.sql": table},
         variant="index",
-        not_advised=("io_combine_limit", "effective_io_concurrency", "io_workers", "io_method"),
+        advised="which effective_io_concurrency and asynchronous I/O do not change",
     )
 
 
