@@ -110,8 +110,8 @@ def memory(cap_mb: int) -> Plant:
 
 
 PLANTS = (
-    quota(0.5),
-    quota(0.25),
+    quota(0.2),
+    quota(0.12),
     throughput(32),
     throughput(16),
     memory(192),
