@@ -91,10 +91,10 @@ def run(plant: Plant, place: Place, seed: int) -> dict[str, Any]:
     home = place.home
     with tempfile.TemporaryDirectory(prefix="pgassay-plant-") as scratch:
         build = [] if plant.is_remote else ["--pg", place.pg]
-        with plant.outside(home) as given:
+        with plant.outside(home) as given, plant.around(home) as before:
             words = [*plant.words(Path(scratch), given), *build, "--seed", str(seed)]
             environment = {**os.environ, "PGASSAY_HOME": str(home)}
-            status, said, complaints = _finished([*COMMAND, *words], environment)
+            status, said, complaints = _finished([*before, *COMMAND, *words], environment)
         if place.keep is not None and Path(scratch, "results").is_dir():
             name = f"{seed:03}-{plant.name}"
             shutil.copytree(Path(scratch, "results"), place.keep / name, dirs_exist_ok=True)

@@ -19,11 +19,18 @@ MARKED = f"cluster_name={MARK},lifted"
 
 # What is done while the comparison runs, in this home; answers words to put in place of others.
 Outside = Callable[[Path], AbstractContextManager[Mapping[str, str]]]
+# What is made around the whole command, in this home; answers the words that stand before it.
+Around = Callable[[Path], AbstractContextManager[tuple[str, ...]]]
 
 
 def nothing(_home: Path) -> AbstractContextManager[Mapping[str, str]]:
     """Most plants are settings, data or limits: nothing is done to them from outside."""
     return nullcontext({})
+
+
+def nothing_around(_home: Path) -> AbstractContextManager[tuple[str, ...]]:
+    """Most commands run as they are typed."""
+    return nullcontext(())
 
 
 @dataclass(frozen=True)
@@ -35,8 +42,9 @@ class Plant:
     limit, planted beside the cause, that are to be named too and stay in the other arm. tolerated: limits or
     faults that may be named beside a planted fault or in the other arm, with the reason at the plant. needs:
     capabilities, by the names of `needs`. files: SQL files by name. outside: what is done to the server while
-    it runs. is_remote: the servers run already. decoy: the fields of the harmless counterpart where the other
-    level is none.
+    it runs. around: what the whole command runs in. is_remote: the servers run already. variant: another way
+    of planting the cause, with a name of its own. advised: words that the advice for the cause must hold.
+    decoy: the fields of the harmless counterpart where the other level is none.
     """
 
     cause: str
@@ -49,16 +57,20 @@ class Plant:
     needs: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     outside: Outside = nothing
+    around: Around = nothing_around
     is_remote: bool = False
     lifts: bool = True
     also: frozenset[str] = frozenset()
     tolerated: frozenset[str] = frozenset()
+    variant: str = ""
+    advised: str = ""
     decoy: Mapping[str, Any] | None = None
 
     @property
     def name(self) -> str:
-        """The cause, or the causes of a mixture, joined by '+'."""
-        return "+".join([self.cause, *sorted(self.also)])
+        """The cause with its variant, or the causes of a mixture, joined by '+'."""
+        cause = f"{self.cause}:{self.variant}" if self.variant else self.cause
+        return "+".join([cause, *sorted(self.also)])
 
     def words(self, folder: Path, given: Mapping[str, str]) -> list[str]:
         """The words after `pgassay`; writes the plant's SQL files into the folder.
@@ -98,6 +110,7 @@ class Named:
     faults: frozenset[str]
     gains: Mapping[str, float | None]
     is_noisy: bool
+    remedies: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def all(self) -> frozenset[str]:
@@ -183,7 +196,8 @@ def _replaced(word: str, places: Mapping[str, str]) -> str:
 
 def _has_all(plant: Plant, named: Named) -> bool:
     wanted = {plant.cause} | plant.also
-    return wanted <= named.all and named.faults <= wanted | plant.tolerated
+    advice = named.remedies.get(plant.cause, "")
+    return wanted <= named.all and named.faults <= wanted | plant.tolerated and plant.advised in advice
 
 
 def _named(plant: Plant, result: Mapping[str, Any], arm: str) -> Named:
@@ -195,4 +209,5 @@ def _named(plant: Plant, result: Mapping[str, Any], arm: str) -> Named:
         faults=frozenset(faults if is_planted_noise else faults - {NOISE}),
         gains={cause["cause"]: cause["gain_if_lifted"] for cause in causes},
         is_noisy=NOISE in faults and not is_planted_noise,
+        remedies={cause["cause"]: cause.get("remedy", "") for cause in causes},
     )

@@ -41,6 +41,11 @@ def _late_disk() -> str:
     return "" if program().exists() else _LATE_DISK_REMEDY
 
 
+def _version_1() -> str:
+    other = next((each for each in capabilities().values() if each.version != 1), None)
+    return "" if other is None else "the groups around the command are made for version 1"
+
+
 _NEEDS: dict[str, Callable[[], str]] = {
     "loop": _loop,
     "rate-limits": _group("io"),
@@ -48,6 +53,7 @@ _NEEDS: dict[str, Callable[[], str]] = {
     "memory-cap": _group("memory"),
     "memory-disk": _memory_disk,
     "late-disk": _late_disk,
+    "groups-of-version-1": _version_1,
 }
 
 

@@ -5,6 +5,8 @@ it. So every statement also does work of its own, which takes a known time (`pg_
 other processes of the machine could take away).
 """
 
+from dataclasses import replace
+
 from plants.base import MARKED, Plant
 from plants.late import FOLDER, late_disk
 from plants.outside import burst_credit
@@ -69,6 +71,34 @@ def latency(each_ms: float, own_s: float) -> Plant:
         options=COLD,
         needs=(*_LOOP, "late-disk"),
         outside=late_disk(each_ms),
+    )
+
+
+def index_latency(each_ms: float, own_s: float) -> Plant:
+    """Leaf pages of an index that are read one by one from a disk that answers late.
+
+    No setting of asynchronous I/O reaches them, and the advice must say so.
+    """
+    plant = latency(each_ms, own_s)
+    statements = f"""-- name: entries
+SELECT count(entry.wide), max(CASE WHEN number % 10 = 0 THEN pg_sleep({10 * own_s / 400:g})::text END)
+FROM generate_series(1, 400) number,
+    LATERAL (
+        SELECT wide FROM scattered WHERE wide = md5(((number * 3163) % 100000 + 1)::text) OFFSET 0
+    ) entry;
+"""
+    table = (
+        "CREATE TABLE scattered AS SELECT md5(aid::text) AS wide FROM pgbench_accounts;\n"
+        "CREATE INDEX ON scattered (wide);\nVACUUM (FREEZE, ANALYZE) scattered;\n"
+    )
+    return replace(
+        plant,
+        magnitude=f"{each_ms:g} ms a page of an index",
+        workload=statements,
+        options=(*plant.options, "--prepare", "scattered.sql"),
+        files={"scattered.sql": table},
+        variant="index",
+        advised="which effective_io_concurrency and asynchronous I/O do not change",
     )
 
 
@@ -170,6 +200,8 @@ PLANTS = (
     iops(200, 1.2),
     latency(5, 1.0),
     latency(10, 1.5),
+    index_latency(5, 1.0),
+    index_latency(10, 1.5),
     throttle_change(12, 3, 75, scale=8),
     throttle_change(12, 6, 60, scale=9),
     too_few_workers(0.5, 1.2),

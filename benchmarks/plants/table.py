@@ -1,14 +1,16 @@
 """All plants, in the order in which they are run: of each name the first is the one of a quick run."""
 
-from plants import by_sql, mixtures, network, reading, upkeep, working, writing
+from plants import by_sql, inherited, mixtures, network, reading, standby, upkeep, working, writing
 from plants.base import Plant
 
 PLANTS: tuple[Plant, ...] = (
     *reading.PLANTS,
     *working.PLANTS,
     *writing.PLANTS,
+    *standby.PLANTS,
     *upkeep.PLANTS,
     *network.PLANTS,
+    *inherited.PLANTS,
     *mixtures.PLANTS,
     *by_sql.PLANTS,
 )

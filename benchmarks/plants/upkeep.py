@@ -38,6 +38,41 @@ def bloat_held(times: int) -> Plant:
     return _dead_space("bloat-held", magnitude, times, forgotten, max_prepared_transactions="1")
 
 
+def bloat_by_index(every: int, own_s: float = 0.4) -> Plant:
+    """One row of so many is left in pages that stay, and in an index: a range is read in the table's order.
+
+    Of the decoy the same rows are looked up in no order, each of which costs a page of any table.
+    """
+    left = f"DELETE FROM pgbench_accounts WHERE aid % {every} <> 0;\n"
+    read = f"""-- name: range
+SELECT count(filler), max(CASE WHEN aid % 500 = 0 THEN pg_sleep({own_s / 400:g})::text END)
+FROM pgbench_accounts WHERE aid > 0;
+"""
+    apart = f"""-- name: apart
+SELECT count(page.filler), max(CASE WHEN number % 10 = 0 THEN pg_sleep({own_s / 150:g})::text END)
+FROM generate_series(1, 1500) number, LATERAL (
+    SELECT filler FROM pgbench_accounts
+    WHERE aid = {every} * ((number * 3163) % {200_000 // every} + 1) OFFSET 0
+) page;
+"""
+    return Plant(
+        "bloat",
+        f"one row of {every} left",
+        "prepare=sparse.sql,whole.sql",
+        read,
+        options=(*COLD, "--storage", f"{IMAGE},read_mb_s=15"),
+        scale=2,
+        needs=("loop", "rate-limits"),
+        files={
+            "sparse.sql": f"{left}VACUUM ANALYZE pgbench_accounts;\n",
+            "whole.sql": f"{left}VACUUM FULL pgbench_accounts;\nVACUUM ANALYZE pgbench_accounts;\n",
+        },
+        settings={"enable_seqscan": "off", "enable_bitmapscan": "off"},
+        variant="index",
+        decoy={"workload": apart},
+    )
+
+
 def discarding_scan(own_s: float) -> Plant:
     """A few rows are looked for in all."""
     looking = "".join(
@@ -95,6 +130,8 @@ def connections(count: int) -> Plant:
 PLANTS = (
     bloat(2),
     bloat(1),
+    bloat_by_index(5),
+    bloat_by_index(2),
     bloat_held(2),
     bloat_held(1),
     discarding_scan(0.3),

@@ -53,6 +53,23 @@ def row_locks(clients: int) -> Plant:
     )
 
 
+def relation_lock(clients: int) -> Plant:
+    """A table that every transaction locks and holds for 4 ms, more strongly or less than others allow."""
+    mode = "PERFORM pg_sleep(0.012); LOCK TABLE gate IN {} MODE; PERFORM pg_sleep(0.004);"
+    table = "CREATE TABLE gate ();\n"
+    return Plant(
+        "object-locks",
+        f"{clients} connections",
+        "prepare=strong.sql,weak.sql",
+        f"simple-update:clients={clients},duration=2s,warmup=1s",
+        settings=NO_SYNC,
+        files={
+            "strong.sql": table + trigger(mode.format("ACCESS EXCLUSIVE")),
+            "weak.sql": table + trigger(mode.format("ROW SHARE")),
+        },
+    )
+
+
 def lwlocks(clients: int) -> Plant:
     """Replication slots are made under one lock for all, which is held while each is written and synced."""
     slot = (
@@ -102,6 +119,8 @@ def checkpoint(max_wal_size: str) -> Plant:
 PLANTS = (
     row_locks(16),
     row_locks(10),
+    relation_lock(16),
+    relation_lock(10),
     lwlocks(32),
     lwlocks(48),
     wal_fsync(50),

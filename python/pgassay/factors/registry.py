@@ -15,6 +15,7 @@ from pgassay.factors import (
     read_only_option,
     server,
     setting,
+    settle,
     sql,
     storage,
     version,
@@ -37,6 +38,7 @@ KINDS: dict[str, FactorKind] = {
     "prepare": prepare.KIND,
     initdb_option.CHECKSUMS: initdb_option.KIND,
     initdb_option.WAL_SEGSIZE: initdb_option.KIND,
+    "settle": settle.KIND,
     copy.NAME: copy.KIND,
 }
 # A storage's own options are part of its level, so the storage is patched before its read-ahead; the

@@ -1,8 +1,8 @@
 """Arms: one combination of levels each, and everything a trial of it needs to know."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
-from pgassay.model.base import Frozen
+from pgassay.model.base import Extended, Frozen
 from pgassay.model.build import Build
 from pgassay.model.storage import StorageSpec
 from pgassay.model.workload import Distribution, WorkloadSpec
@@ -10,14 +10,17 @@ from pgassay.model.workload import Distribution, WorkloadSpec
 Role = Literal["control", "arm", "twin"]
 
 
-class DatasetSpec(Frozen):
+class DatasetSpec(Extended):
     """The data in a server, and the initdb options it is made with (alike in all arms).
 
     `kind` is the name of one in `environment/datasets/registry.py`, or `remote` for the data of a server
     that runs already. `source` is the file or folder that other data than pgbench's come from,
     `source_sha256` what it held when the experiment was planned, `database` the one that the user named
-    ('' for none). `load` tells independent loads of the same data apart.
+    ('' for none). `load` tells independent loads of the same data apart. `settled`: every table is read once
+    before the data are frozen; else each trial meets them as the load and its preparation left them.
     """
+
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("settled",)
 
     kind: str = "pgbench"
     scale: int = 1
@@ -32,6 +35,7 @@ class DatasetSpec(Frozen):
     tables: int = 1
     table_size: int = 10_000
     distribution: Distribution = "uniform"
+    settled: bool = True
 
 
 class RemoteServer(Frozen):
@@ -68,6 +72,11 @@ class ArmSpec(Frozen):
     memory_bytes: int | None = None
     cpus: float | None = None
     server: RemoteServer | None = None
+
+    @property
+    def leaves_data_changed(self) -> bool:
+        """Whether a trial changes the data: by writing, or as their first reader."""
+        return self.workload.writes or not self.dataset.settled
 
     @property
     def data_identity(self) -> tuple[object, ...]:

@@ -1,12 +1,14 @@
 """What VACUUM has left to do in a database, and who keeps it from doing so."""
 
 import math
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pgassay.model.base import PAGE_BYTES, Extended, Frozen
 
 # Of a page (src/include/storage/bufpage.h, SizeOfPageHeaderData).
 _HEADER_BYTES = 24
+# And of a B-tree's page the links to its neighbours (src/include/access/nbtree.h, BTPageOpaqueData).
+_LINKS_BYTES = 16
 
 
 class TableState(Extended):
@@ -42,6 +44,37 @@ class TableState(Extended):
         return min(float(self.pages), float(math.ceil(rows / a_page)))
 
 
+class IndexState(Frozen):
+    """One B-tree index: its pages, and the rows that it points to by the last ANALYZE or VACUUM.
+
+    `entry_bytes`: what a row takes in a leaf page by the average widths of ANALYZE, as if no two keys were
+    equal (deduplication saves space then); None without these. `page_bytes`: the server's block size.
+    """
+
+    schema_name: str
+    table: str
+    name: str
+    pages: int
+    rows: float
+    entry_bytes: float | None
+    fillfactor: int = 90
+    page_bytes: int = PAGE_BYTES
+
+    @property
+    def entries_of_a_page(self) -> float | None:
+        """How many entries fill a leaf page up to the fillfactor; None where widths are not known."""
+        if self.entry_bytes is None:
+            return None
+        usable_bytes = self.page_bytes - _HEADER_BYTES - _LINKS_BYTES
+        return max(2.0, math.floor(usable_bytes * self.fillfactor / 100 / self.entry_bytes))
+
+    @property
+    def pages_needed(self) -> float | None:
+        """The leaf pages that its rows fill, at most those there are; None where widths are not known."""
+        entries = self.entries_of_a_page
+        return None if entries is None else min(float(self.pages), float(math.ceil(self.rows / entries)))
+
+
 class Holder(Frozen):
     """Who may still need row versions of the past, so that VACUUM keeps them.
 
@@ -55,8 +88,11 @@ class Holder(Frozen):
     seconds: float | None = None
 
 
-class VacuumState(Frozen):
-    """The largest tables, and holders by the age of what they see, the oldest first."""
+class VacuumState(Extended):
+    """The largest tables and B-tree indexes, and holders by the age of what they see, the oldest first."""
+
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("indexes",)
 
     tables: tuple[TableState, ...] = ()
     holders: tuple[Holder, ...] = ()
+    indexes: tuple[IndexState, ...] = ()

@@ -133,7 +133,7 @@ class ProvisionedTarget:
         """
         volume, working = self.volume(arm), self.working_copy(arm)
         if self._used == working and self._running is not None:
-            if not self._unclean and not arm.spec.workload.writes:
+            if not self._unclean and not arm.spec.leaves_data_changed:
                 return False
             self.stop_server()
         if volume.is_clean(working):

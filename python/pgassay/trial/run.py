@@ -180,7 +180,7 @@ def _read_speeds(trial: TrialState, machine: Machine) -> None:
 def _start(trial: TrialState, machine: Machine) -> LocalServer:
     trial.stage("starting")
     local = machine.start_server(trial.spec.arm, fresh=_is_cold(trial))
-    if trial.arm.workload.writes:
+    if trial.arm.leaves_data_changed:
         machine.taint()
     return local
 
@@ -347,7 +347,7 @@ def _repeat(trial: TrialState, prepared: _Prepared, timer: StatementTimer | None
     """
     further = trial.spec.protocol.repetitions - 1
     workload = trial.arm.workload
-    if timer is None or prepared.keeper is None or workload.writes or workload.is_maintenance:
+    if timer is None or prepared.keeper is None or trial.arm.leaves_data_changed or workload.is_maintenance:
         return
     if workload.kind == "statements" and trial.spec.protocol.cache != "cold":
         trial.stage("measuring again")

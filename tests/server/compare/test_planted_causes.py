@@ -4,6 +4,7 @@ The plants are those of `benchmarks/planted_causes.py`, which also sets what is 
 them gains: here only names count, since a machine's load moves every figure.
 """
 
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -46,9 +47,19 @@ def home() -> Iterator[Path]:
 def compare(plant: Plant, home: Path, folder: Path) -> dict[str, Any]:
     """Run it once; the JSON document."""
     folder.mkdir()
-    with plant.outside(home) as given:
-        build = () if plant.is_remote else whole_tool.build()
-        return whole_tool.result_of(whole_tool.run(*plant.words(folder, given), *build, home=home))
+    with plant.outside(home) as given, plant.around(home) as before:
+        words = [*plant.words(folder, given), *(() if plant.is_remote else whole_tool.build())]
+        if not before:
+            return whole_tool.result_of(whole_tool.run(*words, home=home))
+        finished = subprocess.run(
+            [*before, *whole_tool.COMMAND, *words],
+            env=whole_tool.environment(home),
+            capture_output=True,
+            text=True,
+            timeout=whole_tool.TIMEOUT_S,
+            check=False,
+        )
+        return whole_tool.result_of(finished)
 
 
 def assert_named(plant: Plant, home: Path, folder: Path, with_decoy: bool) -> dict[str, Any]:

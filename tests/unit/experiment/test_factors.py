@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plans_for_tests import base_spec
 
+from pgassay.environment.datasets.snapshots import key
 from pgassay.environment.server.initdb import WAL_SEGMENT_SIZES_MB
 from pgassay.errors import UsageError
 from pgassay.factors.initdb_option import parse_wal_segsize
@@ -149,3 +150,25 @@ def test_no_list_of_levels_breaks_it(text: str) -> None:
     except UsageError:
         return
     assert levels and len(set(levels)) == len(levels)
+
+
+def test_data_are_settled_or_left_and_that_is_another_snapshot() -> None:
+    (factor,) = parse_factors(["settle=on,off"])
+    base = base_spec()
+    settled, left = (factor.kind.apply("settle", level, base) for level in factor.levels)
+    assert settled == base
+    assert (settled.leaves_data_changed, left.leaves_data_changed) == (False, True)
+    prepared = ("UPDATE t SET v = 1",)
+    keys = {key(spec.build, spec.dataset, prepared) for spec in (settled, left)}
+    assert len(keys) == 2
+    # pgbench's own data are frozen in any case, and made once for both.
+    assert len({key(spec.build, spec.dataset) for spec in (settled, left)}) == 1
+    with pytest.raises(UsageError, match="factor settle: maybe is not known: write on or off"):
+        factor.kind.apply("settle", "maybe", base)
+
+
+def test_data_that_were_stored_before_are_settled_and_stored_as_they_were() -> None:
+    stored = DatasetSpec().model_dump_json()
+    assert "settled" not in stored
+    assert DatasetSpec.model_validate_json(stored).settled
+    assert "settled" in DatasetSpec(settled=False).model_dump_json()

@@ -63,6 +63,13 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
         help="SQL, or a file ending in .sql, run once on the data of all arms",
     )
     add(
+        "--settle",
+        default="on",
+        metavar="on|off",
+        help="on: every table is read once before the trials, as its first reader would; off: each trial "
+        "meets dead rows and unset hint bits as they were left (default on)",
+    )
+    add(
         "--cache",
         metavar="STATE",
         help="cold (once per trial), cold-each (before every statement), warm-buffers, warm-pages or as-is",
@@ -176,6 +183,7 @@ def request_of(arguments: argparse.Namespace) -> "CompareRequest":
         scale=arguments.scale,
         dataset=arguments.dataset,
         prepare=tuple(arguments.prepare),
+        settle=arguments.settle,
         cache=arguments.cache,
         settings=tuple(arguments.settings),
         storage=arguments.storage,

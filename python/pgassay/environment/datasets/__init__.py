@@ -13,6 +13,7 @@ from pgassay.environment.datasets.base import (
     bulk_settings,
 )
 from pgassay.environment.datasets.finish import (
+    LEFT_AS_MADE,
     freeze,
     install_extensions,
     prepare,
@@ -35,6 +36,7 @@ __all__ = [
     "DATABASE",
     "EMPTY_CLUSTER_BYTES",
     "KINDS",
+    "LEFT_AS_MADE",
     "MEGABYTE",
     "OBSERVING_EXTENSIONS",
     "Made",

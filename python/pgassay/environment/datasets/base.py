@@ -99,7 +99,9 @@ def bulk_settings(build: Build, wal_segment_mb: int = 16) -> dict[str, str]:
         "wal_recycle": "off",
         "checkpoint_timeout": "1h",
         "fsync": "off",
-        "synchronous_commit": "off",
+        # A VACUUM marks no page all-visible, and a reader sets no hint bit, where the rows' commit is not in
+        # the WAL's file yet (src/backend/access/heap/pruneheap.c, heapam_visibility.c). A write costs little.
+        "synchronous_commit": "on",
         "full_page_writes": "off",
         "autovacuum": "off",
         "jit": "off",

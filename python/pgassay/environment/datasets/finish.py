@@ -23,6 +23,10 @@ _NEVER_ANALYSED = _TABLES.replace(" ORDER BY", " AND c.reltuples = -1 ORDER BY")
 _CATALOGS = """
 SELECT 'pg_catalog', relname FROM pg_class
 WHERE relnamespace = 'pg_catalog'::regnamespace AND relkind = 'r' ORDER BY 2"""
+LEFT_AS_MADE = (
+    "no table was read or analysed after it was made: hint bits, dead row versions and the visibility map "
+    "are as they were left, and each trial is the first reader"
+)
 # A plain scan meets every row version; an index might be read instead of the table.
 _SEQUENTIAL = ("enable_indexonlyscan", "enable_indexscan", "enable_bitmapscan")
 
@@ -47,36 +51,49 @@ def freeze(server: Server, on_progress: OnStage, database: str = DATABASE) -> No
         session.execute("CHECKPOINT")
 
 
-def settle(server: Server, on_progress: OnStage, database: str = DATABASE, *, analyse: bool) -> None:
+def settle(
+    server: Server, on_progress: OnStage, database: str = DATABASE, *, analyse: bool, reads: bool = True
+) -> None:
     """Do what the first reader would, without a VACUUM of the user's tables, and write all pages.
 
     One sequential scan of every table sets hint bits and prunes pages as any first read does
     (src/backend/access/heap/heapam.c, heap_prepare_pagescan), so that no trial has to. Row versions
     that only VACUUM removes, and the visibility map, stay. `analyse` gathers statistics of tables
     that have none. The system's own catalogs are frozen.
+    `reads` False: no table of the user's is read or analysed, and its pages stay as they are.
     """
     with translated_errors(server, "reading the data once"), control(server, database) as session:
-        if analyse:
+        if analyse and reads:
             on_progress("ANALYZE of tables without statistics", None)
             for table in _named(session, _NEVER_ANALYSED, ["r", "m", "p"]):
                 session.execute(sql.SQL("ANALYZE {}").format(table))
-        on_progress("reading every table once", None)
-        # A hint that a row's writer has committed waits until that commit is on the disk
-        # (src/backend/access/heap/heapam_visibility.c, SetHintBits).
-        session.execute("CHECKPOINT")
-        for setting in _SEQUENTIAL:
-            session.execute(sql.SQL("SET {} = off").format(sql.Identifier(setting)))
-        for table in _named(session, _TABLES, ["r", "m"]):
-            session.execute(sql.SQL("SELECT count(*) FROM ONLY {}").format(table))
+        if reads:
+            on_progress("reading every table once", None)
+            _read_every_table(session)
         catalogs = list(_named(session, _CATALOGS))
         session.execute(sql.SQL("VACUUM (FREEZE) {}").format(sql.SQL(", ").join(catalogs)))
         session.execute("CHECKPOINT")
 
 
+def _read_every_table(session: ControlSession) -> None:
+    # A hint that a row's writer has committed waits until that commit is on the disk
+    # (src/backend/access/heap/heapam_visibility.c, SetHintBits).
+    session.execute("CHECKPOINT")
+    for setting in _SEQUENTIAL:
+        session.execute(sql.SQL("SET {} = off").format(sql.Identifier(setting)))
+    for table in _named(session, _TABLES, ["r", "m"]):
+        session.execute(sql.SQL("SELECT count(*) FROM ONLY {}").format(table))
+
+
 def prepare(
-    server: Server, statements: Sequence[str], on_progress: OnStage, database: str = DATABASE
+    server: Server,
+    statements: Sequence[str],
+    on_progress: OnStage,
+    database: str = DATABASE,
+    *,
+    settled: bool = True,
 ) -> None:
-    """Run the user's statements one by one in one session, as typed, then settle the data.
+    """Run the user's statements one by one in one session, as typed, then settle the data if asked to.
 
     Raises UsageError with the server's words for a statement that fails.
     """
@@ -85,7 +102,7 @@ def prepare(
             on_progress(f"prepare statement {number} of {len(statements)}", None)
             with refused_statement(server, "The prepare statement", statement):
                 session.execute(statement.encode())
-    settle(server, on_progress, database, analyse=True)
+    settle(server, on_progress, database, analyse=True, reads=settled)
 
 
 def relation_facts(server: Server, database: str = DATABASE) -> dict[str, dict[str, int]]:

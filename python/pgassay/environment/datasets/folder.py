@@ -18,7 +18,7 @@ from pgassay.environment.datasets.base import (
     overhead_bytes,
     refuse_changed,
 )
-from pgassay.environment.datasets.finish import install_extensions, relation_facts, settle
+from pgassay.environment.datasets.finish import LEFT_AS_MADE, install_extensions, relation_facts, settle
 from pgassay.environment.datasets.folder_copy import copied_files, copy_folder
 from pgassay.environment.datasets.folder_server import adopt, choose_database, ensure_superuser
 from pgassay.environment.datasets.load_failure import translated_errors
@@ -32,10 +32,10 @@ from pgassay.model.build import Build
 
 _DATABASE = re.compile(r",database=([^,]*)$")
 MEGABYTE = 1024**2
-_NOTE = (
-    "settings in files, replication slots, logs and statistics of the original were left out; every table "
-    "was read once, which sets hint bits and prunes pages as any first read does; dead row versions, the "
-    "visibility map and the planner's statistics are the original's own"
+_LEFT_OUT = "settings in files, replication slots, logs and statistics of the original were left out"
+_READ_ONCE = (
+    "every table was read once, which sets hint bits and prunes pages as any first read does; dead row "
+    "versions, the visibility map and the planner's statistics are the original's own"
 )
 
 
@@ -130,7 +130,7 @@ def make(build: Build, folder: Path, spec: DatasetSpec, on_progress: OnStage) ->
     path = refuse_changed(spec, listing_sha256)
     refuse_unfit(build, path)
     on_progress(f"copying {path}", None)
-    notes = [*copy_folder(path, folder), _NOTE]
+    notes = [*copy_folder(path, folder), _LEFT_OUT, _READ_ONCE if spec.settled else LEFT_AS_MADE]
     # A server that was started meanwhile has changed its files, and perhaps those that were copied.
     if listing_sha256(path) != spec.source_sha256:
         raise UsageError(f"{path} changed while it was copied: stop its server, and run again")
@@ -144,7 +144,7 @@ def make(build: Build, folder: Path, spec: DatasetSpec, on_progress: OnStage) ->
                 database = choose_database(server, spec)
                 notes += adopt(server)
             install_extensions(server, build, database)
-            settle(server, on_progress, database, analyse=False)
+            settle(server, on_progress, database, analyse=False, reads=spec.settled)
             return Made(database, relation_facts(server, database), tuple(notes))
     except ServerStartError as error:
         raise MeasurementError(f"the copy of {path} does not start: {error.failure.sentence()}") from error
@@ -176,5 +176,6 @@ KIND = DatasetKind(
     check=check,
     needed_bytes=needed_bytes,
     make=make,
+    decided_by=(*DatasetKind.decided_by, "settled"),
     usage="folder:DATADIR",
 )

@@ -16,7 +16,7 @@ from pgassay.environment.datasets.base import (
     refuse_changed,
     size_bytes,
 )
-from pgassay.environment.datasets.finish import settle
+from pgassay.environment.datasets.finish import LEFT_AS_MADE, settle
 from pgassay.environment.datasets.loading import make_by_loading
 from pgassay.environment.datasets.statements import run_text
 from pgassay.environment.server.server import Server
@@ -78,8 +78,8 @@ def make(build: Build, folder: Path, spec: DatasetSpec, on_progress: OnStage) ->
         on_progress,
         purpose=f"running {path}",
         load=lambda server: run_file(server, path, on_progress),
-        finish=lambda server: settle(server, on_progress, analyse=True),
-        notes=NOTES,
+        finish=lambda server: settle(server, on_progress, analyse=True, reads=spec.settled),
+        notes=NOTES if spec.settled else (LEFT_AS_MADE,),
     )
 
 
@@ -94,5 +94,6 @@ KIND = DatasetKind(
     check=check,
     needed_bytes=needed_bytes,
     make=make,
+    decided_by=(*DatasetKind.decided_by, "settled"),
     usage="script:FILE",
 )

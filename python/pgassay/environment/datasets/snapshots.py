@@ -106,6 +106,11 @@ def key(build: Build, dataset: DatasetSpec, prepare: Sequence[str] = ()) -> str:
         "dataset": datasets.content(dataset),
         "prepare": list(prepare),
     }
+    if prepare or dataset.kind == "script":
+        # What the user's own VACUUM can mark depends on it (`bulk_settings`).
+        layers["commits"] = "flushed"
+    if prepare and not dataset.settled:
+        layers["settled"] = False
     text = json.dumps(layers, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:KEY_CHARACTERS]
 
@@ -226,9 +231,12 @@ def _prepare_copy(
     # What a forgotten transaction holds back can be planted; the measured server then needs the setting too.
     settings = datasets.bulk_settings(build, dataset.wal_segment_mb) | {"max_prepared_transactions": "10"}
     with Server(build, partial, settings) as server:
-        datasets.prepare(server, prepare, on_progress, base.database)
+        datasets.prepare(server, prepare, on_progress, base.database, settled=dataset.settled)
         relations = datasets.relation_facts(server, base.database)
-    return datasets.Made(base.database, relations, tuple(base.facts.get("notes", ())))
+    notes = [*base.facts.get("notes", ())]
+    if not dataset.settled and datasets.LEFT_AS_MADE not in notes:
+        notes.append(datasets.LEFT_AS_MADE)
+    return datasets.Made(base.database, relations, tuple(notes))
 
 
 def _check_space(dataset: DatasetSpec, base: Snapshot | None) -> None:

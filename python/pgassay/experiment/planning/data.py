@@ -9,6 +9,7 @@ from pgassay.experiment.planning.request import CompareRequest
 from pgassay.factors import sql
 from pgassay.factors.base import Factor
 from pgassay.factors.prepare import parse_prepare
+from pgassay.factors.settle import with_settling
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
 from pgassay.model.workload import WorkloadSpec
@@ -16,7 +17,8 @@ from pgassay.model.workload import WorkloadSpec
 
 def dataset_of(request: CompareRequest, workload: WorkloadSpec, build: Build) -> DatasetSpec:
     """The dataset of all arms; raises UsageError for a source that can't be used."""
-    return with_own_data(datasets.parse_dataset(request.dataset, build, request.scale), workload, request)
+    dataset = datasets.parse_dataset(request.dataset, build, request.scale)
+    return with_settling(with_own_data(dataset, workload, request), request.settle, "--settle")
 
 
 def with_own_data(dataset: DatasetSpec, workload: WorkloadSpec, request: CompareRequest) -> DatasetSpec:

@@ -28,6 +28,7 @@ _KEYS: Mapping[str, tuple[str, type | tuple[type, ...]]] = {
     "scale": ("scale", int),
     "dataset": ("dataset", str),
     "prepare": ("prepare", (str, list)),
+    "settle": ("settle", str),
     "cache": ("cache", str),
     "storage": ("storage", str),
     "memory": ("memory", str),

@@ -16,11 +16,12 @@ RESTARTED: CacheState = "restarted"
 # What belongs to a server that pgassay starts itself: the factor, or the field and its option.
 _FACTORS_FOR_PROVISIONED = (
     *("version", "build", "storage", "read_ahead", "memory", "cpus", "prepare"),
-    *("checksums", "wal_segsize"),
+    *("settle", "checksums", "wal_segsize"),
 )
 _OPTIONS_FOR_PROVISIONED = {
     "dataset": "--dataset",
     "prepare": "--prepare",
+    "settle": "--settle",
     "storage": "--storage",
     "memory": "--memory",
     "cpus": "--cpus",

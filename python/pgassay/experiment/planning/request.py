@@ -35,6 +35,7 @@ class CompareRequest:
     scale: int = 10
     dataset: str = "pgbench"
     prepare: tuple[str, ...] = ()
+    settle: str = "on"
     cache: str | None = None
     settings: tuple[str, ...] = ()
     storage: str = "host"

@@ -32,7 +32,7 @@ def check_same_results(experiment: Experiment, target: Target, on_stage: OnStage
     for control, others in _groups(experiment):
         on_stage("comparing the results of the ways to write the question", None)
         session = target.session(control)
-        if target.machine and control.spec.workload.writes:
+        if target.machine and control.spec.leaves_data_changed:
             target.machine.taint()
         for other in others:
             compare_results(session.control, control.spec.workload, other.spec.workload)

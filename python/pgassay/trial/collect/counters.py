@@ -78,6 +78,12 @@ VIEWS = (
         dict.fromkeys(("idx_blks_read", "idx_blks_hit"), _ALL),
         _ALL,
     ),
+    View(
+        "pg_stat_user_indexes",
+        ("schemaname", "relname", "indexrelname"),
+        dict.fromkeys(("idx_scan", "idx_tup_read", "idx_tup_fetch"), _ALL),
+        _ALL,
+    ),
     View("pg_stat_user_tables", ("schemaname", "relname"), dict.fromkeys(_TABLE_COUNTERS, _ALL), _ALL),
     View(
         "pg_stat_wal",

@@ -1,4 +1,4 @@
-"""Reads what VACUUM has left to do, and who keeps it from doing so: three queries of catalogs and views.
+"""Reads what VACUUM has left to do, and who keeps it from doing so: five queries of catalogs and views.
 
 All that they use exists in every major from 14 on.
 """
@@ -6,12 +6,13 @@ All that they use exists in every major from 14 on.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pgassay.model.vacuum_state import Holder, TableState, VacuumState
+from pgassay.model.vacuum_state import Holder, IndexState, TableState, VacuumState
 
 if TYPE_CHECKING:
     from pgassay.environment.server.sessions import ControlSession
 
 TABLES_MAX = 50
+INDEXES_MAX = 50
 # Length (−1: variable), alignment, whether it was dropped, average bytes and share of nulls (None: unknown).
 Column = tuple[int, str, bool, float | None, float | None]
 # The columns of _TABLES in their order.
@@ -22,6 +23,9 @@ _ALIGNMENTS = {"c": 1, "s": 2, "i": 4, "d": 8}
 # (src/include/access/htup_details.h, itemid.h).
 _HEADER_BYTES = 23
 _POINTER_BYTES = 4
+# An index's entry without and with its map of nulls (src/include/access/itup.h).
+_INDEX_HEADER_BYTES = 8
+_INDEX_NULLS_BYTES = 4
 _MAXIMUM_ALIGNMENT = 8
 # Up to here a value of variable length has a header of one byte and is not aligned (src/include/varatt.h).
 _SHORT_BYTES_MAX = 126
@@ -51,6 +55,36 @@ JOIN pg_namespace n ON n.oid = c.relnamespace
 LEFT JOIN pg_stats s ON s.schemaname = n.nspname AND s.tablename = c.relname AND s.attname = a.attname
     AND NOT s.inherited
 WHERE a.attrelid = ANY(%s) AND a.attnum > 0
+ORDER BY a.attrelid, a.attnum"""
+# The user's B-trees; a column's width is that of the table's column, of an expression the index's own.
+_INDEXES = """
+SELECT n.nspname::text, t.relname::text, c.relname::text, c.oid::int8,
+       pg_relation_size(c.oid) / current_setting('block_size')::int, c.reltuples::float8,
+       coalesce((SELECT option_value::int FROM pg_options_to_table(c.reloptions)
+                 WHERE option_name = 'fillfactor'), 90),
+       current_setting('block_size')::int
+FROM (
+    SELECT c.* FROM pg_class c JOIN pg_am m ON m.oid = c.relam
+    WHERE c.relkind = 'i' AND c.oid >= 16384 AND c.relpersistence <> 't' AND m.amname = 'btree'
+    ORDER BY c.relpages DESC, c.oid LIMIT %s
+) AS c
+JOIN pg_index i ON i.indexrelid = c.oid AND i.indisvalid
+JOIN pg_class t ON t.oid = i.indrelid AND t.relkind IN ('r', 'm')
+JOIN pg_namespace n ON n.oid = t.relnamespace
+ORDER BY c.relpages DESC, c.oid"""
+_INDEX_COLUMNS = """
+SELECT a.attrelid::int8, a.attlen::int, a.attalign::text, false,
+       coalesce(own.avg_width, of_table.avg_width)::int, coalesce(own.null_frac, of_table.null_frac)::float8
+FROM pg_index i
+JOIN pg_class c ON c.oid = i.indexrelid
+JOIN pg_namespace n ON n.oid = c.relnamespace
+JOIN pg_class t ON t.oid = i.indrelid
+JOIN pg_attribute a ON a.attrelid = i.indexrelid
+LEFT JOIN pg_attribute b ON b.attrelid = i.indrelid AND b.attnum = i.indkey[a.attnum - 1] AND b.attnum > 0
+LEFT JOIN pg_stats of_table ON of_table.schemaname = n.nspname AND of_table.tablename = t.relname
+    AND of_table.attname = b.attname AND NOT of_table.inherited
+LEFT JOIN pg_stats own ON own.schemaname = n.nspname AND own.tablename = c.relname AND own.attname = a.attname
+WHERE i.indexrelid = ANY(%s)
 ORDER BY a.attrelid, a.attnum"""
 # Rows of this database are kept for its own sessions and for those of replication; a slot's catalog_xmin
 # keeps rows of catalogs alone, and a VACUUM nobody's (src/backend/storage/ipc/procarray.c,
@@ -91,12 +125,28 @@ def read_vacuum_state(connection: "ControlSession") -> VacuumState:
     columns: dict[int, list[Column]] = {}
     for identifier, *column in connection.execute(_COLUMNS.encode(), (identifiers,)):
         columns.setdefault(identifier, []).append((column[0], column[1], column[2], column[3], column[4]))
+    indexes = connection.execute(_INDEXES.encode(), (INDEXES_MAX,)).fetchall()
+    for identifier, *column in connection.execute(_INDEX_COLUMNS.encode(), ([row[3] for row in indexes],)):
+        columns.setdefault(identifier, []).append((column[0], column[1], column[2], column[3], column[4]))
     holders = connection.execute(_HOLDERS.encode(), (_HOLDERS_MAX,)).fetchall()
     return VacuumState(
         tables=tuple(_table(row, columns.get(row[2], ())) for row in tables),
         holders=tuple(
             Holder(kind=kind, name=name, transactions=age, seconds=seconds)
             for kind, name, age, seconds in holders
+        ),
+        indexes=tuple(
+            IndexState(
+                schema_name=schema,
+                table=table,
+                name=name,
+                pages=int(pages),
+                rows=max(rows, 0.0),
+                entry_bytes=entry_bytes(columns.get(identifier, ())),
+                fillfactor=fillfactor,
+                page_bytes=page_bytes,
+            )
+            for schema, table, name, identifier, pages, rows, fillfactor, page_bytes in indexes
         ),
     )
 
@@ -126,6 +176,34 @@ def row_bytes(columns: Sequence[Column]) -> float | None:
     the last two None without statistics. None where these are needed and not there.
     (src/backend/access/common/heaptuple.c, heap_compute_data_size.)
     """
+    found = _values(columns)
+    if found is None:
+        return None
+    offset, has_nulls = found
+    header = _HEADER_BYTES + (-(-len(columns) // 8) if has_nulls else 0)
+    return _in_page(header, offset)
+
+
+def entry_bytes(columns: Sequence[Column]) -> float | None:
+    """What a row takes in a leaf page of a B-tree: line pointer, header and values.
+
+    columns: as of `row_bytes`. The map of nulls has one fixed size.
+    (src/backend/access/common/indextuple.c, index_form_tuple.)
+    """
+    found = _values(columns)
+    if found is None:
+        return None
+    offset, has_nulls = found
+    return _in_page(_INDEX_HEADER_BYTES + (_INDEX_NULLS_BYTES if has_nulls else 0), offset)
+
+
+def _in_page(header_bytes: int, values_bytes: float) -> float:
+    whole = _aligned(header_bytes, _MAXIMUM_ALIGNMENT) + values_bytes
+    return float(_POINTER_BYTES + _aligned(whole, _MAXIMUM_ALIGNMENT))
+
+
+def _values(columns: Sequence[Column]) -> tuple[float, bool] | None:
+    """The bytes of the values one after the other, and whether there are nulls; None without statistics."""
     offset = 0.0
     has_nulls = False
     for length, alignment, is_dropped, width, null_share in columns:
@@ -139,9 +217,7 @@ def row_bytes(columns: Sequence[Column]) -> float | None:
         step = 1 if is_short else _ALIGNMENTS.get(alignment, 1)
         value = _aligned(offset, step) - offset + value_bytes
         offset += value * (1 - (null_share or 0.0))
-    header = _HEADER_BYTES + (-(-len(columns) // 8) if has_nulls else 0)
-    whole = _aligned(header, _MAXIMUM_ALIGNMENT) + offset
-    return float(_POINTER_BYTES + _aligned(whole, _MAXIMUM_ALIGNMENT))
+    return offset, has_nulls
 
 
 def _aligned(offset: float, step: int) -> float:

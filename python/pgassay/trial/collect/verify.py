@@ -67,7 +67,7 @@ def wal_position(connection: "ControlSession") -> int:
 
 def assert_nothing_written(spec: ArmSpec, wal_bytes: int) -> None:
     """Raise InvalidTrialError when a read-only workload wrote WAL (with checksums a dirtied page does)."""
-    if not spec.workload.writes and wal_bytes > WAL_BYTES_OF_A_READ_TRIAL_MAX:
+    if not spec.leaves_data_changed and wal_bytes > WAL_BYTES_OF_A_READ_TRIAL_MAX:
         raise InvalidTrialError(
             f"the workload is to read only, and {wal_bytes} bytes of WAL were written "
             "(hint bits, pruning or a function that writes): for a user's file, say writes=yes"

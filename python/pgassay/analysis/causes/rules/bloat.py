@@ -1,17 +1,21 @@
-"""Scans read pages that hold nothing alive: dead rows, and the space that they left.
+"""Scans read pages that hold nothing alive: dead rows, and the space that they left; by an index as well.
 
 A sequential scan reads a table's file from end to end (src/backend/access/heap/heapam.c). What the live rows
 need is estimated from the average widths of ANALYZE, as in the documentation of the page layout
 (doc/src/sgml/storage.sgml); VACUUM makes dead rows' space free for new ones but seldom gives it back, and
-keeps what a snapshot may still see (src/backend/access/heap/vacuumlazy.c).
+keeps what a snapshot may still see (src/backend/access/heap/vacuumlazy.c). What scans by indexes waste is
+told by the pages for each row that they fetched, see `index_scans`.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
+from pgassay.analysis.causes import index_scans
 from pgassay.analysis.causes.base import Answer, Found, Missing, Rule, lifted
 from pgassay.analysis.causes.evidence import Evidence
+from pgassay.analysis.causes.index_scans import IndexRead
 from pgassay.analysis.causes.scans import Saving, Scan, saved_seconds, scans
-from pgassay.model.vacuum_state import Holder
+from pgassay.model.vacuum_state import Holder, TableState
 
 # autovacuum comes when a fifth of the rows are dead (autovacuum_vacuum_scale_factor), and estimated widths
 # are off by some percent: less than a third is no sign of neglect.
@@ -23,10 +27,24 @@ _HELD_S_MIN = 300.0
 
 
 @dataclass(frozen=True)
-class _Waste:
-    """The scan that wastes most, what all of them waste, its seconds and the part of them on a processor."""
+class _Source:
+    """Scans of one table, or of one of its indexes, and what they waste.
 
-    worst: Scan
+    `live_rows`: of the table, as the scans met them or by the statistics. `figures`: for the evidence.
+    """
+
+    table: TableState
+    live_rows: float
+    saving: Saving
+    figures: Mapping[str, float | str]
+    index: str = ""
+
+
+@dataclass(frozen=True)
+class _Waste:
+    """The source that wastes most, what all waste, its seconds and the part of them on a processor."""
+
+    worst: _Source
     saving: Saving
     seconds: float
     cpu_s: float
@@ -36,31 +54,41 @@ def _waste(evidence: Evidence) -> _Waste | Missing | None:
     found = scans(evidence)
     if found is None:
         return Missing("dead rows and the pages that live rows need")
-    savings = {scan: saving for scan in found if (saving := _saving(evidence, scan)) is not None}
-    if not savings:
+    by_index = [*index_scans.of_tables(evidence), *index_scans.of_indexes(evidence)]
+    sources = [
+        *(source for scan in found if (source := _of_scan(evidence, scan)) is not None),
+        *(_of_index(read) for read in by_index if read.wasted >= _WASTED_MIN),
+    ]
+    if not sources:
         return None
-    total = sum(savings.values(), Saving())
+    total = sum((source.saving for source in sources), Saving())
     seconds, cpu_s = saved_seconds(evidence, total)
     if evidence.times.share(seconds) < _SHARE_MIN:
         return None
-    return _Waste(max(savings, key=lambda scan: savings[scan].pages), total, seconds, cpu_s)
+    return _Waste(max(sources, key=lambda source: source.saving.pages), total, seconds, cpu_s)
 
 
-def _saving(evidence: Evidence, scan: Scan) -> Saving | None:
+def _of_scan(evidence: Evidence, scan: Scan) -> _Source | None:
     table = scan.table
-    dead = scan.times * (table.dead_rows or 0.0) if _holder(evidence, scan) else 0.0
+    dead = scan.times * (table.dead_rows or 0.0) if _holder(evidence, table, scan.live_rows) else 0.0
     # Where no average widths are known, dead rows are taken to be as wide as live ones.
     needed = table.pages_for(scan.live_rows)
     wasted = 1 - needed / table.pages if needed is not None else scan.dead_share
     if wasted < _WASTED_MIN:
         return None
-    return Saving(scan.pages * wasted, scan.pages_read * wasted, 0.0, dead)
+    saving = Saving(scan.pages * wasted, scan.pages_read * wasted, 0.0, dead)
+    return _Source(table, scan.live_rows, saving, {})
 
 
-def _holder(evidence: Evidence, scan: Scan) -> Holder | None:
+def _of_index(read: IndexRead) -> _Source:
+    saving = Saving(read.pages * read.wasted, read.pages_read * read.wasted)
+    return _Source(read.table, read.table.live_rows, saving, read.figures, read.index)
+
+
+def _holder(evidence: Evidence, table: TableState, live_rows: float) -> Holder | None:
     """The oldest one that keeps the dead rows of the table from being removed."""
-    table = scan.table
-    if evidence.vacuum_state is None or scan.dead_share < _DEAD_MIN:
+    dead = table.dead_rows or 0.0
+    if evidence.vacuum_state is None or dead <= 0 or dead / (live_rows + dead) < _DEAD_MIN:
         return None
     for holder in evidence.vacuum_state.holders:
         if holder.transactions < 1:
@@ -72,14 +100,18 @@ def _holder(evidence: Evidence, scan: Scan) -> Holder | None:
     return None
 
 
+def _holder_of_worst(evidence: Evidence, waste: _Waste) -> Holder | None:
+    return _holder(evidence, waste.worst.table, waste.worst.live_rows)
+
+
 def _found(evidence: Evidence, waste: _Waste, **more: float | str) -> Found:
-    scan = waste.worst
-    table, needed = scan.table, scan.table.pages_for(scan.live_rows)
+    worst = waste.worst
+    table, needed = worst.table, worst.table.pages_for(worst.live_rows)
     figures: dict[str, float | str] = {
         **more,
         "table": f"{table.schema_name}.{table.name}",
         "pages": float(table.pages),
-        "live_rows": scan.live_rows,
+        "live_rows": worst.live_rows,
     }
     if needed is not None:
         figures["pages_needed"] = needed
@@ -87,22 +119,26 @@ def _found(evidence: Evidence, waste: _Waste, **more: float | str) -> Found:
         figures["dead_rows"] = table.dead_rows
     if table.vacuumed_s is not None:
         figures["last_vacuum_s"] = table.vacuumed_s
+    figures |= worst.figures
     figures["wasted_pages_looked_at"] = waste.saving.pages
-    return lifted(evidence, waste.seconds, figures, cpu_s=waste.cpu_s, reads_as_much=False)
+    found = lifted(evidence, waste.seconds, figures, cpu_s=waste.cpu_s, reads_as_much=False)
+    if not worst.index:
+        return found
+    return replace(found, remedy=f"Make the index anew: REINDEX INDEX CONCURRENTLY {worst.index}.")
 
 
 def _bloat(evidence: Evidence) -> Answer:
     waste = _waste(evidence)
     if not isinstance(waste, _Waste):
         return waste
-    return None if _holder(evidence, waste.worst) else _found(evidence, waste)
+    return None if _holder_of_worst(evidence, waste) else _found(evidence, waste)
 
 
 def _held(evidence: Evidence) -> Answer:
     waste = _waste(evidence)
     if not isinstance(waste, _Waste):
         return waste
-    holder = _holder(evidence, waste.worst)
+    holder = _holder_of_worst(evidence, waste)
     if holder is None:
         return None
     who: dict[str, float | str] = {

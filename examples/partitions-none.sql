@@ -1,0 +1,3 @@
+-- All accounts in one table, without an index.
+CREATE TABLE accounts AS SELECT * FROM pgbench_accounts;
+VACUUM (FREEZE, ANALYZE) accounts;
