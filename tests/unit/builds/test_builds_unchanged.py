@@ -109,14 +109,14 @@ def test_arms_share_a_copy_of_the_data_only_where_their_binary_is_one(postgres: 
     one = build_of(postgres, catalog_version=202606301, control_version=1900)
     other = one.model_copy(update={"binary_sha256": "f" * 64, "bin_directory": "/other/bin"})
     arms = [base_spec().model_copy(update={"build": build}) for build in (one, other)]
-    assert not arms[0].shares_data_with(arms[1])
+    assert arms[0].data_identity != arms[1].data_identity
     moved = arms[0].model_copy(update={"build": one.model_copy(update={"bin_directory": "/moved"})})
-    assert arms[0].shares_data_with(moved)
+    assert arms[0].data_identity == moved.data_identity
     # Experiments of before keep the copies, and so the figures, that they were planned with.
     old = [
         arm.model_copy(update={"build": arm.build.model_copy(update={"catalog_version": 0})}) for arm in arms
     ]
-    assert old[0].shares_data_with(old[1])
+    assert old[0].data_identity == old[1].data_identity
 
 
 def test_what_was_stored_before_the_catalogs_version_was_known_stays_byte_for_byte(postgres: Path) -> None:

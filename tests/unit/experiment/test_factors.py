@@ -65,8 +65,8 @@ def test_options_of_initdb_are_of_the_data() -> None:
     assert sizes.levels == ("16MB", "64", "1GB")
     made = [sizes.kind.apply("wal_segsize", level, spec) for level in sizes.levels]
     assert [each.dataset.wal_segment_mb for each in made] == [16, 64, 1024]
-    assert made[0].shares_data_with(spec)
-    assert not made[1].shares_data_with(spec) and not without.shares_data_with(spec)
+    assert made[0].data_identity == spec.data_identity
+    assert made[1].data_identity != spec.data_identity and without.data_identity != spec.data_identity
     own = spec.model_copy(update={"dataset": DatasetSpec(kind="folder", source="/srv/data")})
     for name, level in (("checksums", "on"), ("wal_segsize", "16MB")):
         with pytest.raises(UsageError, match=f"{name}= is fixed when a cluster is made, and /srv/data"):
