@@ -10,7 +10,8 @@
 //! - A **limiter** counts operations or bytes. It has a rate, and where it can burst a higher peak and a bucket
 //!   of credits. A request that finds too little waits until its cost has flowed in, behind those before it.
 //! - Limiters form a **chain**: those of each volume of a stripe set, those of the set, those of the instance.
-//!   A request is done when the last of them has let it through.
+//!   A request is done when the last of them has let it through. Several volumes on one instance share its
+//!   limits: [`Volume::submit_through`].
 //! - **Latency** is drawn from a lognormal distribution by the kind of request, plus its bytes over the speed at
 //!   which one request is transferred. The seed decides every draw.
 //!

@@ -13,7 +13,7 @@ pub struct Completion {
     /// When it is done: an absolute deadline, from which a server of real requests takes its own time.
     /// Requests need not be done in the order of their arrival.
     pub done_ns: u64,
-    /// The part of it that no limit caused.
+    /// The part of it that no limit caused; drawn once, however many volumes of the stripe set it touches.
     pub latency_ns: u64,
     /// How much later than `arrival + latency` it is done because of limits.
     pub queued_ns: u64,

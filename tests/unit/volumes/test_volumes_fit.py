@@ -201,11 +201,8 @@ def test_what_cannot_be_fitted_gets_its_sentence(tmp_path: Path) -> None:
         fit(read_fio(written(tmp_path, job(median_ns=6e5, sigma=0.4, size="32k"))), "mine", None)
     with pytest.raises(UsageError, match="a name has letters"):
         fit(deep, "my volume", None)
-    for text, words in (
-        ("", "is no JSON of fio"),
-        ("[]", "is no JSON of fio"),
-        ('{"jobs": []}', "not of fio"),
-    ):
+    no_json = "is no JSON of fio"
+    for text, words in (("", no_json), ("[]", no_json), ('{"jobs": []}', "not of fio")):
         file = tmp_path / "other.json"
         file.write_text(text)
         with pytest.raises(UsageError, match=words):
