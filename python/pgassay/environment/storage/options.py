@@ -55,6 +55,11 @@ def readable_bytes(value: int) -> str:
     return f"{value} B"
 
 
+def readable_rate(bytes_per_s: float) -> str:
+    """A limit for a sentence, in 10⁶ bytes as all rates, and as limits are given: '67.1 MB/s (64 MiB/s)'."""
+    return f"{bytes_per_s / 1e6:.3g} MB/s ({bytes_per_s / MEGABYTE:.3g} MiB/s)"
+
+
 def _bytes(key: str, value: str, text: str, default_unit: str = "") -> int:
     match = _QUANTITY.fullmatch(value.strip())
     unit = (match[2] or default_unit) if match else ""

@@ -4,6 +4,8 @@ Their caches, data and start are not ours to change, so options about them are r
 is what a session can change, or the server itself.
 """
 
+from collections.abc import Sequence
+
 import psycopg
 
 from pgassay.design.arms import Candidate
@@ -27,6 +29,7 @@ from pgassay.experiment.planning.connections import (
     storable_command,
     take_servers,
 )
+from pgassay.experiment.planning.io_traps import io_warnings
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.planning.servers import (
     Base,
@@ -39,7 +42,7 @@ from pgassay.experiment.planning.servers import (
 )
 from pgassay.factors.base import Factor
 from pgassay.factors.server import NAME, kind_of
-from pgassay.model.arm import ArmSpec
+from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.experiment import READINGS, CacheState, Environment, Protocol
 from pgassay.model.workload import WorkloadSpec
 from pgassay.trial.measure import plans
@@ -149,13 +152,31 @@ class RemoteServers:
         self._described = {each.name: _described(each, trips[each.name]) for each in self._known}
         return Judged(parsed.candidates)
 
+    def _with_settings(self, arms: Sequence[Arm]) -> list[Arm]:
+        """The arms with all settings that their servers show, below those of their own."""
+        shown = {each.name: each.facts.settings for each in self._known}
+        return [
+            arm.model_copy(
+                update={
+                    "spec": arm.spec.model_copy(
+                        update={"settings": {**shown[arm.spec.server.name], **arm.spec.settings}}
+                    )
+                }
+            )
+            for arm in arms
+            if arm.spec.server is not None
+        ]
+
     def describe(self, parsed: ParsedRequest, grid: Grid) -> Description:
         """In what the servers differ, and what their data meet."""
         databases = dict.fromkeys(each.resolved.server.dbname for each in self._known)
         return Description(
             data=f"remote database {', '.join(databases)}",
             confounds=_confounds(parsed, self._known) if self._named.is_factor and grid.contrasts else (),
-            warnings=(_NOT_RESTORED,) if parsed.workload.writes else (),
+            warnings=(
+                *io_warnings(self._with_settings(grid.arms), parsed.base.spec, parsed.compared.factor),
+                *((_NOT_RESTORED,) if parsed.workload.writes else ()),
+            ),
             environment=Environment.model_validate(
                 {
                     "machine": machine.facts(),
