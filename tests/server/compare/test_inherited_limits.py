@@ -122,7 +122,7 @@ def test_a_rate_limit_around_the_command_is_the_storages(
     with limited("blkio", {"blkio.throttle.read_bps_device": line}) as group:
         result = run_inside(group, [*words, "--set", "shared_buffers=64MB", *options(out)], home)
     (warning,) = limit_warnings(result)
-    assert f"64.0 MB/s read on {disk.name}" in warning
+    assert f"67.1 MB/s (64 MiB/s) read on {disk.name}" in warning
     ceilings = json.loads((out / "experiment.json").read_bytes())["ceilings"]["by_arm"]
     assert {each["read_mb_s_from"] for each in ceilings.values()} == {"limit"}
     assert {round(each["read_mb_s"], 3) for each in ceilings.values()} == {round(64 * MB / 1e6, 3)}

@@ -278,3 +278,16 @@ def test_an_experiment_file_names_servers_as_well(
     servers: dict[str, Any] = json.loads((out / "servers.json").read_bytes())["servers"]
     assert [each["encryption"] for each in servers.values()] == ["verify-full", "disable"]
     assert all("shared_buffers" in each["settings"] for each in servers.values())
+
+
+def test_levels_that_the_servers_own_settings_make_alike_are_told(
+    home: Path, tmp_path: Path, libpq_files: dict[str, str]
+) -> None:
+    """What a session can change ends at what the server was started with: io_max_concurrency."""
+    words = ("effective_io_concurrency=16,500", "--server", "service=near", *QUICK, "--blocks", "1")
+    out = tmp_path / "out"
+    finished = compare("compare", *words, "--out", str(out), home=home, variables=libpq_files)
+    assert finished.returncode == 0, finished.stderr
+    told = whole_tool.result_of(whole_tool.run("report", out, "--json"))["warnings"]
+    assert any("effective_io_concurrency=500 is more than io_max_concurrency" in each for each in told)
+    assert any("the transactions of this load read single rows by index" in each for each in told)

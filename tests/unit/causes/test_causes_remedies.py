@@ -68,6 +68,18 @@ def test_a_remedy_that_another_arm_refutes_is_withdrawn() -> None:
     assert "work_mem=256MB is as fast as work_mem=4MB" in same.remedy
 
 
+def test_the_advice_for_index_reads_outlives_a_setting_that_was_tried() -> None:
+    arms = [arm(1.0, effective_io_concurrency="16"), arm(1.0, "equivalent", effective_io_concurrency="64")]
+    cause = spill(arms[0].name, "storage-latency")
+    advice = "Its index scans read one page after another: fetch fewer rows."
+    of_index = cause.model_copy(update={"evidence": {"share_of_reads_by_index": 0.9}, "remedy": advice})
+    found = judged([of_index], arms)[0]
+    assert found.remedy_status == "refuted"
+    assert found.remedy.startswith("Raising effective_io_concurrency did not help here")
+    assert found.remedy.endswith(advice)
+    assert advice not in judged([cause], arms)[0].remedy
+
+
 def test_one_that_helped_is_proved_and_named() -> None:
     arms = [
         arm(1.0, work_mem="4MB"),

@@ -59,7 +59,7 @@ def test_the_tightest_of_the_chain_counts(version_2: Path) -> None:
         "0.5 of its processors",
         "1 of its processors",
         "2.0 GB of memory",
-        "64.0 MB/s read",
+        "67.1 MB/s (64 MiB/s) read",
         "900 req",
     ):
         assert words in limited

@@ -13,6 +13,7 @@ from typing import Literal
 
 from pgassay.analysis.causes.base import SettingRemedy
 from pgassay.analysis.causes.registry import rule_of
+from pgassay.analysis.causes.rules.storage import INDEX_SHARE
 from pgassay.model.cause import Cause, RemedyStatus
 from pgassay.model.result import ArmResult
 from pgassay.words import comparison
@@ -66,7 +67,9 @@ def _judged(cause: Cause, arms: Sequence[ArmResult]) -> Cause:
         return _with(cause, "not tried", cause.remedy)
     if any(each.answer == "not decided" for each in tries):
         return _with(cause, "not decided", cause.remedy)
-    words = f"{_refuted(own, tries)} {rule.otherwise}".strip()
+    # What is advised for index reads is no setting, so that nothing of it was tried.
+    left = cause.remedy if INDEX_SHARE in cause.evidence else rule.otherwise
+    words = f"{_refuted(own, tries)} {left}".strip()
     return _with(cause, "refuted", words)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pgassay.environment.cgroup import usage
 from pgassay.environment.cgroup.caps import caps_of, chain, limits_by_disk
-from pgassay.environment.storage.options import readable_bytes
+from pgassay.environment.storage.options import readable_bytes, readable_rate
 from pgassay.model.experiment import DiskLimits, InheritedLimits
 
 # The inode of the first group namespace: PROC_CGROUP_INIT_INO of include/linux/proc_ns.h.
@@ -80,7 +80,7 @@ def _disk_words(disk: str, limits: DiskLimits) -> str:
         ("written", limits.write_bytes, limits.writes),
     ):
         if size_bytes is not None:
-            words.append(f"{readable_bytes(int(size_bytes))}/s {verb}")
+            words.append(f"{readable_rate(size_bytes)} {verb}")
         if count is not None:
             words.append(f"{count:g} requests a second {verb}")
     return f"{' and '.join(words)} on {disk}"

@@ -57,6 +57,11 @@ def readable_bytes(value: int) -> str:
     return f"{value} B"
 
 
+def readable_rate(bytes_per_s: float) -> str:
+    """A limit for a sentence, in 10⁶ bytes as all rates, and as limits are given: '67.1 MB/s (64 MiB/s)'."""
+    return f"{bytes_per_s / 1e6:.3g} MB/s ({bytes_per_s / MEGABYTE:.3g} MiB/s)"
+
+
 def split_options(text: str) -> list[str]:
     """The parts between commas; a comma or a backslash with a backslash before it is text."""
     parts = [""]

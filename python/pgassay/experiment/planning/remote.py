@@ -4,6 +4,8 @@ Their caches, data and start are not ours to change, so options about them are r
 is what a session can change, or the server itself.
 """
 
+from collections.abc import Sequence
+
 import psycopg
 
 from pgassay.design.arms import Candidate
@@ -26,6 +28,7 @@ from pgassay.experiment.planning.connections import (
     storable_command,
     take_servers,
 )
+from pgassay.experiment.planning.io_traps import io_warnings
 from pgassay.experiment.planning.remote_options import (
     cache_of,
     processors_of,
@@ -44,7 +47,7 @@ from pgassay.experiment.planning.servers import (
 )
 from pgassay.factors.base import Factor
 from pgassay.factors.server import NAME, kind_of
-from pgassay.model.arm import ArmSpec
+from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.experiment import Environment, Protocol
 from pgassay.model.workload import WorkloadSpec
 from pgassay.trial.measure import plans
@@ -154,13 +157,31 @@ class RemoteServers:
         }
         return Judged(parsed.candidates)
 
+    def _with_settings(self, arms: Sequence[Arm]) -> list[Arm]:
+        """The arms with all settings that their servers show, below those of their own."""
+        shown = {each.name: each.facts.settings for each in self._known}
+        return [
+            arm.model_copy(
+                update={
+                    "spec": arm.spec.model_copy(
+                        update={"settings": {**shown[arm.spec.server.name], **arm.spec.settings}}
+                    )
+                }
+            )
+            for arm in arms
+            if arm.spec.server is not None
+        ]
+
     def describe(self, parsed: ParsedRequest, grid: Grid) -> Description:
         """In what the servers differ, and what their data meet."""
         databases = dict.fromkeys(each.resolved.server.dbname for each in self._known)
         return Description(
             data=f"remote database {', '.join(databases)}",
             confounds=_confounds(parsed, self._known) if self._named.is_factor and grid.contrasts else (),
-            warnings=(_NOT_RESTORED,) if parsed.workload.writes else (),
+            warnings=(
+                *io_warnings(self._with_settings(grid.arms), parsed.base.spec, parsed.compared.factor),
+                *((_NOT_RESTORED,) if parsed.workload.writes else ()),
+            ),
             environment=Environment.model_validate(
                 {
                     "machine": machine.facts(),

@@ -19,6 +19,8 @@ from pgassay.analysis.causes.rules import by_sql
 _EXPLAINED_MIN = 0.5
 # Who waits less for reads than this share of the time is not limited by them.
 _READING_MIN = 0.05
+# The figure that tells of advice for index reads.
+INDEX_SHARE = "share_of_reads_by_index"
 # From this share of page by page reads on, the advice is theirs.
 _INDEX_MIN = 0.5
 _INDEX_IOPS = (
@@ -66,7 +68,7 @@ def _of_index_reads(evidence: Evidence, found: Found, remedy: str) -> Found:
     share = index_share(evidence)
     if share is None or share < _INDEX_MIN:
         return found
-    return replace(found, figures=found.figures | {"share_of_reads_by_index": share}, remedy=remedy)
+    return replace(found, figures=found.figures | {INDEX_SHARE: share}, remedy=remedy)
 
 
 def _figures(flow: DeviceFlow) -> dict[str, float | str]:
@@ -137,8 +139,8 @@ IOPS = Rule(
     layer="infrastructure",
     phrase="the requests per second of its storage",
     remedy=(
-        "Ask for larger pieces (io_combine_limit, read-ahead), keep more in memory, or use storage with more "
-        "IOPS."
+        "Ask for larger pieces (io_combine_limit and read-ahead, for sequential scans), keep more in memory, "
+        "or use storage with more IOPS."
     ),
     next_step=(
         "Look which statements fetch single pages (index scans, idx_blks_read of pg_statio_user_tables); "
@@ -154,11 +156,12 @@ LATENCY = Rule(
     layer="infrastructure",
     phrase="the latency of its storage, with few requests in flight",
     remedy=(
-        "Keep more requests in flight (effective_io_concurrency, asynchronous I/O, more connections), or use "
-        "storage that answers sooner."
+        "Keep more requests in flight (effective_io_concurrency and asynchronous I/O, for sequential and "
+        "bitmap scans; more connections), or use storage that answers sooner."
     ),
     next_step=(
-        "Compare effective_io_concurrency and io_method on a copy of the data: 'pgassay compare "
+        "Look whether index scans read (idx_blks_read of pg_statio_user_tables), for which these settings do "
+        "nothing; if not, compare them on a copy of the data: 'pgassay compare "
         "effective_io_concurrency=1,16,64'; and ask the provider for the volume's latency."
     ),
     find=_latency,
