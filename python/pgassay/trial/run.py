@@ -34,8 +34,8 @@ from pgassay.trial.collect.server_statements import (
 )
 from pgassay.trial.collect.vacuum_state import vacuum_state_or_none
 from pgassay.trial.measure import load, maintenance
-from pgassay.trial.measure.statements import StatementTimer, explain_all
-from pgassay.trial.measure.work_plans import PlanWork, execute_plans
+from pgassay.trial.measure.statements import StatementTimer, execute_as_first_reader, explain_all
+from pgassay.trial.measure.work_plans import PlanWork
 from pgassay.trial.observation import Observation, Plan
 from pgassay.trial.observe.registry import samplers
 from pgassay.trial.observe.remote import observed_by_sql
@@ -150,7 +150,7 @@ def _measure(trial: TrialState, work: PlanWork | None) -> None:
     if trial.spec.protocol.plans != "off":
         trial.observation.plans = prepared.explained
     if work is not None and local is not None:
-        execute_plans(trial, prepared.server, prepared.explained, work)
+        execute_as_first_reader(trial, prepared.server, prepared.explained, work)
     trial.stage("")
 
 

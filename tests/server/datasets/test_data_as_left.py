@@ -89,6 +89,7 @@ def test_a_trial_finds_dead_rows_hint_bits_and_the_visibility_map_as_they_were_l
     assert any("each trial is the first reader" in note for note in facts["notes"])
 
 
+@pytest.mark.slow
 def test_data_that_are_settled_were_read_before(tmp_path: Path, require: Callable[..., None]) -> None:
     """By default the first trial meets what any first reader leaves, and writes nothing."""
     require("versions-16-17-18")

@@ -82,6 +82,26 @@ def test_a_prepare_is_a_layer_on_the_same_data(build):
 
 
 @pytest.mark.usefixtures("home")
+def test_a_vacuum_of_a_prepare_marks_and_counts_what_came_just_before(build):
+    """Rows that were inserted and deleted a moment ago: their commits are written, their changes counted."""
+    statements = (
+        "CREATE TABLE t AS SELECT i AS id, repeat('x', 80) AS f FROM generate_series(1, 10000) i",
+        "DELETE FROM t WHERE id % 5 <> 0",
+        "/* at once */ VACUUM (ANALYZE) t",
+    )
+    made = snapshots.ensure(build, ONE, statements, quiet)
+    with Server(build, made.path, TINY_SETTINGS) as server, control(server) as session:
+        counted = session.execute(
+            "SELECT n_live_tup, n_dead_tup FROM pg_stat_user_tables WHERE relname = 't'"
+        ).fetchone()
+        marked = session.execute(
+            "SELECT relallvisible, relpages FROM pg_class WHERE relname = 't'"
+        ).fetchone()
+    assert counted == (2000, 0)
+    assert marked is not None and marked[0] == marked[1] > 50
+
+
+@pytest.mark.usefixtures("home")
 def test_a_prepare_that_fails_leaves_the_base_alone(build):
     base = snapshots.ensure(build, ONE, (), quiet)
     with pytest.raises(UsageError, match=r"'CREATE INDEX ON nowhere .x.' failed .*does not exist"):

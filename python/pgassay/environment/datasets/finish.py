@@ -6,7 +6,7 @@ from psycopg import sql
 
 from pgassay.environment.datasets.base import DATABASE, OBSERVING_EXTENSIONS, OnStage, facts_of_row
 from pgassay.environment.datasets.load_failure import translated_errors
-from pgassay.environment.datasets.statements import refused_statement
+from pgassay.environment.datasets.statements import refused_statement, run_statement
 from pgassay.environment.server.server import Server
 from pgassay.environment.server.sessions import ControlSession, control
 from pgassay.model.build import Build
@@ -101,7 +101,7 @@ def prepare(
         for number, statement in enumerate(statements, start=1):
             on_progress(f"prepare statement {number} of {len(statements)}", None)
             with refused_statement(server, "The prepare statement", statement):
-                session.execute(statement.encode())
+                run_statement(session, statement)
     settle(server, on_progress, database, analyse=True, reads=settled)
 
 

@@ -107,8 +107,8 @@ def key(build: Build, dataset: DatasetSpec, prepare: Sequence[str] = ()) -> str:
         "prepare": list(prepare),
     }
     if prepare or dataset.kind == "script":
-        # What the user's own VACUUM can mark depends on it (`bulk_settings`).
-        layers["commits"] = "flushed"
+        # What the user's own VACUUM can mark and count depends on it (`bulk_settings`, `run_statement`).
+        layers["commits"] = "flushed and counted"
     if prepare and not dataset.settled:
         layers["settled"] = False
     text = json.dumps(layers, sort_keys=True)

@@ -20,6 +20,7 @@ _META_COMMAND = re.compile(r"\\(\w+)[^\n]*")
 _HARMLESS = ("restrict", "unrestrict")
 _COPY_IN = re.compile(r"\s*copy\b.*\bfrom\s+stdin\b", re.IGNORECASE | re.DOTALL)
 _COPY_END = re.compile(r"^\\\.\r?$", re.MULTILINE)
+_COUNTING = ("vacuum", "analyze", "analyse")
 # Not the statement's fault: resources, an operator's hand, the system, the server itself.
 _NOT_THE_USERS = ("53", "57", "58", "XX")
 
@@ -43,6 +44,20 @@ def shown(statement: str) -> str:
     """A statement on one line, cut where it gets long."""
     text = " ".join(statement[: 4 * SHOWN_CHARACTERS].split())
     return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + " …"
+
+
+def run_statement(session: ControlSession, statement: str) -> None:
+    """Execute one statement; what the session has changed is counted before a VACUUM or ANALYZE counts anew.
+
+    A session reports its changes once a second at most, and VACUUM and ANALYZE at once: rows deleted just
+    before would be subtracted after all were counted
+    (src/backend/utils/activity/pgstat.c, pgstat_report_stat).
+    """
+    words = strip_comments(statement).split(maxsplit=1)
+    is_idle = session.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+    if is_idle and words and words[0].lower() in _COUNTING:
+        session.execute(b"SELECT pg_stat_force_next_flush()")
+    session.execute(statement.encode())
 
 
 def run_text(server: Server, session: ControlSession, text: str, source: str, on_progress: OnStage) -> None:
@@ -73,7 +88,7 @@ def run_text(server: Server, session: ControlSession, text: str, source: str, on
             if _takes_data(statement):
                 position = _copy(session, statement, text, position)
             else:
-                session.execute(statement.encode())
+                run_statement(session, statement)
 
 
 def _takes_data(statement: str) -> bool:

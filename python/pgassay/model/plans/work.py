@@ -11,7 +11,8 @@ class WorkPlan(Frozen):
 
     `executed` False: `reason` says why not; `deferred`: only for now, since it would have taken too long, so
     that a later trial of the arm may. `seconds`: what it took by the clock. `cache`: the caches that it
-    found; 'as-left' is as the trial left them, whatever the protocol's state before it. `document`: what
+    found; 'as-left' is as the trial left them, whatever the protocol's state before it; 'restarted' those of
+    a server started on restored data. `document`: what
     EXPLAIN (ANALYZE, FORMAT JSON) printed.
     """
 
