@@ -101,8 +101,8 @@ def looked_at(server: DirectServer, seconds: float, folder: Path, vcpus: float |
 @pytest.mark.slow
 @pytest.mark.usefixtures("limited")
 def test_a_limit_of_requests_is_found_while_the_clients_vary(server: DirectServer, tmp_path: Path) -> None:
-    with clients(server, (3, 9, 6), 4.0, READ):
-        found = looked_at(server, 30.0, tmp_path)
+    with clients(server, (3, 9, 6), 8.0, READ):
+        found = looked_at(server, 50.0, tmp_path)
     limit = found.causes[0]
     assert limit.cause == "storage-iops", limit
     assert limit.evidence["ceiling_from"] == "a rate that stayed flat"
@@ -144,8 +144,8 @@ def test_a_disk_that_answers_late_has_no_ceiling_however_the_clients_vary(tmp_pa
         server = DirectServer(Path(places[FOLDER]))
         try:
             server.start()
-            with clients(server, (1, 6, 3), 4.0, READ):
-                found = looked_at(server, 30.0, tmp_path)
+            with clients(server, (1, 6, 3), 8.0, READ):
+                found = looked_at(server, 50.0, tmp_path)
         finally:
             server.stop()
     limit = found.causes[0]

@@ -22,11 +22,11 @@ RATIO_MIN = 1.5
 # One read at a time has no ceiling but its own time.
 IN_FLIGHT_MIN = 2.0
 # A flat rate varies by no more than this, as a coefficient of variation ...
-VARIATION_MAX = 0.15
+VARIATION_MAX = 0.2
 # ... and grows by no more than this power of the reads in flight, at 95 % confidence (1: as they do).
 GROWTH_MAX = 1 / 3
 # From this power on, at 95 % confidence, each read takes about as long however many there are.
-GROWTH_OF_LATENCY_MIN = 2 / 3
+GROWTH_OF_LATENCY_MIN = 1 / 2
 # Up to this many in flight no more was asked of the storage than one read after another.
 SHALLOW_MAX = 1.5
 _CONFIDENCE = 0.95
