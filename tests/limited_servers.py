@@ -11,7 +11,7 @@ from native_servers import NativeTestServer
 from pgassay.environment.cgroup.group import Cgroup, io_limits
 from pgassay.environment.linux.device import device_of, disk_of
 
-SCALE = 10
+SCALE = 5
 ROWS = 100_000 * SCALE
 
 

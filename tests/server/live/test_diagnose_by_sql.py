@@ -101,8 +101,8 @@ def looked_at(server: DirectServer, seconds: float, folder: Path, vcpus: float |
 @pytest.mark.slow
 @pytest.mark.usefixtures("limited")
 def test_a_limit_of_requests_is_found_while_the_clients_vary(server: DirectServer, tmp_path: Path) -> None:
-    with clients(server, (3, 9, 6), 4.0, READ):
-        found = looked_at(server, 30.0, tmp_path)
+    with clients(server, (3, 9, 6), 8.0, READ):
+        found = looked_at(server, 50.0, tmp_path)
     limit = found.causes[0]
     assert limit.cause == "storage-iops", limit
     assert limit.evidence["ceiling_from"] == "a rate that stayed flat"
@@ -116,7 +116,7 @@ def test_a_limit_of_requests_is_found_while_the_clients_vary(server: DirectServe
 def test_one_client_at_a_steady_rate_waits_for_each_read(server: DirectServer, tmp_path: Path) -> None:
     """The decoy: a steady 120 reads a second, of one client, are the time that a read takes."""
     with clients(server, (1,), 60.0, READ):
-        found = looked_at(server, 4.0, tmp_path)
+        found = looked_at(server, 3.0, tmp_path)
     limit = found.causes[0]
     assert limit.cause == "storage-latency", limit
     assert limit.evidence["ceiling"] == "not known"
@@ -144,27 +144,21 @@ def test_a_disk_that_answers_late_has_no_ceiling_however_the_clients_vary(tmp_pa
         server = DirectServer(Path(places[FOLDER]))
         try:
             server.start()
-            with clients(server, (1, 6, 3), 4.0, READ):
-                found = looked_at(server, 30.0, tmp_path)
+            with clients(server, (1, 6, 3), 8.0, READ):
+                found = looked_at(server, 50.0, tmp_path)
         finally:
             server.stop()
     limit = found.causes[0]
-    assert limit.cause in ("storage-latency", "unknown"), limit
-    if limit.cause == "storage-latency":
-        assert limit.evidence["ceiling"] == "not reached"
-        assert float(limit.evidence["read_latency_ms"]) >= LATENCY_MS
+    assert limit.cause == "storage-latency", limit
+    assert limit.evidence["ceiling"] == "not reached"
+    assert float(limit.evidence["read_latency_ms"]) >= LATENCY_MS
 
 
-@pytest.mark.parametrize("given", [True, False])
-def test_full_processors_are_found_by_their_number(server: DirectServer, tmp_path: Path, given: bool) -> None:
+def test_full_processors_are_found_by_their_number(server: DirectServer, tmp_path: Path) -> None:
     cores = len(os.sched_getaffinity(0))
     with clients(server, (3 * cores,), 60.0, COMPUTE):
-        found = looked_at(server, 4.0, tmp_path, vcpus=float(cores) if given else None)
+        found = looked_at(server, 2.0, tmp_path, vcpus=float(cores))
     limit = found.causes[0]
-    if not given:
-        assert limit.cause == "unknown"
-        assert "--vcpus" in str(limit.evidence["not_known"])
-        return
     assert limit.cause == "all-cores", limit
     assert float(limit.evidence["processes_without_wait_event"]) >= cores
     assert found.server.vcpus == cores

@@ -22,11 +22,11 @@ RATIO_MIN = 1.5
 # One read at a time has no ceiling but its own time.
 IN_FLIGHT_MIN = 2.0
 # A flat rate varies by no more than this, as a coefficient of variation ...
-VARIATION_MAX = 0.15
+VARIATION_MAX = 0.2
 # ... and grows by no more than this power of the reads in flight, at 95 % confidence (1: as they do).
 GROWTH_MAX = 1 / 3
 # From this power on, at 95 % confidence, each read takes about as long however many there are.
-GROWTH_OF_LATENCY_MIN = 2 / 3
+GROWTH_OF_LATENCY_MIN = 1 / 2
 # Up to this many in flight no more was asked of the storage than one read after another.
 SHALLOW_MAX = 1.5
 _CONFIDENCE = 0.95
@@ -118,19 +118,15 @@ def growth(intervals: Sequence[ReadInterval], rates: Rates) -> Growth | None:
         float(np.mean([in_flight[each[which], 1 - half].mean() for half, each in enumerate(thirds)]))
         for which in (0, 1)
     )
-    asked = math.log(high / low)
-    logs = np.log(rates)
-    steps = [float(logs[upper].mean() - logs[lower].mean()) for lower, upper in thirds]
-    error = max(_error(logs, lower, upper) for lower, upper in thirds)
-    step = float(np.mean(steps))
-    return Growth(
+    power = _power(np.log(rates), np.log(in_flight))
+    return power and Growth(
         intervals=len(intervals),
         in_flight_low=low,
         in_flight_high=high,
         rate=float(np.mean([rates[upper].mean() for _, upper in thirds])),
         variation=float(rates.std(ddof=1) / rates.mean()),
-        power_low=(step - error) / asked,
-        power_high=(step + error) / asked,
+        power_low=power[0],
+        power_high=power[1],
     )
 
 
@@ -153,10 +149,25 @@ def _ratio(halves: Rates) -> float:
     return math.exp(sum(logs) / 2)
 
 
-def _error(logs: Rates, lower: NDArray[np.intp], upper: NDArray[np.intp]) -> float:
-    """The reach of a one-sided 95 % t interval of the difference of two means."""
-    variance = float(logs[lower].var(ddof=1) + logs[upper].var(ddof=1)) / len(lower)
-    return float(stdtrit(2 * len(lower) - 2, _CONFIDENCE)) * math.sqrt(variance)
+def _power(rates: Rates, halves: Rates) -> tuple[float, float] | None:
+    """Between which powers of the reads in flight a rate grew, from logarithms of shapes (n,) and (n, 2).
+
+    The slope of a line, with the error of what is in flight taken out: the two halves of the looks share
+    nothing but what was really in flight, so that their covariance is its variance (regression with an
+    instrument; Reiersøl, "Confluence analysis by means of instrumental sets of variables", 1945). None where
+    they don't vary together.
+    """
+    count = len(rates)
+    centred = halves - halves.mean(axis=0)
+    shared = float((centred[:, 0] * centred[:, 1]).mean())
+    if shared <= 0:
+        return None
+    asked, grown = centred.mean(axis=1), rates - rates.mean()
+    slope = float((grown * asked).mean()) / shared
+    spread = math.sqrt(float(((grown - slope * asked) ** 2).sum()) / (count - 2))
+    error = spread * math.sqrt(float((asked**2).sum())) / (count * shared)
+    reach = float(stdtrit(count - 2, _CONFIDENCE)) * error
+    return slope - reach, slope + reach
 
 
 def read_ceiling(intervals: Sequence[ReadInterval]) -> ReadCeiling | None:
