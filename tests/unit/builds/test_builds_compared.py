@@ -320,6 +320,10 @@ def test_with_fixed_settings_the_same_differences_are_confounds() -> None:
     assert "Baseline fixed" in render_markdown(result, stored_experiment)
     alone = stored(experiment(), simulate(experiment(), 4))
     assert "Baseline" not in render_markdown(analyse(alone), alone), "one build: it makes no difference"
+    one = replace(alone, experiment=alone.experiment.model_copy(update={"baseline": "shipped"}))
+    page = render_markdown(analyse(one), one)
+    assert "Baseline shipped: the servers run on their version's own defaults" in page
+    assert "part of what is compared" not in page
 
 
 def test_a_baseline_of_before_is_fixed_and_is_not_written() -> None:

@@ -45,6 +45,10 @@ _SHIPPED = (
     "Baseline shipped: each version runs on its own defaults, on data with checksums as its own initdb makes "
     "them, so these are part of what is compared."
 )
+_SHIPPED_ALONE = (
+    "Baseline shipped: the servers run on their version's own defaults, on data with checksums as its own "
+    "initdb makes them."
+)
 _FIXED = "Baseline fixed: the settings of pgassay's baseline are alike in all arms, whatever the version."
 # With more arms than this a report counts the verdicts first.
 _SENTENCES_MAX = 7
@@ -221,10 +225,10 @@ def setting(material: Material) -> Section:
 
 
 def _baseline(material: Material) -> str:
-    """The baseline in a sentence; '' where it makes no difference: one build, or servers that run already."""
+    """The baseline in a sentence; '' for a fixed one of a single build, and for servers that run already."""
     builds = {arm.spec.build.bin_directory for arm in material.stored.experiment.arms}
     if material.result.baseline == "shipped":
-        return _SHIPPED
+        return _SHIPPED if len(builds) > 1 else _SHIPPED_ALONE
     return _FIXED if material.result.baseline == "fixed" and len(builds) > 1 else ""
 
 
