@@ -1,5 +1,6 @@
 """How many trials whole experiments take until they tell what is true: simulated, all roles counted."""
 
+import itertools
 import math
 
 import numpy as np
@@ -77,11 +78,15 @@ def test_identical_statements_are_called_equivalent(runs):
     assert found.count("equivalent") / len(found) >= 0.8
 
 
-def test_questions_that_are_left_out_change_nothing():
-    for run, noise in enumerate(NOISES * 2):
-        experiment = planned(*ONE_ARM, seed=run, blocks=BLOCKS)
-        name = arms_of(experiment)[0].name
-        world = {"effects": {name: 0.02 * (run % 3)}, "failing": 0.2 * (run % 2), "failing_arms": {name}}
+@pytest.mark.parametrize(
+    ("factors", "runs"), [(ONE_ARM, 16), (("work_mem=1MB,2MB,3MB",), 6)], ids=["one arm", "two arms"]
+)
+def test_questions_that_are_left_out_change_nothing(factors, runs):
+    for run, noise in zip(range(runs), itertools.cycle(NOISES), strict=False):
+        experiment = planned(*factors, seed=run, blocks=BLOCKS)
+        first, *others = (arm.name for arm in arms_of(experiment))
+        effects = {first: 0.02 * (run % 3), **dict.fromkeys(others, 0.06)}
+        world = {"effects": effects, "failing": 0.2 * (run % 2), "failing_arms": {first}}
         ended = [
             run_whole(
                 experiment,
