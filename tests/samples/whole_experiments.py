@@ -49,6 +49,8 @@ NOWHERE = Path("/nowhere")
 START = "2026-01-01T00:00:00+00:00"
 WORK = 10**9
 NEVER = 10**9
+# How many blocks of one comparison are run at once, before it is asked after which of them it may have ended.
+LOOK_AGAIN_BLOCKS = 8
 # Of experiments in which rates of errors are counted: most blocks, and the spread of a single trial.
 BLOCKS, SPREAD = 24, 0.03
 # What is drawn is put into copies of these: validating each trial would take longer than judging it.
@@ -188,7 +190,7 @@ def run_whole(
     `look_at_each` asks after each trial what is next, and after each block where it stands, as a real run
     does. Less will do: the rest of a block follows from its begin for as long as no trial fails, and where
     the experiment stands is asked only when the evidence of an arm without a verdict says something. As
-    long as no arm rests, this is asked of all blocks at once.
+    long as no arm rests, this is asked of several blocks at once.
     """
     make = record_of or load_record
     running = _Running(experiment, source, make, ask_always=look_at_each)
@@ -205,15 +207,20 @@ def run_whole(
         return Ended(running.stored, standing)
     if len(experiment.contrasts) > 1:
         return _with_resting_arms(running, _Running(experiment, *deepcopy((source, make))))
-    moments = []
-    while running.block():
-        moments.append(running.stored)
-    (first,) = _telling_blocks(moments[-1])
-    for stored in moments[min(first, len(moments) - 1) :]:
-        standing = progress(stored)
-        if standing.decided:
-            break
-    return Ended(stored, standing)
+    moments: list[StoredExperiment] = []
+    seen, goes_on = 0, True
+    while goes_on:
+        goes_on = running.block()
+        if goes_on:
+            moments.append(running.stored)
+        if not goes_on or len(moments) % LOOK_AGAIN_BLOCKS == 0:
+            (first,) = _telling_blocks(running.stored)
+            for stored in moments[max(first, seen) :]:
+                standing = progress(stored)
+                if standing.decided:
+                    return Ended(stored, standing)
+            seen = len(moments)
+    return Ended(running.stored, progress(running.stored))
 
 
 def _with_resting_arms(running: "_Running", without_rest: "_Running") -> Ended:

@@ -21,11 +21,11 @@ from pgassay.analysis.statistics.eprocess import (
 )
 from pgassay.analysis.statistics.equivalence import equivalence_path, interval_level
 from pgassay.analysis.statistics.sequence import confidence_sequence, point_estimate
-from pgassay.experiment.planning.plan import SHARPNESS
+from pgassay.experiment.planning.plan import SHARPNESS, SHARPNESS_WEIGHTS
 from simulated_worlds import noise_in_time
 
 ALPHA = 0.05
-RULES = EvidenceRules(SHARPNESS, 0.05)
+RULES = EvidenceRules(SHARPNESS, 0.05, SHARPNESS_WEIGHTS)
 VALUES = st.floats(-2, 2, allow_nan=False).map(lambda value: round(value, 6))
 SHAPES = st.tuples(st.integers(1, 20), st.integers(2, 3))
 MEMBERS = SHAPES.flatmap(lambda shape: arrays(np.float64, shape, elements=VALUES))
@@ -195,7 +195,7 @@ def test_blocks_beside_those_without_neighbours(alike, most, question, runs):
     values, slots = in_drawn_order(spread * autoregressive(runs, 270, alike, random), 3, random)
     if question == "effect":
         values[..., 0] += math.log(1.05)
-    rules = EvidenceRules(SHARPNESS, 0.07 * math.sqrt(1.5))
+    rules = EvidenceRules(SHARPNESS, 0.07 * math.sqrt(1.5), SHARPNESS_WEIGHTS)
     margin = None if question == "effect" else 0.06
     plain = blocks_taken(gather_evidence(values, rules), margin)
     weighed = blocks_taken(gather_drift_evidence(values, slots, rules), margin)

@@ -19,7 +19,7 @@ from pgassay.analysis.verdicts.checks.failures import WARNING_EVIDENCE, failure_
 from pgassay.analysis.verdicts.primary import analyse_primary, findings_of
 from pgassay.analysis.verdicts.study import gather_study
 from pgassay.analysis.verdicts.verdict import DISTRIBUTION_CHANGED, judge
-from pgassay.experiment.planning.plan import SHARPNESS
+from pgassay.experiment.planning.plan import SHARPNESS, SHARPNESS_WEIGHTS
 from pgassay.model.experiment import Contrast
 from pgassay.model.trial import TrialRecord
 
@@ -104,7 +104,7 @@ def test_identical_statements_are_found_equivalent_at_the_planned_size(runs, spr
     random = np.random.default_rng([14, int(1000 * spread)])
     # A statement of a run takes the place of a measure: each has noise of its own.
     values = spread / np.sqrt(2) * random.standard_normal((runs * statements, blocks, 3))
-    rules = EvidenceRules(SHARPNESS, spread * np.sqrt(0.75))
+    rules = EvidenceRules(SHARPNESS, spread * np.sqrt(0.75), SHARPNESS_WEIGHTS)
     contrasts = ContrastSet(values, COLUMNS, CONTRAST, pool_twin=True, rules=rules)
     different = contrasts.log_evidence().reshape(runs, statements)
     equivalent = contrasts.log_equivalence(log_margin(MARGIN)).reshape(runs, statements)
