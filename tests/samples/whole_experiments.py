@@ -13,13 +13,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pgassay.analysis.statistics.drift import gather_drift_evidence
-from pgassay.analysis.statistics.eprocess import (
-    BlockEvidence,
-    gather_evidence,
-    log_evidence_above,
-    log_evidence_below,
-)
+from pgassay.analysis.statistics.contrasts import evidence_of
+from pgassay.analysis.statistics.eprocess import log_evidence_above, log_evidence_below
 from pgassay.analysis.statistics.equivalence import equivalence_path, interval_level
 from pgassay.analysis.verdicts.compare import Standing, analyse, progress
 from pgassay.analysis.verdicts.study import gather_study
@@ -260,9 +255,8 @@ def _telling_blocks(stored: StoredExperiment, resting: frozenset[str] = frozense
             found.append(NEVER)
             continue
         members = contrasts.members(0, place)
-        evidence: BlockEvidence = gather_evidence(members, study.rules)
-        if rows.slots:
-            evidence = gather_drift_evidence(members, np.array(rows.slots, dtype=np.float64), study.rules)
+        slots = np.array(rows.slots, dtype=np.float64) if rows.slots else None
+        evidence = evidence_of(members, slots, study.rules)
         highest = np.maximum(log_evidence_above(evidence), log_evidence_below(evidence))
         telling = np.maximum.accumulate(highest) >= np.log(2 / level)
         telling |= equivalence_path(evidence, contract.margin, interval_level(level, contract.equivalence))

@@ -64,8 +64,9 @@ class StatisticalContract(Extended):
     `sharpness` is the grid of the evidence (least, most, points), `sharpness_weights` what each of its points
     counts (all alike without them), `first_scale` the spread that is assumed before the first block,
     `equivalence` whether its two one-sided tests have α each or share it, `drift` whether a trial's
-    neighbours in time are weighed by how alike they were in earlier blocks. Their defaults are the rules of
-    experiments that were stored before the fields were there, so those keep their figures.
+    neighbours in time are weighed by how alike they were in earlier blocks, `clipped_share` what evidence
+    counts in which outliers are clipped. Their defaults are the rules of experiments that were stored before
+    the fields were there, so those keep their figures.
     """
 
     LATER_FIELDS: ClassVar[tuple[str, ...]] = (
@@ -74,6 +75,7 @@ class StatisticalContract(Extended):
         "first_scale",
         "equivalence",
         "drift",
+        "clipped_share",
     )
 
     metric: Metric
@@ -90,6 +92,7 @@ class StatisticalContract(Extended):
     first_scale: float = 0.05
     equivalence: Literal["shared", "each"] = "shared"
     drift: Literal["none", "neighbours"] = "none"
+    clipped_share: float = 0.0
 
 
 class BlockDesign(Frozen):

@@ -69,6 +69,7 @@ class DriftEvidence:
     shift: FloatArray
     members: int
     log_weights: FloatArray
+    log_bounding_share: float = 0.0
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -30,12 +30,14 @@ class EvidenceRules:
 
     sharpness: least, most and number of the values of g, spaced geometrically; first_scale: the spread of d
     (in logs) that is assumed before the first block; weights: what each value of g counts beside the others,
-    above 0, all alike where there are none.
+    above 0, all alike where there are none; clipped_share: what clipped values count (`clipped`), from 0 on
+    and below 1.
     """
 
     sharpness: tuple[float, float, int] = (0.3, 6.0, 8)
     first_scale: float = 0.05
     weights: tuple[float, ...] = ()
+    clipped_share: float = 0.0
 
     @cached_property
     def grid(self) -> FloatArray:
@@ -84,6 +86,10 @@ class BlockEvidence(Protocol):
     def log_weights(self) -> FloatArray:
         """What each grid point counts (`EvidenceRules`), shape (grid,)."""
 
+    @property
+    def log_bounding_share(self) -> float:
+        """log of the weight of the factors that `bracket_of_end` is about; 0 where those are all."""
+
     def log_factors_above(self, effect: FloatArray | float) -> FloatArray:
         """log of each block's factor of E⁺ by grid point."""
 
@@ -99,8 +105,8 @@ class BlockEvidence(Protocol):
     def bracket_of_end(self, excess: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Effects around the lower end: left of the first every factor of E⁺ is at least n·exp(−excess/2).
 
-        Right of the second every one is at most 1. `excess` is above 0 and broadcasts to the leading shape,
-        with axes before it or not.
+        Of those in E⁺ that `log_bounding_share` is of. Right of the second every one is at most 1. `excess`
+        is above 0 and broadcasts to the leading shape, with axes before it or not.
         """
 
     def bracket_of_balance(self) -> tuple[FloatArray, FloatArray]:
@@ -124,6 +130,7 @@ class Evidence:
     others_down: FloatArray
     members: int
     log_weights: FloatArray
+    log_bounding_share: float = 0.0
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -24,7 +24,7 @@ _DETECTION = {
     (0.9, False): (4.0, 18.0),
     (0.9, True): (2.0, 13.0),
 }
-# For a statement among others, which is judged by its current evidence; the primary metric takes a tenth less.
+# For a statement among others, judged by its current evidence; the primary metric takes a tenth less.
 _EQUIVALENCE = {False: (4.0, 18.0), True: (3.0, 13.0)}
 _CONTRAST_DIVISOR, _EQUIVALENCE_DIVISOR = 3.7, 3.0
 
