@@ -5,15 +5,19 @@ it stands, as it does for whoever watches a real run. What a trial would have me
 Nothing is started and nothing is written, so hundreds of experiments run in seconds.
 """
 
-from bisect import bisect_left
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
+from pgassay.analysis.statistics.contrasts import evidence_of
+from pgassay.analysis.statistics.eprocess import log_evidence_above, log_evidence_below
+from pgassay.analysis.statistics.equivalence import equivalence_path, interval_level
 from pgassay.analysis.verdicts.compare import Standing, analyse, progress
+from pgassay.analysis.verdicts.study import gather_study
 from pgassay.design.arms import apply_levels, choose_control, combinations
 from pgassay.environment.datasets.snapshots import key as snapshot_key
 from pgassay.environment.storage.parse import describe as describe_storage
@@ -34,10 +38,16 @@ from pgassay.model.trial import LoadObservation, StatementObservation, TrialReco
 from pgassay.model.workload import WorkloadSpec
 from pgassay.record.read import StoredExperiment, StoredTrial
 from pgassay.workloads.registry import parse_workload
+from simulated_worlds import World
 
 NOWHERE = Path("/nowhere")
 START = "2026-01-01T00:00:00+00:00"
 WORK = 10**9
+NEVER = 10**9
+# How many blocks of one comparison are run at once, before it is asked after which of them it may have ended.
+LOOK_AGAIN_BLOCKS = 8
+# Of experiments in which rates of errors are counted: most blocks, and the spread of a single trial.
+BLOCKS, SPREAD = 24, 0.03
 # What is drawn is put into copies of these: validating each trial would take longer than judging it.
 TEMPLATE = TrialRecord(
     number=0, attempt=1, block=0, position=0, arm_id="", status="ok", started_at=START, ended_at=START,
@@ -150,6 +160,18 @@ class Ended:
         return [arm.name for arm in self.standing.arms if arm.verdict in ("faster", "slower")]
 
 
+def ran(factors: tuple[str, ...], run: int, noise: str, **world: Any) -> Ended:
+    """One experiment of equal arms, at most `BLOCKS` blocks; `world` says what is wrong with the machine."""
+    experiment = planned(*factors, seed=run, blocks=BLOCKS)
+    names = frozenset(arm.name for arm in arms_of(experiment))
+    if "carry_over" in world:
+        world["leaving"] = names
+    if "failing" in world:
+        world["failing_arms"] = names
+    random = np.random.default_rng([77, run])
+    return run_whole(experiment, World(noise, SPREAD, random, **world))
+
+
 def run_whole(
     experiment: Experiment,
     source: Source,
@@ -161,31 +183,87 @@ def run_whole(
     """Run a plan until all is decided (with `until_decided`), or to its limit of blocks.
 
     `look_at_each` asks after each trial what is next, and after each block where it stands, as a real run
-    does. Less will do: the rest of a block follows from its begin for as long as no trial fails. With one
-    comparison an interval never widens and equivalence stays, so the looks before the first block after which
-    there is either are left out.
+    does. Less will do: the rest of a block follows from its begin for as long as no trial fails, and where
+    the experiment stands is asked only when the evidence of an arm without a verdict says something. As
+    long as no arm rests, this is asked of several blocks at once.
     """
-    running = _Running(experiment, source, record_of or load_record, ask_always=look_at_each)
+    make = record_of or load_record
+    running = _Running(experiment, source, make, ask_always=look_at_each)
     if not until_decided:
         while running.block():
             pass
         return Ended(running.stored, progress(running.stored))
-    if look_at_each or len(experiment.contrasts) > 1:
+    if look_at_each:
         while running.block():
             standing = progress(running.stored)
             if standing.decided:
                 break
             running.resting = decided_arms(running.stored, standing)
         return Ended(running.stored, standing)
-    moments = []
+    if len(experiment.contrasts) > 1:
+        return _with_resting_arms(running, _Running(experiment, *deepcopy((source, make))))
+    moments: list[StoredExperiment] = []
+    seen, goes_on = 0, True
+    while goes_on:
+        goes_on = running.block()
+        if goes_on:
+            moments.append(running.stored)
+        if not goes_on or len(moments) % LOOK_AGAIN_BLOCKS == 0:
+            (first,) = _telling_blocks(running.stored)
+            for stored in moments[max(first, seen) :]:
+                standing = progress(stored)
+                if standing.decided:
+                    return Ended(stored, standing)
+            seen = len(moments)
+    return Ended(running.stored, progress(running.stored))
+
+
+def _with_resting_arms(running: "_Running", without_rest: "_Running") -> Ended:
+    """Run to the end. Both begin alike: until something may be decided in the second, no arm rests."""
+    while without_rest.block():
+        pass
+    first = min(_telling_blocks(without_rest.stored))
+    if first == NEVER:
+        return Ended(without_rest.stored, progress(without_rest.stored))
+    blocks, standing = 0, None
     while running.block():
-        moments.append(running.stored)
-    first = bisect_left(range(len(moments)), True, key=lambda place: _may_end(moments[place]))
-    for stored in moments[min(first, len(moments) - 1) :]:
-        standing = progress(stored)
+        blocks, standing = blocks + 1, None
+        if blocks <= first:
+            continue
+        telling = _telling_blocks(running.stored, running.resting)
+        if all(block == NEVER for block in telling):
+            continue
+        standing = progress(running.stored)
         if standing.decided:
             break
-    return Ended(stored, standing)
+        running.resting = decided_arms(running.stored, standing)
+    return Ended(running.stored, standing or progress(running.stored))
+
+
+def _telling_blocks(stored: StoredExperiment, resting: frozenset[str] = frozenset()) -> list[int]:
+    """Of each comparison the number of the block since which it may have a verdict; NEVER if it has none yet.
+
+    From that block on its interval excludes no effect, or lies inside the margin. Neither is ever lost again.
+    Nothing is asked of `resting` arms.
+    """
+    study = gather_study(stored)
+    contract, level = stored.experiment.contract, stored.experiment.contract.alpha / study.contrast_count
+    contrasts = study.contrast_set(study.logs[:1])
+    found = []
+    for place, rows in enumerate(study.rows):
+        if rows.arm_ids[0] in resting or len(rows.blocks) < study.rows_min(place):
+            found.append(NEVER)
+            continue
+        members = contrasts.members(0, place)
+        slots = np.array(rows.slots, dtype=np.float64) if rows.slots else None
+        evidence = evidence_of(members, slots, study.rules)
+        highest = np.maximum(log_evidence_above(evidence), log_evidence_below(evidence))
+        telling = np.maximum.accumulate(highest) >= np.log(2 / level)
+        telling |= equivalence_path(evidence, contract.margin, interval_level(level, contract.equivalence))
+        telling[: study.rows_min(place) - 1] = False
+        numbers = study.block_numbers(place)
+        found.append(numbers[int(telling.argmax())][-1] if telling.any() else NEVER)
+    return found
 
 
 class _Running:
@@ -199,10 +277,13 @@ class _Running:
         self._source = source
         self._make = make
         self._ask_always = ask_always
+        self._following: tuple[frozenset[str], Step] | None = None
 
     def block(self) -> bool:
         """Run the next block to its end, be it void; False when the limits are reached."""
-        step = self._next()
+        resting, step = self._following or (None, None)
+        if step is None or resting != self.resting:
+            step = self._next()
         blocks_max = self.stored.experiment.contract.blocks_max
         if step.visit >= blocks_max or step.voided_in_a_row >= VOIDED_BLOCKS_MAX:
             return False
@@ -226,20 +307,13 @@ class _Running:
                 "number": spec.number + 1, "attempt": 1, "position": following, "arm": step.arms[following]
             }  # fmt: skip
             step = replace(step, spec=spec.model_copy(update=changes), begins_block=False)
+        self._following = self.resting, step
         return True
 
     def _next(self) -> Step:
         stored = self.stored
         records = (trial.record for trial in stored.trials)
         return next_step(stored.experiment, records, stored.block_plans, self.resting)
-
-
-def _may_end(stored: StoredExperiment) -> bool:
-    """Whether the one arm has a verdict, or its interval excludes 'no effect' and something else held it."""
-    (arm,) = progress(stored).arms
-    lower, upper = arm.interval or (None, None)
-    is_off = (lower is not None and lower > 1) or (upper is not None and upper < 1)
-    return is_off or arm.verdict != "inconclusive"
 
 
 def data_of(spec: TrialSpec) -> str:
@@ -253,7 +327,7 @@ def load_record(spec: TrialSpec, status: str, log_speed: float) -> TrialRecord:
     # Cauchy noise has trials beyond what a float holds.
     elapsed_s = WORK * float(np.exp(-np.clip(log_speed, -600, 600)))
     observed = LOAD.model_copy(update={"elapsed_s": elapsed_s})
-    return _record(spec, status).model_copy(update={"load": observed})
+    return _record(spec, status, load=observed)
 
 
 def statements_record(spec: TrialSpec, status: str, log_speeds: dict[str, float]) -> TrialRecord:
@@ -262,12 +336,13 @@ def statements_record(spec: TrialSpec, status: str, log_speeds: dict[str, float]
         STATEMENT.model_copy(update={"name": name, "elapsed_s": float(np.exp(-log_speed))})
         for name, log_speed in log_speeds.items()
     )
-    return _record(spec, status).model_copy(update={"statements": seen})
+    return _record(spec, status, statements=seen)
 
 
-def _record(spec: TrialSpec, status: str) -> TrialRecord:
+def _record(spec: TrialSpec, status: str, **observed: object) -> TrialRecord:
     return TEMPLATE.model_copy(
         update={
+            **observed,
             "number": spec.number,
             "attempt": spec.attempt,
             "block": spec.block,

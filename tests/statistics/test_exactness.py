@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pgassay.analysis.statistics.eprocess import BASE_RULES, EvidenceRules, gather_evidence, log_evidence
-from pgassay.experiment.planning.plan import SHARPNESS
+from pgassay.experiment.planning.plan import SHARPNESS, SHARPNESS_WEIGHTS
 
 ALPHA = 0.05
 
@@ -49,7 +49,9 @@ def relabelled(values: np.ndarray, chosen: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(
     ("assignments", "members"), [(assignments_paired, 2), (assignments_pooled, 3)], ids=["paired", "pooled"]
 )
-@pytest.mark.parametrize("rules", [BASE_RULES, EvidenceRules(SHARPNESS, 0.004)], ids=["base", "new"])
+@pytest.mark.parametrize(
+    "rules", [BASE_RULES, EvidenceRules(SHARPNESS, 0.004, SHARPNESS_WEIGHTS)], ids=["base", "new"]
+)
 def test_mean_evidence_is_one(assignments, members, number, rules):
     chosen = assignments()
     values = magnitude_sets(20, chosen.shape[1], members)[number]

@@ -21,10 +21,10 @@ from pgassay.analysis.statistics.forecast import (
     further_blocks,
     quantiles,
 )
-from pgassay.experiment.planning.plan import SHARPNESS
+from pgassay.experiment.planning.plan import SHARPNESS, SHARPNESS_WEIGHTS
 from simulated_noise import trials
 
-NEW_RULES = EvidenceRules(SHARPNESS, 0.05)
+NEW_RULES = EvidenceRules(SHARPNESS, 0.05, SHARPNESS_WEIGHTS)
 DECISION = DecisionRules(margin=0.03, level=0.05, equivalence_level=0.1, blocks_min=4)
 LOOKS = (4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192)
 BLOCKS = {0.01: 60, 0.03: 250, 0.07: 900, 0.15: 1250}

@@ -13,7 +13,7 @@ from pgassay.analysis.statistics.power import (
 )
 from pgassay.analysis.statistics.sequence import confidence_sequence
 from pgassay.analysis.verdicts.checks.twin import GATE_EVIDENCE, check_twin, mean_evidence_path
-from pgassay.experiment.planning.plan import SHARPNESS
+from pgassay.experiment.planning.plan import SHARPNESS, SHARPNESS_WEIGHTS
 from simulated_noise import trials
 
 ALPHA = 0.05
@@ -141,7 +141,7 @@ def test_planned_blocks_for_equivalence(pooled):
     blocks = blocks_for_equivalence(0.03, 0.03, pooled=pooled)
     values = trials("normal", 1500, blocks, 3 if pooled else 2, random, paired_spread=0.03)
     level = interval_level(ALPHA, "each")
-    evidence = gather_evidence(values, EvidenceRules(SHARPNESS, 0.05))
+    evidence = gather_evidence(values, EvidenceRules(SHARPNESS, 0.05, SHARPNESS_WEIGHTS))
     assert equivalence_path(evidence, 0.03, level)[..., -1].mean() >= 0.78
 
 

@@ -14,11 +14,11 @@ from pgassay.analysis.statistics.eprocess import (
 )
 from pgassay.analysis.statistics.equivalence import equivalence_path, interval_level, log_margin
 from pgassay.analysis.statistics.power import blocks_for_detection, blocks_for_equivalence, minimum_blocks
-from pgassay.experiment.planning.plan import SHARPNESS
+from pgassay.experiment.planning.plan import SHARPNESS, SHARPNESS_WEIGHTS
 from simulated_noise import trials
 
 ALPHA, MARGIN = 0.05, 0.03
-NEW_RULES = EvidenceRules(SHARPNESS, 0.05)
+NEW_RULES = EvidenceRules(SHARPNESS, 0.05, SHARPNESS_WEIGHTS)
 NEVER = 10**9
 # Experiments drawn at once: what their evidence takes in memory is bounded.
 TOGETHER = 50
@@ -65,7 +65,9 @@ def test_median_blocks_for_five_percent(cv, known, unknown, runs):
     """15, 21 and 84 trials where the first scale is known, with room for the chance of so few runs."""
     scale = cv * np.sqrt(1.5)
     blocks = 30 if cv < 0.05 else 130
-    found = direction_blocks(EvidenceRules(SHARPNESS, scale), cv, 0.05, runs=runs, blocks=blocks)
+    found = direction_blocks(
+        EvidenceRules(SHARPNESS, scale, SHARPNESS_WEIGHTS), cv, 0.05, runs=runs, blocks=blocks
+    )
     assert np.median(found) <= known
     assert np.median(direction_blocks(NEW_RULES, cv, 0.05, runs=runs, blocks=blocks)) <= unknown
 
@@ -73,7 +75,7 @@ def test_median_blocks_for_five_percent(cv, known, unknown, runs):
 @pytest.mark.slow
 @pytest.mark.parametrize(("cv", "most", "blocks"), [(0.01, 5, 12), (0.03, 7, 40), (0.07, 28, 130)])
 def test_median_blocks_for_five_percent_with_many_runs(cv, most, blocks):
-    rules = EvidenceRules(SHARPNESS, float(f"{cv * np.sqrt(1.5):.3g}"))
+    rules = EvidenceRules(SHARPNESS, float(f"{cv * np.sqrt(1.5):.3g}"), SHARPNESS_WEIGHTS)
     assert np.median(direction_blocks(rules, cv, 0.05, runs=6000, blocks=blocks)) <= most
 
 
@@ -87,7 +89,7 @@ def test_the_wide_grid_finds_a_small_effect_in_noise_sooner():
 
 @pytest.mark.slow
 def test_the_wide_grid_finds_two_percent_in_162_blocks():
-    rules = EvidenceRules(SHARPNESS, 0.07 * np.sqrt(1.5))
+    rules = EvidenceRules(SHARPNESS, 0.07 * np.sqrt(1.5), SHARPNESS_WEIGHTS)
     assert np.median(direction_blocks(rules, 0.07, 0.02, runs=1500, blocks=900)) <= 165
 
 

@@ -68,14 +68,22 @@ class StatisticalContract(Extended):
     contrasts, `blocks_max` and `time_max_s` the limits, `contrasts` the number of comparisons with
     a control (m), `pool_twin` whether the twin counts as a second control.
 
-    `sharpness` is the grid of the evidence (least, most, points), `first_scale` the spread that is assumed
-    before the first block, `equivalence` whether its two one-sided tests have α each or share it, `drift`
-    whether a trial's neighbours in time are weighed by how alike they were in earlier blocks. Their
-    defaults are the rules of experiments that were stored before the fields were there, so those keep their
-    figures.
+    `sharpness` is the grid of the evidence (least, most, points), `sharpness_weights` what each of its points
+    counts (all alike without them), `first_scale` the spread that is assumed before the first block,
+    `equivalence` whether its two one-sided tests have α each or share it, `drift` whether a trial's
+    neighbours in time are weighed by how alike they were in earlier blocks, `clipped_share` what evidence
+    counts in which outliers are clipped. Their defaults are the rules of experiments that were stored before
+    the fields were there, so those keep their figures.
     """
 
-    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("sharpness", "first_scale", "equivalence", "drift")
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = (
+        "sharpness",
+        "sharpness_weights",
+        "first_scale",
+        "equivalence",
+        "drift",
+        "clipped_share",
+    )
 
     metric: Metric
     margin: float = 0.03
@@ -87,9 +95,11 @@ class StatisticalContract(Extended):
     covariate: Covariate = "none"
     contrasts: int = 1
     sharpness: tuple[float, float, int] = (0.3, 6.0, 8)
+    sharpness_weights: tuple[float, ...] = ()
     first_scale: float = 0.05
     equivalence: Literal["shared", "each"] = "shared"
     drift: Literal["none", "neighbours"] = "none"
+    clipped_share: float = 0.0
 
 
 class BlockDesign(Frozen):

@@ -40,6 +40,31 @@ def measured(words: Sequence[object], folder: Path) -> tuple[dict[str, Any], Sto
     return whole_tool.result_of(finished), load(folder)
 
 
+def killed_after(trials: int, words: Sequence[object], folder: Path) -> dict[str, bytes]:
+    """Kill a run, and all that it started, when so many trials are stored; its plans of blocks by file."""
+    argv = [*whole_tool.COMMAND, *map(str, (*words, "--out", folder, "--quiet"))]
+    running = subprocess.Popen(argv, stdout=subprocess.DEVNULL, start_new_session=True)
+    try:
+        until = time.monotonic() + whole_tool.TIMEOUT_S
+        while len(list(folder.glob("trials/*/*/trial.json"))) < trials:
+            assert running.poll() is None
+            assert time.monotonic() < until
+            time.sleep(0.02)
+    finally:
+        os.killpg(running.pid, signal.SIGKILL)
+        running.wait()
+    return {path.name: path.read_bytes() for path in (folder / "blocks").glob("0*.json")}
+
+
+def resumed(folder: Path, before: dict[str, bytes]) -> tuple[dict[str, Any], StoredExperiment]:
+    """Resume a run that was killed: it goes on as its blocks were planned."""
+    finished = whole_tool.run("resume", folder, "--json", "--quiet")
+    stored = load(folder)
+    whole(stored)
+    assert before.items() <= {path.name: path.read_bytes() for path in (folder / "blocks").iterdir()}.items()
+    return json.loads(finished.stdout), stored
+
+
 def test_a_grid_runs_its_strata_in_blocks_of_their_own(tmp_path: Path, require: Callable[..., None]) -> None:
     require("server")
     result, stored = measured((*GRID, "--blocks", "2"), tmp_path / "out")
@@ -76,22 +101,51 @@ def test_a_killed_run_is_resumed_as_its_blocks_were_planned(
 ) -> None:
     require("server")
     folder = tmp_path / "out"
-    words = [*whole_tool.COMMAND, *map(str, (*GRID, "--blocks", "2", "--out", folder, "--quiet"))]
-    running = subprocess.Popen(words, stdout=subprocess.DEVNULL, start_new_session=True)
-    try:
-        until = time.monotonic() + whole_tool.TIMEOUT_S
-        while len(list(folder.glob("trials/*/*/trial.json"))) < 4:
-            assert running.poll() is None
-            assert time.monotonic() < until
-            time.sleep(0.02)
-    finally:
-        os.killpg(running.pid, signal.SIGKILL)
-        running.wait()
-    before = {path.name: path.read_bytes() for path in (folder / "blocks").glob("0*.json")}
+    before = killed_after(4, (*GRID, "--blocks", "2"), folder)
     assert len(before) >= 2
-    finished = whole_tool.run("resume", folder, "--json", "--quiet")
-    assert json.loads(finished.stdout)["blocks"] == 2
-    stored = load(folder)
-    whole(stored)
+    result, stored = resumed(folder, before)
+    assert result["blocks"] == 2
     assert len(stored.block_plans) == 4
-    assert before.items() <= {path.name: path.read_bytes() for path in (folder / "blocks").iterdir()}.items()
+
+
+@pytest.mark.slow
+def test_strata_in_which_only_some_arms_need_data_of_their_own(
+    tmp_path: Path, require: Callable[..., None]
+) -> None:
+    """Two read-aheads of a loop device share their data, the host's disk has its own; killed and resumed."""
+    require("server", "loop")
+    folder = tmp_path / "out"
+    control = "storage=loop:read_ahead=128"
+    factors = (f"{control},loop:read_ahead=256,host", "work_mem=1MB,4MB")
+    before = killed_after(6, ("compare", *factors, "--control", control, *LOAD, "--blocks", "2"), folder)
+    result, stored = resumed(folder, before)
+    assert len(stored.block_plans) == 4
+    spec_of = {arm.id: arm.spec.storage.kind for arm in stored.experiment.arms}
+    for plan in stored.block_plans.values():
+        on_loop, on_host = (
+            {plan.data_copies[name] for name in plan.arm_ids if spec_of[name] == kind}
+            for kind in ("loop", "host")
+        )
+        assert (len(on_loop), len(on_host)) == (1, 1)
+        assert on_loop.isdisjoint(on_host)
+    replicates = {arm["name"].split()[0]: arm["replicates"] for arm in result["arms"]}
+    assert replicates == {control: None, "storage=loop:read_ahead=256": None, "storage=host": 2}
+
+
+@pytest.mark.slow
+def test_several_blocks_run_on_one_set_of_copies(tmp_path: Path, require: Callable[..., None]) -> None:
+    """Where copying takes more than moments; killed in the second set and resumed."""
+    require("server")
+    folder = tmp_path / "out"
+    statement = tmp_path / "index.sql"
+    statement.write_text("CREATE INDEX made ON pgbench_accounts (abalance);")
+    words = ("compare", f"prepare=none,{statement}", *LOAD, "--scale", "3", "--blocks", "16")
+    result, stored = resumed(folder, killed_after(7, words, folder))
+    assert stored.experiment.design.blocks_per_copy == 2
+    plans = [plan for _, plan in sorted(stored.block_plans.items())]
+    assert [plan.replicate for plan in plans] == [block // 2 for block in range(16)]
+    used = [frozenset(plan.data_copies.values()) for plan in plans]
+    assert len(set(used)) == 8
+    assert len(frozenset.union(*used)) == 24
+    [arm] = [arm for arm in result["arms"] if arm["verdict"] != "control"]
+    assert (arm["blocks"], arm["replicates"]) == (16, 8)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pgassay.analysis.statistics import sequence
+from pgassay.analysis.statistics.clipped import with_clipped
 from pgassay.analysis.statistics.drift import gather_drift_evidence
 from pgassay.analysis.statistics.eprocess import (
     BASE_RULES,
@@ -97,11 +98,9 @@ class ContrastSet:
             members = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
             all_places = [place for each in found.values() for place in each]
             evidence: BlockEvidence | None = None
-            if count and knows_slots:
+            if count:
                 slots = np.array([rows[place].slots for place in all_places], dtype=np.float64)
-                evidence = gather_drift_evidence(members, slots[np.newaxis], rules)
-            elif count:
-                evidence = gather_evidence(members, rules)
+                evidence = evidence_of(members, slots[np.newaxis] if knows_slots else None, rules)
             self._groups.append(_Group(all_places, members, evidence))
 
     def _collect(self, missing: float, answer: Callable[[BlockEvidence], FloatArray]) -> FloatArray:
@@ -196,6 +195,16 @@ def _pairs(group: _Group) -> FloatArray:
     # skewed noise, and its median would not be 0 for equal arms.
     result: FloatArray = group.members[..., 0] - group.members[..., 1]
     return result
+
+
+def evidence_of(members: FloatArray, slots: FloatArray | None, rules: EvidenceRules) -> BlockEvidence:
+    """The evidence of rows of log speeds, (..., rows, n), the arm first, by these rules.
+
+    slots: when each ran (`gather_drift_evidence`), of as many axes; None where that is not asked.
+    """
+    if slots is None:
+        return with_clipped(gather_evidence(members, rules), members, rules)
+    return with_clipped(gather_drift_evidence(members, slots, rules), members, rules)
 
 
 def member_ids(contrast: Contrast, *, pool_twin: bool) -> list[str]:

@@ -59,7 +59,8 @@ class DriftEvidence:
 
     offsets: (K·x)_arm − (K·x)_j of each control j, shape (..., blocks, n − 1); slopes: K_aa − K_ja, by which
     an offset falls with the effect, above 0; biases: (K_aa − K_jj)/2, both of the same shape.
-    shift: δ per block and grid point, shape (..., blocks, grid). members: n.
+    shift: δ per block and grid point, shape (..., blocks, grid). members: n. log_weights: what each grid
+    point counts, shape (grid,).
     """
 
     offsets: FloatArray
@@ -67,6 +68,8 @@ class DriftEvidence:
     biases: FloatArray
     shift: FloatArray
     members: int
+    log_weights: FloatArray
+    log_bounding_share: float = 0.0
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -93,7 +96,13 @@ class DriftEvidence:
     def both_sides(self) -> "DriftEvidence":
         """The evidence and its mirror image, on a new first axis."""
         slopes, biases, shift = (np.stack([each, each]) for each in (self.slopes, self.biases, self.shift))
-        return DriftEvidence(np.stack([self.offsets, -self.offsets]), slopes, biases, shift, self.members)
+        return replace(
+            self,
+            offsets=np.stack([self.offsets, -self.offsets]),
+            slopes=slopes,
+            biases=biases,
+            shift=shift,
+        )
 
     def bracket_of_end(self, excess: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Effects around the lower end, of the leading shape.
@@ -162,9 +171,8 @@ def gather_drift_evidence(members: FloatArray, slots: FloatArray, rules: Evidenc
     told = own.mean(axis=-1) - within.sum(axis=(-2, -1)) / count**2
     shift = rules.grid / np.sqrt(told)[..., np.newaxis]
     slopes = own[..., :1] - within[..., 1:, 0]
-    return DriftEvidence(
-        score[..., :1] - score[..., 1:], slopes, (own[..., :1] - own[..., 1:]) / 2, shift, count
-    )
+    biases = (own[..., :1] - own[..., 1:]) / 2
+    return DriftEvidence(score[..., :1] - score[..., 1:], slopes, biases, shift, count, rules.log_weights)
 
 
 def _with_row_before(members: FloatArray) -> FloatArray:

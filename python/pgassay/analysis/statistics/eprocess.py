@@ -11,7 +11,7 @@ Arrays have the shape (..., blocks, members): any number of leading axes (contra
 computed at once. Member 0 is the arm, the others are its controls. All sums are of logarithms.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol, Self
 
@@ -29,11 +29,15 @@ class EvidenceRules:
     """What the evidence is made with, fixed before the first trial (`StatisticalContract`).
 
     sharpness: least, most and number of the values of g, spaced geometrically; first_scale: the spread of d
-    (in logs) that is assumed before the first block.
+    (in logs) that is assumed before the first block; weights: what each value of g counts beside the others,
+    above 0, all alike where there are none; clipped_share: what clipped values count (`clipped`), from 0 on
+    and below 1.
     """
 
     sharpness: tuple[float, float, int] = (0.3, 6.0, 8)
     first_scale: float = 0.05
+    weights: tuple[float, ...] = ()
+    clipped_share: float = 0.0
 
     @cached_property
     def grid(self) -> FloatArray:
@@ -41,6 +45,19 @@ class EvidenceRules:
         least, most, points = self.sharpness
         result: FloatArray = np.geomspace(least, most, points)
         return result
+
+    @cached_property
+    def log_weights(self) -> FloatArray:
+        """log of each value's weight, shape (points,); only their differences count.
+
+        Raises ValueError when there are weights, but not one above 0 for each value.
+        """
+        points = self.sharpness[2]
+        if not self.weights:
+            return np.zeros(points)
+        if len(self.weights) != points or min(self.weights) <= 0:
+            raise ValueError(f"{points} weights above 0 are needed, got {self.weights}")
+        return np.log(np.array(self.weights, dtype=np.float64))
 
 
 # What experiments have whose contract names no rules, and what every check of a twin uses.
@@ -65,6 +82,14 @@ class BlockEvidence(Protocol):
     def members(self) -> int:
         """The members of a block."""
 
+    @property
+    def log_weights(self) -> FloatArray:
+        """What each grid point counts (`EvidenceRules`), shape (grid,)."""
+
+    @property
+    def log_bounding_share(self) -> float:
+        """log of the weight of the factors that `bracket_of_end` is about; 0 where those are all."""
+
     def log_factors_above(self, effect: FloatArray | float) -> FloatArray:
         """log of each block's factor of E⁺ by grid point."""
 
@@ -80,8 +105,8 @@ class BlockEvidence(Protocol):
     def bracket_of_end(self, excess: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Effects around the lower end: left of the first every factor of E⁺ is at least n·exp(−excess/2).
 
-        Right of the second every one is at most 1. `excess` is above 0 and broadcasts to the leading shape,
-        with axes before it or not.
+        Of those in E⁺ that `log_bounding_share` is of. Right of the second every one is at most 1. `excess`
+        is above 0 and broadcasts to the leading shape, with axes before it or not.
         """
 
     def bracket_of_balance(self) -> tuple[FloatArray, FloatArray]:
@@ -96,6 +121,7 @@ class Evidence:
     sharpness: κ per block and grid point, shape (..., blocks, grid).
     others_up, others_down: log Σ over the controls of exp(±κ·(x_j − their mean)), same shape as κ.
     members: n, the members of a block (2 paired, 3 with the twin pooled).
+    log_weights: what each grid point counts, shape (grid,).
     """
 
     difference: FloatArray
@@ -103,6 +129,8 @@ class Evidence:
     others_up: FloatArray
     others_down: FloatArray
     members: int
+    log_weights: FloatArray
+    log_bounding_share: float = 0.0
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -128,7 +156,9 @@ class Evidence:
 
     def mirrored(self) -> "Evidence":
         """The evidence of the negated log speeds: its lower end is the negated upper end."""
-        return Evidence(-self.difference, self.sharpness, self.others_down, self.others_up, self.members)
+        return replace(
+            self, difference=-self.difference, others_up=self.others_down, others_down=self.others_up
+        )
 
     def both_sides(self) -> "Evidence":
         """The evidence and its mirror image, on a new first axis."""
@@ -139,6 +169,7 @@ class Evidence:
             np.stack([self.others_up, other.others_up]),
             np.stack([self.others_down, other.others_down]),
             self.members,
+            self.log_weights,
         )
 
     def bracket_of_end(self, excess: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -218,7 +249,7 @@ def gather_evidence(members: FloatArray, rules: EvidenceRules = BASE_RULES) -> E
     else:
         exponents = sharpness[..., np.newaxis] * offsets[..., np.newaxis, :]
         up, down = log_sum_exp(exponents), log_sum_exp(-exponents)
-    return Evidence(difference, sharpness, up, down, count)
+    return Evidence(difference, sharpness, up, down, count, rules.log_weights)
 
 
 def log_sum_exp(exponents: FloatArray) -> FloatArray:
@@ -228,9 +259,12 @@ def log_sum_exp(exponents: FloatArray) -> FloatArray:
     return result
 
 
-def _mixed_path(products: FloatArray) -> FloatArray:
-    """log of the mean over the grid of the running products, (..., blocks, grid) → (..., blocks)."""
-    result: FloatArray = log_sum_exp(products) - np.log(products.shape[-1])
+def mixed(products: FloatArray, log_weights: FloatArray) -> FloatArray:
+    """log of the weighted mean over the grid of running products given as logs, (..., grid) → (...).
+
+    A mean of test martingales, with weights that are fixed beforehand, is one.
+    """
+    result: FloatArray = log_sum_exp(products + log_weights) - np.log(np.exp(log_weights).sum())
     return result
 
 
@@ -250,12 +284,12 @@ def log_evidence_above(evidence: BlockEvidence, effect: FloatArray | float = 0.0
     `effect` has the leading shape of the evidence, or is one number; the answer is (..., blocks).
     It never rises when `effect` rises.
     """
-    return _mixed_path(log_products_above(evidence, effect))
+    return mixed(log_products_above(evidence, effect), evidence.log_weights)
 
 
 def log_evidence_below(evidence: BlockEvidence, effect: FloatArray | float = 0.0) -> FloatArray:
     """log E⁻ after each block: evidence that the true effect is below `effect`; never falls as it rises."""
-    return _mixed_path(log_products_below(evidence, effect))
+    return mixed(log_products_below(evidence, effect), evidence.log_weights)
 
 
 def log_evidence(evidence: BlockEvidence, effect: FloatArray | float = 0.0) -> FloatArray:

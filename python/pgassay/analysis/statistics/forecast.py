@@ -23,7 +23,7 @@ from pgassay.analysis.statistics.eprocess import (
     gather_evidence,
     log_products_above,
     log_products_below,
-    log_sum_exp,
+    mixed,
 )
 from pgassay.analysis.statistics.equivalence import log_margin
 
@@ -111,10 +111,11 @@ def _drawn_truths(members: FloatArray, random: np.random.Generator) -> tuple[Flo
     return spread[rows, chosen], effect[rows, chosen]
 
 
-def _mixed(products: _Coarse) -> FloatArray:
-    """log of the mean over the grid, (rows, questions, grid) → (rows, questions)."""
+def _mixed(products: _Coarse, shares: _Coarse) -> FloatArray:
+    """log of the mean over the grid by these shares, (rows, questions, grid) → (rows, questions)."""
     largest = products.max(axis=-1)
-    total = np.exp(products - largest[..., np.newaxis]).mean(axis=-1)
+    # Not a product of matrices: its rounding would depend on how many rows there are.
+    total = (np.exp(products - largest[..., np.newaxis]) * shares).sum(axis=-1)
     result: FloatArray = (largest + np.log(total)).astype(np.float64)
     return result
 
@@ -143,6 +144,7 @@ class _Paths:
     observed: int
     members: int
     factor: _Coarse
+    shares: _Coarse
     edge: float
     targets: FloatArray
     elapsed: int = 0
@@ -160,6 +162,7 @@ class _Paths:
         contrasts, blocks, count = members.shape
         evidence = gather_evidence(members, rules)
         edge = log_margin(decision.margin)
+        weights = np.exp(rules.log_weights)
         asked = (
             (log_products_above(evidence, 0.0), log_products_below(evidence, 0.0)),
             (log_products_above(evidence, -edge), log_products_below(evidence, edge)),
@@ -167,18 +170,18 @@ class _Paths:
         )
         # (sign, contrasts, questions, blocks, grid)
         history = np.stack([np.stack([pair[sign] for pair in asked], axis=1) for sign in (0, 1)])
-        mixed = log_sum_exp(history) - np.log(history.shape[-1])
+        so_far = mixed(history, evidence.log_weights)
         negative = (effect < 0).astype(np.intp).ravel()
         contrast = np.repeat(np.arange(contrasts), PATHS)
         difference = differences(members)
         squares = ((difference - difference.mean(axis=-1, keepdims=True)) ** 2).sum(axis=-1)
         target = np.log(2.0 / np.array([decision.level, *[decision.equivalence_level] * 2]))
-        best = mixed.max(axis=-1)[negative, contrast]
+        best = so_far.max(axis=-1)[negative, contrast]
         return cls(
             times=np.full((contrasts, PATHS), np.inf),
             rows=np.arange(contrasts * PATHS),
             products=history[..., -1, :][negative, contrast].astype(np.float32),
-            now=mixed[..., -1][negative, contrast],
+            now=so_far[..., -1][negative, contrast],
             crossed=np.where(best >= target, 0.0, np.inf),
             spread=spread.ravel(),
             effect=np.abs(effect).ravel(),
@@ -187,6 +190,7 @@ class _Paths:
             observed=blocks,
             members=count,
             factor=(rules.grid * count / (count - 1)).astype(np.float32),
+            shares=(weights / weights.sum()).astype(np.float32),
             edge=edge,
             targets=target,
         )
@@ -220,7 +224,7 @@ class _Paths:
             gained = high * (step / 2 + moved / 2) + low * (step / 2 - moved / 2)
             self.squares = self.squares + unit**2 * degrees_drawn
         self.products += gained
-        before, self.now = self.now, _mixed(self.products)
+        before, self.now = self.now, _mixed(self.products, self.shares)
         reached = (self.now >= self.targets) & np.isinf(self.crossed)
         share = (self.targets - before) / np.maximum(self.now - before, 1e-9)
         when = np.ceil(self.elapsed + step * np.clip(share, 1e-9, 1.0))

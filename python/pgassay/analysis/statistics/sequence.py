@@ -93,7 +93,9 @@ def _lower_ends(evidence: BlockEvidence, levels: FloatArray, running: bool) -> F
     shape = evidence.shape
     lower = np.full((len(levels), *shape), -np.inf)
     all_targets = np.log(2.0 / levels)
-    all_excesses = np.log(evidence.members) - all_targets / evidence.blocks
+    # What bounds the interval has this share of the evidence, so it must reach so much more.
+    to_reach = all_targets - evidence.log_bounding_share
+    all_excesses = np.log(evidence.members) - to_reach / evidence.blocks
     bounded = all_excesses > 0
     if not bounded.any():
         return lower

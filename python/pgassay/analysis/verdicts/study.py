@@ -102,7 +102,9 @@ class Study:
     def rules(self) -> EvidenceRules:
         """What the evidence of this experiment's contrasts is made with."""
         contract = self.experiment.contract
-        return EvidenceRules(contract.sharpness, contract.first_scale)
+        return EvidenceRules(
+            contract.sharpness, contract.first_scale, contract.sharpness_weights, contract.clipped_share
+        )
 
     def contrast_set(self, logs: FloatArray) -> ContrastSet:
         """The evidence of all contrasts on these measures, shape (measures, blocks, arms)."""
