@@ -39,9 +39,11 @@ class Protocol(Extended):
     a list of statements that only read is measured within one start; the first is the trial's figure, the
     further ones tell a calibration how measurements within a start differ. `plans`: whether those of the
     statements are kept as estimated, and with 'work' executed once for each arm, outside of all timing.
+    `plans_as_prepared`: where a load prepares its statements, their plans are those of prepared ones; else
+    they are planned with values in their text.
     """
 
-    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("readings", "repetitions", "plans")
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("readings", "repetitions", "plans", "plans_as_prepared")
 
     cache: CacheState
     device_fraction_min: float = 0.95
@@ -52,6 +54,7 @@ class Protocol(Extended):
     readings: tuple[Reading, ...] = ()
     repetitions: int = 1
     plans: PlanKind = "estimate"
+    plans_as_prepared: bool = False
 
 
 class StatisticalContract(Extended):

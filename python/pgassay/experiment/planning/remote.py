@@ -125,7 +125,9 @@ class RemoteServers:
             factors = (*factors[: named.index], factor, *factors[named.index :])
         settings = given if workload.writes else {**READ_ONLY, **given}
         spec = ArmSpec(settings=settings, workload=workload, **self._known[0].patch())
-        return Base(spec, Protocol(cache=CACHE, plans=request.plans or "estimate"), factors)
+        plans_kept = request.plans or "estimate"
+        protocol = Protocol(cache=CACHE, plans=plans_kept, plans_as_prepared=plans_kept != "off")
+        return Base(spec, protocol, factors)
 
     def check(self, candidates: list[Candidate]) -> None:
         """Every arm's settings hold in a session of its server, and its statements can be planned there."""
@@ -175,11 +177,6 @@ def _refuse_what_needs_provisioning(request: CompareRequest) -> None:
                 f"{option} is for servers that pgassay starts itself, and {NAME} names one that runs "
                 f"already: leave {option} out"
             )
-    if request.plans == "work":
-        raise UsageError(
-            "--plans work executes statements once more, which pgassay does on servers that it starts itself "
-            "alone: leave it out, or write --plans estimate"
-        )
     for text in request.factors:
         name = text.partition("=")[0].strip().lower()
         if name in _FACTORS_FOR_PROVISIONED:

@@ -241,14 +241,17 @@ class StatementTimer:
         return fraction is not None and fraction <= COLD_RESIDENT_FRACTION_MAX
 
 
-def explain_all(server: ServerSession, spec: ArmSpec) -> dict[str, Plan]:
-    """EXPLAIN every statement in a session with the arm's settings; also warms the catalogs."""
+def explain_all(server: ServerSession, spec: ArmSpec, *, as_prepared: bool = False) -> dict[str, Plan]:
+    """EXPLAIN every statement in a session with the arm's settings; also warms the catalogs.
+
+    `as_prepared`: where a load prepares them, the plans that its sessions come to execute.
+    """
     import psycopg
 
     explained: dict[str, Plan] = {}
     for statement in spec.workload.statements:
         try:
-            plan = plans.explain(server.control, statement)
+            plan = plans.explain(server.control, statement, spec.workload if as_prepared else None)
         except psycopg.Error as error:
             raise MeasurementError(
                 f"statement {statement.name} can't be planned ({first_line(error)}): correct its SQL"
