@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pgassay.model.workload import Statement
 from pgassay.trial.observation import Plan
-from pgassay.workloads.split import strip_comments
+from pgassay.workloads.split import literals, strip_comments, without_literals
 from pgassay.workloads.statements import changes_data
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def could_write(control: "ControlSession", statement: Statement, plan: Plan) -> 
         return f"it could write: its plan has the node {writing[0]}"
     if changes_data(statement.sql):
         return "it could write: its words say that it changes data"
-    texts = [words, *_texts(plan)]
+    texts = [_code(text) for text in (statement.sql, *_texts(plan))]
     names = sorted({name for text in texts for name in called(text)})
     found = control.execute(_VOLATILE.encode(), (names, _HARMLESS)).fetchall() if names else []
     if found:
@@ -82,6 +82,13 @@ def called(text: str) -> Iterator[str]:
     """The names that stand before a parenthesis, as functions do; some are keywords or types."""
     for name in _FUNCTION.findall(text):
         yield name[1:-1].replace('""', '"') if name.startswith('"') else name.lower()
+
+
+def _code(text: str) -> str:
+    """The text without its strings, which name no function; all of it where these can't be told apart."""
+    if any(each.kind == "unclear" for each in literals(text, is_plan=True)):
+        return text
+    return without_literals(text, is_plan=True)
 
 
 def is_reading(statement: Statement) -> bool:
