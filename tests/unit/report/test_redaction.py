@@ -124,7 +124,7 @@ def shown_of(source: str, *, redact: bool) -> list[str]:
 TEXT = f"""Sort  (cost=1.00..2.00 rows=1000 width=8) (actual time=1.000..50.000 rows=100.00 loops=1)
   Sort Key: (name || 'Miller'::text)
   Sort Method: external merge  Disk: 2048kB
-  ->  Seq Scan on customers  (cost=0.00..1.00 rows=100000 width=8) (actual time=1.000..50.000 rows=100 loops=1)
+  ->  Seq Scan on customers  (cost=0.00..1.00 rows=100000 width=8) (actual time=1.0..50.0 rows=100 loops=1)
         Filter: {CONDITION}
         Rows Removed by Filter: 900000
 Planning Time: 0.100 ms
