@@ -33,19 +33,17 @@ pub struct Tally {
     pub seconds: Vec<Second>,
     /// Latencies of `transactions` in microseconds.
     pub histogram: Histogram<u64>,
-    /// Sum, sum of squares, least and greatest of the same latencies.
+    /// Sum, least and greatest of the same latencies.
     pub latency_ns: Extent,
     /// The thread's CPU time over the interval.
     pub cpu_ns: u64,
 }
 
-/// Sums and range of a quantity in nanoseconds.
+/// Sum and range of a quantity in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// The sum.
     pub sum: u128,
-    /// The sum of the squares: 10^10 latencies of a day each still fit.
-    pub squares: u128,
     /// The least; `u64::MAX` of nothing.
     pub min: u64,
     /// The greatest.
@@ -55,14 +53,12 @@ pub struct Extent {
 impl Extent {
     const EMPTY: Self = Self {
         sum: 0,
-        squares: 0,
         min: u64::MAX,
         max: 0,
     };
 
     fn merge(&mut self, other: Self) {
         self.sum += other.sum;
-        self.squares += other.squares;
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
     }
@@ -177,7 +173,6 @@ impl Meter {
                 self.tally.histogram.saturating_record((latency_ns + 500) / 1000);
                 let extent = &mut self.tally.latency_ns;
                 extent.sum += u128::from(latency_ns);
-                extent.squares += u128::from(latency_ns) * u128::from(latency_ns);
                 extent.min = extent.min.min(latency_ns);
                 extent.max = extent.max.max(latency_ns);
             }
@@ -273,7 +268,6 @@ mod tests {
             merged.latency_ns,
             Extent {
                 sum: 12_000,
-                squares: 90_000_000,
                 min: 3_000,
                 max: 9_000
             }

@@ -27,8 +27,6 @@ pub struct Progress {
 pub struct Latency {
     /// The arithmetic mean, exact.
     pub mean: f64,
-    /// The standard deviation of all of them (not of a sample), exact, as pgbench reports it.
-    pub stddev: f64,
     /// The shortest, exact.
     pub min: f64,
     /// The median.
@@ -111,13 +109,8 @@ fn latency_ms(tally: &Tally) -> Latency {
     let extent = tally.latency_ns;
     let (min, max) = (extent.min as f64 / 1e6, extent.max as f64 / 1e6);
     let quantile = |fraction: f64| (tally.histogram.value_at_quantile(fraction) as f64 / 1e3).clamp(min, max);
-    let count = tally.transactions as f64;
-    let mean_ns = extent.sum as f64 / count;
-    // Equal latencies may differ from their mean by a rounding.
-    let variance_ns2 = (extent.squares as f64 / count - mean_ns * mean_ns).max(0.0);
     Latency {
-        mean: mean_ns / 1e6,
-        stddev: variance_ns2.sqrt() / 1e6,
+        mean: extent.sum as f64 / tally.transactions as f64 / 1e6,
         min,
         p50: quantile(0.5),
         p90: quantile(0.9),
@@ -160,19 +153,6 @@ mod tests {
         assert!(latency.min <= latency.p50 && latency.p99_9 <= latency.max);
         assert!((latency.mean - 12.346_177_5).abs() < 1e-9, "{}", latency.mean);
         assert!((record.elapsed_s - 2.0).abs() < f64::EPSILON);
-    }
-
-    #[test]
-    fn the_standard_deviation_is_of_all_latencies() {
-        let mut meter = Meter::new(SCHEDULE);
-        for latency_ns in [
-            2_000_000, 4_000_000, 4_000_000, 4_000_000, 5_000_000, 5_000_000, 7_000_000, 9_000_000,
-        ] {
-            meter.committed(1_000_000_000, 1_000_000_000 + latency_ns);
-        }
-        let latency = Record::new(SCHEDULE, meter.into_tally()).unwrap().latency_ms;
-        assert!((latency.mean - 5.0).abs() < 1e-12, "{}", latency.mean);
-        assert!((latency.stddev - 2.0).abs() < 1e-9, "{}", latency.stddev);
     }
 
     #[test]

@@ -24,9 +24,9 @@ class LatencyBySecond(TypedDict):
 class LoadRecord(TypedDict):
     """What a load measured after its warm-up; CLOCK_MONOTONIC nanoseconds.
 
-    `latency_ms`: mean, stddev, min, max and percentiles by name ("p99"). `histogram`: base64 of a compressed
-    V2 HdrHistogram of microseconds. `late_transactions`: begun before the end of the measured interval,
-    ended after it, not counted in it.
+    `latency_ms`: mean, min, max and percentiles by name ("p99"). `histogram`: base64 of a compressed V2
+    HdrHistogram of microseconds. `late_transactions`: begun before the end of the measured interval, ended
+    after it, not counted in it.
     """
 
     transactions: int

@@ -51,7 +51,7 @@ def _of_arm(arm: Arm, stored: StoredExperiment) -> ArmLatency | None:
 
 
 def _of_trial(trial: StoredTrial) -> _Moments | None:
-    """What the load counted itself; of trials from before it did, what its histogram says."""
+    """What the record says; of trials from before it did, what the histogram of the load says."""
     load = trial.record.load
     if load is None:
         return None
