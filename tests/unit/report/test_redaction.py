@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import replay
 import report_examples
 from pgassay.analysis.plans.read import read_plans
 from pgassay.cli.outcome import analysed
@@ -184,3 +185,25 @@ def test_the_command_line_has_the_option(tmp_path: Path, capsys: pytest.CaptureF
     finished = run_here(capsys, "explain", file, "--redact")
     assert finished.returncode == 0 and "Miller" not in finished.stdout and "customers" in finished.stdout
     assert "Miller" in run_here(capsys, "explain", file).stdout
+
+
+def test_a_stored_experiment_is_shown_without_literals(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = replay.recorded(tmp_path / "results", blocks=2)
+    file = folder / "experiment.json"
+    document = json.loads(file.read_bytes())
+    for arm in document["arms"]:
+        for statement in arm["spec"]["workload"]["statements"]:
+            statement["sql"] = SQL
+    file.write_text(json.dumps(document))
+    assert "Miller" in run_here(capsys, "report", folder, "--markdown").stdout + page_of(folder)
+    finished = run_here(capsys, "report", folder, "--redact", "--json")
+    assert finished.returncode == 0, finished.stderr
+    assert "Miller" not in finished.stdout + page_of(folder)
+    assert "customers" in page_of(folder)
+    assert "Miller" in file.read_text(), "what was recorded stays"
+
+
+def page_of(folder: Path) -> str:
+    return (folder / "report.html").read_text("utf-8")

@@ -84,6 +84,8 @@ def execute_plans(
 
     `explained`: the plans as EXPLAIN gave them before the trial. The trial holds whatever comes of them.
     """
+    import psycopg
+
     due = {name: plan for name, plan in explained.items() if work.is_due(name, plan)}
     if not due:
         return
@@ -91,8 +93,13 @@ def execute_plans(
     began = time.monotonic()
     left_s = work.budget_s(began - trial.started)
     workload, machine = trial.arm.workload, trial.machine
+    try:
+        control = server.control
+    except psycopg.Error:
+        trial.target.abandon()
+        return
     session = _Session(
-        server.control,
+        control,
         workload,
         trial.arm.build.major,
         _elapsed_s(trial),
@@ -109,7 +116,7 @@ def execute_plans(
         made = _of_writing_list(trial, machine, session, explained, due, left_s)
     trial.observation.work_plans = made
     trial.fields["plans_s"] = round(time.monotonic() - began, 6)
-    if session.control.closed and made and not any(each.cache == RESTARTED for each in made.values()):
+    if session.control.closed and not any(each.cache == RESTARTED for each in made.values()):
         trial.target.abandon()
 
 
@@ -277,13 +284,15 @@ def _of_writing_list(
         late = _deferred("restoring the data and executing all statements", expected_s, left_s)
         made = _each(session, reading, left_s)
         return {name: made.get(name, late) for name in due if name in made or name not in reading}
+    import psycopg
+
     try:
         machine.restore(trial.spec.arm)
         server = machine.start_server(trial.spec.arm, fresh=True).running
         # Not even what is rolled back leaves the data as they were.
         machine.taint()
         return _in_order(replace(restored, control=server.control), explained, due)
-    except (MeasurementError, OSError) as error:
+    except (MeasurementError, OSError, psycopg.Error) as error:
         trial.target.abandon()
         reason = f"the data could not be restored for it: {first_line(error)}"
         return {name: WorkPlan(executed=False, reason=reason, cache=RESTARTED) for name in due}
