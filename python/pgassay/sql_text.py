@@ -1,11 +1,14 @@
 """SQL text: splits it into statements as psql does, at semicolons outside quotes, comments, parentheses.
 
+And finds the literals in it, to leave them out.
+
 The lexical rules are those of PostgreSQL's manual, chapter "Lexical Structure": '' and E'' strings,
 "identifiers", $tag$ quoting, -- comments and nested /* */ comments. A body BEGIN ATOMIC … END of a
 function belongs to its statement (src/fe_utils/psqlscan.l counts its words the same way).
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pgassay.errors import UsageError
@@ -159,3 +162,78 @@ def strip_comments(statement: str) -> str:
         words.append(" " if quoted else match.group())
         position = end
     return "".join(words)
+
+
+# What is left out of redacted text. A quote that never closes reaches to the end: text may have been cut.
+_PART = re.compile(
+    r"""(?P<comment>--[^\n]*)
+      | (?P<block_comment>/\*)
+      | (?P<escape_string>[eE]'[^'\\]*+(?:(?:\\.|'')[^'\\]*+)*+(?:'|\\?\Z))
+      | (?P<string>(?:[bBxXnN]|[uU]&)?'[^']*+(?:''[^']*+)*+(?:'|\Z))
+      | (?P<identifier>(?:[uU]&)?"[^"]*+(?:""[^"]*+)*+")
+      | (?P<cut>"[^"]*+(?:""[^"]*+)*+\Z)
+      | (?P<dollar>\$(?:[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_\x80-\U0010ffff]*)?\$)
+      | (?P<parameter>\$[0-9]+)
+      | (?P<word>[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_$\x80-\U0010ffff]*)
+      | (?P<number>\.?[0-9](?:(?<=[eE])[+-][0-9]|[A-Za-z0-9_.])*)
+      | (?P<other>.)""",
+    re.VERBOSE | re.DOTALL,
+)
+# EXPLAIN numbers these itself, as "SubPlan 2"; a name with capitals would stand in quotes.
+_NUMBERED = frozenset({"InitPlan", "SubPlan"})
+REDACTED = "?"
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A literal or a comment of SQL text, from `begin` to before `end`.
+
+    kind: 'number', 'string' (of any kind: '', E'', B'', U&'', $$), 'comment', or 'unclear': the rest of a
+    text, which can't be told apart.
+    """
+
+    kind: str
+    begin: int
+    end: int
+
+
+def literals(text: str, *, is_plan: bool = False) -> Iterator[Literal]:
+    """The literals and comments of SQL text, in order; of EXPLAIN's expressions where `is_plan`.
+
+    Never too few: a plain string with a backslash before a quote may end there or not
+    (standard_conforming_strings), so all that follows counts as one. Names in double quotes, parameters and
+    the words TRUE, FALSE and NULL are no literals.
+    """
+    position, word = 0, ""
+    while position < len(text):
+        match = _PART.match(text, position)
+        if match is None:  # the last alternative takes any character
+            raise AssertionError(position)
+        kind, begin, end = match.lastgroup or "other", position, match.end()
+        position = end
+        if kind == "block_comment":
+            closing = _block_comment_end(text, begin)
+            position = len(text) if closing < 0 else closing
+            yield Literal("comment", begin, position)
+        elif kind == "dollar":
+            closing = text.find(match.group(), end)
+            position = len(text) if closing < 0 else closing + len(match.group())
+            yield Literal("string", begin, position)
+        elif (kind == "string" and "\\'" in match.group()) or kind == "cut":
+            position = len(text)
+            yield Literal("unclear", begin, position)
+        elif kind in ("string", "escape_string"):
+            yield Literal("string", begin, end)
+        elif kind == "comment" or (kind == "number" and not (is_plan and word in _NUMBERED)):
+            yield Literal(kind, begin, end)
+        if not match.group().isspace():
+            word = match.group() if kind == "word" else ""
+
+
+def without_literals(text: str, *, is_plan: bool = False) -> str:
+    """SQL text with each literal as `?`, and without its comments."""
+    parts, done = [], 0
+    for each in literals(text, is_plan=is_plan):
+        parts += [text[done : each.begin], " " if each.kind == "comment" else REDACTED]
+        done = each.end
+    return "".join([*parts, text[done:]])

@@ -6,6 +6,7 @@ from pgassay.live.watch.rates import iostat
 from pgassay.model.live.watch import (
     AioHandles,
     ArmEstimate,
+    CommandProgress,
     Connections,
     DeviceRates,
     ExperimentState,
@@ -27,6 +28,11 @@ RUNNING = Wait(kind="backend", state="active", event_type="", event="", schedule
 WORKER = Wait(
     kind="io worker", state="", event_type="IO", event="DataFileRead", scheduler="device", threads=2.0
 )
+VACUUM = CommandProgress(
+    pid=99, command="VACUUM", database="shop", relation="accounts", autovacuum=True,
+    phase="vacuuming indexes", done=1, total=4, passes=1, dead_rows=1000,
+    dead_rows_bytes=float(16 << 20), dead_rows_bytes_max=float(64 << 20), delay_ms=2500.0,
+)  # fmt: skip
 COUNTERS = {
     **dict.fromkeys(("reads", "reads_merged", "read_bytes", "read_ms", "writes", "writes_merged"), 0.0),
     **dict.fromkeys(("write_bytes", "write_ms", "in_flight", "in_flight_ms", "weighted_ms", "discards"), 0.0),

@@ -28,7 +28,7 @@ ALLOWED = {
     "design": {"model", "factors"},
     "record": {"model", "durable"},
     "trial": {"model", "environment", "workloads", "record", "native"},
-    "analysis": {"model", "record", "workloads", "words"},
+    "analysis": {"model", "record", "workloads", "words", "sql_text"},
     "probe": {"model", "environment", "native", "analysis", "words"},
     # A server that runs already is sampled as a trial is, and judged by the same rules; which arm a running
     # trial is of follows from the design.

@@ -85,14 +85,24 @@ def folder(text: str) -> "Path":
     return Path(text)
 
 
+def add_redact(parser: argparse.ArgumentParser) -> None:
+    """`--redact`, alike wherever plans and statements are shown."""
+    parser.add_argument(
+        "--redact",
+        action="store_true",
+        help="leave literals out of all that is shown: values in statements, plans and their conditions",
+    )
+
+
 def add_output_options(parser: argparse.ArgumentParser) -> None:
-    """`--json`, `--fail-if`, `--quiet` and `--no-wait`, alike in compare, run and resume."""
+    """`--json`, `--redact`, `--fail-if`, `--quiet` and `--no-wait`, alike in compare, run and resume."""
     parser.add_argument("--json", action="store_true", help="print the result as one JSON document")
     parser.add_argument(
         "--fail-if",
         choices=("slower", "faster"),
         help="exit with 3 when any arm is found slower (or faster) than its control",
     )
+    add_redact(parser)
     parser.add_argument("--quiet", action="store_true", help="say nothing while it runs")
     parser.add_argument(
         "--no-wait", action="store_true", help="refuse at once when another experiment runs on this host"

@@ -4,6 +4,7 @@ import argparse
 import shutil
 import sys
 
+from pgassay.analysis.redaction.experiment import redacted, redacted_result
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.cli.chart_library import chart_library
 from pgassay.cli.output import is_unicode
@@ -27,7 +28,7 @@ def progress_of(arguments: argparse.Namespace) -> Progress:
 
 def finish(stored: StoredExperiment, arguments: argparse.Namespace) -> int:
     """Print the result, write the HTML report beside it, and choose the exit status."""
-    result = analyse(stored)
+    stored, result = analysed(stored, redact=arguments.redact)
     report = stored.folder / REPORT_FILE
     show(result, stored, as_json=arguments.json)
     sys.stdout.flush()  # the result is said, whatever happens to the page
@@ -42,6 +43,14 @@ def finish(stored: StoredExperiment, arguments: argparse.Namespace) -> int:
     ):
         return EXIT_CONDITION_HOLDS
     return 0
+
+
+def analysed(stored: StoredExperiment, *, redact: bool) -> tuple[StoredExperiment, CompareResult]:
+    """An experiment and its result; with `redact` both without the literals of its SQL."""
+    if not redact:
+        return stored, analyse(stored)
+    hidden = redacted(stored)
+    return hidden, redacted_result(analyse(hidden))
 
 
 def show(result: CompareResult, stored: StoredExperiment, *, as_json: bool) -> None:

@@ -44,10 +44,14 @@ class Protocol(Extended):
     a list of statements that only read is measured within one start; the first is the trial's figure, the
     further ones tell a calibration how measurements within a start differ. `plans`: whether those of the
     statements are kept as estimated, and with 'work' executed once for each arm, outside of all timing.
-    `before_trial`: the user's command that is run before each trial on a remote server ('' for none).
+    `plans_as_prepared`: where a load prepares its statements, their plans are those of prepared ones; else
+    they are planned with values in their text. `before_trial`: the user's command that is run before each
+    trial on a remote server ('' for none).
     """
 
-    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("readings", "repetitions", "plans", "before_trial")
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = (
+        *("readings", "repetitions", "plans", "plans_as_prepared", "before_trial"),
+    )
 
     cache: CacheState
     device_fraction_min: float = 0.95
@@ -58,6 +62,7 @@ class Protocol(Extended):
     readings: tuple[Reading, ...] = ()
     repetitions: int = 1
     plans: PlanKind = "estimate"
+    plans_as_prepared: bool = False
     before_trial: str = ""
 
 

@@ -11,7 +11,7 @@ from pgassay.model.changes import ArmChanges
 from pgassay.model.experiment import Baseline
 from pgassay.model.maintenance import WorkResult
 from pgassay.model.plans.work import StatementPlan
-from pgassay.model.server_statement import ArmStatements, TableCache
+from pgassay.model.server_statement import ArmLatency, ArmStatements, TableCache
 from pgassay.model.workload import Metric
 
 Verdict = Literal["faster", "slower", "equivalent", "inconclusive", "control"]
@@ -207,6 +207,7 @@ class CompareResult(Frozen):
     crossed: tuple[CrossedResult, ...] = ()
     plans: tuple[StatementPlan, ...] = ()
     table_cache: tuple[TableCache, ...] = ()
+    latencies: tuple[ArmLatency, ...] = ()
     verdict: str = ""
 
     @property

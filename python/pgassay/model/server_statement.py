@@ -1,4 +1,4 @@
-"""What the server itself counted per arm: for statements (pg_stat_statements), for tables (pg_statio_…)."""
+"""What is counted per arm beside its metric: statements, tables and latencies, by the server or the load."""
 
 from pgassay.model.base import Frozen
 
@@ -56,3 +56,17 @@ class TableCache(Frozen):
     blocks_hit: int
     blocks_read: int
     hit_ratio: float
+
+
+class ArmLatency(Frozen):
+    """Latencies of all transactions of an arm's valid trials together, in milliseconds.
+
+    `latency_stddev_ms`: the standard deviation of all of them, as pgbench reports it, and not of a sample.
+    """
+
+    arm: str
+    stratum: str = ""
+    trials: int
+    transactions: int
+    latency_mean_ms: float
+    latency_stddev_ms: float

@@ -65,6 +65,16 @@ def floats(read: Columns, name: str) -> NDArray[np.float64]:
     return np.asarray(read[name], dtype=np.float64)
 
 
+def stddev_ms(content: bytes) -> float:
+    """The standard deviation of a load's latencies, by the content of its histogram's file.
+
+    Of all of them and not of a sample, as pgbench reports it; with the histogram's three digits.
+    """
+    from hdrh.histogram import HdrHistogram
+
+    return float(HdrHistogram.decode(base64.b64encode(content)).get_stddev()) / 1000
+
+
 def histogram(trial: Path) -> "HdrHistogram | None":
     """A load's latencies in microseconds; None when the trial has none. Raises UsageError when damaged."""
     from hdrh.codec import HdrCookieException, HdrLengthException

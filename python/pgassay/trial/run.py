@@ -34,8 +34,8 @@ from pgassay.trial.collect.server_statements import (
 )
 from pgassay.trial.collect.vacuum_state import vacuum_state_or_none
 from pgassay.trial.measure import load, maintenance
-from pgassay.trial.measure.statements import StatementTimer, execute_as_first_reader, explain_all
-from pgassay.trial.measure.work_plans import PlanWork
+from pgassay.trial.measure.statements import StatementTimer, explain_all
+from pgassay.trial.measure.work_plans import PlanWork, execute_plans
 from pgassay.trial.observation import Observation, Plan
 from pgassay.trial.observe.registry import samplers
 from pgassay.trial.observe.remote import observed_by_sql
@@ -76,7 +76,7 @@ def run_trial(
 
     `on_step` gets what the trial is at, in words; it returns at once, and is called from any thread.
     `neutral` is what ran before it and is not counted, for the record. `work` says which plans are executed
-    after all else, on a server of this machine alone.
+    after all else.
     A trial that fails, or breaks a rule, is recorded with its reason and returned like any other;
     one that is interrupted is recorded, and the interruption goes on. Raises UsageError for what
     only the user can mend, and MeasurementError when the record itself can't be written.
@@ -149,8 +149,8 @@ def _measure(trial: TrialState, work: PlanWork | None) -> None:
         _repeat(trial, prepared, timer)
     if trial.spec.protocol.plans != "off":
         trial.observation.plans = prepared.explained
-    if work is not None and local is not None:
-        execute_as_first_reader(trial, prepared.server, prepared.explained, work)
+    if work is not None:
+        execute_plans(trial, prepared.server, prepared.explained, work)
     trial.stage("")
 
 
@@ -234,7 +234,7 @@ def _plan_statements(trial: TrialState, server: ServerSession, local: LocalServe
     relations = user_relations(control, local.running.server.data_directory) if local else []
     if local:
         trial.warnings += states.cliff_warnings(relations, states.shared_buffers_bytes(control))
-    explained = explain_all(server, trial.arm)
+    explained = explain_all(server, trial.arm, as_prepared=trial.spec.protocol.plans_as_prepared)
     trial.fields["upkeep_before"] = vacuum_state_or_none(control)
     if local is None:
         others = control.execute(_OTHER_SESSIONS).fetchone()

@@ -89,6 +89,10 @@ class TrialState:
         if name:
             self.on_step(name)
 
+    def took_s(self, name: str) -> float:
+        """The seconds of a stage that has ended; 0 of one that was never come to."""
+        return self._stage_s.get(name, 0.0)
+
     def log(self) -> bytes:
         """What the servers have logged since the trial began, its beginning where it is long."""
         if self.machine is None or not self.machine.log.exists():

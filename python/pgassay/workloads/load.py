@@ -1,7 +1,8 @@
 """The pgbench built-in transactions as closed loops: select-only, tpcb, simple-update."""
 
 from pgassay.errors import UsageError
-from pgassay.model.workload import LoadSpec, Metric, QueryProtocol, WorkloadSpec
+from pgassay.model.workload import LoadSpec, Metric, QueryProtocol, Statement, WorkloadSpec
+from pgassay.sql_text import literals
 from pgassay.workloads.options import parse_duration, parse_options, parse_whole
 from pgassay.workloads.text import shipped_statements
 
@@ -42,6 +43,20 @@ def load_of(family: str, options: dict[str, str]) -> LoadSpec:
         warmup_s=warmup,
         protocol=_query_protocol(options.get("protocol", "prepared")),
     )
+
+
+def with_parameters(statement: Statement) -> tuple[str, tuple[str, ...]]:
+    """A load's statement as it is prepared, $1, $2, … for its variables, and an example of their values.
+
+    In the statements that are shipped every number stands for a variable.
+    """
+    numbers = [each for each in literals(statement.sql) if each.kind == "number"]
+    parts, done = [], 0
+    for place, each in enumerate(numbers, start=1):
+        parts += [statement.sql[done : each.begin], f"${place}"]
+        done = each.end
+    text = "".join([*parts, statement.sql[done:]])
+    return text, tuple(statement.sql[each.begin : each.end] for each in numbers)
 
 
 def parse(family: str, text: str) -> WorkloadSpec:

@@ -4,9 +4,12 @@ import re
 
 from pgassay.errors import UsageError
 from pgassay.model.workload import Statement
-from pgassay.sql_text import split_statements, strip_comments
+from pgassay.sql_text import literals, split_statements, strip_comments, without_literals
 
-__all__ = ["headed_statements", "name_of", "named_statements", "split_statements", "strip_comments"]
+__all__ = [
+    "headed_statements", "literals", "name_of", "named_statements", "split_statements", "strip_comments",
+    "without_literals",
+]  # fmt: skip
 
 _NAME = re.compile(r"^[ \t]*--[ \t]*name:[ \t]*(\S.*?)[ \t]*$", re.MULTILINE)
 _LEADING_COMMENTS = re.compile(r"(?:\s+|--[^\n]*(?:\n|$))*")

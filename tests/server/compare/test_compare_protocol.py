@@ -75,6 +75,9 @@ def test_a_load(script: str, writes: bool, tmp_path: Path, require: Callable[...
     workload = f"{script}:clients=4,threads=2,duration=500ms,warmup=100ms"
     result, recorded = compare(tmp_path, "synchronous_commit=on,off", "--workload", workload)
     assert result["metric"] == {"name": "throughput", "unit": "transactions/s", "better": "higher"}
+    assert [each["trials"] for each in result["latencies"]] == [1, 1]
+    assert all(each["latency_stddev_ms"] > 0 for each in result["latencies"])
+    assert all("stddev" in record["load"]["latency_ms"] for record in recorded if record["status"] == "ok")
     assert result["statements"] == []
     used: set[int] = set()
     for record in recorded:

@@ -1,13 +1,22 @@
 """Plans that an experiment executes: what they show, what is not executed, that nothing is executed twice."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import whole_tool
+from pgassay.experiment.planning.plan import parse_request, plan
+from pgassay.experiment.planning.request import CompareRequest
+from pgassay.experiment.running.schedule import next_step
+from pgassay.experiment.running.targets import open_target
+from pgassay.model.trial import TrialRecord
+from pgassay.record.read import StoredTrial, load_trial
+from pgassay.trial.measure.work_plans import PlanWork
+from pgassay.trial.run import run_trial
 
 pytestmark = pytest.mark.server
 
@@ -17,7 +26,7 @@ SELECT aid, filler FROM pgbench_accounts ORDER BY md5(aid::text) OFFSET 100000;
 -- name: drawn
 SELECT public.draw();
 """
-# A function that could write and does not: the trials stay valid, and nobody can tell from outside.
+# A function that could write and does not: the trials stay valid.
 PREPARE = "CREATE FUNCTION public.draw() RETURNS int LANGUAGE sql VOLATILE AS 'SELECT 1'"
 
 
@@ -41,12 +50,13 @@ def test_the_report_says_where_each_sort_went(tmp_path: Path, require: Callable[
         next(node["sort_method"] for node in plan["nodes"] if node["sort_method"]) for plan in (small, large)
     ]
     assert methods == ["external merge", "quicksort"]
-    for plan in (small, large):
-        assert plan["executed"] and plan["cache"] == "as-left" and plan["untraced_s"] > 0
-        assert plan["execution_ms"] > 0 and plan["planning_ms"] is not None
-        assert plan["nodes"][0]["buffers_hit"] is not None
+    for each in (small, large):
+        assert each["executed"] and each["cache"] == "as-left" and each["untraced_s"] > 0
+        assert each["execution_ms"] > 0 and each["planning_ms"] is not None
+        assert each["nodes"][0]["buffers_hit"] is not None
     drawn = plans["drawn", "work_mem=1MB"]
-    assert not drawn["executed"] and "draw" in drawn["reason"] and "volatile" in drawn["reason"]
+    assert drawn["executed"] and not drawn["rolled_back"], "nothing can be written in its transaction"
+    assert drawn["kind"] is None
 
     folder = tmp_path / "out"
     spent_s = sum(record.get("plans_s") or 0.0 for record in whole_tool.trials(folder))
@@ -59,7 +69,7 @@ def test_the_report_says_where_each_sort_went(tmp_path: Path, require: Callable[
     for shown in (terminal, markdown):
         words_shown = " ".join(shown.split())
         assert "fits in memory in B: external merge" in words_shown and "quicksort" in words_shown
-        assert "could write: it calls draw, which is volatile" in words_shown
+        assert "under ANALYZE" in words_shown and "untraced" in words_shown
     page = tmp_path / "page.html"
     whole_tool.run("report", folder, "--html", page)
     assert "under ANALYZE" in page.read_text() and "external merge" in page.read_text()
@@ -76,34 +86,190 @@ def test_the_report_says_where_each_sort_went(tmp_path: Path, require: Callable[
     assert sum(len(each) for each in work_files(folder)) == executed
 
 
-@pytest.mark.shares_machine
-def test_statements_that_write_or_lock_are_not_executed(tmp_path: Path, require: Callable[..., None]) -> None:
-    require("server")
-    (tmp_path / "w.sql").write_text(
-        "-- name: added\nINSERT INTO pgbench_branches VALUES (2, 0, NULL);\n"
-        "-- name: locked\nSELECT bid FROM pgbench_branches WHERE bid = 1 FOR UPDATE;\n"
-        "-- name: read\nSELECT count(*) FROM pgbench_branches;\n"
+# One of each kind: what leaves dead rows, what takes of a sequence, what locks, what reads.
+WRITING = """
+-- name: added
+INSERT INTO public.numbered (note) SELECT 'x' FROM generate_series(1, 100);
+-- name: removed
+DELETE FROM pgbench_accounts WHERE aid <= 500;
+-- name: locked
+SELECT bid FROM pgbench_branches WHERE bid = 1 FOR UPDATE;
+-- name: counted
+SELECT count(*) FROM public.numbered;
+"""
+NUMBERED = "CREATE TABLE public.numbered (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, note text)"
+ALL_DUE = PlanWork(is_due=lambda _statement, _plan: True, budget_s=lambda _wall_s: 1e6)
+
+
+class Trials:
+    """Trials of an experiment's first arm, each with plans that have all the time they want."""
+
+    def __init__(self, folder: Path, request: CompareRequest) -> None:
+        self._folder, self._request = folder, request
+        self.records: list[TrialRecord] = []
+
+    @contextmanager
+    def running(self) -> Iterator["Trials"]:
+        experiment = plan(
+            parse_request(self._request, lambda _stage, _share: None), lambda _stage, _share: None
+        )
+        self._step = next_step(experiment, ())
+        with open_target(experiment, {}, lambda _stage, _share: None) as opened, opened.target as target:
+            self._target = target
+            yield self
+
+    def next(self, work: PlanWork | None = ALL_DUE) -> StoredTrial:
+        spec = self._step.spec.model_copy(update={"number": len(self.records)})
+        path, record = run_trial(spec, self._target, self._folder, work=work)
+        assert record.status == "ok", record.reason
+        self.records.append(record)
+        return load_trial(path)
+
+
+def request(folder: Path, sql: str, *factors: str, **fields: Any) -> CompareRequest:
+    (folder / "w.sql").write_text(sql)
+    workload = f"sql:{folder / 'w.sql'}"
+    return CompareRequest(
+        factors=factors or ("work_mem=1MB,2MB",), workload=workload, scale=1, memory=None, **fields
     )
-    words = ("compare", "work_mem=1MB,2MB", "--workload", f"sql:{tmp_path / 'w.sql'}", "--json", "--quiet")
-    folder = tmp_path / "out"
-    finished = whole_tool.run(*words, *whole_tool.SMALL, "--blocks", "1", "--out", folder)
-    reasons = {each["statement"]: each["reason"] for each in whole_tool.result_of(finished)["plans"]}
-    assert reasons == {
-        "added": "it could write: it is an INSERT",
-        "locked": "it could write: its plan has the node LockRows",
-        "read": "",
-    }
-    assert all(record["status"] == "ok" for record in whole_tool.trials(folder))
+
+
+def rows_of(trial: StoredTrial, statement: str, node: str) -> float:
+    """The rows of the first node of a kind in an executed plan."""
+    document = trial.work_plans[statement].document
+    assert document is not None
+    waiting: list[Any] = [document["Plan"]]
+    while waiting:
+        found = waiting.pop(0)
+        if found["Node Type"] == node:
+            return float(found["Actual Rows"])
+        waiting += found.get("Plans", [])
+    raise AssertionError(node)
 
 
 @pytest.mark.shares_machine
-def test_loads_and_estimates_execute_nothing(tmp_path: Path, require: Callable[..., None]) -> None:
+def test_what_statements_write_is_seen_in_their_plans_and_nowhere_else(
+    tmp_path: Path, require: Callable[..., None]
+) -> None:
+    """Their own data: not those that the trial has written to. The next trial finds no trace of them."""
+    require("server")
+    made = Trials(tmp_path, request(tmp_path, WRITING, prepare=(NUMBERED,), cache="as-is"))
+    with made.running() as trials:
+        first = trials.next()
+        second = trials.next(work=None)
+    works = first.work_plans
+    assert {name: work.reason for name, work in works.items()} == dict.fromkeys(works, "")
+    assert set(works) == {"added", "removed", "locked", "counted"}
+    assert all(work.executed and work.rolled_back and work.cache == "restarted" for work in works.values())
+    # The trial itself has deleted them, and added a hundred rows to an empty table.
+    assert rows_of(first, "removed", "ModifyTable") == 0
+    assert rows_of(first, "removed", "Index Scan") == 500
+    assert rows_of(first, "counted", "Aggregate") == 1
+    scanned = {node for node in ("Seq Scan", "Index Only Scan") if _has(first, "counted", node)}
+    assert rows_of(first, "counted", scanned.pop()) == 100
+    for before in (first.record.upkeep_before, second.record.upkeep_before):
+        assert before is not None
+        assert all(not table.dead_rows for table in before.tables)
+    assert second.record.facts["restored"]
+    assert [each.rows for each in second.record.statements] == [each.rows for each in first.record.statements]
+    assert second.record.plans_s is None and second.work_plans == {}
+
+
+def _has(trial: StoredTrial, statement: str, node: str) -> bool:
+    return json.dumps(trial.work_plans[statement].document).count(f'"{node}"') > 0
+
+
+@pytest.mark.slow
+def test_sequences_and_a_failing_statement_leave_no_trace_either(
+    tmp_path: Path, require: Callable[..., None]
+) -> None:
+    require("server")
+    # The second divides by what the sequence gave out: 1 in a fresh copy, so it fails if anything is left.
+    sql = (
+        "-- name: taken\nSELECT nextval('public.numbers');\n"
+        "-- name: judged\nSELECT 1 / (CASE WHEN currval('public.numbers') = 1 THEN 1 ELSE 0 END), "
+        "nextval('public.numbers');\n"
+        "-- name: last\nUPDATE pgbench_branches SET bbalance = 1;\n"
+    )
+    made = Trials(
+        tmp_path, request(tmp_path, sql, prepare=("CREATE SEQUENCE public.numbers",), cache="as-is")
+    )
+    with made.running() as trials:
+        first, second, third = trials.next(), trials.next(), trials.next(work=None)
+    for trial in (first, second):
+        assert {work.executed for work in trial.work_plans.values()} == {True}
+    assert third.record.facts["restored"]
+
+
+@pytest.mark.slow
+def test_a_plan_of_a_reading_list_can_write_nothing(tmp_path: Path, require: Callable[..., None]) -> None:
+    """A workload that is said to read: what would write is stopped by the server, and the data stay."""
+    require("server")
+    sql = "SELECT public.maybe();\n"
+    # It writes from its second call on: in the trial it does not, under ANALYZE it tries to.
+    function = (
+        "CREATE TABLE public.calls (n int); CREATE FUNCTION public.maybe() RETURNS int LANGUAGE plpgsql AS "
+        "$$ BEGIN IF current_setting('transaction_read_only') = 'on' THEN "
+        "INSERT INTO public.calls VALUES (1); END IF; RETURN 1; END $$"
+    )
+    made = Trials(tmp_path, request(tmp_path, sql, prepare=(function,), cache="as-is"))
+    with made.running() as trials:
+        first, second = trials.next(), trials.next()
+    for trial in (first, second):
+        (work,) = trial.work_plans.values()
+        assert not work.executed
+        assert "could write: cannot execute INSERT in a read-only transaction" in work.reason
+    assert not second.record.facts["restored"], "nothing was written, so nothing is copied"
+
+
+@pytest.mark.slow
+def test_restoring_that_takes_too_long_is_put_off_and_what_reads_is_not(
+    tmp_path: Path, require: Callable[..., None]
+) -> None:
+    require("server")
+    little = PlanWork(is_due=lambda _statement, _plan: True, budget_s=lambda _wall_s: 0.2)
+    made = Trials(tmp_path, request(tmp_path, WRITING, prepare=(NUMBERED,), cache="as-is"))
+    with made.running() as trials:
+        first = trials.next(work=little)
+    late = {name: work for name, work in first.work_plans.items() if not work.executed}
+    assert {"added", "removed", "locked"} <= set(late)
+    assert all(work.deferred for work in late.values())
+    assert "restoring the data and executing all statements would take about" in late["added"].reason
+
+
+@pytest.mark.slow
+def test_a_load_is_planned_as_its_sessions_prepare_it(tmp_path: Path, require: Callable[..., None]) -> None:
+    require("server")
+    options = (*whole_tool.SMALL, "--blocks", "1", "--quiet", "--max-time", "10m")
+    workload = "tpcb:duration=2s,warmup=0s"
+    words = (
+        "compare",
+        "plan_cache_mode=force_custom_plan,force_generic_plan",
+        "--workload",
+        workload,
+        "--json",
+    )
+    result = whole_tool.result_of(whole_tool.run(*words, *options, "--out", tmp_path / "load"))
+    kinds = {"plan_cache_mode=force_custom_plan": "custom", "plan_cache_mode=force_generic_plan": "generic"}
+    executed = [each for each in result["plans"] if each["executed"]]
+    assert executed
+    for each in executed:
+        assert each["kind"] == kinds[each["arm"]]
+        assert ("$" in json.dumps(each["nodes"])) == (each["kind"] == "generic")
+        assert each["rolled_back"] and each["cache"] == "as-left" and each["untraced_s"] is None
+    assert result["plans_differ"]
+    assert all(record["status"] == "ok" for record in whole_tool.trials(tmp_path / "load"))
+    simple = (*words[:3], f"{workload},protocol=simple", "--json")
+    typed = whole_tool.result_of(whole_tool.run(*simple, *options, "--out", tmp_path / "simple"))
+    assert {each["kind"] for each in typed["plans"]} == {None}
+    assert not typed["plans_differ"]
+
+
+@pytest.mark.slow
+def test_estimates_execute_nothing(tmp_path: Path, require: Callable[..., None]) -> None:
     require("server")
     load = ("compare", "work_mem=1MB,2MB", "--workload", "select-only:duration=200ms,warmup=0s", "--json")
     options = (*whole_tool.SMALL, "--blocks", "1", "--quiet")
-    result = whole_tool.result_of(whole_tool.run(*load, *options, "--out", tmp_path / "load"))
-    assert result["plans"] and not any(each["executed"] for each in result["plans"])
-    assert all("load" in each["reason"] and each["nodes"] for each in result["plans"])
     estimated = whole_tool.run(*load, *options, "--plans", "estimate", "--out", tmp_path / "estimate")
     assert whole_tool.result_of(estimated)["plans"] == []
     assert work_files(tmp_path / "estimate") == []

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 import whole_tool
@@ -199,6 +200,47 @@ def test_a_function_that_writes_is_stopped_by_the_server(
     refused = compare("compare", *words, "--out", tmp_path / "out", home=home, variables=libpq_files)
     assert "read-only transaction" in whole_tool.assert_one_sentence(refused, 1)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_plans_are_executed_where_they_can_write_nothing_and_again_in_another_shape(
+    server: RemoteTestServer, home: Path, tmp_path: Path, libpq_files: dict[str, str]
+) -> None:
+    """Only when asked for; between the two runs somebody makes an index, and both plans are kept."""
+    file, out = tmp_path / "q.sql", tmp_path / "out"
+    file.write_text(
+        "-- name: read\nSELECT sum(aid) FROM pgbench_accounts WHERE filler = 'x';\n"
+        "-- name: calling\nSELECT pg_advisory_unlock(1);\n"
+    )
+    words = ("work_mem=1MB,2MB", "--server", "service=near", "--workload", f"sql:{file}", "--out", out)
+    asked = ("--plans", "work", "--blocks", "6")
+    first = whole_tool.result_of(
+        compare("compare", *words, *asked, "--json", home=home, variables=libpq_files)
+    )
+    plans = {(each["statement"], each["arm"]): each for each in first["plans"]}
+    assert {name for name, _ in plans} == {"read", "calling"}
+    read = plans["read", "work_mem=1MB"]
+    assert read["executed"] and not read["rolled_back"] and read["untraced_s"] > 0
+    refused = plans["calling", "work_mem=1MB"]
+    assert not refused["executed"]
+    assert refused["reason"] == "it could write: it calls pg_advisory_unlock, which is volatile"
+    with psycopg.connect(**server.parameters(dbname=DATABASE), autocommit=True) as connection:
+        connection.execute("CREATE INDEX by_filler ON pgbench_accounts (filler)")
+    try:
+        resumed = ("resume", out, "--blocks", "12", "--json")
+        again = whole_tool.result_of(compare(*resumed, home=home, variables=libpq_files))
+    finally:
+        with psycopg.connect(**server.parameters(dbname=DATABASE), autocommit=True) as connection:
+            connection.execute("DROP INDEX by_filler")
+    of_read = [each for each in again["plans"] if each["statement"] == "read" and each["executed"]]
+    assert {each["arm"] for each in of_read} == {"work_mem=1MB", "work_mem=2MB"}
+    for arm in ("work_mem=1MB", "work_mem=2MB"):
+        indexes = [
+            {node["index"] for node in each["nodes"] if node["index"]}
+            for each in of_read
+            if each["arm"] == arm
+        ]
+        assert indexes == [set(), {"by_filler"}], "one of each shape, in order"
 
 
 # What is typed beside `pgassay compare work_mem=1MB,2MB --server SERVER`, and words of the sentence.

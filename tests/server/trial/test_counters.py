@@ -27,6 +27,8 @@ def test_every_column_of_the_table_is_one_of_its_version(major: str, require: Ca
             running.control.execute("INSERT INTO seen SELECT i FROM generate_series(1, 1000) i")
             running.control.execute("CHECKPOINT")
             moved = difference(before, snapshot(running.control, build.major))
+            running.control.execute("VACUUM (ANALYZE) seen")
+            vacuumed = difference(before, snapshot(running.control, build.major))
             running.control.execute("VACUUM (FULL, ANALYZE) seen")
             upkeep = read_vacuum_state(running.control)
             running.close_control()
@@ -43,6 +45,11 @@ def test_every_column_of_the_table_is_one_of_its_version(major: str, require: Ca
     assert any(("write_bytes" in row) == (build.major >= 18) for row in moved["pg_stat_io"])
     (table,) = (row for row in moved["pg_stat_user_tables"] if row["relname"] == "seen")
     assert table["n_tup_ins"] == 1000
+    (table,) = (row for row in vacuumed["pg_stat_user_tables"] if row["relname"] == "seen")
+    assert (table["vacuum_count"], table["analyze_count"]) == (1, 1)
+    for name in ("total_vacuum_time", "total_analyze_time"):
+        assert (name in table) == (build.major >= 18)
+        assert build.major < 18 or float(table[name]) > 0
     (state,) = upkeep.tables
     assert (state.schema_name, state.name, state.live_rows, state.dead_rows) == ("public", "seen", 2000, 0)
     # A pointer, a header, and an int aligned to eight bytes: 226 in a page.

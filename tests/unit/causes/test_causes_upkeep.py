@@ -221,6 +221,10 @@ def test_autovacuum_s_share_of_a_full_device_is_told_by_bytes_of_any_version() -
         found = faults_of(load(counted, **base))
         assert found["autovacuum"].seconds == pytest.approx(30.0)
         assert found["autovacuum"].figures["share_of_bytes"] == pytest.approx(0.5)
+    assert "autovacuum_worked_s" not in found["autovacuum"].figures
+    worked = {"relname": "t", "total_autovacuum_time": 1500.0, "total_autoanalyze_time": 250.0}
+    told = faults_of(load(rows(read_bytes=4e6) | {"pg_stat_user_tables": [worked]}, **base))
+    assert told["autovacuum"].figures["autovacuum_worked_s"] == pytest.approx(1.75)
     unknown = trial_causes(load(rows(read_bytes=4e6), **base | {"ceiling": evidence().ceiling}))
     assert any(words.startswith("autovacuum: ") for words in unknown.missing)
 

@@ -27,7 +27,9 @@ def test_a_declared_reading_is_taken_and_nothing_else() -> None:
     assert protocol_of(request(covariate="memory"), "cold").readings == ("memory",)
     assert protocol_of(request(covariate="disk"), "cold").readings == ("disk",)
     for name in ("none", "canary"):
-        assert protocol_of(request(covariate=name), "cold") == Protocol(cache="cold", plans="work")
+        assert protocol_of(request(covariate=name), "cold") == Protocol(
+            cache="cold", plans="work", plans_as_prepared=True
+        )
     calibration = protocol_of(request(calibrates=True), "cold")
     assert (calibration.readings, calibration.repetitions) == (("memory", "disk"), 2)
 

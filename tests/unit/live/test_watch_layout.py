@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pgassay.terminal.watch.figures import bar, count
 from pgassay.terminal.watch.layout import layout, plain
 from pgassay.terminal.watch.lines import HEADING_EVERY, PlainLines, last_lines
-from watch_samples import HOSTILE, LOCK, RUNNING, experiment, sample, server
+from watch_samples import HOSTILE, LOCK, RUNNING, VACUUM, experiment, sample, server
 
 
 def screen(*samples: object, width: int = 100, height: int = 40, unicode: bool = True) -> str:
@@ -120,6 +120,34 @@ def test_estimates_come_once_for_each_block() -> None:
     ended = PlainLines().lines(sample(experiment=experiment(is_running=False, stopped="decided")))
     assert ended == told, "what has ended has no line of its own"
     assert told == ["after block 2: io_method=worker at clients=8: 1.200× (1.100 – 1.300) faster"]
+
+
+def test_a_command_that_tells_how_far_it_is_has_a_section_and_a_line() -> None:
+    busy = sample(server=server(progress=(VACUUM,)))
+    shown = screen(busy, width=120).splitlines()
+    heading = next(place for place, line in enumerate(shown) if line.startswith("progress"))
+    assert shown[heading + 1] == (
+        "VACUUM (auto)        25 %  vacuuming indexes (pass 2)   accounts"
+        "  (dead rows 16.0 MB of 64.0 MB, slept 2.5 s)"
+    )
+    assert PlainLines().lines(busy)[-1] == (
+        "00:00:00 VACUUM (auto) accounts: vacuuming indexes (pass 2), 25 %"
+        "  (dead rows 16.0 MB of 64.0 MB, slept 2.5 s)"
+    )
+    assert "progress" not in screen(sample(server=server(progress=()))), "nothing runs"
+
+
+def test_progress_of_another_database_or_without_rights_says_so() -> None:
+    elsewhere = VACUUM.model_copy(update={"relation": "16411", "phase": "", "done": None, "total": None})
+    shown = screen(sample(server=server(progress=(elsewhere,))), width=120)
+    assert "not shown to this role" in shown
+    assert "16411 of shop" in shown
+    hostile = VACUUM.model_copy(update={"relation": HOSTILE, "command": HOSTILE, "phase": HOSTILE})
+    for line in (
+        screen(sample(server=server(progress=(hostile,)))),
+        *PlainLines().lines(sample(server=server(progress=(hostile,)))),
+    ):
+        assert all(each.isprintable() for each in line.split("\n"))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """What EXPLAIN is asked for by version, and which names of a statement could be functions."""
 
-from pgassay.trial.measure.work_plans import called, options
+from pgassay.trial.measure.plan_safety import called
+from pgassay.trial.measure.work_plans import options
 
 
 def test_each_version_is_asked_for_what_it_has() -> None:

@@ -38,6 +38,13 @@ def text_of(value: object) -> str | None:
     return None
 
 
+def is_known(key: str) -> bool:
+    """Whether a key of a node is one that EXPLAIN prints, and not part of a text that was cut or misread."""
+    if key in _ELSEWHERE or key in CONDITIONS or key.endswith(_ELSEWHERE_ENDS):
+        return True
+    return key in ("Planned Partitions", "Single Copy") or key.startswith("Rows Removed by ")
+
+
 def conditions_of(keys: Keys) -> dict[str, str]:
     """What a node filters, joins, sorts and groups by, in a fixed order."""
     found = {key: text for key in CONDITIONS if (text := text_of(keys.get(key))) is not None}

@@ -47,6 +47,14 @@ def arm_plans(stored: StoredExperiment) -> list[ArmPlan]:
             key = statement, trial.record.arm_id, shape(trial.plans.get(statement))
             if key not in found or not found[key][1].executed:
                 found[key] = trial, work
+    # What was executed may have got another plan than the estimate before its trial had.
+    executed = {
+        (statement, arm_id, shape(work.document)): key
+        for key, (_, work) in reversed(found.items())
+        for statement, arm_id, _ in (key,)
+        if work.executed
+    }
+    found = {key: made for key, made in found.items() if not made[1].executed or key in executed.values()}
     statements = dict.fromkeys(statement for statement, _, _ in found)
     return [
         ArmPlan(arm, statement, trial, work, _read(trial, statement, work))
@@ -80,6 +88,8 @@ def statement_plans(stored: StoredExperiment) -> tuple[StatementPlan, ...]:
             reason=each.work.reason,
             trial=each.trial.record.number,
             cache=each.work.cache,
+            kind=each.work.kind,
+            rolled_back=each.work.rolled_back,
             seconds=each.work.seconds,
             untraced_s=each.untraced_s,
             planning_ms=each.plan.planning_ms if each.plan else None,

@@ -7,6 +7,7 @@ from pgassay.analysis.plans.findings import findings_of
 from pgassay.analysis.plans.nodes import Draft, count, drafts_of, figure
 from pgassay.analysis.plans.own_time import ROUNDING_MS, Shares, blocks_within, shares_of
 from pgassay.analysis.plans.versions import majors_of
+from pgassay.analysis.redaction.documents import redacted_plan
 from pgassay.errors import UsageError
 from pgassay.model.plans.plan import ExplainedPlan, PlanBlocks, PlanNode, PlanTrigger
 
@@ -14,13 +15,15 @@ Keys = Mapping[str, object]
 _DIGITS = 6
 
 
-def read_plans(text: str, source: str) -> list[ExplainedPlan]:
-    """All plans of a text with their work; `source` names it in messages.
+def read_plans(text: str, source: str, *, redact: bool = False) -> list[ExplainedPlan]:
+    """All plans of a text with their work; `source` names it in messages, `redact` leaves out literals.
 
     Raises UsageError where there is none, with what the text is instead.
     """
+    plans = find_plans(text, source)
     return [
-        explained(found, number, source) for number, found in enumerate(find_plans(text, source), start=1)
+        explained(redacted_plan(found) if redact else found, number, source)
+        for number, found in enumerate(plans, start=1)
     ]
 
 

@@ -10,6 +10,7 @@ from pgassay.analysis.causes.remedies import judged
 from pgassay.analysis.changes.arms import arm_changes
 from pgassay.analysis.descriptive.confounds import compared_defaults, compared_settings, find_confounds
 from pgassay.analysis.descriptive.device_use import device_use
+from pgassay.analysis.descriptive.latencies import arm_latencies
 from pgassay.analysis.descriptive.maintenance import work_results
 from pgassay.analysis.descriptive.network import network_sentences
 from pgassay.analysis.descriptive.plans import plan_findings
@@ -194,6 +195,7 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
         skipped=experiment.skipped,
         plans=statement_plans(stored),
         table_cache=table_cache(stored),
+        latencies=arm_latencies(stored),
     )
     return result.model_copy(update={"verdict": headline(result)})
 

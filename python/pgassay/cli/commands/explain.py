@@ -42,6 +42,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--markdown", action="store_true", help="print Markdown, for an issue or a pull request"
     )
     parser.add_argument("--html", type=options.folder, metavar="FILE", help="write a page here as well")
+    options.add_redact(parser)
     parser.set_defaults(run=run)
 
 
@@ -86,12 +87,12 @@ def _chosen(arguments: argparse.Namespace) -> "tuple[list[ExplainedPlan], bool]"
     from pgassay.errors import UsageError
 
     wanted: tuple[int, ...] | None = arguments.plan
-    first = _plans_of(arguments.first)
+    first = _plans_of(arguments.first, redact=arguments.redact)
     if arguments.second is None:
         if wanted is None:
             return first, len(first) == 1
         return [_one(first, number, str(arguments.first)) for number in wanted] or first, True
-    second = _plans_of(arguments.second)
+    second = _plans_of(arguments.second, redact=arguments.redact)
     if str(arguments.first) == "-" == str(arguments.second):
         raise UsageError("standard input can be read once: give one of the two plans as a file")
     numbers = (wanted[0], wanted[-1]) if wanted else (None, None)
@@ -117,11 +118,12 @@ def _one(plans: "list[ExplainedPlan]", number: int | None, source: str) -> "Expl
     return plans[number - 1]
 
 
-def _plans_of(source: "Path") -> "list[ExplainedPlan]":
+def _plans_of(source: "Path", *, redact: bool) -> "list[ExplainedPlan]":
     from pgassay.analysis.plans.read import read_plans
     from pgassay.report.text import clean
 
-    return read_plans(_read(source), "standard input" if str(source) == "-" else clean(str(source)))
+    name = "standard input" if str(source) == "-" else clean(str(source))
+    return read_plans(_read(source), name, redact=redact)
 
 
 def _read(source: "Path") -> str:

@@ -30,21 +30,20 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument("--html", type=options.folder, metavar="FILE", help="write the page here instead")
     parser.add_argument("--png", type=options.folder, metavar="DIR", help="save the plots as PNG files here")
+    options.add_redact(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Analyse, write the page, print."""
-    from pgassay.analysis.verdicts.compare import analyse
     from pgassay.cli.chart_library import chart_library
-    from pgassay.cli.outcome import REPORT_FILE, show
+    from pgassay.cli.outcome import REPORT_FILE, analysed, show
     from pgassay.errors import UsageError
     from pgassay.record.read import load
     from pgassay.report.compare import html
     from pgassay.report.compare.page import render_markdown
 
-    stored = load(arguments.folder)
-    result = analyse(stored)
+    stored, result = analysed(load(arguments.folder), redact=arguments.redact)
     target = arguments.html or arguments.folder / REPORT_FILE
     page = html.render(result, stored, chart_library=chart_library())
     try:

@@ -124,10 +124,12 @@ class RemoteServers:
             factors = (*factors[: named.index], factor, *factors[named.index :])
         settings = given if workload.writes else {**READ_ONLY, **given}
         spec = ArmSpec(settings=settings, workload=workload, **self._known[0].patch())
+        plans_kept = request.plans or "estimate"
         protocol = Protocol(
             cache=cache_of(request),
             observe=request.observe,
-            plans=request.plans or "estimate",
+            plans=plans_kept,
+            plans_as_prepared=plans_kept != "off",
             before_trial=request.before_trial or "",
         )
         return Base(spec, protocol, factors)

@@ -78,7 +78,9 @@ def protocol_of(request: CompareRequest, cache: CacheState) -> Protocol:
         )
     declared = tuple(name for name in READINGS if name == request.covariate)
     plans = request.plans or "work"
-    return Protocol(cache=cache, observe=request.observe, readings=declared, plans=plans)
+    return Protocol(
+        cache=cache, observe=request.observe, readings=declared, plans=plans, plans_as_prepared=plans != "off"
+    )
 
 
 def check_request(request: CompareRequest) -> None:

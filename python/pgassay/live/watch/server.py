@@ -11,7 +11,7 @@ import psycopg
 
 from pgassay.errors import MeasurementError, UsageError, first_line
 from pgassay.live.target import Target, open_target
-from pgassay.live.watch import counters
+from pgassay.live.watch import counters, progress
 from pgassay.live.watch.machine import MachineWatch
 from pgassay.live.watch.processes import ProcessWatch
 from pgassay.live.watch.statements import StatementTally
@@ -157,6 +157,7 @@ class _OpenServer:
             throughput=counters.throughput(before, self._counters, seconds),
             aios=processes.aios(target.major),
             statements=self._statements.take(),
+            progress=progress.read(self._session, target.major),
         )
         return WatchSample(
             time=_now(), clock_ns=self._clock_ns, interval_s=seconds, experiment=None, server=server,

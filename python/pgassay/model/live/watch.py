@@ -117,8 +117,39 @@ class WaitingStatement(Frozen):
     event: str
 
 
+class CommandProgress(Frozen):
+    """A VACUUM, ANALYZE, CREATE INDEX, CLUSTER or REPACK at work at the end of the interval.
+
+    `command`: as the server names it. `relation`: its number in another database than the one connected to.
+    `autovacuum`: whether an autovacuum worker runs it. `phase` is '' where this role may not see it. `done`
+    of `total`: what the phase counts (blocks, indexes or tuples), None in a phase without a total.
+    `passes`: passes over the indexes that have ended (VACUUM alone). `dead_rows`: identifiers of dead rows
+    held now; of `dead_rows_max` up to 16, from 17 on of a size in bytes, `dead_rows_bytes` of
+    `dead_rows_bytes_max`. `delay_ms`: slept so far to be gentle (18 and newer, with
+    track_cost_delay_timing).
+    """
+
+    pid: int
+    command: str
+    database: str | None
+    relation: str | None
+    autovacuum: bool
+    phase: str
+    done: float | None = None
+    total: float | None = None
+    passes: int | None = None
+    dead_rows: float | None = None
+    dead_rows_max: float | None = None
+    dead_rows_bytes: float | None = None
+    dead_rows_bytes_max: float | None = None
+    delay_ms: float | None = None
+
+
 class ServerSample(Frozen):
-    """One server over one interval; a part is None where it can't be seen, and `missing` says why."""
+    """One server over one interval; a part is None where it can't be seen, and `missing` says why.
+
+    `progress`: the commands that report their progress; () when none runs.
+    """
 
     name: str
     version: str | None
@@ -129,6 +160,7 @@ class ServerSample(Frozen):
     throughput: Throughput | None
     aios: tuple[AioHandles, ...] | None
     statements: tuple[WaitingStatement, ...] | None
+    progress: tuple[CommandProgress, ...] | None = None
 
 
 class RunningTrial(Frozen):

@@ -44,6 +44,7 @@ SECTIONS = (
     SectionOfComparison(arms.arms),
     SectionOfComparison(arms.statements),
     SectionOfComparison(arms.secondary, TERMINAL | HTML),
+    SectionOfComparison(within.latency),
     SectionOfComparison(summary.basis),
     SectionOfComparison(maintenance.section),
     SectionOfComparison(explanations.section),

@@ -55,6 +55,25 @@ def section(material: Material) -> Section:
     return Section("Within the trials", "series", tuple(blocks), link="Within the trials")
 
 
+def latency(material: Material) -> Section:
+    """Mean and standard deviation of a load's latencies, for each arm."""
+    heads = ("arm", "mean", "standard deviation", "transactions", "trials")
+    rows = [
+        [
+            text.clean(f"{each.arm} at {each.stratum}" if each.stratum else each.arm),
+            text.seconds(each.latency_mean_ms / 1000),
+            text.seconds(each.latency_stddev_ms / 1000),
+            f"{each.transactions:,}",
+            str(each.trials),
+        ]
+        for each in material.result.latencies
+    ]
+    if not rows:
+        return Section("Latency of transactions", "latency", ())
+    note = "Of all transactions of the valid trials together, without the warm-up; no verdict rests on it."
+    return Section("Latency of transactions", "latency", (plain_table(heads, rows), Paragraph(note, QUIET)))
+
+
 def _latencies(row: LatencyRow) -> list[str]:
     return [
         f"{row.group} at {row.stratum}" if row.stratum else row.group,

@@ -17,17 +17,23 @@ from pgassay.report.section import (
     Item,
     Paragraph,
     Section,
+    Subheading,
+    Table,
     Tree,
     TreeLine,
     bullets,
+    plain_table,
 )
-from pgassay.report.text import clean, join, percent_rounded, plural, seconds
+from pgassay.report.text import clean, join, percent_rounded, plural, ratio, seconds
 
 HEADING = "Plans with their work"
 # In the short outputs: the page and --json have all of them.
 _LINES_MAX = 8
 _CHANGES_MAX = 4
-_CACHES = {"as-left": "in the caches as the trial left them"}
+_COSTS_HEADING = "What ANALYZE cost"
+_COSTS_MAX = 24
+# Caches in which a trial's statement and its plan afterwards find much the same.
+_ALIKE = ("warm-buffers", "warm-pages", "as-is")
 
 
 def section(material: Material) -> Section:
@@ -37,6 +43,9 @@ def section(material: Material) -> Section:
         return Section(HEADING, "executed-plans", ())
     changes = list(plan_changes(material.stored, plans))
     blocks: list[Block] = [Paragraph(_cost(material, plans), QUIET)]
+    costs = _costs(material, plans)
+    if costs is not None:
+        blocks += [Subheading(_COSTS_HEADING), costs]
     if changes:
         lines = [_changed(material, change) for change in changes]
         blocks.append(_listed(lines, "What the plans do otherwise than the control's"))
@@ -75,9 +84,33 @@ def _cost(material: Material, plans: list[ArmPlan]) -> str:
     cache = stored.experiment.protocol.cache
     return (
         f"{plural(executed, 'plan')} {'was' if executed == 1 else 'were'} executed once each with EXPLAIN "
-        f"(ANALYZE), outside of all timing, {_CACHES['as-left']} (--cache {cache} holds for the trials). One "
-        f"execution is an example and no measurement. It took {seconds(spent_s)} in all{share}."
+        f"(ANALYZE), outside of all timing, in the caches as the trial left them (--cache {cache} holds for "
+        f"the trials){_restored(plans)}. One execution is an example and no measurement. It took "
+        f"{seconds(spent_s)} in all{share}."
     )
+
+
+def _restored(plans: list[ArmPlan]) -> str:
+    """What was done about plans that could write."""
+    written = [plan for plan in plans if plan.work.rolled_back and plan.work.executed]
+    if any(plan.work.cache == "restarted" for plan in written):
+        return "; what could write was rolled back, on a server started on restored data"
+    return "; what could write was rolled back, and the data restored after it" if written else ""
+
+
+def _costs(material: Material, plans: list[ArmPlan]) -> Table | None:
+    """Each executed plan's time beside the statement's own; how many times it is only in the same caches."""
+    heads = ("statement", "arm", "under ANALYZE", "untraced", "cost")
+    rows = []
+    for plan in plans:
+        traced_ms, untraced_s = plan.plan.execution_ms if plan.plan else None, plan.untraced_s
+        if not plan.work.executed or traced_ms is None or untraced_s is None:
+            continue
+        is_alike = plan.work.cache == "as-left" and material.stored.experiment.protocol.cache in _ALIKE
+        cost = ratio(traced_ms / 1000 / untraced_s) if is_alike and untraced_s > 0 else "other caches"
+        times = milliseconds(traced_ms), seconds(untraced_s)
+        rows.append((clean(plan.statement), _arm(material, plan), *times, cost))
+    return plain_table(heads, rows[:_COSTS_MAX], names=2) if rows else None
 
 
 def _arm(material: Material, plan: ArmPlan) -> str:
@@ -140,8 +173,11 @@ def _one(material: Material, plan: ArmPlan) -> Iterator[Block]:
     untraced = "" if plan.untraced_s is None else f"; {seconds(plan.untraced_s)} untraced in the trial before"
     found = [finding.sentence for finding in plan.plan.findings]
     above = TreeLine(0, heading(), QUIET)
+    kind = f"{work.kind} plan, " if work.kind else ""
+    rolled = ", rolled back" if work.rolled_back else ""
+    after = ", after a start of the server" if work.cache == "restarted" else ""
     yield Fold(
-        f"{name}: {milliseconds(plan.plan.execution_ms)} under ANALYZE{untraced}",
+        f"{name}: {kind}{milliseconds(plan.plan.execution_ms)} under ANALYZE{rolled}{after}{untraced}",
         (
             *((bullets(found),) if found else ()),
             Tree((above, *tree_lines(plan.plan))),

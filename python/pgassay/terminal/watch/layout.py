@@ -42,6 +42,8 @@ def layout(samples: Sequence[WatchSample], width: int, height: int, *, unicode: 
     if last.server is not None:
         top += watch_parts.connections(shown)
         top += watch_parts.throughput(last.server)
+        if last.server.progress:
+            parts.append(watch_parts.progress(last.server))
         seconds = sum(sample.interval_s for sample in shown)
         if any(sample.server and sample.server.connections for sample in shown):
             parts.append(watch_parts.waits(shown, seconds, width, unicode=unicode))

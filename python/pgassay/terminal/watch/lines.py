@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from pgassay.model.live.watch import ServerSample, ThreadUse, WatchSample
 from pgassay.report import text
-from pgassay.terminal.watch.figures import clock, count, fixed
-from pgassay.terminal.watch.parts import ending
+from pgassay.terminal.watch.figures import clock, count, fixed, percent
+from pgassay.terminal.watch.parts import dead_rows, ending, progress_phase, progress_relation
 
 HEADING_EVERY = 20
 # Rates are in 10⁶ bytes a second; iostat's kB are of 1024.
@@ -146,7 +146,7 @@ class PlainLines:
         self._since_heading += 1
         made += self._estimates(sample)
         made.append(clock(sample.time) + "".join(f"{cell(sample):>{width}}" for _, width, cell in columns))
-        return made
+        return made + _progress(sample)
 
     def _estimates(self, sample: WatchSample) -> list[str]:
         """A line for each arm when a block has been completed since the last time, and one at the end."""
@@ -163,6 +163,20 @@ class PlainLines:
                 word = "withheld" if arm.withheld else arm.verdict
                 made.append(f"after block {state.blocks}: {name}: {speed} {word}")
         return made
+
+
+def _progress(sample: WatchSample) -> list[str]:
+    """A line for each command that reports how far it is."""
+    commands = sample.server.progress or () if sample.server else ()
+    made = []
+    for each in commands:
+        done = (
+            f", {percent(min(1.0, each.done / each.total))}" if each.done is not None and each.total else ""
+        )
+        name = f"{each.command} (auto)" if each.autovacuum else each.command
+        told = f"{name} {progress_relation(each)}: {progress_phase(each)}{done}{dead_rows(each)}"
+        made.append(f"{clock(sample.time)} {text.clean(told)}")
+    return made
 
 
 def last_lines(sample: WatchSample) -> list[str]:

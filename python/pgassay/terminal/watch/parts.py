@@ -7,7 +7,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pgassay.model.live.watch import ExperimentState, HostUse, ServerSample, Wait, WatchSample
+from pgassay.model.live.watch import (
+    CommandProgress,
+    ExperimentState,
+    HostUse,
+    ServerSample,
+    Wait,
+    WatchSample,
+)
 from pgassay.report import bar as interval_bar
 from pgassay.report import text
 from pgassay.terminal.watch.figures import bar, byte_rate, count, percent, size
@@ -180,6 +187,48 @@ def statements(samples: Sequence[WatchSample]) -> Part:
             (f" {text.clean(texts[key])}", ""),
         ])  # fmt: skip
     return part
+
+
+def progress(server: ServerSample) -> Part:
+    """Commands that report how far they are: phase, how much of it is done, the room for dead rows."""
+    part = Part([[(f"{'progress':<16} {'of phase':>8}  {'phase':<28} relation", HEADING)]])
+    for each in server.progress or ():
+        done = "" if each.done is None or not each.total else percent(min(1.0, each.done / each.total))
+        name = f"{each.command} (auto)" if each.autovacuum else each.command
+        part.rows.append([
+            (f"{text.clean(name)[:16]:<16}", BOLD),
+            (f" {done:>8}", ""),
+            (f"  {text.clean(progress_phase(each))[:28]:<28}", ""),
+            (f" {text.clean(progress_relation(each))}", ""),
+            (dead_rows(each), DIM),
+        ])  # fmt: skip
+    return part
+
+
+def progress_phase(command: CommandProgress) -> str:
+    """The phase, with the number of VACUUM's pass over the indexes from the second on."""
+    again = f" (pass {command.passes + 1})" if command.passes else ""
+    return f"{command.phase}{again}" if command.phase else "not shown to this role"
+
+
+def progress_relation(command: CommandProgress) -> str:
+    """The relation, with its database where that is not told by the name."""
+    if not command.relation:
+        return ""
+    is_number = command.relation.isdigit()
+    return f"{command.relation} of {command.database}" if is_number and command.database else command.relation
+
+
+def dead_rows(command: CommandProgress) -> str:
+    """How full the memory for dead rows is, and what was slept; '' where neither is told."""
+    told = []
+    if command.dead_rows_bytes is not None and command.dead_rows_bytes_max:
+        told.append(f"dead rows {size(command.dead_rows_bytes)} of {size(command.dead_rows_bytes_max)}")
+    elif command.dead_rows is not None and command.dead_rows_max:
+        told.append(f"dead rows {count(command.dead_rows)} of {count(command.dead_rows_max)}")
+    if command.delay_ms:
+        told.append(f"slept {command.delay_ms / 1000:.1f} s")
+    return f"  ({', '.join(told)})" if told else ""
 
 
 def device(sample: WatchSample, width: int) -> list[Line]:

@@ -33,6 +33,11 @@ _TABLE_COUNTERS = (
     *("n_tup_ins", "n_tup_upd", "n_tup_hot_upd", "n_tup_del"),
     *("vacuum_count", "autovacuum_count", "analyze_count", "autoanalyze_count"),
 )
+# Milliseconds, from 18 on (src/backend/catalog/system_views.sql).
+_TABLE_TIMES = (
+    *("total_vacuum_time", "total_autovacuum_time"),
+    *("total_analyze_time", "total_autoanalyze_time"),
+)
 VIEWS = (
     View(
         "pg_stat_io",
@@ -84,7 +89,12 @@ VIEWS = (
         dict.fromkeys(("idx_scan", "idx_tup_read", "idx_tup_fetch"), _ALL),
         _ALL,
     ),
-    View("pg_stat_user_tables", ("schemaname", "relname"), dict.fromkeys(_TABLE_COUNTERS, _ALL), _ALL),
+    View(
+        "pg_stat_user_tables",
+        ("schemaname", "relname"),
+        dict.fromkeys(_TABLE_COUNTERS, _ALL) | dict.fromkeys(_TABLE_TIMES, (18, 99)),
+        _ALL,
+    ),
     View(
         "pg_stat_wal",
         (),

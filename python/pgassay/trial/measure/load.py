@@ -10,6 +10,7 @@ from pgassay.model.trial import LoadObservation
 from pgassay.native.load import LoadProgress, run_load
 from pgassay.record import layout
 from pgassay.record.columns import to_parquet
+from pgassay.record.observations import stddev_ms
 from pgassay.trial.observation import Observation
 
 
@@ -45,7 +46,7 @@ def run(
     """Run the load once; raises MeasurementError when a connection or a transaction fails for good."""
     record = run_load(load_document(server, spec, seed), on_progress)
     per_second = tuple(int(count) for count in record["per_second"])
-    latencies = record["per_second_latency_ms"]
+    latencies, histogram = record["per_second_latency_ms"], base64.b64decode(record["histogram"])
     load = LoadObservation(
         transactions=record["transactions"],
         elapsed_s=record["elapsed_s"],
@@ -54,7 +55,7 @@ def run(
         per_second=per_second,
         per_second_mean_ms=tuple(latencies["mean"]),
         per_second_p99_ms=tuple(latencies["p99"]),
-        latency_ms=record["latency_ms"],
+        latency_ms=record["latency_ms"] | {"stddev": stddev_ms(histogram)},
         warmup_transactions=record["warmup_transactions"],
         late_transactions=record["late_transactions"],
     )
@@ -72,7 +73,7 @@ def run(
         load=load,
         clock_ns=(record["start_ns"], record["end_ns"]),
         files={
-            layout.HISTOGRAM_FILE: base64.b64decode(record["histogram"]),
+            layout.HISTOGRAM_FILE: histogram,
             f"{layout.OBSERVATIONS_FOLDER}/load_seconds.parquet": seconds,
         },
     )

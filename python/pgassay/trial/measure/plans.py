@@ -4,19 +4,20 @@ EXPLAIN runs before the caches are prepared, in a session with the arm's own set
 warms the catalogs: their reads are not part of any measurement.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pgassay.model.aio import can_read_asynchronously
-from pgassay.model.workload import Statement
+from pgassay.model.workload import Statement, WorkloadSpec
+from pgassay.trial.measure.prepared import document, explain_prepared, is_prepared, rolled_back
 from pgassay.trial.observation import Plan
 from pgassay.workloads.split import strip_comments
 
 if TYPE_CHECKING:
     from pgassay.environment.server.sessions import ControlSession
 
+_OPTIONS = "FORMAT JSON, VERBOSE, SETTINGS"
 _EXPLAINABLE = ("select", "with", "values", "table", "insert", "update", "delete", "merge")
 
 
@@ -34,17 +35,21 @@ def explainable(statement: Statement) -> bool:
     return bool(words) and words[0].lower() in _EXPLAINABLE
 
 
-def explain(connection: "ControlSession", statement: Statement) -> Plan | None:
-    """The plan as EXPLAIN (FORMAT JSON, VERBOSE, SETTINGS) gives it, or None without a plan."""
+def explain(
+    connection: "ControlSession", statement: Statement, prepared_by: WorkloadSpec | None = None
+) -> Plan | None:
+    """The plan as EXPLAIN (FORMAT JSON, VERBOSE, SETTINGS) gives it, or None without a plan.
+
+    `prepared_by`: the workload, where the plan is to be that of a statement as its load prepares it.
+    """
     if not explainable(statement):
         return None
-    sql = "EXPLAIN (FORMAT JSON, VERBOSE, SETTINGS) " + statement.sql
+    if prepared_by is not None and is_prepared(prepared_by):
+        with rolled_back(connection, "READ ONLY"):
+            return explain_prepared(connection, prepared_by, statement, _OPTIONS)[0]
+    sql = f"EXPLAIN ({_OPTIONS}) {statement.sql}"
     row = connection.execute(sql.encode(), prepare=False).fetchone()
-    if row is None:
-        return None
-    document = row[0] if not isinstance(row[0], str) else json.loads(row[0])
-    plan: Plan = document[0]
-    return plan
+    return document(row[0] if row else None)
 
 
 def nodes(plan: Plan) -> Iterator[Plan]:

@@ -53,14 +53,30 @@ def progress_words(view: str, relation: str, figures: CounterRow) -> str:
     """
     phase = str(figures.get("phase") or "")
     words = f"{relation}: {phase}" if relation else phase
-    passes = int(figure(figures, _PASSES.get(view, "")))
+    passes = passes_ended(view, figures)
     if passes and phase in ("scanning heap", "vacuuming indexes"):
         words += f" (pass {passes + 1})"
-    done_name, total_name = _COUNTED.get((view, phase), ("", ""))
+    counted = counted_in_phase(view, figures)
+    if counted is None:
+        return words
+    return f"{words}, {min(1.0, counted[0] / counted[1]):.0%}".replace("%", " %")
+
+
+def passes_ended(view: str, figures: CounterRow) -> int:
+    """How many passes over the indexes have ended; 0 for what makes none."""
+    return int(figure(figures, _PASSES.get(view, "")))
+
+
+def counted_in_phase(view: str, figures: CounterRow) -> tuple[float, float] | None:
+    """What one row of `pg_stat_progress_VIEW` counts in its phase: done and total (above 0).
+
+    None where the phase has no total.
+    """
+    done_name, total_name = _COUNTED.get((view, str(figures.get("phase") or "")), ("", ""))
     total = figure(figures, total_name)
     if figures.get(done_name) is None or not total:
-        return words
-    return f"{words}, {min(1.0, figure(figures, done_name) / total):.0%}".replace("%", " %")
+        return None
+    return figure(figures, done_name), total
 
 
 @dataclass(frozen=True)

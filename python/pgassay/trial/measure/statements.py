@@ -24,10 +24,8 @@ from pgassay.trial.collect import verify
 from pgassay.trial.collect.counters import Snapshot, block_bytes, database_bytes, snapshot
 from pgassay.trial.measure import maintenance, plans
 from pgassay.trial.measure.progress import FILE, ProgressSampler
-from pgassay.trial.measure.work_plans import PlanWork, execute_plans
 from pgassay.trial.observation import Observation, Plan
 from pgassay.trial.running import ServerSession
-from pgassay.trial.state import TrialState
 from pgassay.trial.target import LocalServer
 
 # A cold statement's relations may hold this much of the page cache: catalogs' neighbours, no data.
@@ -243,14 +241,17 @@ class StatementTimer:
         return fraction is not None and fraction <= COLD_RESIDENT_FRACTION_MAX
 
 
-def explain_all(server: ServerSession, spec: ArmSpec) -> dict[str, Plan]:
-    """EXPLAIN every statement in a session with the arm's settings; also warms the catalogs."""
+def explain_all(server: ServerSession, spec: ArmSpec, *, as_prepared: bool = False) -> dict[str, Plan]:
+    """EXPLAIN every statement in a session with the arm's settings; also warms the catalogs.
+
+    `as_prepared`: where a load prepares them, the plans that its sessions come to execute.
+    """
     import psycopg
 
     explained: dict[str, Plan] = {}
     for statement in spec.workload.statements:
         try:
-            plan = plans.explain(server.control, statement)
+            plan = plans.explain(server.control, statement, spec.workload if as_prepared else None)
         except psycopg.Error as error:
             raise MeasurementError(
                 f"statement {statement.name} can't be planned ({first_line(error)}): correct its SQL"
@@ -258,29 +259,3 @@ def explain_all(server: ServerSession, spec: ArmSpec) -> dict[str, Plan]:
         if plan is not None:
             explained[statement.name] = plan
     return explained
-
-
-def execute_as_first_reader(
-    trial: TrialState, server: ServerSession, explained: dict[str, Plan], work: PlanWork
-) -> None:
-    """Execute the plans that are due after a trial; on data restored where it was their first reader.
-
-    What a first reader prunes and marks is what such a trial is about, and the plans must meet it too.
-    """
-    machine = trial.machine
-    is_due = any(work.is_due(name, plan) for name, plan in explained.items())
-    if machine is None or trial.arm.dataset.settled or not is_due:
-        execute_plans(trial, server, explained, work)
-        return
-    trial.stage("restoring")
-    machine.stop_server()
-    machine.restore(trial.spec.arm)
-    trial.stage("starting")
-    again = machine.start_server(trial.spec.arm, fresh=True).running
-    machine.taint()
-    execute_plans(trial, again, explained, work)
-    made = trial.observation.work_plans
-    changed = {"cache": "restarted"}
-    trial.observation.work_plans = {
-        name: plan.model_copy(update=changed) if plan.executed else plan for name, plan in made.items()
-    }

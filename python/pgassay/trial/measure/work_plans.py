@@ -1,48 +1,42 @@
-"""Executes plans with EXPLAIN ANALYZE after a trial: outside of all timing, and nothing that could write.
+"""Executes plans with EXPLAIN ANALYZE after a trial, outside of all timing; what they write is rolled back.
 
-The trial has been measured, its counters are read and its server still runs, so the data are the arm's own
-and the caches are as the trial left them. Each statement runs in a READ ONLY transaction that is rolled back,
-under a time limit.
+The trial has been measured, its counters are read and its server still runs. What only reads is executed then
+and there, in a READ ONLY transaction: the data are the arm's own and the caches as the trial left them. A
+list of statements that write has changed the data, so that its plans would be those of other rows, and what
+the first reader of data prunes and marks is gone after it: the data are restored first, and all statements run
+once more in their order, in one transaction. Whatever could have written is rolled back, and the data are
+restored before any further trial, since sequences and dead rows stay. Of a server that is somebody else's nothing can be restored: what could write is not executed there.
 """
 
-import json
-import re
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
-from pgassay.errors import first_line
-from pgassay.model.plans.work import WorkPlan
-from pgassay.model.workload import Statement
-from pgassay.trial.measure import plans
+from pgassay.errors import MeasurementError, first_line
+from pgassay.model.plans.work import PreparedKind, WorkPlan
+from pgassay.model.workload import Statement, WorkloadSpec
+from pgassay.trial.measure.plan_safety import could_write, is_reading
+from pgassay.trial.measure.prepared import document, explain_prepared, is_prepared, rolled_back
 from pgassay.trial.observation import Plan
 from pgassay.trial.running import ServerSession
 from pgassay.trial.state import TrialState
-from pgassay.workloads.split import strip_comments
+from pgassay.trial.target import Machine
 
 if TYPE_CHECKING:
     from pgassay.environment.server.sessions import ControlSession
 
-# Caches that a plan finds: what the trial has just read is in them, as far as it fits.
-CACHE = "as-left"
+# Caches that a plan finds: what the trial has just read is in them, as far as it fits; or those of a server
+# that was started on restored data.
+AS_LEFT, RESTARTED = "as-left", "restarted"
 # Reading the clock for every row of every node makes a statement slower: by little as a rule, at times twice.
 _ANALYZE_TIMES, _ANALYZE_S = 1.5, 0.05
 _TIMEOUT_TIMES, _TIMEOUT_MIN_S = 4.0, 1.0
-_READING = ("select", "with", "values", "table")
-# Nodes that change data or lock rows, which writes their headers.
-_WRITING_NODES = ("ModifyTable", "LockRows")
-_FUNCTION = re.compile(r'("(?:[^"]|"")+"|[^\W\d][\w$]*)\s*\(')
-_VOLATILE = """
-SELECT DISTINCT proname::text FROM pg_catalog.pg_proc
-WHERE provolatile = 'v' AND proname::text = ANY (%s)
-  AND NOT (pronamespace = 'pg_catalog'::regnamespace AND proname::text = ANY (%s)) ORDER BY 1"""
-# Volatile since they give another value each time, not since they change anything (pg_proc.dat).
-_HARMLESS = [
-    *("random", "random_normal", "setseed", "clock_timestamp", "timeofday", "gen_random_uuid"),
-    *("uuidv4", "uuidv7", "pg_sleep", "pg_sleep_for", "pg_sleep_until", "pg_relation_size", "pg_table_size"),
-    *("pg_total_relation_size", "pg_indexes_size", "pg_database_size", "pg_tablespace_size"),
-]
+# The stages of a trial at which its data are restored.
+_RESTORING = ("stopping the last server", "restoring", "starting")
+# The first statements after a start find nothing in memory.
+_RESTARTED_TIMES = 2.0
 
 
 @dataclass(frozen=True)
@@ -58,12 +52,29 @@ class PlanWork:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What a trial was like: its workload's kind, the seconds of each statement, and its wall time."""
+class _Session:
+    """Where plans are executed, and what the trial was like.
 
-    kind: str
+    `mode`: what a transaction may do; `elapsed_s`: the seconds of each statement in the trial. `is_own`:
+    whether the data can be restored.
+    """
+
+    control: "ControlSession"
+    workload: WorkloadSpec
+    major: int
     elapsed_s: Mapping[str, float]
-    wall_s: float
+    mode: str
+    cache: str = AS_LEFT
+    is_own: bool = True
+
+    def expected_s(self, name: str) -> float:
+        """About what executing a statement's plan takes."""
+        times = _RESTARTED_TIMES if self.cache == RESTARTED else 1.0
+        return _ANALYZE_TIMES * times * self.elapsed_s.get(name, 0.0) + _ANALYZE_S
+
+    def timeout_s(self, name: str) -> float:
+        """When it is stopped."""
+        return max(_TIMEOUT_MIN_S, _TIMEOUT_TIMES * self.expected_s(name))
 
 
 def execute_plans(
@@ -71,20 +82,50 @@ def execute_plans(
 ) -> None:
     """Execute the plans that are due after a trial; a server that did not survive it is let go.
 
-    The trial holds whatever comes of them.
+    `explained`: the plans as EXPLAIN gave them before the trial. The trial holds whatever comes of them.
     """
+    import psycopg
+
+    due = {name: plan for name, plan in explained.items() if work.is_due(name, plan)}
+    if not due:
+        return
     trial.stage("executing plans")
     began = time.monotonic()
-    control, workload = server.control, trial.arm.workload
-    elapsed_s = {each.name: each.elapsed_s for each in trial.observation.statements}
-    statements = {statement.name: statement for statement in workload.statements}
-    measured = Measured(workload.kind, elapsed_s, began - trial.started)
-    made = execute_due(control, statements, explained, work, measured, trial.arm.build.major)
-    if made:
-        trial.observation.work_plans = made
-        trial.fields["plans_s"] = round(time.monotonic() - began, 6)
-    if control.closed:
+    left_s = work.budget_s(began - trial.started)
+    workload, machine = trial.arm.workload, trial.machine
+    try:
+        control = server.control
+    except psycopg.Error:
         trial.target.abandon()
+        return
+    session = _Session(
+        control,
+        workload,
+        trial.arm.build.major,
+        _elapsed_s(trial),
+        "READ WRITE" if machine and workload.writes else "READ ONLY",
+        AS_LEFT,
+        bool(machine),
+    )
+    if machine is None or workload.kind == "load" or not trial.arm.leaves_data_changed:
+        # What a load changed is restored before the next trial in any case, and as it left them the data are
+        # its own.
+        made = _each(session, due, left_s)
+    else:
+        made = _of_changed_data(trial, machine, session, explained, due, left_s)
+    trial.observation.work_plans = made
+    trial.fields["plans_s"] = round(time.monotonic() - began, 6)
+    if session.control.closed and not any(each.cache == RESTARTED for each in made.values()):
+        trial.target.abandon()
+
+
+def _elapsed_s(trial: TrialState) -> dict[str, float]:
+    """The seconds of each statement; of a load's those of a whole transaction, the mean."""
+    observed = trial.observation.load
+    if observed is None:
+        return {each.name: each.elapsed_s for each in trial.observation.statements}
+    mean_s = observed.latency_ms.get("mean", 0.0) / 1000
+    return {statement.name: mean_s for statement in trial.arm.workload.statements}
 
 
 def options(major: int) -> str:
@@ -100,114 +141,189 @@ def options(major: int) -> str:
     return ", ".join([*wanted, "FORMAT JSON"])
 
 
-def execute_due(
-    control: "ControlSession",
-    statements: Mapping[str, Statement],
-    explained: Mapping[str, Plan],
-    work: PlanWork,
-    measured: Measured,
-    major: int,
-) -> dict[str, WorkPlan]:
+# --- Each statement in a transaction of its own.
+
+
+def _each(session: _Session, due: Mapping[str, Plan], left_s: float) -> dict[str, WorkPlan]:
     """Execute the plans that are due, in the statements' order; what came of each, by name.
 
-    `explained`: the plans as EXPLAIN gave them before the trial. Once the connection is lost nothing more is
-    tried: the caller finds the session closed.
+    Once the connection is lost nothing more is tried: the caller finds the session closed.
     """
     made: dict[str, WorkPlan] = {}
-    left_s = work.budget_s(measured.wall_s)
-    for name, plan in explained.items():
-        if control.closed or not work.is_due(name, plan):
-            continue
-        refused = _refusal(control, statements[name], plan, measured)
+    statements = {statement.name: statement for statement in session.workload.statements}
+    for name, plan in due.items():
+        if session.control.closed:
+            break
+        refused = _refusal(session, statements[name], plan)
         if refused:
             made[name] = WorkPlan(executed=False, reason=refused)
             continue
-        expected_s = _ANALYZE_TIMES * measured.elapsed_s[name] + _ANALYZE_S
+        expected_s = session.expected_s(name)
         if expected_s > left_s:
-            reason = (
-                f"it would take about {expected_s:.2g} s, and a tenth of the experiment's time leaves "
-                f"{max(left_s, 0.0):.2g} s for plans"
-            )
-            made[name] = WorkPlan(executed=False, reason=reason, deferred=True)
+            made[name] = _deferred("it", expected_s, left_s)
             continue
-        made[name] = _execute(
-            control, statements[name], major, max(_TIMEOUT_MIN_S, _TIMEOUT_TIMES * expected_s)
-        )
+        made[name] = _execute(session, statements[name])
         left_s -= made[name].seconds
     return made
 
 
-def _refusal(control: "ControlSession", statement: Statement, plan: Plan, measured: Measured) -> str:
+def _refusal(session: _Session, statement: Statement, plan: Plan) -> str:
     """Why a statement is never executed; '' when it is."""
-    if measured.kind != "statements":
-        return "it is one of a load's, whose parameters are drawn for each transaction: the plan is estimated"
-    if statement.name not in measured.elapsed_s:
+    import psycopg
+
+    if statement.name not in session.elapsed_s:
         return "the trial did not time it"
-    words = strip_comments(statement.sql).replace("(", " ").split()
-    kind = words[0].upper() if words else ""
-    if kind.lower() not in _READING:
-        return f"it could write: it is {'an' if kind[:1] in 'AEIOU' else 'a'} {kind}"
-    writing = [
-        str(node["Node Type"]) for node in plans.nodes(plan) if node.get("Node Type") in _WRITING_NODES
-    ]
-    if writing:
-        return f"it could write: its plan has the node {writing[0]}"
-    names = sorted(
-        {*called(strip_comments(statement.sql)), *(name for text in _texts(plan) for name in called(text))}
+    if session.is_own:
+        # A transaction that can't write, or data that are restored: the server itself is the judge.
+        return ""
+    try:
+        return could_write(session.control, statement, plan)
+    except psycopg.Error as error:
+        return f"whether it could write can't be told: {first_line(error)}"
+
+
+def _deferred(what: str, expected_s: float, left_s: float) -> WorkPlan:
+    reason = (
+        f"{what} would take about {expected_s:.2g} s, and a tenth of the experiment's time leaves "
+        f"{max(left_s, 0.0):.2g} s for plans"
     )
-    found = control.execute(_VOLATILE.encode(), (names, _HARMLESS)).fetchall() if names else []
-    if found:
-        return f"it could write: it calls {', '.join(str(row[0]) for row in found)}, which is volatile"
-    return ""
+    return WorkPlan(executed=False, reason=reason, deferred=True)
 
 
-def called(text: str) -> Iterator[str]:
-    """The names that stand before a parenthesis, as functions do; some are keywords or types."""
-    for name in _FUNCTION.findall(text):
-        yield name[1:-1].replace('""', '"') if name.startswith('"') else name.lower()
-
-
-def _texts(value: object) -> Iterator[str]:
-    """Every text of a plan: with VERBOSE its expressions, functions of views among them."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _texts(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _texts(item)
-
-
-def _roll_back(control: "ControlSession") -> None:
-    import psycopg
-
-    try:
-        if not control.closed:
-            control.execute("ROLLBACK")
-    except psycopg.Error:
-        control.close()
-
-
-def _execute(control: "ControlSession", statement: Statement, major: int, timeout_s: float) -> WorkPlan:
-    import psycopg
-
+def _execute(session: _Session, statement: Statement) -> WorkPlan:
     begun = time.monotonic()
-    document: dict[str, object] | None = None
-    reason = ""
+    attempt = _Attempt(session, session.timeout_s(statement.name))
+    with attempt, rolled_back(session.control, session.mode):
+        attempt.explain(statement)
+    return attempt.made(time.monotonic() - begun)
+
+
+class _Attempt:
+    """One statement under EXPLAIN ANALYZE: what came of it, whatever the server said.
+
+    A context manager that ends with the statement's errors; `reason` is '' unless there was one.
+    """
+
+    def __init__(self, session: _Session, timeout_s: float) -> None:
+        self._session = session
+        self._timeout_s = timeout_s
+        self._kind: PreparedKind | None = None
+        self._document: dict[str, object] | None = None
+        self.reason = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        import psycopg
+
+        if isinstance(value, psycopg.errors.QueryCanceled):
+            self.reason = f"it took longer than {self._timeout_s:.2g} s under EXPLAIN ANALYZE and was stopped"
+        elif isinstance(value, psycopg.errors.ReadOnlySqlTransaction):
+            self.reason = f"it could write: {first_line(value)}"
+        elif isinstance(value, psycopg.Error):
+            self.reason = f"the server refused it: {first_line(value)}"
+        return bool(self.reason)
+
+    def explain(self, statement: Statement) -> None:
+        """Execute it in the transaction that is open; raises psycopg.Error."""
+        session = self._session
+        self._limit()
+        if is_prepared(session.workload):
+            found, self._kind = explain_prepared(
+                session.control, session.workload, statement, options(session.major)
+            )
+            self._document = found
+            return
+        sql = f"EXPLAIN ({options(session.major)}) {statement.sql}"
+        row = session.control.execute(sql.encode(), prepare=False).fetchone()
+        self._document = document(row[0] if row else None)
+
+    def run(self, statement: Statement) -> None:
+        """Execute what has no plan, for what follows it; raises psycopg.Error."""
+        self._limit()
+        self._session.control.execute(statement.sql.encode(), prepare=False)
+
+    def _limit(self) -> None:
+        limit = f"SET LOCAL statement_timeout = '{round(self._timeout_s * 1000)}ms'"
+        self._session.control.execute(limit.encode())
+
+    def made(self, seconds: float) -> WorkPlan:
+        """What is kept of it."""
+        return WorkPlan(
+            executed=self._document is not None,
+            reason=self.reason,
+            seconds=round(seconds, 6),
+            cache=self._session.cache,
+            document=self._document,
+            rolled_back=self._session.mode == "READ WRITE",
+            kind=self._kind,
+        )
+
+
+# --- A list of statements that changed the data: all of them once more, on restored ones.
+
+
+def _of_changed_data(
+    trial: TrialState,
+    machine: Machine,
+    session: _Session,
+    explained: Mapping[str, Plan],
+    due: Mapping[str, Plan],
+    left_s: float,
+) -> dict[str, WorkPlan]:
+    """Restore the data and execute all statements; where that takes too long, those alone that only read.
+
+    Not even those where the trial was the first reader of its data: they would meet what it left.
+    """
+    restored = replace(session, cache=RESTARTED)
+    statements = {statement.name: statement for statement in session.workload.statements}
+    expected_s = sum(trial.took_s(name) for name in _RESTORING) + sum(map(restored.expected_s, statements))
+    if expected_s > left_s:
+        meets_the_same = session.workload.writes
+        reading = {
+            name: plan for name, plan in due.items() if meets_the_same and is_reading(statements[name])
+        }
+        late = _deferred("restoring the data and executing all statements", expected_s, left_s)
+        made = _each(replace(session, mode="READ ONLY"), reading, left_s)
+        return {name: made.get(name, late) for name in due if name in made or name not in reading}
+    import psycopg
+
     try:
-        control.execute("BEGIN TRANSACTION READ ONLY")
-        control.execute(f"SET LOCAL statement_timeout = '{round(timeout_s * 1000)}ms'".encode())
-        sql = f"EXPLAIN ({options(major)}) {statement.sql}"
-        row = control.execute(sql.encode(), prepare=False).fetchone()
-        found = row[0] if row else None
-        document = (json.loads(found) if isinstance(found, str) else found or [None])[0]
-    except psycopg.errors.QueryCanceled:
-        reason = f"it took longer than {timeout_s:.2g} s under EXPLAIN ANALYZE and was stopped"
+        machine.restore(trial.spec.arm)
+        server = machine.start_server(trial.spec.arm, fresh=True).running
+        # Not even what is rolled back leaves the data as they were.
+        machine.taint()
+        return _in_order(replace(restored, control=server.control), explained, due)
+    except (MeasurementError, OSError, psycopg.Error) as error:
+        trial.target.abandon()
+        reason = f"the data could not be restored for it: {first_line(error)}"
+        return {name: WorkPlan(executed=False, reason=reason, cache=RESTARTED) for name in due}
+
+
+def _in_order(
+    session: _Session, explained: Mapping[str, Plan], due: Mapping[str, Plan]
+) -> dict[str, WorkPlan]:
+    """All statements one after the other in one transaction, so that each finds what those before it did."""
+    import psycopg
+
+    made: dict[str, WorkPlan] = {}
+    failed = ""
+    try:
+        with rolled_back(session.control, session.mode):
+            for statement in session.workload.statements:
+                begun = time.monotonic()
+                if failed:
+                    reason = f"it follows {failed}, which did not run to its end"
+                    made[statement.name] = WorkPlan(executed=False, reason=reason, cache=RESTARTED)
+                    continue
+                with _Attempt(session, session.timeout_s(statement.name)) as attempt:
+                    (attempt.explain if statement.name in explained else attempt.run)(statement)
+                failed = statement.name if attempt.reason else ""
+                made[statement.name] = attempt.made(time.monotonic() - begun)
     except psycopg.Error as error:
         reason = f"the server refused it: {first_line(error)}"
-    _roll_back(control)
-    seconds = round(time.monotonic() - begun, 6)
-    return WorkPlan(
-        executed=document is not None, reason=reason, seconds=seconds, cache=CACHE, document=document
-    )
+        made |= {name: WorkPlan(executed=False, reason=reason) for name in due if name not in made}
+    return {name: made[name] for name in due}

@@ -11,6 +11,7 @@ from pgassay.analysis.causes.rules.processors import is_machine_full
 from pgassay.model.trial import CounterRow, figure
 
 _WORKER = "autovacuum worker"
+_TABLES = "pg_stat_user_tables"
 # The launcher's wait for its next round, and a worker's pause by cost.
 _IDLE = frozenset({"AutovacuumMain", "AutoVacuumMain", "VacuumDelay", ""})
 # At work for less than this share of the time, or explaining less of it, it is as it should be.
@@ -46,6 +47,10 @@ def _autovacuum(evidence: Evidence) -> Answer:
     figures: dict[str, float | str] = {"autovacuum_cpu_s": cpu_s, "autovacuum_waiting_s": waits_s}
     if share is not None:
         figures["share_of_bytes"] = share
+    worked_ms = evidence.counters.total(_TABLES, "total_autovacuum_time", "total_autoanalyze_time")
+    if worked_ms:
+        # What 18 and newer sum up when a table is done, its sleeps among it.
+        figures["autovacuum_worked_s"] = worked_ms / 1000
     tables = _tables(evidence)
     if tables:
         figures["tables"] = ", ".join(tables)
@@ -89,7 +94,7 @@ def _share_of_wal(evidence: Evidence) -> float:
 
 
 def _tables(evidence: Evidence) -> list[str]:
-    rows = evidence.counters.rows("pg_stat_user_tables")
+    rows = evidence.counters.rows(_TABLES)
     return [str(row.get("relname")) for row in rows if figure(row, "autovacuum_count") > 0]
 
 

@@ -1,0 +1,1 @@
+"""Literals left out of what is shown: of EXPLAIN's documents, and of a stored experiment. Pure."""

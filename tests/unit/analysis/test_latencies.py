@@ -1,0 +1,64 @@
+"""Mean and standard deviation of latencies: as if all transactions of all trials were in one list."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from load_records import write_load
+from pgassay.analysis.descriptive.latencies import arm_latencies
+from pgassay.analysis.verdicts.compare import analyse
+from pgassay.record.read import StoredExperiment
+from pgassay.report.compare import html
+from pgassay.report.compare.page import render, render_markdown
+
+
+def with_latencies(stored: StoredExperiment, drawn: list[np.ndarray]) -> StoredExperiment:
+    """The trials of the control with these latencies, as the load tells them."""
+    control = next(arm for arm in stored.experiment.arms if arm.role == "control")
+    waiting = list(drawn)
+    trials = []
+    for trial in stored.trials:
+        load = trial.record.load
+        if trial.record.arm_id == control.id and load is not None:
+            values = waiting.pop()
+            told = {"mean": float(values.mean()), "stddev": float(values.std())}
+            load = load.model_copy(update={"transactions": len(values), "latency_ms": told})
+            trial = replace(trial, record=trial.record.model_copy(update={"load": load}))
+        trials.append(trial)
+    assert not waiting
+    return replace(stored, trials=tuple(trials))
+
+
+def test_trials_together_are_as_one_list_of_latencies(tmp_path: Path) -> None:
+    random = np.random.default_rng(5)
+    drawn = [random.lognormal(mean, 0.8, count) for mean, count in ((0.0, 500), (1.5, 2000), (0.3, 40))]
+    stored = with_latencies(write_load(tmp_path / "x", strata=[""], blocks=3), drawn)
+    everything = np.concatenate(drawn)
+    control, _ = arm_latencies(stored)
+    assert (control.trials, control.transactions) == (3, len(everything))
+    assert control.latency_mean_ms == pytest.approx(everything.mean(), rel=1e-12)
+    assert control.latency_stddev_ms == pytest.approx(everything.std(), rel=1e-12)
+
+
+def test_what_the_load_did_not_tell_is_read_from_its_histogram(tmp_path: Path) -> None:
+    control, worker = arm_latencies(write_load(tmp_path / "x", strata=[""], blocks=2))
+    # 10, 20, … 10,000 µs: the standard deviation of so many steps.
+    assert control.latency_mean_ms == pytest.approx(5.005, rel=1e-3)
+    assert control.latency_stddev_ms == pytest.approx(10 * np.arange(1, 1001).std() / 1000, rel=1e-3)
+    assert worker.latency_stddev_ms == pytest.approx(control.latency_stddev_ms / 2, rel=1e-2)
+
+
+def test_every_output_has_it_beside_the_mean(tmp_path: Path) -> None:
+    stored = write_load(tmp_path / "x", strata=[""], blocks=2)
+    result = analyse(stored)
+    assert [each.arm for each in result.latencies] == ["io_method=sync", "io_method=worker"]
+    texts = (
+        render(result, stored, width=100, colour=False, unicode=True),
+        render_markdown(result, stored),
+        html.render(result, stored),
+    )
+    for shown in texts:
+        assert "standard deviation" in shown
+        assert "2.89 ms" in shown
