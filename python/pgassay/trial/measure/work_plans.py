@@ -1,11 +1,12 @@
 """Executes plans with EXPLAIN ANALYZE after a trial, outside of all timing; what they write is rolled back.
 
-The trial has been measured, its counters are read and its server still runs. What only reads is executed then
-and there, in a READ ONLY transaction: the data are the arm's own and the caches as the trial left them. A
-list of statements that write has changed the data, so that its plans would be those of other rows, and what
-the first reader of data prunes and marks is gone after it: the data are restored first, and all statements run
-once more in their order, in one transaction. Whatever could have written is rolled back, and the data are
-restored before any further trial, since sequences and dead rows stay. Of a server that is somebody else's nothing can be restored: what could write is not executed there.
+The trial has been measured, its counters are read and its server still runs. What only reads is executed
+then and there, in a READ ONLY transaction: the data are the arm's own and the caches as the trial left
+them. A list of statements that write has changed the data, so that its plans would be those of other rows,
+and what the first reader of data prunes and marks is gone after it: the data are restored first, and all
+statements run once more in their order, in one transaction. Whatever could have written is rolled back, and
+the data are restored before any further trial, since sequences and dead rows stay. Of a server that is
+somebody else's nothing can be restored: what could write is not executed there.
 """
 
 import time
