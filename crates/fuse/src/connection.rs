@@ -21,6 +21,7 @@ const SOURCE: &str = "pgassay-volume:";
 pub struct Connection {
     device: OwnedFd,
     folder: PathBuf,
+    is_left: bool,
 }
 
 /// What came from the kernel.
@@ -57,7 +58,13 @@ impl Connection {
         Ok(Self {
             device,
             folder: folder.to_owned(),
+            is_left: false,
         })
+    }
+
+    /// Leaves the mount behind when it is dropped; what is asked of it then fails.
+    pub(crate) fn leave(&mut self) {
+        self.is_left = true;
     }
 
     /// The next message, if one is waiting.
@@ -90,6 +97,9 @@ impl AsFd for Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         // Gone from sight at once; whoever still has the file open gets errors once the device is closed.
+        if self.is_left {
+            return;
+        }
         let _ = unmount(&self.folder, UnmountFlags::DETACH);
     }
 }

@@ -153,9 +153,15 @@ mod tests {
         let second = counting.take(2_000_000_000, 5, Vec::new());
         assert_eq!((second.reads, second.operations, second.in_flight), (3, 8, 5));
         assert_eq!((second.bytes_read, second.bytes_written), (8192, 100));
-        assert_eq!((second.queued_ms, second.latency_ms, second.elapsed_s), (4.0, 2.0, 2.0));
+        assert_eq!(
+            (second.queued_ms, second.latency_ms, second.elapsed_s),
+            (4.0, 2.0, 2.0)
+        );
         assert_eq!((second.own_delay_us.p50, second.own_delay_us.max), (2.0, 3.0));
         let next = counting.take(3_000_000_000, 0, Vec::new());
-        assert_eq!((next.reads, next.operations, next.own_delay_us), (0, 0, Delay::default()));
+        assert_eq!(
+            (next.reads, next.operations, next.own_delay_us),
+            (0, 0, Delay::default())
+        );
     }
 }

@@ -21,5 +21,5 @@ mod server;
 pub use connection::Connection;
 pub use figures::{Delay, Second};
 pub use image::Image;
-pub use overhead::Overhead;
-pub use server::{Command, Event, Facts, FILE_NAME, Inbox, Mailbox, Setup, mailbox, serve};
+pub use overhead::{Ceiling, Overhead};
+pub use server::{Command, Event, FILE_NAME, Facts, Inbox, Mailbox, Setup, mailbox, serve};

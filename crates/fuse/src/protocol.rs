@@ -38,15 +38,28 @@ const TYPE_REGULAR: u32 = 8;
 /// What the kernel asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ask<'a> {
-    Init { major: u32, flags: u32 },
-    Lookup { name: &'a [u8] },
+    Init {
+        major: u32,
+        flags: u32,
+    },
+    Lookup {
+        name: &'a [u8],
+    },
     GetAttributes,
     SetAttributes,
     Open,
     OpenFolder,
-    ReadFolder { offset: u64 },
-    Read { offset: u64, length: u32 },
-    Write { offset: u64, data: &'a [u8] },
+    ReadFolder {
+        offset: u64,
+    },
+    Read {
+        offset: u64,
+        length: u32,
+    },
+    Write {
+        offset: u64,
+        data: &'a [u8],
+    },
     Flush,
     Statistics,
     /// To be answered with success and no more.
@@ -207,8 +220,17 @@ impl Answer {
 
     /// `fuse_statfs_out` of a file system that the file fills.
     pub(crate) fn statistics(size: u64) -> Self {
-        let answer = Self::default().u64(size / u64::from(BLOCK_BYTES)).u64(0).u64(0).u64(1);
-        answer.u64(0).u32(BLOCK_BYTES).u32(255).u32(BLOCK_BYTES).zeros(4 + 24)
+        let answer = Self::default()
+            .u64(size / u64::from(BLOCK_BYTES))
+            .u64(0)
+            .u64(0)
+            .u64(1);
+        answer
+            .u64(0)
+            .u32(BLOCK_BYTES)
+            .u32(255)
+            .u32(BLOCK_BYTES)
+            .zeros(4 + 24)
     }
 
     /// The entries of the root folder from `offset` on: one.

@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::connection::{Connection, Received};
 use crate::figures::{Counting, Second};
 use crate::image::Image;
-use crate::overhead::{KNOWN_NS, Overhead, measure};
+use crate::overhead::{Ceiling, KNOWN_NS, Overhead, measure, measure_ceiling};
 use crate::protocol::{Answer, Ask, Asked, DISK, IN_HEADER, ROOT, TRANSFER_MAX, decode};
 use crate::schedule::{Pending, Schedule, What, now_ns};
 
@@ -38,8 +38,15 @@ pub enum Command {
     MeasureOverhead(PathBuf),
     /// What the measurement found; the thread that makes it says so.
     Measured(io::Result<Overhead>),
-    /// Unmounts and ends.
-    End,
+    /// Measures what is answered at most, through this block device.
+    MeasureCeiling(PathBuf),
+    /// What that measurement found.
+    MeasuredCeiling(io::Result<Ceiling>),
+    /// Ends, and unmounts or leaves a dead mount behind. What lies on the volume is then found by the mount.
+    End {
+        /// Whether it unmounts.
+        unmounts: bool,
+    },
 }
 
 /// What the server tells.
@@ -54,6 +61,8 @@ pub enum Event {
     Released(Second),
     /// The overhead that is taken from latencies from now on.
     Overhead(Overhead),
+    /// The most that is answered here.
+    Ceiling(Ceiling),
     /// What can't be done, in words; the server goes on.
     Refused(String),
 }
@@ -172,7 +181,13 @@ pub fn serve(
             server.answer_due()?;
         }
         match inbox.commands.try_recv() {
-            Ok(Command::End) | Err(TryRecvError::Disconnected) => return Ok(()),
+            Ok(Command::End { unmounts }) => {
+                if !unmounts {
+                    server.setup.connection.leave();
+                }
+                return Ok(());
+            }
+            Err(TryRecvError::Disconnected) => return Ok(()),
             Ok(command) => {
                 server.obey(command, &mut on_event);
                 is_drained = false;
@@ -235,13 +250,15 @@ impl Server<'_> {
             }
             Command::MeasureOverhead(device) => {
                 self.regime = Regime::Known;
-                let mailbox = self.mailbox.clone();
-                let measured = thread::Builder::new()
-                    .name("overhead".to_owned())
-                    .spawn(move || mailbox.send(Command::Measured(measure(&device))));
-                if let Err(error) = measured {
-                    self.mailbox.send(Command::Measured(Err(error)));
-                }
+                self.beside(move || Command::Measured(measure(&device)));
+            }
+            Command::MeasureCeiling(device) => {
+                self.regime = Regime::AtOnce;
+                self.beside(move || Command::MeasuredCeiling(measure_ceiling(&device)));
+            }
+            Command::MeasuredCeiling(Ok(ceiling)) => on_event(Event::Ceiling(ceiling)),
+            Command::MeasuredCeiling(Err(error)) => {
+                on_event(Event::Refused(format!("can't read the device: {error}")))
             }
             Command::Measured(found) => {
                 self.regime = Regime::AtOnce;
@@ -253,8 +270,16 @@ impl Server<'_> {
                     Err(error) => on_event(Event::Refused(format!("can't read the device: {error}"))),
                 }
             }
-            Command::End => {}
+            Command::End { .. } => {}
         }
+    }
+
+    /// Does what waits for this very server on a thread of its own.
+    fn beside(&self, work: impl FnOnce() -> Command + Send + 'static) {
+        let mailbox = self.mailbox.clone();
+        let work = move || mailbox.send(work());
+        // Without a thread the answer never comes; who asked for it has a time limit.
+        let _ = thread::Builder::new().name("measuring".to_owned()).spawn(work);
     }
 
     fn impose(&mut self, model: &Model, seed: u64, now: u64) -> Result<Facts, Fault> {
@@ -300,7 +325,7 @@ impl Server<'_> {
                 What::Write { .. } => Kind::Write,
                 What::Flush => Kind::Flush,
             };
-            self.counting.answered(kind, now - pending.due_ns);
+            self.counting.answered(kind, now.saturating_sub(pending.due_ns));
             self.answer(&pending)?;
         }
     }
@@ -333,7 +358,14 @@ impl Server<'_> {
         let bytes = self.setup.image.bytes();
         let answer = match ask {
             Ask::Read { offset, length } if node == DISK => {
-                self.schedule_one(Kind::Read, unique, offset, length, 0, What::Read { offset, length });
+                self.schedule_one(
+                    Kind::Read,
+                    unique,
+                    offset,
+                    length,
+                    0,
+                    What::Read { offset, length },
+                );
                 return Ok(());
             }
             Ask::Write { offset, data } if node == DISK => {
@@ -341,7 +373,14 @@ impl Server<'_> {
                 let done = self.setup.image.write(offset, data);
                 let error = done.as_ref().err().map_or(0, number);
                 let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
-                self.schedule_one(Kind::Write, unique, offset, length, error, What::Write { bytes: length });
+                self.schedule_one(
+                    Kind::Write,
+                    unique,
+                    offset,
+                    length,
+                    error,
+                    What::Write { bytes: length },
+                );
                 return Ok(());
             }
             Ask::Flush if node == DISK => {

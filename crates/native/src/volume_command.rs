@@ -40,6 +40,7 @@ enum Told {
     Impose(Imposed),
     Release {},
     MeasureOverhead { device: PathBuf },
+    MeasureCeiling { device: PathBuf },
     End {},
 }
 
@@ -73,7 +74,11 @@ fn run(document: &Document) -> io::Result<()> {
     let (image, is_locked) = match (document.bytes, &document.path) {
         (Some(bytes), None) => Image::in_memory(bytes)?,
         (None, Some(path)) => (Image::in_file(path)?, false),
-        _ => return Err(io::Error::other("one of 'bytes' and 'path' says what the image is")),
+        _ => {
+            return Err(io::Error::other(
+                "one of 'bytes' and 'path' says what the image is",
+            ));
+        }
     };
     // Memory that this process asks for must never wait for writes to the very volume that it serves.
     let is_flusher = configure_io_flusher_behavior(true).is_ok();
@@ -95,13 +100,11 @@ fn run(document: &Document) -> io::Result<()> {
     })?;
     let commands = sender.clone();
     let refused = lines.clone();
-    thread::Builder::new()
-        .name("input".to_owned())
-        .spawn(move || {
-            read_commands(&commands, |failure| {
-                let _ = refused.send(json!({ "error": failure }));
-            });
-        })?;
+    thread::Builder::new().name("input".to_owned()).spawn(move || {
+        read_commands(&commands, |failure| {
+            let _ = refused.send(json!({ "error": failure }));
+        });
+    })?;
     let ready = json!({"ready": {
         "file": document.folder.join(FILE_NAME), "bytes": bytes, "locked": is_locked, "io_flusher": is_flusher,
     }});
@@ -128,11 +131,13 @@ fn read_commands(commands: &Mailbox, refuse: impl Fn(Failure)) {
             Ok(Told::Impose(imposed)) => commands.send(Command::Impose(imposed.model, imposed.seed)),
             Ok(Told::Release {}) => commands.send(Command::Release),
             Ok(Told::MeasureOverhead { device }) => commands.send(Command::MeasureOverhead(device)),
-            Ok(Told::End {}) => break,
+            Ok(Told::MeasureCeiling { device }) => commands.send(Command::MeasureCeiling(device)),
+            Ok(Told::End {}) => return commands.send(Command::End { unmounts: true }),
             Err(error) => refuse(bad_input(&error)),
         }
     }
-    commands.send(Command::End);
+    // Whoever told it what to do is gone. A dead mount is what the next start finds the block device by.
+    commands.send(Command::End { unmounts: false });
 }
 
 fn fail(failure: &Failure, status: i32) -> i32 {
