@@ -4,6 +4,7 @@ import argparse
 import sys
 
 from pgassay.cli import options
+from pgassay.cli.commands import volumes_mount
 from pgassay.cli.output import is_unicode
 
 TYPE_CHECKING = False
@@ -31,7 +32,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "volumes",
         nargs="*",
         metavar="VOLUME",
-        help="NAME,size=100GiB,… with iops=, throughput=, credits=, instance=, region=; or fit FILE…",
+        help="NAME,size=100GiB,… with iops=, throughput=, credits=, instance=, region=; or fit FILE…; or mount VOLUME FOLDER",
     )
     parser.add_argument(
         "--catalogue",
@@ -51,6 +52,13 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     fit.add_argument(
         "--output", type=options.folder, metavar="FILE", help="write the entry here, not on standard output"
     )
+    mount = parser.add_argument_group("of 'mount'")
+    mount.add_argument("--used", metavar="SIZE", help="how much data it is to hold (default 4GB)")
+    mount.add_argument(
+        "--closest",
+        action="store_true",
+        help="imitate a volume above this machine's ceiling as far as it goes",
+    )
     parser.set_defaults(run=run)
 
 
@@ -58,6 +66,8 @@ def run(arguments: argparse.Namespace) -> int:
     """List, explain, simulate or fit."""
     if arguments.volumes[:1] == [FIT]:
         return _fit(arguments)
+    if arguments.volumes[:1] == [volumes_mount.MOUNT]:
+        return volumes_mount.run(arguments, _loaded(arguments))
     from pgassay.errors import UsageError
     from pgassay.report.volumes import render, render_json
     from pgassay.volumes.explain import explain, list_types
