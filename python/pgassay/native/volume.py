@@ -1,4 +1,4 @@
-"""A block device's file that answers as a volume's model says, served by the native binary's command `volume`.
+"""A block device's file that answers as a volume's model says: the native binary's command `volume`.
 
 Its figures come each second, asked for or not, so a thread reads them. Nothing here waits for the volume
 itself: who hangs on it must not keep its server from going on.
@@ -29,7 +29,7 @@ class Delay(TypedDict):
 
 
 class CreditLevel(TypedDict):
-    """What is left of a limiter's credits; `emptied_ns`: when none were left first, from the model's time 0."""
+    """What is left of a limiter's credits; `emptied_ns`: when none were left, from the model's time 0."""
 
     limiter: str
     volume: int | None
@@ -135,7 +135,7 @@ class VolumeServer:
         return self._has_ended.is_set()
 
     def impose(self, model: Mapping[str, object], seed: int) -> int:
-        """Answer as the model says, from its credits at the beginning; returns CLOCK_MONOTONIC of its time 0."""
+        """Answer as the model says, from its credits at the beginning; returns its time 0 (CLOCK_MONOTONIC)."""
         while not self._seconds.empty():
             self._seconds.get()
         clock_ns = self._ask({"impose": {"model": model, "seed": seed}}, "imposed")["clock_ns"]

@@ -24,7 +24,7 @@ _POLL_S = 0.05
 
 
 def end_volume(folder: Path) -> bool:
-    """Abort, end and unmount what is served at the folder, and remove the folder; False when nothing is there.
+    """Abort, end and unmount what is served at the folder, and remove that; False when nothing is there.
 
     Raises UsageError for a mount that is not pgassay's, MeasurementError for one that can't be unmounted.
     """
@@ -66,7 +66,7 @@ def _kill_server(mount: Mount) -> None:
 
 
 def _abort(mount: Mount) -> None:
-    """By the control file system, which is mounted where it is not yet; without it the killed server suffices."""
+    """By the control file system, mounted where it is not yet; without it the killed server must suffice."""
     if not any(each.kind == "fusectl" for each in mounted_at(_CONNECTIONS)):
         subprocess.run(["mount", "-t", "fusectl", "fusectl", str(_CONNECTIONS)], capture_output=True)
     number = mount.device.partition(":")[2]

@@ -117,7 +117,7 @@ class AttachedImage:
         self.device = BlockDevice(None, 0, 0)
 
     def attach(self, make_file_system: Callable[[Path], None] | None = None) -> None:
-        """Attach and mount; leaves nothing behind when it fails. `make_file_system` is given the device before.
+        """Attach and mount; leaves nothing behind when it fails. `make_file_system` gets the device before.
 
         Raises UsageError when the image is in use or direct I/O is impossible, DamagedImageError when
         the file system can't be mounted.

@@ -30,7 +30,7 @@ _QUANTITY = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)\s*([A-Za-z]*)")
 
 
 def describe(spec: StorageSpec, keys: Sequence[str], leading_key: str | None = None) -> str:
-    """The text of a storage whose kind has these keys, in their order; one of them may stand without its name."""
+    """The text of a storage whose kind has these keys, in their order; one may stand without its name."""
     parts = []
     own = dict(spec.own)
     for key in keys:

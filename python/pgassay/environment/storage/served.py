@@ -45,7 +45,7 @@ class Ceiling:
 
 
 class ServedImage:
-    """An image of `size_bytes` with an empty XFS at `root`, of which the first `needed_bytes` will be written.
+    """An image of `size_bytes` with an empty XFS at `root`, of which about `needed_bytes` will be written.
 
     `is_users`: the folder is the user's and stays; else it is pgassay's, for the account of its servers.
     `on_host`: the image is a file even where memory would do.
@@ -107,7 +107,7 @@ class ServedImage:
         return Path(f"/dev/{self.attached.device.name}")
 
     def set_write_cache(self, *, is_volatile: bool) -> None:
-        """Say whether the device holds back writes until it is told to flush; else the kernel sends no flush."""
+        """Say whether the device holds back writes until it is flushed; else the kernel sends no flush."""
         queue = Path(f"/sys/block/{self.attached.device.name}/queue/write_cache")
         with contextlib.suppress(OSError):
             queue.write_text("write back" if is_volatile else "write through")

@@ -130,13 +130,13 @@ class ImitatedVolume(LoopVolume):
 
     def activate(self) -> None:
         """Set the device's read-ahead, and whether it wants to be flushed."""
-        # A volume whose flush costs nothing holds nothing back: then the kernel sends none, as on the real one.
+        # A volume whose flush costs nothing holds nothing back: the kernel sends none, as on the real one.
         self._served.set_write_cache(is_volatile=self.model.latency.flush.median_ns > 0)
         super().activate()
 
     @contextmanager
     def measured(self) -> Iterator[Delivered | None]:
-        """Impose the model, with the credits that the storage begins with; tell afterwards what it delivered."""
+        """Impose the model, with the credits that it begins with; tell afterwards what it delivered."""
         delivered = Delivered()
         self._served.impose(self.model.model_dump(mode="json"), next(_seeds))
         try:
