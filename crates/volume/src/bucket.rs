@@ -71,12 +71,6 @@ impl Bucket {
         }
     }
 
-    /// The time up to which this bucket's tokens are spoken for.
-    #[inline]
-    pub(crate) fn at_ns(&self) -> u64 {
-        self.at_ns
-    }
-
     /// Billionths of a token at `now_ns`; none while requests wait.
     pub(crate) fn level(&self, now_ns: u64) -> u128 {
         if now_ns < self.at_ns {
@@ -156,20 +150,10 @@ impl Allowance {
         }
     }
 
-    /// The time up to which tokens are spoken for.
-    pub(crate) fn at_ns(&self) -> u64 {
-        self.base.at_ns
-    }
-
     /// Billionths of a token that are left of the allowance at `now_ns`.
     pub(crate) fn level(&self, now_ns: u64) -> u128 {
         let mut later = self.clone();
         later.advance(now_ns);
         later.left
-    }
-
-    /// Whether nothing is left of it.
-    pub(crate) fn is_spent(&self) -> bool {
-        self.left == 0
     }
 }

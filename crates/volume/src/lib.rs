@@ -1,4 +1,4 @@
-//! The model of a cloud volume: what it lets through, and when. No I/O, no clock, no `unsafe`.
+//! The model of a cloud volume: what it lets through, and when. No I/O and no clock.
 //!
 //! A [`Model`] is data (JSON): limiters, latency and stripes. A [`Volume`] is its state. It is asked about one
 //! request at a time, in the order of their arrival, and answers when each is done:
@@ -10,7 +10,8 @@
 //! - A **limiter** counts operations or bytes. It has a rate, and where it can burst a higher peak and a bucket
 //!   of credits. A request that finds too little waits until its cost has flowed in, behind those before it.
 //! - Limiters form a **chain**: those of each volume of a stripe set, those of the set, those of the instance.
-//!   A request is done when the last of them has let it through.
+//!   A request is done when the last of them has let it through. Several volumes on one instance share its
+//!   limits: [`Volume::submit_through`].
 //! - **Latency** is drawn from a lognormal distribution by the kind of request, plus its bytes over the speed at
 //!   which one request is transferred. The seed decides every draw.
 //!

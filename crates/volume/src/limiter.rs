@@ -16,13 +16,24 @@ enum Credits {
     Reset { peak: Bucket, allowance: Allowance },
 }
 
+/// When a request may pass the buckets of a gate, and what it was counted as.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Admitted {
+    /// By the peak's bucket.
+    pub(crate) peak_ns: u64,
+    /// By the credits; its arrival where none are saved.
+    pub(crate) credits_ns: u64,
+    /// In units.
+    pub(crate) units: u64,
+}
+
 /// The state of one [`Limiter`].
 #[derive(Clone, Debug)]
 pub(crate) struct Gate {
     unit: Unit,
     units: Units,
     credits: Credits,
-    /// When a request first found no credits left.
+    /// When a request first waited for credits and for nothing else.
     emptied_ns: Option<u64>,
 }
 
@@ -52,33 +63,34 @@ impl Gate {
         }
     }
 
-    /// When it has let a read or a write through, and what that was counted as, in units.
+    /// Takes a read or a write and says when it lets it through.
     #[inline]
-    pub(crate) fn admit(&mut self, kind: Kind, offset: u64, length: u32, arrival_ns: u64) -> (u64, u64) {
+    pub(crate) fn admit(&mut self, kind: Kind, offset: u64, length: u32, arrival_ns: u64) -> Admitted {
         let units = self.units.charge(kind, offset, length, arrival_ns);
         let cost = match self.unit {
             Unit::Operations => units,
             Unit::Bytes => units * u64::from(self.units.quantum()),
         };
-        let ready_ns = match &mut self.credits {
-            Credits::None(bucket) => bucket.take(arrival_ns, cost),
+        let (peak_ns, credits_ns) = match &mut self.credits {
+            Credits::None(bucket) => (bucket.take(arrival_ns, cost), arrival_ns),
             Credits::Refilled { peak, credits } => {
-                let before_ns = credits.at_ns().max(arrival_ns);
-                let ready_ns = credits.take(arrival_ns, cost);
-                if ready_ns > before_ns && self.emptied_ns.is_none() {
-                    self.emptied_ns = Some(before_ns);
-                }
-                ready_ns.max(peak.take(arrival_ns, cost))
+                (peak.take(arrival_ns, cost), credits.take(arrival_ns, cost))
             }
             Credits::Reset { peak, allowance } => {
-                let ready_ns = allowance.take(arrival_ns, cost);
-                if allowance.is_spent() && self.emptied_ns.is_none() {
-                    self.emptied_ns = Some(allowance.at_ns());
-                }
-                ready_ns.max(peak.take(arrival_ns, cost))
+                (peak.take(arrival_ns, cost), allowance.take(arrival_ns, cost))
             }
         };
-        (ready_ns, units)
+        Admitted {
+            peak_ns,
+            credits_ns,
+            units,
+        }
+    }
+
+    /// Tells that a request waited for credits alone from `now_ns` on: they had ended by then.
+    #[inline]
+    pub(crate) fn credits_ended(&mut self, now_ns: u64) {
+        self.emptied_ns.get_or_insert(now_ns);
     }
 
     /// Tells when the request that was admitted last is done.
@@ -103,7 +115,7 @@ impl Gate {
         u64::try_from(level / u128::from(SECOND_NS)).ok()
     }
 
-    /// When a request first found no credits left.
+    /// When a request first waited for credits and for nothing else.
     pub(crate) fn emptied_ns(&self) -> Option<u64> {
         self.emptied_ns
     }

@@ -13,7 +13,7 @@ pub struct Completion {
     /// When it is done: an absolute deadline, from which a server of real requests takes its own time.
     /// Requests need not be done in the order of their arrival.
     pub done_ns: u64,
-    /// The part of it that no limit caused.
+    /// The part of it that no limit caused; drawn once, however many volumes of the stripe set it touches.
     pub latency_ns: u64,
     /// How much later than `arrival + latency` it is done because of limits.
     pub queued_ns: u64,
@@ -35,7 +35,7 @@ pub struct Level {
     pub credits: u64,
     /// What it can hold.
     pub capacity: u64,
-    /// When a request first found none left; `None` before that.
+    /// When they first ended: a request waited for them and for nothing else from then on.
     pub emptied_ns: Option<u64>,
 }
 
@@ -46,6 +46,27 @@ struct Stage {
     gates: Vec<Gate>,
     /// Whether its operations are those of the volume's completions.
     counts: bool,
+}
+
+/// What a request waits for: the latest of all buckets, and the latest of the others.
+struct Ready {
+    all_ns: u64,
+    others_ns: u64,
+    /// The stage and the gate whose credits are later than everything else; `None` where it is something else.
+    credits_of: Option<(usize, u32)>,
+}
+
+impl Ready {
+    #[inline]
+    fn wait_for(&mut self, ready_ns: u64, credits_of: Option<(usize, u32)>) {
+        if ready_ns > self.all_ns {
+            self.others_ns = self.all_ns;
+            self.all_ns = ready_ns;
+            self.credits_of = credits_of;
+        } else if ready_ns > self.others_ns {
+            self.others_ns = ready_ns;
+        }
+    }
 }
 
 /// The state of a [`Model`]: what its limiters have let through, and the draws to come.
@@ -101,6 +122,14 @@ impl Volume {
     /// Takes the next request and says when it is done.
     #[inline]
     pub fn submit(&mut self, request: &Request) -> Completion {
+        self.submit_through(request, None)
+    }
+
+    /// As [`Volume::submit`], for one of several volumes on an instance, all of which give the same `instance`: a
+    /// volume whose model has the instance's limiters, while theirs have them not. Its latency counts for nothing.
+    /// Requests to all of them are submitted in the order of their arrival.
+    #[inline]
+    pub fn submit_through(&mut self, request: &Request, instance: Option<&mut Self>) -> Completion {
         let draws = match request.kind {
             Kind::Read => &self.read,
             Kind::Write => &self.write,
@@ -124,17 +153,27 @@ impl Volume {
             };
         }
         let (ready_ns, operations) = self.admit(request, arrival_ns);
-        let done_ns = unlimited_ns.max(ready_ns);
-        for stage in self.stages.iter_mut().filter(|stage| stage.limiter.merging) {
-            for gate in &mut stage.gates {
-                gate.settle(done_ns);
-            }
+        let mut done_ns = unlimited_ns.max(ready_ns);
+        if let Some(instance) = instance {
+            done_ns = done_ns.max(instance.admit(request, arrival_ns).0);
+            instance.settle(done_ns);
         }
+        self.settle(done_ns);
         Completion {
             done_ns,
             latency_ns,
             queued_ns: done_ns - unlimited_ns,
             operations,
+        }
+    }
+
+    /// Tells all limiters when the request that was admitted last is done.
+    #[inline]
+    fn settle(&mut self, done_ns: u64) {
+        for stage in self.stages.iter_mut().filter(|stage| stage.limiter.merging) {
+            for gate in &mut stage.gates {
+                gate.settle(done_ns);
+            }
         }
     }
 
@@ -144,28 +183,38 @@ impl Volume {
         let Request {
             kind, offset, length, ..
         } = *request;
-        let mut ready_ns = arrival_ns;
+        let mut ready = Ready {
+            all_ns: arrival_ns,
+            others_ns: arrival_ns,
+            credits_of: None,
+        };
         let mut operations = 0;
-        for stage in &mut self.stages {
-            if stage.limiter.scope == Scope::Volume {
-                for (volume, gate) in (0_u32..).zip(&mut stage.gates) {
-                    let Some((begin, bytes)) = self.stripes.part(volume, offset, length) else {
-                        continue;
-                    };
-                    let (through_ns, units) = gate.admit(kind, begin, bytes, arrival_ns);
-                    ready_ns = ready_ns.max(through_ns);
-                    operations += if stage.counts { units } else { 0 };
-                }
-            } else {
-                ready_ns = ready_ns.max(stage.gates[0].admit(kind, offset, length, arrival_ns).0);
+        for (index, stage) in self.stages.iter_mut().enumerate() {
+            let is_shared = stage.limiter.scope != Scope::Volume;
+            for (volume, gate) in (0_u32..).zip(&mut stage.gates) {
+                let part = if is_shared {
+                    Some((offset, length))
+                } else {
+                    self.stripes.part(volume, offset, length)
+                };
+                let Some((begin, bytes)) = part else {
+                    continue;
+                };
+                let admitted = gate.admit(kind, begin, bytes, arrival_ns);
+                ready.wait_for(admitted.peak_ns, None);
+                ready.wait_for(admitted.credits_ns, Some((index, volume)));
+                operations += if stage.counts { admitted.units } else { 0 };
             }
+        }
+        if let Some((index, volume)) = ready.credits_of {
+            self.stages[index].gates[volume as usize].credits_ended(ready.others_ns);
         }
         if !self.counts_operations {
             operations = (0..self.stripes.count)
                 .filter(|volume| self.stripes.part(*volume, offset, length).is_some())
                 .fold(0, |count, _| count + 1);
         }
-        (ready_ns, u32::try_from(operations).unwrap_or(u32::MAX))
+        (ready.all_ns, u32::try_from(operations).unwrap_or(u32::MAX))
     }
 
     /// What is left of all credits at `now_ns`, which is no earlier than the last request's arrival; in the order

@@ -12,6 +12,7 @@ Standard library only: the set-up tool uses it before any package is installed. 
     probes/DEVICE-KEY.json     the last whole probe of each disk; `compare` copies its ceilings
     history.json               how long trials of each kind of experiment took here, and how they spread
     ledger.json                what all experiments of this machine said of copies, positions and neighbours
+    volumes.toml               cloud volumes, instances and prices of the user's own, where there are any
     machine-id                 an opaque id, where the machine has none of its own
 
 Sockets of servers lie in private folders under `/tmp`, since the path of a Unix socket is short.

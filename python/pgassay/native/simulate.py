@@ -45,7 +45,7 @@ class Series(TypedDict):
 
 
 class CreditsLeft(TypedDict):
-    """The credits of a limiter at the end; `ended_s`: when a request first found none, else None."""
+    """The credits of a limiter at the end; `ended_s`: when they first ended, else None."""
 
     limiter: str
     volume: int | None

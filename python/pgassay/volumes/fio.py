@@ -3,8 +3,9 @@
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import cast
 
@@ -18,12 +19,22 @@ Document = Mapping[str, object]
 
 
 @dataclass(frozen=True)
+class Interval:
+    """What was done in a stretch of time."""
+
+    seconds: float
+    operations: float
+    bytes: float
+
+
+@dataclass(frozen=True)
 class FioRun:
     """One direction of one job. `depth`: requests on their way at once, of all the job's processes.
 
     `latency_ns`: percentile (0 to 100) → from before the submission to the completion; `flush_ns`: the median
     of its fsync or fdatasync, None where it made none. `both_iops` and `both_bytes_per_s` are of reads and
-    writes together.
+    writes together. `series`: of each interval that fio told (`--status-interval`) the seconds, and the
+    operations and bytes of both directions.
     """
 
     file: str
@@ -39,6 +50,7 @@ class FioRun:
     latency_ns: Mapping[float, float]
     flush_ns: float | None
     size_bytes: int | None
+    series: tuple[Interval, ...] = ()
 
 
 def read_fio(path: Path) -> list[FioRun]:
@@ -55,24 +67,69 @@ def read_fio(path: Path) -> list[FioRun]:
     if len(content) > BYTES_MAX:
         raise UsageError(f"{path} has more than {BYTES_MAX // 1024**2} MB: fio's JSON output is smaller")
     try:
-        # Warnings of fio stand before the document.
-        text = content.decode("utf-8", "replace")
-        document = json.loads(text[max(text.find("{"), 0) :])
+        documents = _documents(content.decode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
         raise UsageError(
             f"{path} is no JSON of fio ({error}): run fio with --output-format=json --output={path.name}"
         ) from error
-    jobs = document.get("jobs") if isinstance(document, dict) else None
-    if not isinstance(jobs, list) or "fio version" not in document:
+    if not all("fio version" in document for document in documents):
         raise UsageError(f"{path} is JSON, but not of fio: run fio with --output-format=json")
-    shared = _table(document, "global options")
-    runs = [run for job in jobs if isinstance(job, dict) for run in _runs_of(job, shared, path.name)]
+    # Each tells all from the beginning of its run, so the last tells the whole.
+    shared = _table(documents[-1], "global options")
+    jobs = [_jobs(document) for document in documents]
+    runs = [
+        run
+        for index, job in enumerate(jobs[-1])
+        for run in _runs_of(
+            job, shared, path.name, _series([each[index] for each in jobs if len(each) > index])
+        )
+    ]
     if not runs:
         raise UsageError(f"{path} holds no read and no write: run fio with --rw=randread or another pattern")
     return runs
 
 
-def _runs_of(job: Document, shared: Document, file: str) -> list[FioRun]:
+def _documents(text: str) -> list[Document]:
+    """All documents of a file; with --status-interval fio writes one after the other."""
+    decoder = json.JSONDecoder()
+    documents: list[Document] = []
+    # Warnings of fio stand before the document.
+    start = max(text.find("{"), 0)
+    while start >= 0:
+        document, end = decoder.raw_decode(text, start)
+        if not isinstance(document, dict):
+            raise ValueError("it is no object")
+        documents.append(document)
+        start = text.find("{", end)
+    return documents
+
+
+def _jobs(document: Document) -> list[Document]:
+    jobs = document.get("jobs")
+    return [job for job in jobs if isinstance(job, dict)] if isinstance(jobs, list) else []
+
+
+def _series(told: Sequence[Document]) -> tuple[Interval, ...]:
+    """The intervals between what fio told of a job; none where it told once."""
+    totals = [(0.0, 0.0, 0.0)]
+    for job in told:
+        done = [_table(job, name) for name in ("read", "write")]
+        totals.append(
+            (
+                max(_number(each, "runtime") for each in done) / 1000,
+                sum(_number(each, "total_ios") for each in done),
+                sum(_number(each, "io_bytes") for each in done),
+            )
+        )
+    intervals = tuple(
+        Interval(after[0] - before[0], after[1] - before[1], after[2] - before[2])
+        for before, after in pairwise(totals)
+        if after[0] > before[0] and after[1] >= before[1] and after[2] >= before[2]
+    )
+    return intervals if len(told) > 1 else ()
+
+
+def _runs_of(job: Document, shared: Document, file: str, series: tuple[Interval, ...]) -> list[FioRun]:
     options = {**shared, **_table(job, "job options")}
     pattern = str(options.get("rw") or options.get("readwrite") or "read")
     depth = _count(options.get("iodepth")) * _count(options.get("numjobs"))
@@ -96,6 +153,7 @@ def _runs_of(job: Document, shared: Document, file: str) -> list[FioRun]:
             latency_ns=_latency(table),
             flush_ns=flush.get(50.0),
             size_bytes=size_of(str(options.get("size", ""))),
+            series=series,
         )
         for name, table in done.items()
         if _number(table, "total_ios") > 0

@@ -8,7 +8,7 @@ from datetime import date
 from statistics import NormalDist
 
 from pgassay.errors import UsageError
-from pgassay.model.volumes.catalogue import LatencyEntry, Range, Rate, VolumeEntry
+from pgassay.model.volumes.catalogue import Burst, LatencyEntry, Range, Rate, VolumeEntry
 from pgassay.volumes.fio import FioRun
 
 _NAME = re.compile(r"[A-Za-z][\w.-]{0,63}", re.ASCII)
@@ -18,6 +18,12 @@ SMALL_BYTES = 16 * 1024
 LARGE_BYTES = 64 * 1024
 # More depth that brings less than this share more has met a ceiling.
 CEILING_SHARE = 0.05
+# A series is looked at for the end of a burst from so many intervals on, of which each level has some.
+INTERVALS_MIN = 12
+LEVEL_MIN = 4
+# A peak of so many times the base is one: smaller falls may be a neighbour's.
+BURST_MIN = 1.25
+MIB = 1024**2
 # Percentiles that the spread is fitted to: what lies beyond is pauses of the machine, not the volume's habit.
 _CENTRE = (5.0, 95.0)
 _NORMAL = NormalDist()
@@ -47,13 +53,14 @@ def fit(runs: Sequence[FioRun], name: str, size_gib: int | None) -> FittedVolume
         raise UsageError(f"--name {name}: a name has letters, digits, '.', '_' and '-', and a letter first")
     notes: list[str] = []
     latency = _latency(runs, notes)
-    operations = _ceiling([run for run in runs if run.request_bytes <= SMALL_BYTES], "operations", notes)
-    throughput = _ceiling([run for run in runs if run.request_bytes >= LARGE_BYTES], "throughput", notes)
+    operations = _rate([run for run in runs if run.request_bytes <= SMALL_BYTES], "operations", notes)
+    throughput = _rate([run for run in runs if run.request_bytes >= LARGE_BYTES], "throughput", notes)
     if operations is None and throughput is None:
         raise UsageError(
             "fio's runs have requests above 16 KiB and below 64 KiB alone: run --bs=8k and --bs=128k"
         )
-    notes.append("fio's JSON has no series of seconds, so bursts are not fitted: add them by hand.")
+    if not any(len(run.series) >= INTERVALS_MIN for run in runs):
+        notes.append("No run has a series of intervals, so bursts are not fitted: run --status-interval=1.")
     if size_gib is None:
         sizes = [run.size_bytes for run in runs if run.size_bytes]
         size_gib = max(1, math.ceil(max(sizes, default=GIB) / GIB))
@@ -67,13 +74,13 @@ def fit(runs: Sequence[FioRun], name: str, size_gib: int | None) -> FittedVolume
             Range(
                 from_gib=size_gib,
                 to_gib=size_gib,
-                operations=None if operations is None else Rate(base=round(operations), quantum_kib=256),
-                throughput=None if throughput is None else Rate(base=round(throughput / 1e6, 1)),
+                operations=operations,
+                throughput=throughput,
             ),
         ),
         latency=latency,
         sources=(f"{name}-fio",),
-        assumed=("operations of up to 256 KiB", "no burst"),
+        assumed=("operations of up to 256 KiB", "credits as they were seen to end, and otherwise no burst"),
     )
     return FittedVolume(name, entry, tuple(notes))
 
@@ -105,11 +112,15 @@ def to_toml(fitted: FittedVolume, day: date) -> str:
         f"from_gib = {here.from_gib}",
         f"to_gib = {here.to_gib}",
     ]
-    if here.operations is not None:
-        quantum = here.operations.quantum_kib
-        lines.append(f"operations = {{ base = {here.operations.base:.10g}, quantum_kib = {quantum} }}")
-    if here.throughput is not None:
-        lines.append(f"throughput = {{ base = {here.throughput.base:.10g} }}")
+    for key, rate in (("operations", here.operations), ("throughput", here.throughput)):
+        if rate is not None:
+            parts = [f"base = {rate.base:.10g}"]
+            if rate.quantum_kib is not None:
+                parts.append(f"quantum_kib = {rate.quantum_kib}")
+            if rate.burst is not None:
+                peak, credits = rate.burst.peak, rate.burst.credits
+                parts.append(f"burst = {{ peak = {peak:.10g}, credits = {credits:.10g} }}")
+            lines.append(f"{key} = {{ {', '.join(parts)} }}")
     return "\n".join(lines) + "\n"
 
 
@@ -187,6 +198,56 @@ def _stream(alone: Sequence[FioRun]) -> float | None:
     more_bytes = last.request_bytes - first.request_bytes
     more_ns = last.latency_ns[50.0] - first.latency_ns[50.0]
     return more_bytes / more_ns * 1e9 if more_bytes > 0 and more_ns > 0 else None
+
+
+def _rate(runs: Sequence[FioRun], what: str, notes: list[str]) -> Rate | None:
+    """The limit that the runs tell, in the unit of the entry: operations, or 10⁶ bytes a second."""
+    scale, digits = (1.0, None) if what == "operations" else (1e6, 1)
+    quantum = 256 if what == "operations" else None
+    bursts = [burst for run in runs if (burst := _burst(run, what)) is not None]
+    if not bursts:
+        ceiling = _ceiling(runs, what, notes)
+        return None if ceiling is None else Rate(base=round(ceiling / scale, digits), quantum_kib=quantum)
+    peak, base, credits, end_s = max(bursts)
+    # As the catalogue counts credits.
+    unit, unit_bytes = ("operations", 1) if what == "operations" else ("MiB", MIB)
+    held = round(credits / unit_bytes, digits)
+    notes.append(
+        f"After {end_s:,.0f} s {what} fell from {_told(peak, what)} to {_told(base, what)}: "
+        f"a bucket of {held:,.0f} {unit}, if it was full."
+    )
+    return Rate(
+        base=round(base / scale, digits),
+        quantum_kib=quantum,
+        burst=Burst(peak=round(peak / scale, digits), credits=held),
+    )
+
+
+def _burst(run: FioRun, what: str) -> tuple[float, float, float, float] | None:
+    """Peak, base, credits and the second at which they ended, of a run whose rate fell once and stayed low.
+
+    The two levels are those that leave the least squares. The credits are all that was done beyond the base,
+    so that the interval in which they ended counts right.
+    """
+    done = [interval.operations if what == "operations" else interval.bytes for interval in run.series]
+    rates = [amount / interval.seconds for amount, interval in zip(done, run.series, strict=True)]
+    if len(rates) < INTERVALS_MIN:
+        return None
+
+    def squares(part: Sequence[float]) -> float:
+        mean = sum(part) / len(part)
+        return sum((rate - mean) ** 2 for rate in part)
+
+    places = range(LEVEL_MIN, len(rates) - LEVEL_MIN + 1)
+    place = min(places, key=lambda each: squares(rates[:each]) + squares(rates[each:]))
+    # The interval in between is of neither level.
+    before, after = sorted(rates[: place - 1]), sorted(rates[place + 1 :])
+    peak, base = before[len(before) // 2], after[len(after) // 2]
+    is_steady = before[0] > (peak + base) / 2 and after[-1] < (peak + base) / 2
+    if peak < base * BURST_MIN or not is_steady:
+        return None
+    credits = sum(done) - base * sum(interval.seconds for interval in run.series)
+    return peak, base, credits, credits / (peak - base)
 
 
 def _ceiling(runs: Sequence[FioRun], what: str, notes: list[str]) -> float | None:

@@ -1,6 +1,5 @@
 """A volume as typed, `gp3,size=400GiB,iops=12000,instance=m6g.large`, checked against the catalogue."""
 
-import difflib
 import math
 import re
 from collections.abc import Callable, Iterable
@@ -65,10 +64,8 @@ def _known(name: str, table: Iterable[str], text: str) -> str:
     names = {each.lower(): each for each in table}
     if name.lower() in names:
         return names[name.lower()]
-    close = difflib.get_close_matches(name.lower(), names, n=1)
-    hint = f"did you mean {names[close[0]]}? " if close else ""
     raise UsageError(
-        f"There is no volume '{name}' in the catalogue (in '{text}'): {hint}"
+        f"There is no volume '{name}' in the catalogue (in '{text}'): "
         f"the volumes are {', '.join(names.values())}."
     )
 

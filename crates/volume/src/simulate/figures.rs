@@ -87,7 +87,7 @@ pub struct Credits {
     pub left: u64,
     /// What it can hold.
     pub capacity: u64,
-    /// The second at which a request first found none; `None` where they lasted.
+    /// The second at which they first ended; `None` where they lasted.
     pub ended_s: Option<f64>,
 }
 
