@@ -15,6 +15,7 @@ from pgassay.environment.builds.gates import io_uring_gate
 from pgassay.environment.builds.registry import resolve
 from pgassay.environment.debian import has_apt, tool
 from pgassay.environment.home import home
+from pgassay.environment.storage.served import why_not
 from pgassay.errors import PgassayError
 from pgassay.factors import version
 from steps.browser import why_no_browser
@@ -96,6 +97,10 @@ def _loop() -> str:
             return _run(["umount", str(mount_point)])[1]
         finally:
             _run(["losetup", "--detach", device])
+
+
+def _fuse() -> str:
+    return why_not() or ""
 
 
 def _cgroup_limits() -> str:
@@ -198,6 +203,7 @@ PROBES: dict[str, Callable[[], str]] = {
     "io_uring": _io_uring,
     "cold-cache": _cold_cache,
     "loop": _loop,
+    "fuse": _fuse,
     "cgroup-limits": _cgroup_limits,
     "cgroup-cpu": _cgroup_cpu,
     "cgroup-memory": _cgroup_memory,

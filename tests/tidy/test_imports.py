@@ -19,7 +19,8 @@ ALLOWED = {
     "durable": set(),
     "words": set(),
     # The doctor asks whether the native binary is there.
-    "environment": {"model", "sql_text", "native", "durable"},
+    # A storage may be a volume of the catalogue.
+    "environment": {"model", "sql_text", "native", "durable", "volumes"},
     # Sizes are typed as those of storages are; loads are simulated by the native binary.
     "volumes": {"model", "environment", "native"},
     "workloads": {"model", "sql_text"},

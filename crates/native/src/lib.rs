@@ -17,3 +17,4 @@ pub mod simulate_command;
 pub mod sql_command;
 pub mod tls;
 pub mod tls_link;
+pub mod volume_command;

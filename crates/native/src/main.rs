@@ -9,6 +9,7 @@ use pgassay_native::observe_command::observe;
 use pgassay_native::probe_command::probe;
 use pgassay_native::simulate_command::simulate;
 use pgassay_native::sql_command::sql;
+use pgassay_native::volume_command::volume;
 
 const HELP: &str = "\
 pgassay-native: the measuring process of pgassay
@@ -22,6 +23,7 @@ Commands (JSON on standard input, JSON lines on standard output):
   probe        measure storage as PostgreSQL reads and writes it
   observe      sample what the threads of a server do and wait for
   simulate     run requests against models of volumes, without a device
+  volume       serve a block device's file that answers as a model says (needs root and FUSE)
 
   --version    print the version and a checksum of the sources
   --help       print this
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
         ["probe"] => probe(),
         ["observe"] => observe(),
         ["simulate"] => simulate(),
+        ["volume"] => volume(),
         ["--version"] => {
             // The second word tells builds of one version apart: Python compares it with the sources beside it.
             println!(

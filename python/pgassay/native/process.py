@@ -43,7 +43,7 @@ class NativeProcess:
     """One running command of the native binary; its standard error is kept to explain a crash.
 
     Args:
-        command: "sql", "load", "observe", "probe" or "simulate".
+        command: "sql", "load", "observe", "probe", "simulate" or "volume".
         cpu_affinity: the CPUs it may run on; all when None.
 
     Raises:

@@ -5,7 +5,7 @@ does not restart it. Everything that was started is gone when the target is clos
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -21,7 +21,7 @@ from pgassay.environment.server.limits import server_limits
 from pgassay.environment.server.server import Server
 from pgassay.environment.server.settings import classify
 from pgassay.environment.server.validation import build_settings
-from pgassay.environment.storage.base import Volume
+from pgassay.environment.storage.base import Delivered, Volume
 from pgassay.environment.storage.parse import describe
 from pgassay.model.arm import Arm
 from pgassay.trial.limited import inherited_caps, is_limited
@@ -148,6 +148,10 @@ class ProvisionedTarget:
     def storage_facts(self, arm: Arm) -> Mapping[str, object]:
         """What the arm's storage is, for the record."""
         return self.volume(arm).facts()
+
+    def measured(self, arm: Arm) -> AbstractContextManager[Delivered | None]:
+        """What the arm's volume imposes while it is measured."""
+        return self.volume(arm).measured()
 
     def session(self, arm: Arm) -> RunningServer:
         """A running server for the arm, started where the running one won't do."""

@@ -19,6 +19,7 @@ from pgassay.errors import UsageError
 from pgassay.model.plans.work import WorkPlans
 from pgassay.model.trial import CounterRow, TrialRecord, TrialSpec, TrialStatus, figure
 from pgassay.record import layout
+from pgassay.record.columns import to_parquet
 from pgassay.record.write import TrialWriter, to_json
 from pgassay.trial import limited
 from pgassay.trial.before_trial import run_before_trial
@@ -143,10 +144,11 @@ def _measure(trial: TrialState, work: PlanWork | None) -> None:
             trial.server_facts["round_trip_ms"] = round(trip_ms, 4)
         trial.stage("canary")
         trial.fields["canary_s"] = machine_speed.canary_s()
-        before = _measure_between_readings(trial, prepared, counted, timer)
-        trial.stage("verifying")
-        _verify(trial, prepared, before)
-        _repeat(trial, prepared, timer)
+        with _volume_imposed(trial):
+            before = _measure_between_readings(trial, prepared, counted, timer)
+            trial.stage("verifying")
+            _verify(trial, prepared, before)
+            _repeat(trial, prepared, timer)
     if trial.spec.protocol.plans != "off":
         trial.observation.plans = prepared.explained
     if work is not None:
@@ -295,6 +297,20 @@ def _measure_between_readings(
     trial.fields["steal_s"] = readings.steal_s() - before.steal_s
     trial.observations |= counted_files(server, counted, counts)
     return before
+
+
+@contextmanager
+def _volume_imposed(trial: TrialState) -> Iterator[None]:
+    """What an imitated volume imposes, meanwhile; its figures are the trial's."""
+    if trial.machine is None:
+        yield
+        return
+    with trial.machine.measured(trial.spec.arm) as delivered:
+        yield
+    if delivered is not None:
+        trial.facts["volume"] = delivered.facts
+        trial.observations["volume.parquet"] = to_parquet(delivered.columns, sampler="volume", version=1)
+        trial.warnings += delivered.warnings
 
 
 @contextmanager

@@ -7,6 +7,7 @@ sessions, with settings of their own.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -14,7 +15,7 @@ from typing import Protocol, Self
 
 from pgassay.environment.cgroup.caps import NO_CAPS, Caps
 from pgassay.environment.cgroup.group import Cgroup
-from pgassay.environment.storage.base import BlockDevice
+from pgassay.environment.storage.base import BlockDevice, Delivered
 from pgassay.model.arm import Arm
 from pgassay.trial.running import RunningServer, ServerSession
 
@@ -67,6 +68,9 @@ class Machine(Protocol):
 
     def storage_facts(self, arm: Arm) -> Mapping[str, object]:
         """What the arm's storage is, for the record."""
+
+    def measured(self, arm: Arm) -> AbstractContextManager[Delivered | None]:
+        """Entered while the arm is measured: what its volume imposes, it imposes meanwhile."""
 
 
 class Target(Protocol):

@@ -4,6 +4,7 @@ import argparse
 import sys
 
 from pgassay.cli import options
+from pgassay.cli.commands import volumes_mount
 from pgassay.cli.output import is_unicode
 
 TYPE_CHECKING = False
@@ -20,10 +21,12 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="what a cloud volume gives, for how long, at what price; one of your own from fio's figures",
         description="Lists the cloud volumes of the catalogue, or explains those that are named: IOPS and "
         "throughput, how long a burst lasts, latency, the price of a month, and what of it is assumed. With "
-        "'fit' it makes an entry of the catalogue from what fio measured (--output-format=json).",
+        "'fit' it makes an entry of the catalogue from what fio measured (--output-format=json), with 'mount' "
+        "it imitates a volume in real time until Ctrl-C (needs root and FUSE).",
         epilog="Examples:\n  pgassay volumes gp2,size=100GiB,instance=m6g.large\n"
         "  pgassay volumes gp3,size=400GiB,iops=12000 P20 --simulate depth=32,duration=60s\n"
-        "  pgassay volumes fit depth1.json depth32.json --name mine",
+        "  pgassay volumes fit depth1.json depth32.json --name mine\n"
+        "  pgassay volumes mount gp3,size=100GiB FOLDER --json",
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,
     )
@@ -31,7 +34,8 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "volumes",
         nargs="*",
         metavar="VOLUME",
-        help="NAME,size=100GiB,… with iops=, throughput=, credits=, instance=, region=; or fit FILE…",
+        help="NAME,size=100GiB,… with iops=, throughput=, credits=, instance=, region=; or fit FILE…; "
+        "or mount VOLUME FOLDER",
     )
     parser.add_argument(
         "--catalogue",
@@ -51,6 +55,13 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     fit.add_argument(
         "--output", type=options.folder, metavar="FILE", help="write the entry here, not on standard output"
     )
+    mount = parser.add_argument_group("of 'mount'")
+    mount.add_argument("--used", metavar="SIZE", help="how much data it is to hold (default 4GB)")
+    mount.add_argument(
+        "--closest",
+        action="store_true",
+        help="imitate a volume above this machine's ceiling as far as it goes",
+    )
     parser.set_defaults(run=run)
 
 
@@ -58,6 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
     """List, explain, simulate or fit."""
     if arguments.volumes[:1] == [FIT]:
         return _fit(arguments)
+    if arguments.volumes[:1] == [volumes_mount.MOUNT]:
+        return volumes_mount.run(arguments, _loaded(arguments))
     from pgassay.errors import UsageError
     from pgassay.report.volumes import render, render_json
     from pgassay.volumes.explain import explain, list_types

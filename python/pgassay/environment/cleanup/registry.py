@@ -8,6 +8,7 @@ pid namespace. `sweep` removes what dead owners left. Kinds and their details:
 | server | data_directory |
 | mount | path |
 | loop | backing_file (the device's number is not known before it is attached) |
+| volume | path (of the file system below a loop device; who serves it stands in the list of mounts) |
 | cgroup | paths |
 | folder | path |
 | read_ahead | disk, value_kb to restore |
@@ -24,16 +25,19 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from pgassay.durable import sync
-from pgassay.environment.cleanup import removal
+from pgassay.environment.cleanup import removal, served
 from pgassay.environment.home import home
 from pgassay.environment.linux import machine
 from pgassay.environment.linux.processes import process_stat
 from pgassay.errors import MeasurementError, PgassayError, UsageError
 
-Kind = Literal["server", "mount", "loop", "cgroup", "folder", "read_ahead", "probe"]
+Kind = Literal["server", "mount", "loop", "volume", "cgroup", "folder", "read_ahead", "probe"]
 
 # What stands on something goes before it: a server runs on a mount, that on a loop device.
-REMOVAL_ORDER: tuple[Kind, ...] = ("server", "mount", "read_ahead", "loop", "cgroup", "folder", "probe")
+REMOVAL_ORDER: tuple[Kind, ...] = (
+    *("server", "mount", "read_ahead", "loop", "volume"),
+    *("cgroup", "folder", "probe"),
+)
 _SURVIVES_REBOOT: tuple[Kind, ...] = ("folder", "probe")
 _FORMAT = 1
 
@@ -146,6 +150,11 @@ def _remove_loop(details: Details) -> str:
     return f"Detached the loop device of {backing_file}" if removal.detach_loop(backing_file) else ""
 
 
+def _remove_volume(details: Details) -> str:
+    path = _path(details["path"])
+    return f"Ended the imitated volume at {path}" if served.end_volume(path) else ""
+
+
 def _remove_cgroups(details: Details) -> str:
     removed = [path for path in _paths(details["paths"]) if removal.remove_cgroup(path)]
     return f"Removed the cgroup {removed[0].name}" if removed else ""
@@ -172,6 +181,7 @@ _REMOVERS: dict[Kind, Callable[[Details], str]] = {
     "mount": _remove_mount,
     "read_ahead": _restore_read_ahead,
     "loop": _remove_loop,
+    "volume": _remove_volume,
     "cgroup": _remove_cgroups,
     "folder": _remove_folder,
     "probe": _remove_probe,

@@ -87,15 +87,15 @@ def _postmaster_lines(data_directory: Path) -> list[str]:
 def unmount(point: Path) -> bool:
     """Unmount everything mounted at `point`; False when nothing is.
 
-    Only a loop device's file system below pgassay's own folders is touched.
+    Only a loop device's file system is touched that lies below pgassay's own folders, or whose image does.
     """
     if not mounted_at(point):
         return False
-    if not is_ours(point):
-        raise UsageError(f"{point} is not below {home_path()}, so pgassay does not unmount it.")
     for mount in mounted_at(point):
         if not mount.source.startswith("/dev/loop"):
             raise UsageError(f"{mount.source} at {point} is no loop device, so pgassay does not unmount it.")
+        if not is_ours(point) and not _has_image_of_ours(mount.source):
+            raise UsageError(f"{point} is not below {home_path()}, so pgassay does not unmount it.")
     deadline = time.monotonic() + _BUSY_TIMEOUT_S
     while mounted_at(point):
         done = subprocess.run(["umount", str(point)], capture_output=True, text=True)
@@ -107,6 +107,14 @@ def unmount(point: Path) -> bool:
                 )
             time.sleep(_POLL_S)
     return True
+
+
+def _has_image_of_ours(source: str) -> bool:
+    try:
+        file = (_SYS_BLOCK / Path(source).name / "loop/backing_file").read_text("utf-8", "surrogateescape")
+    except OSError:
+        return False
+    return is_ours(Path(file.rstrip("\n").removesuffix(" (deleted)")))
 
 
 def loop_devices_of(backing_file: Path) -> list[str]:

@@ -7,7 +7,8 @@ temporary folder.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Protocol
 
@@ -24,6 +25,18 @@ class BlockDevice:
     name: str | None
     major: int
     minor: int
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """What an imitated volume delivered while a trial measured, known in full when that is over.
+
+    `columns`: a series with `clock_ns` (CLOCK_MONOTONIC), one value for each second; `facts` for the record.
+    """
+
+    columns: dict[str, list[float] | list[int]] = field(default_factory=dict)
+    facts: dict[str, object] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
 
 
 class Volume(Protocol):
@@ -90,6 +103,12 @@ class Volume(Protocol):
     def limits_cgroup(self) -> Mapping[str, str]:
         """The limits to write into the server's cgroup: controller file -> line (may be empty)."""
 
+    def measured(self) -> AbstractContextManager["Delivered | None"]:
+        """Entered before a trial measures and left after: what the volume imposes, it imposes meanwhile.
+
+        None where it imposes nothing. Raises MeasurementError when the volume failed meanwhile.
+        """
+
     def remove(self) -> None:
         """Unmount and detach; keeps files that a later experiment reuses. Called once, also after errors."""
 
@@ -101,13 +120,19 @@ class StorageKind(ABC):
     its text names them. `own_keys`: those of them that are not in `options.FIELDS`, each with what checks
     (key, value, the whole text), returns the value as it is stored, and raises UsageError. `refusals`: why it
     can't have a key of another kind, and the remedy, as words that follow "'KEY' in 'TEXT'"; for those where
-    there is more to say than which keys there are.
+    there is more to say than which keys there are. `leading_key`: the key whose value may stand first without
+    its name, as in NAME:value,key=value.
     """
 
     name: ClassVar[str]
     keys: ClassVar[tuple[str, ...]]
     own_keys: ClassVar[Mapping[str, Callable[[str, str, str], str]]] = {}
     refusals: ClassVar[Mapping[str, str]] = {}
+    leading_key: ClassVar[str | None] = None
+
+    def check(self, spec: StorageSpec) -> None:
+        """Raise UsageError for keys that are right one by one and not together; touch no machine."""
+        del spec  # most kinds have none
 
     @abstractmethod
     def capability(self) -> str | None:

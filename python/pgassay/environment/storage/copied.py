@@ -1,9 +1,11 @@
 """What every volume answers alike whose working copies are files in a folder."""
 
 from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from pgassay.environment.linux import pagecache
+from pgassay.environment.storage.base import Delivered
 from pgassay.environment.storage.working import WorkingCopies
 
 
@@ -32,6 +34,10 @@ class CopiedVolume:
 
     def is_clean(self, working: Path) -> bool:
         return self.copies.is_clean(working)
+
+    def measured(self) -> AbstractContextManager[Delivered | None]:
+        """Nothing is imposed but what holds all the time."""
+        return nullcontext()
 
     def drop_cache(self, files: Sequence[Path]) -> None:
         pagecache.evict(files)

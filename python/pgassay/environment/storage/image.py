@@ -9,6 +9,7 @@ import contextlib
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 from pgassay.durable import sync
@@ -98,9 +99,13 @@ class DamagedImageError(MeasurementError):
 
 
 class AttachedImage:
-    """An image mounted at `root` through `device`; `users` counts the volumes on it."""
+    """An image mounted at `root` through `device`; `users` counts the volumes on it.
 
-    def __init__(self, image: Path, root: Path, owner: Account | None) -> None:
+    `is_users`: the folder is the user's and stays as it is.
+    """
+
+    def __init__(self, image: Path, root: Path, owner: Account | None, *, is_users: bool = False) -> None:
+        self._is_users = is_users
         self.image = image
         self.root = root
         self.users = 0
@@ -111,8 +116,8 @@ class AttachedImage:
         self._read_ahead_kb_before: int | None = None
         self.device = BlockDevice(None, 0, 0)
 
-    def attach(self) -> None:
-        """Attach and mount; leaves nothing behind when it fails.
+    def attach(self, make_file_system: Callable[[Path], None] | None = None) -> None:
+        """Attach and mount; leaves nothing behind when it fails. `make_file_system` gets the device before.
 
         Raises UsageError when the image is in use or direct I/O is impossible, DamagedImageError when
         the file system can't be mounted.
@@ -127,8 +132,14 @@ class AttachedImage:
         try:
             self._loop_token = registry.register("loop", backing_file=str(self.image))
             self.device = _attach_loop(self.image)
+            if make_file_system is not None:
+                make_file_system(Path(f"/dev/{self.device.name}"))
             self._mount_token = registry.register("mount", path=str(self.root))
-            _mount(self.device, self.root, self._owner)
+            if not self._is_users:
+                make_folder(self.root, self._owner)
+            _mount(self.device, self.root)
+            if not self._is_users:
+                make_folder(self.root, self._owner)
         except BaseException:
             self.detach()
             raise
@@ -157,8 +168,9 @@ class AttachedImage:
         removal.detach_loop(self.image)
         if self._loop_token is not None:
             registry.forget(self._loop_token)
-        with contextlib.suppress(OSError):
-            self.root.rmdir()
+        if not self._is_users:
+            with contextlib.suppress(OSError):
+                self.root.rmdir()
 
 
 def _has_xfs() -> bool:
@@ -230,8 +242,7 @@ def _has_direct_io(attached: BlockDevice) -> bool:
     return Path(f"/sys/block/{attached.name}/loop/dio").read_text().strip() == "1"
 
 
-def _mount(attached: BlockDevice, root: Path, owner: Account | None) -> None:
-    make_folder(root, owner)
+def _mount(attached: BlockDevice, root: Path) -> None:
     command = ["mount", "-t", "xfs", "-o", _MOUNT_OPTIONS, f"/dev/{attached.name}", str(root)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0 or not mounted_at(root):
@@ -239,7 +250,6 @@ def _mount(attached: BlockDevice, root: Path, owner: Account | None) -> None:
             f"Can't mount the image on /dev/{attached.name} at {root} ({_one_line(done.stderr)}): "
             "see the kernel's log, or use --storage host."
         )
-    make_folder(root, owner)
 
 
 def _one_line(text: str) -> str:

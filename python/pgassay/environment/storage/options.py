@@ -30,14 +30,15 @@ _UNIT_OF |= {f"{unit[0].lower()}ib": factor for unit, factor in _UNITS.items() i
 _QUANTITY = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)\s*([A-Za-z]*)")
 
 
-def describe(spec: StorageSpec, keys: Sequence[str]) -> str:
-    """The text of a storage whose kind has these keys, in their order."""
+def describe(spec: StorageSpec, keys: Sequence[str], leading_key: str | None = None) -> str:
+    """The text of a storage whose kind has these keys, in their order; one may stand without its name."""
     parts = []
     own = dict(spec.own)
     for key in keys:
         value = getattr(spec, FIELDS[key][0]) if key in FIELDS else own.get(key)
         if value is not None:
-            parts.append(f"{key}={_format(key, value)}")
+            name = "" if key == leading_key else f"{key}="
+            parts.append(name + _format(key, value))
     return spec.kind + (":" + ",".join(parts) if parts else "")
 
 

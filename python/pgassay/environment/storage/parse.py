@@ -30,8 +30,11 @@ def parse_storage(text: str) -> StorageSpec:
     values: dict[str, Any] = {}
     own: dict[str, str] = {}
     own_keys = KINDS[kind].own_keys
-    for part in split_options(rest) if rest else []:
+    for index, part in enumerate(split_options(rest) if rest else []):
         key, equals, value = part.partition("=")
+        leading_key = KINDS[kind].leading_key
+        if index == 0 and not equals and leading_key is not None:
+            key, equals, value = leading_key, "=", part
         key = key.strip()
         _check_key(kind, key, text)
         if not equals or not value:
@@ -41,12 +44,15 @@ def parse_storage(text: str) -> StorageSpec:
             raise UsageError(f"The storage option '{key}' stands twice in '{text}': leave one out.")
         given[field] = convert(key, value, text)
     in_order = tuple((key, own[key]) for key in KINDS[kind].keys if key in own)
-    return StorageSpec(kind=kind, own=in_order, **values)
+    spec = StorageSpec(kind=kind, own=in_order, **values)
+    KINDS[kind].check(spec)
+    return spec
 
 
 def describe(spec: StorageSpec) -> str:
     """The text that `parse_storage` turns into `spec` again."""
-    return options.describe(spec, kind_named(spec.kind).keys)
+    kind = kind_named(spec.kind)
+    return options.describe(spec, kind.keys, kind.leading_key)
 
 
 def _check_key(kind: str, key: str, text: str) -> None:

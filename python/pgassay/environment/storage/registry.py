@@ -3,12 +3,14 @@
 from pgassay.environment.storage.base import StorageKind, Volume
 from pgassay.environment.storage.host import HostKind
 from pgassay.environment.storage.loop import LoopKind
+from pgassay.environment.storage.volume import VolumeKind
 from pgassay.errors import UsageError
 from pgassay.model.storage import StorageSpec
 
 _TABLE: tuple[StorageKind, ...] = (
     HostKind(),
     LoopKind(),
+    VolumeKind(),
 )
 KINDS: dict[str, StorageKind] = {kind.name: kind for kind in _TABLE}
 

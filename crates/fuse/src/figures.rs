@@ -1,0 +1,167 @@
+//! What was delivered, second by second.
+
+use pgassay_volume::{Completion, Kind, Level};
+use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+
+/// How much later than the model says answers were sent, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Delay {
+    /// The mean.
+    pub mean: f64,
+    /// The median.
+    pub p50: f64,
+    /// The 99th percentile.
+    pub p99: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+/// The figures of a stretch of time, a second unless it is the last.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Second {
+    /// When it ended, CLOCK_MONOTONIC.
+    pub clock_ns: u64,
+    /// How long it was.
+    pub elapsed_s: f64,
+    /// Whole requests that were answered.
+    pub reads: u64,
+    /// As `reads`.
+    pub writes: u64,
+    /// As `reads`.
+    pub flushes: u64,
+    /// Operations as the volume counts them, of requests that arrived.
+    pub operations: u64,
+    /// Bytes of reads that arrived.
+    pub bytes_read: u64,
+    /// Bytes of writes that arrived.
+    pub bytes_written: u64,
+    /// The sum of what limits kept requests that arrived.
+    pub queued_ms: f64,
+    /// The sum of the latencies that no limit caused.
+    pub latency_ms: f64,
+    /// Requests on their way at the end.
+    pub in_flight: usize,
+    /// Answers that came later than the model says.
+    pub own_delay_us: Delay,
+    /// CPU time of this process.
+    pub cpu_s: f64,
+    /// What is left of the credits; none where no model is imposed.
+    pub credits: Vec<Level>,
+}
+
+/// Counts what becomes a [`Second`].
+#[derive(Debug)]
+pub(crate) struct Counting {
+    began_ns: u64,
+    began_cpu_s: f64,
+    second: Second,
+    delays_ns: Vec<u32>,
+}
+
+impl Counting {
+    pub(crate) fn new(now_ns: u64) -> Self {
+        Self {
+            began_ns: now_ns,
+            began_cpu_s: cpu_s(),
+            second: Second::default(),
+            delays_ns: Vec::new(),
+        }
+    }
+
+    pub(crate) fn began_ns(&self) -> u64 {
+        self.began_ns
+    }
+
+    pub(crate) fn arrived(&mut self, kind: Kind, bytes: u32, completion: &Completion) {
+        let second = &mut self.second;
+        match kind {
+            Kind::Read => second.bytes_read += u64::from(bytes),
+            Kind::Write => second.bytes_written += u64::from(bytes),
+            Kind::Flush => {}
+        }
+        second.operations += u64::from(completion.operations);
+        second.queued_ms += completion.queued_ns as f64 / 1e6;
+        second.latency_ms += completion.latency_ns as f64 / 1e6;
+    }
+
+    pub(crate) fn answered(&mut self, kind: Kind, late_ns: u64) {
+        match kind {
+            Kind::Read => self.second.reads += 1,
+            Kind::Write => self.second.writes += 1,
+            Kind::Flush => self.second.flushes += 1,
+        }
+        self.delays_ns.push(u32::try_from(late_ns).unwrap_or(u32::MAX));
+    }
+
+    /// Ends the stretch and begins the next.
+    pub(crate) fn take(&mut self, now_ns: u64, in_flight: usize, credits: Vec<Level>) -> Second {
+        let mut ended = std::mem::replace(self, Self::new(now_ns));
+        // The larger allocation serves again.
+        ended.second.own_delay_us = delay(&mut ended.delays_ns);
+        ended.delays_ns.clear();
+        self.delays_ns = ended.delays_ns;
+        Second {
+            clock_ns: now_ns,
+            elapsed_s: (now_ns - ended.began_ns) as f64 / 1e9,
+            in_flight,
+            cpu_s: self.began_cpu_s - ended.began_cpu_s,
+            credits,
+            ..ended.second
+        }
+    }
+}
+
+fn delay(delays_ns: &mut [u32]) -> Delay {
+    if delays_ns.is_empty() {
+        return Delay::default();
+    }
+    delays_ns.sort_unstable();
+    let at = |share: f64| f64::from(delays_ns[((delays_ns.len() - 1) as f64 * share).round() as usize]) / 1e3;
+    let sum: f64 = delays_ns.iter().map(|each| f64::from(*each)).sum();
+    Delay {
+        mean: sum / delays_ns.len() as f64 / 1e3,
+        p50: at(0.5),
+        p99: at(0.99),
+        max: at(1.0),
+    }
+}
+
+fn cpu_s() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_holds_what_was_counted_since_the_last() {
+        let mut counting = Counting::new(0);
+        let completion = Completion {
+            done_ns: 3_000_000,
+            latency_ns: 1_000_000,
+            queued_ns: 2_000_000,
+            operations: 4,
+        };
+        counting.arrived(Kind::Read, 8192, &completion);
+        counting.arrived(Kind::Write, 100, &completion);
+        for late_ns in [1000, 2000, 3000] {
+            counting.answered(Kind::Read, late_ns);
+        }
+        let second = counting.take(2_000_000_000, 5, Vec::new());
+        assert_eq!((second.reads, second.operations, second.in_flight), (3, 8, 5));
+        assert_eq!((second.bytes_read, second.bytes_written), (8192, 100));
+        assert_eq!(
+            (second.queued_ms, second.latency_ms, second.elapsed_s),
+            (4.0, 2.0, 2.0)
+        );
+        assert_eq!((second.own_delay_us.p50, second.own_delay_us.max), (2.0, 3.0));
+        let next = counting.take(3_000_000_000, 0, Vec::new());
+        assert_eq!(
+            (next.reads, next.operations, next.own_delay_us),
+            (0, 0, Delay::default())
+        );
+    }
+}

@@ -1,0 +1,123 @@
+//! What the way through the kernel takes, and how much passes there: measured from above the block device.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::thread;
+
+use rustix::fs::{OFlags, SeekFrom, seek};
+use serde::Serialize;
+
+use crate::schedule::now_ns;
+
+/// What every request takes while the overhead is measured: more than the way takes, less than a volume.
+pub(crate) const KNOWN_NS: u64 = 500_000;
+const READS: usize = 400;
+const READ_BYTES: usize = 4096;
+
+/// What a read of the block device takes beyond the time that was asked for, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Overhead {
+    /// The median, which is taken from every latency from now on.
+    pub p50_ns: u64,
+    /// The 99th percentile.
+    pub p99_ns: u64,
+}
+
+/// The most that passes: random reads of 8 kB a second, and bytes a second in sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Ceiling {
+    /// With 16 on their way.
+    pub random_reads_per_s: f64,
+    /// In reads of 256 kB, with 16 on their way.
+    pub bytes_per_s: f64,
+}
+
+const READERS: u64 = 16;
+const CEILING_NS: u64 = 500_000_000;
+const RANDOM_BYTES: usize = 8 << 10;
+const SEQUENTIAL_BYTES: usize = 256 << 10;
+
+/// Reads the device one request at a time while the server answers each after [`KNOWN_NS`].
+pub(crate) fn measure(device: &Path) -> io::Result<Overhead> {
+    let (file, bytes) = opened(device)?;
+    let blocks = (bytes / READ_BYTES as u64).max(1);
+    let mut memory = vec![0; 2 * READ_BYTES];
+    let buffer = aligned(&mut memory, READ_BYTES);
+    let mut beyond_ns = Vec::with_capacity(READS);
+    for index in 0..READS as u64 {
+        let began_ns = now_ns();
+        file.read_exact_at(buffer, scattered(index, blocks) * READ_BYTES as u64)?;
+        beyond_ns.push((now_ns() - began_ns).saturating_sub(KNOWN_NS));
+    }
+    beyond_ns.sort_unstable();
+    Ok(Overhead {
+        p50_ns: beyond_ns[READS / 2],
+        p99_ns: beyond_ns[READS * 99 / 100],
+    })
+}
+
+/// Reads the device as fast as the server answers.
+pub(crate) fn measure_ceiling(device: &Path) -> io::Result<Ceiling> {
+    Ok(Ceiling {
+        random_reads_per_s: reads_per_s(device, RANDOM_BYTES, true)?,
+        bytes_per_s: reads_per_s(device, SEQUENTIAL_BYTES, false)? * SEQUENTIAL_BYTES as f64,
+    })
+}
+
+fn reads_per_s(device: &Path, size: usize, is_random: bool) -> io::Result<f64> {
+    let (_, bytes) = opened(device)?;
+    let places = (bytes / size as u64).max(1);
+    let began_ns = now_ns();
+    let counts: io::Result<u64> = thread::scope(|scope| {
+        let reader = |number: u64| {
+            scope.spawn(move || -> io::Result<u64> {
+                let (file, _) = opened(device)?;
+                let mut memory = vec![0; size + READ_BYTES];
+                let buffer = aligned(&mut memory, size);
+                let mut count = 0;
+                while now_ns() - began_ns < CEILING_NS {
+                    let index = count * READERS + number;
+                    let place = if is_random {
+                        scattered(index, places)
+                    } else {
+                        index % places
+                    };
+                    file.read_exact_at(buffer, place * size as u64)?;
+                    count += 1;
+                }
+                Ok(count)
+            })
+        };
+        let readers: Vec<_> = (0..READERS).map(reader).collect();
+        let counts = readers.into_iter().map(|each| {
+            each.join()
+                .unwrap_or_else(|_| Err(io::Error::other("a reader failed")))
+        });
+        counts.sum()
+    });
+    Ok(counts? as f64 / ((now_ns() - began_ns) as f64 / 1e9))
+}
+
+/// The device, read around the page cache, and its size.
+fn opened(device: &Path) -> io::Result<(File, u64)> {
+    let direct = i32::try_from(OFlags::DIRECT.bits()).map_err(io::Error::other)?;
+    let file = OpenOptions::new().read(true).custom_flags(direct).open(device)?;
+    let bytes = seek(&file, SeekFrom::End(0))?;
+    if bytes < SEQUENTIAL_BYTES as u64 {
+        return Err(io::Error::other("the device is too small"));
+    }
+    Ok((file, bytes))
+}
+
+/// A part of the memory that begins where direct I/O wants it.
+fn aligned(memory: &mut [u8], size: usize) -> &mut [u8] {
+    let begin = memory.as_ptr().align_offset(READ_BYTES);
+    &mut memory[begin..begin + size]
+}
+
+/// Places spread over the device.
+fn scattered(index: u64, places: u64) -> u64 {
+    index.wrapping_mul(2_654_435_761) % places
+}

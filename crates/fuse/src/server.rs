@@ -1,0 +1,448 @@
+//! The thread that serves: requests in, the model's deadlines, answers out.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread;
+
+use pgassay_volume::{Completion, Fault, Kind, Model, Request, Volume};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::{Errno, read, write};
+use serde::Serialize;
+
+use crate::connection::{Connection, Received};
+use crate::figures::{Counting, Second};
+use crate::image::Image;
+use crate::overhead::{Ceiling, KNOWN_NS, Overhead, measure, measure_ceiling};
+use crate::protocol::{Answer, Ask, Asked, DISK, IN_HEADER, ROOT, TRANSFER_MAX, decode};
+use crate::schedule::{Pending, Schedule, What, now_ns};
+
+/// The one file's name.
+pub const FILE_NAME: &str = "disk";
+const SECOND_NS: u64 = 1_000_000_000;
+/// Messages taken before the answers are looked at again.
+const BATCH: usize = 8;
+/// What the kernel may put before the data of a write, and more.
+const ROOM: usize = 4096;
+
+/// What the server is told to do.
+#[derive(Debug)]
+pub enum Command {
+    /// Answers as the model says, from its credits at time 0, whatever was before.
+    Impose(Box<Model>, u64),
+    /// Answers at once.
+    Release,
+    /// Measures what the way to this block device takes; requests of others wait a little meanwhile.
+    MeasureOverhead(PathBuf),
+    /// What the measurement found; the thread that makes it says so.
+    Measured(io::Result<Overhead>),
+    /// Measures what is answered at most, through this block device.
+    MeasureCeiling(PathBuf),
+    /// What that measurement found.
+    MeasuredCeiling(io::Result<Ceiling>),
+    /// Ends, and unmounts or leaves a dead mount behind. What lies on the volume is then found by the mount.
+    End {
+        /// Whether it unmounts.
+        unmounts: bool,
+    },
+}
+
+/// What the server tells.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Event {
+    /// The model holds from now on.
+    Imposed(Facts),
+    /// The figures of a second under a model.
+    Second(Second),
+    /// No model holds any more; the figures since the last whole second.
+    Released(Second),
+    /// The overhead that is taken from latencies from now on.
+    Overhead(Overhead),
+    /// The most that is answered here.
+    Ceiling(Ceiling),
+    /// What can't be done, in words; the server goes on.
+    Refused(String),
+}
+
+/// What a model begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Facts {
+    /// Time 0 of the model, CLOCK_MONOTONIC.
+    pub clock_ns: u64,
+    /// What is taken from every latency.
+    pub overhead_ns: u64,
+}
+
+/// What is served.
+#[derive(Debug)]
+pub struct Setup {
+    /// Where.
+    pub connection: Connection,
+    /// What.
+    pub image: Image,
+}
+
+/// The server's end of the commands.
+#[derive(Debug)]
+pub struct Inbox {
+    commands: Receiver<Command>,
+    bell: Arc<OwnedFd>,
+}
+
+/// The other end; there may be several.
+#[derive(Clone, Debug)]
+pub struct Mailbox {
+    commands: Sender<Command>,
+    bell: Arc<OwnedFd>,
+}
+
+impl Mailbox {
+    /// Hands over a command; one for a server that has ended is lost.
+    pub fn send(&self, command: Command) {
+        let _ = self.commands.send(command);
+        let _ = write(&*self.bell, &1_u64.to_ne_bytes());
+    }
+}
+
+/// Both ends of the commands.
+///
+/// # Errors
+/// When the system gives no file descriptor.
+pub fn mailbox() -> io::Result<(Mailbox, Inbox)> {
+    let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+    let (sender, receiver) = channel();
+    let mailbox = Mailbox {
+        commands: sender,
+        bell: Arc::clone(&bell),
+    };
+    let inbox = Inbox {
+        commands: receiver,
+        bell,
+    };
+    Ok((mailbox, inbox))
+}
+
+/// When requests are done.
+#[derive(Debug)]
+enum Regime {
+    AtOnce,
+    /// Each after a known time, while the overhead is measured.
+    Known,
+    Model {
+        volume: Box<Volume>,
+        began_ns: u64,
+    },
+}
+
+struct Server<'a> {
+    setup: Setup,
+    mailbox: &'a Mailbox,
+    regime: Regime,
+    schedule: Schedule,
+    counting: Counting,
+    overhead_ns: u64,
+}
+
+/// Serves until it is told to end, or the file system is unmounted. `on_event` is called on this thread and must
+/// return at once: whoever waits in it may be waiting for the very volume.
+///
+/// # Errors
+/// When the connection with the kernel breaks.
+pub fn serve(
+    setup: Setup,
+    inbox: &Inbox,
+    mailbox: &Mailbox,
+    mut on_event: impl FnMut(Event),
+) -> io::Result<()> {
+    let mut server = Server {
+        setup,
+        mailbox,
+        regime: Regime::AtOnce,
+        schedule: Schedule::default(),
+        counting: Counting::new(now_ns()),
+        overhead_ns: 0,
+    };
+    let mut buffer = vec![0; TRANSFER_MAX as usize + ROOM];
+    loop {
+        server.answer_due()?;
+        let mut is_drained = false;
+        for _ in 0..BATCH {
+            match server.setup.connection.receive(&mut buffer)? {
+                Received::Message(length) => server.take(&buffer[..length])?,
+                Received::Nothing => {
+                    is_drained = true;
+                    break;
+                }
+                Received::Over => return Ok(()),
+            }
+            server.answer_due()?;
+        }
+        match inbox.commands.try_recv() {
+            Ok(Command::End { unmounts }) => {
+                if !unmounts {
+                    server.setup.connection.leave();
+                }
+                return Ok(());
+            }
+            Err(TryRecvError::Disconnected) => return Ok(()),
+            Ok(command) => {
+                server.obey(command, &mut on_event);
+                is_drained = false;
+            }
+            Err(TryRecvError::Empty) => {}
+        }
+        if let Some(second) = server.second_over() {
+            on_event(Event::Second(second));
+        }
+        if is_drained {
+            server.wait(inbox)?;
+        }
+    }
+}
+
+impl Server<'_> {
+    /// Sleeps until there is something to do, or almost: what is left until an answer's time is spent awake.
+    fn wait(&mut self, inbox: &Inbox) -> io::Result<()> {
+        let tick_ns = self.counting.began_ns() + SECOND_NS;
+        let answer_ns = self.schedule.wake_ns();
+        let wake_ns = answer_ns.map_or(tick_ns, |answer| answer.min(tick_ns));
+        let now = now_ns();
+        if wake_ns <= now {
+            return Ok(());
+        }
+        let left = wake_ns - now;
+        let timeout = Timespec {
+            tv_sec: (left / SECOND_NS).cast_signed(),
+            tv_nsec: (left % SECOND_NS).cast_signed(),
+        };
+        let bell = inbox.bell.as_fd();
+        let mut ready = [
+            PollFd::new(&self.setup.connection, PollFlags::IN),
+            PollFd::from_borrowed_fd(bell, PollFlags::IN),
+        ];
+        match poll(&mut ready, Some(&timeout)) {
+            Ok(0) if answer_ns == Some(wake_ns) => self.schedule.woke(wake_ns, now_ns()),
+            Ok(_) => {
+                if !ready[1].revents().is_empty() {
+                    let _ = read(bell, &mut [0; 8]);
+                }
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    fn obey(&mut self, command: Command, on_event: &mut impl FnMut(Event)) {
+        let now = now_ns();
+        match command {
+            Command::Impose(model, seed) => match self.impose(&model, seed, now) {
+                Ok(facts) => on_event(Event::Imposed(facts)),
+                Err(fault) => on_event(Event::Refused(fault.to_string())),
+            },
+            Command::Release => {
+                let last = self.figures(now);
+                self.regime = Regime::AtOnce;
+                on_event(Event::Released(last));
+            }
+            Command::MeasureOverhead(device) => {
+                self.regime = Regime::Known;
+                self.beside(move || Command::Measured(measure(&device)));
+            }
+            Command::MeasureCeiling(device) => {
+                self.regime = Regime::AtOnce;
+                self.beside(move || Command::MeasuredCeiling(measure_ceiling(&device)));
+            }
+            Command::MeasuredCeiling(Ok(ceiling)) => on_event(Event::Ceiling(ceiling)),
+            Command::MeasuredCeiling(Err(error)) => {
+                on_event(Event::Refused(format!("can't read the device: {error}")))
+            }
+            Command::Measured(found) => {
+                self.regime = Regime::AtOnce;
+                match found {
+                    Ok(overhead) => {
+                        self.overhead_ns = overhead.p50_ns;
+                        on_event(Event::Overhead(overhead));
+                    }
+                    Err(error) => on_event(Event::Refused(format!("can't read the device: {error}"))),
+                }
+            }
+            Command::End { .. } => {}
+        }
+    }
+
+    /// Does what waits for this very server on a thread of its own.
+    fn beside(&self, work: impl FnOnce() -> Command + Send + 'static) {
+        let mailbox = self.mailbox.clone();
+        let work = move || mailbox.send(work());
+        // Without a thread the answer never comes; who asked for it has a time limit.
+        let _ = thread::Builder::new().name("measuring".to_owned()).spawn(work);
+    }
+
+    fn impose(&mut self, model: &Model, seed: u64, now: u64) -> Result<Facts, Fault> {
+        let volume = Box::new(Volume::new(model, seed)?);
+        self.regime = Regime::Model {
+            volume,
+            began_ns: now,
+        };
+        self.counting = Counting::new(now);
+        Ok(Facts {
+            clock_ns: now,
+            overhead_ns: self.overhead_ns,
+        })
+    }
+
+    /// The figures of the second, where one is over and a model holds.
+    fn second_over(&mut self) -> Option<Second> {
+        let now = now_ns();
+        if now < self.counting.began_ns() + SECOND_NS {
+            return None;
+        }
+        let second = self.figures(now);
+        matches!(self.regime, Regime::Model { .. }).then_some(second)
+    }
+
+    fn figures(&mut self, now: u64) -> Second {
+        let credits = match &self.regime {
+            Regime::Model { volume, began_ns } => volume.levels(now - began_ns),
+            Regime::AtOnce | Regime::Known => Vec::new(),
+        };
+        self.counting.take(now, self.schedule.len(), credits)
+    }
+
+    /// Sends the answers whose time has come.
+    fn answer_due(&mut self) -> io::Result<()> {
+        loop {
+            let now = now_ns();
+            let Some(pending) = self.schedule.take_due(now) else {
+                return Ok(());
+            };
+            let kind = match pending.what {
+                What::Read { .. } => Kind::Read,
+                What::Write { .. } => Kind::Write,
+                What::Flush => Kind::Flush,
+            };
+            self.counting.answered(kind, now.saturating_sub(pending.due_ns));
+            self.answer(&pending)?;
+        }
+    }
+
+    fn answer(&mut self, pending: &Pending) -> io::Result<()> {
+        let Setup { connection, image } = &mut self.setup;
+        if pending.error != 0 {
+            return connection.answer(pending.unique, pending.error, &[]);
+        }
+        match pending.what {
+            What::Read { offset, length } => match image.read(offset, length) {
+                Ok(data) => connection.answer(pending.unique, 0, data),
+                Err(error) => connection.answer(pending.unique, number(&error), &[]),
+            },
+            What::Write { bytes } => connection.answer(pending.unique, 0, Answer::written(bytes).bytes()),
+            What::Flush => connection.answer(pending.unique, 0, &[]),
+        }
+    }
+
+    /// Takes a message: what the volume does is scheduled, all else is answered at once.
+    fn take(&mut self, message: &[u8]) -> io::Result<()> {
+        let Some(Asked { unique, node, ask }) = decode(message) else {
+            return if message.len() >= IN_HEADER {
+                let unique = message[8..16].try_into().map_or(0, u64::from_ne_bytes);
+                self.setup.connection.answer(unique, EIO, &[])
+            } else {
+                Ok(())
+            };
+        };
+        let bytes = self.setup.image.bytes();
+        let answer = match ask {
+            Ask::Read { offset, length } if node == DISK => {
+                self.schedule_one(
+                    Kind::Read,
+                    unique,
+                    offset,
+                    length,
+                    0,
+                    What::Read { offset, length },
+                );
+                return Ok(());
+            }
+            Ask::Write { offset, data } if node == DISK => {
+                // Written now and acknowledged when the model says: nobody may rely on it before that.
+                let done = self.setup.image.write(offset, data);
+                let error = done.as_ref().err().map_or(0, number);
+                let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
+                self.schedule_one(
+                    Kind::Write,
+                    unique,
+                    offset,
+                    length,
+                    error,
+                    What::Write { bytes: length },
+                );
+                return Ok(());
+            }
+            Ask::Flush if node == DISK => {
+                // What was acknowledged survives a killed process, as it lies in memory or the page cache.
+                self.schedule_one(Kind::Flush, unique, 0, 0, 0, What::Flush);
+                return Ok(());
+            }
+            Ask::Silent => return Ok(()),
+            Ask::Init { major, flags } => Answer::init(major, flags).ok_or(EPROTO),
+            Ask::Lookup { name } if node == ROOT && name == FILE_NAME.as_bytes() => Ok(Answer::entry(bytes)),
+            Ask::Lookup { .. } => Err(ENOENT),
+            Ask::GetAttributes | Ask::SetAttributes => Ok(Answer::of_node(node, bytes)),
+            Ask::Open => Ok(Answer::opened(true)),
+            Ask::OpenFolder => Ok(Answer::opened(false)),
+            Ask::ReadFolder { offset } => Ok(Answer::entries(FILE_NAME, offset)),
+            Ask::Statistics => Ok(Answer::statistics(bytes)),
+            Ask::Nothing | Ask::Destroy | Ask::Flush => Ok(Answer::default()),
+            Ask::Read { .. } | Ask::Write { .. } => Err(EIO),
+            Ask::Unknown => Err(ENOSYS),
+        };
+        match answer {
+            Ok(answer) => self.setup.connection.answer(unique, 0, answer.bytes()),
+            Err(error) => self.setup.connection.answer(unique, error, &[]),
+        }
+    }
+
+    fn schedule_one(&mut self, kind: Kind, unique: u64, offset: u64, length: u32, error: i32, what: What) {
+        let now = now_ns();
+        let due_ns = match &mut self.regime {
+            Regime::AtOnce => now,
+            Regime::Known => now + KNOWN_NS,
+            Regime::Model { volume, began_ns } => {
+                let completion: Completion = volume.submit(&Request {
+                    arrival_ns: now - *began_ns,
+                    kind,
+                    offset,
+                    length,
+                });
+                self.counting.arrived(kind, length, &completion);
+                let due_ns = began_ns.saturating_add(completion.done_ns);
+                due_ns.saturating_sub(self.overhead_ns)
+            }
+        };
+        self.schedule.add(Pending {
+            due_ns,
+            unique,
+            error,
+            what,
+        });
+    }
+}
+
+// Numbers of errors (errno.h).
+const ENOENT: i32 = 2;
+const EIO: i32 = 5;
+const ENOSYS: i32 = 38;
+const EPROTO: i32 = 71;
+
+fn number(error: &io::Error) -> i32 {
+    const ENOSPC: i32 = 28;
+    match error.kind() {
+        io::ErrorKind::StorageFull => error.raw_os_error().unwrap_or(ENOSPC),
+        _ => error.raw_os_error().unwrap_or(EIO),
+    }
+}

@@ -1,0 +1,124 @@
+"""`pgassay volumes mount VOLUME FOLDER`: a volume imitated for any program, until Ctrl-C."""
+
+import argparse
+import json
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from pgassay.environment.storage.served import ServedImage
+    from pgassay.native.volume import Second
+    from pgassay.volumes.catalogue import LoadedCatalogue
+
+MOUNT = "mount"
+_USED_DEFAULT = "4GB"
+_SECOND_TIMEOUT_S = 1.5
+
+
+def run(arguments: argparse.Namespace, loaded: "LoadedCatalogue") -> int:
+    """Mount, tell each second what is delivered, and remove everything at the end."""
+    from pathlib import Path
+
+    from pgassay.environment.cleanup import registry
+    from pgassay.environment.storage.image import size_for
+    from pgassay.environment.storage.options import parse_bytes
+    from pgassay.environment.storage.served import ServedImage, beyond_ceiling, why_not
+    from pgassay.errors import UsageError
+    from pgassay.volumes.explain import text_of
+    from pgassay.volumes.limits import model_of
+    from pgassay.volumes.parse import parse_volume
+
+    words = arguments.volumes[1:]
+    if len(words) != 2:
+        raise UsageError(
+            "'pgassay volumes mount' needs a volume and a folder: type mount gp3,size=100GiB FOLDER"
+        )
+    ordered = parse_volume(words[0], loaded.catalogue)
+    model = model_of(ordered, loaded.catalogue, text_of(ordered))
+    used = arguments.used or _USED_DEFAULT
+    used_bytes = parse_bytes("--used", used, used)
+    if used_bytes > ordered.size_gib << 30:
+        raise UsageError(
+            f"--used {used} is more than {model.name} holds: leave it out, or choose a larger size"
+        )
+    folder = _empty_folder(Path(words[1]))
+    if (reason := why_not()) is not None:
+        raise UsageError(reason)
+    for sentence in registry.sweep():
+        print(sentence, file=sys.stderr)
+    served = ServedImage(folder, size_for(used_bytes), used_bytes, None, is_users=True)
+    try:
+        beyond = beyond_ceiling(model, served.ceiling())
+        if beyond is not None and not arguments.closest:
+            raise UsageError(beyond.replace("add closest=yes", "type --closest"))
+        served.measure_overhead()
+        served.set_write_cache(is_volatile=model.latency.flush.median_ns > 0)
+        served.impose(model.model_dump(mode="json"), seed=1)
+        mounted = {
+            "volume": model.name,
+            "catalogue_date": str(loaded.catalogue.date),
+            "folder": str(folder),
+            "device": str(served.node),
+            "size_bytes": served.size_bytes,
+            "in_memory": served.is_in_memory,
+            "overhead_us": served.overhead_ns[0] / 1e3,
+            "beyond_ceiling": beyond,
+        }
+        _tell_begin(mounted, as_json=arguments.json)
+        _tell_seconds(served, as_json=arguments.json)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        served.remove()
+    return 0
+
+
+def _empty_folder(folder: "Path") -> "Path":
+    from pgassay.errors import UsageError
+
+    if not folder.is_dir() or any(folder.iterdir()):
+        raise UsageError(f"{folder} is no empty folder: make one for the volume, as mkdir {folder}.volume")
+    return folder.resolve()
+
+
+def _tell_begin(mounted: "Mapping[str, object]", *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"mounted": mounted}), flush=True)
+        return
+    print(f"{mounted['volume']} is mounted at {mounted['folder']} ({mounted['device']}) until Ctrl-C.")
+    print(f"Catalogue of {mounted['catalogue_date']}. The way through the kernel takes ", end="")
+    print(f"{mounted['overhead_us']:.0f} µs, which is part of the volume's latency.")
+    if mounted["beyond_ceiling"] is not None:
+        print(mounted["beyond_ceiling"])
+    print(
+        f"{'reads/s':>10} {'writes/s':>10} {'MB/s':>9} {'queue ms':>9} {'own µs':>8}  credits left",
+        flush=True,
+    )
+
+
+def _tell_seconds(served: "ServedImage", *, as_json: bool) -> None:
+    """Until the process that serves has ended, which raises MeasurementError."""
+    while True:
+        second = served.server.next_second(_SECOND_TIMEOUT_S)
+        if second is None:
+            continue
+        print(json.dumps({"second": second}) if as_json else _line(second), flush=True)
+
+
+def _line(second: "Second") -> str:
+    elapsed_s = second["elapsed_s"]
+    requests = second["reads"] + second["writes"]
+    megabytes = (second["bytes_read"] + second["bytes_written"]) / 1e6
+    credits = ", ".join(
+        f"{level['limiter']}{'' if level['volume'] is None else ' ' + str(level['volume'] + 1)} "
+        f"{level['credits']:,}"
+        for level in second["credits"]
+    )
+    return (
+        f"{second['reads'] / elapsed_s:10,.0f} {second['writes'] / elapsed_s:10,.0f} "
+        f"{megabytes / elapsed_s:9,.1f} {second['queued_ms'] / max(requests, 1):9.2f} "
+        f"{second['own_delay_us']['p50']:8.1f}  {credits or '–'}"
+    )

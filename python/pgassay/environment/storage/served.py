@@ -1,0 +1,228 @@
+"""An imitated block device: the native server, a loop device on its file, and XFS on that.
+
+What it holds lies in locked memory where that suffices, so that the host's own disk is no part of it; else in
+a file. It is made new each time, and gone at the end. Until a model is imposed it answers at once: data are
+copied onto it as fast as the machine allows, and what is measured has the volume's speed.
+"""
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from pgassay.durable import replace_file
+from pgassay.environment.cleanup import registry
+from pgassay.environment.cleanup.served import end_volume
+from pgassay.environment.debian import tool
+from pgassay.environment.home import Account, account, home
+from pgassay.environment.storage.files import free_bytes, make_folder
+from pgassay.environment.storage.image import SECTOR_BYTES, AttachedImage, missing
+from pgassay.environment.storage.options import readable_bytes
+from pgassay.errors import MeasurementError, UsageError
+from pgassay.model.volumes.offer import VolumeModel
+from pgassay.native.process import StatementError
+from pgassay.native.volume import VolumeServer
+
+# What a server, its shared buffers and the page cache must have beside an image in memory.
+MEMORY_SHARE_MAX = 0.6
+_CEILING_FILE = "volume-ceiling.json"
+_CEILING_FORMAT = 1
+_HOST_SPARE_BYTES = 256 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """The most that this machine can imitate: random reads of 8 kB, and bytes in sequence, a second."""
+
+    random_reads_per_s: float
+    bytes_per_s: float
+
+
+class ServedImage:
+    """An image of `size_bytes` with an empty XFS at `root`, of which about `needed_bytes` will be written.
+
+    `is_users`: the folder is the user's and stays; else it is pgassay's, for the account of its servers.
+    `on_host`: the image is a file even where memory would do.
+    Raises UsageError when the machine lacks what it takes.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        size_bytes: int,
+        needed_bytes: int,
+        owner: Account | None,
+        *,
+        is_users: bool = False,
+        on_host: bool = False,
+    ) -> None:
+        self.root = root
+        self.size_bytes = size_bytes
+        self.is_in_memory = not on_host and needed_bytes <= MEMORY_SHARE_MAX * _available_bytes()
+        self.overhead_ns = (0, 0)
+        work = home() / "data" / "work"
+        make_folder(work, account())
+        self._below = Path(tempfile.mkdtemp(prefix="volume-below-", dir=work))
+        self._token = registry.register("volume", path=str(self._below))
+        self._server: VolumeServer | None = None
+        self._attached: AttachedImage | None = None
+        try:
+            if self.is_in_memory:
+                self._server = _served(self._below, size_bytes, None)
+            else:
+                with _image_file(size_bytes, needed_bytes) as image:
+                    self._server = _served(self._below, size_bytes, image)
+            self._attached = AttachedImage(self.server.file, root, owner, is_users=is_users)
+            self._attached.attach(self._make_file_system)
+        except BaseException:
+            self.remove()
+            raise
+
+    @property
+    def server(self) -> VolumeServer:
+        """Who serves; raises MeasurementError after its end."""
+        if self._server is None or self._server.has_ended:
+            raise MeasurementError(
+                "The process that serves the imitated volume has ended, so every request of it fails: "
+                "see the kernel's log, and start the experiment again with resume."
+            )
+        return self._server
+
+    @property
+    def attached(self) -> AttachedImage:
+        """The loop device and its mount."""
+        if self._attached is None:
+            raise AssertionError("it is attached when it is made")
+        return self._attached
+
+    @property
+    def node(self) -> Path:
+        """The block device."""
+        return Path(f"/dev/{self.attached.device.name}")
+
+    def set_write_cache(self, *, is_volatile: bool) -> None:
+        """Say whether the device holds back writes until it is flushed; else the kernel sends no flush."""
+        queue = Path(f"/sys/block/{self.attached.device.name}/queue/write_cache")
+        with contextlib.suppress(OSError):
+            queue.write_text("write back" if is_volatile else "write through")
+
+    def measure_overhead(self) -> None:
+        """Find out what the way through the kernel takes here, which is taken from every latency then."""
+        self.overhead_ns = self.server.measure_overhead(self.node)
+
+    def ceiling(self) -> Ceiling:
+        """This machine's ceiling, measured once for each kernel and number of processors."""
+        file = home() / _CEILING_FILE
+        machine = {"format": _CEILING_FORMAT, "kernel": os.uname().release, "cpus": os.cpu_count()}
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+            stored = json.loads(file.read_text())
+            if {key: stored[key] for key in machine} == machine:
+                return Ceiling(float(stored["random_reads_per_s"]), float(stored["bytes_per_s"]))
+        # A machine that is busy for a moment has no lower ceiling.
+        found = [Ceiling(*self.server.measure_ceiling(self.node)) for _ in range(3)]
+        best = Ceiling(
+            max(each.random_reads_per_s for each in found), max(each.bytes_per_s for each in found)
+        )
+        with contextlib.suppress(OSError):
+            replace_file(file, json.dumps({**machine, **asdict(best)}).encode())
+        return best
+
+    def impose(self, model: Mapping[str, object], seed: int) -> None:
+        """Answer as the model says from now on, its credits at their beginning."""
+        self.server.impose(model, seed)
+
+    def remove(self) -> None:
+        """Unmount, detach, end; may be called in any state."""
+        if self._attached is not None:
+            self._attached.detach()
+        if self._server is not None:
+            self._server.end()
+        end_volume(self._below)
+        registry.forget(self._token)
+
+    def _make_file_system(self, node: Path) -> None:
+        command = [str(tool("mkfs.xfs")), "-q", "-f", "-K", "-m", "reflink=1", "-s", f"size={SECTOR_BYTES}"]
+        done = subprocess.run([*command, str(node)], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise MeasurementError(f"mkfs.xfs failed on {node}: {done.stderr.strip()}")
+
+
+def why_not() -> str | None:
+    """What this machine lacks for an imitated volume, with the remedy; None when nothing."""
+    if os.geteuid() != 0:
+        return (
+            "An imitated volume is a block device, which only root may make: "
+            "run as root, or see what pgassay volumes VOLUME --simulate says of it."
+        )
+    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        return (
+            "An imitated volume needs FUSE and /dev/fuse is missing: type modprobe fuse, give the container "
+            "this device, or see what pgassay volumes VOLUME --simulate says of it."
+        )
+    return missing()
+
+
+def beyond_ceiling(model: VolumeModel, ceiling: Ceiling) -> str | None:
+    """Why this machine can't keep up with the volume, in a sentence; None where it can."""
+    for unit, most, words in (
+        ("operations", ceiling.random_reads_per_s, "{:,.0f} random reads a second"),
+        ("bytes", ceiling.bytes_per_s, "{:,.0f} bytes a second"),
+    ):
+        peaks = [
+            limiter.peak * (model.stripes.count if limiter.scope == "volume" else 1)
+            for limiter in model.limiters
+            if limiter.unit == unit
+        ]
+        if peaks and min(peaks) > most:
+            return (
+                f"{model.name} gives up to {words.format(min(peaks))} and this machine can imitate "
+                f"{words.format(most)}: choose a smaller volume, "
+                "or add closest=yes to imitate it as far as that goes."
+            )
+    return None
+
+
+def _served(folder: Path, size_bytes: int, image: Path | None) -> VolumeServer:
+    try:
+        if image is None:
+            return VolumeServer(folder, size_bytes=size_bytes)
+        return VolumeServer(folder, image=image)
+    except StatementError as error:
+        raise UsageError(f"An imitated volume can't be served here ({error}): use --storage loop.") from error
+
+
+@contextlib.contextmanager
+def _image_file(size_bytes: int, needed_bytes: int) -> Iterator[Path]:
+    """A file with holes, for what memory can't hold; once it is open it needs no name any more."""
+    images = home() / "images"
+    images.mkdir(exist_ok=True)
+    if free_bytes(images) < needed_bytes + _HOST_SPARE_BYTES:
+        raise UsageError(
+            f"The volume's data take {readable_bytes(needed_bytes)}, more than memory can spare, and "
+            f"{readable_bytes(free_bytes(images))} are free at {images}: use a smaller --scale."
+        )
+    folder = images / f"volume-{secrets.token_hex(8)}"
+    token = registry.register("folder", path=str(folder))
+    folder.mkdir(mode=0o700)
+    try:
+        image = folder / "image"
+        with image.open("xb") as opened:
+            opened.truncate(size_bytes)
+        yield image
+    finally:
+        shutil.rmtree(folder)
+        registry.forget(token)
+
+
+def _available_bytes() -> int:
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        name, _, rest = line.partition(":")
+        if name == "MemAvailable":
+            return int(rest.split()[0]) * 1024
+    return 0

@@ -1,0 +1,288 @@
+"""The kind `volume`: a cloud volume of the catalogue, imitated in real time.
+
+All such storages of an experiment share one device, one image and its data, in the same place: what differs
+between them is the model that the device follows while a trial measures. Before and after that it answers at
+once, and each trial begins with the credits that `credits=` says, since time can't be made to pass faster.
+"""
+
+import itertools
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import ClassVar, get_args
+
+from pgassay.environment.home import account, home, home_path
+from pgassay.environment.linux import device
+from pgassay.environment.storage.base import Delivered, StorageKind
+from pgassay.environment.storage.files import extents_of_largest
+from pgassay.environment.storage.image import SIZE_BYTES_MIN, size_for, usable_bytes
+from pgassay.environment.storage.loop import LoopVolume
+from pgassay.environment.storage.options import describe, format_bytes, readable_bytes
+from pgassay.environment.storage.served import ServedImage, beyond_ceiling, why_not
+from pgassay.errors import MeasurementError, UsageError
+from pgassay.model.storage import StorageSpec
+from pgassay.model.volumes.offer import VolumeModel
+from pgassay.native.volume import Counted, Second
+from pgassay.volumes.catalogue import OWN_FILE, LoadedCatalogue, load_catalogue
+from pgassay.volumes.explain import text_of
+from pgassay.volumes.limits import model_of
+from pgassay.volumes.parse import parse_volume
+
+# Memory is taken as it is written, so an image may be larger than what the data need.
+_ROOM_FACTOR = 4
+_WAL_BYTES = 1 << 30
+OWN_DELAY_SHARE_MAX = 0.05
+CPU_SHARE_MAX = 0.1
+
+_COUNTED: tuple[Counted, ...] = get_args(Counted)
+
+_shared: dict[Path, ServedImage] = {}
+_users: dict[Path, int] = {}
+_seeds = itertools.count(1)
+
+
+def _as_typed(_key: str, value: str, _text: str) -> str:
+    return value.strip()
+
+
+def _yes(key: str, value: str, text: str) -> str:
+    if value.strip() != "yes":
+        raise UsageError(f"'{key}={value}' in '{text}': type {key}=yes, or leave it out.")
+    return "yes"
+
+
+class VolumeKind(StorageKind):
+    """Working copies on a volume of the catalogue."""
+
+    name = "volume"
+    keys = ("volume", "size", "iops", "throughput", "credits", "instance", "read_ahead", "closest")
+    own_keys: ClassVar[Mapping[str, Callable[[str, str, str], str]]] = {
+        **dict.fromkeys(("volume", "iops", "throughput", "credits", "instance"), _as_typed),
+        "closest": _yes,
+    }
+    leading_key = "volume"
+    refusals: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("read_mb_s", "write_mb_s", "read_iops", "write_iops"),
+        "is no option of a volume, whose own limits hold: see pgassay volumes, or use --storage loop:….",
+    )
+
+    def capability(self) -> str | None:
+        return why_not()
+
+    def check(self, spec: StorageSpec) -> None:
+        """Raises UsageError for a volume that the catalogue does not have, or not so."""
+        model_for(spec, catalogue())
+
+    def provide(self, spec: StorageSpec, bytes_needed: int) -> "ImitatedVolume":
+        """Make the device with an empty file system, or use the one that is there."""
+        reason = why_not()
+        if reason is not None:
+            raise UsageError(reason)
+        loaded = catalogue()
+        model = model_for(spec, loaded)
+        root = home() / "data" / "work" / "volume"
+        if root not in _shared:
+            size_bytes = max(size_for(bytes_needed * _ROOM_FACTOR + _WAL_BYTES), SIZE_BYTES_MIN)
+            _shared[root] = ServedImage(root, size_bytes, bytes_needed, account())
+            _users[root] = 0
+        served = _shared[root]
+        _users[root] += 1
+        try:
+            if usable_bytes(served.size_bytes) < bytes_needed:
+                raise UsageError(
+                    f"The imitated volumes of this experiment share an image of "
+                    f"{readable_bytes(served.size_bytes)} and the data need {readable_bytes(bytes_needed)}: "
+                    "use a smaller --scale."
+                )
+            ceiling = served.ceiling()
+            closest = dict(spec.own).get("closest") == "yes"
+            beyond = beyond_ceiling(model, ceiling)
+            if beyond is not None and not closest:
+                raise UsageError(beyond)
+            if served.overhead_ns == (0, 0):
+                served.measure_overhead()
+            volume = ImitatedVolume(spec, served, model, loaded, beyond)
+            volume.activate()
+        except BaseException:
+            _release(root)
+            raise
+        return volume
+
+
+class ImitatedVolume(LoopVolume):
+    """A storage on the shared device, with a model of its own."""
+
+    def __init__(
+        self,
+        spec: StorageSpec,
+        served: ServedImage,
+        model: VolumeModel,
+        loaded: LoadedCatalogue,
+        beyond: str | None,
+    ) -> None:
+        super().__init__(spec, served.attached)
+        self.model = model
+        self._served = served
+        self._loaded = loaded
+        self._beyond = beyond
+
+    def activate(self) -> None:
+        """Set the device's read-ahead, and whether it wants to be flushed."""
+        # A volume whose flush costs nothing holds nothing back: the kernel sends none, as on the real one.
+        self._served.set_write_cache(is_volatile=self.model.latency.flush.median_ns > 0)
+        super().activate()
+
+    @contextmanager
+    def measured(self) -> Iterator[Delivered | None]:
+        """Impose the model, with the credits that it begins with; tell afterwards what it delivered."""
+        delivered = Delivered()
+        self._served.impose(self.model.model_dump(mode="json"), next(_seeds))
+        try:
+            yield delivered
+        except Exception as error:
+            # A server that lost its volume says many things; this is why.
+            if (lost := self._lost()) is not None:
+                raise lost from error
+            self._served.server.release()
+            raise
+        if (lost := self._lost()) is not None:
+            raise lost
+        seconds = self._served.server.release()
+        delivered.columns.update(columns_of(seconds))
+        figures = summary(seconds)
+        delivered.facts.update(figures)
+        delivered.warnings.extend(warnings_of(figures, self.model.name))
+        if self._beyond is not None:
+            delivered.warnings.append(self._beyond)
+
+    def facts(self) -> Mapping[str, object]:
+        found = dict(super().facts())
+        backing = found.pop("backing_device", None)
+        del backing  # the native server, which is no device
+        return {
+            **found,
+            "kind": "volume",
+            "storage": describe(self.spec, VolumeKind.keys, VolumeKind.leading_key),
+            "device": device.facts(self.device),
+            "image": "memory" if self._served.is_in_memory else "file",
+            "image_bytes": self._served.size_bytes,
+            "limits": {},
+            "extents": extents_of_largest(self.made()),
+            "volume": {
+                "catalogue_date": str(self._loaded.catalogue.date),
+                "catalogue_files": list(self._loaded.files),
+                "model": self.model.model_dump(mode="json"),
+                "overhead_us": self._served.overhead_ns[0] / 1e3,
+                "beyond_ceiling": self._beyond,
+            },
+        }
+
+    def limits_cgroup(self) -> Mapping[str, str]:
+        return {}
+
+    def remove(self) -> None:
+        if self._is_removed:
+            return
+        self._is_removed = True
+        _release(self.root)
+
+    def _lost(self) -> MeasurementError | None:
+        try:
+            _ = self._served.server
+        except MeasurementError as error:
+            return error
+        return None
+
+
+def catalogue() -> LoadedCatalogue:
+    """The catalogue, with the user's file where the home has one."""
+    own = home_path() / OWN_FILE
+    return _loaded(own if own.is_file() else None, own.stat().st_mtime_ns if own.is_file() else 0)
+
+
+@lru_cache(maxsize=4)
+def _loaded(own: Path | None, _modified_ns: int) -> LoadedCatalogue:
+    return load_catalogue([] if own is None else [own])
+
+
+def model_for(spec: StorageSpec, loaded: LoadedCatalogue) -> VolumeModel:
+    """The model of a storage; raises UsageError for one that the catalogue can't give."""
+    own = dict(spec.own)
+    if "volume" not in own:
+        raise UsageError("--storage volume:… names a volume of the catalogue: type volume:gp3,size=100GiB.")
+    parts = [own["volume"], *([] if spec.size_bytes is None else [f"size={format_bytes(spec.size_bytes)}"])]
+    parts += [f"{key}={own[key]}" for key in ("iops", "throughput", "credits", "instance") if key in own]
+    ordered = parse_volume(",".join(parts), loaded.catalogue)
+    return model_of(ordered, loaded.catalogue, text_of(ordered))
+
+
+def columns_of(seconds: list[Second]) -> dict[str, list[float] | list[int]]:
+    """The series of the record; credits of a stripe set's volumes are added up."""
+    columns: dict[str, list[float] | list[int]] = {"clock_ns": [second["clock_ns"] for second in seconds]}
+    for counted in _COUNTED:
+        columns[counted] = [float(second[counted]) for second in seconds]
+    columns["own_delay_p50_us"] = [second["own_delay_us"]["p50"] for second in seconds]
+    columns["own_delay_p99_us"] = [second["own_delay_us"]["p99"] for second in seconds]
+    names = dict.fromkeys(level["limiter"] for second in seconds for level in second["credits"])
+    for name in names:
+        columns[f"credits_{name.replace(' ', '_')}"] = [
+            float(sum(level["credits"] for level in second["credits"] if level["limiter"] == name))
+            for second in seconds
+        ]
+    return columns
+
+
+def summary(seconds: list[Second]) -> dict[str, object]:
+    """What was delivered in all, and what imitating it took. Latencies and delays are means of requests."""
+    requests = sum(second["reads"] + second["writes"] + second["flushes"] for second in seconds)
+    elapsed_s = sum(second["elapsed_s"] for second in seconds)
+    delay_us = sum(
+        second["own_delay_us"]["mean"] * (second["reads"] + second["writes"] + second["flushes"])
+        for second in seconds
+    )
+    latency_ms = sum(second["latency_ms"] + second["queued_ms"] for second in seconds)
+    cpu_s = sum(second["cpu_s"] for second in seconds)
+    emptied = [
+        level["emptied_ns"] / 1e9
+        for second in seconds
+        for level in second["credits"]
+        if level["emptied_ns"] is not None
+    ]
+    return {
+        "requests": requests,
+        "operations": sum(second["operations"] for second in seconds),
+        "bytes": sum(second["bytes_read"] + second["bytes_written"] for second in seconds),
+        "queued_s": sum(second["queued_ms"] for second in seconds) / 1e3,
+        "latency_ms": latency_ms / max(requests, 1),
+        "own_delay_us": delay_us / max(requests, 1),
+        "cpu_s": cpu_s,
+        "cpu_share": cpu_s / max(elapsed_s, 1e-9) / (os.cpu_count() or 1),
+        "credits_ended_s": min(emptied, default=None),
+    }
+
+
+def warnings_of(figures: Mapping[str, object], name: str) -> list[str]:
+    """What makes the imitation doubtful, in sentences."""
+    found = []
+    delay_ms, latency_ms = float(str(figures["own_delay_us"])) / 1e3, float(str(figures["latency_ms"]))
+    if latency_ms > 0 and delay_ms > OWN_DELAY_SHARE_MAX * latency_ms:
+        found.append(
+            f"imitating {name} delayed its answers by {delay_ms * 1e3:.0f} µs more than its latency of "
+            f"{latency_ms:.2f} ms ({delay_ms / latency_ms:.0%}): leave the machine more processors"
+        )
+    share = float(str(figures["cpu_share"]))
+    if share > CPU_SHARE_MAX:
+        found.append(
+            f"imitating {name} took {share:.0%} of the processors, which the server lacked: "
+            "a faster volume may look slower than it is"
+        )
+    return found
+
+
+def _release(root: Path) -> None:
+    _users[root] -= 1
+    if _users[root] == 0:
+        del _users[root]
+        _shared.pop(root).remove()

@@ -1,0 +1,214 @@
+"""A block device's file that answers as a volume's model says: the native binary's command `volume`.
+
+Its figures come each second, asked for or not, so a thread reads them. Nothing here waits for the volume
+itself: who hangs on it must not keep its server from going on.
+"""
+
+import contextlib
+import os
+import queue
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self, TypedDict
+
+from pgassay.errors import MeasurementError
+from pgassay.native.process import NativeProcess
+
+_ANSWER_TIMEOUT_S = 20.0
+
+
+class Delay(TypedDict):
+    """How much later than the model says answers were sent, in microseconds."""
+
+    mean: float
+    p50: float
+    p99: float
+    max: float
+
+
+class CreditLevel(TypedDict):
+    """What is left of a limiter's credits; `emptied_ns`: when none were left, from the model's time 0."""
+
+    limiter: str
+    volume: int | None
+    unit: str
+    credits: int
+    capacity: int
+    emptied_ns: int | None
+
+
+class Second(TypedDict):
+    """The figures of a second (`Second` of crates/fuse/src/figures.rs).
+
+    `reads`, `writes` and `flushes` were answered; `operations` as the volume counts them, bytes, and the sums
+    `queued_ms` (by limits) and `latency_ms` (without them) are of requests that arrived. `cpu_s` is what
+    serving took.
+    """
+
+    clock_ns: int
+    elapsed_s: float
+    reads: int
+    writes: int
+    flushes: int
+    operations: int
+    bytes_read: int
+    bytes_written: int
+    queued_ms: float
+    latency_ms: float
+    in_flight: int
+    own_delay_us: Delay
+    cpu_s: float
+    credits: list[CreditLevel]
+
+
+# The figures of a second that are one number.
+Counted = Literal[
+    "elapsed_s",
+    "reads",
+    "writes",
+    "flushes",
+    "operations",
+    "bytes_read",
+    "bytes_written",
+    "queued_ms",
+    "latency_ms",
+    "in_flight",
+    "cpu_s",
+]
+
+
+class VolumeServer:
+    """The serving process; a context manager that ends and unmounts it.
+
+    Args:
+        folder: where its file system is mounted; it has one file, `file`.
+        size_bytes: the size of an image in memory.
+        image: a file that is the image, in place of `size_bytes`.
+
+    Raises:
+        StatementError: FUSE or the image is refused.
+        UsageError: there is no native binary of this version.
+    """
+
+    def __init__(self, folder: Path, *, size_bytes: int | None = None, image: Path | None = None) -> None:
+        # The next start finds who served by the mount, so nothing need be known before it is there.
+        self._process = NativeProcess("volume")
+        self._answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._seconds: queue.SimpleQueue[Second] = queue.SimpleQueue()
+        self._has_ended = threading.Event()
+        try:
+            self._process.send(
+                {
+                    "folder": str(folder),
+                    "bytes": size_bytes,
+                    "path": None if image is None else str(image.absolute()),
+                }
+            )
+            ready = self._process.receive()["ready"]
+        except BaseException:
+            self._process.kill()
+            raise
+        self.file = Path(ready["file"])
+        self.is_locked = bool(ready["locked"])
+        self._run_first()
+        self._reader = threading.Thread(target=self._read, name="volume", daemon=True)
+        self._reader.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+
+    @property
+    def pid(self) -> int:
+        """The serving process."""
+        return self._process.pid
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process is gone: then every request of the block device fails."""
+        return self._has_ended.is_set()
+
+    def impose(self, model: Mapping[str, object], seed: int) -> int:
+        """Answer as the model says, from its credits at the beginning; returns its time 0 (CLOCK_MONOTONIC)."""
+        while not self._seconds.empty():
+            self._seconds.get()
+        clock_ns = self._ask({"impose": {"model": model, "seed": seed}}, "imposed")["clock_ns"]
+        return int(clock_ns)
+
+    def release(self) -> list[Second]:
+        """Answer at once again; returns the figures since the last call of `seconds`."""
+        last: Second = self._ask({"release": {}}, "released")
+        return [*self.seconds(), last]
+
+    def seconds(self) -> list[Second]:
+        """The figures that have come since the last call, the oldest first."""
+        found = []
+        with contextlib.suppress(queue.Empty):
+            while True:
+                found.append(self._seconds.get_nowait())
+        return found
+
+    def next_second(self, timeout_s: float) -> Second | None:
+        """Wait for the next figures; None when the time is over or the process has ended."""
+        try:
+            return self._seconds.get(timeout=timeout_s)
+        except queue.Empty:
+            return None
+
+    def measure_overhead(self, device: Path) -> tuple[int, int]:
+        """What the way to the block device takes: median and 99th percentile in ns; the first is taken from
+        every latency from now on."""
+        found = self._ask({"measure_overhead": {"device": str(device)}}, "overhead")
+        return int(found["p50_ns"]), int(found["p99_ns"])
+
+    def measure_ceiling(self, device: Path) -> tuple[float, float]:
+        """The most that is answered here: random reads of 8 kB, and bytes in sequence, a second."""
+        found = self._ask({"measure_ceiling": {"device": str(device)}}, "ceiling")
+        return float(found["random_reads_per_s"]), float(found["bytes_per_s"])
+
+    def end(self) -> None:
+        """Unmount and end; may be called for one that has ended."""
+        with contextlib.suppress(MeasurementError, OSError, ValueError):
+            self._process.send({"end": {}})
+        self._process.end()
+        self._reader.join(_ANSWER_TIMEOUT_S)
+
+    def _ask(self, document: Mapping[str, object], key: str) -> Any:
+        self._process.send(document)
+        try:
+            answer = self._answers.get(timeout=_ANSWER_TIMEOUT_S)
+        except queue.Empty:
+            raise MeasurementError(
+                f"The server of the volume did not answer within {_ANSWER_TIMEOUT_S:.0f} s: "
+                "end what else keeps this machine busy."
+            ) from None
+        if key in answer:
+            return answer[key]
+        failure = answer.get("error", {"message": "it has ended"})
+        raise MeasurementError(f"The server of the volume failed: {failure['message']}.")
+
+    def _read(self) -> None:
+        try:
+            while True:
+                document = self._process.receive_line()
+                if "second" in document:
+                    self._seconds.put(document["second"])
+                elif "ended" in document:
+                    break
+                else:
+                    self._answers.put(document)
+        except (MeasurementError, ValueError, OSError):
+            pass
+        self._has_ended.set()
+        self._answers.put({})
+
+    def _run_first(self) -> None:
+        """Let it run before others: a delay of its own would be one of the volume's."""
+        with contextlib.suppress(OSError, AttributeError):
+            os.sched_setscheduler(self.pid, os.SCHED_FIFO, os.sched_param(1))

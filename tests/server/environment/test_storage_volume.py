@@ -1,0 +1,151 @@
+"""An imitated volume on the real machine: its limits while it is measured, its speed before, and its end."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from mmap import mmap
+from pathlib import Path
+
+import pytest
+
+from pgassay.environment.cleanup import registry
+from pgassay.environment.linux.mounts import mounted_at, mounts
+from pgassay.environment.storage.parse import parse_storage
+from pgassay.environment.storage.registry import provide
+from pgassay.environment.storage.volume import ImitatedVolume
+from pgassay.errors import MeasurementError
+from storage_fixtures import MB, assert_nothing_left, frozen_directory, private_home
+
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
+
+BLOCK = 8192
+# 120 operations a second, with nothing saved up.
+SLOW = "volume:gp2,size=40GiB,credits=empty"
+# Holds a serving process, a FUSE mount, a loop device, a mount, and a model in force.
+HOLDER = """
+import sys
+from pgassay.environment.storage.parse import parse_storage
+from pgassay.environment.storage.registry import provide
+
+volume = provide(parse_storage(sys.argv[1]), 100 << 20)
+with volume.measured():
+    (volume.root / "written").write_bytes(b"x" * (1 << 20))
+    print(volume.root, volume.device.name, volume._served.server.pid, volume._served.server.file, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def home(require: Callable[..., None]) -> Iterator[Path]:
+    require("loop")
+    require("fuse")
+    with private_home() as folder:
+        yield folder
+        assert_nothing_left(folder)
+        assert [mount.point for mount in mounts() if mount.kind == "fuse.pgassay"] == []
+
+
+def provided(text: str) -> ImitatedVolume:
+    volume = provide(parse_storage(text), 100 * MB)
+    assert isinstance(volume, ImitatedVolume)
+    return volume
+
+
+def read_blocks(file: Path, count: int) -> float:
+    """Seconds that so many single reads around the page cache take."""
+    buffer = mmap(-1, BLOCK)
+    opened = os.open(file, os.O_RDONLY | os.O_DIRECT)
+    try:
+        blocks = os.fstat(opened).st_size // BLOCK
+        began = time.monotonic()
+        for index in range(count):
+            assert os.preadv(opened, [buffer], (index * 4799 % blocks) * BLOCK) == BLOCK
+        return time.monotonic() - began
+    finally:
+        os.close(opened)
+
+
+def test_a_trial_gets_what_the_volume_gives(home: Path) -> None:
+    volume = provided(SLOW)
+    try:
+        working = volume.clone(frozen_directory(home / "frozen", 32), "key", 0)
+        content = (working / "base/5/16384").read_bytes()
+        assert content == (home / "frozen/base/5/16384").read_bytes()
+        facts = volume.facts()
+        assert (facts["kind"], facts["file_system"], facts["direct_io"]) == ("volume", "xfs", True)
+        described = facts["volume"]
+        assert isinstance(described, dict) and described["model"]["name"] == "gp2,size=40GiB,credits=empty"
+        # Each of them begins without credits: what one used up is not owed by the next.
+        for _ in range(2):
+            with volume.measured() as delivered:
+                elapsed_s = read_blocks(working / "base/5/16384", 90)
+            # The bucket makes up for a pause of 10 ms at 3,000 a second.
+            assert elapsed_s >= (90 - 30) / 120
+            assert delivered is not None
+            assert sum(delivered.columns["reads"]) >= 90
+            assert delivered.facts["operations"] == sum(delivered.columns["operations"]) >= 90
+            assert delivered.columns["credits_operations"][-1] < 120
+            assert float(str(delivered.facts["credits_ended_s"])) < elapsed_s + 1
+        (working / "base/5/16384").write_bytes(b"changed")
+        volume.reset(working, home / "frozen")
+        assert (working / "base/5/16384").read_bytes() == content
+    finally:
+        volume.remove()
+
+
+def test_volumes_of_an_experiment_share_one_device(home: Path) -> None:
+    first = provided(SLOW)
+    second = provided("volume:gp3,size=100GiB")
+    try:
+        assert (first.device, first.root) == (second.device, second.root)
+        source = frozen_directory(home / "frozen", 8)
+        assert first.clone(source, "key", 0) == second.clone(source, "key", 0)
+        first.remove()
+        with second.measured() as delivered:
+            assert read_blocks(second.root / "key/copy-0/base/5/16384", 20) > 0
+        assert delivered is not None
+        assert delivered.facts["credits_ended_s"] is None
+    finally:
+        first.remove()
+        second.remove()
+
+
+def test_a_trial_on_a_volume_whose_server_died_says_so(home: Path) -> None:
+    volume = provided(SLOW)
+    try:
+        file = volume.root / "written"
+        file.write_bytes(b"x" * MB)
+        with pytest.raises(MeasurementError, match="serves the imitated volume has ended"):
+            with volume.measured():
+                os.kill(volume._served.server.pid, signal.SIGKILL)
+                read_blocks(file, 1)
+    finally:
+        volume.remove()
+
+
+def test_nothing_is_left_of_a_killed_owner(home: Path) -> None:
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, SLOW], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdout is not None
+    root, disk, server, file = holder.stdout.readline().split()
+    assert registry.sweep() == []  # its owner is alive
+    assert mounted_at(Path(root)) != []
+    # It can't notice that its owner dies.
+    os.kill(int(server), signal.SIGSTOP)
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    sentences = registry.sweep()
+    for part in ("Unmounted", "Detached", "Ended the imitated volume"):
+        assert any(part in sentence for sentence in sentences), (part, sentences)
+    assert mounted_at(Path(root)) == mounted_at(Path(file).parent) == []
+    assert not Path(file).parent.exists()
+    assert not Path(f"/sys/block/{disk}/loop/backing_file").exists()
+    deadline = time.monotonic() + 60
+    while Path(f"/proc/{server}/fd/0").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert registry.sweep() == []
