@@ -104,6 +104,6 @@ def test_what_holds_a_list_of_hosts_is_stored_so_that_it_is_read_again() -> None
 
 def test_a_command_with_a_password_is_refused_as_it_would_be_stored() -> None:
     with pytest.raises(UsageError) as refused:
-        refuse_secrets_in(f"PGPASSWORD='{SECRET}' psql", [resolved(STORED)])
+        refuse_secrets_in(f"PGPASSWORD='{SECRET}' psql", [resolved(STORED)], "--swap")
     assert SECRET not in str(refused.value) and "file" in str(refused.value)
-    refuse_secrets_in("./swap.sh", [resolved(STORED)])
+    refuse_secrets_in("./swap.sh", [resolved(STORED)], "--swap")
