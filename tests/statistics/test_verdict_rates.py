@@ -19,7 +19,7 @@ from pgassay.analysis.verdicts.checks.failures import WARNING_EVIDENCE, failure_
 from pgassay.analysis.verdicts.primary import analyse_primary, findings_of
 from pgassay.analysis.verdicts.study import gather_study
 from pgassay.analysis.verdicts.verdict import DISTRIBUTION_CHANGED, judge
-from pgassay.experiment.planning.plan import SHARPNESS, SHARPNESS_WEIGHTS
+from pgassay.experiment.planning.plan import CLIPPED_SHARE, SHARPNESS, SHARPNESS_WEIGHTS
 from pgassay.model.experiment import Contrast
 from pgassay.model.trial import TrialRecord
 
@@ -103,7 +103,8 @@ def test_identical_statements_are_found_equivalent_at_the_planned_size(spread, p
     statements, members = 12, 3 if pooled else 2
     blocks = power.blocks_for_equivalence(spread, MARGIN, pooled=pooled)
     random = np.random.default_rng([14, int(1000 * spread)])
-    rules = EvidenceRules(SHARPNESS, spread * np.sqrt(0.75 if pooled else 1.0), SHARPNESS_WEIGHTS)
+    first_scale = spread * np.sqrt(0.75 if pooled else 1.0)
+    rules = EvidenceRules(SHARPNESS, first_scale, SHARPNESS_WEIGHTS, CLIPPED_SHARE)
     found = []
     for count in [50] * (runs // 50):
         # A statement of a run takes the place of a measure: each has noise of its own.

@@ -12,10 +12,12 @@ the evidence beside those of `eprocess` or `drift`, which bound the interval. A 
 with fixed weights is one.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pgassay.analysis.statistics.eprocess import (
     BlockEvidence,
@@ -34,6 +36,8 @@ _PRIOR_OBSERVATIONS = 3
 # part of the one that all values make.
 _LEAST_PART = 0.1
 _NORMAL_MEDIAN_DEVIATION = 0.6745
+# What the medians of earlier blocks take in memory is bounded.
+_NUMBERS_AT_ONCE = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -158,24 +162,44 @@ def _predictable_spread(members: FloatArray, first_scale: float) -> FloatArray:
     The median of the absolute deviations, times what makes it the standard deviation of normal noise. They
     are those of d from its median, and of the differences of two controls, so that no effect moves it.
     """
-    count = members.shape[-1]
+    count, blocks = members.shape[-1], members.shape[-2]
     of_single = np.sqrt((count - 1) / count)
     difference = differences(members)
-    blocks = difference.shape[-1]
     between = np.abs(np.diff(members[..., 1:], axis=-1)) / np.sqrt(2)
-    expected = _NORMAL_MEDIAN_DEVIATION * first_scale * of_single
-    known = np.full((*difference.shape[:-1], _PRIOR_OBSERVATIONS), expected)
+    lead = difference.shape[:-1]
+    known = np.full((*lead, 1, _PRIOR_OBSERVATIONS), _NORMAL_MEDIAN_DEVIATION * first_scale * of_single)
     result = np.empty_like(difference)
-    for block in range(blocks):
-        others = between[..., :block, :].reshape(*difference.shape[:-1], -1)
-        seen = [known, others]
-        if block > 1:
-            past = difference[..., :block]
-            deviations = np.abs(past - np.median(past, axis=-1, keepdims=True))
-            # Those from the median of few are too small.
-            seen.append(deviations * of_single * (block + 1) / block)
-        result[..., block] = np.median(np.concatenate(seen, axis=-1), axis=-1)
+    together = max(1, _NUMBERS_AT_ONCE // (count * blocks * max(1, math.prod(lead))))
+    for begin in range(0, blocks, together):
+        rows = np.arange(begin, min(begin + together, blocks))
+        # (..., rows, blocks): for each row what is earlier, the rest beyond all others.
+        earlier = np.arange(blocks) < rows[:, np.newaxis]
+        past = np.where(earlier, difference[..., np.newaxis, :], np.inf)
+        centre = _median(past, rows)[..., np.newaxis]
+        deviations = np.abs(difference[..., np.newaxis, :] - centre)
+        # Those from the median of few are too small; a single one says nothing.
+        deviations *= of_single * (1 + 1 / np.maximum(rows, 1)[:, np.newaxis])
+        has_centre = earlier & (rows > 1)[:, np.newaxis]
+        seen = [
+            np.broadcast_to(known, (*lead, len(rows), _PRIOR_OBSERVATIONS)),
+            np.where(has_centre, deviations, np.inf),
+        ]
+        seen += [np.where(earlier, each[..., np.newaxis, :], np.inf) for each in np.moveaxis(between, -1, 0)]
+        counts = _PRIOR_OBSERVATIONS + np.where(rows > 1, rows, 0) + rows * between.shape[-1]
+        result[..., rows] = _median(np.concatenate(seen, axis=-1), counts)
     result /= _NORMAL_MEDIAN_DEVIATION
     least = _LEAST_PART * of_single * predictable_scale(difference, first_scale)
     spread: FloatArray = np.maximum(result, least)
     return spread
+
+
+def _median(values: FloatArray, counts: NDArray[np.intp]) -> FloatArray:
+    """The medians of the `counts` least values of each row, (..., rows, any) → (..., rows).
+
+    0 where there is none.
+    """
+    ordered = np.sort(values, axis=-1)
+    places = np.stack([np.maximum(counts - 1, 0) // 2, counts // 2], axis=-1)
+    both = np.take_along_axis(ordered, np.broadcast_to(places, (*values.shape[:-1], 2)), axis=-1)
+    result: FloatArray = np.where(counts > 0, both.sum(axis=-1) / 2, 0.0)
+    return result
