@@ -7,6 +7,7 @@ import report_examples
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.model.plans.work import WorkPlan
 from pgassay.record.read import StoredExperiment, StoredTrial
+from pgassay.report import text
 from pgassay.report.compare import html
 from pgassay.report.compare.page import render, render_markdown
 
@@ -111,3 +112,50 @@ def test_shares_found_in_shared_buffers_are_of_all_valid_trials() -> None:
     assert {each.hit_ratio for each in found} == {0.75, 1.0}
     page = html.render(analyse(stored), stored)
     assert "Found in shared buffers" in page and "75.0 %" in page and "i on t" in page
+
+
+def warm_with(**changes: Any) -> StoredExperiment:
+    """The same in warm caches, with one more thing known of what was executed."""
+    made = with_plans("accounts")
+    protocol = made.experiment.protocol.model_copy(update={"cache": "warm-pages"})
+    trials = tuple(
+        replace(
+            trial,
+            work_plans={
+                name: work.model_copy(update=changes) if work.executed else work
+                for name, work in trial.work_plans.items()
+            },
+        )
+        for trial in made.trials
+    )
+    return replace(made, experiment=made.experiment.model_copy(update={"protocol": protocol}), trials=trials)
+
+
+def test_what_analyze_cost_stands_beside_the_untraced_time_in_every_output() -> None:
+    stored = warm_with()
+    result = analyse(stored)
+    for plan in result.plans:
+        assert not plan.executed or plan.untraced_s
+    (control,) = (plan for plan in result.plans if plan.executed and plan.arm == result.control)
+    assert control.untraced_s is not None
+    ratio = text.ratio(51.0 / 1000 / control.untraced_s)
+    terminal = render(result, stored, width=100, colour=False, unicode=True)
+    for shown in (terminal, render_markdown(result, stored), html.render(result, stored)):
+        assert "What ANALYZE cost" in shown and "untraced" in shown and "51.0 ms" in shown
+        assert ratio in shown, ratio
+
+
+def test_what_was_rolled_back_on_restored_data_is_not_compared_and_says_so() -> None:
+    stored = warm_with(cache="restarted", rolled_back=True)
+    shown = " ".join(render_markdown(analyse(stored), stored).split())
+    assert "on restored data after a start of the server, and what could write was rolled back" in shown
+    assert "other caches" in shown and "as the trial left them" not in shown
+    page = html.render(analyse(stored), stored)
+    assert "under ANALYZE, rolled back, after a start of the server" in page
+
+
+def test_a_generic_plan_is_called_so() -> None:
+    stored = warm_with(kind="generic")
+    result = analyse(stored)
+    assert {plan.kind for plan in result.plans if plan.executed} == {"generic"}
+    assert "generic plan, 51.0 ms under ANALYZE" in html.render(result, stored)

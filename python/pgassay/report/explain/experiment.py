@@ -81,21 +81,25 @@ def _cost(material: Material, plans: list[ArmPlan]) -> str:
         return "No plan was executed."
     used_s = stored.seconds_used
     share = f", {percent_rounded(spent_s / used_s)} of the experiment's time" if used_s > 0 else ""
-    cache = stored.experiment.protocol.cache
     return (
         f"{plural(executed, 'plan')} {'was' if executed == 1 else 'were'} executed once each with EXPLAIN "
-        f"(ANALYZE), outside of all timing, in the caches as the trial left them (--cache {cache} holds for "
-        f"the trials){_restored(plans)}. One execution is an example and no measurement. It took "
-        f"{seconds(spent_s)} in all{share}."
+        f"(ANALYZE), outside of all timing, {_where(material, plans)}. One execution is an example and no "
+        f"measurement. It took {seconds(spent_s)} in all{share}."
     )
 
 
-def _restored(plans: list[ArmPlan]) -> str:
-    """What was done about plans that could write."""
-    written = [plan for plan in plans if plan.work.rolled_back and plan.work.executed]
-    if any(plan.work.cache == "restarted" for plan in written):
-        return "; what could write was rolled back, on a server started on restored data"
-    return "; what could write was rolled back, and the data restored after it" if written else ""
+def _where(material: Material, plans: list[ArmPlan]) -> str:
+    """In which caches plans were executed, and what was done about those that could write."""
+    works = [plan.work for plan in plans if plan.work.executed]
+    cache = material.stored.experiment.protocol.cache
+    caches = {
+        "as-left": f"in the caches as the trial left them (--cache {cache} holds for the trials)",
+        "restarted": "on restored data after a start of the server",
+    }
+    told = " or ".join(words for name, words in caches.items() if any(work.cache == name for work in works))
+    if any(work.rolled_back for work in works):
+        told += ", and what could write was rolled back: its COMMIT is in the untraced time alone"
+    return told
 
 
 def _costs(material: Material, plans: list[ArmPlan]) -> Table | None:
