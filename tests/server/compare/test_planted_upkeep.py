@@ -79,11 +79,11 @@ def test_dead_space_and_a_missing_index_are_told_apart(require: Callable[..., No
     assert index["gain_if_lifted"] > 3
 
 
-def scanned(session: psycopg.Connection[Any]) -> Evidence:
+def scanned(session: psycopg.Connection[Any], query: str = "SELECT count(*) FROM t") -> Evidence:
     """A scan of the table as the server counts it, in a second that was spent on nothing else."""
     major = session.info.server_version // 10000
     before = snapshot(session, major)
-    session.execute("SELECT count(*) FROM t")
+    session.execute(query.encode())
     counters = difference(before, snapshot(session, major))
     (database,) = counters["pg_stat_database"]
     made = evidence(cpu_s=10.0, record=record(counters=counters), vacuum_state=read_vacuum_state(session))
@@ -91,10 +91,42 @@ def scanned(session: psycopg.Connection[Any]) -> Evidence:
     return replace(made, bytes_read=8192.0 * read, bytes_hit=8192.0 * hit)
 
 
-def found_by(session: psycopg.Connection[Any]) -> dict[str, Found]:
-    seen = scanned(session)
+def found_by(session: psycopg.Connection[Any], query: str = "SELECT count(*) FROM t") -> dict[str, Found]:
+    seen = scanned(session, query)
     answers = {rule.cause: rule.find(seen) for rule in (BLOAT, HELD)}
     return {cause: answer for cause, answer in answers.items() if isinstance(answer, Found)}
+
+
+@pytest.mark.shares_machine
+def test_scans_by_an_index_meet_sparse_pages_in_order_and_not_apart(
+    session: psycopg.Connection[Any],
+) -> None:
+    """Of five rows one is left: a range goes through five times the pages, single rows cost one each."""
+    in_order = "SELECT count(f) FROM t WHERE id > 0"
+    apart = """SELECT count(found.f) FROM generate_series(1, 5000) n,
+        LATERAL (SELECT f FROM t WHERE id = 5 * (n * 7919 % 40000 + 1) OFFSET 0) found"""
+    session.execute(TABLE.encode())
+    session.execute("CREATE INDEX t_id ON t (id)")
+    session.execute("VACUUM (ANALYZE) t")
+    for name in ("enable_seqscan", "enable_bitmapscan"):
+        session.execute(f"SET {name} = off".encode())
+    (index,) = read_vacuum_state(session).indexes
+    assert (index.table, index.name, index.rows, index.entry_bytes) == ("t", "t_id", 200_000, 20)
+    assert index.pages_needed == pytest.approx(index.pages, rel=0.02)
+    assert not found_by(session, in_order), "packed"
+    session.execute("DELETE FROM t WHERE id % 5 <> 0")
+    session.execute("SELECT pg_stat_force_next_flush()")
+    session.execute("VACUUM (ANALYZE) t")
+    found = found_by(session, in_order)
+    assert set(found) == {"bloat"}
+    figures = found["bloat"].figures
+    assert figures["table"] == "public.t" and figures["live_rows"] == 40_000
+    packed, sparse = figures["pages_for_each_row_without"], figures["pages_for_each_row"]
+    assert isinstance(packed, float) and isinstance(sparse, float)
+    assert sparse == pytest.approx(5 * packed, rel=0.1)
+    assert not found_by(session, apart)
+    session.execute("VACUUM (FULL, ANALYZE) t")
+    assert not found_by(session, in_order)
 
 
 @pytest.mark.shares_machine
