@@ -215,8 +215,8 @@ impl Server<'_> {
         }
         let left = wake_ns - now;
         let timeout = Timespec {
-            tv_sec: (left / SECOND_NS).cast_signed(),
-            tv_nsec: (left % SECOND_NS).cast_signed(),
+            tv_sec: (left / SECOND_NS) as i64,
+            tv_nsec: (left % SECOND_NS) as i64,
         };
         let bell = inbox.bell.as_fd();
         let mut ready = [

@@ -135,7 +135,7 @@ class VolumeServer:
         return self._has_ended.is_set()
 
     def impose(self, model: Mapping[str, object], seed: int) -> int:
-        """Answer as the model says, from its credits at the beginning; returns its time 0 (CLOCK_MONOTONIC)."""
+        """Answer as the model says, from its credits at the beginning; returns its time 0 (monotonic)."""
         while not self._seconds.empty():
             self._seconds.get()
         clock_ns = self._ask({"impose": {"model": model, "seed": seed}}, "imposed")["clock_ns"]

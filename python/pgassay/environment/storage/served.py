@@ -27,12 +27,16 @@ from pgassay.environment.storage.options import readable_bytes
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.volumes.offer import VolumeModel
 from pgassay.native.process import StatementError
-from pgassay.native.volume import VolumeServer
+from pgassay.native.volume import Second, VolumeServer
 
 # What a server, its shared buffers and the page cache must have beside an image in memory.
 MEMORY_SHARE_MAX = 0.6
 _CEILING_FILE = "volume-ceiling.json"
 _CEILING_FORMAT = 1
+_ENDED = (
+    "The process that serves the imitated volume has ended, so every request of it fails: "
+    "see the kernel's log, and start the experiment again with resume."
+)
 _HOST_SPARE_BYTES = 256 * 1024 * 1024
 
 
@@ -88,10 +92,7 @@ class ServedImage:
     def server(self) -> VolumeServer:
         """Who serves; raises MeasurementError after its end."""
         if self._server is None or self._server.has_ended:
-            raise MeasurementError(
-                "The process that serves the imitated volume has ended, so every request of it fails: "
-                "see the kernel's log, and start the experiment again with resume."
-            )
+            raise MeasurementError(_ENDED)
         return self._server
 
     @property
@@ -136,6 +137,13 @@ class ServedImage:
     def impose(self, model: Mapping[str, object], seed: int) -> None:
         """Answer as the model says from now on, its credits at their beginning."""
         self.server.impose(model, seed)
+
+    def release(self) -> list[Second]:
+        """Answer at once again; returns what was delivered. Raises MeasurementError where nobody serves."""
+        try:
+            return self.server.release()
+        except MeasurementError as error:
+            raise MeasurementError(_ENDED) from error
 
     def remove(self) -> None:
         """Unmount, detach, end; may be called in any state."""

@@ -21,7 +21,7 @@ from pgassay.environment.storage.image import SIZE_BYTES_MIN, size_for, usable_b
 from pgassay.environment.storage.loop import LoopVolume
 from pgassay.environment.storage.options import describe, format_bytes, readable_bytes
 from pgassay.environment.storage.served import ServedImage, beyond_ceiling, why_not
-from pgassay.errors import MeasurementError, UsageError
+from pgassay.errors import UsageError
 from pgassay.model.storage import StorageSpec
 from pgassay.model.volumes.offer import VolumeModel
 from pgassay.native.volume import Counted, Second
@@ -141,15 +141,11 @@ class ImitatedVolume(LoopVolume):
         self._served.impose(self.model.model_dump(mode="json"), next(_seeds))
         try:
             yield delivered
-        except Exception as error:
-            # A server that lost its volume says many things; this is why.
-            if (lost := self._lost()) is not None:
-                raise lost from error
-            self._served.server.release()
+        except Exception:
+            # A server that lost its volume says many things; that it did is why.
+            self._served.release()
             raise
-        if (lost := self._lost()) is not None:
-            raise lost
-        seconds = self._served.server.release()
+        seconds = self._served.release()
         delivered.columns.update(columns_of(seconds))
         figures = summary(seconds)
         delivered.facts.update(figures)
@@ -187,13 +183,6 @@ class ImitatedVolume(LoopVolume):
             return
         self._is_removed = True
         _release(self.root)
-
-    def _lost(self) -> MeasurementError | None:
-        try:
-            _ = self._served.server
-        except MeasurementError as error:
-            return error
-        return None
 
 
 def catalogue() -> LoadedCatalogue:
