@@ -1,4 +1,4 @@
-"""The recorded stream of real A/A trials (`tests/statistics/record_stream.py`), to be measured in again."""
+"""The recorded stream of real A/A trials (`tests/samples/record_stream.py`), to be measured in again."""
 
 import json
 from dataclasses import dataclass

@@ -7,8 +7,8 @@ are left out: nothing is restored, started, put into a cache or sampled, and the
 timed. The trial knows nothing of the experiment around it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,6 @@ from pgassay.errors import UsageError
 from pgassay.model.plans.work import WorkPlans
 from pgassay.model.trial import CounterRow, TrialRecord, TrialSpec, TrialStatus, figure
 from pgassay.record import layout
-from pgassay.record.columns import to_parquet
 from pgassay.record.write import TrialWriter, to_json
 from pgassay.trial import limited
 from pgassay.trial.before_trial import run_before_trial
@@ -38,10 +37,7 @@ from pgassay.trial.measure import load, maintenance
 from pgassay.trial.measure.statements import StatementTimer, explain_all
 from pgassay.trial.measure.work_plans import PlanWork, execute_plans
 from pgassay.trial.observation import Observation, Plan
-from pgassay.trial.observe.registry import samplers
-from pgassay.trial.observe.remote import observed_by_sql
-from pgassay.trial.observe.runner import SamplerRunner
-from pgassay.trial.observe.server_observer import ServerObserver, rate_hz
+from pgassay.trial.observe.during_trial import machine_sampled, threads_observed, volume_imposed
 from pgassay.trial.running import ServerSession
 from pgassay.trial.state import NeutralTrial, OnStep, TrialState, outcome
 from pgassay.trial.target import LocalServer, Machine, Target
@@ -144,7 +140,7 @@ def _measure(trial: TrialState, work: PlanWork | None) -> None:
             trial.server_facts["round_trip_ms"] = round(trip_ms, 4)
         trial.stage("canary")
         trial.fields["canary_s"] = machine_speed.canary_s()
-        with _volume_imposed(trial):
+        with volume_imposed(trial):
             before = _measure_between_readings(trial, prepared, counted, timer)
             trial.stage("verifying")
             _verify(trial, prepared, before)
@@ -287,64 +283,16 @@ def _measure_between_readings(
     """Measure with samplers and counters around it; returns what the counters were before."""
     server, local = prepared.server, prepared.local
     trial.stage("measuring")
-    with _threads_observed(trial, server, local):
+    with threads_observed(trial, server, local):
         before = readings.readings(server, local, trial.arm.build.major)
         counts = counted_before(server, counted)
-        with _machine_sampled(trial, prepared):
+        with machine_sampled(trial, local, prepared.relations):
             trial.observation = _run_workload(trial, prepared, timer)
         if local and before.local:
             trial.fields["server_cpu_s"] = local.running.cpu_seconds() - before.local.cpu_s
     trial.fields["steal_s"] = readings.steal_s() - before.steal_s
     trial.observations |= counted_files(server, counted, counts)
     return before
-
-
-@contextmanager
-def _volume_imposed(trial: TrialState) -> Iterator[None]:
-    """What an imitated volume imposes, meanwhile; its figures are the trial's."""
-    if trial.machine is None:
-        yield
-        return
-    with trial.machine.measured(trial.spec.arm) as delivered:
-        yield
-    if delivered is not None:
-        trial.facts["volume"] = delivered.facts
-        trial.observations["volume.parquet"] = to_parquet(delivered.columns, sampler="volume", version=1)
-        trial.warnings += delivered.warnings
-
-
-@contextmanager
-def _threads_observed(trial: TrialState, server: ServerSession, local: LocalServer | None) -> Iterator[None]:
-    """What the threads of a server on this machine do and wait for, meanwhile; elsewhere what SQL tells."""
-    if local is None:
-        with observed_by_sql(trial, server):
-            yield
-        return
-    rate = rate_hz(trial.arm, trial.spec.protocol)
-    with ServerObserver(local.running, rate, trial.spec.protocol.sample_interval_s) as observer:
-        yield
-    # What the server spent on answering the samples is no work of the workload.
-    trial.fields["server_cpu_s"] -= observer.own_cpu_s
-    trial.facts["observer"] = observer.facts
-    trial.observations |= observer.files()
-    trial.warnings += observer.warnings
-
-
-@contextmanager
-def _machine_sampled(trial: TrialState, prepared: _Prepared) -> Iterator[None]:
-    """The samplers of this machine, meanwhile, and the distance of its clocks at both ends."""
-    local = prepared.local
-    if local is None:
-        yield
-        return
-    files = [file for relation in prepared.relations for file in relation.files]
-    watched = samplers(local.device, local.group, files, local.inherited)
-    offset_ns = readings.clock_offset_ns()
-    with SamplerRunner(watched, trial.spec.protocol.sample_interval_s) as runner:
-        yield
-    trial.fields["clock_offset_ns"] = (offset_ns, readings.clock_offset_ns())
-    trial.observations |= runner.files()
-    trial.warnings += runner.warnings
 
 
 def _run_workload(trial: TrialState, prepared: _Prepared, timer: StatementTimer | None) -> Observation:

@@ -1,4 +1,4 @@
-"""Records a stream of real A/A trials: `python tests/statistics/record_stream.py [SLOTS]`, as root or not.
+"""Records a stream of real A/A trials: `python tests/samples/record_stream.py [SLOTS]`, as root or not.
 
 Two servers with the same settings run side by side, each on its own copy of the same data, which lie where
 memory and the file system put them. In each slot both run one trial, in an order drawn for the slot: a scan
