@@ -38,7 +38,7 @@ from pgassay.workloads.registry import parse_workload
 
 SLOTS, COPIES, WARM_UP = 2400, 2, 5
 ATTEMPTS_MAX = 5
-OUTPUT = Path(__file__).with_name("aa_stream.json")
+OUTPUT = Path(__file__).parent.parent / "statistics" / "aa_stream.json"
 SETTINGS = {"shared_buffers": "384MB", "autovacuum": "off", "max_parallel_workers_per_gather": "0"}
 
 
