@@ -15,6 +15,7 @@ pid namespace. `sweep` removes what dead owners left. Kinds and their details:
 | probe | path |
 """
 
+import contextlib
 import json
 import os
 import secrets
@@ -116,6 +117,11 @@ def sweep() -> list[str]:
             sentences.append(str(error))
     alive = {_identity(entry) for entry in entries if _is_alive(entry.owner)}
     left = [entry for entry in entries if not _is_alive(entry.owner)]
+    for entry in left:
+        if entry.kind == "volume":
+            # Whatever lies on it would else wait for it for ever; its own removal says what fails here.
+            with contextlib.suppress(PgassayError, KeyError, ValueError):
+                served.stop_serving(_path(entry.details["path"]))
     for entry in sorted(left, key=lambda entry: REMOVAL_ORDER.index(entry.kind)):
         rebooted = entry.owner.boot_id != machine.boot_id() and entry.kind not in _SURVIVES_REBOOT
         # The same image, mounted again by a living process, is that process's now.

@@ -28,12 +28,7 @@ def end_volume(folder: Path) -> bool:
 
     Raises UsageError for a mount that is not pgassay's, MeasurementError for one that can't be unmounted.
     """
-    found = mounted_at(folder)
-    for mount in found:
-        if mount.kind != FILE_SYSTEM or not is_ours(folder):
-            raise UsageError(f"{mount.source} at {folder} is no volume of pgassay's, so it is left alone.")
-        _kill_server(mount)
-        _abort(mount)
+    found = stop_serving(folder)
     deadline = time.monotonic() + _TIMEOUT_S
     while mounted_at(folder):
         # Not lazily: a loop device on it would still be attached then, and nobody would find its file again.
@@ -47,6 +42,21 @@ def end_volume(folder: Path) -> bool:
             time.sleep(_POLL_S)
     with contextlib.suppress(OSError):
         folder.rmdir()
+    return found
+
+
+def stop_serving(folder: Path) -> bool:
+    """Let every request fail that waits there or comes; False when nothing is there.
+
+    Before anything above it is stopped or unmounted: that would wait for a server that hangs. Raises
+    UsageError for a mount that is not pgassay's.
+    """
+    found = mounted_at(folder)
+    for mount in found:
+        if mount.kind != FILE_SYSTEM or not is_ours(folder):
+            raise UsageError(f"{mount.source} at {folder} is no volume of pgassay's, so it is left alone.")
+        _kill_server(mount)
+        _abort(mount)
     return bool(found)
 
 
