@@ -43,7 +43,7 @@ ALLOWED = {
     },
     "cli": {
         "model", "environment", "record", "analysis", "report", "experiment", "probe", "live", "terminal",
-        "volumes",
+        "volumes", "native",
     },
 }  # fmt: skip
 HEAVY = ("numpy", "scipy", "psycopg", "pyarrow", "altair", "pydantic", "rich", "jinja2", "hdrh", "vl_convert")

@@ -13,6 +13,7 @@
 mod connection;
 mod figures;
 mod image;
+mod mailbox;
 mod overhead;
 mod protocol;
 mod schedule;
@@ -21,5 +22,6 @@ mod server;
 pub use connection::Connection;
 pub use figures::{Delay, Second};
 pub use image::Image;
+pub use mailbox::{Command, Event, Facts, Inbox, Mailbox, mailbox};
 pub use overhead::{Ceiling, Overhead};
-pub use server::{Command, Event, FILE_NAME, Facts, Inbox, Mailbox, Setup, mailbox, serve};
+pub use server::{FILE_NAME, Setup, serve};

@@ -1,21 +1,19 @@
 //! The thread that serves: requests in, the model's deadlines, answers out.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::os::fd::AsFd;
+use std::sync::mpsc::TryRecvError;
 use std::thread;
 
 use pgassay_volume::{Completion, Fault, Kind, Model, Request, Volume};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustix::io::{Errno, read, write};
-use serde::Serialize;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, read};
 
 use crate::connection::{Connection, Received};
 use crate::figures::{Counting, Second};
 use crate::image::Image;
-use crate::overhead::{Ceiling, KNOWN_NS, Overhead, measure, measure_ceiling};
+use crate::mailbox::{Command, Event, Facts, Inbox, Mailbox};
+use crate::overhead::{KNOWN_NS, measure, measure_ceiling};
 use crate::protocol::{Answer, Ask, Asked, DISK, IN_HEADER, ROOT, TRANSFER_MAX, decode};
 use crate::schedule::{Pending, Schedule, What, now_ns};
 
@@ -27,55 +25,6 @@ const BATCH: usize = 8;
 /// What the kernel may put before the data of a write, and more.
 const ROOM: usize = 4096;
 
-/// What the server is told to do.
-#[derive(Debug)]
-pub enum Command {
-    /// Answers as the model says, from its credits at time 0, whatever was before.
-    Impose(Box<Model>, u64),
-    /// Answers at once.
-    Release,
-    /// Measures what the way to this block device takes; requests of others wait a little meanwhile.
-    MeasureOverhead(PathBuf),
-    /// What the measurement found; the thread that makes it says so.
-    Measured(io::Result<Overhead>),
-    /// Measures what is answered at most, through this block device.
-    MeasureCeiling(PathBuf),
-    /// What that measurement found.
-    MeasuredCeiling(io::Result<Ceiling>),
-    /// Ends, and unmounts or leaves a dead mount behind. What lies on the volume is then found by the mount.
-    End {
-        /// Whether it unmounts.
-        unmounts: bool,
-    },
-}
-
-/// What the server tells.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Event {
-    /// The model holds from now on.
-    Imposed(Facts),
-    /// The figures of a second under a model.
-    Second(Second),
-    /// No model holds any more; the figures since the last whole second.
-    Released(Second),
-    /// The overhead that is taken from latencies from now on.
-    Overhead(Overhead),
-    /// The most that is answered here.
-    Ceiling(Ceiling),
-    /// What can't be done, in words; the server goes on.
-    Refused(String),
-}
-
-/// What a model begins with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Facts {
-    /// Time 0 of the model, CLOCK_MONOTONIC.
-    pub clock_ns: u64,
-    /// What is taken from every latency.
-    pub overhead_ns: u64,
-}
-
 /// What is served.
 #[derive(Debug)]
 pub struct Setup {
@@ -83,46 +32,6 @@ pub struct Setup {
     pub connection: Connection,
     /// What.
     pub image: Image,
-}
-
-/// The server's end of the commands.
-#[derive(Debug)]
-pub struct Inbox {
-    commands: Receiver<Command>,
-    bell: Arc<OwnedFd>,
-}
-
-/// The other end; there may be several.
-#[derive(Clone, Debug)]
-pub struct Mailbox {
-    commands: Sender<Command>,
-    bell: Arc<OwnedFd>,
-}
-
-impl Mailbox {
-    /// Hands over a command; one for a server that has ended is lost.
-    pub fn send(&self, command: Command) {
-        let _ = self.commands.send(command);
-        let _ = write(&*self.bell, &1_u64.to_ne_bytes());
-    }
-}
-
-/// Both ends of the commands.
-///
-/// # Errors
-/// When the system gives no file descriptor.
-pub fn mailbox() -> io::Result<(Mailbox, Inbox)> {
-    let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-    let (sender, receiver) = channel();
-    let mailbox = Mailbox {
-        commands: sender,
-        bell: Arc::clone(&bell),
-    };
-    let inbox = Inbox {
-        commands: receiver,
-        bell,
-    };
-    Ok((mailbox, inbox))
 }
 
 /// When requests are done.

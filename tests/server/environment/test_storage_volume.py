@@ -113,20 +113,22 @@ def test_volumes_of_an_experiment_share_one_device(home: Path) -> None:
         second.remove()
 
 
-def test_a_trial_on_a_volume_whose_server_died_says_so(home: Path) -> None:
+@pytest.mark.usefixtures("home")
+def test_a_trial_on_a_volume_whose_server_died_says_so() -> None:
     volume = provided(SLOW)
     try:
         file = volume.root / "written"
         file.write_bytes(b"x" * MB)
-        with pytest.raises(MeasurementError, match="serves the imitated volume has ended"):
-            with volume.measured():
-                os.kill(volume._served.server.pid, signal.SIGKILL)
-                read_blocks(file, 1)
+        ended = pytest.raises(MeasurementError, match="serves the imitated volume has ended")
+        with ended, volume.measured():
+            os.kill(volume._served.server.pid, signal.SIGKILL)
+            read_blocks(file, 1)
     finally:
         volume.remove()
 
 
-def test_nothing_is_left_of_a_killed_owner(home: Path) -> None:
+@pytest.mark.usefixtures("home")
+def test_nothing_is_left_of_a_killed_owner() -> None:
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, SLOW], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pgassay.environment.storage.host import HostKind
 from pgassay.environment.storage.parse import describe, format_bytes, parse_storage
 from pgassay.environment.storage.registry import KINDS
+from pgassay.environment.storage.volume import catalogue, model_for
 from pgassay.errors import UsageError
 from pgassay.model.storage import StorageSpec
 
@@ -73,7 +74,7 @@ def test_a_relative_path_becomes_absolute(monkeypatch: pytest.MonkeyPatch, tmp_p
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("disk", "the kinds are host and loop"),
+        ("disk", "the kinds are host and loop and volume"),
         ("host:", "Nothing follows the colon"),
         ("loop:bogus=1", "Unknown storage option 'bogus'"),
         ("loop:bogus=1", "size, read_ahead"),
@@ -91,6 +92,14 @@ def test_a_relative_path_becomes_absolute(monkeypatch: pytest.MonkeyPatch, tmp_p
         ("loop:read_mb_s=-1", "MiB per second"),
         ("loop:read_iops=1.5", "requests per second"),
         ("loop:read_iops=0", "requests per second"),
+        ("volume", "type volume:gp3,size=100GiB"),
+        ("volume:gp9,size=40GiB", "There is no volume 'gp9'"),
+        ("volume:gp3,size=20GiB,iops=12000", "gp3 gives at most 500 IOPS per GiB: 20GiB allows 10000"),
+        ("volume:gp3,size=100GiB,credits=empty", "gp3 has no burst credits"),
+        ("volume:gp3,size=100GiB,closest=no", "type closest=yes"),
+        ("volume:gp3,size=100GiB,read_iops=100", "pgassay volumes"),
+        ("volume:gp3,gp2", "Unknown storage option 'gp2'"),
+        ("loop:gp3", "Unknown storage option 'gp3'"),
     ],
 )
 def test_an_error_names_the_part_and_the_remedy(text: str, said: str) -> None:
@@ -130,3 +139,21 @@ def test_a_kind_has_keys_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
         parse_storage("painted:colour=red,colour=blue")
     with pytest.raises(UsageError, match="Unknown storage option 'colour'"):
         parse_storage("host:colour=red")
+
+
+@pytest.mark.parametrize(
+    ("text", "model"),
+    [
+        ("volume:gp2,size=40GiB,credits=full", "gp2,size=40GiB"),
+        ("volume:gp3,size=400GiB,iops=12000,throughput=500", "gp3,size=400GiB,iops=12000,throughput=500"),
+        (
+            "volume:gp2,size=100GiB,instance=m6g.large,read_ahead=256,closest=yes",
+            "gp2,size=100GiB,instance=m6g.large",
+        ),
+    ],
+)
+def test_a_volume_is_named_first_and_found_in_the_catalogue(text: str, model: str) -> None:
+    spec = parse_storage(text)
+    assert parse_storage(describe(spec)) == spec
+    assert parse_storage(text.replace("volume:", "volume:volume=")) == spec
+    assert model_for(spec, catalogue()).name == model

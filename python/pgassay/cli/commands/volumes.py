@@ -21,7 +21,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="what a cloud volume gives, for how long, at what price; one of your own from fio's figures",
         description="Lists the cloud volumes of the catalogue, or explains those that are named: IOPS and "
         "throughput, how long a burst lasts, latency, the price of a month, and what of it is assumed. With "
-        "'fit' it makes an entry of the catalogue from what fio measured (--output-format=json), with 'mount' it "
+        "'fit' it makes an entry of the catalogue from what fio measured (--output-format=json); 'mount' "
         "imitates a volume in real time until Ctrl-C (needs root and FUSE).",
         epilog="Examples:\n  pgassay volumes gp2,size=100GiB,instance=m6g.large\n"
         "  pgassay volumes gp3,size=400GiB,iops=12000 P20 --simulate depth=32,duration=60s\n"

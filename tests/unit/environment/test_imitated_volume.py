@@ -1,0 +1,111 @@
+"""What is told of an imitated volume: its ceiling, its series, and what makes it doubtful."""
+
+import pytest
+
+from pgassay.environment.storage.parse import parse_storage
+from pgassay.environment.storage.served import Ceiling, beyond_ceiling
+from pgassay.environment.storage.volume import catalogue, columns_of, model_for, summary, warnings_of
+from pgassay.factors.storage import split
+from pgassay.model.volumes.offer import VolumeModel
+from pgassay.native.volume import CreditLevel, Second
+
+
+def model(text: str) -> VolumeModel:
+    return model_for(parse_storage(f"volume:{text}"), catalogue())
+
+
+def second(clock_s: int, **changes: object) -> Second:
+    credits: list[CreditLevel] = [
+        {
+            "limiter": "operations",
+            "volume": volume,
+            "unit": "operations",
+            "credits": 1000 * clock_s,
+            "capacity": 5_400_000,
+            "emptied_ns": None if volume else 1_500_000_000,
+        }
+        for volume in range(2)
+    ]
+    made: Second = {
+        "clock_ns": clock_s * 1_000_000_000,
+        "elapsed_s": 1.0,
+        "reads": 80,
+        "writes": 20,
+        "flushes": 0,
+        "operations": 100,
+        "bytes_read": 80 * 8192,
+        "bytes_written": 20 * 8192,
+        "queued_ms": 40.0,
+        "latency_ms": 60.0,
+        "in_flight": 1,
+        "own_delay_us": {"mean": 10.0, "p50": 1.0, "p99": 90.0, "max": 100.0},
+        "cpu_s": 0.001,
+        "credits": credits,
+    }
+    return made | changes  # type: ignore[return-value]  # the test names the keys
+
+
+@pytest.mark.parametrize(
+    ("text", "reads_per_s", "bytes_per_s", "said"),
+    [
+        ("gp3,size=100GiB", 3000, 1e9, None),
+        (
+            "gp3,size=100GiB",
+            2999,
+            1e9,
+            "3,000 random reads a second and this machine can imitate 2,999",
+        ),
+        # The burst counts, and of bytes what the volume gives at once.
+        ("gp2,size=40GiB", 2999, 1e9, "3,000 random reads"),
+        ("gp3,size=100GiB", 3000, 131_072_000, None),
+        ("gp3,size=100GiB", 3000, 131_000_000, "131,072,000 bytes a second"),
+        # An instance may allow less than its volume.
+        ("gp3,size=400GiB,iops=16000,instance=m6g.large", 20_000, 1e9, None),
+    ],
+)
+def test_a_volume_above_the_ceiling_is_told(
+    text: str, reads_per_s: float, bytes_per_s: float, said: str | None
+) -> None:
+    found = beyond_ceiling(model(text), Ceiling(reads_per_s, bytes_per_s))
+    if said is None:
+        assert found is None
+    else:
+        assert found is not None and said in found and "closest=yes" in found
+
+
+def test_the_series_has_a_value_for_each_second_and_bucket() -> None:
+    columns = columns_of([second(1), second(2)])
+    assert {len(values) for values in columns.values()} == {2}
+    assert columns["clock_ns"] == [1_000_000_000, 2_000_000_000]
+    assert columns["credits_operations"] == [2000, 4000]  # of both volumes of the stripe set
+    assert columns["own_delay_p99_us"] == [90, 90]
+    assert columns_of([])["clock_ns"] == []
+
+
+def test_the_summary_weighs_by_requests() -> None:
+    late = {"mean": 110.0, "p50": 1.0, "p99": 1.0, "max": 1.0}
+    figures = summary([second(1), second(2, reads=280, own_delay_us=late)])
+    assert figures["requests"] == 400
+    assert figures["own_delay_us"] == (100 * 10 + 300 * 110) / 400
+    assert figures["latency_ms"] == 200 / 400
+    assert figures["credits_ended_s"] == 1.5
+    assert summary([])["requests"] == 0
+
+
+def test_what_makes_it_doubtful_is_a_warning() -> None:
+    assert warnings_of(summary([second(1)]), "gp3") == []
+    assert warnings_of(summary([]), "gp3") == []
+    # 60 µs beside a latency of 1 ms.
+    late = {"mean": 60.0, "p50": 60.0, "p99": 60.0, "max": 60.0}
+    (said,) = warnings_of(summary([second(1, own_delay_us=late)]), "gp3")
+    assert "60 µs" in said and "6%" in said
+    (said,) = warnings_of({**summary([second(1)]), "cpu_share": 0.3}, "gp3")
+    assert "30%" in said
+
+
+def test_levels_of_volumes_are_told_apart_from_their_options() -> None:
+    text = "volume:gp2,size=40GiB,volume:gp3,size=400GiB,iops=12000,throughput=500"
+    assert split("storage", text) == (
+        "volume:gp2,size=40GiB",
+        "volume:gp3,size=400GiB,iops=12000,throughput=500",
+    )
