@@ -92,10 +92,10 @@ def unmount(point: Path) -> bool:
     if not mounted_at(point):
         return False
     for mount in mounted_at(point):
-        if not mount.source.startswith("/dev/loop"):
-            raise UsageError(f"{mount.source} at {point} is no loop device, so pgassay does not unmount it.")
         if not is_ours(point) and not _has_image_of_ours(mount.source):
             raise UsageError(f"{point} is not below {home_path()}, so pgassay does not unmount it.")
+        if not mount.source.startswith("/dev/loop"):
+            raise UsageError(f"{mount.source} at {point} is no loop device, so pgassay does not unmount it.")
     deadline = time.monotonic() + _BUSY_TIMEOUT_S
     while mounted_at(point):
         done = subprocess.run(["umount", str(point)], capture_output=True, text=True)

@@ -31,6 +31,8 @@ from pgassay.native.volume import Second, VolumeServer
 
 # What a server, its shared buffers and the page cache must have beside an image in memory.
 MEMORY_SHARE_MAX = 0.6
+# Of the random reads that pass without a model: waiting for each one's time, and the server, take the rest.
+CEILING_SHARE = 0.5
 _CEILING_FILE = "volume-ceiling.json"
 _CEILING_FORMAT = 1
 _ENDED = (
@@ -128,7 +130,8 @@ class ServedImage:
         # A machine that is busy for a moment has no lower ceiling.
         found = [Ceiling(*self.server.measure_ceiling(self.node)) for _ in range(3)]
         best = Ceiling(
-            max(each.random_reads_per_s for each in found), max(each.bytes_per_s for each in found)
+            CEILING_SHARE * max(each.random_reads_per_s for each in found),
+            max(each.bytes_per_s for each in found),
         )
         with contextlib.suppress(OSError):
             replace_file(file, json.dumps({**machine, **asdict(best)}).encode())
