@@ -134,3 +134,8 @@ def test_what_cannot_be_mounted_is_said_in_a_sentence(
     complaint = capsys.readouterr().err
     assert said in complaint
     assert len(complaint.splitlines()) == 1
+
+
+def test_options_of_mount_are_no_options_of_a_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["volumes", "gp3,size=100GiB", "--closest"]) == 2
+    assert "are of 'pgassay volumes mount'" in capsys.readouterr().err
