@@ -3,9 +3,9 @@
     .venv/bin/python benchmarks/volume_fidelity.py [--seconds 3] [gp3,size=100GiB …]
 
 For each volume and load: the rate that fio got over that of the model simulated (within 2 %), and the same
-of the median and the 99th percentile of latency (within 5 %). Then the ceiling: random reads of 8 kB and bytes
-in sequence, and the CPU time of the serving process for each request under a model of 20,000 a second. Needs
-root, FUSE and fio; another program that wants the processors shows in every figure.
+of the median and the 99th percentile of latency (within 5 %); how late the server's answers were, and its CPU
+time for each request. Then what passes without a model. Needs root, FUSE and fio; another program that wants
+the processors shows in every figure.
 """
 
 import argparse
@@ -59,7 +59,7 @@ LOADS: dict[str, Load] = {
 
 @dataclass(frozen=True)
 class Figures:
-    """What a load got: requests a second, and latencies of its reads (of its writes where it has no reads)."""
+    """What a load got: requests a second, and latencies of its reads (without any, of its writes)."""
 
     rate: float
     p50_ms: float

@@ -1,7 +1,10 @@
 """What is told of an imitated volume: its ceiling, its series, and what makes it doubtful."""
 
+from pathlib import Path
+
 import pytest
 
+from pgassay.cli.main import main
 from pgassay.environment.storage.parse import parse_storage
 from pgassay.environment.storage.served import Ceiling, beyond_ceiling
 from pgassay.environment.storage.volume import catalogue, columns_of, model_for, summary, warnings_of
@@ -109,3 +112,30 @@ def test_levels_of_volumes_are_told_apart_from_their_options() -> None:
         "volume:gp2,size=40GiB",
         "volume:gp3,size=400GiB,iops=12000,throughput=500",
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["gp3,size=100GiB"], "needs a volume and a folder"),
+        (["gp9,size=100GiB", "FOLDER"], "There is no volume 'gp9'"),
+        (["gp3,size=100GiB", "FULL"], "is no empty folder"),
+        (["gp3,size=100GiB", "MISSING"], "is no empty folder"),
+        (["gp3,size=1GiB", "FOLDER", "--used", "2GB"], "is more than gp3,size=1GiB holds"),
+    ],
+)
+def test_what_cannot_be_mounted_is_said_in_a_sentence(
+    words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "FOLDER").mkdir()
+    (tmp_path / "FULL" / "something").mkdir(parents=True)
+    typed = [str(tmp_path / word) if word.isalpha() else word for word in words]
+    assert main(["volumes", "mount", *typed]) == 2
+    complaint = capsys.readouterr().err
+    assert said in complaint
+    assert len(complaint.splitlines()) == 1
+
+
+def test_options_of_mount_are_no_options_of_a_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["volumes", "gp3,size=100GiB", "--closest"]) == 2
+    assert "are of 'pgassay volumes mount'" in capsys.readouterr().err

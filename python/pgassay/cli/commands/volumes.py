@@ -85,6 +85,10 @@ def run(arguments: argparse.Namespace) -> int:
             raise UsageError(
                 f"{option} is of 'pgassay volumes fit': leave it out, or type fit and fio's files"
             )
+    if arguments.used is not None or arguments.closest:
+        raise UsageError(
+            "--used and --closest are of 'pgassay volumes mount': leave them out, or type mount VOLUME FOLDER"
+        )
     loaded = _loaded(arguments)
     if not arguments.volumes:
         if arguments.simulate is not None:
