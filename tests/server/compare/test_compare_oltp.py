@@ -60,6 +60,7 @@ def test_a_matrix_runs_in_one_line(tmp_path: Path, require: Callable[..., None])
     assert (tmp_path / "out" / "report.html").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_tables_as_a_factor_are_two_datasets(tmp_path: Path, require: Callable[..., None]) -> None:
     require("server")
     words = ("compare", "tables=1,3", "--workload", WORKLOAD, *SMALL, "--out", tmp_path / "out")

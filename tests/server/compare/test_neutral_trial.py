@@ -11,6 +11,7 @@ import whole_tool
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 
 
+@pytest.mark.slow
 def test_a_neutral_trial_runs_before_each_and_counts_for_nothing(
     require: Callable[..., None], tmp_path: Path
 ) -> None:

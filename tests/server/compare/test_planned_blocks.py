@@ -65,6 +65,7 @@ def resumed(folder: Path, before: dict[str, bytes]) -> tuple[dict[str, Any], Sto
     return json.loads(finished.stdout), stored
 
 
+@pytest.mark.slow
 def test_a_grid_runs_its_strata_in_blocks_of_their_own(tmp_path: Path, require: Callable[..., None]) -> None:
     require("server")
     result, stored = measured((*GRID, "--blocks", "2"), tmp_path / "out")
@@ -77,6 +78,7 @@ def test_a_grid_runs_its_strata_in_blocks_of_their_own(tmp_path: Path, require: 
     assert result["stopped"] == "blocks"
 
 
+@pytest.mark.slow
 def test_data_of_an_arm_s_own_are_copied_anew(tmp_path: Path, require: Callable[..., None]) -> None:
     """A set of copies for each block, none of them used again, and no old one left."""
     require("server")

@@ -1,6 +1,8 @@
 """An imitated volume on the real machine: its limits while it is measured, its speed before, and its end."""
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import whole_tool
 from pgassay.environment.cleanup import registry
 from pgassay.environment.linux.mounts import mounted_at, mounts
 from pgassay.environment.storage.parse import parse_storage
@@ -151,3 +154,27 @@ def test_nothing_is_left_of_a_killed_owner() -> None:
         assert time.monotonic() < deadline
         time.sleep(0.05)
     assert registry.sweep() == []
+
+
+def test_a_mounted_volume_is_as_slow_as_it_says_until_it_is_interrupted(home: Path, tmp_path: Path) -> None:
+    page = (whole_tool.ROOT / "docs" / "volumes.md").read_text("utf-8")
+    (documented,) = re.findall(r"^\$ pgassay (volumes mount \S+) FOLDER$", page, re.MULTILINE)
+    folder = tmp_path / "mounted"
+    folder.mkdir()
+    process = whole_tool.start(*documented.split(), folder, "--json", "--used", "64MB", home=home)
+    try:
+        assert process.stdout is not None
+        mounted = json.loads(process.stdout.readline())["mounted"]
+        assert mounted["volume"] == "gp3,size=100GiB" and mounted_at(folder)
+        file = folder / "read"
+        file.write_bytes(os.urandom(1 * MB))
+        os.sync()
+        # 3,000 operations a second at most, and one at a time waits for each one's latency.
+        assert read_blocks(file, 100) > 100 / 3000
+        seconds = [json.loads(process.stdout.readline())["second"] for _ in range(2)]
+        assert sum(each["reads"] for each in seconds) >= 100
+    finally:
+        process.send_signal(signal.SIGINT)
+        _, complaint = process.communicate(timeout=60)
+    assert process.returncode == 0, complaint
+    assert not mounted_at(folder) and list(folder.iterdir()) == []

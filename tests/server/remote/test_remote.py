@@ -71,6 +71,7 @@ def assert_no_password(*texts: str, folders: tuple[Path, ...] = ()) -> None:
         assert not [content[:200] for content in contents if part.encode() in content], part
 
 
+@pytest.mark.slow
 def test_a_server_behind_a_slow_network_compared_with_itself(
     server: RemoteTestServer, home: Path, tmp_path: Path
 ) -> None:
