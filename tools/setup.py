@@ -98,7 +98,8 @@ def test(*, slow: bool = False) -> None:
     run_side_by_side([check_python_style, check_python_types, lambda: check_rust() + test_rust()])
     all_of_them = "" if slow else " and not slow"
     # A server that is measured wants the machine for itself; all other tests run beside each other.
-    workers = ["-n", "auto", "--no-loadscope-reorder"]
+    # One more worker than there are processors: the lane of those that measure waits for its servers a lot.
+    workers = ["-n", str((os.cpu_count() or 1) + 1), "--no-loadscope-reorder"]
     beside = [*workers, "-m", f"(not server or shares_machine){all_of_them}"]
     alone = ["-m", f"server and not shares_machine{all_of_them}"]
     # Hundreds of short processes import the same modules: compiling them each time is longer than most tests.
