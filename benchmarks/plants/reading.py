@@ -164,18 +164,18 @@ FROM pgbench_accounts WHERE aid % 183 = 0;
     )
 
 
-def cached(method: str, workload: str) -> Plant:
-    """Methods of reading are compared, and no read reaches a device."""
+def cached(compared: str, workload: str, *settings: str) -> Plant:
+    """Ways of reading are compared, and no read reaches a device."""
     return Plant(
         "cached",
         workload,
-        f"io_method=sync,{method}",
+        compared,
         workload,
-        options=("--cache", "warm-pages"),
+        options=("--cache", "warm-pages", *settings),
         lifts=False,
         # The same reads, from a device that takes its time.
         needs=_LOOP,
-        decoy={"options": (*COLD, "--storage", f"{IMAGE},read_mb_s=6")},
+        decoy={"options": (*COLD, "--storage", f"{IMAGE},read_mb_s=6", *settings)},
     )
 
 
@@ -208,8 +208,10 @@ PLANTS = (
     too_few_workers(1.0, 1.2),
     memory(80),
     memory(64),
-    cached("worker", "full-scan:only=read-table"),
-    cached("io_uring", "full-scan:only=sum"),
+    # The first reads in one process: on two processors a reader and a worker may need both.
+    cached("effective_io_concurrency=1,16", "full-scan:only=read-table", "--set", "io_method=sync"),
+    cached("io_method=sync,worker", "full-scan:only=read-table"),
+    cached("io_method=sync,io_uring", "full-scan:only=sum"),
     no_aio(200),
     no_aio(100),
 )

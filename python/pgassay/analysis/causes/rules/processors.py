@@ -14,6 +14,9 @@ from pgassay.analysis.causes.rules import by_sql
 # The server was held back in at least so many of its periods of 100 ms.
 _THROTTLED_MIN = 0.5
 _SATURATED = 0.85
+# /proc/stat counts ticks of 10 ms: how many processors there were in a shorter span it can't tell
+# (Documentation/filesystems/proc.rst).
+_SPAN_MIN_S = 0.1
 _BUSY_CORE_MIN = 0.5
 _NOISE_SHARE_MIN = 0.1
 
@@ -25,10 +28,15 @@ def throttled_share(evidence: Evidence) -> float:
 
 
 def is_saturated(evidence: Evidence) -> bool | None:
-    """Whether the server and its client use all processors of the machine; None when not counted."""
+    """Whether the server and its client use all processors of the machine; None when not counted.
+
+    False for spans too short to tell.
+    """
     processors = evidence.processors
     if processors is None:
         return None
+    if evidence.elapsed_s < _SPAN_MIN_S:
+        return False
     return processors.own_s >= _SATURATED * processors.count * evidence.elapsed_s
 
 
