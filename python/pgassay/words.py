@@ -75,26 +75,20 @@ def duration(value_s: float) -> str:
 
 def size(value: float | None) -> str:
     """Bytes in powers of 1024, as PostgreSQL's kB, MB, GB; '' when there is none."""
-    if value is None:
-        return ""
-    amount = float(value)
-    for unit in _BYTE_UNITS:
-        if abs(amount) < 1024 or unit == _BYTE_UNITS[-1]:
-            break
-        amount /= 1024
-    return f"{amount:.0f} {unit}" if unit == "B" else f"{_digits(amount, 3)} {unit}"
+    return "" if value is None else _in_bytes(float(value), 1024)
 
 
 def byte_rate(value: float | None) -> str:
     """Bytes a second in powers of 1000, as every rate is told: '12.3 MB/s'; '' when there is none."""
-    if value is None:
-        return ""
-    amount = float(value)
+    return "" if value is None else f"{_in_bytes(float(value), 1000)}/s"
+
+
+def _in_bytes(amount: float, step: int) -> str:
     for unit in _BYTE_UNITS:
-        if abs(amount) < 1000 or unit == _BYTE_UNITS[-1]:
+        if abs(amount) < step or unit == _BYTE_UNITS[-1]:
             break
-        amount /= 1000
-    return f"{amount:.0f} {unit}/s" if unit == "B" else f"{_digits(amount, 3)} {unit}/s"
+        amount /= step
+    return f"{amount:.0f} {unit}" if unit == "B" else f"{_digits(amount, 3)} {unit}"
 
 
 def duration_rounded(value_s: float) -> str:

@@ -72,10 +72,10 @@ def connection_accounts(trial: StoredTrial) -> dict[int, Account]:
 
 def times_of(trial: StoredTrial) -> TrialTimes | None:
     """What was observed of a trial's threads within its measured parts; None when nothing was."""
-    return _times(trial.folder, trial.record.started_at, _Key(trial.record))
+    return _times(trial.folder, trial.record.started_at, RecordKey(trial.record))
 
 
-class _Key:
+class RecordKey:
     """A record as an argument of a cached function: a trial's folder never changes once it is written."""
 
     def __init__(self, record: TrialRecord) -> None:
@@ -85,11 +85,11 @@ class _Key:
         return hash((self.record.number, self.record.attempt))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and self.record == other.record
+        return isinstance(other, RecordKey) and self.record == other.record
 
 
 @lru_cache(maxsize=4096)
-def _times(folder: Path, _started_at: str, key: _Key) -> TrialTimes | None:
+def _times(folder: Path, _started_at: str, key: RecordKey) -> TrialTimes | None:
     record = key.record
     spans = measured_spans(record)
     try:

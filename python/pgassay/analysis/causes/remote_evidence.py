@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pgassay.analysis.accounts.arms import measured_spans
+from pgassay.analysis.accounts.arms import RecordKey, measured_spans
 from pgassay.analysis.accounts.samples import sampled_accounts
 from pgassay.analysis.accounts.threads import BACKEND, Span
 from pgassay.analysis.causes.evidence import Evidence
@@ -82,24 +82,11 @@ class _Seen:
 
 
 def _seen(trial: StoredTrial) -> _Seen | None:
-    return _of_key(trial.folder, trial.record.started_at, _Key(trial.record))
-
-
-class _Key:
-    """A record as an argument of a cached function: a trial's folder never changes once it is written."""
-
-    def __init__(self, record: TrialRecord) -> None:
-        self.record = record
-
-    def __hash__(self) -> int:
-        return hash((self.record.number, self.record.attempt))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and self.record == other.record
+    return _of_key(trial.folder, trial.record.started_at, RecordKey(trial.record))
 
 
 @lru_cache(maxsize=4096)
-def _of_key(folder: Path, _started_at: str, key: _Key) -> _Seen | None:
+def _of_key(folder: Path, _started_at: str, key: RecordKey) -> _Seen | None:
     record = key.record
     spans = _spans(record)
     method = record.facts.settings.get("io_method", _default_method(record))
