@@ -289,7 +289,7 @@ def test_missing_counters_are_no_evidence() -> None:
 def test_a_span_of_a_few_ticks_does_not_tell_how_many_processors_there_were(
     elapsed_s: float, cause: str
 ) -> None:
-    """/proc/stat counts 10 ms at a time: two processors of a span of 20 ms may be one of 10 ms, seen twice."""
+    """/proc/stat counts 10 ms at a time: two processors for 20 ms may be one, seen twice."""
     times = {"cpu_s": 1.8 * elapsed_s, "runnable_s": 4 * elapsed_s, "client_s": 2 * elapsed_s}
     processors = Processors(2.0, 2 * elapsed_s, 1.9 * elapsed_s, 0.0)
     found = evidence(**times, total_s=8 * elapsed_s, elapsed_s=elapsed_s, processors=processors)
