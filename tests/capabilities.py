@@ -16,7 +16,7 @@ from pgassay.environment.builds.registry import resolve
 from pgassay.environment.debian import has_apt, tool
 from pgassay.environment.home import home
 from pgassay.environment.storage.served import why_not
-from pgassay.errors import PgassayError
+from pgassay.errors import PgassayError, UsageError
 from pgassay.factors import version
 from steps.browser import why_no_browser
 
@@ -180,6 +180,14 @@ def _versions(*levels: str) -> str:
     return "" if version.bind("version", levels).builds else "no builds"
 
 
+def _version_19() -> str:
+    try:
+        resolve("19")
+    except UsageError as error:
+        return str(error)
+    return ""
+
+
 def _root() -> str:
     return "" if os.geteuid() == 0 else "this needs root"
 
@@ -214,5 +222,6 @@ PROBES: dict[str, Callable[[], str]] = {
     "wheel": _wheel,
     "versions-17-18": lambda: _versions("17", "18"),
     "versions-16-17-18": lambda: _versions("16", "17", "18"),
+    "version-19": _version_19,
     "sysbench": _sysbench,
 }

@@ -31,7 +31,12 @@ from steps.project import (
 )
 from steps.python_packages import LOCK, provide_python_packages
 from steps.rust_toolchain import rust_environment
-from steps.servers import provide_compared_versions, provide_postgresql, provide_storage_tools
+from steps.servers import (
+    provide_compared_versions,
+    provide_next_version,
+    provide_postgresql,
+    provide_storage_tools,
+)
 
 
 def setup() -> None:
@@ -111,6 +116,7 @@ def test_all() -> None:
     """The tests, the slow ones among them."""
     setup()
     provide_late_disk()
+    provide_next_version()
     test(slow=True)
 
 

@@ -66,6 +66,7 @@ def run(folder: Path, build: str, cache: str, settle: str, *texts: str) -> Any:
     [
         ("18", "warm-buffers"),
         pytest.param("18", "cold", marks=pytest.mark.slow),
+        pytest.param("19", "warm-buffers", marks=pytest.mark.slow),
         pytest.param("17", "warm-buffers", marks=pytest.mark.slow),
         pytest.param("16", "warm-buffers", marks=pytest.mark.slow),
     ],
@@ -74,7 +75,7 @@ def test_a_trial_finds_dead_rows_hint_bits_and_the_visibility_map_as_they_were_l
     build: str, cache: str, tmp_path: Path, require: Callable[..., None]
 ) -> None:
     """Nothing before the first statement touched a page; reading does, and the next trial does not see it."""
-    require("versions-16-17-18")
+    require("version-19" if build == "19" else "versions-16-17-18")
     if cache == "cold":
         require("cold-cache")
     run(tmp_path, build, cache, "off", AS_LEFT, READ, CHANGED)

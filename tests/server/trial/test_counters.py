@@ -14,10 +14,10 @@ from server_helpers import TINY_SETTINGS, empty_cluster, own_home
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 
 
-@pytest.mark.parametrize("major", ["16", "17", "18"])
+@pytest.mark.parametrize("major", ["16", "17", "18", pytest.param("19", marks=pytest.mark.slow)])
 def test_every_column_of_the_table_is_one_of_its_version(major: str, require: Callable[..., None]) -> None:
-    require("versions-16-17-18")
-    build = resolve(f"npm:{major}")
+    require("version-19" if major == "19" else "versions-16-17-18")
+    build = resolve(major if major == "19" else f"npm:{major}")
     with own_home() as home:
         data = empty_cluster(build, home / "data" / major)
         with Server(build, data, TINY_SETTINGS) as server:

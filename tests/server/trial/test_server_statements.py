@@ -29,12 +29,15 @@ LOADED = {**TINY_SETTINGS, "shared_preload_libraries": "pg_stat_statements", "lo
 
 
 @pytest.mark.shares_machine
-@pytest.mark.parametrize("major", ["16", pytest.param("17", marks=pytest.mark.slow), "18"])
+@pytest.mark.parametrize(
+    "major",
+    ["16", pytest.param("17", marks=pytest.mark.slow), "18", pytest.param("19", marks=pytest.mark.slow)],
+)
 def test_each_version_s_columns_are_found_and_its_log_is_placed_in_time(
     major: str, tmp_path: Path, require: Callable[..., None]
 ) -> None:
-    require("versions-16-17-18")
-    build = resolve(f"npm:{major}")
+    require("version-19" if major == "19" else "versions-16-17-18")
+    build = resolve(major if major == "19" else f"npm:{major}")
     with own_home() as home:
         data, log = empty_cluster(build, home / "data" / major), home / "server.log"
         with Server(build, data, LOADED, log_path=log) as server:
