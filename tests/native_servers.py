@@ -29,6 +29,8 @@ SETTINGS = {
 
 def bin_directory() -> Path:
     """The newest PostgreSQL at hand: pgassay's own, else one that is installed."""
+    if os.environ.get("TBIN"):
+        return Path(os.environ["TBIN"])
     home = Path(os.environ.get("PGASSAY_HOME", "/var/cache/pgassay"))
     own = sorted(home.glob("builds/apt/18*/usr/lib/postgresql/18/bin"))
     installed = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))

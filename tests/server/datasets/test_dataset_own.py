@@ -157,12 +157,36 @@ def test_a_script_that_fails_says_where(build: Build, home: Path) -> None:
     ):
         make(build, f"script:{script}")
     script.write_text("\\i other.sql\n")
-    with pytest.raises(UsageError, match=r"line 1: \\i is a command of psql"):
+    with pytest.raises(UsageError, match=r"line 1: there is no .*other\.sql"):
         make(build, f"script:{script}")
     script.write_text("-- nothing\n")
     with pytest.raises(UsageError, match="holds no SQL statement"):
         make(build, f"script:{script}")
     assert snapshots.list_snapshots() == []
+
+
+def test_a_script_with_commands_of_psql_is_run_by_psql(
+    build: Build, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(home)
+    (home / "rows.csv").write_text("1,one\n2,\n")
+    (home / "tables.sql").write_text("CREATE TABLE t (a int, b text);\n")
+    script = home / "data.sql"
+    script.write_text(
+        "\\set rows 50\n\\i tables.sql\n\\copy t from 'rows.csv' with (format csv)\n"
+        "INSERT INTO t SELECT n FROM generate_series(3, :rows) n;\n"
+        "SELECT 'CREATE INDEX ON t (' || c || ')' FROM unnest('{a,b}'::text[]) c \\gexec\n"
+    )
+    made = make(build, f"script:{script}")
+    question = "SELECT count(*), count(b), (SELECT count(*) FROM pg_indexes WHERE tablename = 't') FROM t"
+    assert ask(build, made, question) == [(50, 1, 2)]
+    # Other rows are other data, though the script is the same.
+    (home / "rows.csv").write_text("1,one\n2,two\n")
+    assert ask(build, make(build, f"script:{script}"), question) == [(50, 2, 2)]
+    script.write_text("\\i tables.sql\nINSERT INTO t VALUES ('x');\n")
+    with pytest.raises(UsageError, match=r"psql stopped in .*data\.sql:2: ERROR:  invalid input syntax.*"):
+        make(build, f"script:{script}")
+    assert len(snapshots.list_snapshots()) == 2
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """`--dataset script:FILE`: SQL that builds the data, run statement by statement on an empty cluster.
 
-What it leaves is kept: dead row versions, the visibility map and statistics are the script's own.
+One with commands of psql is run by psql. What a script leaves is kept: dead row versions, the visibility map
+and statistics are its own.
 """
 
 from pathlib import Path
@@ -18,6 +19,7 @@ from pgassay.environment.datasets.base import (
 )
 from pgassay.environment.datasets.finish import LEFT_AS_MADE, settle
 from pgassay.environment.datasets.loading import make_by_loading
+from pgassay.environment.datasets.psql_script import files_read, files_sha256, psql_for, run_by_psql
 from pgassay.environment.datasets.statements import run_text
 from pgassay.environment.server.server import Server
 from pgassay.environment.server.sessions import control
@@ -37,10 +39,16 @@ NOTES = (
 def specify(text: str, _build: Build, spec: DatasetSpec) -> DatasetSpec:
     """`script:FILE`; raises UsageError for a file that can't be read as SQL."""
     path = existing_source(text, "script", "a file of SQL statements")
-    if not split_statements(read_text(path), str(path)):
+    files = files_read(path, read_text)
+    if not files and not split_statements(read_text(path), str(path)):
         raise UsageError(f"{path} holds no SQL statement: write those that build the data")
-    update = {"kind": "script", "source": str(path), "source_sha256": content_sha256(path)}
+    update = {"kind": "script", "source": str(path), "source_sha256": _sha256(path, files)}
     return spec.model_copy(update=update)
+
+
+def _sha256(path: Path, files: tuple[Path, ...]) -> str:
+    """The hash of all that the script reads: of the files that it names as well."""
+    return files_sha256(files) if files else content_sha256(path)
 
 
 def read_text(path: Path) -> str:
@@ -58,29 +66,42 @@ def read_text(path: Path) -> str:
         raise UsageError(f"{path} is not UTF-8 (byte {error.start}): save it as UTF-8") from error
 
 
-def check(_build: Build, _spec: DatasetSpec) -> None:
-    """Every build can be given a script; the server judges its statements."""
+def check(build: Build, spec: DatasetSpec) -> None:
+    """Raise UsageError for commands of psql where there is none; the server judges the statements."""
+    path = Path(spec.source)
+    # A snapshot may have been made of one that is gone; making one says that it is.
+    if path.exists() and files_read(path, read_text):
+        psql_for(build)
 
 
 def needed_bytes(spec: DatasetSpec) -> int:
     """Return what can be known beforehand: the text's own data, an empty cluster and its WAL."""
     path = Path(spec.source)
-    return overhead_bytes(spec) + (2 * size_bytes(path) if path.exists() else 0)
+    files = (files_read(path, read_text) or (path,)) if path.exists() else ()
+    return overhead_bytes(spec) + 2 * sum(size_bytes(file) for file in files)
 
 
 def make(build: Build, folder: Path, spec: DatasetSpec, on_progress: OnStage) -> Made:
     """Make the cluster and run the script; see DatasetKind."""
-    path = refuse_changed(spec, content_sha256)
+    path = refuse_changed(spec, lambda path: _sha256(path, files_read(path, read_text)))
     return make_by_loading(
         build,
         folder,
         spec,
         on_progress,
         purpose=f"running {path}",
-        load=lambda server: run_file(server, path, on_progress),
+        load=lambda server: _run(server, path, on_progress),
         finish=lambda server: settle(server, on_progress, analyse=True, reads=spec.settled),
         notes=NOTES if spec.settled else (LEFT_AS_MADE,),
     )
+
+
+def _run(server: Server, path: Path, on_progress: OnStage) -> None:
+    if files_read(path, read_text):
+        on_progress(f"running {path}", None)
+        run_by_psql(server, psql_for(server.build), path)
+    else:
+        run_file(server, path, on_progress)
 
 
 def run_file(server: Server, path: Path, on_progress: OnStage) -> None:

@@ -1,0 +1,257 @@
+r"""Scripts with psql's own commands (`\copy`, `\i`, `\set`): which files they read, and psql to run them.
+
+Data are made once and used again, so all that decides them must be known beforehand: the files that a script
+names are part of what it holds. What a shell or another server would say can't be, and is refused. The
+commands are those of psql's manual; where they end follows src/fe_utils/psqlscan.l and psqlscanslash.l.
+"""
+
+import hashlib
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgassay.environment.builds.registry import ORIGINS
+from pgassay.environment.datasets.base import DATABASE, content_sha256
+from pgassay.environment.server.folder import PORT, SUPERUSER
+from pgassay.environment.server.programs import clean_environment
+from pgassay.environment.server.server import Server
+from pgassay.errors import MeasurementError, UsageError
+from pgassay.model.build import Build
+from pgassay.sql_text import strip_comments, token_at
+
+# pg_dump writes these two around a dump, so that psql takes no command from its data.
+HARMLESS = frozenset({"restrict", "unrestrict"})
+# What they bring is in no file: a shell's output, another server's rows, the environment's values.
+_REFUSED = {
+    "!": "runs a shell",
+    "c": "leaves the database that is being made",
+    "connect": "leaves the database that is being made",
+    "cd": "changes where files are looked for",
+    "getenv": "reads the environment",
+    "setenv": "changes the environment",
+    "password": "asks for a password",
+    "prompt": "waits for an answer",
+    "e": "opens an editor",
+    "edit": "opens an editor",
+    "lo_import": "reads a file whose name may be anything",
+    "watch": "runs for ever",
+    "q": "ends the script early",
+    "quit": "ends the script early",
+}
+_INCLUDES = {"i": False, "include": False, "ir": True, "include_relative": True}
+# What follows a command ends at the next backslash outside quotes; that of \copy and \! at the line's end.
+_COMMAND = re.compile(
+    r"""\\(?:(?P<line>copy\b|!)(?P<all>[^\n]*)
+      |(?P<name>[A-Za-z_]+|[^\sA-Za-z])(?P<rest>(?:'(?:[^'\\\n]|\\.|'')*'|"[^"\n]*"|[^\\\n])*))""",
+    re.VERBOSE,
+)
+_COPY_END = re.compile(r"^\\\.[ \t]*\r?$", re.MULTILINE)
+_COPY_IN = re.compile(r"\s*copy\b.*\bfrom\s+stdin\b", re.IGNORECASE | re.DOTALL)
+_COPY_SOURCE = re.compile(
+    r"\bfrom\s+(?:(?P<program>program)\b|(?P<here>stdin)\b|(?P<other>pstdin)\b|'(?P<quoted>(?:[^']|'')*)'"
+    r"|(?P<plain>\S+))",
+    re.IGNORECASE,
+)
+_TO_PROGRAM = re.compile(r"\bto\s+program\b", re.IGNORECASE)
+_PARENTHESES = re.compile(r"\([^()]*\)")
+# psql ends with 3 for a statement that failed under ON_ERROR_STOP (its manual, "Exit Status").
+_SCRIPT_FAILED = 3
+_TAIL_LINES = 4
+
+
+@dataclass(frozen=True)
+class MetaCommand:
+    """A command of psql in a script: its name without the backslash, what follows on its line, its line."""
+
+    name: str
+    rest: str
+    line: int
+
+
+def meta_commands(text: str, source: str) -> Iterator[MetaCommand]:
+    r"""The commands of psql in a script, in order; not those two that pg_dump writes.
+
+    Data below COPY … FROM stdin are passed over. Raises UsageError for a quote that never closes.
+    """
+    position = begin = 0
+    while position < len(text):
+        token = token_at(text, position, source)
+        backslash = token.text.find("\\") if token.kind == "other" else -1
+        if backslash < 0:
+            if token.kind == "semicolon":
+                if _COPY_IN.match(strip_comments(text[begin:position])):
+                    token_end = _after_data(text, token.end)
+                    position = begin = token_end
+                    continue
+                begin = token.end
+            position = token.end
+            continue
+        command = _COMMAND.match(text, position + backslash)
+        if command is None:
+            position += backslash + 1
+            continue
+        name = command.group("line") or command.group("name")
+        rest = (command.group("all") or command.group("rest") or "").strip()
+        position = command.end()
+        if name not in HARMLESS:
+            yield MetaCommand(name, rest, text.count("\n", 0, command.start()) + 1)
+        source_of_copy = _copy_source(rest) if name == "copy" else None
+        if source_of_copy is not None and source_of_copy.group("here"):
+            position = _after_data(text, position)
+        # `\g` and its like send what stands before them; the next statement begins behind them.
+        begin = position
+
+
+def _after_data(text: str, position: int) -> int:
+    newline = text.find("\n", position)
+    end = _COPY_END.search(text, newline + 1) if newline >= 0 else None
+    return end.end() if end else len(text)
+
+
+def _copy_source(rest: str) -> re.Match[str] | None:
+    """Where a `\\copy` reads from; None for one that writes. Parentheses hold columns or a query."""
+    before = None
+    while before != rest:
+        before, rest = rest, _PARENTHESES.sub(" ", rest)
+    return _COPY_SOURCE.search(rest)
+
+
+def files_read(path: Path, read: Callable[[Path], str]) -> tuple[Path, ...]:
+    """Every file that a script reads, itself first; () for a script without a command of psql.
+
+    Names are looked up as psql does: from the folder that pgassay is started in, with `\\ir` from the
+    script's own. Raises UsageError for a command whose outcome no file decides, a name that is made up only
+    when it runs, and a file that is not there.
+    """
+    found: list[Path] = []
+    has_commands = False
+    waiting: list[tuple[Path, tuple[Path, ...]]] = [(path, ())]
+    while waiting:
+        script, chain = waiting.pop(0)
+        if script in chain:
+            raise UsageError(f"{script} includes itself: take that \\i out")
+        if script in found:
+            continue
+        found.append(script)
+        for command in meta_commands(read(script), str(script)):
+            has_commands = True
+            named = _named(command, script)
+            if named is None:
+                continue
+            file, is_script = named
+            if not file.is_file():
+                raise UsageError(
+                    f"{script}, line {command.line}: there is no {file}: names begin at the folder that "
+                    "pgassay is started in, those of \\ir at the script's"
+                )
+            if is_script:
+                waiting.append((file, (*chain, script)))
+            elif file not in found:
+                found.append(file)
+    return tuple(found) if has_commands else ()
+
+
+def _named(command: MetaCommand, script: Path) -> tuple[Path, bool] | None:
+    """The file that a command reads, and whether it is a script; None where it reads none."""
+    where = f"{script}, line {command.line}: \\{command.name}"
+    if command.name in _REFUSED:
+        raise UsageError(
+            f"{where} {_REFUSED[command.name]}, and what data are made of must be known beforehand: "
+            "leave it out"
+        )
+    if "`" in command.rest:
+        raise UsageError(
+            f"{where} takes the output of a shell, and what data are made of must be known beforehand: write "
+            "it into a file"
+        )
+    if command.name in _INCLUDES:
+        folder = script.parent if _INCLUDES[command.name] else Path.cwd()
+        name = _unquoted(command.rest, where)
+        return folder / Path(name).expanduser(), True
+    if command.name == "copy":
+        source = _copy_source(command.rest)
+        if source is None and _TO_PROGRAM.search(command.rest):
+            raise UsageError(f"{where} runs a shell: leave it out")
+        if source is None or source.group("here"):
+            return None
+        if source.group("program") or source.group("other"):
+            raise UsageError(
+                f"{where} reads from outside of files, and what data are made of must be known beforehand: "
+                "write the rows into a file"
+            )
+        quoted, plain = source.group("quoted"), source.group("plain")
+        name = quoted.replace("''", "'") if quoted is not None else plain
+        if plain is not None and plain.startswith(":"):
+            raise UsageError(f"{where} takes no variable in its file's name: write the name itself")
+        return Path.cwd() / Path(name).expanduser(), False
+    if command.rest.lstrip("( ").startswith("|") and command.name in ("g", "gx", "o", "out", "w", "write"):
+        raise UsageError(f"{where} runs a shell: leave it out")
+    return None
+
+
+def _unquoted(text: str, where: str) -> str:
+    """The file's name after `\\i`; raises UsageError for none, and for one with a variable."""
+    if text.startswith("'") and text.endswith("'") and len(text) > 1:
+        return text[1:-1].replace("''", "'")
+    name = text.split()[0] if text else ""
+    if not name:
+        raise UsageError(f"{where} names no file: write one after it")
+    if ":" in name:
+        raise UsageError(f"{where} {name}: its file's name is made of a variable: write the name itself")
+    return name
+
+
+def files_sha256(files: tuple[Path, ...]) -> str:
+    """One hash of all that a script reads, in the order that it names it."""
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(f"{content_sha256(file)}\n".encode())
+    return digest.hexdigest()
+
+
+def psql_for(build: Build) -> Path:
+    """The build's own psql, else that of the newest build at hand, else PATH's; raises UsageError."""
+    own = Path(build.bin_directory) / "psql"
+    if own.exists():
+        return own
+    others = sorted((other for origin in ORIGINS for other in origin.builds()), key=lambda each: -each.major)
+    for other in others:
+        program = Path(other.bin_directory) / "psql"
+        if program.exists():
+            return program
+    on_path = shutil.which("psql")
+    if on_path is None:
+        raise UsageError(
+            "the script has commands of psql and there is none at hand: install PostgreSQL's client "
+            "programs, or take a build that has them, --pg apt:18"
+        )
+    return Path(on_path)
+
+
+def run_by_psql(server: Server, psql: Path, script: Path) -> None:
+    """Run a script as `psql -f` does, as the account that runs pgassay, which can read the user's files.
+
+    Raises UsageError with psql's own words for a statement or command that fails, MeasurementError when the
+    server does not answer.
+    """
+    words = ["--no-psqlrc", "--quiet", "--no-password", "--set", "ON_ERROR_STOP=1", "--output", "/dev/null"]
+    address = ["--host", str(server.socket_directory), "--port", str(PORT)]
+    done = subprocess.run(
+        [psql, *words, *address, "--username", SUPERUSER, "--dbname", DATABASE, "--file", script],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        env=clean_environment() | {"PSQL_HISTORY": "/dev/null"},
+        check=False,
+    )
+    if done.returncode == 0:
+        return
+    lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+    said = " / ".join(lines[-_TAIL_LINES:])
+    if done.returncode in (1, _SCRIPT_FAILED) and server.is_running():
+        raise UsageError(f"psql stopped in {script} ({said}): correct it and run again")
+    raise MeasurementError(f"psql failed while running {script}: {said}")
