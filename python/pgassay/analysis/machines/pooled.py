@@ -19,15 +19,13 @@ from numpy.typing import NDArray
 from pgassay.analysis.statistics.eprocess import (
     BlockEvidence,
     FloatArray,
-    log_evidence_above,
-    log_evidence_below,
     log_sum_exp,
     mixed,
 )
 from pgassay.analysis.statistics.sequence import point_estimate
 
 # Effects at which it is asked whether machines agree: more of them make the answer sharper, never wrong.
-_CELLS = 256
+_CELLS = 96
 # The effects asked about reach beyond the machines' own by this much at least, a log ratio.
 _BEYOND = 0.05
 
@@ -152,8 +150,8 @@ def log_disagreement(parts: Sequence[BlockEvidence]) -> FloatArray:
     effects = low - beyond + steps * (high - low + 2 * beyond)
     against = []
     for part in parts:
-        above = log_evidence_above(part, effects)[..., -1]
-        below = log_evidence_below(part, effects)[..., -1]
+        above = mixed(part.log_factors_above(effects).sum(axis=-2), part.log_weights)
+        below = mixed(part.log_factors_below(effects).sum(axis=-2), part.log_weights)
         nothing = np.full((1, *above.shape[1:]), -np.inf)
         # Cells: left of the first effect, between two, right of the last.
         right = np.concatenate([above, nothing])
