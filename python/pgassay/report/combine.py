@@ -1,6 +1,6 @@
 """Experiments of several machines as one result: for a terminal, as Markdown, as one JSON document; pure."""
 
-from pgassay.model.combined import CombinedResult, MachineResult
+from pgassay.model.machines.combined import CombinedResult, MachineResult
 from pgassay.report import markdown, terminal
 from pgassay.report.compare.json import render_document
 from pgassay.report.section import (

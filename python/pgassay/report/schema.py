@@ -11,9 +11,9 @@ from typing import Any
 
 from pgassay.analysis.causes.registry import cause_names
 from pgassay.model.calibration import CALIBRATION_SCHEMA, CalibrationResult
-from pgassay.model.combined import COMBINED_SCHEMA, CombinedResult
 from pgassay.model.live.diagnosis import DIAGNOSIS_SCHEMA, Diagnosis
 from pgassay.model.live.watch import WATCH_SCHEMA, WatchSample
+from pgassay.model.machines.combined import COMBINED_SCHEMA, CombinedResult
 from pgassay.model.plans.plan import EXPLAIN_SCHEMA, ExplainResult
 from pgassay.model.probe import PROBE_SCHEMA, ProbeResult
 from pgassay.model.result import RESULT_SCHEMA, CompareResult

@@ -28,7 +28,7 @@ from pgassay.analysis.statistics.equivalence import interval_level
 from pgassay.analysis.statistics.sequence import confidence_sequences, median_sequence, point_estimate
 from pgassay.analysis.verdicts.study import Study
 from pgassay.analysis.verdicts.verdict import Finding, Judgement, interval_of, judge, ratio_of
-from pgassay.model.combined import CombinedArm, CombinedResult, CommonEffect, MachineResult
+from pgassay.model.machines.combined import CombinedArm, CombinedResult, CommonEffect, MachineResult
 from pgassay.record.read import StoredExperiment
 from pgassay.words import join, percent, plural
 
@@ -214,7 +214,8 @@ def _machines_like_these(
     machines: Sequence[Machine], found: dict[str, list[Blocks]], study: Study, level: float
 ) -> CommonEffect:
     """The centre of the effects of machines of this kind, from those that have ended."""
-    needed = machines_needed(level)
+    contract, needed = study.experiment.contract, machines_needed(level)
+    over = f" over {study.contrast_count} comparisons" if study.contrast_count > 1 else ""
     counted = [
         machine
         for machine in sorted(machines, key=lambda machine: machine.ended)
@@ -230,13 +231,12 @@ def _machines_like_these(
         interval=None,
         verdict="inconclusive",
         needed=needed,
-        note=f"from {plural(len(counted), 'machine')} nothing can be said at {percent(level)}: "
-        f"it takes {needed} at least",
+        note=f"from {plural(len(counted), 'machine')} nothing can be said at {percent(contract.alpha)}{over}"
+        f": it takes {needed} at least",
     )
     if len(counted) < needed:
         return nothing
     figures = np.array([float(machine_figure(_pairs(found[machine.name]))) for machine in counted])
-    contract = study.experiment.contract
     equivalence = interval_level(level, contract.equivalence)
     finding = find(population_evidence(figures), figures, level, equivalence)
     judgement = judge(finding, contract.margin)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from pgassay.model.combined import CombinedArm, CombinedResult, CommonEffect, MachineResult
+from pgassay.model.machines.combined import CombinedArm, CombinedResult, CommonEffect, MachineResult
 from pgassay.words import comparison, join, percent, percent_rounded, plural, span
 
 # Of what is recorded of a machine that disagrees, so many things are named beside it.

@@ -156,7 +156,7 @@ def test_machines_that_disagree_are_found(effects, least):
 @N
 @pytest.mark.parametrize("spreads", [(0.03, 0.03), (0.02, 0.05)], ids=["equal", "unequal"])
 def test_a_direction_that_machines_do_not_share_is_rarely_given(runs, spreads):
-    """Half are 4 % faster, half 4 % slower: at either of two looks a direction without disagreement is rare."""
+    """Half are 4 % faster, half 4 % slower: at both looks a direction without disagreement is rare."""
     random = np.random.default_rng([46, int(100 * spreads[1])])
     effects = (0.04, -0.04, 0.04, -0.04)
     values = [
