@@ -10,7 +10,7 @@ alike. The other half is the product of what each machine says for itself, with 
 may be of unequal noise. A mean of two test martingales is one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,8 @@ from pgassay.analysis.statistics.sequence import point_estimate
 
 # Effects at which it is asked whether machines agree: more of them make the answer sharper, never wrong.
 _CELLS = 96
+# What the factors at these effects take in memory is bounded.
+_NUMBERS_AT_ONCE = 4_000_000
 # The effects asked about reach beyond the machines' own by this much at least, a log ratio.
 _BEYOND = 0.05
 
@@ -132,6 +134,15 @@ def _ascending(moments: Sequence[float | str]) -> list[float | str]:
     return latest
 
 
+def _at_the_end(
+    part: BlockEvidence, factors: Callable[[FloatArray], FloatArray], effects: FloatArray
+) -> FloatArray:
+    """log of the evidence after the last block at each effect, (effects, ...), a few effects at once."""
+    numbers = effects.size * part.blocks * len(part.log_weights)
+    some = np.array_split(effects, min(len(effects), 1 + numbers // _NUMBERS_AT_ONCE))
+    return np.concatenate([mixed(factors(each).sum(axis=-2), part.log_weights) for each in some])
+
+
 def log_disagreement(parts: Sequence[BlockEvidence]) -> FloatArray:
     """log of the evidence that no single effect fits all machines, of the leading shape.
 
@@ -150,8 +161,8 @@ def log_disagreement(parts: Sequence[BlockEvidence]) -> FloatArray:
     effects = low - beyond + steps * (high - low + 2 * beyond)
     against = []
     for part in parts:
-        above = mixed(part.log_factors_above(effects).sum(axis=-2), part.log_weights)
-        below = mixed(part.log_factors_below(effects).sum(axis=-2), part.log_weights)
+        above = _at_the_end(part, part.log_factors_above, effects)
+        below = _at_the_end(part, part.log_factors_below, effects)
         nothing = np.full((1, *above.shape[1:]), -np.inf)
         # Cells: left of the first effect, between two, right of the last.
         right = np.concatenate([above, nothing])
