@@ -101,7 +101,7 @@ def _completer_of(action: argparse.Action) -> "Completer | None":
     files: Completer = FilesCompleter()
     folders: Completer = DirectoriesCompleter()
     if action.type is options.folder or action.dest in ("target", "prepare"):
-        return folders if action.metavar in _FOLDERS else files
+        return folders if set(str(action.metavar).split("|")) & set(_FOLDERS) else files
     return nothing
 
 

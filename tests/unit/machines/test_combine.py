@@ -13,7 +13,7 @@ import analysis_samples as samples
 from pgassay.analysis.machines.combine import combine
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.errors import UsageError
-from pgassay.model.arm import RemoteServer
+from pgassay.model.arm import ArmSpec, RemoteServer
 from pgassay.model.experiment import Experiment
 from pgassay.model.machines.combined import CombinedResult
 from pgassay.record.read import StoredExperiment
@@ -159,6 +159,24 @@ def without_arms(plan: Experiment) -> Experiment:
     return plan.model_copy(update={"arms": renamed})
 
 
+def on_other_data(plan: Experiment) -> Experiment:
+    def moved(spec: ArmSpec) -> ArmSpec:
+        return spec.model_copy(update={"dataset": spec.dataset.model_copy(update={"scale": 100})})
+
+    arms = tuple(arm.model_copy(update={"spec": moved(arm.spec)}) for arm in plan.arms)
+    return plan.model_copy(update={"arms": arms})
+
+
+def with_another_load(plan: Experiment) -> Experiment:
+    def busier(spec: ArmSpec) -> ArmSpec:
+        assert spec.workload.load is not None
+        load = spec.workload.load.model_copy(update={"clients": 64})
+        return spec.model_copy(update={"workload": spec.workload.model_copy(update={"load": load})})
+
+    arms = tuple(arm.model_copy(update={"spec": busier(arm.spec)}) for arm in plan.arms)
+    return plan.model_copy(update={"arms": arms})
+
+
 def other_cache(plan: Experiment) -> Experiment:
     return plan.model_copy(update={"protocol": plan.protocol.model_copy(update={"cache": "warm-pages"})})
 
@@ -172,6 +190,12 @@ def other_cache(plan: Experiment) -> Experiment:
         ([on("b", pool_twin=False)], "their pooling of the twin differs"),
         ([on("b", change=without_arms)], "does not compare io_method=method1 with io_method=sync"),
         ([on("b", change=other_cache)], "the cache state is cold in one and warm-pages in the other"),
+        ([on("b", change=on_other_data)], "the scale of the data is 1 in one, 100 in the other"),
+        ([on("b", change=with_another_load)], "what tpcb stands for is not the same in both"),
+        (
+            [on("b", change=lambda plan: plan.model_copy(update={"baseline": "shipped"}))],
+            "the baseline is fixed in one and shipped in the other",
+        ),
         (
             [on("b", change=lambda plan: plan.model_copy(update={"swap": "swap.sh"}))],
             "swapped the settings of two servers halfway",

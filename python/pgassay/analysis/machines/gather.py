@@ -22,6 +22,8 @@ _RULES = (
     *("sharpness", "sharpness_weights", "equivalence", "drift", "clipped_share"),
 )
 _CALLED = {"pool_twin": "pooling of the twin", "contrasts": "number of comparisons"}
+# What says which data they are, wherever they came from on that machine.
+_DATA = ("kind", "scale", "database", "tables", "table_size", "distribution", "settled")
 ContrastKey = tuple[str, str, str]
 
 
@@ -98,6 +100,7 @@ def gather_machines(experiments: Sequence[StoredExperiment]) -> tuple[Machine, .
     found: dict[tuple[str, ...], list[Part]] = {}
     for stored, study in zip(experiments, studies, strict=True):
         found.setdefault(identity(stored), []).append(Part(stored, study, _blocks(study)))
+    _check_members([part for parts in found.values() for part in parts])
     names = [_name(parts[0].stored) for parts in found.values()]
     return tuple(
         Machine(_told_apart(names, place), tuple(sorted(parts, key=lambda part: part.ended)))
@@ -167,12 +170,12 @@ def _check_designs(first: Study, second: Study, one: StoredExperiment, other: St
         if getattr(mine, name) != getattr(others, name):
             called = _CALLED.get(name, name.replace("_", " "))
             raise UsageError(f"{where}their {called} differs, so their blocks don't measure one thing")
-    workloads = [study.experiment.arms[0].spec.workload for study in (first, second)]
-    if workloads[0].text != workloads[1].text or workloads[0].statements != workloads[1].statements:
-        raise UsageError(f"{where}one ran {workloads[0].text}, the other {workloads[1].text}")
     caches = [study.experiment.protocol.cache for study in (first, second)]
     if caches[0] != caches[1]:
         raise UsageError(f"{where}the cache state is {caches[0]} in one and {caches[1]} in the other")
+    baselines = [study.experiment.baseline for study in (first, second)]
+    if baselines[0] != baselines[1]:
+        raise UsageError(f"{where}the baseline is {baselines[0]} in one and {baselines[1]} in the other")
     pairs = [contrast_keys(study).keys() for study in (first, second)]
     for left, right, lacking in ((pairs[0], pairs[1], other), (pairs[1], pairs[0], one)):
         missing = [key for key in left if key not in right]
@@ -181,6 +184,43 @@ def _check_designs(first: Study, second: Study, one: StoredExperiment, other: St
                 f"{where}{lacking.folder} does not compare {missing[0][1]} with {missing[0][2]}; "
                 "measure the same levels with the same control on every machine"
             )
+    _check_arms(first, second, where)
+
+
+def _check_members(parts: Sequence[Part]) -> None:
+    """Raise UsageError where the twin counts as a control on one machine and not on another."""
+    first: dict[ContrastKey, Part] = {}
+    for part in parts:
+        for key, blocks in part.blocks.items():
+            earlier = first.setdefault(key, part)
+            if earlier.blocks[key].members.shape[1] != blocks.members.shape[1]:
+                raise UsageError(
+                    f"{earlier.stored.folder} and {part.stored.folder} can't be combined: in one of them the "
+                    f"twin has data of its own, so that it is no second control for {key[1]}"
+                )
+
+
+def _check_arms(first: Study, second: Study, where: str) -> None:
+    """Raise UsageError where an arm of one runs something else than its counterpart, or on other data."""
+    found = {(arm.stratum, _levels(arm), arm.role): arm for arm in second.experiment.arms}
+    for arm in first.experiment.arms:
+        other = found.get((arm.stratum, _levels(arm), arm.role))
+        if other is None:
+            continue
+        mine, others = arm.spec.workload, other.spec.workload
+        if mine.text != others.text:
+            raise UsageError(f"{where}one ran {mine.text}, the other {others.text}")
+        if (mine.statements, mine.load) != (others.statements, others.load):
+            raise UsageError(f"{where}what {mine.text} stands for is not the same in both")
+        for name in _DATA:
+            values = getattr(arm.spec.dataset, name), getattr(other.spec.dataset, name)
+            if values[0] != values[1]:
+                called = name.replace("_", " ")
+                raise UsageError(
+                    f"{where}the {called} of the data is {values[0]} in one, {values[1]} in the other"
+                )
+        if arm.spec.prepare != other.spec.prepare:
+            raise UsageError(f"{where}the data were prepared by other SQL")
 
 
 def _blocks(study: Study) -> dict[ContrastKey, Blocks]:
