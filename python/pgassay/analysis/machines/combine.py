@@ -298,7 +298,10 @@ def _sentences(facts: dict[str, Facts]) -> list[str]:
 
 def _called(name: tuple[str, str]) -> str:
     subject, what = name
-    return what if subject in ("environment", "settings") else f"{subject}, {what}"
+    if subject == "settings":
+        return what
+    words = what.removesuffix("_bytes").replace("_", " ")
+    return words if subject == "environment" else f"{subject}, {words}"
 
 
 def _value(value: str) -> str:
