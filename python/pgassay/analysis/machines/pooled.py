@@ -24,8 +24,9 @@ from pgassay.analysis.statistics.eprocess import (
 )
 from pgassay.analysis.statistics.sequence import point_estimate
 
-# Effects at which it is asked whether machines agree: more of them make the answer sharper, never wrong.
-_CELLS = 96
+# Effects at which it is asked whether machines agree, between their own and on either side: more of them make
+# the answer sharper, never wrong.
+_CELLS_BETWEEN, _CELLS_BESIDE = 40, 6
 # What the factors at these effects take in memory is bounded.
 _NUMBERS_AT_ONCE = 4_000_000
 # The effects asked about reach beyond the machines' own by this much at least, a log ratio.
@@ -157,8 +158,13 @@ def log_disagreement(parts: Sequence[BlockEvidence]) -> FloatArray:
     own = [point_estimate(part) for part in parts]
     low, high = np.min(own, axis=0), np.max(own, axis=0)
     beyond = np.maximum(high - low, _BEYOND)
-    steps = np.linspace(0.0, 1.0, _CELLS + 1).reshape(-1, *[1] * low.ndim)
-    effects = low - beyond + steps * (high - low + 2 * beyond)
+    effects = np.concatenate(
+        [
+            np.linspace(low - beyond, low, _CELLS_BESIDE, endpoint=False),
+            np.linspace(low, high, _CELLS_BETWEEN, endpoint=False),
+            np.linspace(high, high + beyond, _CELLS_BESIDE + 1),
+        ]
+    )
     against = []
     for part in parts:
         above = _at_the_end(part, part.log_factors_above, effects)
