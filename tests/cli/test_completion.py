@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pgassay.cli import completion, main
+from pgassay.environment.builds.registry import ORIGINS
 from pgassay.environment.storage.registry import KINDS as STORAGE_KINDS
 from pgassay.factors.registry import KINDS as FACTOR_KINDS
 from pgassay.workloads.registry import FAMILIES
@@ -137,6 +138,21 @@ def test_values_of_options_are_those_of_the_registries() -> None:
     assert "volume:gp3" in completion._storages("volume:")
     assert "gp3,size=" in completion._volumes("gp3,")
     assert list(completion._storages("nothing:")) == []
+
+
+def test_what_can_be_required_are_checks_of_the_doctor() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "doctor.md").read_text()
+    offered = list(completion._capabilities("builds,"))
+    assert "builds,io_uring" in offered
+    assert "builds,builds" not in offered
+    assert not [name for name in completion.REQUIRED_OFTEN if f"`{name}`" not in page]
+
+
+def test_builds_to_install_are_those_that_an_origin_offers() -> None:
+    offered = set(completion._obtainable())
+    named = {each for each in offered if ":" in each}
+    assert {each.partition(":")[0] for each in named} <= {origin.name for origin in ORIGINS}
+    assert {each.partition(":")[2] for each in named} == offered - named
 
 
 @pytest.mark.parametrize("shell", completion.SHELLS)

@@ -22,6 +22,16 @@ VARIABLE = "_ARGCOMPLETE"
 _PROGRAM = "pgassay"
 _ANSWER_S = 5.0
 _FOLDERS = ("FOLDER", "DIR", "PATH")
+REQUIRED_OFTEN = (
+    "builds",
+    "native",
+    "io_uring",
+    "cold-cache",
+    "loop",
+    "cgroup-io",
+    "cgroup-memory",
+    "cgroup-cpu",
+)
 # What stands where a volume's name would, of `pgassay volumes`.
 _NO_VOLUMES = ("fit", "mount")
 _ONE_OF = "Available values: "
@@ -91,7 +101,7 @@ def _completer_of(action: argparse.Action) -> "Completer | None":
         "storage": _storages,
         "settle": lambda **_: ("on", "off"),
         "pg": _builds,
-        "version": _builds,
+        "version": _obtainable,
         "volumes": _volumes,
         "require": _capabilities,
     }
@@ -256,5 +266,15 @@ def _volumes(prefix: str, **_: object) -> "Iterable[str]":
     return _with_keys(f"{name},", rest, ("size", "iops", "throughput", "credits", "instance", "region"))
 
 
-def _capabilities(**_: object) -> "Iterable[str]":
-    return ("io_uring", "cold-cache", "loop", "builds", "native")
+def _obtainable(**_: object) -> "Iterable[str]":
+    """What `builds install` can be asked for: majors, and each origin's."""
+    from pgassay.environment.builds.registry import ORIGINS
+
+    found = [(origin.name, major) for origin in ORIGINS for major in origin.obtainable()]
+    return dict.fromkeys((*(major for _, major in found), *(f"{name}:{major}" for name, major in found)))
+
+
+def _capabilities(prefix: str, **_: object) -> "Iterable[str]":
+    """Names of the doctor's checks that are asked for most, as a list with commas."""
+    before, comma, _last = prefix.rpartition(",")
+    return [f"{before}{comma}{name}" for name in REQUIRED_OFTEN if name not in before.split(",")]
