@@ -204,6 +204,10 @@ def _run(command: list[str]) -> tuple[str, str]:
     return result.stdout.strip(), "" if result.returncode == 0 else complaint
 
 
+def _program(name: str) -> str:
+    return "" if shutil.which(name) else f"{name} is not installed"
+
+
 PROBES: dict[str, Callable[[], str]] = {
     "server": _server,
     # The same for tests that plan with a build and start none.
@@ -224,4 +228,8 @@ PROBES: dict[str, Callable[[], str]] = {
     "versions-16-17-18": lambda: _versions("16", "17", "18"),
     "version-19": _version_19,
     "sysbench": _sysbench,
+    "bash": lambda: _program("bash"),
+    "zsh": lambda: _program("zsh"),
+    "fish": lambda: _program("fish"),
+    "groff": lambda: _program("groff"),
 }

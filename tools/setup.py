@@ -1,4 +1,4 @@
-"""Sets the project up and runs its checks: `python3 tools/setup.py setup|demo|test|test-all|lint|bench|lock`.
+"""Sets the project up, runs its checks, builds its wheel: `python3 tools/setup.py --help` lists the commands.
 
 Standard library only; needs Python 3.11, git and make. Each step skips itself when it is done. Exit
 codes: 2 when something cannot be had on this machine (one sentence says what to do), else that of
@@ -37,6 +37,8 @@ from steps.servers import (
     provide_postgresql,
     provide_storage_tools,
 )
+from steps.wheel import LOCK as WHEEL_LOCK
+from steps.wheel import make_wheel
 
 
 def setup() -> None:
@@ -130,8 +132,14 @@ def bench() -> None:
             run_openly([PYTHON, script])
 
 
+def wheel() -> None:
+    """Build the wheel with the native binary into dist/."""
+    provide_python_packages()
+    make_wheel()
+
+
 def lock() -> None:
-    """Write requirements.lock anew: hashes of every file, no address of any index."""
+    """Write requirements.lock and tools/wheel.lock anew: hashes of every file, no address of any index."""
     options = [
         "--universal",
         "--python-version",
@@ -145,6 +153,7 @@ def lock() -> None:
         run_openly([PYTHON, "-m", "pip", "install", "--quiet", "--target", folder, "uv"])
         compile_lock = [Path(folder) / "bin" / "uv", "pip", "compile", "--quiet", "--upgrade", *options]
         run_openly([*compile_lock, "--extra", "dev", "pyproject.toml", "-o", LOCK.name])
+        run_openly([*compile_lock, "--group", "wheel", "-o", WHEEL_LOCK.relative_to(ROOT)])
 
 
 COMMANDS = {
@@ -154,6 +163,7 @@ COMMANDS = {
     "test-all": test_all,
     "lint": lint,
     "bench": bench,
+    "wheel": wheel,
     "lock": lock,
 }
 

@@ -40,6 +40,7 @@ from pgassay.model.experiment import (
     Protocol,
     StatisticalContract,
 )
+from pgassay.model.machines.combined import CombinedArm, CombinedResult, CommonEffect, MachineResult
 from pgassay.model.result import ArmResult, CompareResult, SecondaryResult, StatementResult, TwinResult
 from pgassay.model.server_statement import ArmStatements, ServerStatement
 from pgassay.model.storage import StorageSpec
@@ -247,6 +248,10 @@ def test_every_sampler_of_a_trial_is_documented() -> None:
         ("scripting.md", Event),
         ("scripting.md", ArmStatements),
         ("scripting.md", ServerStatement),
+        ("scripting.md", CombinedResult),
+        ("scripting.md", CombinedArm),
+        ("scripting.md", CommonEffect),
+        ("scripting.md", MachineResult),
     ],
     ids=lambda part: getattr(part, "__name__", part),
 )

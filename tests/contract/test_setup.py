@@ -18,20 +18,32 @@ from pgassay.environment.builds import registry
 from pgassay.errors import UsageError
 from pgassay.model.build import Build
 from setup import COMMANDS
-from steps import browser, project, python_packages, rust_toolchain, servers
+from steps import browser, project, python_packages, rust_toolchain, servers, wheel
 
 ROOT = project.ROOT
 PINNED = re.compile(r"^([a-z0-9][a-z0-9.-]*)==\S+", re.MULTILINE)
 
 
-def test_lock_pins_and_hashes_everything_and_names_no_index() -> None:
-    text = python_packages.LOCK.read_text()
+@pytest.mark.parametrize("lock", [python_packages.LOCK, wheel.LOCK], ids=lambda lock: lock.name)
+def test_a_lock_pins_and_hashes_everything_and_names_no_index(lock: Path) -> None:
+    text = lock.read_text()
     assert "://" not in text
     assert "--index" not in text
     entries = re.split(r"\n(?=[a-z0-9])", text.strip())
     for entry in entries:
         assert PINNED.match(entry), entry.partition("\n")[0]
         assert "--hash=sha256:" in entry, entry.partition("\n")[0]
+
+
+def test_the_wheels_lock_covers_its_tools() -> None:
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]["wheel"]
+    assert set(wanted) <= set(PINNED.findall(wheel.LOCK.read_text()))
+
+
+def test_a_wheel_is_refused_where_it_can_t_be_true(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "riscv64")
+    with pytest.raises(project.SetupError, match="Linux on x86_64 or aarch64"):
+        wheel.make_wheel()
 
 
 def test_lock_covers_the_declared_dependencies() -> None:

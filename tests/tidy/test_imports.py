@@ -41,9 +41,10 @@ ALLOWED = {
         "model", "environment", "workloads", "factors", "design", "record", "trial", "analysis", "terminal",
         "probe",
     },
+    # What can be typed is completed: factors and workloads by name.
     "cli": {
         "model", "environment", "record", "analysis", "report", "experiment", "probe", "live", "terminal",
-        "volumes", "native",
+        "volumes", "native", "factors", "workloads",
     },
 }  # fmt: skip
 HEAVY = ("numpy", "scipy", "psycopg", "pyarrow", "altair", "pydantic", "rich", "jinja2", "hdrh", "vl_convert")

@@ -5,7 +5,8 @@ import subprocess
 from steps.project import ROOT, fingerprint, is_stamped, run_quietly, say, write_stamp
 from steps.rust_toolchain import rust_environment
 
-BINARY = ROOT / "target" / "release" / "pgassay-native"
+PROGRAM = "pgassay-native"
+BINARY = ROOT / "target" / "release" / PROGRAM
 STAMP = ROOT / "target" / "pgassay-setup-stamp"
 _SOURCE_FOLDERS = ("crates", "benchmarks/floor")
 # A disk for some of the planted causes, with crates that pgassay itself does not need.

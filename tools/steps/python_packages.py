@@ -34,7 +34,7 @@ def provide_python_packages() -> None:
         return
     say("python packages: installing those of requirements.lock into .venv …")
     STAMP.unlink(missing_ok=True)
-    pip = _make_environment()
+    pip = pip_command()
     # pip tells a lock by its hashes, but not by the name of the file; the flag makes it certain.
     run_quietly([*pip, "install", "--quiet", "--require-hashes", "-r", LOCK], _NETWORK_REMEDY)
     _install_project(pip)
@@ -62,7 +62,7 @@ def compile_sources(*folders: Path, all_cores: bool = False) -> None:
     )
 
 
-def _make_environment() -> list[str | Path]:
+def pip_command() -> list[str | Path]:
     """Make .venv when it is missing or broken and return the command that is its pip."""
     if not _runs():
         shutil.rmtree(VENV, ignore_errors=True)

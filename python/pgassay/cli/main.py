@@ -13,11 +13,12 @@ import time
 from collections.abc import Sequence
 
 from pgassay import __version__
-from pgassay.cli import options
+from pgassay.cli import completion, options
 from pgassay.cli.commands import (
     builds,
     calibrate,
     clean,
+    combine,
     compare,
     diagnose,
     diff,
@@ -47,6 +48,7 @@ COMMANDS = (
     list_command,
     index,
     diff,
+    combine,
     explain,
     builds,
     calibrate,
@@ -56,6 +58,7 @@ COMMANDS = (
     volumes,
     doctor,
     clean,
+    completion,
 )
 EXIT_INTERRUPTED = 130
 EXIT_FAILED = 1
@@ -105,7 +108,10 @@ class _Interruption:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status that the contract for scripts names."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    chosen = parser().parse_args(words)
+    whole = parser()
+    if completion.VARIABLE in os.environ:
+        completion.answer(whole)
+    chosen = whole.parse_args(words)
     chosen.words = ["pgassay", *words]
     interruption = _Interruption()
     for number in SIGNALS:

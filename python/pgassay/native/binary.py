@@ -15,11 +15,19 @@ from pgassay.errors import UsageError
 _PROGRAM = "pgassay-native"
 _PACKAGE = Path(__file__).resolve().parents[1]
 _CHECKOUT = _PACKAGE.parents[1]
-_REMEDY = "type `make setup` in pgassay's folder"
 _VERSION_TIMEOUT_S = 10
 _WORKSPACE_FILES = ("Cargo.lock", "Cargo.toml")
 _CRATES = "crates"
 _SUFFIXES = (".rs", ".toml")
+# In a wheel the sources are not there; what they were stands beside the binary.
+_SOURCES = _PACKAGE / "bin" / f"{_PROGRAM}.sources"
+
+
+def remedy() -> str:
+    """What to type where the binary is missing or another one: in a checkout, else where it was installed."""
+    if (_CHECKOUT / _CRATES).is_dir():
+        return "type `make setup` in pgassay's folder"
+    return "install pgassay again, from a wheel that `make wheel` built in pgassay's folder for this platform"
 
 
 def binary() -> Path:
@@ -39,7 +47,7 @@ def binary() -> Path:
         places = [_CHECKOUT / "target" / "release" / _PROGRAM, _PACKAGE / "bin" / _PROGRAM]
         found = [place for place in places if place.is_file()]
         if not found:
-            raise UsageError(f"The native binary {_PROGRAM} has not been built; {_REMEDY}.")
+            raise UsageError(f"The native binary {_PROGRAM} has not been built; {remedy()}.")
         path = found[0]
     _check_version(path, path.stat().st_mtime_ns)
     return path
@@ -58,16 +66,24 @@ def _check_version(path: Path, _modified_ns: int) -> None:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise UsageError(f"The native binary {path} can't be run ({error}); {_REMEDY}.") from error
+        raise UsageError(f"The native binary {path} can't be run ({error}); {remedy()}.") from error
     answer = finished.stdout.strip()
     if answer.split()[:2] != [_PROGRAM, __version__]:
         raise UsageError(
-            f"The native binary {path} answers {answer!r}, not version {__version__}; {_REMEDY}."
+            f"The native binary {path} answers {answer!r}, not version {__version__}; {remedy()}."
         )
     # A build of the same version may still speak documents of yesterday.
-    sources = source_id(_CHECKOUT)
+    sources = source_id(_CHECKOUT) or _recorded_sources()
     if sources is not None and answer.split()[2:] != [sources]:
-        raise UsageError(f"The native binary {path} was not built from the Rust sources here; {_REMEDY}.")
+        raise UsageError(f"The native binary {path} was not built from the Rust sources here; {remedy()}.")
+
+
+def _recorded_sources() -> str | None:
+    """The checksum of the sources of the binary that was installed with the package; None without one."""
+    try:
+        return _SOURCES.read_text(encoding="ascii").strip()
+    except OSError:
+        return None
 
 
 def source_id(root: Path) -> str | None:

@@ -8,9 +8,13 @@ from pydantic import BaseModel
 from pgassay.analysis.descriptive.plans import outline, shape
 from pgassay.model.arm import Arm
 from pgassay.record.read import StoredExperiment
+from pgassay.words import size
 
 # What is new on every boot, and says nothing of the machine.
 _PASSING = frozenset({"boot_id"})
+# What no two machines have alike, and what says where something lies.
+_OWN_TO_A_MACHINE = frozenset({"hostname", "machine_id", "host"})
+_SIZES = frozenset({"memory_bytes", "swap_bytes"})
 # Facts of every trial that can be compared; the others are counters or places.
 _FACTS = ("server_version", "settings", "data_checksums")
 
@@ -41,6 +45,29 @@ def find_differences(
         found += _between("plan", _plans(first, mine), _plans(second, other))
     # What differs in every arm alike is said once.
     return tuple(dict.fromkeys(found))
+
+
+def recorded_facts(stored: StoredExperiment) -> dict[tuple[str, str], str]:
+    """What is recorded of the machine, the builds, the data and the settings, by (subject, name).
+
+    Of the arms all values, where they are not alike. Nothing that names the machine, its place or the run.
+    """
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    subjects: list[tuple[str, Mapping[str, str]]] = [("environment", _environment(stored))]
+    subjects.append(("limits", _flat(stored.experiment.environment.limits)))
+    for arm in stored.experiment.arms:
+        subjects += [("build", _build(arm)), ("data and storage", _subject(arm))]
+        subjects.append(("settings", _facts(stored, arm)))
+    for subject, facts in subjects:
+        for name, value in facts.items():
+            if name not in _OWN_TO_A_MACHINE:
+                found.setdefault((subject, name), {})[_told(name, value)] = None
+    return {key: " and ".join(values) for key, values in found.items()}
+
+
+def _told(name: str, value: str) -> str:
+    """A value as it is compared between machines: memory by what it is sold as, not by what is left of it."""
+    return size(round(int(value), -8)) if name in _SIZES and value.isdecimal() else value
 
 
 def _between(subject: str, first: Mapping[str, str], second: Mapping[str, str]) -> Iterator[Difference]:

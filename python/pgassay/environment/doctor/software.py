@@ -13,7 +13,7 @@ from pgassay.environment.server.programs import user_name
 from pgassay.errors import UsageError
 from pgassay.model.build import Build
 from pgassay.model.doctor import Finding
-from pgassay.native.binary import binary
+from pgassay.native.binary import binary, remedy
 
 GROUP = "software"
 MAJOR_MIN = 16
@@ -63,7 +63,7 @@ def native_binary() -> list[Finding]:
     try:
         path = binary()
     except UsageError as error:
-        return [missing(GROUP, "native", f"native binary: {error}", "make setup in pgassay's folder")]
+        return [missing(GROUP, "native", f"native binary: {error}", remedy())]
     return [ok(GROUP, "native", f"native binary: {path}", path=str(path))]
 
 
@@ -84,7 +84,7 @@ def origins() -> list[Finding]:
     found = [
         ("apt", has_apt(), "Debian and Ubuntu packages are unpacked with it; not needed for other builds"),
         ("npm", shutil.which("npm") is not None, "install Node.js, or use another origin of builds"),
-        ("pip", _has_pip(), "python3 -m ensurepip, or use another origin of builds"),
+        ("pip", _has_pip(), f"{sys.executable} -m ensurepip, or use another origin of builds"),
     ]
     return [
         ok(GROUP, name, f"{name}: there, so builds can be had by it")

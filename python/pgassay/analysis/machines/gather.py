@@ -1,0 +1,245 @@
+"""Stored experiments as machines with blocks: which belong together, and whether their designs are one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pgassay.analysis.statistics.contrasts import evidence_of
+from pgassay.analysis.statistics.eprocess import BlockEvidence, FloatArray
+from pgassay.analysis.verdicts.primary import analyse_primary
+from pgassay.analysis.verdicts.study import Study, gather_study
+from pgassay.analysis.verdicts.verdict import Judgement
+from pgassay.errors import UsageError
+from pgassay.model.arm import Arm
+from pgassay.model.experiment import Contrast
+from pgassay.record.read import StoredExperiment
+from pgassay.words import join
+
+# Of the contract all that decides what a block's evidence is; limits, seeds and the first scale may differ.
+_RULES = (
+    *("metric", "margin", "alpha", "pool_twin", "covariate", "contrasts"),
+    *("sharpness", "sharpness_weights", "equivalence", "drift", "clipped_share"),
+)
+_CALLED = {"pool_twin": "pooling of the twin", "contrasts": "number of comparisons"}
+# What says which data they are, wherever they came from on that machine.
+_DATA = ("kind", "scale", "database", "tables", "table_size", "distribution", "settled")
+ContrastKey = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The blocks of one comparison in one experiment.
+
+    members: log speeds, (rows, n), the arm first. ended: when each row's last trial ended. judgement: what
+    the experiment alone says, with all its checks. count: the blocks that the rows are made of.
+    """
+
+    evidence: BlockEvidence
+    members: FloatArray
+    ended: tuple[str, ...]
+    judgement: Judgement
+    count: int
+
+    @property
+    def pairs(self) -> FloatArray:
+        """The log ratios arm : control of the rows."""
+        result: FloatArray = self.members[:, 0] - self.members[:, 1]
+        return result
+
+
+@dataclass(frozen=True)
+class Part:
+    """One experiment: its study, and its comparisons by what they compare."""
+
+    stored: StoredExperiment
+    study: Study
+    blocks: dict[ContrastKey, Blocks]
+
+    @property
+    def ended(self) -> str:
+        """When its last trial ended; '' without one."""
+        return max((trial.record.ended_at for trial in self.stored.trials), default="")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One machine with its experiments, in the order in which they ended."""
+
+    name: str
+    parts: tuple[Part, ...]
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether none of its experiments goes on."""
+        return all(part.stored.stopped != "running" for part in self.parts)
+
+    @property
+    def ended(self) -> str:
+        """When its last experiment ended."""
+        return max(part.ended for part in self.parts)
+
+
+def gather_machines(experiments: Sequence[StoredExperiment]) -> tuple[Machine, ...]:
+    """The machines on which these experiments ran, in the order in which they were first named.
+
+    Two experiments of one host are one machine. Raises UsageError when there are fewer than two experiments,
+    two hold the same trials, or their designs differ.
+    """
+    if len(experiments) < 2:
+        raise UsageError("there is one experiment: name the folders of two or more, one from each machine")
+    swapped = [stored.folder for stored in experiments if stored.experiment.swap]
+    if swapped:
+        raise UsageError(
+            f"{swapped[0]} swapped the settings of two servers halfway, which can't be combined: leave it out"
+        )
+    _check_no_trial_twice(experiments)
+    studies = [gather_study(stored) for stored in experiments]
+    for study, stored in zip(studies[1:], experiments[1:], strict=True):
+        _check_designs(studies[0], study, experiments[0], stored)
+    found: dict[tuple[str, ...], list[Part]] = {}
+    for stored, study in zip(experiments, studies, strict=True):
+        found.setdefault(identity(stored), []).append(Part(stored, study, _blocks(study)))
+    _check_members([part for parts in found.values() for part in parts])
+    names = [_name(parts[0].stored) for parts in found.values()]
+    return tuple(
+        Machine(_told_apart(names, place), tuple(sorted(parts, key=lambda part: part.ended)))
+        for place, parts in enumerate(found.values())
+    )
+
+
+def identity(stored: StoredExperiment) -> tuple[str, ...]:
+    """What tells the machine that was measured from others.
+
+    Of servers that run already their addresses; else the machine's own identity, or its name where none was
+    recorded.
+    """
+    servers = {arm.spec.server for arm in stored.experiment.arms if arm.spec.server is not None}
+    if servers:
+        return tuple(sorted(f"{server.host}:{server.port}" for server in servers))
+    environment = stored.experiment.environment
+    own = environment.machine.machine_id or environment.machine_id
+    # Machines made from one image may share what they are identified by, and not their names.
+    return (own or "", _name(stored))
+
+
+def contrast_keys(study: Study) -> dict[ContrastKey, Contrast]:
+    """The comparisons by stratum, the arm's levels and the control's, whatever their ids are."""
+    arms = study.arms
+    return {
+        (each.stratum, _levels(arms[each.arm_id]), _levels(arms[each.control_id])): each
+        for each in study.experiment.contrasts
+    }
+
+
+def _levels(arm: Arm) -> str:
+    return ", ".join(f"{name}={level}" for name, level in sorted(arm.levels.items()))
+
+
+def _name(stored: StoredExperiment) -> str:
+    servers = {arm.spec.server.host for arm in stored.experiment.arms if arm.spec.server is not None}
+    if servers:
+        return join(sorted(servers))
+    hosts = dict.fromkeys(trial.record.host for trial in stored.trials)
+    return stored.experiment.environment.machine.hostname or next(iter(hosts), "unknown")
+
+
+def _told_apart(names: Sequence[str], place: int) -> str:
+    name = names[place]
+    return f"{name} ({names[: place + 1].count(name)})" if names.count(name) > 1 else name
+
+
+def _check_no_trial_twice(experiments: Sequence[StoredExperiment]) -> None:
+    seen: dict[tuple[object, ...], StoredExperiment] = {}
+    for stored in experiments:
+        for trial in stored.trials:
+            record = trial.record
+            key = (record.host, record.boot_id, record.started_at, record.number, record.arm_id)
+            earlier = seen.setdefault(key, stored)
+            if earlier is not stored:
+                raise UsageError(
+                    f"{earlier.folder} and {stored.folder} hold the same trials: name each experiment once"
+                )
+
+
+def _check_designs(first: Study, second: Study, one: StoredExperiment, other: StoredExperiment) -> None:
+    """Raise UsageError naming the first thing in which two designs are not one."""
+    where = f"{one.folder} and {other.folder} can't be combined: "
+    mine, others = first.experiment.contract, second.experiment.contract
+    for name in _RULES:
+        if getattr(mine, name) != getattr(others, name):
+            called = _CALLED.get(name, name.replace("_", " "))
+            raise UsageError(f"{where}their {called} differs, so their blocks don't measure one thing")
+    caches = [study.experiment.protocol.cache for study in (first, second)]
+    if caches[0] != caches[1]:
+        raise UsageError(f"{where}the cache state is {caches[0]} in one and {caches[1]} in the other")
+    baselines = [study.experiment.baseline for study in (first, second)]
+    if baselines[0] != baselines[1]:
+        raise UsageError(f"{where}the baseline is {baselines[0]} in one and {baselines[1]} in the other")
+    pairs = [contrast_keys(study).keys() for study in (first, second)]
+    for left, right, lacking in ((pairs[0], pairs[1], other), (pairs[1], pairs[0], one)):
+        missing = [key for key in left if key not in right]
+        if missing:
+            raise UsageError(
+                f"{where}{lacking.folder} does not compare {missing[0][1]} with {missing[0][2]}; "
+                "measure the same levels with the same control on every machine"
+            )
+    _check_arms(first, second, where)
+
+
+def _check_members(parts: Sequence[Part]) -> None:
+    """Raise UsageError where the twin counts as a control on one machine and not on another."""
+    first: dict[ContrastKey, Part] = {}
+    for part in parts:
+        for key, blocks in part.blocks.items():
+            earlier = first.setdefault(key, part)
+            if earlier.blocks[key].members.shape[1] != blocks.members.shape[1]:
+                raise UsageError(
+                    f"{earlier.stored.folder} and {part.stored.folder} can't be combined: in one of them the "
+                    f"twin has data of its own, so that it is no second control for {key[1]}"
+                )
+
+
+def _check_arms(first: Study, second: Study, where: str) -> None:
+    """Raise UsageError where an arm of one runs something else than its counterpart, or on other data."""
+    found = {(arm.stratum, _levels(arm), arm.role): arm for arm in second.experiment.arms}
+    for arm in first.experiment.arms:
+        other = found.get((arm.stratum, _levels(arm), arm.role))
+        if other is None:
+            continue
+        mine, others = arm.spec.workload, other.spec.workload
+        if mine.text != others.text:
+            raise UsageError(f"{where}one ran {mine.text}, the other {others.text}")
+        if (mine.statements, mine.load) != (others.statements, others.load):
+            raise UsageError(f"{where}what {mine.text} stands for is not the same in both")
+        for name in _DATA:
+            values = getattr(arm.spec.dataset, name), getattr(other.spec.dataset, name)
+            if values[0] != values[1]:
+                called = name.replace("_", " ")
+                raise UsageError(
+                    f"{where}the {called} of the data is {values[0]} in one, {values[1]} in the other"
+                )
+        if arm.spec.prepare != other.spec.prepare:
+            raise UsageError(f"{where}the data were prepared by other SQL")
+
+
+def _blocks(study: Study) -> dict[ContrastKey, Blocks]:
+    """Each comparison's rows; those without a row are left out."""
+    contrasts = study.contrast_set(study.logs[:1])
+    judgements = analyse_primary(study).judgements if study.blocks else ()
+    places = {each.arm_id: index for index, each in enumerate(study.experiment.contrasts)}
+    found = {}
+    for key, contrast in contrast_keys(study).items():
+        index = places[contrast.arm_id]
+        members, rows = contrasts.all_members(index)[0], study.rows[index]
+        if not len(members):
+            continue
+        slots = np.array(rows.slots, dtype=np.float64) if rows.slots else None
+        ended = tuple(
+            max(study.table.rows[place][name].ended_at for place in row for name in rows.arm_ids)
+            for row in rows.blocks
+        )
+        count = sum(len(row) for row in rows.blocks)
+        evidence = evidence_of(members, slots, study.rules)
+        found[key] = Blocks(evidence, members, ended, judgements[index], count)
+    return found

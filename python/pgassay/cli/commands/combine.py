@@ -1,0 +1,50 @@
+"""`pgassay combine`: experiments of one design on several machines as one result; needs no server."""
+
+import argparse
+import sys
+
+from pgassay.cli import options
+from pgassay.cli.output import is_unicode
+
+
+def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the command line."""
+    parser = subparsers.add_parser(
+        "combine",
+        help="make one result of stored experiments of the same design on several machines",
+        description="Answers two questions from experiments of one design on several machines: which effect "
+        "these machines have, where they have one, and what machines like these would show, for which each "
+        "machine counts once. Names what machines differ in.",
+        epilog="example:\n  pgassay combine host1/results host2/results host3/results --markdown",
+        allow_abbrev=False,
+        formatter_class=options.HelpFormatter,
+    )
+    parser.add_argument(
+        "folders",
+        type=options.folder,
+        nargs="+",
+        metavar="FOLDER",
+        help="the experiments' folders, two or more; several of one host count as one machine",
+    )
+    formats = parser.add_mutually_exclusive_group()
+    formats.add_argument("--json", action="store_true", help="print the result as one JSON document")
+    formats.add_argument(
+        "--markdown", action="store_true", help="print Markdown, for an issue or a pull request"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read all, combine, print."""
+    from pgassay.analysis.machines.combine import combine
+    from pgassay.record.read import load
+    from pgassay.report import combine as report
+
+    found = combine([load(folder) for folder in arguments.folders])
+    if arguments.json:
+        sys.stdout.write(report.render_json(found))
+    elif arguments.markdown:
+        sys.stdout.write(report.render_markdown(found))
+    else:
+        sys.stdout.write(report.render(found, unicode=is_unicode()))
+    return 0

@@ -1,0 +1,1 @@
+"""What is printed of experiments on several machines."""

@@ -1,0 +1,244 @@
+"""Stored experiments of several machines as one result: what belongs together, is refused, is said."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import analysis_samples as samples
+from pgassay.analysis.machines.combine import combine
+from pgassay.analysis.verdicts.compare import analyse
+from pgassay.errors import UsageError
+from pgassay.model.arm import ArmSpec, RemoteServer
+from pgassay.model.experiment import Experiment
+from pgassay.model.machines.combined import CombinedResult
+from pgassay.record.read import StoredExperiment
+from pgassay.report import combine as report
+from pgassay.report import schema
+
+ARM = "s0-1"
+
+
+def on(
+    host: str,
+    effect: float = 0.05,
+    *,
+    blocks: int = 12,
+    seed: int | None = None,
+    kernel: str = "6.1",
+    stopped: str = "blocks",
+    spread: float = 0.02,
+    change: Callable[[Experiment], Experiment] = lambda plan: plan,
+    **contract: Any,
+) -> StoredExperiment:
+    """An experiment on a host; times are such that its trials follow each other."""
+    seed = sum(map(ord, host)) if seed is None else seed
+    plan = samples.experiment(statements=0, **contract)
+    machine = {"hostname": host, "machine_id": f"id-of-{host}", "kernel": kernel, "memory_bytes": 4 << 30}
+    plan = change(plan.model_copy(update={"environment": plan.environment.updated(machine=machine)}))
+    trials = samples.simulate(plan, blocks, {ARM: effect}, seed=seed, spread=spread)
+    records = [
+        trial.model_copy(
+            update={
+                "host": host,
+                "boot_id": f"boot-{seed}",
+                "started_at": f"2026-01-01T00:{number:04d}",
+                "ended_at": f"2026-01-01T00:{number:04d}+{host}",
+            }
+        )
+        for number, trial in enumerate(trials)
+    ]
+    return replace(samples.stored(plan, records, stopped), folder=Path("/results") / f"{host}-{seed}")
+
+
+def test_equal_machines_have_one_effect_and_six_speak_for_others() -> None:
+    result = combine([on(f"host{number}") for number in range(1, 7)])
+    (arm,) = result.arms
+    assert arm.these_machines.verdict == "faster"
+    assert arm.these_machines.blocks == 72
+    assert arm.machines_like_these.machines == 6
+    assert arm.machines_like_these.ratio == pytest.approx(1.05, abs=0.02)
+    assert [machine.name for machine in result.machines] == [f"host{number}" for number in range(1, 7)]
+    first, second = result.verdict.splitlines()
+    assert first.startswith("On these 6 machines io_method=method1 is ")
+    assert second.startswith("On machines like these io_method=method1 ")
+    # More blocks than one machine has, so a narrower interval than any machine's own.
+    low, high = arm.these_machines.interval or (0, 9)
+    assert all(
+        high - low < ends[1] - ends[0]
+        for machine in result.machines
+        if (ends := machine.interval) is not None
+    )
+
+
+def test_below_six_machines_nothing_is_said_of_others() -> None:
+    result = combine([on(f"host{number}") for number in range(1, 6)])
+    like_these = result.arms[0].machines_like_these
+    assert (like_these.ratio, like_these.interval, like_these.needed) == (None, None, 6)
+    assert "from 5 machines nothing can be said at 5 %: it takes 6 at least" in result.verdict
+
+
+def test_where_machines_disagree_each_is_told_with_what_sets_it_apart() -> None:
+    experiments = [on(f"host{number}", blocks=25) for number in range(1, 6)]
+    experiments.insert(3, on("slow", -0.08, blocks=25, kernel="6.8"))
+    result = combine(experiments)
+    these = result.arms[0].these_machines
+    assert (these.ratio, these.interval, these.withheld) == (None, None, True)
+    assert result.arms[0].disagreement > 20
+    first = result.verdict.splitlines()[0]
+    assert "the machines disagree: faster on 5 of 6; on slow slower: " in first
+    assert "[kernel: 6.8 in place of 6.1]" in first
+    slow = next(machine for machine in result.machines if machine.name == "slow")
+    assert slow.verdict == "slower"
+    assert slow.confounds == ("kernel: 6.8 (most: 6.1)",)
+    assert result.confounds == ("kernel: 6.1 on host1, host2, host3, host4 and host5; 6.8 on slow",)
+
+
+def test_machines_may_agree_in_the_direction_and_disagree_by_how_much() -> None:
+    result = combine([on("a", 0.05, blocks=30), on("b", 0.30, blocks=30)])
+    assert "the machines disagree by how much: faster on 2 of 2; on a " in result.verdict
+
+
+def test_one_machine_says_what_its_experiment_says() -> None:
+    """To the digit: the other has no block yet."""
+    alone = on("a", blocks=10)
+    own = analyse(alone).arms[1]
+    result = combine([alone, on("b", blocks=0, stopped="running")])
+    these = result.arms[0].these_machines
+    assert these.machines == 1
+    assert these.ratio == pytest.approx(own.ratio, abs=1e-12)
+    assert these.interval == pytest.approx(own.interval, abs=1e-12)
+    assert these.verdict == own.verdict
+
+
+def test_two_experiments_of_a_host_are_one_machine() -> None:
+    result = combine([on("a", seed=1), on("a", seed=2), on("b")])
+    assert [machine.name for machine in result.machines] == ["a", "b"]
+    assert [machine.blocks for machine in result.machines] == [24, 12]
+    assert result.machines[0].experiments == ("/results/a-1", "/results/a-2")
+    assert result.arms[0].these_machines.machines == 2
+    assert any("2 experiments of a count as one machine" in each for each in result.warnings)
+
+
+def test_a_machine_that_goes_on_is_no_unit_yet() -> None:
+    machines = [on(f"host{number}") for number in range(1, 6)]
+    result = combine([*machines, on("host6", stopped="running")])
+    assert result.arms[0].these_machines.machines == 6
+    assert result.arms[0].machines_like_these.machines == 5
+    assert any("host6 goes on" in each for each in result.warnings)
+
+
+def test_remote_servers_are_the_machines() -> None:
+    def at(host: str) -> Callable[[Experiment], Experiment]:
+        def change(plan: Experiment) -> Experiment:
+            server = RemoteServer(
+                name=host, connection=f"host={host}", host=host, port=5432, dbname="d", user="u",
+                version="18.1", major=18,
+            )  # fmt: skip
+            arms = tuple(
+                arm.model_copy(update={"spec": arm.spec.model_copy(update={"server": server})})
+                for arm in plan.arms
+            )
+            return plan.model_copy(update={"arms": arms})
+
+        return change
+
+    result = combine([on("client", seed=1, change=at("db1")), on("client", seed=2, change=at("db2"))])
+    assert [machine.name for machine in result.machines] == ["db1", "db2"]
+
+
+def without_arms(plan: Experiment) -> Experiment:
+    renamed = tuple(
+        arm.model_copy(update={"levels": {"io_method": "other"}}) if arm.role == "arm" else arm
+        for arm in plan.arms
+    )
+    return plan.model_copy(update={"arms": renamed})
+
+
+def on_other_data(plan: Experiment) -> Experiment:
+    def moved(spec: ArmSpec) -> ArmSpec:
+        return spec.model_copy(update={"dataset": spec.dataset.model_copy(update={"scale": 100})})
+
+    arms = tuple(arm.model_copy(update={"spec": moved(arm.spec)}) for arm in plan.arms)
+    return plan.model_copy(update={"arms": arms})
+
+
+def with_another_load(plan: Experiment) -> Experiment:
+    def busier(spec: ArmSpec) -> ArmSpec:
+        assert spec.workload.load is not None
+        load = spec.workload.load.model_copy(update={"clients": 64})
+        return spec.model_copy(update={"workload": spec.workload.model_copy(update={"load": load})})
+
+    arms = tuple(arm.model_copy(update={"spec": busier(arm.spec)}) for arm in plan.arms)
+    return plan.model_copy(update={"arms": arms})
+
+
+def other_cache(plan: Experiment) -> Experiment:
+    return plan.model_copy(update={"protocol": plan.protocol.model_copy(update={"cache": "warm-pages"})})
+
+
+@pytest.mark.parametrize(
+    ("others", "complaint"),
+    [
+        ([], "there is one experiment: name the folders of two or more"),
+        ([on("a")], "hold the same trials: name each experiment once"),
+        ([on("b", margin=0.05)], "/results/a-97 and /results/b-98 can't be combined: their margin differs"),
+        ([on("b", pool_twin=False)], "their pooling of the twin differs"),
+        ([on("b", change=without_arms)], "does not compare io_method=method1 with io_method=sync"),
+        ([on("b", change=other_cache)], "the cache state is cold in one and warm-pages in the other"),
+        ([on("b", change=on_other_data)], "the scale of the data is 1 in one, 100 in the other"),
+        ([on("b", change=with_another_load)], "what tpcb stands for is not the same in both"),
+        (
+            [on("b", change=lambda plan: plan.model_copy(update={"baseline": "shipped"}))],
+            "the baseline is fixed in one and shipped in the other",
+        ),
+        (
+            [on("b", change=lambda plan: plan.model_copy(update={"swap": "swap.sh"}))],
+            "swapped the settings of two servers halfway",
+        ),
+    ],
+)
+def test_what_is_no_experiment_of_one_design_is_refused(
+    others: list[StoredExperiment], complaint: str
+) -> None:
+    with pytest.raises(UsageError, match=complaint.replace("(", r"\(")):
+        combine([on("a"), *others])
+
+
+def check(result: CombinedResult) -> dict[str, Any]:
+    text = report.render_json(result)
+    document: dict[str, Any] = json.loads(text)
+    jsonschema.validate(document, schema.combined_schema(), cls=jsonschema.Draft202012Validator)
+    assert text.endswith("}\n")
+    return document
+
+
+def test_the_document_obeys_its_schema() -> None:
+    document = check(combine([on("a"), on("b", -0.1), on("c", blocks=0, stopped="running")]))
+    assert {"name", "blocks", "ratio", "interval", "confounds"} <= document["machines"][0].keys()
+    assert document["machines"][2]["ratio"] is None
+    assert schema.COMBINED_FILE.read_text(encoding="utf-8") == schema.combined_schema_text()
+
+
+def test_a_name_can_t_steer_the_terminal_and_the_same_is_said_in_markdown() -> None:
+    result = combine([on("evil\x1b[2J"), on("b|c")])
+    shown = report.render(result, unicode=False)
+    assert "\x1b" not in shown
+    assert shown.isascii()
+    assert "Each machine alone" in shown
+    marked = report.render_markdown(result)
+    assert result.verdict.splitlines()[1] in marked
+    assert "| b&#124;c |" in marked
+
+
+def test_several_arms_share_the_error_rate() -> None:
+    one = combine([on("a"), on("b")]).arms[0].these_machines.interval
+    many = combine([on("a", arms=3), on("b", arms=3)])
+    assert len(many.arms) == 3
+    assert [machine.arm for machine in many.machines[:2]] == [many.arms[0].name] * 2
+    assert one is not None
+    assert "nothing can be said at 5 % over 3 comparisons: it takes 7 at least" in many.verdict
