@@ -18,8 +18,8 @@ from pgassay.model.trial import TrialRecord, TrialSpec
 from simulated_worlds import World
 from whole_experiments import planned, run_whole, statements_record
 
-# 10 minutes, of trials that take 5 s with all that is between them: 120 trials, in blocks of three.
-NIGHT_S, TRIAL_S, MEMBERS = 600.0, 5.0, 3
+# 10 minutes, of trials that take 6 s with all that is between them: 100 trials, 33 blocks of three.
+NIGHT_S, TRIAL_S, MEMBERS = 600.0, 6.0, 3
 BLOCKS = int(NIGHT_S / TRIAL_S / MEMBERS)
 STATEMENTS = 50
 CV = 0.03

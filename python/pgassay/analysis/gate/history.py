@@ -191,5 +191,6 @@ def change_sentence(runs: Sequence[HistoryRun], series: HistorySeries, change: H
         within = f", or another run from {runs[change.earliest].name} to {runs[change.latest].name}"
     return (
         f"{series.name} became {amount(change.after / change.before)}: {amount(change.before)} than its "
-        f"baseline before, {amount(change.after)} since; the first run after the change is {first.name}{at}{within}."
+        f"baseline before, {amount(change.after)} since; the first run after the change is "
+        f"{first.name}{at}{within}."
     )

@@ -11,7 +11,7 @@ from pgassay.analysis.gate.rule import (
     FALSE_ALARMS_PER_YEAR,
     RUNS_PER_YEAR,
     Standing,
-    earlier_of,
+    earlier_runs,
     rule_of,
     standing_of,
 )
@@ -34,12 +34,16 @@ _NAMED_MAX = 5
 
 @dataclass(frozen=True)
 class Gated:
-    """One workload's experiment as it ended; folder: its name within the gate's."""
+    """One workload's experiment as it ended; folder: its name within the gate's.
+
+    must_find: the slow-down that it has to be able to find with 90 %, None where nothing is asked.
+    """
 
     name: str
     stored: StoredExperiment
     promise: str = ""
     folder: str = ""
+    must_find: float | None = None
     warnings: tuple[str, ...] = ()
 
 
@@ -72,14 +76,14 @@ def gate_result(
     """
     count = sum(len(units_in(each.stored.experiment)) for each in gated)
     rule = rule_of(max(count, 1), runs_per_year, false_alarms_per_year)
+    known = earlier_runs(earlier, {each.name: baseline_identity(each.stored.experiment) for each in gated})
     units: list[GateUnit] = []
     for each in gated:
-        identity = baseline_identity(each.stored.experiment)
 
-        def standing(statement: str, name: str = each.name, identity: str = identity) -> Standing:
-            return standing_of(earlier_of(earlier, (name, statement), identity))
+        def standing(statement: str, name: str = each.name) -> Standing:
+            return standing_of(known.get((name, statement), ()))
 
-        units += judge_units(each.name, gather_study(each.stored), rule, standing)
+        units += judge_units(each.name, gather_study(each.stored), rule, standing, each.must_find)
     outcome = outcome_of(units)
     return GateResult(
         schema=1,

@@ -18,7 +18,7 @@ stopping time.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pgassay.model.gate import GateResult, GateRule
@@ -106,24 +106,30 @@ def suspected(standing: Standing, log_evidence: float) -> tuple[Earlier, ...]:
     return standing.runs[first:]
 
 
-def earlier_of(gates: Sequence[GateResult], unit: tuple[str, str], baseline: str) -> list[Earlier]:
-    """What earlier gates say of a unit, oldest first: those since its baseline is what it is now.
+def earlier_runs(
+    gates: Sequence[GateResult], baselines: Mapping[str, str]
+) -> dict[tuple[str, str], list[Earlier]]:
+    """What earlier gates say of each unit, (workload, statement), oldest first.
 
-    unit: (workload, statement). Where the unit was undecided, the measurement was in doubt, and its evidence
-    counts only as far as it speaks against a slow-down: less evidence than there was is still valid.
+    baselines: by workload what its baseline is now; what was measured against another one does not count.
+    Where the unit was undecided, the measurement was in doubt, and its evidence counts only as far as it
+    speaks against a slow-down: less evidence than there was is still valid.
     """
-    found: list[Earlier] = []
+    found: dict[tuple[str, str], list[Earlier]] = {}
     for gate in gates:
-        own = next((each for each in gate.workloads if each.name == unit[0]), None)
-        if own is None:
-            continue
-        if own.baseline != baseline:
-            found = []
-            continue
-        for each in gate.units:
-            if (each.workload, each.statement) == unit:
-                log_ratio = None if not each.ratio else math.log(each.ratio)
-                evidence = each.log_evidence if each.finding != "undecided" else min(each.log_evidence, 0.0)
-                is_alarm = each.finding == "slow-down"
-                found.append(Earlier(gate.created_at, evidence, log_ratio, each.standard_error, is_alarm))
+        same = {each.name: each.baseline == baselines.get(each.name) for each in gate.workloads}
+        for key in [key for key in found if same.get(key[0]) is False]:
+            del found[key]
+        for unit in gate.units:
+            if not same.get(unit.workload):
+                continue
+            evidence = unit.log_evidence if unit.finding != "undecided" else min(unit.log_evidence, 0.0)
+            run = Earlier(
+                run=gate.created_at,
+                log_evidence=evidence,
+                log_ratio=None if not unit.ratio else math.log(unit.ratio),
+                standard_error=unit.standard_error,
+                is_alarm=unit.finding == "slow-down",
+            )
+            found.setdefault((unit.workload, unit.statement), []).append(run)
     return found

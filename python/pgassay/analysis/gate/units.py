@@ -17,6 +17,8 @@ from pgassay.analysis.verdicts.metrics import Measure
 from pgassay.analysis.verdicts.primary import check_twins, findings_of, twin_bound
 from pgassay.analysis.verdicts.study import Study
 from pgassay.analysis.verdicts.verdict import (
+    DISTRIBUTION_CHANGED,
+    MOVED,
     Finding,
     Judgement,
     doubt,
@@ -26,10 +28,11 @@ from pgassay.analysis.verdicts.verdict import (
 )
 from pgassay.model.gate import Finding as Word
 from pgassay.model.gate import GateRule, GateUnit
+from pgassay.words import percent_rounded, plural
 
 # A spread of fewer blocks than these says nothing.
 BLOCKS_MIN = 3
-TOO_FEW = "too few blocks for any verdict"
+TOO_FEW = "so few blocks bound nothing: give it more time, or gate fewer statements"
 StandingOf = Callable[[str], Standing]
 
 
@@ -81,11 +84,14 @@ def _figures(contrasts: ContrastSet, measures: tuple[Measure, ...], contrast: in
     return Figures(measures, blocks, log_ratio, error, spread)
 
 
-def judge_units(name: str, study: Study, rule: GateRule, standing: StandingOf) -> tuple[GateUnit, ...]:
+def judge_units(
+    name: str, study: Study, rule: GateRule, standing: StandingOf, must_find: float | None = None
+) -> tuple[GateUnit, ...]:
     """Judge every unit of one workload by its blocks and by what earlier runs say of it (`rule.py`).
 
     The experiment has one contrast: the change against the baseline. The evidence after any block counts, so
-    the interval is the running one; both say the same.
+    the interval is the running one; both say the same. must_find: the slow-down that the run has to be able
+    to find with 90 %; where it was not, a unit without a finding is undecided.
     """
     places, margin = list(judged_measures(study)), study.experiment.contract.margin
     if not study.blocks or not study.rows[0].blocks:
@@ -97,13 +103,25 @@ def judge_units(name: str, study: Study, rule: GateRule, standing: StandingOf) -
     figures = _figures(contrasts, tuple(study.measures[place] for place in places), 0)
     last, highest = (each[:, 0] for each in contrasts.log_evidence_slower())
     judgements = _judgements(study, places, findings, margin, rule.level)
-    return tuple(
-        _unit(name, study, figures, place, _Evidence(float(last[place]), float(highest[place])), each)
-        for place, each in enumerate(
-            _Judged(finding, judgement, margin, rule, standing(_statement(figures.measures[place])))
-            for place, (finding, judgement) in enumerate(zip(findings, judgements, strict=True))
+    units = []
+    for place, measure in enumerate(figures.measures):
+        spread = _finite(figures.spread[place])
+        case = _Case(
+            finding=findings[place],
+            judgement=judgements[place],
+            margin=margin,
+            rule=rule,
+            standing=standing(_statement(measure)),
+            must_find=must_find,
+            last=float(last[place]),
+            highest=float(highest[place]),
+            rows=figures.blocks,
+            standard_error=_finite(figures.standard_error[place]),
+            spread=spread,
+            findable=None if spread is None else _findable(figures.blocks, spread, rule, study),
         )
-    )
+        units.append(_unit(name, study, measure, case))
+    return tuple(units)
 
 
 def _statement(measure: Measure) -> str:
@@ -124,72 +142,83 @@ def _judgements(
 
 
 @dataclass(frozen=True)
-class _Evidence:
-    """Of this run that the change is slower, natural logarithms: after its last block, and at its highest."""
+class _Case:
+    """All that a unit's finding rests on.
 
-    last: float
-    highest: float
+    last, highest: this run's evidence that the change is slower, natural logarithms, after its last block
+    and at its highest; rows: the units of evidence.
+    """
 
-
-@dataclass(frozen=True)
-class _Judged:
     finding: Finding
     judgement: Judgement
     margin: float
     rule: GateRule
     standing: Standing
+    must_find: float | None
+    last: float
+    highest: float
+    rows: int
+    standard_error: float | None
+    spread: float | None
+    findable: float | None
 
 
-def _unit(
-    name: str, study: Study, figures: Figures, place: int, evidence: _Evidence, judged: _Judged
-) -> GateUnit:
-    measure, finding = figures.measures[place], judged.finding
-    found, note, since = _found(figures, place, evidence, judged)
-    control, arm = (study.experiment.contrasts[0].control_id, study.experiment.contrasts[0].arm_id)
-    spread = _finite(figures.spread[place])
+def _unit(name: str, study: Study, measure: Measure, case: _Case) -> GateUnit:
+    found, note, since = _found(case)
+    contrast = study.experiment.contrasts[0]
     return GateUnit(
         workload=name,
         statement=_statement(measure),
         unit=measure.unit,
         better="higher" if measure.sign > 0 else "lower",
-        margin=judged.margin,
-        ratio=ratio_of(finding.estimate),
-        interval=_without_infinities(interval_of(finding.lower, finding.upper)),
+        margin=case.margin,
+        ratio=ratio_of(case.finding.estimate),
+        interval=_without_infinities(interval_of(case.finding.lower, case.finding.upper)),
         finding=found,
-        blocks=study.blocks_of(arm),
-        median_baseline=_median(study, measure, control),
-        median_change=_median(study, measure, arm),
-        log_evidence=evidence.last,
-        log_evidence_max=evidence.highest,
-        log_evidence_earlier=judged.standing.log_earlier,
+        blocks=study.blocks_of(contrast.arm_id),
+        median_baseline=_median(study, measure, contrast.control_id),
+        median_change=_median(study, measure, contrast.arm_id),
+        log_evidence=case.last,
+        log_evidence_max=case.highest,
+        log_evidence_earlier=case.standing.log_earlier,
         since=since,
-        standard_error=_finite(figures.standard_error[place]),
-        spread=spread,
-        findable=None if spread is None else findable(figures.blocks, spread, judged.rule, study),
+        standard_error=case.standard_error,
+        spread=case.spread,
+        findable=case.findable,
         note=note,
     )
 
 
-def _found(figures: Figures, place: int, evidence: _Evidence, judged: _Judged) -> tuple[Word, str, str]:
+def _found(case: _Case) -> tuple[Word, str, str]:
     """The finding, what qualifies it, and since which run."""
-    finding, judgement, edge = judged.finding, judged.judgement, log_margin(judged.margin)
-    if judgement.withheld:
-        return "undecided", judgement.note.removeprefix("withheld: "), ""
-    doubted = doubt(finding)
-    reached = evidence.highest + judged.standing.log_earlier >= math.log(judged.rule.threshold)
-    if reached and doubted:
+    finding, edge = case.finding, log_margin(case.margin)
+    withheld = case.judgement.note.removeprefix("withheld: ") if case.judgement.withheld else ""
+    doubted = withheld or doubt(finding)
+    if case.highest + case.standing.log_earlier >= math.log(case.rule.threshold):
+        return ("undecided", doubted, "") if doubted else _slower(case)
+    # What speaks against a word is no reason for alarm where nothing speaks for one.
+    if doubted in (MOVED, DISTRIBUTION_CHANGED):
         return "undecided", doubted, ""
-    if reached:
-        runs = suspected(judged.standing, evidence.last)
-        estimate = combined(finding.estimate, _finite(figures.standard_error[place]), runs)
-        since = runs[0].run if runs else ""
-        note = f"with what {len(runs)} earlier of this history showed" if runs else ""
-        return ("slow-down" if estimate <= -edge else "within the margin"), note, since
-    if figures.blocks < BLOCKS_MIN:
+    if finding.lower == -math.inf or case.rows < BLOCKS_MIN:
         return "undecided", TOO_FEW, ""
     if doubted:
-        return "undecided", doubted, ""
-    return ("excluded" if finding.lower >= -edge else "none found"), "", ""
+        return "none found", doubted, ""
+    if finding.lower >= -edge:
+        return "excluded", "", ""
+    if case.must_find is not None and not (case.findable is not None and case.findable <= case.must_find):
+        least = "none" if case.findable is None else percent_rounded(case.findable)
+        wanted = percent_rounded(case.must_find)
+        return "undecided", f"a slow-down of {wanted} had to be found with 90 %; here only {least} is", ""
+    return "none found", "", ""
+
+
+def _slower(case: _Case) -> tuple[Word, str, str]:
+    """Whether what is certainly slower is so beyond the margin, by the runs that the evidence is of."""
+    runs = suspected(case.standing, case.last)
+    estimate = combined(case.finding.estimate, case.standard_error, runs)
+    since = runs[0].run if runs else ""
+    note = f"with the evidence of {plural(len(runs), 'earlier run')}" if runs else ""
+    return ("slow-down" if estimate <= -log_margin(case.margin) else "within the margin"), note, since
 
 
 def combined(log_ratio: float, standard_error: float | None, runs: Sequence[Earlier]) -> float:
@@ -204,14 +233,14 @@ def combined(log_ratio: float, standard_error: float | None, runs: Sequence[Earl
     return math.fsum(value * weight for value, weight in known) / math.fsum(weight for _, weight in known)
 
 
-def findable(blocks: int, spread: float, rule: GateRule, study: Study) -> float | None:
+def _findable(blocks: int, spread: float, rule: GateRule, study: Study) -> float | None:
     """The slow-down that so many rows find in 90 of 100 runs at this spread of single trials; None: none."""
     pooled = study.is_pooled and len(study.rows[0].arm_ids) > 2
     return findable_effect(blocks, spread, rule, pooled=pooled)
 
 
 def findable_effect(blocks: int, spread: float, rule: GateRule, *, pooled: bool) -> float | None:
-    """As `findable`, by the formulas of `statistics/power.py` at the gate's threshold.
+    """As `_findable`, by the formulas of `statistics/power.py` at the gate's threshold.
 
     Those are of a family whose threshold is 2m/α; the gate's is units/α with α = false alarms for each run.
     """

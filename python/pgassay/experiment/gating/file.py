@@ -29,13 +29,13 @@ from pgassay.factors.prepare import FILE_SUFFIX
 from pgassay.workloads.options import parse_duration
 
 TIME_DEFAULT_S = 600.0
-_TOP = ("max-time", "margin", "runs-per-year", "false-alarms-per-year", "system", "workloads")
+_TOP = ("max-time", "margin", "must-find", "runs-per-year", "false-alarms-per-year", "system", "workloads")
 _SYSTEM = ("pg", "prepare", "server", "set")
 # The keys of an experiment's file that a workload has too; what is compared, and how often, is the gate's.
 _WORKLOAD = (
     *("workload", "scale", "dataset", "prepare", "settle", "cache", "storage", "memory", "cpus", "blocks"),
     *("max-time", "margin", "pool", "covariate", "observe", "between", "plans", "allow-writes", "vcpus"),
-    *("before-trial", "set"),
+    *("before-trial", "must-find", "set"),
 )
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")
 
@@ -52,11 +52,15 @@ class SystemFile:
 
 @dataclass(frozen=True)
 class GateFile:
-    """A gate's file. workloads: what `compare` would be asked, by name, with margin and time, no factor."""
+    """A gate's file. workloads: what `compare` would be asked, by name, with margin and time, no factor.
+
+    must_find: of those that name one, the slow-down that they have to be able to find.
+    """
 
     path: Path
     system: SystemFile
     workloads: Mapping[str, CompareRequest]
+    must_find: Mapping[str, float]
     runs_per_year: float = RUNS_PER_YEAR
     false_alarms_per_year: float = FALSE_ALARMS_PER_YEAR
 
@@ -79,6 +83,7 @@ def read_gate_file(path: Path, builds_from: Path | None = None) -> GateFile:
         path=path,
         system=_system(path, document.get("system", {}), builds_from or path.parent),
         workloads=_with_times(path, workloads, total_s),
+        must_find=_must_find(path, document, tables),
         runs_per_year=_number(path, document, "runs-per-year", RUNS_PER_YEAR),
         false_alarms_per_year=_number(path, document, "false-alarms-per-year", FALSE_ALARMS_PER_YEAR),
     )
@@ -96,6 +101,21 @@ def _number(path: Path, document: Mapping[str, object], key: str, default: float
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0.01 <= value <= 1e6:
         raise UsageError(f"{path}: {key} = {value!r} is no such number: write one from 0.01 to 1000000")
     return float(value)
+
+
+def _must_find(
+    path: Path, document: Mapping[str, object], tables: Mapping[str, Mapping[str, object]]
+) -> dict[str, float]:
+    """By workload the slow-down that it has to be able to find; its own value goes before the file's."""
+    found = {}
+    for name, table in tables.items():
+        value = table.get("must-find", document.get("must-find"))
+        if value is None:
+            continue
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0.001 <= value <= 10:
+            raise UsageError(f"{path}: must-find = {value!r} is no fraction: write 0.05 for 5 %")
+        found[name] = float(value)
+    return found
 
 
 def _workload(

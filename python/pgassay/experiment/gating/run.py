@@ -163,7 +163,14 @@ def _run_workload(each: Planned, prepared: PreparedGate, progress: Progress, *, 
 
     progress.message(f"workload {each.name}")
     stored = run_new(each.request, progress, wait=wait, until_decided=False, said_by=said_by)
-    return Gated(each.name, stored, said[-1] if said else "", each.name, stored.warnings)
+    return Gated(
+        each.name,
+        stored,
+        promise=said[-1] if said else "",
+        folder=each.name,
+        must_find=prepared.change.must_find.get(each.name),
+        warnings=stored.warnings,
+    )
 
 
 def promise_of(
