@@ -15,6 +15,7 @@ import numpy as np
 from pgassay.analysis.gate.judge import Gated, gate_result
 from pgassay.model.gate import GatedSystem, GateResult
 from pgassay.model.trial import TrialRecord, TrialSpec
+from pgassay.record.read import StoredExperiment
 from simulated_worlds import World
 from whole_experiments import planned, run_whole, statements_record
 
@@ -31,9 +32,9 @@ def workload_of(folder: Path, statements: int = STATEMENTS) -> str:
     """A workload with so many statements, as typed."""
     file = folder / "statements.sql"
     if not file.exists():
-        file.write_text(
-            "".join(f"-- name: q{number:02d}\nSELECT {number};\n" for number in range(statements))
-        )
+        texts = (f"-- name: q{number:02d}\nSELECT {number};\n" for number in range(statements))
+        texts = (f"-- name: q{number:02d}\nSELECT {number};\n" for number in range(statements))
+        file.write_text("".join(texts))
     return f"sql:{file}"
 
 
@@ -41,7 +42,7 @@ def workload_of(folder: Path, statements: int = STATEMENTS) -> str:
 class Nights:
     """A line of nightly gates of one workload; `slower`: by statement the log ratio since a night.
 
-    spread: of the log time of one statement in one trial. carries: whether stored nights count.
+    spread: of the log time of one statement in one trial. carries: whether stored nights count. last: the latest night's experiment.
     """
 
     workload: str
@@ -51,6 +52,7 @@ class Nights:
     statements: int = STATEMENTS
     carries: bool = True
     stored: list[GateResult] = field(default_factory=list)
+    last: StoredExperiment | None = None
 
     def night(self, slower: Mapping[str, float] | None = None) -> GateResult:
         """Run, judge and store one more night."""
@@ -70,6 +72,7 @@ class Nights:
         # What all statements of a trial share; each has noise of its own beside it.
         world = World("normal", 0.003, random)
         ended = run_whole(experiment, world, record_of=record, until_decided=False)
+        self.last = ended.stored
         moment = (BEGINNING + timedelta(days=number)).isoformat(timespec="seconds")
         found = gate_result(
             [Gated("simulated", ended.stored)],

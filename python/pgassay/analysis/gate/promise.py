@@ -97,7 +97,7 @@ def promise(name: str, time: Time, noise: Noise, rule: GateRule) -> str:
     )
     if len(ordered) > 1:
         sentence += (
-            f" (half of {len(ordered)} units need less; the noisiest, {noisiest or 'the whole'}, takes "
+            f" (the median of {len(ordered)} units; in the noisiest, {noisiest or 'the whole'}, one of "
             f"{percent_rounded(effects[noisiest])})"
         )
     return f"{sentence}."
