@@ -42,7 +42,8 @@ def workload_of(folder: Path, statements: int = STATEMENTS) -> str:
 class Nights:
     """A line of nightly gates of one workload; `slower`: by statement the log ratio since a night.
 
-    spread: of the log time of one statement in one trial. carries: whether stored nights count. last: the latest night's experiment.
+    spread: of the log time of one statement in one trial. carries: whether stored nights count.
+    last: the latest night's experiment.
     """
 
     workload: str

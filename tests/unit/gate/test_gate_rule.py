@@ -29,7 +29,7 @@ def test_the_threshold_is_that_of_two_false_alarms_a_year_over_all_units():
     assert rule.threshold == 50 * 365 / 2
     assert rule.level == 2 / rule.threshold
     assert rule_of(50, runs_per_year=36.5).threshold == pytest.approx(rule.threshold / 10)
-    assert rule_of(1, runs_per_year=1, false_alarms_per_year=10).threshold == 4
+    assert rule_of(1, runs_per_year=1, false_alarms_per_year=10).threshold == 20
     with pytest.raises(ValueError, match="above 0"):
         rule_of(0)
 

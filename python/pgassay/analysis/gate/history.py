@@ -19,10 +19,11 @@ from pgassay.model.gate import (
     HistorySeries,
 )
 from pgassay.record.read import StoredExperiment
-from pgassay.words import amount, plural
+from pgassay.words import amount, comparison, plural
 
-# Of an experiment's interval, which is drawn where no gate's is.
 _SENTENCES_MAX = 10
+# Below this a percentage with one decimal shows nothing.
+_NO_DIFFERENCE = 0.0005
 
 
 @dataclass(frozen=True)
@@ -183,14 +184,19 @@ def sentence_of(runs: Sequence[HistoryRun], series: Sequence[HistorySeries]) -> 
 
 
 def change_sentence(runs: Sequence[HistoryRun], series: HistorySeries, change: HistoryChange) -> str:
-    """'orders/q7 became 5 % slower: from 0.1 % slower to 5.1 % slower, first in NAME (abc)'."""
+    """'orders/q7 became 5 % slower: as fast as its baseline before, 5 % slower than it since; …'."""
     first = runs[change.run]
     at = f" ({first.revision[:12]})" if first.revision else ""
     within = ""
     if change.earliest != change.latest:
         within = f", or another run from {runs[change.earliest].name} to {runs[change.latest].name}"
     return (
-        f"{series.name} became {amount(change.after / change.before)}: {amount(change.before)} than its "
-        f"baseline before, {amount(change.after)} since; the first run after the change is "
+        f"{series.name} became {amount(change.after / change.before)}: {_against_baseline(change.before)} "
+        f"its baseline before, {_against_baseline(change.after)} it since; the first run after the change is "
         f"{first.name}{at}{within}."
     )
+
+
+def _against_baseline(ratio: float) -> str:
+    """'4.7 % slower than', or 'as fast as' where no decimal would show a difference."""
+    return "as fast as" if abs(ratio - 1) < _NO_DIFFERENCE else comparison(ratio)

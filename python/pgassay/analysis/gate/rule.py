@@ -25,6 +25,8 @@ from pgassay.model.gate import GateResult, GateRule
 
 RUNS_PER_YEAR = 365.0
 FALSE_ALARMS_PER_YEAR = 2.0
+# However many false alarms are allowed: what less evidence says is hardly more than what chance does.
+THRESHOLD_MIN = 20.0
 # What a detector is kept below: a sum that overflows says no more than this.
 _LOG_MAX = 600.0
 
@@ -62,8 +64,7 @@ def rule_of(
             f"units, runs and false alarms must be above 0, got {units}, {runs_per_year} and "
             f"{false_alarms_per_year}"
         )
-    # Below 4 the level of the intervals, 2/c, would be no level.
-    threshold = max(units * runs_per_year / false_alarms_per_year, 4.0)
+    threshold = max(units * runs_per_year / false_alarms_per_year, THRESHOLD_MIN)
     return GateRule(
         units=units,
         runs_per_year=runs_per_year,
