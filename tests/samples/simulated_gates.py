@@ -52,6 +52,7 @@ class Nights:
     blocks: int = BLOCKS
     statements: int = STATEMENTS
     carries: bool = True
+    runs_per_year: float = 365.0
     stored: list[GateResult] = field(default_factory=list)
     last: StoredExperiment | None = None
 
@@ -82,6 +83,7 @@ class Nights:
             created_at=moment,
             file="gate.toml",
             folder=".",
+            runs_per_year=self.runs_per_year,
         )
         self.stored.append(found)
         return found

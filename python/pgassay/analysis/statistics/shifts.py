@@ -62,8 +62,9 @@ def shifts(
     if series == 0 or runs < 2 * PART_MIN:
         return tuple(() for _ in range(series))
     random = np.random.default_rng([seed, series, runs])
-    statistic, places = _greatest(values, weights)
-    bound = _critical(values, weights, level, PERMUTATIONS, random)
+    centred = _centred(values, weights)
+    statistic, places = _greatest(centred)
+    bound = _critical(centred, level, PERMUTATIONS, random)
     found: list[tuple[Shift, ...]] = []
     for row in range(series):
         if not statistic[row] > bound:
@@ -90,48 +91,86 @@ def _weights(values: FloatArray, errors: FloatArray) -> FloatArray:
     return weights
 
 
-def _greatest(values: FloatArray, weights: FloatArray) -> tuple[FloatArray, NDArray[np.intp]]:
-    """The greatest t of all splits and the index of the first run after it; over the last axis."""
-    gains, residual, freedom = _splits(values, weights)
-    best = gains.argmax(axis=-1)
-    gain = np.take_along_axis(gains, best[..., np.newaxis], axis=-1)[..., 0]
-    left = np.maximum(residual - gain, 0.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        t = np.sqrt(np.where(gain > 0, gain * freedom / np.maximum(left, 1e-300), 0.0))
-    # An exact step leaves nothing; rounding must not make one of a constant series.
-    t = np.where(gain <= 1e-24 * (1 + np.abs(residual)), 0.0, np.minimum(t, 1e9))
-    return t, best + 1
+@dataclass(frozen=True)
+class _Centred:
+    """Series less their means, ready to be split in any order of their runs; (series, runs) and (series,).
+
+    weighted: weight times value; counted: whether a run has a value, None where all have. What a split
+    leaves unexplained follows from `squares`, which no order changes.
+    """
+
+    weights: FloatArray
+    weighted: FloatArray
+    counted: NDArray[np.bool_] | None
+    squares: FloatArray
+    freedom: FloatArray
+
+    def in_order(self, order: NDArray[np.intp]) -> "_Centred":
+        """With the runs in other orders, (orders, runs): arrays of (orders, series, runs)."""
+
+        def moved(values: NDArray[np.generic]) -> NDArray[np.generic]:
+            return np.moveaxis(values[:, order], 0, 1)
+
+        return _Centred(
+            moved(self.weights),  # type: ignore[arg-type]
+            moved(self.weighted),  # type: ignore[arg-type]
+            None if self.counted is None else moved(self.counted),  # type: ignore[arg-type]
+            self.squares,
+            self.freedom,
+        )
 
 
-def _splits(values: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """By split (its first run after it is the index + 1) what it explains; the sum of squares; n − 2."""
+def _centred(values: FloatArray, weights: FloatArray) -> _Centred:
     filled = np.where(weights > 0, values, 0.0)
     total = weights.sum(axis=-1, keepdims=True)
+    mean = (weights * filled).sum(axis=-1, keepdims=True) / np.where(total > 0, total, 1.0)
+    centred = np.where(weights > 0, filled - mean, 0.0)
+    counted = weights > 0
+    return _Centred(
+        weights,
+        weights * centred,
+        None if counted.all() else counted,
+        (weights * centred**2).sum(axis=-1),
+        np.maximum(counted.sum(axis=-1) - 2.0, 0.0),
+    )
+
+
+def _gains(series: _Centred) -> FloatArray:
+    """By split (its first run after it is the index + 1) what it explains, 0 where there can be none."""
+    left_weight = np.cumsum(series.weights, axis=-1)
+    left_sum = np.cumsum(series.weighted, axis=-1)[..., :-1]
+    total, left_weight = left_weight[..., -1:], left_weight[..., :-1]
     with np.errstate(divide="ignore", invalid="ignore"):
-        mean = np.where(total > 0, (weights * filled).sum(axis=-1, keepdims=True) / total, 0.0)
-        centred = np.where(weights > 0, filled - mean, 0.0)
-        left_weight = np.cumsum(weights, axis=-1)[..., :-1]
-        left_sum = np.cumsum(weights * centred, axis=-1)[..., :-1]
-        right_weight = total - left_weight
-        gains = left_sum**2 * total / (left_weight * right_weight)
-    counts = np.cumsum(weights > 0, axis=-1)
+        gains: FloatArray = left_sum**2 * total / (left_weight * (total - left_weight))
+    if series.counted is None:
+        gains[..., : PART_MIN - 1] = 0.0
+        gains[..., gains.shape[-1] - PART_MIN + 1 :] = 0.0
+        return gains
+    counts = np.cumsum(series.counted, axis=-1)
     is_possible = (counts[..., :-1] >= PART_MIN) & (counts[..., -1:] - counts[..., :-1] >= PART_MIN)
     # A split before a run without a value is the split before the next one that has one.
-    is_possible &= weights[..., 1:] > 0
-    gains = np.where(is_possible & np.isfinite(gains), gains, 0.0)
-    residual = (weights * centred**2).sum(axis=-1)
-    return gains, residual, np.maximum(counts[..., -1] - 2.0, 0.0)
+    is_possible &= series.counted[..., 1:]
+    return np.where(is_possible & np.isfinite(gains), gains, 0.0)
 
 
-def _critical(
-    values: FloatArray, weights: FloatArray, level: float, permutations: int, random: np.random.Generator
-) -> float:
+def _greatest(series: _Centred) -> tuple[FloatArray, NDArray[np.intp]]:
+    """The greatest t of all splits and the index of the first run after it; over the last axis."""
+    gains = _gains(series)
+    gain = gains.max(axis=-1)
+    left = np.maximum(series.squares - gain, 1e-300)
+    with np.errstate(over="ignore"):
+        t = np.minimum(np.sqrt(gain * series.freedom / left), 1e9)
+    # An exact step leaves nothing; rounding must not make one of a constant series.
+    return np.where(gain <= 1e-24, 0.0, t), gains.argmax(axis=-1) + 1
+
+
+def _critical(centred: _Centred, level: float, permutations: int, random: np.random.Generator) -> float:
     """What the greatest statistic over all series exceeds in at most `level` of all orders of the runs.
 
     With B orders drawn, the one observed counts as one of B + 1, so the test is exact (Phipson and Smyth,
     Statistical Applications in Genetics and Molecular Biology 2010). Infinite where B is too small.
     """
-    series, runs = values.shape
+    series, runs = centred.weights.shape
     kept = math.floor(level * (permutations + 1)) - 1
     if kept < 0:
         return math.inf
@@ -140,8 +179,7 @@ def _critical(
     for begin in range(0, permutations, step):
         count = min(step, permutations - begin)
         orders = np.argsort(random.random((count, runs)), axis=-1)
-        drawn = values[:, orders].transpose(1, 0, 2), weights[:, orders].transpose(1, 0, 2)
-        highest[begin : begin + count] = _greatest(*drawn)[0].max(axis=-1)
+        highest[begin : begin + count] = _greatest(centred.in_order(orders))[0].max(axis=-1)
     return float(np.sort(highest)[::-1][kept])
 
 
@@ -159,9 +197,10 @@ class _Series:
         values, weights = self.values[np.newaxis, begin:end], self.weights[np.newaxis, begin:end]
         if int((weights > 0).sum()) < 2 * PART_MIN + 1:
             return []
-        statistic, places = _greatest(values, weights)
+        centred = _centred(values, weights)
+        statistic, places = _greatest(centred)
         permutations = min(max(PERMUTATIONS, math.ceil(4 / self.level)), _PERMUTATIONS_MAX)
-        if not statistic[0] > _critical(values, weights, self.level, permutations, self.random):
+        if not statistic[0] > _critical(centred, self.level, permutations, self.random):
             return []
         place = begin + int(places[0])
         return [*self.split(begin, place), place, *self.split(place, end)]
@@ -188,13 +227,14 @@ class _Series:
         With the means and the variance integrated out, a place has the weight RSS^(−(n−2)/2) /
         √(W_left·W_right) (Smith, Biometrika 1975).
         """
-        values, weights = self.values[begin:end], self.weights[begin:end]
-        gains, residual, freedom = _splits(values, weights)
+        weights = self.weights[begin:end]
+        part = _centred(self.values[np.newaxis, begin:end], weights[np.newaxis])
+        gains, squares = _gains(part)[0], float(part.squares[0])
         left = np.cumsum(weights)[:-1]
         right = weights.sum() - left
         with np.errstate(divide="ignore", invalid="ignore"):
-            rest = np.maximum(residual - gains, 1e-12 * max(float(residual), 1e-300))
-            log_weight = -float(freedom) / 2 * np.log(rest) - np.log(left * right) / 2
+            rest = np.maximum(squares - gains, 1e-12 * max(squares, 1e-300))
+            log_weight = -float(part.freedom[0]) / 2 * np.log(rest) - np.log(left * right) / 2
         log_weight = np.where(gains > 0, log_weight, -np.inf)
         if not np.isfinite(log_weight).any():
             return index, index
