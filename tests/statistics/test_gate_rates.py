@@ -93,7 +93,7 @@ def test_what_is_promised_is_found_in_ninety_of_a_hundred_nights(workload, runs)
 
 @pytest.mark.parametrize("spread", [0.3, 1.0, 2.0])
 def test_the_detector_keeps_its_promise_where_every_e_value_is_fair(spread):
-    """Alarms in n runs are at most n/c in expectation; E-values of expectation 1, as wild as `spread` says."""
+    """Alarms in n runs are at most n/c in expectation, however wild E-values of expectation 1 are."""
     random = np.random.default_rng(3)
     threshold, runs, lines = 20.0, 100, 200
     evidence = spread * random.standard_normal((lines, runs)) - spread**2 / 2

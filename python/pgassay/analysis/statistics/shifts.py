@@ -108,13 +108,10 @@ class _Centred:
     def in_order(self, order: NDArray[np.intp]) -> "_Centred":
         """With the runs in other orders, (orders, runs): arrays of (orders, series, runs)."""
 
-        def moved(values: NDArray[np.generic]) -> NDArray[np.generic]:
-            return np.moveaxis(values[:, order], 0, 1)
-
         return _Centred(
-            moved(self.weights),  # type: ignore[arg-type]
-            moved(self.weighted),  # type: ignore[arg-type]
-            None if self.counted is None else moved(self.counted),  # type: ignore[arg-type]
+            np.moveaxis(self.weights[:, order], 0, 1),
+            np.moveaxis(self.weighted[:, order], 0, 1),
+            None if self.counted is None else np.moveaxis(self.counted[:, order], 0, 1),
             self.squares,
             self.freedom,
         )
