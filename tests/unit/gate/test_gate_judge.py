@@ -1,6 +1,7 @@
 """What a gate finds in one night: planted slow-downs, and nights on which nothing can be said."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -83,6 +84,16 @@ def test_a_slow_down_that_must_be_found_and_could_not_be_leaves_the_unit_undecid
     assert strict.exit_code == 4
     assert "had to be found" in strict.verdict
     assert gate_result([Gated("w", experiment)], **options).exit_code == 0
+
+
+def test_an_experiment_that_failed_is_no_clean_bill(workload):
+    line = nights(workload)
+    line.night()
+    failed = replace(line.last, stopped="failed")
+    options = {"systems": (SIDE, SIDE), "earlier": (), "created_at": "2026", "file": "f", "folder": "."}
+    found = gate_result([Gated("w", failed)], **options)
+    assert (found.outcome, found.exit_code) == ("undecided", 4)
+    assert "ended before its time" in found.workloads[0].warnings[0]
 
 
 def test_where_nothing_differs_nothing_is_slower():

@@ -28,6 +28,7 @@ NOTHING_DIFFERS = "Nothing that the gate runs differs from its baseline, so noth
 EXIT_SLOW_DOWN = 1
 EXIT_UNDECIDED = 4
 _EXITS: dict[Outcome, int] = {"none found": 0, "slow-down": EXIT_SLOW_DOWN, "undecided": EXIT_UNDECIDED}
+_FAILED = "it ended before its time, since its trials failed; the report of its folder says why"
 # Of those that slowed down, how many are named in the sentence; the table has them all.
 _NAMED_MAX = 5
 
@@ -84,7 +85,7 @@ def gate_result(
             return standing_of(known.get((name, statement), ()))
 
         units += judge_units(each.name, gather_study(each.stored), rule, standing, each.must_find)
-    outcome = outcome_of(units)
+    outcome = outcome_of(units, failed=any(each.stored.stopped == "failed" for each in gated))
     return GateResult(
         schema=1,
         pgassay_version=__version__,
@@ -122,19 +123,19 @@ def _workload(gated: Gated) -> GateWorkload:
         stopped=stopped,
         promise=gated.promise,
         baseline=baseline_identity(experiment),
-        warnings=gated.warnings,
+        warnings=(*gated.warnings, *([_FAILED] if stored.stopped == "failed" else [])),
     )
 
 
-def outcome_of(units: Sequence[GateUnit]) -> Outcome:
+def outcome_of(units: Sequence[GateUnit], *, failed: bool = False) -> Outcome:
     """A slow-down where any unit has one, else undecided where nothing can be said of some.
 
-    Without a unit nothing differed, so nothing is slower.
+    Without a unit nothing differed, so nothing is slower. failed: an experiment ended before its time.
     """
     findings = {unit.finding for unit in units}
     if "slow-down" in findings:
         return "slow-down"
-    return "undecided" if "undecided" in findings else "none found"
+    return "undecided" if failed or "undecided" in findings else "none found"
 
 
 def sentence_of(units: Sequence[GateUnit]) -> str:

@@ -100,13 +100,11 @@ def _notes(result: GateResult) -> tuple[Paragraph, ...]:
 def rule_sentence(result: GateResult) -> str:
     """How false alarms are bounded, in a sentence."""
     rule = result.rule
-    earlier = f", with the evidence of {plural(result.earlier_runs, 'earlier run')}" * bool(
-        result.earlier_runs
-    )
+    earlier = f", with {plural(result.earlier_runs, 'earlier run')}" if result.earlier_runs else ""
     return (
-        f"A slow-down counts as found at an evidence of {rule.threshold:.3g} for one of "
-        f"{plural(rule.units, 'unit')}{earlier}: without any slow-down, {rule.runs_per_year:g} runs have at "
-        f"most {rule.false_alarms_per_year:g} false alarms in expectation. Intervals hold at that level."
+        f"A slow-down counts as found at an evidence of {rule.threshold:.3g} "
+        f"({plural(rule.units, 'unit')}{earlier}): without any, {rule.runs_per_year:g} runs have at most "
+        f"{rule.false_alarms_per_year:g} false alarms in expectation. Intervals hold at that level."
     )
 
 
