@@ -1,4 +1,4 @@
-"""The JSON schemas: of comparisons (also combined), calibrations, probes, diagnoses, watches, plans, volumes.
+"""The JSON schemas: of comparisons (also combined), calibrations, probes, diagnoses, watches, plans, volumes, gates.
 
 They are made from the models: `python -m pgassay.report.schema` writes them to schemas/ of the checkout; a
 test checks that the files there are what the models give.
@@ -11,6 +11,7 @@ from typing import Any
 
 from pgassay.analysis.causes.registry import cause_names
 from pgassay.model.calibration import CALIBRATION_SCHEMA, CalibrationResult
+from pgassay.model.gate import GATE_SCHEMA, HISTORY_SCHEMA, GateResult, HistoryResult
 from pgassay.model.live.diagnosis import DIAGNOSIS_SCHEMA, Diagnosis
 from pgassay.model.live.watch import WATCH_SCHEMA, WatchSample
 from pgassay.model.machines.combined import COMBINED_SCHEMA, CombinedResult
@@ -27,6 +28,8 @@ WATCH_FILE = SCHEMA_FILE.with_name("watch.schema.json")
 EXPLAIN_FILE = SCHEMA_FILE.with_name("explain.schema.json")
 VOLUMES_FILE = SCHEMA_FILE.with_name("volumes.schema.json")
 COMBINED_FILE = SCHEMA_FILE.with_name("combine.schema.json")
+GATE_FILE = SCHEMA_FILE.with_name("gate.schema.json")
+HISTORY_FILE = SCHEMA_FILE.with_name("history.schema.json")
 
 # A plain number in the model that can overflow: the twin's evidence is a product without a bound.
 _NULL_WHEN_INFINITE = ("evidence", "twin_evidence")
@@ -93,6 +96,24 @@ def combined_schema() -> dict[str, Any]:
     for part in (schema, *schema.get("$defs", {}).values()):
         _tighten(part)
     schema["properties"]["schema"]["const"] = COMBINED_SCHEMA
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def gate_schema() -> dict[str, Any]:
+    """The schema of what `pgassay gate --json` prints, and gate.json holds."""
+    schema = GateResult.model_json_schema(by_alias=True, mode="serialization")
+    for part in (schema, *schema.get("$defs", {}).values()):
+        _tighten(part)
+    schema["properties"]["schema"]["const"] = GATE_SCHEMA
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def history_schema() -> dict[str, Any]:
+    """The schema of what `pgassay history --json` prints."""
+    schema = HistoryResult.model_json_schema(by_alias=True, mode="serialization")
+    for part in (schema, *schema.get("$defs", {}).values()):
+        _tighten(part)
+    schema["properties"]["schema"]["const"] = HISTORY_SCHEMA
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
@@ -165,6 +186,16 @@ def combined_schema_text() -> str:
     return json.dumps(combined_schema(), indent=2) + "\n"
 
 
+def gate_schema_text() -> str:
+    """The schema of gates as the file holds it."""
+    return json.dumps(gate_schema(), indent=2) + "\n"
+
+
+def history_schema_text() -> str:
+    """The schema of histories as the file holds it."""
+    return json.dumps(history_schema(), indent=2) + "\n"
+
+
 def main() -> int:
     """Write the schemas into the checkout and say where."""
     SCHEMA_FILE.parent.mkdir(exist_ok=True)
@@ -177,6 +208,8 @@ def main() -> int:
         (EXPLAIN_FILE, explain_schema_text()),
         (VOLUMES_FILE, volumes_schema_text()),
         (COMBINED_FILE, combined_schema_text()),
+        (GATE_FILE, gate_schema_text()),
+        (HISTORY_FILE, history_schema_text()),
     )
     for file, content in made:
         file.write_text(content, encoding="utf-8")

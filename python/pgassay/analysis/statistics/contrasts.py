@@ -157,6 +157,19 @@ class ContrastSet:
 
         return self._collect(0.0, least)
 
+    def log_evidence_slower(self) -> tuple[FloatArray, FloatArray]:
+        """log E⁻ against "not slower than the control": after the last row, and the highest after any row.
+
+        E⁻ alone is an e-process against all effects of 0 and above, since it never falls as the effect rises.
+        """
+        last, highest = np.zeros(self.shape), np.zeros(self.shape)
+        for group in self._groups:
+            if group.evidence is not None:
+                path = log_evidence_below(group.evidence)
+                last[:, group.places] = path[..., -1]
+                highest[:, group.places] = np.maximum(path.max(axis=-1), 0.0)
+        return last, highest
+
     def all_members(self, contrast: int) -> FloatArray:
         """As `members` on every measure, shape (measures, rows, members)."""
         for group in self._groups:

@@ -81,20 +81,29 @@ def blocks_for_equivalence(
     return _blocks(_EQUIVALENCE[pooled], spread, margin, least, times)
 
 
-def _deviations(blocks: int, pooled: bool, contrasts: int, alpha: float) -> float:
-    """effect/spread, both in logs, that so many blocks detect at 80 % power; infinite if too few."""
+def _deviations(blocks: int, pooled: bool, contrasts: int, alpha: float, power: float = 0.8) -> float:
+    """effect/spread, both in logs, that so many blocks detect at this power; infinite if too few."""
     if blocks < minimum_blocks(pooled=pooled, contrasts=contrasts, alpha=alpha):
         return math.inf
-    constant, factor = _DETECTION[0.8, pooled]
+    constant, factor = _DETECTION[power, pooled]
     left = blocks / multiplicity(contrasts, alpha) - constant
     return math.sqrt(factor / left) if left > 0 else math.inf
 
 
 def resolvable_effect(
-    blocks: int, spread: float, *, pooled: bool, contrasts: int = 1, alpha: float = 0.05
+    blocks: int,
+    spread: float,
+    *,
+    pooled: bool,
+    power: float = 0.8,
+    contrasts: int = 1,
+    alpha: float = 0.05,
 ) -> float:
-    """The smallest effect (a fraction) that so many blocks find at 80 % power; infinite if too few."""
-    deviations = _deviations(blocks, pooled, contrasts, alpha)
+    """The smallest effect (a fraction) that so many blocks find at this power (0.8 or 0.9).
+
+    Infinite if they are too few.
+    """
+    deviations = _deviations(blocks, pooled, contrasts, alpha, power)
     if math.isinf(deviations):
         return math.inf
     return math.expm1(min(deviations * spread, 700.0))

@@ -54,6 +54,14 @@ _KEYS: Mapping[str, tuple[str, type | tuple[type, ...]]] = {
     "before-trial": ("before_trial", str),
 }
 _TABLES = ("factors", "set")
+# Keys whose value is one of a few words: the field, what it is where nothing is said, and the words.
+_WORDS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("covariate", "none", COVARIATES),
+    ("observe", "normal", OBSERVE),
+    ("between", "nothing", BETWEEN),
+    ("plans", "work", PLAN_KINDS),
+    ("baseline", "fixed", BASELINES),
+)
 
 
 def read_file(path: Path, out: Path | None, command: tuple[str, ...]) -> CompareRequest:
@@ -62,16 +70,35 @@ def read_file(path: Path, out: Path | None, command: tuple[str, ...]) -> Compare
     A workload `sql:FILE` or `maintenance:FILE`, the source of a dataset, and SQL files of `prepare` and `sql`
     are looked for beside the TOML file.
     """
-    try:
-        document = tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise UsageError(f"can't read {path} ({error.strerror}): name a TOML file") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is not valid TOML ({error}): correct it") from error
+    document = read_document(path)
     unknown = [key for key in document if key not in _KEYS and key not in _TABLES]
     if unknown:
         known = ", ".join([*_TABLES, *_KEYS])
         raise UsageError(f"{path}: there is no key '{unknown[0]}': the keys are {known}")
+    return CompareRequest(
+        factors=_factors(path, document.get("factors")),
+        settings=settings_of(path, document.get("set", {})),
+        out=out,
+        command=command,
+        **fields_of(path, document),
+    )
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """A TOML file as it is; raises UsageError for one that can't be read, or is none."""
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise UsageError(f"can't read {path} ({error.strerror}): name a TOML file") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not valid TOML ({error}): correct it") from error
+
+
+def fields_of(path: Path, document: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of the request that the keys of a table give; keys that are none of these are left alone.
+
+    Raises UsageError naming the file and the key. Files that a value names are looked for beside the file.
+    """
     fields = {
         field: _checked(path, key, document[key], kind)
         for key, (field, kind) in _KEYS.items()
@@ -79,36 +106,20 @@ def read_file(path: Path, out: Path | None, command: tuple[str, ...]) -> Compare
     }
     if "max_time_s" in fields:
         fields["max_time_s"] = parse_duration(str(fields["max_time_s"]), f"{path}: max-time")
-    if "cpus" in fields:
-        fields["cpus"] = str(fields["cpus"])
-    if "vcpus" in fields:
-        fields["vcpus"] = str(fields["vcpus"])
-    if fields.get("covariate", "none") not in COVARIATES:
-        known = ", ".join(COVARIATES)
-        raise UsageError(f"{path}: covariate '{fields['covariate']}' is not known: write one of {known}")
-    if fields.get("observe", "normal") not in OBSERVE:
-        raise UsageError(f"{path}: observe '{fields['observe']}' is not known: write {', '.join(OBSERVE)}")
-    if fields.get("between", "nothing") not in BETWEEN:
-        raise UsageError(f"{path}: between '{fields['between']}' is not known: write {', '.join(BETWEEN)}")
-    if fields.get("plans", "work") not in PLAN_KINDS:
-        raise UsageError(f"{path}: plans '{fields['plans']}' is not known: write {', '.join(PLAN_KINDS)}")
-    if fields.get("baseline", "fixed") not in BASELINES:
-        raise UsageError(
-            f"{path}: baseline '{fields['baseline']}' is not known: write {', '.join(BASELINES)}"
-        )
+    for name in ("cpus", "vcpus"):
+        if name in fields:
+            fields[name] = str(fields[name])
+    for name, default, known in _WORDS:
+        if fields.get(name, default) not in known:
+            what = f"{path}: {name} '{fields[name]}' is not known"
+            raise UsageError(f"{what}: write {'one of ' if name == 'covariate' else ''}{', '.join(known)}")
     if "workload" in fields:
         fields["workload"] = _beside(path, fields["workload"])
     if "dataset" in fields:
         fields["dataset"] = _dataset_beside(path, fields["dataset"])
     if "prepare" in fields:
         fields["prepare"] = _prepare(path, fields["prepare"])
-    return CompareRequest(
-        factors=_factors(path, document.get("factors")),
-        settings=_settings(path, document.get("set", {})),
-        out=out,
-        command=command,
-        **fields,
-    )
+    return fields
 
 
 # What is read is any value that TOML has; the type that is asked for is the one that is returned.
@@ -172,7 +183,8 @@ def _level(name: str, level: str | float | bool) -> str:
     return text
 
 
-def _settings(path: Path, table: object) -> tuple[str, ...]:
+def settings_of(path: Path, table: object) -> tuple[str, ...]:
+    """The settings of a table as NAME=VALUE; raises UsageError for what is no table of values."""
     if not isinstance(table, dict):
         raise UsageError(f"{path}: [set] is not a table: write NAME = VALUE lines below [set]")
     texts = []

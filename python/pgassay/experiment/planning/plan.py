@@ -46,7 +46,8 @@ def parse_request(
     check_request(request)
     given = parse_settings(request.settings)
     servers = choose_servers(request, on_stage)
-    factors = parse_factors(list(servers.factors)) if servers.factors or not request.factors else ()
+    is_typed = servers.factors or not (request.factors or request.made_factors)
+    factors = (*(parse_factors(list(servers.factors)) if is_typed else ()), *request.made_factors)
     workload = sql.workload_of(factors, request.workload, CompareRequest.workload)
     for factor in factors:
         if factor.name in given:

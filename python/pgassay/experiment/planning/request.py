@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgassay.errors import UsageError
+from pgassay.factors.base import Factor
 from pgassay.model.experiment import (
     CACHE_STATES,
     READINGS,
@@ -26,6 +27,7 @@ CALIBRATION_REPETITIONS = 2
 class CompareRequest:
     """One comparison as typed. `None` means: the default, which the plan chooses and records.
 
+    `made_factors`: those that were made and not typed (`factors/system.py`).
     `calibrates`: its arms are all equal, to measure the noise. `factors`, `server` and `command` may hold
     passwords as typed: what is stored is the plan's.
     """
@@ -64,6 +66,7 @@ class CompareRequest:
     vcpus: str | None = None
     before_trial: str | None = field(default=None, repr=False)
     command: tuple[str, ...] = field(default=())
+    made_factors: tuple[Factor, ...] = ()
 
 
 def protocol_of(request: CompareRequest, cache: CacheState) -> Protocol:

@@ -5,6 +5,8 @@ else from earlier experiments of its kind. Without any, one trial is rehearsed: 
 trial, in a folder of its own that is thrown away, and enters no statistic.
 """
 
+from collections.abc import Callable
+
 from pgassay.analysis.statistics.power import resolution_sentence
 from pgassay.analysis.verdicts.primary import single_trial_spread
 from pgassay.environment.cleanup.scratch import scratch_folder
@@ -20,27 +22,42 @@ from pgassay.terminal.progress import Progress
 _SPREAD_UNKNOWN = 0.07
 
 
+# What the limits of a run can find, in a sentence, by what is known of its trials.
+Resolution = Callable[[Experiment, Known, RunLimits], str]
+
+
+def resolution(experiment: Experiment, known: Known, limits: RunLimits) -> str:
+    """What a comparison of its own can resolve."""
+    contract = experiment.contract
+    return resolution_sentence(
+        limits.time_max_s,
+        known.trial_s,
+        len(experiment.arms),
+        effect=contract.margin,
+        pooled=contract.pool_twin,
+        contrasts=contract.contrasts,
+        alpha=contract.alpha,
+        trial_spread=known.spread or _SPREAD_UNKNOWN,
+        blocks_max=limits.blocks_max,
+    )
+
+
 def announce(
-    stored: StoredExperiment, earlier: Known | None, run: TrialRunner, limits: RunLimits, progress: Progress
+    stored: StoredExperiment,
+    earlier: Known | None,
+    run: TrialRunner,
+    limits: RunLimits,
+    progress: Progress,
+    said_by: Resolution = resolution,
 ) -> None:
     """Show the plan of this run, and what its limits can resolve; `earlier`: what this machine remembers.
 
-    Raises MeasurementError when the rehearsal does not succeed.
+    said_by: makes that sentence. Raises MeasurementError when the rehearsal does not succeed.
     """
     experiment = stored.experiment
     known = _expected(stored, earlier, run, progress)
     arms = experiment.arms
-    sentence = resolution_sentence(
-        limits.time_max_s,
-        known.trial_s,
-        len(arms),
-        effect=experiment.contract.margin,
-        pooled=experiment.contract.pool_twin,
-        contrasts=experiment.contract.contrasts,
-        alpha=experiment.contract.alpha,
-        trial_spread=known.spread or _SPREAD_UNKNOWN,
-        blocks_max=limits.blocks_max,
-    )
+    sentence = said_by(experiment, known, limits)
     names = [arm.name for arm in arms if arm.role != "twin"]
     blocks_max = limits.blocks_max
     if experiment.design.strata == "apart":

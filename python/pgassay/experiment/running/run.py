@@ -6,7 +6,7 @@ plan → open the target → write the plan → say what can be resolved → tri
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pgassay.analysis.verdicts.primary import single_trial_spread
@@ -22,7 +22,7 @@ from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.planning.servers import Connections
 from pgassay.experiment.running import ledger
 from pgassay.experiment.running.folder import check_folder, new_folder
-from pgassay.experiment.running.forecast import announce
+from pgassay.experiment.running.forecast import Resolution, announce, resolution
 from pgassay.experiment.running.loop import RunLimits, TrialRunner, expected_trial_s, run_experiment
 from pgassay.experiment.running.remote_swap import swap_servers
 from pgassay.experiment.running.same_results import check_same_results
@@ -39,11 +39,17 @@ from pgassay.trial.target import Target
 
 
 def run_new(
-    request: CompareRequest, progress: Progress, *, wait: bool, until_decided: bool = True
+    request: CompareRequest,
+    progress: Progress,
+    *,
+    wait: bool,
+    until_decided: bool = True,
+    said_by: Resolution = resolution,
 ) -> StoredExperiment:
     """Plan and run a comparison; raises UsageError before anything is measured, MeasurementError later.
 
-    `until_decided` False: use all the blocks or time, whatever is decided before.
+    `until_decided` False: use all the blocks or time, whatever is decided before. said_by: makes the sentence
+    that says before the first trial what they can find.
     """
     check_folder(request.out)
     parsed = parse_request(request, progress.stage)
@@ -57,7 +63,8 @@ def run_new(
         limits = RunLimits(contract.blocks_max, contract.time_max_s, until_decided=until_decided)
         folder = new_folder(request.out, experiment)
         try:
-            return _run_planned(experiment, earlier, folder, parsed.servers.connections, limits, progress)
+            run = _Run(earlier, parsed.servers.connections, limits, progress, said_by)
+            return _run_planned(experiment, folder, run)
         except BaseException:
             # Nothing is kept of what ended before its first trial was recorded.
             if not attempt_folders(folder):
@@ -65,22 +72,27 @@ def run_new(
             raise
 
 
-def _run_planned(
-    experiment: Experiment,
-    earlier: Known | None,
-    folder: Path,
-    connections: Connections,
-    limits: RunLimits,
-    progress: Progress,
-) -> StoredExperiment:
-    with open_target(experiment, connections.parameters, progress.stage) as opened:
-        trial_s = history.likely_trial_s(experiment, earlier)
+@dataclass(frozen=True)
+class _Run:
+    """One run of an experiment: what is known before it, its servers and limits, and who tells of it."""
+
+    earlier: Known | None
+    connections: Connections
+    limits: RunLimits
+    progress: Progress
+    said_by: Resolution = resolution
+
+
+def _run_planned(experiment: Experiment, folder: Path, run: _Run) -> StoredExperiment:
+    connections = run.connections
+    with open_target(experiment, connections.parameters, run.progress.stage) as opened:
+        trial_s = history.likely_trial_s(experiment, run.earlier)
         write_experiment(folder, opened.complete(experiment, trial_s))
         if connections.documents:
             write_servers(folder, connections.documents)
         stored = load(folder)
         with held(folder), opened.target:
-            ended = _run_trials(stored, earlier, opened.target, connections, limits, progress)
+            ended = _run_trials(stored, opened.target, run)
         return _remembered(ended)
 
 
@@ -107,26 +119,20 @@ def run_resumed(
         with open_target(stored.experiment, connections.parameters, progress.stage) as opened:
             earlier = history.recall(stored.experiment)
             with held(folder), opened.target:
-                ended = _run_trials(stored, earlier, opened.target, connections, chosen, progress)
+                ended = _run_trials(stored, opened.target, _Run(earlier, connections, chosen, progress))
             return _remembered(ended)
 
 
-def _run_trials(
-    stored: StoredExperiment,
-    earlier: Known | None,
-    target: Target,
-    connections: Connections,
-    limits: RunLimits,
-    progress: Progress,
-) -> StoredExperiment:
+def _run_trials(stored: StoredExperiment, target: Target, run: _Run) -> StoredExperiment:
+    limits, progress = run.limits, run.progress
     trials = ExperimentTrials(stored, target, progress)
     try:
         if not stored.trials:
             check_same_results(stored.experiment, target, progress.stage)
-        announce(stored, earlier, trials, limits, progress)
+        announce(stored, run.earlier, trials, limits, progress, run.said_by)
         if not stored.experiment.swap:
             return run_experiment(stored, trials, limits, progress, trials.prepare_block)
-        return _run_halves(stored, trials, limits, progress, target, connections)
+        return _run_halves(stored, trials, limits, progress, target, run.connections)
     except KeyboardInterrupt as interruption:
         raise InterruptionError(_after_interruption(stored.folder)) from interruption
 

@@ -1,0 +1,1 @@
+CREATE INDEX accounts_by_branch ON pgbench_accounts (bid, abalance);

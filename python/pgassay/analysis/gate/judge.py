@@ -1,0 +1,177 @@
+"""From the experiments of one run to the gate's result: what is found, and what the command ends with."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+from pgassay import __version__
+from pgassay.analysis.gate.rule import (
+    FALSE_ALARMS_PER_YEAR,
+    RUNS_PER_YEAR,
+    Standing,
+    earlier_runs,
+    rule_of,
+    standing_of,
+)
+from pgassay.analysis.gate.units import judge_units, units_of
+from pgassay.analysis.verdicts.metrics import statement_measures
+from pgassay.analysis.verdicts.study import gather_study
+from pgassay.model.experiment import Experiment
+from pgassay.model.gate import GatedSystem, GateResult, GateUnit, GateWorkload, Outcome
+from pgassay.model.result import Stopped
+from pgassay.record.read import StoredExperiment
+from pgassay.words import comparison, join, percent_rounded, plural, span
+
+NOTHING_DIFFERS = "Nothing that the gate runs differs from its baseline, so nothing was measured."
+EXIT_SLOW_DOWN = 1
+EXIT_UNDECIDED = 4
+_EXITS: dict[Outcome, int] = {"none found": 0, "slow-down": EXIT_SLOW_DOWN, "undecided": EXIT_UNDECIDED}
+_FAILED = "it ended before its time, since its trials failed; the report of its folder says why"
+# Of those that slowed down, how many are named in the sentence; the table has them all.
+_NAMED_MAX = 5
+
+
+@dataclass(frozen=True)
+class Gated:
+    """One workload's experiment as it ended; folder: its name within the gate's.
+
+    must_find: the slow-down that it has to be able to find with 90 %, None where nothing is asked.
+    """
+
+    name: str
+    stored: StoredExperiment
+    promise: str = ""
+    folder: str = ""
+    must_find: float | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def baseline_identity(experiment: Experiment) -> str:
+    """A hash of all that decides the baseline's arm: evidence of several runs is about one baseline."""
+    control = next(arm for arm in experiment.arms if arm.role == "control")
+    return hashlib.sha256(control.spec.model_dump_json().encode()).hexdigest()[:16]
+
+
+def units_in(experiment: Experiment) -> tuple[str, ...]:
+    """The units that an experiment will have: '' for the workload, and its statements."""
+    return units_of([measure.name for measure in statement_measures(experiment)])
+
+
+def gate_result(
+    gated: Sequence[Gated],
+    *,
+    systems: tuple[GatedSystem, GatedSystem],
+    earlier: Sequence[GateResult],
+    created_at: str,
+    file: str,
+    folder: str,
+    runs_per_year: float = RUNS_PER_YEAR,
+    false_alarms_per_year: float = FALSE_ALARMS_PER_YEAR,
+    warnings: tuple[str, ...] = (),
+) -> GateResult:
+    """Judge all units of all workloads together; systems: (baseline, change); earlier: oldest first.
+
+    The threshold is for the units that were planned, whether a trial of them succeeded or not.
+    """
+    count = sum(len(units_in(each.stored.experiment)) for each in gated)
+    rule = rule_of(max(count, 1), runs_per_year, false_alarms_per_year)
+    known = earlier_runs(earlier, {each.name: baseline_identity(each.stored.experiment) for each in gated})
+    units: list[GateUnit] = []
+    for each in gated:
+
+        def standing(statement: str, name: str = each.name) -> Standing:
+            return standing_of(known.get((name, statement), ()))
+
+        units += judge_units(each.name, gather_study(each.stored), rule, standing, each.must_find)
+    outcome = outcome_of(units, failed=any(each.stored.stopped == "failed" for each in gated))
+    return GateResult(
+        schema=1,
+        pgassay_version=__version__,
+        created_at=created_at,
+        file=file,
+        folder=folder,
+        baseline=systems[0],
+        change=systems[1],
+        rule=rule,
+        outcome=outcome,
+        exit_code=_EXITS[outcome],
+        verdict=sentence_of(units),
+        units=tuple(units),
+        workloads=tuple(_workload(each) for each in gated),
+        earlier_runs=len(earlier),
+        warnings=warnings,
+    )
+
+
+def _workload(gated: Gated) -> GateWorkload:
+    stored = gated.stored
+    experiment = stored.experiment
+    stopped: Stopped = "running"
+    for word in get_args(Stopped):
+        stopped = word if word == stored.stopped else stopped
+    return GateWorkload(
+        name=gated.name,
+        workload=experiment.arms[0].spec.workload.text,
+        folder=gated.folder,
+        margin=experiment.contract.margin,
+        time_max_s=experiment.contract.time_max_s,
+        blocks=gather_study(stored).blocks,
+        trials=len(stored.trials),
+        seconds=stored.seconds_used,
+        stopped=stopped,
+        promise=gated.promise,
+        baseline=baseline_identity(experiment),
+        warnings=(*gated.warnings, *([_FAILED] if stored.stopped == "failed" else [])),
+    )
+
+
+def outcome_of(units: Sequence[GateUnit], *, failed: bool = False) -> Outcome:
+    """A slow-down where any unit has one, else undecided where nothing can be said of some.
+
+    Without a unit nothing differed, so nothing is slower. failed: an experiment ended before its time.
+    """
+    findings = {unit.finding for unit in units}
+    if "slow-down" in findings:
+        return "slow-down"
+    return "undecided" if failed or "undecided" in findings else "none found"
+
+
+def sentence_of(units: Sequence[GateUnit]) -> str:
+    """The gate's verdict in a few sentences, the slow-downs first."""
+    if not units:
+        return NOTHING_DIFFERS
+    counted = Counter(unit.finding for unit in units)
+    slow = sorted((unit for unit in units if unit.finding == "slow-down"), key=lambda unit: unit.ratio or 1.0)
+    lines = [unit_sentence(unit) for unit in slow[:_NAMED_MAX]]
+    if len(slow) > _NAMED_MAX:
+        lines.append(f"{len(slow) - _NAMED_MAX} more are slower: see the table.")
+    if not slow:
+        lines.append(f"No slow-down was found in {plural(len(units) - counted['undecided'], 'unit')}.")
+    undecided = [unit for unit in units if unit.finding == "undecided"]
+    if undecided:
+        named = join([unit.name for unit in undecided[:_NAMED_MAX]])
+        rest = f" and {len(undecided) - _NAMED_MAX} more" if len(undecided) > _NAMED_MAX else ""
+        lines.append(f"Nothing can be said of {named}{rest}: {undecided[0].note}.")
+    return "\n".join(lines)
+
+
+def unit_sentence(unit: GateUnit) -> str:
+    """What was found of a unit, in a sentence."""
+    if unit.ratio is None:
+        return f"{unit.name}: nothing can be said: {unit.note}."
+    ends = span(unit.interval) if unit.interval is not None else "no interval fits"
+    note = f"; {unit.note}" if unit.note else ""
+    margin = percent_rounded(unit.margin)
+    counted = plural(unit.blocks, "block")
+    if unit.finding == "slow-down":
+        return f"{unit.name} is {comparison(unit.ratio)} its baseline ({ends}, {counted}{note})."
+    if unit.finding == "within the margin":
+        small = f"slower than its baseline, but within the margin of {margin}"
+        return f"{unit.name} is {small} ({ends}, {counted}{note})."
+    if unit.finding == "excluded":
+        return f"{unit.name} is not slower by more than the margin of {margin} ({ends}, {counted})."
+    if unit.finding == "none found":
+        return f"{unit.name}: no slow-down was found ({ends}, {counted})."
+    return f"{unit.name}: nothing can be said: {unit.note} ({ends}, {counted})."

@@ -1,0 +1,111 @@
+"""What a gate's time can find, said before its first trial and held against the noise that was met."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pgassay.analysis.gate.units import findable_effect
+from pgassay.analysis.statistics.power import minimum_blocks
+from pgassay.model.gate import GateResult, GateRule
+from pgassay.words import duration_rounded, percent_rounded, plural
+
+# Of single trials, where nothing is known of their spread: what a shared virtual machine shows.
+SPREAD_UNKNOWN = 0.07
+# So many of the latest runs say how a unit's trials spread here.
+RUNS_ASKED = 5
+
+
+@dataclass(frozen=True)
+class Time:
+    """The time of one workload's experiment, and what becomes of it.
+
+    trial_s: one trial with all that is around it; members: the trials of a block; blocks_max: a limit that
+    was typed. blocks_per_row: the blocks that count once, where arms own copies of the data.
+    """
+
+    time_s: float
+    trial_s: float
+    members: int
+    blocks_max: int
+    blocks_per_row: int = 1
+    pooled: bool = True
+
+    @property
+    def blocks(self) -> int:
+        """The blocks that it has room for."""
+        return min(self.blocks_max, int(self.time_s / (self.trial_s * self.members) + 1e-9))
+
+    @property
+    def rows(self) -> int:
+        """The units of evidence that it has room for."""
+        return self.blocks // self.blocks_per_row
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The spread of a single trial's log speed by unit ('' is the workload), and in words whence it is known.
+
+    {}: nothing is known.
+    """
+
+    spreads: Mapping[str, float]
+    source: str
+
+
+def noise_of(gates: Sequence[GateResult], workload: str, spread: float | None) -> Noise:
+    """What earlier gates of a history showed of a workload's units, else what the machine remembers of it.
+
+    gates: oldest first; spread: of the workload's total, from other experiments of this kind, if known.
+    """
+    found: dict[str, list[float]] = {}
+    asked = [gate for gate in gates if any(each.name == workload for each in gate.workloads)][-RUNS_ASKED:]
+    for gate in asked:
+        for unit in gate.units:
+            if unit.workload == workload and unit.spread:
+                found.setdefault(unit.statement, []).append(unit.spread)
+    spreads = {
+        name: math.sqrt(math.fsum(value**2 for value in values) / len(values))
+        for name, values in found.items()
+    }
+    if spreads:
+        return Noise(spreads, f"at the noise that this machine showed in {plural(len(asked), 'earlier run')}")
+    if spread:
+        return Noise({"": spread}, "at the noise that this machine showed in experiments of this kind")
+    return Noise({}, "")
+
+
+def promise(name: str, time: Time, noise: Noise, rule: GateRule) -> str:
+    """What the time finds with 90 %, in one or two sentences."""
+    given = f"{name}: {duration_rounded(time.time_s)} {'are' if time.time_s != 60 else 'is'} about "
+    given += f"{plural(time.blocks, 'block')} of {time.members} trials"
+    if findable_effect(time.rows, SPREAD_UNKNOWN, rule, pooled=time.pooled) is None:
+        return f"{given}, too few to find any slow-down: {_remedy(time, rule)}."
+    if not noise.spreads:
+        known = findable_effect(time.rows, SPREAD_UNKNOWN, rule, pooled=time.pooled) or math.inf
+        return (
+            f"{given}: a slow-down of {percent_rounded(known)} is found with 90 % where single trials spread "
+            f"by {percent_rounded(SPREAD_UNKNOWN)}; how they spread here is not known yet."
+        )
+    effects = {
+        unit: findable_effect(time.rows, spread, rule, pooled=time.pooled) or math.inf
+        for unit, spread in noise.spreads.items()
+    }
+    ordered = sorted(effects, key=lambda unit: effects[unit])
+    middle, noisiest = ordered[(len(ordered) - 1) // 2], ordered[-1]
+    sentence = (
+        f"{given}: a slow-down of {percent_rounded(effects[middle])} is found with 90 %, {noise.source}"
+    )
+    if len(ordered) > 1:
+        sentence += (
+            f" (the median of {len(ordered)} units; in the noisiest, {noisiest or 'the whole'}, one of "
+            f"{percent_rounded(effects[noisiest])})"
+        )
+    return f"{sentence}."
+
+
+def _remedy(time: Time, rule: GateRule) -> str:
+    alpha = 2 * rule.units / rule.threshold
+    least = minimum_blocks(pooled=time.pooled, contrasts=rule.units, alpha=alpha) * time.blocks_per_row
+    # Below the least number nothing is found whatever the effect; a little above it only large ones are.
+    needed_s = 2 * least * time.trial_s * time.members
+    return f"give it at least {duration_rounded(needed_s)}, or gate fewer statements"

@@ -1,0 +1,284 @@
+"""One run of a gate's workload: every unit with its figures, its evidence and what is found."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pgassay.analysis.gate.rule import Earlier, Standing, suspected
+from pgassay.analysis.statistics.contrasts import ContrastSet
+from pgassay.analysis.statistics.eprocess import FloatArray, differences
+from pgassay.analysis.statistics.equivalence import log_margin
+from pgassay.analysis.statistics.power import resolvable_effect
+from pgassay.analysis.verdicts.checks.carry_over import look_for_carry_over, withhold
+from pgassay.analysis.verdicts.checks.failures import judge_failures
+from pgassay.analysis.verdicts.metrics import Measure
+from pgassay.analysis.verdicts.primary import check_twins, findings_of, twin_bound
+from pgassay.analysis.verdicts.study import Study
+from pgassay.analysis.verdicts.verdict import (
+    DISTRIBUTION_CHANGED,
+    MOVED,
+    Finding,
+    Judgement,
+    doubt,
+    interval_of,
+    judge,
+    ratio_of,
+)
+from pgassay.model.gate import Finding as Word
+from pgassay.model.gate import GateRule, GateUnit
+from pgassay.words import percent_rounded, plural
+
+# A spread of fewer blocks than these says nothing.
+BLOCKS_MIN = 3
+TOO_FEW = "so few blocks bound nothing: give it more time, or gate fewer statements"
+StandingOf = Callable[[str], Standing]
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What the blocks of one experiment's only contrast say of each measure; arrays are (measures,).
+
+    log_ratio: NaN without a block; standard_error: of it, and spread: of a single trial's log speed, both NaN
+    below three blocks.
+    """
+
+    measures: tuple[Measure, ...]
+    blocks: int
+    log_ratio: FloatArray
+    standard_error: FloatArray
+    spread: FloatArray
+
+
+def judged_measures(study: Study) -> tuple[int, ...]:
+    """The places of the measures that are judged: all, or the first where there is but one statement.
+
+    A single statement's time is the total; to judge it twice would only raise the threshold.
+    """
+    return (0,) if len(study.measures) <= 2 else tuple(range(len(study.measures)))
+
+
+def units_of(statements: Sequence[str]) -> tuple[str, ...]:
+    """The units of a workload with these statements: '' for the whole, then each where there are several."""
+    return ("",) if len(statements) <= 1 else ("", *statements)
+
+
+def figures_of(study: Study, contrast: int = 0) -> Figures:
+    """The estimate of one contrast on each measure, with its standard error and the trials' spread."""
+    places = list(judged_measures(study))
+    measures = tuple(study.measures[place] for place in places)
+    contrasts = study.contrast_set(study.logs[places])
+    return _figures(contrasts, measures, contrast)
+
+
+def _figures(contrasts: ContrastSet, measures: tuple[Measure, ...], contrast: int) -> Figures:
+    members = contrasts.all_members(contrast)
+    count, blocks, size = len(measures), members.shape[1], members.shape[2]
+    error, spread = np.full(count, np.nan), np.full(count, np.nan)
+    if blocks >= BLOCKS_MIN:
+        deviation = differences(members).std(axis=-1, ddof=1)
+        error = deviation / math.sqrt(blocks)
+        spread = deviation / math.sqrt(1 + 1 / (size - 1))
+    log_ratio = contrasts.effects()[:, contrast] if blocks else np.full(count, np.nan)
+    return Figures(measures, blocks, log_ratio, error, spread)
+
+
+def judge_units(
+    name: str, study: Study, rule: GateRule, standing: StandingOf, must_find: float | None = None
+) -> tuple[GateUnit, ...]:
+    """Judge every unit of one workload by its blocks and by what earlier runs say of it (`rule.py`).
+
+    The experiment has one contrast: the change against the baseline. The evidence after any block counts, so
+    the interval is the running one; both say the same. must_find: the slow-down that the run has to be able
+    to find with 90 %; where it was not, a unit without a finding is undecided.
+    """
+    places, margin = list(judged_measures(study)), study.experiment.contract.margin
+    if not study.blocks or not study.rows[0].blocks:
+        measures = [study.measures[place] for place in places]
+        return tuple(_empty(name, measure, margin) for measure in measures)
+    contrasts = study.contrast_set(study.logs[places])
+    intervals = contrasts.intervals(rule.level, running=True)
+    findings = [row[0] for row in findings_of(contrasts, intervals, rule.level)]
+    figures = _figures(contrasts, tuple(study.measures[place] for place in places), 0)
+    last, highest = (each[:, 0] for each in contrasts.log_evidence_slower())
+    judgements = _judgements(study, places, findings, margin, rule.level)
+    units = []
+    for place, measure in enumerate(figures.measures):
+        spread = _finite(figures.spread[place])
+        case = _Case(
+            finding=findings[place],
+            judgement=judgements[place],
+            margin=margin,
+            rule=rule,
+            standing=standing(_statement(measure)),
+            must_find=must_find,
+            last=float(last[place]),
+            highest=float(highest[place]),
+            rows=figures.blocks,
+            standard_error=_finite(figures.standard_error[place]),
+            spread=spread,
+            findable=None if spread is None else _findable(figures.blocks, spread, rule, study),
+        )
+        units.append(_unit(name, study, measure, case))
+    return tuple(units)
+
+
+def _statement(measure: Measure) -> str:
+    return measure.name if measure.kind == "statement" else ""
+
+
+def _judgements(
+    study: Study, places: list[int], findings: list[Finding], margin: float, level: float
+) -> list[Judgement]:
+    """The verdict of each measure with all that may withhold it."""
+    contrast, twins = study.experiment.contrasts[0], check_twins(study)
+    found = []
+    for place, finding in zip(places, findings, strict=True):
+        judgement = judge(finding, margin, twin_bound=twin_bound(twins, contrast.stratum, place))
+        found.append(judge_failures(study, contrast, study.measures[place], judgement, level, running=True))
+    (carried,) = look_for_carry_over(study, found[:1])
+    return [withhold(found[0], carried, margin), *found[1:]]
+
+
+@dataclass(frozen=True)
+class _Case:
+    """All that a unit's finding rests on.
+
+    last, highest: this run's evidence that the change is slower, natural logarithms, after its last block
+    and at its highest; rows: the units of evidence.
+    """
+
+    finding: Finding
+    judgement: Judgement
+    margin: float
+    rule: GateRule
+    standing: Standing
+    must_find: float | None
+    last: float
+    highest: float
+    rows: int
+    standard_error: float | None
+    spread: float | None
+    findable: float | None
+
+
+def _unit(name: str, study: Study, measure: Measure, case: _Case) -> GateUnit:
+    found, note, since = _found(case)
+    contrast = study.experiment.contrasts[0]
+    return GateUnit(
+        workload=name,
+        statement=_statement(measure),
+        unit=measure.unit,
+        better="higher" if measure.sign > 0 else "lower",
+        margin=case.margin,
+        ratio=ratio_of(case.finding.estimate),
+        interval=_without_infinities(interval_of(case.finding.lower, case.finding.upper)),
+        finding=found,
+        blocks=study.blocks_of(contrast.arm_id),
+        median_baseline=_median(study, measure, contrast.control_id),
+        median_change=_median(study, measure, contrast.arm_id),
+        log_evidence=case.last,
+        log_evidence_max=case.highest,
+        log_evidence_earlier=case.standing.log_earlier,
+        since=since,
+        standard_error=case.standard_error,
+        spread=case.spread,
+        findable=case.findable,
+        note=note,
+    )
+
+
+def _found(case: _Case) -> tuple[Word, str, str]:
+    """The finding, what qualifies it, and since which run."""
+    finding, edge = case.finding, log_margin(case.margin)
+    withheld = case.judgement.note.removeprefix("withheld: ") if case.judgement.withheld else ""
+    doubted = withheld or doubt(finding)
+    if case.highest + case.standing.log_earlier >= math.log(case.rule.threshold):
+        return ("undecided", doubted, "") if doubted else _slower(case)
+    # What speaks against a word is no reason for alarm where nothing speaks for one.
+    if doubted in (MOVED, DISTRIBUTION_CHANGED):
+        return "undecided", doubted, ""
+    if finding.lower == -math.inf or case.rows < BLOCKS_MIN:
+        return "undecided", TOO_FEW, ""
+    if doubted:
+        return "none found", doubted, ""
+    if finding.lower >= -edge:
+        return "excluded", "", ""
+    if case.must_find is not None and not (case.findable is not None and case.findable <= case.must_find):
+        least = "none" if case.findable is None else percent_rounded(case.findable)
+        wanted = percent_rounded(case.must_find)
+        return "undecided", f"a slow-down of {wanted} had to be found with 90 %; here only {least} is", ""
+    return "none found", "", ""
+
+
+def _slower(case: _Case) -> tuple[Word, str, str]:
+    """Whether what is certainly slower is so beyond the margin, by the runs that the evidence is of."""
+    runs = suspected(case.standing, case.last)
+    estimate = combined(case.finding.estimate, case.standard_error, runs)
+    since = runs[0].run if runs else ""
+    note = f"with the evidence of {plural(len(runs), 'earlier run')}" if runs else ""
+    return ("slow-down" if estimate <= -log_margin(case.margin) else "within the margin"), note, since
+
+
+def combined(log_ratio: float, standard_error: float | None, runs: Sequence[Earlier]) -> float:
+    """The estimate of this run and of earlier ones together, weighed by their precision; a log ratio.
+
+    Those without a standard error, or with one of 0, do not count.
+    """
+    pairs = [(log_ratio, standard_error), *((run.log_ratio, run.standard_error) for run in runs)]
+    known = [(value, 1 / error**2) for value, error in pairs if value is not None and error]
+    if not known:
+        return log_ratio
+    return math.fsum(value * weight for value, weight in known) / math.fsum(weight for _, weight in known)
+
+
+def _findable(blocks: int, spread: float, rule: GateRule, study: Study) -> float | None:
+    """The slow-down that so many rows find in 90 of 100 runs at this spread of single trials; None: none."""
+    pooled = study.is_pooled and len(study.rows[0].arm_ids) > 2
+    return findable_effect(blocks, spread, rule, pooled=pooled)
+
+
+def findable_effect(blocks: int, spread: float, rule: GateRule, *, pooled: bool) -> float | None:
+    """As `_findable`, by the formulas of `statistics/power.py` at the gate's threshold.
+
+    Those are of a family whose threshold is 2m/α; the gate's is units/α with α = false alarms for each run.
+    """
+    alpha = 2 * rule.units / rule.threshold
+    effect = resolvable_effect(
+        blocks, spread * math.sqrt(2), pooled=pooled, power=0.9, contrasts=rule.units, alpha=alpha
+    )
+    return effect if math.isfinite(effect) else None
+
+
+def _empty(name: str, measure: Measure, margin: float) -> GateUnit:
+    return GateUnit(
+        workload=name,
+        statement=_statement(measure),
+        unit=measure.unit,
+        better="higher" if measure.sign > 0 else "lower",
+        margin=margin,
+        ratio=None,
+        interval=None,
+        finding="undecided",
+        blocks=0,
+        note="no block is complete",
+    )
+
+
+def _median(study: Study, measure: Measure, arm: str) -> float | None:
+    values = [value for record in study.table.valid[arm] if (value := measure.value(record)) is not None]
+    return float(np.median(values)) if values else None
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _without_infinities(
+    ends: tuple[float | None, float | None] | None,
+) -> tuple[float | None, float | None] | None:
+    if ends is None:
+        return None
+    lower, upper = (end if end is not None and math.isfinite(end) else None for end in ends)
+    return lower, upper

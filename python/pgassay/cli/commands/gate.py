@@ -1,0 +1,153 @@
+"""`pgassay gate`: did this change slow anything down?"""
+
+import argparse
+import sys
+
+from pgassay.cli import options
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pgassay.experiment.gating.run import GateOptions
+    from pgassay.model.gate import GateResult
+
+EXIT_NOT_MEASURED = 5
+EPILOG = """examples:
+  pgassay gate gate.toml --baseline origin/main --markdown --junit gate.xml
+  pgassay gate gate.toml --baseline v2.3 --history nightly
+  pgassay gate gate.toml --baseline "host=old.example dbname=app"
+
+exit codes: 0 no slow-down found, 1 a slow-down beyond its margin, 2 it can't be done as typed,
+4 nothing can be said of some workload or statement, 5 a server or a trial failed
+"""
+
+
+def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the command line."""
+    parser = subparsers.add_parser(
+        "gate",
+        help="compare a change with its baseline in one run, for continuous integration",
+        description="Runs the workloads of a file on a change and on its baseline, in randomised blocks, and "
+        "says which of them, or of their statements, the change slowed down. False alarms are bounded over "
+        "all of them and over a year of runs.",
+        epilog=EPILOG,
+        allow_abbrev=False,
+        formatter_class=options.HelpFormatter,
+    )
+    add = parser.add_argument
+    add(
+        "file", type=options.folder, metavar="GATE.toml", help="the gate's file: its workloads and the system"
+    )
+    add(
+        "--baseline",
+        required=True,
+        metavar="REF|FOLDER|DSN",
+        help="a git revision, another checkout, a build's bin folder, or a server by a connection string",
+    )
+    add(
+        "--history",
+        type=options.folder,
+        metavar="FOLDER",
+        help="earlier gates of the same line of changes: their evidence counts, and this one is added",
+    )
+    add("--out", type=options.folder, metavar="FOLDER", help="a new folder for this gate")
+    add("--seed", type=options.whole, metavar="N", help="seed of the order of the trials (default: drawn)")
+    add("--junit", type=options.folder, metavar="FILE", help="write JUnit XML here as well")
+    formats = parser.add_mutually_exclusive_group()
+    formats.add_argument("--json", action="store_true", help="print the result as one JSON document")
+    formats.add_argument("--markdown", action="store_true", help="print Markdown, for a pull request")
+    add(
+        "--dry-run",
+        action="store_true",
+        help="read and check everything, say what would be compared, measure nothing",
+    )
+    add("--quiet", action="store_true", help="say nothing while it runs")
+    add("--no-wait", action="store_true", help="refuse at once when another experiment runs on this host")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measure, judge, print, and end with what was found."""
+    import errno
+
+    from pgassay.cli.outcome import progress_of
+    from pgassay.errors import MeasurementError
+    from pgassay.experiment.gating.run import GateOptions, run_gate
+
+    chosen = GateOptions(
+        file=arguments.file,
+        baseline=arguments.baseline,
+        history=arguments.history,
+        out=arguments.out,
+        command=tuple(arguments.words),
+        seed=arguments.seed,
+    )
+    if arguments.dry_run:
+        return _dry_run(chosen)
+    if arguments.junit is not None:
+        _check_junit(arguments.junit)
+    try:
+        with progress_of(arguments) as progress:
+            result = run_gate(chosen, progress, wait=not arguments.no_wait)
+    except MeasurementError as error:
+        # 1 would say that the change is slower.
+        error.exit_code = EXIT_NOT_MEASURED
+        raise
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        failed = MeasurementError(f"{error.strerror}: free some space and type it again")
+        failed.exit_code = EXIT_NOT_MEASURED
+        raise failed from error
+    _show(result, arguments)
+    return result.exit_code
+
+
+def _show(result: "GateResult", arguments: argparse.Namespace) -> None:
+    import shutil
+
+    from pgassay.cli.output import is_unicode
+    from pgassay.record.write import write_file
+    from pgassay.report.gate import junit, text
+
+    if arguments.json:
+        sys.stdout.write(text.render_json(result))
+    elif arguments.markdown:
+        sys.stdout.write(text.render_markdown(result))
+    else:
+        sys.stdout.write(
+            text.render(
+                result,
+                width=shutil.get_terminal_size((100, 24)).columns,
+                colour=sys.stdout.isatty(),
+                unicode=is_unicode(),
+            )
+        )
+        print(f"\ngate: {result.folder}; 'pgassay report FOLDER' shows each workload in it")
+    sys.stdout.flush()
+    if arguments.junit is not None:
+        write_file(arguments.junit, junit.render(result))
+
+
+def _check_junit(target: "Path") -> None:
+    """Raise UsageError before anything is measured where the file could not be written."""
+    from pgassay.errors import UsageError
+
+    if target.is_dir() or not target.absolute().parent.is_dir():
+        raise UsageError(f"can't write JUnit XML to {target}: name a file in a folder that is there")
+
+
+def _dry_run(chosen: "GateOptions") -> int:
+    """Everything but the measuring: what is wrong is said, and what would be compared."""
+    import tempfile
+    from dataclasses import replace
+    from pathlib import Path
+
+    from pgassay.experiment.gating.run import prepare_gate, sentences_before
+
+    with tempfile.TemporaryDirectory(prefix="pgassay-gate-") as folder:
+        prepared = prepare_gate(replace(chosen, out=None), Path(folder))
+        for sentence in sentences_before(prepared):
+            print(sentence)
+    return 0

@@ -1,0 +1,93 @@
+"""`pgassay history`: effects over stored gates and experiments, and where they changed; needs no server."""
+
+import argparse
+import sys
+
+from pgassay.cli import options
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pgassay.model.gate import HistoryResult
+
+
+def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the command line."""
+    parser = subparsers.add_parser(
+        "history",
+        help="draw effects over stored gates and experiments, with the runs at which they changed",
+        description="Puts the gates and experiments of a folder in the order of time, looks for changes of "
+        "each effect, and names the first run after each.",
+        allow_abbrev=False,
+        formatter_class=options.HelpFormatter,
+    )
+    add = parser.add_argument
+    add("folder", type=options.folder, metavar="FOLDER", help="a folder of gates, of experiments, or of both")
+    formats = parser.add_mutually_exclusive_group()
+    formats.add_argument("--json", action="store_true", help="print the history as one JSON document")
+    formats.add_argument("--markdown", action="store_true", help="print Markdown, for an issue or a wiki")
+    add("--html", type=options.folder, metavar="FILE", help="write a page with drawings here as well")
+    add(
+        "--alpha",
+        type=options.fraction,
+        default=0.05,
+        metavar="FRACTION",
+        help="how often a folder in which nothing changed may show a change (default 0.05)",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read, look for changes, print, and write the page that was asked for."""
+    import shutil
+
+    from pgassay.cli.chart_library import chart_library
+    from pgassay.cli.output import is_unicode, write_page
+    from pgassay.errors import UsageError
+    from pgassay.report.gate import history
+
+    if not 0.001 <= arguments.alpha <= 0.2:
+        raise UsageError(f"--alpha {arguments.alpha} is out of range: use 0.001 to 0.2")
+    found = _found(arguments.folder, arguments.alpha)
+    if arguments.html is not None:
+        write_page(arguments.html, history.render_html(found, chart_library=chart_library()))
+    if arguments.json:
+        sys.stdout.write(history.render_json(found))
+    elif arguments.markdown:
+        sys.stdout.write(history.render_markdown(found))
+    else:
+        width = shutil.get_terminal_size((100, 24)).columns
+        shown = history.render(found, width=width, colour=sys.stdout.isatty(), unicode=is_unicode())
+        sys.stdout.write(shown)
+    return 0
+
+
+def _found(folder: "Path", alpha: float) -> "HistoryResult":
+    """All gates directly below the folder, and all experiments beside them."""
+    from pgassay.analysis.gate.history import history_of
+    from pgassay.errors import UsageError
+    from pgassay.experiment.running.folder import find_experiments
+    from pgassay.record.gates import gate_folders, load_gate
+    from pgassay.record.read import load
+
+    if not folder.is_dir():
+        raise UsageError(f"there is no folder {folder}: name one that holds gates or experiments")
+    gates, experiments, skipped = [], [], []
+    folders = gate_folders(folder)
+    for each in folders:
+        try:
+            gates.append((each.name, load_gate(each)))
+        except UsageError as error:
+            skipped.append(str(error))
+    # A gate's own experiments are in it already.
+    for each in find_experiments(folder) if folder not in folders else ():
+        try:
+            experiments.append((each.name, load(each)))
+        except UsageError as error:
+            skipped.append(str(error))
+    if not gates and not experiments and not skipped:
+        raise UsageError(
+            f"{folder} holds neither gates nor experiments: name a folder with some directly below it"
+        )
+    return history_of(str(folder), gates, experiments, alpha=alpha, skipped=tuple(skipped))

@@ -1,0 +1,1 @@
+"""Gates and their history as text, Markdown, JUnit XML and a page."""

@@ -1,0 +1,169 @@
+"""Effects over stored gates and experiments: where they changed, and how it is shown."""
+
+import json
+import math
+from datetime import datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pytest
+
+import report_examples as examples
+from pgassay.analysis.gate.history import history_of
+from pgassay.analysis.statistics.shifts import shifts
+from pgassay.cli import main
+from pgassay.model.gate import GateResult, HistoryResult
+from pgassay.record.gates import write_gate
+from pgassay.report import schema
+from pgassay.report.gate import history
+from simulated_gates import Nights, workload_of
+
+NIGHTS, CHANGED_AT = 16, 9
+SLOWER = -math.log(1.05)
+
+
+@pytest.fixture(scope="module")
+def gates(tmp_path_factory: pytest.TempPathFactory) -> list[GateResult]:
+    """Sixteen nights, from the tenth on q01 is 5 % slower; each night has a revision."""
+    workload = workload_of(tmp_path_factory.mktemp("gate"), statements=3)
+    line = Nights(workload, seed=9, statements=3, spread=0.01, blocks=12)
+    for night in range(NIGHTS):
+        line.night({"q01": SLOWER} if night >= CHANGED_AT else {})
+    return [
+        gate.model_copy(update={"change": gate.change.model_copy(update={"revision": f"{night:040x}"})})
+        for night, gate in enumerate(line.stored)
+    ]
+
+
+@pytest.fixture(scope="module")
+def found(gates: list[GateResult]) -> HistoryResult:
+    return history_of("nightly", [(f"night-{night:02d}", gate) for night, gate in enumerate(gates)], [])
+
+
+def test_the_first_run_after_a_change_is_named(found: HistoryResult) -> None:
+    changed = {series.name: series.changes for series in found.series if series.changes}
+    (change,) = changed["simulated/q01"]
+    assert change.earliest <= CHANGED_AT <= change.latest
+    assert abs(change.run - CHANGED_AT) <= 1
+    assert change.after / change.before == pytest.approx(1 / 1.05, abs=0.01)
+    assert f"night-{change.run:02d} ({change.run:012x}"[:20] in found.verdict
+    # The whole is slower by a third of it, if anything is.
+    assert changed.keys() <= {"simulated/q01", "simulated"}
+
+
+def test_without_a_change_nothing_is_named(gates: list[GateResult]) -> None:
+    before = [(str(night), gate) for night, gate in enumerate(gates[:CHANGED_AT])]
+    quiet = history_of("nightly", before, [])
+    assert quiet.verdict == f"No change was found in 4 series over {CHANGED_AT} runs."
+    assert "too few to tell a change" in history_of("nightly", before[:3], []).verdict
+
+
+def test_the_order_is_that_of_time_and_not_of_names(gates: list[GateResult], found: HistoryResult) -> None:
+    backwards = [(f"night-{night:02d}", gate) for night, gate in enumerate(gates)][::-1]
+    assert history_of("nightly", backwards, []) == found
+
+
+def test_every_output_shows_it(found: HistoryResult) -> None:
+    shown = history.render(found, width=110, colour=False, unicode=True)
+    assert "simulated/q01 became 4." in shown
+    assert "| simulated/q01 |" in history.render_markdown(found)
+    document = json.loads(history.render_json(found))
+    jsonschema.validate(document, schema.history_schema(), cls=jsonschema.Draft202012Validator)
+    assert document["series"][0]["points"][0]["run"] == 0
+
+
+def test_the_page_draws_each_series_and_holds_all_it_needs(found: HistoryResult) -> None:
+    page = history.render_html(found)
+    assert page.count("<svg") == 2 * len(found.series)
+    assert "first after it: night-" in page or "night-" in page
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    assert "<script" not in page
+
+
+def test_experiments_are_runs_as_well() -> None:
+    experiments = [(f"e{number}", examples.stored(blocks=8)) for number in range(4)]
+    made = history_of("results", [], experiments)
+    assert len(made.runs) == 4
+    assert {len(series.points) for series in made.series} == {4}
+    assert all(" against " in series.name for series in made.series)
+    assert all(point.interval for series in made.series for point in series.points)
+
+
+def test_the_command_reads_gates_from_a_folder(
+    gates: list[GateResult], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for night, gate in enumerate(gates):
+        folder = tmp_path / f"night-{night:02d}"
+        folder.mkdir()
+        write_gate(folder, gate)
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "gate.json").write_text("{")
+    page = tmp_path / "history.html"
+    assert main.main(["history", str(tmp_path), "--json", "--html", str(page)]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert len(document["runs"]) == NIGHTS
+    assert "broken" in document["skipped"][0]
+    assert page.stat().st_size > 10_000
+    assert main.main(["history", str(tmp_path), "--markdown"]) == 0
+    assert main.main(["history", str(tmp_path)]) == 0
+    assert "the first run after the change is night-" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["{folder}/none"], "there is no folder"),
+        (["{folder}"], "holds neither gates nor experiments"),
+        (["{folder}", "--alpha", "0.9"], "--alpha 0.9 is out of range"),
+    ],
+)
+def test_what_can_not_be_read_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], complaint: str
+) -> None:
+    assert main.main(["history", *(word.format(folder=tmp_path) for word in words)]) == 2
+    assert complaint in capsys.readouterr().err
+
+
+def series_with_steps(random: np.random.Generator, *steps: int, runs: int = 40) -> np.ndarray:
+    level = sum(0.04 * (np.arange(runs) >= step) * (-1) ** place for place, step in enumerate(steps))
+    return (level + 0.01 * random.standard_normal(runs))[np.newaxis]
+
+
+def test_two_changes_of_one_series_are_told_apart() -> None:
+    values = series_with_steps(np.random.default_rng(4), 12, 28)
+    (found,) = shifts(values, np.full(values.shape, 0.01))
+    assert [shift.index for shift in found] == [12, 28]
+    assert found[0].after == pytest.approx(0.04, abs=0.01)
+    assert found[1].after == pytest.approx(0.0, abs=0.01)
+
+
+def test_what_was_not_measured_is_left_out() -> None:
+    values = series_with_steps(np.random.default_rng(5), 20)
+    values[0, [3, 20, 21, 33]] = np.nan
+    (found,) = shifts(values, np.full(values.shape, 0.01))
+    assert [shift.index for shift in found] == [22]
+
+
+def test_constant_short_and_empty_series_have_no_shift() -> None:
+    assert shifts(np.zeros((2, 30)), np.ones((2, 30))) == ((), ())
+    assert shifts(np.array([[0.0, 0.0, 9.0]]), np.ones((1, 3))) == ((),)
+    assert shifts(np.full((1, 30), np.nan), np.ones((1, 30))) == ((),)
+    assert shifts(np.empty((0, 30)), np.empty((0, 30))) == ()
+    with pytest.raises(ValueError, match="alike"):
+        shifts(np.zeros((2, 3)), np.zeros((2, 4)))
+
+
+def test_a_run_of_great_uncertainty_counts_little() -> None:
+    """One wild night of three blocks is no change, nor does it hide one."""
+    values = series_with_steps(np.random.default_rng(6), 20)
+    errors = np.full(values.shape, 0.01)
+    values[0, 5], errors[0, 5] = 0.5, 0.5
+    (found,) = shifts(values, errors)
+    assert [shift.index for shift in found] == [20]
+
+
+def test_dates_are_kept(found: HistoryResult) -> None:
+    moments = [datetime.fromisoformat(run.created_at) for run in found.runs]
+    assert {after - before for before, after in pairwise(moments)} == {timedelta(days=1)}

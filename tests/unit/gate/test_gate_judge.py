@@ -1,0 +1,124 @@
+"""What a gate finds in one night: planted slow-downs, and nights on which nothing can be said."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from pgassay.analysis.gate.judge import Gated, gate_result, outcome_of, sentence_of
+from pgassay.analysis.gate.promise import Noise, Time, noise_of, promise
+from pgassay.analysis.gate.rule import rule_of
+from simulated_gates import SIDE, Nights, slowed, workload_of
+
+SLOWER = -math.log(1.05)
+
+
+@pytest.fixture(scope="module")
+def workload(tmp_path_factory):
+    return workload_of(tmp_path_factory.mktemp("gate"), statements=6)
+
+
+def nights(workload, **changes):
+    return Nights(workload, **({"seed": 5, "statements": 6, "spread": 0.01} | changes))
+
+
+def test_a_slow_down_of_one_statement_is_found_and_named(workload):
+    found = nights(workload).night({"q03": SLOWER})
+    assert slowed(found) == {"q03"}
+    assert (found.outcome, found.exit_code) == ("slow-down", 1)
+    assert found.verdict.startswith("simulated/q03 is ")
+    unit = next(unit for unit in found.units if unit.statement == "q03")
+    assert unit.ratio == pytest.approx(1 / 1.05, abs=0.01)
+    assert unit.interval[1] < 1
+    assert unit.log_evidence_max >= math.log(found.rule.threshold)
+
+
+def test_a_statement_that_became_faster_is_no_slow_down(workload):
+    found = nights(workload).night({"q03": 0.3})
+    assert (found.outcome, found.exit_code, slowed(found)) == ("none found", 0, set())
+
+
+def test_a_certain_slow_down_within_the_margin_is_no_alarm(workload):
+    found = nights(workload, spread=0.003).night({"q03": -math.log(1.015)})
+    unit = next(unit for unit in found.units if unit.statement == "q03")
+    assert unit.finding == "within the margin"
+    assert unit.interval[1] < 1
+    assert found.exit_code == 0
+
+
+def test_the_whole_is_a_unit_beside_several_statements_and_the_only_one_of_a_single_one(workload, tmp_path):
+    assert [unit.statement for unit in nights(workload).night().units] == ["", *(f"q0{n}" for n in range(6))]
+    single = Nights(workload_of(tmp_path, statements=1), seed=1, statements=1, blocks=4).night()
+    assert [unit.statement for unit in single.units] == [""]
+    assert single.rule.units == 1
+
+
+def test_too_few_blocks_are_said_and_are_no_clean_bill(workload):
+    """A change may be a hundred times slower there, and nothing is bounded."""
+    found = nights(workload, blocks=3).night({"q03": -math.log(100)})
+    assert {unit.finding for unit in found.units} == {"undecided"}
+    assert (found.outcome, found.exit_code) == ("undecided", 4)
+    assert "give it more time" in found.verdict
+
+
+def test_evidence_of_nights_that_found_nothing_adds_up(workload):
+    """Each night alone has too little, since the noise is three times the slow-down."""
+    line = nights(workload, spread=0.08, blocks=25)
+    found = [line.night({"q03": SLOWER}) for _ in range(12)]
+    first = next(number for number, night in enumerate(found) if "q03" in slowed(night))
+    unit = next(unit for unit in found[first].units if unit.statement == "q03")
+    assert first > 0
+    assert unit.log_evidence_max < math.log(found[first].rule.threshold)
+    assert unit.since in [night.created_at for night in found[:first]]
+    assert "earlier run" in unit.note
+    alone = nights(workload, spread=0.08, blocks=25, carries=False)
+    assert not any("q03" in slowed(alone.night({"q03": SLOWER})) for _ in range(first + 1))
+
+
+def test_a_slow_down_that_must_be_found_and_could_not_be_leaves_the_unit_undecided(workload):
+    stored = nights(workload, spread=0.1)
+    stored.night()
+    experiment = stored.last
+    options = {"systems": (SIDE, SIDE), "earlier": (), "created_at": "2026", "file": "f", "folder": "."}
+    strict = gate_result([Gated("w", experiment, must_find=0.02)], **options)
+    assert strict.exit_code == 4
+    assert "had to be found" in strict.verdict
+    assert gate_result([Gated("w", experiment)], **options).exit_code == 0
+
+
+def test_an_experiment_that_failed_is_no_clean_bill(workload):
+    line = nights(workload)
+    line.night()
+    failed = replace(line.last, stopped="failed")
+    options = {"systems": (SIDE, SIDE), "earlier": (), "created_at": "2026", "file": "f", "folder": "."}
+    found = gate_result([Gated("w", failed)], **options)
+    assert (found.outcome, found.exit_code) == ("undecided", 4)
+    assert "ended before its time" in found.workloads[0].warnings[0]
+
+
+def test_where_nothing_differs_nothing_is_slower():
+    assert outcome_of([]) == "none found"
+    assert "nothing was measured" in sentence_of([])
+
+
+def test_the_promise_says_what_is_found_with_ninety_percent():
+    rule, time = rule_of(51), Time(time_s=600, trial_s=6, members=3, blocks_max=10_000)
+    assert time.blocks == 33
+    said = promise("orders", time, Noise({"": 0.004, "a": 0.03, "b": 0.09}, "at the noise seen"), rule)
+    assert said.startswith("orders: 10 minutes are about 33 blocks of 3 trials: a slow-down of 4.")
+    assert "in the noisiest, b, one of 15 %" in said
+    unknown = promise("orders", time, Noise({}, ""), rule)
+    assert "not known yet" in unknown
+    short = Time(time_s=60, trial_s=6, members=3, blocks_max=10_000)
+    assert "too few to find any slow-down: give it at least" in promise("orders", short, Noise({}, ""), rule)
+
+
+def test_the_noise_comes_from_the_latest_runs_of_the_history(workload):
+    line = nights(workload)
+    for _ in range(2):
+        line.night()
+    noise = noise_of(line.stored, "simulated", 0.5)
+    assert noise.spreads["q01"] == pytest.approx(0.0104, rel=0.4)
+    assert "2 earlier runs" in noise.source
+    assert noise_of([], "simulated", 0.05).spreads == {"": 0.05}
+    assert noise_of([], "simulated", None).spreads == {}
