@@ -33,7 +33,7 @@ HORIZON_BLOCKS = 1000
 # The prior of the effect is Cauchy's with this scale (a log ratio): most differences that people measure are
 # of a few percent. A flat one says that an effect of less than a percent in noise of 15 % is next to
 # impossible, and promises its verdict much too soon.
-EFFECT_SCALE = 0.04
+EFFECT_SCALE = 0.06
 BLOCKS_BEFORE = 3
 _CANDIDATES = 6
 _BLOCKS_ONE_BY_ONE = 6
