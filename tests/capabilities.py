@@ -19,6 +19,8 @@ from pgassay.environment.storage.served import why_not
 from pgassay.errors import PgassayError, UsageError
 from pgassay.factors import version
 from steps.browser import why_no_browser
+from steps.project import SetupError
+from steps.wheel import provide_linker
 
 # (controller, file of the group, what is written to it)
 Control = tuple[str, str, str]
@@ -204,6 +206,14 @@ def _run(command: list[str]) -> tuple[str, str]:
     return result.stdout.strip(), "" if result.returncode == 0 else complaint
 
 
+def _wheel_linker() -> str:
+    try:
+        provide_linker()
+    except SetupError as error:
+        return str(error)
+    return ""
+
+
 def _program(name: str) -> str:
     return "" if shutil.which(name) else f"{name} is not installed"
 
@@ -228,6 +238,7 @@ PROBES: dict[str, Callable[[], str]] = {
     "versions-16-17-18": lambda: _versions("16", "17", "18"),
     "version-19": _version_19,
     "sysbench": _sysbench,
+    "wheel-linker": _wheel_linker,
     "bash": lambda: _program("bash"),
     "zsh": lambda: _program("zsh"),
     "fish": lambda: _program("fish"),

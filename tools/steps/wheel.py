@@ -43,7 +43,7 @@ _NETWORK_REMEDY = "check the network and pip's configuration, then type 'make wh
 def make_wheel() -> Path:
     """Build the wheel into dist/ and return it; raises SetupError where this machine can't."""
     platform_tag, target = _platform()
-    _provide_tools()
+    provide_linker()
     binary = _link_binary(target)
     with tempfile.TemporaryDirectory(prefix="pgassay-wheel-") as folder:
         stage = Path(folder)
@@ -70,8 +70,8 @@ def _platform() -> tuple[str, str]:
     return f"manylinux_{GLIBC.replace('.', '_')}_{machine}", f"{machine}-unknown-linux-gnu.{GLIBC}"
 
 
-def _provide_tools() -> None:
-    """Install what tools/wheel.lock names into a folder of its own."""
+def provide_linker() -> None:
+    """Install what tools/wheel.lock names into a folder of its own; SetupError where it can't be had."""
     inputs = fingerprint([LOCK], sys.version)
     stamp = _TOOLS / "pgassay-setup-stamp"
     if is_stamped(stamp, inputs):

@@ -27,7 +27,8 @@ HIDDEN = ("PYTHONPATH", "PGASSAY_NATIVE", "PGASSAY_HOME", "CARGO_HOME", "RUSTUP_
 
 
 @pytest.fixture(scope="module")
-def wheel() -> Path:
+def wheel(require: Callable[[str], None]) -> Path:
+    require("wheel-linker")
     return make_wheel()
 
 
