@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pgassay.analysis.gate.units import findable_effect
 from pgassay.analysis.statistics.power import minimum_blocks
-from pgassay.model.gate import GateResult, GateRule
+from pgassay.model.gates.gate import GateResult, GateRule
 from pgassay.words import duration_rounded, percent_rounded, plural
 
 # Of single trials, where nothing is known of their spread: what a shared virtual machine shows.

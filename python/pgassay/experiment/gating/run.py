@@ -22,7 +22,7 @@ from pgassay.experiment.running.folder import check_folder
 from pgassay.experiment.running.loop import RunLimits
 from pgassay.experiment.running.run import run_new
 from pgassay.model.experiment import Experiment
-from pgassay.model.gate import GatedSystem, GateResult, GateRule
+from pgassay.model.gates.gate import GatedSystem, GateResult, GateRule
 from pgassay.model.redaction import without_secrets
 from pgassay.record.gates import load_gates, write_gate
 from pgassay.record.read import StoredExperiment
