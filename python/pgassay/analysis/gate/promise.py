@@ -122,11 +122,10 @@ def opening(
     if rule is None:
         return [NOTHING_DIFFERS]
     at = f" ({baseline.revision[:12]})" if baseline.revision else ""
-    allowed = rule.false_alarms_per_year
+    allowed = f"{rule.false_alarms_per_year:g} false alarm{'s' if rule.false_alarms_per_year != 1 else ''}"
     sentences = [
         f"gate: {join(names)} against {baseline.name}{at}, {plural(rule.units, 'unit')}; at "
-        f"{rule.runs_per_year:g} runs a year at most {allowed:g} false alarm{'s' if allowed != 1 else ''} over "
-        "all of them are expected"
+        f"{rule.runs_per_year:g} runs a year at most {allowed} over all of them are expected"
     ]
     if equal:
         verb = "is" if len(equal) == 1 else "are"
