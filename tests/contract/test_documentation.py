@@ -23,6 +23,7 @@ from pgassay.environment.datasets import KINDS as DATASET_KINDS
 from pgassay.environment.server.settings import baseline_settings
 from pgassay.environment.storage.base import BlockDevice
 from pgassay.environment.storage.registry import KINDS as STORAGE_KINDS
+from pgassay.experiment.gating.file import _SYSTEM, _TOP, _WORKLOAD
 from pgassay.experiment.planning.file import _KEYS, _TABLES
 from pgassay.experiment.planning.provisioned import default_cache
 from pgassay.factors.registry import KINDS as FACTOR_KINDS
@@ -41,6 +42,8 @@ from pgassay.model.experiment import (
     StatisticalContract,
 )
 from pgassay.model.machines.combined import CombinedArm, CombinedResult, CommonEffect, MachineResult
+from pgassay.model.gates.gate import GatedSystem, GateResult, GateRule, GateUnit, GateWorkload
+from pgassay.model.gates.history import HistoryChange, HistoryPoint, HistoryResult, HistoryRun, HistorySeries
 from pgassay.model.result import ArmResult, CompareResult, SecondaryResult, StatementResult, TwinResult
 from pgassay.model.server_statement import ArmStatements, ServerStatement
 from pgassay.model.storage import StorageSpec
@@ -159,6 +162,20 @@ def test_every_option_has_a_row_and_no_row_is_invented(command: str) -> None:
     assert documented == known - {"-h", "--help"}
 
 
+def test_every_option_and_key_of_a_gate_has_its_row() -> None:
+    known = {
+        name
+        for command in ("gate", "history")
+        for action in subparser(command)._actions
+        for name in action.option_strings
+    }
+    rows = {span.split()[0] for span in _SPAN.findall(text_of(DOCS / "gate.md")) if span.startswith("--")}
+    assert rows - {"--pg", "--fail-if"} == known - {"-h", "--help"}
+    keys = {*_TOP, *_SYSTEM} - {"system", "workloads", "set"}
+    assert not keys - set(rows_of("gate.md", "The file")) - code_words("gate.md")
+    assert not set(_WORKLOAD) - {"must-find", "set"} - set(_KEYS)
+
+
 def test_documented_defaults_are_those_of_the_parser() -> None:
     rows = rows_of("compare.md", "compare")
     checked = 0
@@ -252,6 +269,9 @@ def test_every_sampler_of_a_trial_is_documented() -> None:
         ("scripting.md", CombinedArm),
         ("scripting.md", CommonEffect),
         ("scripting.md", MachineResult),
+        *(("gate.md", each) for each in (GateResult, GatedSystem, GateRule, GateUnit, GateWorkload)),
+        *(("gate.md", each) for each in (HistoryResult, HistoryRun, HistorySeries)),
+        *(("gate.md", each) for each in (HistoryPoint, HistoryChange)),
     ],
     ids=lambda part: getattr(part, "__name__", part),
 )

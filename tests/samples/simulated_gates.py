@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from pgassay.analysis.gate.judge import Gated, gate_result
-from pgassay.model.gate import GatedSystem, GateResult
+from pgassay.model.gates.gate import GatedSystem, GateResult
 from pgassay.model.trial import TrialRecord, TrialSpec
 from pgassay.record.read import StoredExperiment
 from simulated_worlds import World

@@ -6,7 +6,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from pgassay.errors import UsageError
-from pgassay.model.gate import GATE_FORMAT, GateResult
+from pgassay.model.gates.gate import GATE_FORMAT, GateResult
 from pgassay.record.write import write_file
 
 GATE_FILE = "gate.json"

@@ -11,7 +11,8 @@ from typing import Any
 
 from pgassay.analysis.causes.registry import cause_names
 from pgassay.model.calibration import CALIBRATION_SCHEMA, CalibrationResult
-from pgassay.model.gate import GATE_SCHEMA, HISTORY_SCHEMA, GateResult, HistoryResult
+from pgassay.model.gates.gate import GATE_SCHEMA, GateResult
+from pgassay.model.gates.history import HISTORY_SCHEMA, HistoryResult
 from pgassay.model.live.diagnosis import DIAGNOSIS_SCHEMA, Diagnosis
 from pgassay.model.live.watch import WATCH_SCHEMA, WatchSample
 from pgassay.model.machines.combined import COMBINED_SCHEMA, CombinedResult

@@ -14,7 +14,8 @@ import report_examples as examples
 from pgassay.analysis.gate.history import history_of
 from pgassay.analysis.statistics.shifts import shifts
 from pgassay.cli import main
-from pgassay.model.gate import GateResult, HistoryResult
+from pgassay.model.gates.gate import GateResult
+from pgassay.model.gates.history import HistoryResult
 from pgassay.record.gates import write_gate
 from pgassay.report import schema
 from pgassay.report.gate import history

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from pgassay.errors import UsageError
-from pgassay.model.gate import GatedSystem, GateResult, GateUnit
+from pgassay.model.gates.gate import GatedSystem, GateResult, GateUnit
 from pgassay.record.gates import GATE_FILE, load_gate, load_gates, write_gate
 from pgassay.report import schema
 from pgassay.report.gate import junit, text

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pgassay.analysis.gate.rule import Earlier, earlier_runs, rule_of, standing_of, suspected
 from pgassay.analysis.gate.units import combined
-from pgassay.model.gate import GatedSystem, GateResult, GateUnit, GateWorkload
+from pgassay.model.gates.gate import GatedSystem, GateResult, GateUnit, GateWorkload
 
 SIDE = GatedSystem(kind="file", name="gate.toml")
 

@@ -10,14 +10,8 @@ from pgassay.analysis.gate.units import figures_of, judged_measures
 from pgassay.analysis.statistics.shifts import LEVEL, Shift, shifts
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.errors import UsageError
-from pgassay.model.gate import (
-    GateResult,
-    HistoryChange,
-    HistoryPoint,
-    HistoryResult,
-    HistoryRun,
-    HistorySeries,
-)
+from pgassay.model.gates.gate import GateResult
+from pgassay.model.gates.history import HistoryChange, HistoryPoint, HistoryResult, HistoryRun, HistorySeries
 from pgassay.record.read import StoredExperiment
 from pgassay.words import amount, comparison, plural
 

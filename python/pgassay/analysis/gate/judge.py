@@ -19,7 +19,7 @@ from pgassay.analysis.gate.units import judge_units, units_of
 from pgassay.analysis.verdicts.metrics import statement_measures
 from pgassay.analysis.verdicts.study import gather_study
 from pgassay.model.experiment import Experiment
-from pgassay.model.gate import GatedSystem, GateResult, GateUnit, GateWorkload, Outcome
+from pgassay.model.gates.gate import GatedSystem, GateResult, GateUnit, GateWorkload, Outcome
 from pgassay.model.result import Stopped
 from pgassay.record.read import StoredExperiment
 from pgassay.words import comparison, join, percent_rounded, plural, span

@@ -4,10 +4,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pgassay.analysis.gate.judge import NOTHING_DIFFERS
 from pgassay.analysis.gate.units import findable_effect
 from pgassay.analysis.statistics.power import minimum_blocks
-from pgassay.model.gate import GateResult, GateRule
-from pgassay.words import duration_rounded, percent_rounded, plural
+from pgassay.model.gates.gate import GatedSystem, GateResult, GateRule
+from pgassay.words import duration_rounded, join, percent_rounded, plural
 
 # Of single trials, where nothing is known of their spread: what a shared virtual machine shows.
 SPREAD_UNKNOWN = 0.07
@@ -109,3 +110,24 @@ def _remedy(time: Time, rule: GateRule) -> str:
     # Below the least number nothing is found whatever the effect; a little above it only large ones are.
     needed_s = 2 * least * time.trial_s * time.members
     return f"give it at least {duration_rounded(needed_s)}, or gate fewer statements"
+
+
+def opening(
+    names: Sequence[str], equal: Sequence[str], baseline: GatedSystem, rule: GateRule | None
+) -> list[str]:
+    """What is compared, how false alarms are bounded, and what is left out since nothing differs for it.
+
+    rule: None where there is nothing to run.
+    """
+    if rule is None:
+        return [NOTHING_DIFFERS]
+    at = f" ({baseline.revision[:12]})" if baseline.revision else ""
+    allowed = f"{rule.false_alarms_per_year:g} false alarm{'s' if rule.false_alarms_per_year != 1 else ''}"
+    sentences = [
+        f"gate: {join(names)} against {baseline.name}{at}, {plural(rule.units, 'unit')}; at "
+        f"{rule.runs_per_year:g} runs a year at most {allowed} over all of them are expected"
+    ]
+    if equal:
+        verb = "is" if len(equal) == 1 else "are"
+        sentences.append(f"{join(equal)} {verb} left out: nothing that is run there differs")
+    return sentences

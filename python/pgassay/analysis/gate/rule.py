@@ -21,7 +21,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pgassay.model.gate import GateResult, GateRule
+from pgassay.model.gates.gate import GateResult, GateRule
 
 RUNS_PER_YEAR = 365.0
 FALSE_ALARMS_PER_YEAR = 2.0

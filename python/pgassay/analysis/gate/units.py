@@ -26,8 +26,8 @@ from pgassay.analysis.verdicts.verdict import (
     judge,
     ratio_of,
 )
-from pgassay.model.gate import Finding as Word
-from pgassay.model.gate import GateRule, GateUnit
+from pgassay.model.gates.gate import Finding as Word
+from pgassay.model.gates.gate import GateRule, GateUnit
 from pgassay.words import percent_rounded, plural
 
 # A spread of fewer blocks than these says nothing.

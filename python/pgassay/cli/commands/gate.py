@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pgassay.experiment.gating.run import GateOptions
-    from pgassay.model.gate import GateResult
+    from pgassay.model.gates.gate import GateResult
 
 EXIT_NOT_MEASURED = 5
 EPILOG = """examples:

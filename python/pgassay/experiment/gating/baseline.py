@@ -14,7 +14,7 @@ from pgassay.experiment.gating.file import GateFile, has_pattern, read_gate_file
 from pgassay.experiment.planning.file import read_document
 from pgassay.factors.prepare import FILE_SUFFIX
 from pgassay.factors.server import split_connection_strings
-from pgassay.model.gate import GatedSystem
+from pgassay.model.gates.gate import GatedSystem
 from pgassay.model.redaction import without_secrets
 from pgassay.record.gates import GATE_FILE
 

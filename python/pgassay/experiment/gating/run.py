@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pgassay.analysis.gate.judge import NOTHING_DIFFERS, Gated, gate_result
-from pgassay.analysis.gate.promise import Time, noise_of, promise
+from pgassay.analysis.gate.judge import Gated, gate_result
+from pgassay.analysis.gate.promise import Time, noise_of, opening, promise
 from pgassay.analysis.gate.rule import rule_of
 from pgassay.analysis.verdicts.rows import owns_data
 from pgassay.environment.history import Known
@@ -22,12 +22,11 @@ from pgassay.experiment.running.folder import check_folder
 from pgassay.experiment.running.loop import RunLimits
 from pgassay.experiment.running.run import run_new
 from pgassay.model.experiment import Experiment
-from pgassay.model.gate import GatedSystem, GateResult, GateRule
+from pgassay.model.gates.gate import GatedSystem, GateResult, GateRule
 from pgassay.model.redaction import without_secrets
 from pgassay.record.gates import load_gates, write_gate
 from pgassay.record.read import StoredExperiment
 from pgassay.terminal.progress import Progress
-from pgassay.words import join, plural
 
 PARENT = Path("pgassay-gates")
 BASELINE_FOLDER = "baseline"
@@ -128,26 +127,8 @@ def run_gate(
 
 def sentences_before(prepared: PreparedGate) -> list[str]:
     """What is compared and how false alarms are bounded, to be said before anything is measured."""
-    baseline, rule = prepared.systems[0], prepared.rule
-    if rule is None:
-        return [NOTHING_DIFFERS]
-    at = f" ({baseline.revision[:12]})" if baseline.revision else ""
-    sentences = [
-        f"gate: {join([each.name for each in prepared.plan.planned])} against {baseline.name}{at}, "
-        f"{plural(rule.units, 'unit')}; at {rule.runs_per_year:g} runs a year at most "
-        f"{plural_number(rule.false_alarms_per_year)} over all of them are expected"
-    ]
-    if prepared.plan.equal:
-        verb = "is" if len(prepared.plan.equal) == 1 else "are"
-        sentences.append(
-            f"{join(prepared.plan.equal)} {verb} left out: nothing that they run differs from the baseline"
-        )
-    return sentences
-
-
-def plural_number(count: float) -> str:
-    """'2 false alarms', '0.5 false alarms'."""
-    return f"{count:g} false alarm" if count == 1 else f"{count:g} false alarms"
+    names = [each.name for each in prepared.plan.planned]
+    return opening(names, prepared.plan.equal, prepared.systems[0], prepared.rule)
 
 
 def _warnings(prepared: PreparedGate) -> tuple[str, ...]:

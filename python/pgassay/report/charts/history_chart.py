@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from pgassay.model.gate import HistoryResult, HistorySeries
+from pgassay.model.gates.history import HistoryResult, HistorySeries
 from pgassay.report import text
 from pgassay.report.charts import drawing, palette
 from pgassay.report.charts.drawing import NARROW_PX, Drawing, Specification, both_widths, field, layer, tips

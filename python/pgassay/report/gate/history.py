@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from pgassay import __version__
-from pgassay.model.gate import HistoryChange, HistoryResult, HistorySeries
+from pgassay.model.gates.history import HistoryChange, HistoryResult, HistorySeries
 from pgassay.report import markdown, terminal
 from pgassay.report.compare.json import render_document
 from pgassay.report.html import page

@@ -11,7 +11,7 @@ from datetime import datetime
 from xml.etree import ElementTree
 
 from pgassay.analysis.gate.judge import unit_sentence
-from pgassay.model.gate import GateResult, GateUnit, GateWorkload
+from pgassay.model.gates.gate import GateResult, GateUnit, GateWorkload
 
 # What XML 1.0 can't hold (section 2.2): all control characters but tab, line feed and carriage return.
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from pgassay.model.gate import Finding, GatedSystem, GateResult, GateUnit
+from pgassay.model.gates.gate import Finding, GatedSystem, GateResult, GateUnit
 from pgassay.report import markdown, terminal
 from pgassay.report.compare.json import render_document
 from pgassay.report.section import (

@@ -1,0 +1,1 @@
+"""What gates find, each alone and over time."""
