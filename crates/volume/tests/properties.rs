@@ -23,6 +23,7 @@ fn model(limiters: Vec<Limiter>) -> Model {
             write: AT_ONCE,
             flush: AT_ONCE,
         },
+        first_touch: None,
     }
 }
 

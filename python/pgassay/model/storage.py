@@ -15,10 +15,10 @@ class StorageSpec(Extended):
     server that runs already, of which it is not known. Limits are enforced by the block-I/O controller of
     the server's cgroup; None means unlimited. `read_ahead_kb` None means the default of the kind
     (host: as the device has it; loop: 128). `own`: keys that only this kind has, with their texts, in the
-    kind's order.
+    kind's order. `wal`: where pg_wal lies; None: with the data.
     """
 
-    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("own",)
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("own", "wal")
 
     kind: str = "host"
     path: str | None = None
@@ -29,6 +29,7 @@ class StorageSpec(Extended):
     read_iops: int | None = None
     write_iops: int | None = None
     own: tuple[tuple[str, str], ...] = ()
+    wal: "StorageSpec | None" = None
 
     @property
     def read_limit_mb_s(self) -> float | None:

@@ -114,6 +114,15 @@ def test_levels_of_volumes_are_told_apart_from_their_options() -> None:
     )
 
 
+def test_a_wal_with_a_storage_of_its_own_is_one_level() -> None:
+    text = "volume:gp3,size=100GiB,volume:gp3,size=100GiB,wal=volume:io2,size=10GiB,iops=3000,host"
+    assert split("storage", text) == (
+        "volume:gp3,size=100GiB",
+        "volume:gp3,size=100GiB,wal=volume:io2,size=10GiB,iops=3000",
+        "host",
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

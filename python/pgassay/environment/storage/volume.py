@@ -15,7 +15,7 @@ from typing import ClassVar, get_args
 
 from pgassay.environment.home import account, home, home_path
 from pgassay.environment.linux import device
-from pgassay.environment.storage.base import Delivered, StorageKind
+from pgassay.environment.storage.base import Delivered, Instance, StorageKind
 from pgassay.environment.storage.files import extents_of_largest
 from pgassay.environment.storage.image import SIZE_BYTES_MIN, size_for, usable_bytes
 from pgassay.environment.storage.loop import LoopVolume
@@ -23,16 +23,18 @@ from pgassay.environment.storage.options import describe, format_bytes, readable
 from pgassay.environment.storage.served import ServedImage, beyond_ceiling, why_not
 from pgassay.errors import UsageError
 from pgassay.model.storage import StorageSpec
-from pgassay.model.volumes.offer import VolumeModel
+from pgassay.model.volumes.offer import VolumeModel, VolumeSpec
 from pgassay.native.volume import Counted, Second
 from pgassay.volumes.catalogue import OWN_FILE, LoadedCatalogue, load_catalogue
 from pgassay.volumes.explain import text_of
 from pgassay.volumes.limits import model_of
-from pgassay.volumes.parse import parse_volume
+from pgassay.volumes.parse import GIB, parse_volume
 
 # Memory is taken as it is written, so an image may be larger than what the data need.
 _ROOM_FACTOR = 4
 _WAL_BYTES = 1 << 30
+# What is ordered of a volume beside its size; keys of `volumes.parse`.
+_ORDERED = ("iops", "throughput", "credits", "flush_latency", "first_touch", "instance")
 OWN_DELAY_SHARE_MAX = 0.05
 CPU_SHARE_MAX = 0.1
 
@@ -57,9 +59,9 @@ class VolumeKind(StorageKind):
     """Working copies on a volume of the catalogue."""
 
     name = "volume"
-    keys = ("volume", "size", "iops", "throughput", "credits", "instance", "read_ahead", "closest")
+    keys = ("volume", "size", *_ORDERED, "read_ahead", "closest")
     own_keys: ClassVar[Mapping[str, Callable[[str, str, str], str]]] = {
-        **dict.fromkeys(("volume", "iops", "throughput", "credits", "instance"), _as_typed),
+        **dict.fromkeys(("volume", *_ORDERED), _as_typed),
         "closest": _yes,
     }
     leading_key = "volume"
@@ -75,14 +77,30 @@ class VolumeKind(StorageKind):
         """Raises UsageError for a volume that the catalogue does not have, or not so."""
         model_for(spec, catalogue())
 
+    def instance(self, spec: StorageSpec) -> Instance | None:
+        """That of `instance=`, or the one whose local disk it is."""
+        loaded = catalogue()
+        name = ordered(spec, loaded).instance
+        if name is None:
+            return None
+        memory_gib = loaded.catalogue.instances[name].memory_gib
+        return Instance(name, None if memory_gib is None else round(memory_gib * GIB))
+
     def provide(self, spec: StorageSpec, bytes_needed: int) -> "ImitatedVolume":
         """Make the device with an empty file system, or use the one that is there."""
+        return self._provide(spec, bytes_needed, "volume")
+
+    def provide_wal(self, spec: StorageSpec, bytes_needed: int) -> "ImitatedVolume":
+        """The same with a device that the WAL of all arms shares."""
+        return self._provide(spec, bytes_needed, "volume-wal")
+
+    def _provide(self, spec: StorageSpec, bytes_needed: int, place: str) -> "ImitatedVolume":
         reason = why_not()
         if reason is not None:
             raise UsageError(reason)
         loaded = catalogue()
         model = model_for(spec, loaded)
-        root = home() / "data" / "work" / "volume"
+        root = home() / "data" / "work" / place
         if root not in _shared:
             size_bytes = max(size_for(bytes_needed * _ROOM_FACTOR + _WAL_BYTES), SIZE_BYTES_MIN)
             _shared[root] = ServedImage(root, size_bytes, bytes_needed, account())
@@ -198,13 +216,18 @@ def _loaded(own: Path | None, _modified_ns: int) -> LoadedCatalogue:
 
 def model_for(spec: StorageSpec, loaded: LoadedCatalogue) -> VolumeModel:
     """The model of a storage; raises UsageError for one that the catalogue can't give."""
+    found = ordered(spec, loaded)
+    return model_of(found, loaded.catalogue, text_of(found))
+
+
+def ordered(spec: StorageSpec, loaded: LoadedCatalogue) -> VolumeSpec:
+    """The volume that a storage is; raises UsageError for one that the catalogue does not have."""
     own = dict(spec.own)
     if "volume" not in own:
         raise UsageError("--storage volume:… names a volume of the catalogue: type volume:gp3,size=100GiB.")
     parts = [own["volume"], *([] if spec.size_bytes is None else [f"size={format_bytes(spec.size_bytes)}"])]
-    parts += [f"{key}={own[key]}" for key in ("iops", "throughput", "credits", "instance") if key in own]
-    ordered = parse_volume(",".join(parts), loaded.catalogue)
-    return model_of(ordered, loaded.catalogue, text_of(ordered))
+    parts += [f"{key}={own[key]}" for key in _ORDERED if key in own]
+    return parse_volume(",".join(parts), loaded.catalogue)
 
 
 def columns_of(seconds: list[Second]) -> dict[str, list[float] | list[int]]:
