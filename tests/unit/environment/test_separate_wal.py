@@ -77,7 +77,7 @@ def test_a_copy_that_was_written_is_put_back_with_its_wal(volume: SeparateWal, s
 def test_a_copy_whose_wal_went_with_its_storage_is_put_back(
     volume: SeparateWal, source: Path, tmp_path: Path
 ) -> None:
-    """A killed pgassay leaves a link that leads nowhere; the next experiment may have the WAL with the data."""
+    """A killed pgassay leaves a link that leads nowhere, and the next arm may have its WAL with the data."""
     working = volume.clone(source, "key", 0)
     volume.mark(working, clean=False)
     (tmp_path / "wal").rename(tmp_path / "gone")

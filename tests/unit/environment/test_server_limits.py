@@ -12,7 +12,6 @@ from pgassay.environment.server import limits
 from pgassay.environment.server.limits import check_limits, describe_limits, parse_cpus, parse_memory
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.planning import caps
-from pgassay.experiment.planning.file import read_file
 from pgassay.experiment.planning.caps import (
     caps_by_arm,
     instance_sentences,
@@ -20,6 +19,7 @@ from pgassay.experiment.planning.caps import (
     with_caps,
     with_memory_of_instances,
 )
+from pgassay.experiment.planning.file import read_file
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.factors.registry import parse_factor
 from pgassay.trial.limited import assert_limits

@@ -149,6 +149,10 @@ class StorageKind(ABC):
         del spec  # most kinds have none
         return None
 
+    def read_ceiling(self, spec: StorageSpec) -> tuple[float | None, float | None]:
+        """The most that it lets be read: 10⁶ bytes and requests a second; None where nothing limits them."""
+        return spec.read_limit_mb_s, spec.read_iops
+
     @abstractmethod
     def capability(self) -> str | None:
         """None where this kind can be provided, else what is missing and the remedy, one sentence.

@@ -19,6 +19,7 @@ from pgassay.environment.storage.base import Delivered, Instance, StorageKind
 from pgassay.environment.storage.files import extents_of_largest
 from pgassay.environment.storage.image import SIZE_BYTES_MIN, size_for, usable_bytes
 from pgassay.environment.storage.loop import LoopVolume
+from pgassay.environment.storage.offered import offer_facts, peaks_of, would_last
 from pgassay.environment.storage.options import describe, format_bytes, readable_bytes
 from pgassay.environment.storage.served import ServedImage, beyond_ceiling, why_not
 from pgassay.errors import UsageError
@@ -85,6 +86,11 @@ class VolumeKind(StorageKind):
             return None
         memory_gib = loaded.catalogue.instances[name].memory_gib
         return Instance(name, None if memory_gib is None else round(memory_gib * GIB))
+
+    def read_ceiling(self, spec: StorageSpec) -> tuple[float | None, float | None]:
+        """What the volume gives while its credits last."""
+        operations, transferred = peaks_of(model_for(spec, catalogue()))
+        return transferred / 1e6 or None, operations or None
 
     def provide(self, spec: StorageSpec, bytes_needed: int) -> "ImitatedVolume":
         """Make the device with an empty file system, or use the one that is there."""
@@ -167,6 +173,8 @@ class ImitatedVolume(LoopVolume):
         delivered.columns.update(columns_of(seconds))
         figures = summary(seconds)
         delivered.facts.update(figures)
+        spec = ordered(self.spec, self._loaded)
+        delivered.facts["would_last"] = would_last(spec, self._loaded, self.model, seconds, figures)
         delivered.warnings.extend(warnings_of(figures, self.model.name))
         if self._beyond is not None:
             delivered.warnings.append(self._beyond)
@@ -185,8 +193,7 @@ class ImitatedVolume(LoopVolume):
             "limits": {},
             "extents": extents_of_largest(self.made()),
             "volume": {
-                "catalogue_date": str(self._loaded.catalogue.date),
-                "catalogue_files": list(self._loaded.files),
+                **offer_facts(ordered(self.spec, self._loaded), self._loaded),
                 "model": self.model.model_dump(mode="json"),
                 "overhead_us": self._served.overhead_ns[0] / 1e3,
                 "beyond_ceiling": self._beyond,
@@ -257,7 +264,7 @@ def summary(seconds: list[Second]) -> dict[str, object]:
     latency_ms = sum(second["latency_ms"] + second["queued_ms"] for second in seconds)
     cpu_s = sum(second["cpu_s"] for second in seconds)
     emptied = [
-        level["emptied_ns"] / 1e9
+        (level["emptied_ns"] / 1e9, level["limiter"])
         for second in seconds
         for level in second["credits"]
         if level["emptied_ns"] is not None
@@ -271,7 +278,8 @@ def summary(seconds: list[Second]) -> dict[str, object]:
         "own_delay_us": delay_us / max(requests, 1),
         "cpu_s": cpu_s,
         "cpu_share": cpu_s / max(elapsed_s, 1e-9) / (os.cpu_count() or 1),
-        "credits_ended_s": min(emptied, default=None),
+        "credits_ended_s": min(emptied)[0] if emptied else None,
+        "credits_ended_of": min(emptied)[1] if emptied else None,
     }
 
 
