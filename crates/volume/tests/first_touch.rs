@@ -25,7 +25,12 @@ fn restored(sigma: f64) -> Model {
 
 fn took(volume: &mut Volume, kind: Kind, arrival_ns: u64, offset: u64, length: u64) -> u64 {
     let length = u32::try_from(length).unwrap();
-    let request = Request { arrival_ns, kind, offset, length };
+    let request = Request {
+        arrival_ns,
+        kind,
+        offset,
+        length,
+    };
     let completion = volume.submit(&request);
     assert_eq!(completion.latency_ns, completion.done_ns - arrival_ns);
     completion.latency_ns
@@ -37,13 +42,22 @@ fn the_first_request_to_a_chunk_pays_for_it() {
     let both = OWN_NS + FETCH_NS;
     assert_eq!(took(&mut volume, Kind::Read, 0, 0, 8192), both);
     // It is on its way: who comes meanwhile waits for the rest of it alone.
-    assert_eq!(took(&mut volume, Kind::Read, 5_000_000, 8192, 8192), both - 5_000_000);
+    assert_eq!(
+        took(&mut volume, Kind::Read, 5_000_000, 8192, 8192),
+        both - 5_000_000
+    );
     assert_eq!(took(&mut volume, Kind::Write, 40_000_000, CHUNK - 1, 1), OWN_NS);
     assert_eq!(took(&mut volume, Kind::Flush, 41_000_000, 0, 0), OWN_NS);
     // Over the edge: the second chunk is a new one. Several are fetched side by side.
     assert_eq!(took(&mut volume, Kind::Write, 50_000_000, CHUNK - 1, 2), both);
-    assert_eq!(took(&mut volume, Kind::Read, 60_000_000, 10 * CHUNK, 8 * CHUNK), both);
-    assert_eq!(took(&mut volume, Kind::Read, 90_000_000, 11 * CHUNK, 7 * CHUNK), OWN_NS);
+    assert_eq!(
+        took(&mut volume, Kind::Read, 60_000_000, 10 * CHUNK, 8 * CHUNK),
+        both
+    );
+    assert_eq!(
+        took(&mut volume, Kind::Read, 90_000_000, 11 * CHUNK, 7 * CHUNK),
+        OWN_NS
+    );
 }
 
 #[test]
@@ -54,7 +68,11 @@ fn a_scan_pays_once_for_each_chunk_and_a_second_one_nothing() {
     let found = simulate(&restored(0.0), &work, 1.0, 1).unwrap();
     // Four requests of 128 kB a chunk: each takes its own time, and 64 of them the fetch.
     let expected = (10_000_000_000 - 64 * FETCH_NS) / OWN_NS;
-    assert!(found.requests.abs_diff(expected) <= 1, "{} is not {expected}", found.requests);
+    assert!(
+        found.requests.abs_diff(expected) <= 1,
+        "{} is not {expected}",
+        found.requests
+    );
 }
 
 #[test]
@@ -74,12 +92,18 @@ fn what_was_fetched_has_the_latencies_of_a_volume_that_was_never_restored() {
 
 #[test]
 fn a_chunk_of_no_size_is_refused() {
-    for (chunk_bytes, words) in [(0, "first_touch.chunk_bytes is 0"), (1_u64 << 31, "chunk_bytes is 2147483648")] {
+    for (chunk_bytes, words) in [
+        (0, "first_touch.chunk_bytes is 0"),
+        (1_u64 << 31, "chunk_bytes is 2147483648"),
+    ] {
         let first_touch = json!({"chunk_bytes": chunk_bytes, "latency": {"median_ns": 1, "sigma": 0.0}});
         let fault = Volume::new(&model(&first_touch, 0.0), 1).unwrap_err().to_string();
         assert!(fault.contains(words), "{fault}");
     }
     let first_touch = json!({"chunk_bytes": CHUNK, "latency": {"median_ns": 1, "sigma": 9.0}});
     let fault = Volume::new(&model(&first_touch, 0.0), 1).unwrap_err().to_string();
-    assert!(fault.contains("the latency of first_touch: sigma is 9"), "{fault}");
+    assert!(
+        fault.contains("the latency of first_touch: sigma is 9"),
+        "{fault}"
+    );
 }

@@ -12,6 +12,7 @@ from pgassay.model.experiment import Baseline
 from pgassay.model.maintenance import WorkResult
 from pgassay.model.plans.work import StatementPlan
 from pgassay.model.server_statement import ArmLatency, ArmStatements, TableCache
+from pgassay.model.volumes.arm import ArmVolumes
 from pgassay.model.workload import Metric
 
 Verdict = Literal["faster", "slower", "equivalent", "inconclusive", "control"]
@@ -170,6 +171,7 @@ class CompareResult(Frozen):
 
     `blocks`: the complete blocks; where strata have blocks of their own, those of the stratum with most.
     `plans`: those that were due to be executed after trials; () where the experiment executes none.
+    `volumes`: of arms whose data or WAL lie on imitated volumes, these and what they cost.
     """
 
     schema_: int = Field(default=RESULT_SCHEMA, alias="schema")
@@ -208,6 +210,7 @@ class CompareResult(Frozen):
     plans: tuple[StatementPlan, ...] = ()
     table_cache: tuple[TableCache, ...] = ()
     latencies: tuple[ArmLatency, ...] = ()
+    volumes: tuple[ArmVolumes, ...] = ()
     verdict: str = ""
 
     @property

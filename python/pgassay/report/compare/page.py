@@ -21,6 +21,7 @@ from pgassay.report.compare import (
     server_statements,
     summary,
     trials,
+    volumes,
     within,
 )
 from pgassay.report.compare.material import Material
@@ -45,6 +46,7 @@ SECTIONS = (
     SectionOfComparison(arms.statements),
     SectionOfComparison(arms.secondary, TERMINAL | HTML),
     SectionOfComparison(within.latency),
+    SectionOfComparison(volumes.section),
     SectionOfComparison(summary.basis),
     SectionOfComparison(maintenance.section),
     SectionOfComparison(explanations.section),
