@@ -116,6 +116,20 @@ def throttle_change(fast_mb_s: int, slow_mb_s: int, credit_mb: int, scale: int) 
     )
 
 
+def burst_credits(credits: int, count: int, own_s: float) -> Plant:
+    """A volume whose burst credits end in the middle of reading page by page, and the same with full ones."""
+    volume = "volume:gp2,size=40GiB"
+    return Plant(
+        "burst-credits",
+        f"{credits} credits",
+        f"storage={volume},credits={credits},{volume},credits=full",
+        pages(count, own_s),
+        options=COLD,
+        needs=("imitated-volume",),
+        advised="gp3,size=40GiB",
+    )
+
+
 def memory(cap_mb: int) -> Plant:
     """What was read is needed again and has been thrown away; the device is slow, so that it matters."""
     both = scan(0.4, scale=8) + scan(0.4, scale=8).replace("name: scan", "name: again")
@@ -204,6 +218,8 @@ PLANTS = (
     index_latency(10, 1.5),
     throttle_change(12, 3, 75, scale=8),
     throttle_change(12, 6, 60, scale=9),
+    burst_credits(600, 1200, 1.5),
+    burst_credits(900, 1200, 1.5),
     too_few_workers(0.5, 1.2),
     too_few_workers(1.0, 1.2),
     memory(80),

@@ -6,7 +6,7 @@ use crate::latency::{Draws, Normal};
 use crate::model::FirstTouch;
 
 /// A stream of its own, so that the latencies of requests are the same with and without a snapshot.
-const STREAM: u64 = 0x5eed_0f_c4a9_b10c;
+const STREAM: u64 = 0x5eed_000f_c4a9_b10c;
 
 /// When each chunk that was asked for is there.
 #[derive(Clone, Debug)]
