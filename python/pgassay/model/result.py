@@ -171,6 +171,7 @@ class CompareResult(Frozen):
 
     `blocks`: the complete blocks; where strata have blocks of their own, those of the stratum with most.
     `plans`: those that were due to be executed after trials; () where the experiment executes none.
+    `crossovers`: along which factors the limit moves from the storage to the processors, in sentences.
     `volumes`: of arms whose data or WAL lie on imitated volumes, these and what they cost.
     """
 
@@ -196,6 +197,7 @@ class CompareResult(Frozen):
     work: tuple[WorkResult, ...] = ()
     accounts: tuple[ArmAccounts, ...] = ()
     causes: tuple[Cause, ...] = ()
+    crossovers: tuple[str, ...] = ()
     explanations: tuple[Explanation, ...] = ()
     within_trials: tuple[ArmChanges, ...] = ()
     server_statements: tuple[ArmStatements, ...] = ()

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 from pgassay.analysis.accounts.arms import arm_accounts
+from pgassay.analysis.causes.crossover import crossover_sentences
 from pgassay.analysis.causes.difference import explanations
 from pgassay.analysis.causes.rank import arm_causes
 from pgassay.analysis.causes.remedies import judged
@@ -155,6 +156,7 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
     explained, stopped = explanations(stored, study), _STOPPED.get(stored.stopped, "running")
     network_confounds, network_warnings = network_sentences(study, arms)
     volumes = arm_volumes(experiment, arms)
+    causes = judged(arm_causes(stored), arms)
     result = CompareResult(
         schema=1,
         folder=str(stored.folder),
@@ -186,7 +188,8 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
         device_use=device_use(stored),
         work=work_results(study),
         accounts=arm_accounts(stored),
-        causes=judged(arm_causes(stored), arms),
+        causes=causes,
+        crossovers=crossover_sentences(experiment.arms, causes),
         explanations=explained,
         within_trials=arm_changes(stored),
         server_statements=arm_statements(stored),

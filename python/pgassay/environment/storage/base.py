@@ -153,6 +153,14 @@ class StorageKind(ABC):
         """The most that it lets be read: 10⁶ bytes and requests a second; None where nothing limits them."""
         return spec.read_limit_mb_s, spec.read_iops
 
+    def unreachable(self, spec: StorageSpec, clients: Sequence[int]) -> str | None:
+        """Why this machine is too slow for it, and what is known of it all the same; None where it is not.
+
+        `clients`: how many connections it was to serve, in each number once. May measure the machine.
+        """
+        del spec, clients  # most kinds are what the machine is
+        return None
+
     @abstractmethod
     def capability(self) -> str | None:
         """None where this kind can be provided, else what is missing and the remedy, one sentence.

@@ -1,6 +1,6 @@
 """What a record says of an imitated volume as it is sold: price, what is assumed, what would have lasted."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from pgassay.model.volumes.offer import VolumeModel, VolumeSpec
@@ -8,6 +8,7 @@ from pgassay.native.volume import Second
 from pgassay.volumes.catalogue import LoadedCatalogue
 from pgassay.volumes.explain import offer
 from pgassay.volumes.lasting import lasting
+from pgassay.volumes.pattern import parse_pattern, simulate_load
 
 
 def offer_facts(spec: VolumeSpec, loaded: LoadedCatalogue) -> dict[str, object]:
@@ -23,6 +24,18 @@ def offer_facts(spec: VolumeSpec, loaded: LoadedCatalogue) -> dict[str, object]:
         "latency": offered.latency.model_dump(mode="json", include=latency),
         "assumed": list(offered.assumed),
     }
+
+
+def simulated_words(spec: VolumeSpec, loaded: LoadedCatalogue, clients: Sequence[int]) -> str:
+    """What the simulator says of random reads by so many connections, and the price, in sentences."""
+    offered = offer(spec, loaded.catalogue)
+    found = []
+    for count in clients or (1,):
+        (load,) = simulate_load([offered], parse_pattern(f"depth={count},size=8kB,duration=10s"))
+        found.append(f"{load.requests_per_s:,.0f} a second with {count} at a time")
+    price = offered.price
+    month = "" if price.per_month is None else f", for {price.per_month:,.2f} {price.currency} a month"
+    return f"Simulated in its place: random reads of 8 kB, {', '.join(found)}{month}."
 
 
 def would_last(

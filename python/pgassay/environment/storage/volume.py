@@ -7,9 +7,9 @@ once, and each trial begins with the credits that `credits=` says, since time ca
 
 import itertools
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import ClassVar, get_args
 
@@ -19,9 +19,9 @@ from pgassay.environment.storage.base import Delivered, Instance, StorageKind
 from pgassay.environment.storage.files import extents_of_largest
 from pgassay.environment.storage.image import SIZE_BYTES_MIN, size_for, usable_bytes
 from pgassay.environment.storage.loop import LoopVolume
-from pgassay.environment.storage.offered import offer_facts, peaks_of, would_last
+from pgassay.environment.storage.offered import offer_facts, peaks_of, simulated_words, would_last
 from pgassay.environment.storage.options import describe, format_bytes, readable_bytes
-from pgassay.environment.storage.served import ServedImage, beyond_ceiling, why_not
+from pgassay.environment.storage.served import Ceiling, ServedImage, beyond_ceiling, why_not
 from pgassay.errors import UsageError
 from pgassay.model.storage import StorageSpec
 from pgassay.model.volumes.offer import VolumeModel, VolumeSpec
@@ -86,6 +86,16 @@ class VolumeKind(StorageKind):
             return None
         memory_gib = loaded.catalogue.instances[name].memory_gib
         return Instance(name, None if memory_gib is None else round(memory_gib * GIB))
+
+    def unreachable(self, spec: StorageSpec, clients: Sequence[int]) -> str | None:
+        """Why it is above the machine's ceiling, with what the simulator says in its place."""
+        if why_not() is not None or dict(spec.own).get("closest") == "yes":
+            return None
+        loaded = catalogue()
+        beyond = beyond_ceiling(model_for(spec, loaded), _ceiling())
+        return (
+            None if beyond is None else f"{beyond} {simulated_words(ordered(spec, loaded), loaded, clients)}"
+        )
 
     def read_ceiling(self, spec: StorageSpec) -> tuple[float | None, float | None]:
         """What the volume gives while its credits last."""
@@ -208,6 +218,16 @@ class ImitatedVolume(LoopVolume):
             return
         self._is_removed = True
         _release(self.root)
+
+
+@cache
+def _ceiling() -> Ceiling:
+    """This machine's, found on an image of its own where it is not known yet."""
+    image = ServedImage(home() / "data" / "work" / "volume-ceiling", SIZE_BYTES_MIN, 0, account())
+    try:
+        return image.ceiling()
+    finally:
+        image.remove()
 
 
 def catalogue() -> LoadedCatalogue:

@@ -15,7 +15,7 @@ from pgassay.environment.linux import machine, pagecache
 from pgassay.environment.linux.free_memory import reporting_balloons
 from pgassay.environment.server.limits import check_limits
 from pgassay.environment.server.validation import block_bytes, validate_settings, with_data_format
-from pgassay.environment.storage.parse import parse_storage
+from pgassay.environment.storage.parse import describe, parse_storage
 from pgassay.environment.storage.registry import KINDS as STORAGE_KINDS
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.planning.baseline import (
@@ -56,6 +56,7 @@ from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.base import PAGE_BYTES
 from pgassay.model.build import Build
 from pgassay.model.experiment import CacheState, Environment, InheritedLimits
+from pgassay.model.storage import StorageSpec
 from pgassay.model.workload import WorkloadSpec
 from pgassay.trial.caches.keeper import require_cache_state
 
@@ -117,6 +118,8 @@ class ProvisionedServers:
         candidates, lacking = alike.candidates, list[str]()
         if parsed.request.skip_unavailable:
             candidates, lacking = one_arm_where_lacking(candidates, parsed.compared.factor)
+            candidates, unreachable = within_reach(candidates)
+            lacking += unreachable
         available = judge(candidates, skip_unavailable=parsed.request.skip_unavailable, on_stage=on_stage)
         known = [
             (levels, spec.model_copy(update={"build": with_data_format(spec.build)}))
@@ -165,6 +168,23 @@ def _as_judged(build: Build, arms: Sequence[Arm]) -> Build:
 def default_cache(workload: WorkloadSpec) -> CacheState:
     """Statements start cold each; a load reads what the page cache holds."""
     return "cold-each" if workload.kind == "statements" and not workload.writes else "warm-pages"
+
+
+def within_reach(candidates: list[Candidate]) -> tuple[list[Candidate], list[str]]:
+    """The candidates whose storage this machine is fast enough for, and a sentence for each other storage."""
+    clients: dict[StorageSpec, dict[int, None]] = {}
+    for _, spec in candidates:
+        load = spec.workload.load
+        clients.setdefault(spec.storage, {}).update({load.clients: None} if load else {})
+    reasons = {
+        storage: STORAGE_KINDS[storage.kind].unreachable(storage, list(counts))
+        for storage, counts in clients.items()
+        if STORAGE_KINDS[storage.kind].capability() is None
+    }
+    kept = [each for each in candidates if not reasons.get(each[1].storage)]
+    return kept, [
+        f"{describe(storage)} was skipped: {reason}" for storage, reason in reasons.items() if reason
+    ]
 
 
 def judge(candidates: list[Candidate], *, skip_unavailable: bool, on_stage: OnStage) -> Judged:
