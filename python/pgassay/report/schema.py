@@ -1,4 +1,4 @@
-"""The JSON schemas: of comparisons, calibrations, probes, diagnoses, watches, plans and volumes.
+"""The JSON schemas: of comparisons, their plans, calibrations, probes, diagnoses, watches, EXPLAIN, volumes.
 
 They are made from the models: `python -m pgassay.report.schema` writes them to schemas/ of the checkout; a
 test checks that the files there are what the models give.
@@ -13,6 +13,7 @@ from pgassay.analysis.causes.registry import cause_names
 from pgassay.model.calibration import CALIBRATION_SCHEMA, CalibrationResult
 from pgassay.model.live.diagnosis import DIAGNOSIS_SCHEMA, Diagnosis
 from pgassay.model.live.watch import WATCH_SCHEMA, WatchSample
+from pgassay.model.planned import PLANNED_SCHEMA, Planned
 from pgassay.model.plans.plan import EXPLAIN_SCHEMA, ExplainResult
 from pgassay.model.probe import PROBE_SCHEMA, ProbeResult
 from pgassay.model.result import RESULT_SCHEMA, CompareResult
@@ -25,6 +26,7 @@ DIAGNOSIS_FILE = SCHEMA_FILE.with_name("diagnose.schema.json")
 WATCH_FILE = SCHEMA_FILE.with_name("watch.schema.json")
 EXPLAIN_FILE = SCHEMA_FILE.with_name("explain.schema.json")
 VOLUMES_FILE = SCHEMA_FILE.with_name("volumes.schema.json")
+PLANNED_FILE = SCHEMA_FILE.with_name("planned.schema.json")
 
 # A plain number in the model that can overflow: the twin's evidence is a product without a bound.
 _NULL_WHEN_INFINITE = ("evidence", "twin_evidence")
@@ -149,6 +151,20 @@ def volumes_schema_text() -> str:
     return json.dumps(volumes_schema(), indent=2) + "\n"
 
 
+def planned_schema() -> dict[str, Any]:
+    """The schema of what `report.planned.render_json` writes."""
+    schema = Planned.model_json_schema(by_alias=True, mode="serialization")
+    for part in (schema, *schema.get("$defs", {}).values()):
+        _tighten(part)
+    schema["properties"]["schema"]["const"] = PLANNED_SCHEMA
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def planned_schema_text() -> str:
+    """The schema of plans that were not run as the file holds it."""
+    return json.dumps(planned_schema(), indent=2) + "\n"
+
+
 def main() -> int:
     """Write the schemas into the checkout and say where."""
     SCHEMA_FILE.parent.mkdir(exist_ok=True)
@@ -160,6 +176,7 @@ def main() -> int:
         (WATCH_FILE, watch_schema_text()),
         (EXPLAIN_FILE, explain_schema_text()),
         (VOLUMES_FILE, volumes_schema_text()),
+        (PLANNED_FILE, planned_schema_text()),
     )
     for file, content in made:
         file.write_text(content, encoding="utf-8")

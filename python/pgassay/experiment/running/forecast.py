@@ -17,7 +17,7 @@ from pgassay.record.read import StoredExperiment
 from pgassay.terminal.progress import Progress
 
 # Of single trials, where nothing is known of their spread: what a shared virtual machine shows.
-_SPREAD_UNKNOWN = 0.07
+SPREAD_UNKNOWN = 0.07
 
 
 def announce(
@@ -38,7 +38,7 @@ def announce(
         pooled=experiment.contract.pool_twin,
         contrasts=experiment.contract.contrasts,
         alpha=experiment.contract.alpha,
-        trial_spread=known.spread or _SPREAD_UNKNOWN,
+        trial_spread=known.spread or SPREAD_UNKNOWN,
         blocks_max=limits.blocks_max,
     )
     names = [arm.name for arm in arms if arm.role != "twin"]
