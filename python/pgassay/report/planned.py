@@ -52,7 +52,8 @@ def _time_lines(planned: Planned) -> list[str]:
 
 def _cell_line(cell: PlannedCell, planned: Planned) -> str:
     name = clean(cell.stratum) or "all arms"
-    against = f"{plural(len(cell.arms), 'arm')} against {clean(cell.control)}"
+    control = cell.control.removesuffix(cell.stratum).strip()
+    against = f"{plural(len(cell.arms), 'arm')} against {clean(control)}"
     if cell.blocks is None:
         return f"- {name}: {against}"
     given = f"{plural(cell.blocks, 'block')} in {duration(planned.time_max_s)}"
