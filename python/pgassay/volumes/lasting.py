@@ -98,8 +98,12 @@ def _of_type(
     """This type with what must be ordered, at the size that is held or the next that gives enough."""
     last = entry.ranges[-1].to_gib
     sizes = {max(spec.size_gib, entry.ranges[0].from_gib)}
-    # A larger volume may include what a smaller one can't even be ordered with.
-    sizes |= {each.from_gib for each in entry.ranges if each.from_gib > spec.size_gib}
+    # A larger volume may include what a smaller one can't even be ordered with, or be ordered with more.
+    sizes |= {each.from_gib for each in entry.ranges}
+    for each in entry.ranges:
+        settable = None if each.operations is None else each.operations.settable
+        if settable is not None and settable.per_gib is not None:
+            sizes.add(math.ceil(demand[0] / settable.per_gib))
     for size_gib in sorted(size for size in sizes if spec.size_gib <= size <= last):
         here = range_of(entry, size_gib)
         words = [name, f"size={size_gib}GiB", *_orders(here, entry, size_gib, demand)]

@@ -124,3 +124,28 @@ def test_the_matrix_is_planned_with_its_prices_and_the_local_disk_simulated(
     (local,) = [sentence for sentence in planned["skipped"] if "local-i7i.2xlarge" in sentence]
     assert "this machine can imitate" in local and "Simulated in its place" in local and "551.15 USD" in local
     assert all(isinstance(cell["is_decidable"], bool) for cell in planned["cells"])
+
+
+def test_a_server_s_commits_wait_for_the_volume_of_the_wal(
+    require: Callable[..., None], tmp_path: Path
+) -> None:
+    require("server", "loop", "fuse")
+    volume = "volume:gp3,size=40GiB"
+    finished = whole_tool.run(
+        *("compare", f"storage={volume},{volume},wal=volume:io2,size=10GiB,iops=3000,flush_latency=5ms"),
+        *("--workload", "simple-update:clients=1,duration=3s,warmup=0s", "--scale", "1", "--blocks", "1"),
+        *("--json", "--quiet", "--out", tmp_path / "out"),
+    )
+    result = whole_tool.result_of(finished)
+    for trial in whole_tool.valid_trials(tmp_path / "out"):
+        facts = trial["facts"]
+        if "wal" not in facts["storage"]:
+            assert "wal_volume" not in facts
+            continue
+        transactions = trial["load"]["transactions"]
+        # Each commit is a flush of some milliseconds, and nobody else commits.
+        assert facts["wal_volume"]["requests"] >= transactions > 0
+        assert trial["load"]["latency_ms"]["mean"] > 4
+        assert trial["load"]["elapsed_s"] >= 0.004 * transactions
+    prices = {volume["per_month"] for volume in result["volumes"]}
+    assert prices == {3.2, 3.2 + 1.25 + 195.0}
