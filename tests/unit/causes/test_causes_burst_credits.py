@@ -13,6 +13,7 @@ from pgassay.analysis.changes.events import trial_events
 from pgassay.analysis.changes.timeline import timeline
 from pgassay.record.columns import to_parquet
 from pgassay.record.read import StoredTrial
+from pgassay.report.charts.timeline_chart import peaks, specification
 
 WARMUP_S = 5
 SECONDS = 30
@@ -131,5 +132,9 @@ def test_the_end_is_an_event_of_the_trial(tmp_path: Path) -> None:
     (event,) = [each for each in events if each.kind == "burst credits"]
     assert event.what == "the burst credits of the volume ended"
     assert event.began_s == 12.0 and event.is_moment
+    shown = timeline(trial(tmp_path / "drawn", 17.0))
+    assert shown is not None
+    drawn = specification(shown, "gp2", peaks([shown]), width_px=900, note="")
+    assert any(row["lane"] == "credits ended" for row in drawn["datasets"]["lanes"])
     lasted = trial_events(trial(tmp_path / "lasted", None))
     assert not [each for each in lasted if each.kind == "burst credits"]

@@ -88,6 +88,14 @@ def test_a_copy_whose_wal_went_with_its_storage_is_put_back(
     assert (working / SEGMENT).read_bytes() == (source / SEGMENT).read_bytes()
 
 
+def test_nothing_is_left_of_a_wal_whose_copy_was_written(volume: SeparateWal, source: Path) -> None:
+    working = volume.clone(source, "key", 0)
+    volume.mark(working, clean=False)
+    place = (working / "pg_wal").resolve()
+    volume.remove()
+    assert not place.exists() and place.parent.is_dir()
+
+
 def test_the_description_names_both(volume: SeparateWal, source: Path, tmp_path: Path) -> None:
     volume.clone(source, "key", 0)
     facts = volume.facts()

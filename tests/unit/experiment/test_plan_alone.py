@@ -87,6 +87,10 @@ def test_without_a_history_a_load_tells_its_length_and_statements_nothing() -> N
     assert "one trial is rehearsed" in render(unknown)
 
 
+def test_the_schema_is_the_file_s() -> None:
+    assert schema.PLANNED_FILE.read_text(encoding="utf-8") == schema.planned_schema_text()
+
+
 def test_the_number_of_blocks_is_a_limit_too() -> None:
     found = planned(experiment([""], time_max_s=10_000.0, blocks_max=5), Known(trial_s=1.0, spread=0.01))
     assert found.cells[0].blocks == 5

@@ -20,6 +20,7 @@ from pgassay.errors import MeasurementError
 # As much as max_wal_size has a server keep, and some more until a checkpoint has removed it.
 WAL_BYTES = 2 << 30
 _WAL = "pg_wal"
+_PLACES = "wal-of-"
 
 
 class SeparateWal:
@@ -97,13 +98,16 @@ class SeparateWal:
 
     def remove(self) -> None:
         """Both; a copy whose link leads nowhere then is put back before its next use, as it is not clean."""
+        # No server runs any more, and a copy whose WAL is still here is made equal to its source again.
+        for place in self._wal.root.glob(f"{_PLACES}*"):
+            shutil.rmtree(place, ignore_errors=True)
         try:
             self._wal.remove()
         finally:
             self._data.remove()
 
     def _place(self, working: Path) -> Path:
-        return self._wal.root / f"wal-of-{working.parent.name}-{working.name}"
+        return self._wal.root / f"{_PLACES}{working.parent.name}-{working.name}"
 
     def _move_out(self, working: Path) -> None:
         place, wal = self._place(working), working / _WAL
