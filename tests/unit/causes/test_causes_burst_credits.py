@@ -1,5 +1,6 @@
 """The end of a volume's burst credits: read from a trial's series and placed in its time."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,14 @@ SECONDS = 30
 CAPACITY = 40_800
 MODEL = {
     "limiters": [
-        {"name": "operations", "unit": "operations", "scope": "volume", "peak": 3000, "capacity": CAPACITY},
+        {
+            "name": "operations",
+            "unit": "operations",
+            "scope": "volume",
+            "rate": 120,
+            "peak": 3000,
+            "capacity": CAPACITY,
+        },
         {"name": "throughput", "unit": "bytes", "scope": "volume", "peak": 10**8, "capacity": 0},
     ],
     "stripes": {"count": 1, "width_bytes": 1},
@@ -102,11 +110,20 @@ def test_the_cause_names_the_second_and_what_would_have_lasted(tmp_path: Path) -
 
 def test_who_waits_for_something_else_is_not_limited_by_them(tmp_path: Path) -> None:
     burst = ends(trial(tmp_path / "trial", 17.0))
-    busy = {"total_s": 20.0 * SECONDS, "elapsed_s": float(SECONDS), "burst_ends": burst}
-    assert ENDED.find(evidence(**busy, read_s=0.2 * 20 * SECONDS, cpu_s=1.0)) is None
+    total_s = 20.0 * SECONDS
+    busy = {"total_s": total_s, "elapsed_s": float(SECONDS)}
+    # Full as it was: who waits for a row waits for one who waits for the volume.
+    assert burst[0].is_full
+    assert isinstance(ENDED.find(evidence(**busy, burst_ends=burst, row_lock_s=0.6 * total_s)), Found)
+    # Those who compute, queue for a processor or wait for their client don't wait for it.
+    elsewhere = {"cpu_s": 0.3 * total_s, "runnable_s": 0.3 * total_s, "client_s": 0.2 * total_s}
+    assert ENDED.find(evidence(**busy, **elsewhere, burst_ends=burst)) is None
+    # A volume that gave less than it could was not what all waited for.
+    idle = (replace(burst[0], after=60.0),)
+    assert ENDED.find(evidence(**busy, burst_ends=idle, row_lock_s=0.6 * total_s)) is None
     # Who commits waits behind the one that flushes.
-    waiting = evidence(**busy, lwlocks={"WALWrite": 12.0 * SECONDS}, wal_s=2.0 * SECONDS)
-    assert isinstance(ENDED.find(waiting), Found)
+    waiting = {"lwlocks": {"WALWrite": 12.0 * SECONDS}, "wal_s": 2.0 * SECONDS}
+    assert isinstance(ENDED.find(evidence(**busy, burst_ends=idle, **waiting)), Found)
 
 
 def shown_by_title(found: StoredTrial) -> dict[str, dict[float, float]]:

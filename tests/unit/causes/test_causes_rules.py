@@ -74,10 +74,10 @@ LIMITS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "cpu_s": 1.0,
             "device": DeviceFlow(8e6, 0.8, 98.0, ELAPSED_S, 7.8),
             "ceiling": ArmCeiling(read_mb_s=500.0, read_iops=5000),
-            "burst_ends": (BurstEnd("gp2,size=40GiB", 3.0, "operations", 2500.0, 120.0, 7.0),),
+            "burst_ends": (BurstEnd("gp2,size=40GiB", 3.0, "operations", 2500.0, 120.0, 7.0, 120.0),),
         },
         # They ended near the end, when little was left to do.
-        {"burst_ends": (BurstEnd("gp2,size=40GiB", 9.0, "operations", 2500.0, 120.0, 1.0),)},
+        {"burst_ends": (BurstEnd("gp2,size=40GiB", 9.0, "operations", 2500.0, 120.0, 1.0, 120.0),)},
     ),
     "backend-core": ({"cpu_s": 9.5}, {"cpu_s": 2.0}),
     "all-cores": (

@@ -16,6 +16,8 @@ from pgassay.record.observations import Columns, floats
 _S = 1e9
 # Less than this before the end is no rate: then it is what the volume gives in a burst.
 _BEFORE_S_MIN = 1.0
+# As near as this to its limit it is full, as a device to its ceiling.
+_FULL = 0.85
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,7 @@ class BurstEnd:
 
     at_s: in seconds of it, 0 where they ended before it. unit: 'operations' or 'bytes', what those credits
     are. before, after: of that unit a second, of all requests. after_s: how long the measured part went on.
+    sustained: what its limit gives without credits.
     """
 
     volume: str
@@ -32,7 +35,13 @@ class BurstEnd:
     before: float
     after: float
     after_s: float
+    sustained: float
     would_last: tuple[LastingFacts, ...] = ()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it gave all that it gives without credits: then who waited at all waited for it."""
+        return self.after >= _FULL * self.sustained > 0
 
     @property
     def lost_s(self) -> float:
@@ -73,9 +82,10 @@ def _of(
         volume=imitated.name or "",
         at_s=max(0.0, ended),
         unit=unit,
-        before=_done(grown, unit, before) / before_s if is_known else _peak(imitated, limiter),
+        before=_done(grown, unit, before) / before_s if is_known else _of_all(imitated, limiter, "peak"),
         after=_done(grown, unit, after) / after_s,
         after_s=after_s,
+        sustained=_of_all(imitated, limiter, "rate"),
         would_last=given.would_last,
     )
 
@@ -101,8 +111,8 @@ def _limiter(imitated: ImitatedFacts, name: str | None) -> dict[str, object]:
     return {}
 
 
-def _peak(imitated: ImitatedFacts, limiter: dict[str, object]) -> float:
-    """What the limiter lets through while its credits last, of all volumes of a stripe set."""
+def _of_all(imitated: ImitatedFacts, limiter: dict[str, object], field: str) -> float:
+    """The limiter's `rate` or `peak`, of all volumes of a stripe set."""
     stripes = imitated.model.get("stripes")
     count = stripes.get("count", 1) if isinstance(stripes, dict) and limiter.get("scope") == "volume" else 1
-    return float(str(limiter.get("peak", 0))) * float(count)
+    return float(str(limiter.get(field, 0))) * float(count)

@@ -28,6 +28,11 @@ def _burst_credits(evidence: Evidence) -> Answer:
     times = evidence.times
     queued_for_wal_s = sum(seconds for name, seconds in times.lwlocks.items() if name in _WAL_WRITE)
     storage_s = times.read_s + times.wal_s + times.temporary_s + queued_for_wal_s
+    if worst.is_full:
+        # A full resource sets the speed (the utilisation law): who waits for a lock waits for one who waits
+        # for the volume, to write pages out among other things.
+        elsewhere_s = times.cpu_s + times.runnable_s + times.client_s + times.network_s
+        storage_s = max(storage_s, times.total_s - elsewhere_s)
     lost_s = min(storage_s, times.total_s * worst.lost_s / evidence.elapsed_s)
     if times.share(lost_s) < _LOST_SHARE_MIN:
         return None
