@@ -1,6 +1,6 @@
 """A plan that was not run, as lines for a person or one document for scripts; pure."""
 
-from pgassay.model.planned import Planned, PlannedCell
+from pgassay.model.result import Planned, PlannedCell
 from pgassay.report.compare.json import render_document
 from pgassay.report.text import ascii_only, clean, duration
 from pgassay.words import percent_rounded, plural

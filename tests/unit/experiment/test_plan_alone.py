@@ -11,7 +11,7 @@ from pgassay.analysis.statistics.power import blocks_for_detection, minimum_bloc
 from pgassay.environment.history import Known
 from pgassay.experiment.running.planned import planned
 from pgassay.model.experiment import BlockDesign, Experiment
-from pgassay.model.planned import Planned
+from pgassay.model.result import Planned
 from pgassay.model.workload import LoadSpec
 from pgassay.report import schema
 from pgassay.report.planned import render, render_json

@@ -15,7 +15,7 @@ from pgassay.experiment.running.forecast import SPREAD_UNKNOWN
 from pgassay.experiment.running.run import host_lock
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import Experiment
-from pgassay.model.planned import Planned, PlannedCell, TrialTimeFrom
+from pgassay.model.result import Planned, PlannedCell, TrialTimeFrom
 from pgassay.terminal.progress import Progress
 
 # Restoring, starting, settling and reading counters around the measured part of a load.
