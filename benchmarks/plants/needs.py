@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pgassay.environment.cgroup.group import Ability, capabilities
 from pgassay.environment.storage.registry import KINDS
+from pgassay.environment.storage.served import why_not
 from plants.late import program
 
 _LATE_DISK_REMEDY = (
@@ -41,6 +42,10 @@ def _late_disk() -> str:
     return "" if program().exists() else _LATE_DISK_REMEDY
 
 
+def _imitated_volume() -> str:
+    return why_not() or ""
+
+
 def _version_1() -> str:
     other = next((each for each in capabilities().values() if each.version != 1), None)
     return "" if other is None else "the groups around the command are made for version 1"
@@ -53,6 +58,7 @@ _NEEDS: dict[str, Callable[[], str]] = {
     "memory-cap": _group("memory"),
     "memory-disk": _memory_disk,
     "late-disk": _late_disk,
+    "imitated-volume": _imitated_volume,
     "groups-of-version-1": _version_1,
 }
 

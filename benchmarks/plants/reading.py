@@ -116,6 +116,23 @@ def throttle_change(fast_mb_s: int, slow_mb_s: int, credit_mb: int, scale: int) 
     )
 
 
+def burst_credits(percent: float, own_s: float) -> Plant:
+    """A volume whose burst credits end early in a scan of 210 MB, and the same with full ones.
+
+    P4 gives 170 MB a second in a burst and 25 without; of its credits 0.01 % are 26 MB.
+    """
+    return Plant(
+        "burst-credits",
+        f"{percent:g} % of the credits",
+        f"storage=volume:P4,credits={percent:g}%,volume:P4,credits=full",
+        scan(own_s, scale=16),
+        options=COLD,
+        scale=16,
+        needs=("imitated-volume",),
+        advised="P30,size=1024GiB (135.17 USD a month) would have lasted",
+    )
+
+
 def memory(cap_mb: int) -> Plant:
     """What was read is needed again and has been thrown away; the device is slow, so that it matters."""
     both = scan(0.4, scale=8) + scan(0.4, scale=8).replace("name: scan", "name: again")
@@ -204,6 +221,8 @@ PLANTS = (
     index_latency(10, 1.5),
     throttle_change(12, 3, 75, scale=8),
     throttle_change(12, 6, 60, scale=9),
+    burst_credits(0.01, 0.7),
+    burst_credits(0.002, 1.5),
     too_few_workers(0.5, 1.2),
     too_few_workers(1.0, 1.2),
     memory(80),

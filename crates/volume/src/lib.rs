@@ -13,7 +13,8 @@
 //!   A request is done when the last of them has let it through. Several volumes on one instance share its
 //!   limits: [`Volume::submit_through`].
 //! - **Latency** is drawn from a lognormal distribution by the kind of request, plus its bytes over the speed at
-//!   which one request is transferred. The seed decides every draw.
+//!   which one request is transferred. The seed decides every draw. Of a volume that was restored from a
+//!   snapshot ([`FirstTouch`]), the first request to each chunk waits for that chunk beside its latency.
 //!
 //! Time is in nanoseconds from an origin that the caller chooses; at 0 every bucket has its fill. All arithmetic
 //! of limiters is in integers: nothing drifts, however long a volume is used. Latency alone is floating point.
@@ -35,6 +36,7 @@
 //! ```
 
 mod bucket;
+mod first_touch;
 mod latency;
 mod limiter;
 pub mod model;
@@ -44,6 +46,6 @@ mod stripes;
 mod units;
 mod volume;
 
-pub use model::{Distribution, Fault, Latency, Limiter, Model, Scope, Stripes, Unit};
+pub use model::{Distribution, Fault, FirstTouch, Latency, Limiter, Model, Scope, Stripes, Unit};
 pub use request::{Kind, Request};
 pub use volume::{Completion, Level, Volume};

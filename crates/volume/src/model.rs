@@ -15,6 +15,8 @@ const WIDTH_MAX: u64 = 1 << 40;
 const LIMITERS_MAX: usize = 32;
 const LATENCY_MAX_NS: f64 = 1e12;
 const SIGMA_MAX: f64 = 3.0;
+const CHUNK_MIN: u32 = 1 << 16;
+const CHUNK_MAX: u32 = 1 << 30;
 
 /// A volume, or a stripe set of equal ones, on an instance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,6 +32,19 @@ pub struct Model {
     pub limiters: Vec<Limiter>,
     /// How long a request takes that meets no limit.
     pub latency: Latency,
+    /// What the first request to each chunk takes longer; `None` where all of the volume is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_touch: Option<FirstTouch>,
+}
+
+/// A volume that was restored from a snapshot: each chunk is fetched when it is first asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FirstTouch {
+    /// Bytes that are fetched at once.
+    pub chunk_bytes: u32,
+    /// How long that takes.
+    pub latency: Distribution,
 }
 
 /// Equal volumes side by side (RAID 0).
@@ -197,10 +212,18 @@ impl Model {
                 self.limiters.len()
             ));
         }
+        let chunk_bytes = self.first_touch.map_or(CHUNK_MIN, |first| first.chunk_bytes);
+        if !(CHUNK_MIN..=CHUNK_MAX).contains(&chunk_bytes) {
+            return Some(format!(
+                "first_touch.chunk_bytes is {chunk_bytes}, but must be from {CHUNK_MIN} to {CHUNK_MAX}"
+            ));
+        }
+        let first_touch = self.first_touch.as_ref().map(|first| &first.latency);
         self.limiters.iter().find_map(Limiter::fault).or_else(|| {
             let Latency { read, write, flush } = &self.latency;
             [("read", read), ("write", write), ("flush", flush)]
-                .iter()
+                .into_iter()
+                .chain(first_touch.map(|latency| ("first_touch", latency)))
                 .find_map(|(kind, distribution)| distribution.fault(kind))
         })
     }

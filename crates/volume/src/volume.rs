@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::first_touch::Chunks;
 use crate::latency::{Draws, Normal};
 use crate::limiter::Gate;
 use crate::model::{Fault, Limiter, Model, Scope, Stripes, Unit};
@@ -80,6 +81,8 @@ pub struct Volume {
     write: Draws,
     flush: Draws,
     normal: Normal,
+    /// What has been fetched of a snapshot; `None` where all of the volume is there.
+    chunks: Option<Chunks>,
     last_arrival_ns: u64,
 }
 
@@ -115,6 +118,7 @@ impl Volume {
             write: Draws::new(&model.latency.write),
             flush: Draws::new(&model.latency.flush),
             normal: Normal::new(seed),
+            chunks: model.first_touch.as_ref().map(|first| Chunks::new(first, seed)),
             last_arrival_ns: 0,
         })
     }
@@ -140,9 +144,16 @@ impl Volume {
         } else {
             request.length
         };
-        let latency_ns = draws.draw(&mut self.normal, transferred);
+        let mut latency_ns = draws.draw(&mut self.normal, transferred);
         let arrival_ns = request.arrival_ns.max(self.last_arrival_ns);
         self.last_arrival_ns = arrival_ns;
+        match &mut self.chunks {
+            Some(chunks) if request.kind != Kind::Flush => {
+                let wait_ns = chunks.wait_ns(arrival_ns, request.offset, request.length);
+                latency_ns = latency_ns.saturating_add(wait_ns);
+            }
+            _ => {}
+        }
         let unlimited_ns = arrival_ns.saturating_add(latency_ns);
         if request.kind == Kind::Flush {
             return Completion {

@@ -23,6 +23,7 @@ fn model(limiters: Vec<Limiter>) -> Model {
             write: AT_ONCE,
             flush: AT_ONCE,
         },
+        first_touch: None,
     }
 }
 
@@ -317,10 +318,8 @@ fn the_parts_of_a_request_on_a_stripe_set_are_its_bytes_each_once() {
             reset_period_s: None,
             window_ns: 1_000_000_000,
         };
-        let striped = Model {
-            stripes,
-            ..model(vec![one(0)])
-        };
+        let mut striped = model(vec![one(0)]);
+        striped.stripes = stripes;
         let mut volume = Volume::new(&striped, 1).unwrap();
         volume.submit(&Request {
             arrival_ns: 0,

@@ -94,6 +94,15 @@ def add_redact(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_plan(parser: argparse.ArgumentParser) -> None:
+    """`--plan`, alike in compare and run."""
+    parser.add_argument(
+        "--plan",
+        action="store_true",
+        help="measure nothing: say how long it takes, and what can be decided in the time given",
+    )
+
+
 def add_output_options(parser: argparse.ArgumentParser) -> None:
     """`--json`, `--redact`, `--fail-if`, `--quiet` and `--no-wait`, alike in compare, run and resume."""
     parser.add_argument("--json", action="store_true", help="print the result as one JSON document")

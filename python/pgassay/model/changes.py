@@ -6,7 +6,14 @@ from pgassay.model.base import Frozen
 
 SeriesName = Literal["throughput", "latency p99", "device reads", "device writes"]
 EventKind = Literal[
-    "checkpoint", "autovacuum", "throttling", "device limit", "I/O workers", "log", "statement"
+    "checkpoint",
+    "autovacuum",
+    "throttling",
+    "device limit",
+    "burst credits",
+    "I/O workers",
+    "log",
+    "statement",
 ]
 Relation = Literal["began", "ended", "under way", "at"]
 

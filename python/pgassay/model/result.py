@@ -12,6 +12,7 @@ from pgassay.model.experiment import Baseline
 from pgassay.model.maintenance import WorkResult
 from pgassay.model.plans.work import StatementPlan
 from pgassay.model.server_statement import ArmLatency, ArmStatements, TableCache
+from pgassay.model.volumes.arm import ArmVolumes
 from pgassay.model.workload import Metric
 
 Verdict = Literal["faster", "slower", "equivalent", "inconclusive", "control"]
@@ -19,6 +20,10 @@ SecondaryVerdict = Literal["less", "more", "equivalent", "inconclusive", "contro
 Stopped = Literal["decided", "max-time", "blocks", "interrupted", "failed", "running"]
 Interval = tuple[float, float]
 RESULT_SCHEMA = 1
+PLANNED_SCHEMA = 1
+# Where the time of a trial comes from: an earlier experiment of its kind on this machine, or what a load
+# lasts with some seconds around it; nothing tells how long statements take that never ran.
+TrialTimeFrom = Literal["earlier experiment", "length of the load", "not known"]
 
 
 class Forecast(Frozen):
@@ -170,6 +175,8 @@ class CompareResult(Frozen):
 
     `blocks`: the complete blocks; where strata have blocks of their own, those of the stratum with most.
     `plans`: those that were due to be executed after trials; () where the experiment executes none.
+    `crossovers`: along which factors the limit moves from the storage to the processors, in sentences.
+    `volumes`: of arms whose data or WAL lie on imitated volumes, these and what they cost.
     """
 
     schema_: int = Field(default=RESULT_SCHEMA, alias="schema")
@@ -194,6 +201,7 @@ class CompareResult(Frozen):
     work: tuple[WorkResult, ...] = ()
     accounts: tuple[ArmAccounts, ...] = ()
     causes: tuple[Cause, ...] = ()
+    crossovers: tuple[str, ...] = ()
     explanations: tuple[Explanation, ...] = ()
     within_trials: tuple[ArmChanges, ...] = ()
     server_statements: tuple[ArmStatements, ...] = ()
@@ -208,9 +216,56 @@ class CompareResult(Frozen):
     plans: tuple[StatementPlan, ...] = ()
     table_cache: tuple[TableCache, ...] = ()
     latencies: tuple[ArmLatency, ...] = ()
+    volumes: tuple[ArmVolumes, ...] = ()
     verdict: str = ""
 
     @property
     def warning_sentences(self) -> tuple[str, ...]:
         """The warnings as text, whichever kind they have."""
         return tuple(each if isinstance(each, str) else each.sentence for each in self.warnings)
+
+
+class PlannedCell(Frozen):
+    """The arms of a stratum, compared with its control.
+
+    `blocks`: those that the time given has room for, None where the time of a trial is not known.
+    `resolves`: the smallest effect that these find (a fraction; 80 % power); None where they are too few for
+    any verdict, or the time is not known. `is_decidable`: whether an effect as small as the margin is among
+    them.
+    """
+
+    stratum: str
+    control: str
+    arms: tuple[str, ...]
+    blocks: int | None
+    resolves: float | None
+    is_decidable: bool | None
+
+
+class Planned(Frozen):
+    """The plan of an experiment, of which nothing was measured.
+
+    `trial_s`: what a trial takes. `spread`: of single trials, as a fraction, and whether this machine knows
+    it of an earlier experiment (`spread_known`) or it is what shared machines show. `least_s`: the fewest
+    blocks that can give a verdict, of all cells. `wanted_s`: what deciding all cells at the margin takes, in
+    about eight of ten cases. Both are None where the time of a trial is not known.
+    """
+
+    schema_: int = Field(default=PLANNED_SCHEMA, alias="schema")
+    title: str
+    metric: str
+    margin: float
+    trials_per_round: int
+    time_max_s: float
+    blocks_max: int
+    trial_s: float | None
+    trial_s_from: TrialTimeFrom
+    spread: float
+    spread_known: bool
+    blocks_least: int
+    blocks_wanted: int
+    least_s: float | None
+    wanted_s: float | None
+    cells: tuple[PlannedCell, ...]
+    skipped: tuple[str, ...]
+    warnings: tuple[str, ...]

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from pgassay.model.base import MIB_BYTES, Extended, Recorded
+from pgassay.model.base import MIB_BYTES, Extended, Number, Recorded
 
 
 class StorageSpec(Extended):
@@ -15,10 +15,10 @@ class StorageSpec(Extended):
     server that runs already, of which it is not known. Limits are enforced by the block-I/O controller of
     the server's cgroup; None means unlimited. `read_ahead_kb` None means the default of the kind
     (host: as the device has it; loop: 128). `own`: keys that only this kind has, with their texts, in the
-    kind's order.
+    kind's order. `wal`: where pg_wal lies; None: with the data.
     """
 
-    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("own",)
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("own", "wal")
 
     kind: str = "host"
     path: str | None = None
@@ -29,6 +29,7 @@ class StorageSpec(Extended):
     read_iops: int | None = None
     write_iops: int | None = None
     own: tuple[tuple[str, str], ...] = ()
+    wal: "StorageSpec | None" = None
 
     @property
     def read_limit_mb_s(self) -> float | None:
@@ -65,11 +66,57 @@ class ExtentFacts(Recorded):
     extents: int | None = None
 
 
+class PriceFacts(Recorded):
+    """What a volume costs in a month, with its instance; None where the catalogue lacks a part, `missing`."""
+
+    per_month: Number | None = None
+    currency: str | None = None
+    region: str | None = None
+    date: str | None = None
+    missing: tuple[str, ...] = ()
+
+
+class VolumeLatencyFacts(Recorded):
+    """The median latency that is imitated, and between which it lies as far as is known."""
+
+    median_ms: Number | None = None
+    low_ms: Number | None = None
+    high_ms: Number | None = None
+    assumed: bool | None = None
+
+
+class ImitatedFacts(Recorded):
+    """An imitated volume: `name` orders it, `catalogue_date` says how old its figures are.
+
+    `assumed`: what no document of a provider says. `model`: what was imitated, as `pgassay volumes` prints
+    it.
+    """
+
+    name: str | None = None
+    catalogue_date: str | None = None
+    catalogue_files: tuple[str, ...] = ()
+    instance: str | None = None
+    price: PriceFacts = PriceFacts()
+    latency: VolumeLatencyFacts = VolumeLatencyFacts()
+    assumed: tuple[str, ...] = ()
+    model: dict[str, object] = Field(default_factory=dict)
+    overhead_us: Number | None = None
+    beyond_ceiling: str | None = None
+
+
+class LastingFacts(Recorded):
+    """A volume that gives for ever what another gave while its credits lasted."""
+
+    volume: str | None = None
+    per_month: Number | None = None
+    currency: str | None = None
+
+
 class StorageFacts(Recorded):
     """A storage as it was found: `limits` are control files of the server's group with their lines.
 
     `image`, `image_bytes`, `direct_io` and `backing_device` are those of a loop device, `extents` by working
-    copy.
+    copy. `volume`: the one that is imitated. `wal`: the storage of pg_wal, where that is another.
     """
 
     kind: str | None = None
@@ -83,3 +130,30 @@ class StorageFacts(Recorded):
     backing_device: DeviceFacts = DeviceFacts()
     limits: dict[str, str] = Field(default_factory=dict)
     extents: dict[str, ExtentFacts] = Field(default_factory=dict)
+    volume: ImitatedFacts = ImitatedFacts()
+    wal: "StorageFacts | None" = None
+
+
+class VolumeFacts(Recorded):
+    """What an imitated volume delivered while a trial measured.
+
+    `requests` were answered, `operations` counted as the volume does; `queued_s`: the sum of what limits kept
+    them. `latency_ms`: the mean time of an answer as the model says, limits included; `own_delay_us`: by how
+    much the mean answer was later than that. `late_share`: of the answers, those later by more than a
+    twentieth of their own latency. `cpu_share`: of all processors, what imitating took. `credits_ended_s`:
+    when the first credits were gone, from when the volume was imposed, None where they lasted;
+    `credits_ended_of`: whose. `would_last`: volumes that give for ever what this one gave until then.
+    """
+
+    requests: int | None = None
+    operations: int | None = None
+    bytes: int | None = None
+    queued_s: Number | None = None
+    latency_ms: Number | None = None
+    own_delay_us: Number | None = None
+    late_share: Number | None = None
+    cpu_s: Number | None = None
+    cpu_share: Number | None = None
+    credits_ended_s: Number | None = None
+    credits_ended_of: str | None = None
+    would_last: tuple[LastingFacts, ...] = ()

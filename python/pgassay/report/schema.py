@@ -18,7 +18,7 @@ from pgassay.model.live.watch import WATCH_SCHEMA, WatchSample
 from pgassay.model.machines.combined import COMBINED_SCHEMA, CombinedResult
 from pgassay.model.plans.plan import EXPLAIN_SCHEMA, ExplainResult
 from pgassay.model.probe import PROBE_SCHEMA, ProbeResult
-from pgassay.model.result import RESULT_SCHEMA, CompareResult
+from pgassay.model.result import PLANNED_SCHEMA, RESULT_SCHEMA, CompareResult, Planned
 from pgassay.model.volumes.offer import VOLUMES_SCHEMA, VolumesResult
 
 SCHEMA_FILE = Path(__file__).resolve().parents[3] / "schemas" / "compare.schema.json"
@@ -31,6 +31,7 @@ VOLUMES_FILE = SCHEMA_FILE.with_name("volumes.schema.json")
 COMBINED_FILE = SCHEMA_FILE.with_name("combine.schema.json")
 GATE_FILE = SCHEMA_FILE.with_name("gate.schema.json")
 HISTORY_FILE = SCHEMA_FILE.with_name("history.schema.json")
+PLANNED_FILE = SCHEMA_FILE.with_name("planned.schema.json")
 
 # A plain number in the model that can overflow: the twin's evidence is a product without a bound.
 _NULL_WHEN_INFINITE = ("evidence", "twin_evidence")
@@ -195,6 +196,18 @@ def gate_schema_text() -> str:
 def history_schema_text() -> str:
     """The schema of histories as the file holds it."""
     return json.dumps(history_schema(), indent=2) + "\n"
+def planned_schema() -> dict[str, Any]:
+    """The schema of what `report.planned.render_json` writes."""
+    schema = Planned.model_json_schema(by_alias=True, mode="serialization")
+    for part in (schema, *schema.get("$defs", {}).values()):
+        _tighten(part)
+    schema["properties"]["schema"]["const"] = PLANNED_SCHEMA
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def planned_schema_text() -> str:
+    """The schema of plans that were not run as the file holds it."""
+    return json.dumps(planned_schema(), indent=2) + "\n"
 
 
 def main() -> int:
@@ -211,6 +224,7 @@ def main() -> int:
         (COMBINED_FILE, combined_schema_text()),
         (GATE_FILE, gate_schema_text()),
         (HISTORY_FILE, history_schema_text()),
+        (PLANNED_FILE, planned_schema_text()),
     )
     for file, content in made:
         file.write_text(content, encoding="utf-8")

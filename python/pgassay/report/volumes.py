@@ -68,6 +68,7 @@ def _offer_lines(offer: VolumeOffer, result: VolumesResult) -> list[str]:
             f"{latency.median_ms:g} ms median (between {latency.low_ms:g} and {latency.high_ms:g}), "
             f"{latency.p99_ms:.3g} ms p99: {known}",
         ),
+        *_wait_lines(offer),
         *_price_lines(offer.price),
     ]
     if offer.memory_gib is not None:
@@ -78,6 +79,19 @@ def _offer_lines(offer: VolumeOffer, result: VolumesResult) -> list[str]:
         where = f", {clean(source.url)}" if source.url else ""
         lines.append(_labelled("" if number else "sources", f"{clean(source.title)} ({source.read}){where}"))
     lines.append(_labelled("catalogue", _catalogue_line(result)))
+    return lines
+
+
+def _wait_lines(offer: VolumeOffer) -> list[str]:
+    """What a flush and the first touch of a chunk take longer, where they do."""
+    lines = []
+    if offer.latency.flush_ms > 0:
+        lines.append(_labelled("flush", f"{offer.latency.flush_ms:g} ms median"))
+    first = offer.model.first_touch
+    if first is not None:
+        chunk = f"{first.chunk_bytes // 1024} KiB"
+        wait = f"{first.latency.median_ns / 1e6:g} ms median beyond that, once for each {chunk}"
+        lines.append(_labelled("first touch", wait))
     return lines
 
 

@@ -55,6 +55,8 @@ def text_of(spec: VolumeSpec) -> str:
         parts.append(f"throughput={plain(spec.throughput)}")
     if spec.credits != "full":
         parts.append(f"credits={spec.credits}")
+    for key, wait_ms in (("flush_latency", spec.flush_latency_ms), ("first_touch", spec.first_touch_ms)):
+        parts += [] if wait_ms is None else [f"{key}={wait_ms:.9g}ms"]
     parts += [
         f"{key}={value}" for key, value in (("instance", spec.instance), ("region", spec.region)) if value
     ]
@@ -90,7 +92,7 @@ def offer(spec: VolumeSpec, catalogue: Catalogue) -> VolumeOffer:
             high_ms=entry.latency.high_ms,
             p99_ms=entry.latency.median_ms * math.exp(entry.latency.sigma * _Z_99),
             sigma=entry.latency.sigma,
-            flush_ms=entry.latency.flush_ms,
+            flush_ms=entry.latency.flush_ms + (spec.flush_latency_ms or 0.0),
             assumed="latency" in entry.assumed,
         ),
         price=price,
@@ -120,6 +122,7 @@ def _type_of(name: str, catalogue: Catalogue) -> VolumeType:
     ]
     bursts = any(rate is not None and rate.burst is not None for pair in rates for rate in pair)
     keys = [*([] if is_fixed(entry) else ["size"]), *settable, *(["credits"] if bursts else [])]
+    keys += ["flush_latency"] if entry.instance else ["flush_latency", "first_touch"]
     keys += ["region"] if entry.instance else ["instance", "region"]
     first, last = entry.ranges[0], entry.ranges[-1]
     size = "" if is_fixed(entry) else f",size={max(first.from_gib, min(500, last.to_gib))}GiB"

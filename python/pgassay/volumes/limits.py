@@ -15,6 +15,7 @@ from pgassay.model.volumes.catalogue import (
 )
 from pgassay.model.volumes.offer import (
     Distribution,
+    FirstTouch,
     Latency,
     Limiter,
     Scope,
@@ -29,6 +30,8 @@ KIB = 1024
 # Credits of throughput are counted in MiB where they are no seconds.
 MIB = 1024**2
 HOUR_S = 3600
+# Snapshots of EBS are kept in blocks of this size ("Concepts for EBS direct APIs", block indexes).
+SNAPSHOT_BLOCK_BYTES = 512 * KIB
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,8 @@ def model_of(spec: VolumeSpec, catalogue: Catalogue, name: str) -> VolumeModel:
         name=name,
         stripes=Stripes(count=here.stripes, width_bytes=here.stripe_kib * KIB),
         limiters=tuple(_limiter(limit) for limit in limits_of(spec, catalogue)),
-        latency=_latency(entry.latency),
+        latency=_latency(entry.latency, spec.flush_latency_ms or 0.0),
+        first_touch=_first_touch(entry.latency, spec.first_touch_ms),
     )
 
 
@@ -94,7 +98,15 @@ def _limiter(limit: Limit) -> Limiter:
     )
 
 
-def _latency(entry: LatencyEntry) -> Latency:
+def _first_touch(entry: LatencyEntry, first_touch_ms: float | None) -> FirstTouch | None:
+    if first_touch_ms is None:
+        return None
+    # The wait itself, whose spread no provider tells: the volume's own is taken.
+    wait = Distribution(median_ns=first_touch_ms * 1e6, sigma=entry.sigma, bytes_per_second=None)
+    return FirstTouch(chunk_bytes=SNAPSHOT_BLOCK_BYTES, latency=wait)
+
+
+def _latency(entry: LatencyEntry, flush_latency_ms: float) -> Latency:
     def distribution(median_ms: float, sigma: float) -> Distribution:
         stream = None if entry.stream_mb_s is None else round(entry.stream_mb_s * 1e6)
         return Distribution(median_ns=median_ms * 1e6, sigma=sigma, bytes_per_second=stream)
@@ -102,7 +114,7 @@ def _latency(entry: LatencyEntry) -> Latency:
     return Latency(
         read=distribution(entry.median_ms, entry.sigma),
         write=distribution(entry.write_median_ms or entry.median_ms, entry.sigma),
-        flush=distribution(entry.flush_ms, entry.sigma),
+        flush=distribution(entry.flush_ms + flush_latency_ms, entry.sigma),
     )
 
 

@@ -10,9 +10,13 @@ from pgassay.errors import UsageError
 from pgassay.model.volumes.catalogue import Catalogue, Range, Rate, VolumeEntry
 from pgassay.model.volumes.offer import VolumeSpec
 
-KEYS = ("size", "iops", "throughput", "credits", "instance", "region")
+KEYS = ("size", "iops", "throughput", "credits", "flush_latency", "first_touch", "instance", "region")
 GIB = 1024**3
 Value = TypeVar("Value", int, float)
+_TIME = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s*(us|µs|ms|s)")
+_MS_OF = {"us": 1e-3, "µs": 1e-3, "ms": 1.0, "s": 1e3}
+# A flush or a chunk that takes longer is no storage that a database is run on.
+_WAIT_MS_MIN, _WAIT_MS_MAX = 0.001, 60_000.0
 _CREDITS = re.compile(r"full|empty|\d{1,3}(?:\.\d{1,6})?%|\d{1,18}")
 
 
@@ -29,9 +33,13 @@ def parse_volume(text: str, catalogue: Catalogue) -> VolumeSpec:
         iops=_number("iops", given.get("iops"), text, int),
         throughput=_number("throughput", given.get("throughput"), text, float),
         credits=given.get("credits", "full"),
+        flush_latency_ms=_wait_ms("flush_latency", given.get("flush_latency"), text),
+        first_touch_ms=_wait_ms("first_touch", given.get("first_touch"), text),
         instance=_instance(name, entry, given.get("instance"), catalogue),
         region=_region(entry, given.get("region"), catalogue),
     )
+    if spec.first_touch_ms is not None and entry.instance is not None:
+        raise UsageError(f"{name} is a local disk, which no snapshot is restored to: leave first_touch out.")
     _check_orders(spec, entry)
     _check_credits(spec, entry, is_given="credits" in given)
     return spec
@@ -112,6 +120,16 @@ def _number(key: str, value: str | None, text: str, kind: Callable[[str], Value]
     if not (math.isfinite(number) and 0 < number < 1e9):
         raise UsageError(f"'{key}={value}' in '{text}' is no number of them per second: type {key}=3000.")
     return number
+
+
+def _wait_ms(key: str, value: str | None, text: str) -> float | None:
+    if value is None:
+        return None
+    match = _TIME.fullmatch(value)
+    wait_ms = float(match[1]) * _MS_OF[match[2]] if match else 0.0
+    if not _WAIT_MS_MIN <= wait_ms <= _WAIT_MS_MAX:
+        raise UsageError(f"'{key}={value}' in '{text}' is no time up to a minute: type {key}=2ms or 500us.")
+    return wait_ms
 
 
 def _check_orders(spec: VolumeSpec, entry: VolumeEntry) -> None:

@@ -28,6 +28,7 @@ CAPABILITIES = {
     "rate-limits": "cgroup-limits",
     "cpu-quota": "cgroup-cpu",
     "memory-cap": "cgroup-memory",
+    "imitated-volume": "fuse",
 }
 # A limit of the device, a setting, the cache: the shortest of the ways of planting. A cap around the command,
 # a missing index and dead rows have tests of their own; the others are planted in the slow test.

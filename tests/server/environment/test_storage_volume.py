@@ -116,6 +116,53 @@ def test_volumes_of_an_experiment_share_one_device(home: Path) -> None:
         second.remove()
 
 
+def test_the_wal_has_a_volume_and_a_model_of_its_own(home: Path) -> None:
+    """Of which each flush waits for a second zone, while the data lie on a folder that imposes nothing."""
+    both = provide(
+        parse_storage(f"host:path={home},wal={SLOW.replace(',credits', ',flush_latency=30ms,credits')}"), MB
+    )
+    try:
+        working = both.clone(frozen_directory(home / "frozen", 1), "key", 0)
+        both.mark(working, clean=False)
+        segment = working / "pg_wal/000000010000000000000001"
+        assert mounted_at(segment.resolve().parents[1]) != []
+        with both.measured() as delivered, segment.open("r+b", buffering=0) as wal:
+            began = time.monotonic()
+            for _ in range(10):
+                wal.write(b"x" * BLOCK)
+                os.fdatasync(wal.fileno())
+            elapsed_s = time.monotonic() - began
+        assert delivered is not None and delivered.columns == {}
+        (imposed,) = delivered.wal
+        assert sum(imposed.columns["flushes"]) >= 10 and sum(imposed.columns["writes"]) >= 10
+        # Ten flushes of 30 ms each, of which lognormal luck takes less than half.
+        assert elapsed_s > 0.15
+        described = both.facts()["wal"]
+        assert isinstance(described, dict) and described["volume"]["price"]["per_month"] == 4.0
+        both.mark(working, clean=True)
+        assert (working / "pg_wal").is_dir() and not (working / "pg_wal").is_symlink()
+        assert (working / "pg_wal" / segment.name).read_bytes()[:BLOCK] == b"x" * BLOCK
+    finally:
+        both.remove()
+
+
+def test_the_first_touch_of_a_restored_volume_is_paid_once(home: Path) -> None:
+    volume = provided("volume:gp3,size=100GiB,first_touch=40ms")
+    try:
+        working = volume.clone(frozen_directory(home / "frozen", 4), "key", 0)
+        with volume.measured() as delivered:
+            # A page of each of the eight chunks of 4 MB, then the same again.
+            for _ in range(2):
+                read_blocks(working / "base/5/16384", 16)
+        assert delivered is not None
+        waited_ms = sum(delivered.columns["latency_ms"])
+        reads = sum(delivered.columns["reads"])
+        # Eight or nine fetches with a median of 40 ms, and 0.6 ms for each of at least 32 reads.
+        assert reads >= 32 and 8 * 40 / 3 < waited_ms < 9 * 40 * 3 + 5 * reads
+    finally:
+        volume.remove()
+
+
 @pytest.mark.usefixtures("home")
 def test_a_trial_on_a_volume_whose_server_died_says_so() -> None:
     volume = provided(SLOW)

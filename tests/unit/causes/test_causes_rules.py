@@ -23,6 +23,7 @@ from pgassay.analysis.causes.base import Found, Missing
 from pgassay.analysis.causes.evidence import DeviceFlow, Evidence, Processors
 from pgassay.analysis.causes.rank import trial_causes
 from pgassay.analysis.causes.registry import RULES
+from pgassay.analysis.causes.volume_evidence import BurstEnd
 from pgassay.analysis.descriptive.round_trips import RoundTrips
 from pgassay.model.experiment import ArmCeiling
 from pgassay.model.trial import StatementObservation
@@ -66,6 +67,17 @@ LIMITS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "ceiling": ArmCeiling(read_mb_s=500.0, read_iops=5000),
         },
         {"device": DeviceFlow(8e6, 0.8, 98.0, ELAPSED_S, 0.1)},
+    ),
+    "burst-credits": (
+        {
+            "read_s": 8.0,
+            "cpu_s": 1.0,
+            "device": DeviceFlow(8e6, 0.8, 98.0, ELAPSED_S, 7.8),
+            "ceiling": ArmCeiling(read_mb_s=500.0, read_iops=5000),
+            "burst_ends": (BurstEnd("gp2,size=40GiB", 3.0, "operations", 2500.0, 120.0, 7.0, 120.0),),
+        },
+        # They ended near the end, when little was left to do.
+        {"burst_ends": (BurstEnd("gp2,size=40GiB", 9.0, "operations", 2500.0, 120.0, 1.0, 120.0),)},
     ),
     "backend-core": ({"cpu_s": 9.5}, {"cpu_s": 2.0}),
     "all-cores": (

@@ -100,6 +100,15 @@ def test_a_relative_path_becomes_absolute(monkeypatch: pytest.MonkeyPatch, tmp_p
         ("volume:gp3,size=100GiB,read_iops=100", "pgassay volumes"),
         ("volume:gp3,gp2", "Unknown storage option 'gp2'"),
         ("loop:gp3", "Unknown storage option 'gp3'"),
+        ("volume:gp3,size=9GiB,flush_latency=2", "type flush_latency=2ms"),
+        ("host:wal=", "Nothing follows wal="),
+        ("host:wal=disk", "Unknown storage 'disk'"),
+        ("host:wal=host:wal=host", "'wal' stands twice"),
+        ("host:wal=loop:write_iops=10", "can't have limits of a control group"),
+        (
+            "volume:gp3,size=9GiB,wal=volume:gp3,size=9GiB,instance=m6g.large",
+            "belongs to the volume of the data",
+        ),
     ],
 )
 def test_an_error_names_the_part_and_the_remedy(text: str, said: str) -> None:
@@ -157,3 +166,36 @@ def test_a_volume_is_named_first_and_found_in_the_catalogue(text: str, model: st
     assert parse_storage(describe(spec)) == spec
     assert parse_storage(text.replace("volume:", "volume:volume=")) == spec
     assert model_for(spec, catalogue()).name == model
+
+
+@pytest.mark.parametrize(
+    ("text", "data", "wal"),
+    [
+        ("host:wal=host", "host", "host"),
+        (
+            "loop:size=4GB, wal=volume:gp2,size=40GiB,credits=empty",
+            "loop:size=4GB",
+            "volume:gp2,size=40GB,credits=empty",
+        ),
+        (r"host:path=/a\,wal=b,wal=host:path=/c\\", r"host:path=/a\,wal=b", r"host:path=/c\\"),
+        (
+            "volume:gp3,size=100GiB,flush_latency=2ms,wal=volume:io2,size=10GiB,iops=3000,first_touch=20ms",
+            "volume:gp3,size=100GB,flush_latency=2ms",
+            "volume:io2,size=10GB,iops=3000,first_touch=20ms",
+        ),
+    ],
+)
+def test_the_wal_may_lie_elsewhere_and_its_storage_stands_last(text: str, data: str, wal: str) -> None:
+    spec = parse_storage(text)
+    assert spec.wal is not None
+    assert describe(spec.model_copy(update={"wal": None})) == data
+    assert describe(spec.wal) == wal
+    assert parse_storage(describe(spec)) == spec == StorageSpec.model_validate_json(spec.model_dump_json())
+    assert "wal" not in spec.wal.model_dump()
+
+
+@given(specs, specs)
+def test_what_describe_writes_of_two_storages_parse_reads(data: StorageSpec, wal: StorageSpec) -> None:
+    unlimited = dict.fromkeys(("read_mb_s", "write_mb_s", "read_iops", "write_iops"))
+    both = normal(data).model_copy(update={"wal": normal(wal.model_copy(update=unlimited))})
+    assert parse_storage(describe(both)) == both

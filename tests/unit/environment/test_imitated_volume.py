@@ -1,16 +1,23 @@
 """What is told of an imitated volume: its ceiling, its series, and what makes it doubtful."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from pgassay.cli.main import main
+from pgassay.environment.storage import image
+from pgassay.environment.storage.offered import given_until, would_last
 from pgassay.environment.storage.parse import parse_storage
+from pgassay.environment.storage.registry import KINDS, provide
 from pgassay.environment.storage.served import Ceiling, beyond_ceiling
 from pgassay.environment.storage.volume import catalogue, columns_of, model_for, summary, warnings_of
+from pgassay.errors import UsageError
 from pgassay.factors.storage import split
 from pgassay.model.volumes.offer import VolumeModel
 from pgassay.native.volume import CreditLevel, Second
+from pgassay.volumes.lasting import lasting
+from pgassay.volumes.parse import parse_volume
 
 
 def model(text: str) -> VolumeModel:
@@ -111,6 +118,73 @@ def test_levels_of_volumes_are_told_apart_from_their_options() -> None:
     assert split("storage", text) == (
         "volume:gp2,size=40GiB",
         "volume:gp3,size=400GiB,iops=12000,throughput=500",
+    )
+
+
+@pytest.mark.parametrize("lacks", ["root", "fuse", "loop devices", "XFS"])
+def test_what_a_machine_lacks_is_said_with_the_simulator_in_its_place(
+    lacks: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000 if lacks == "root" else 0)
+    monkeypatch.setattr(os, "access", lambda *_: lacks != "fuse")
+    monkeypatch.setattr(image.Path, "exists", lambda _: lacks != "loop devices")
+    monkeypatch.setattr(image, "_has_xfs", lambda: lacks != "XFS")
+    monkeypatch.setattr(image.shutil, "which", lambda program: f"/usr/sbin/{program}")
+    reason = KINDS["volume"].capability()
+    assert reason is not None and len(reason.splitlines()) == 1
+    assert "pgassay volumes VOLUME --simulate" in reason and reason.startswith("An imitated volume")
+    with pytest.raises(UsageError, match="--simulate"):
+        provide(parse_storage("volume:gp3,size=100GiB"), 1)
+
+
+def test_what_a_volume_gave_tells_what_would_have_lasted() -> None:
+    loaded = catalogue()
+    gp2 = parse_volume("gp2,size=40GiB", loaded.catalogue)
+    # 100 operations and 820 kB in each of two seconds before the end.
+    busy = [second(clock, operations=2500, bytes_read=20_000_000, bytes_written=0) for clock in (1, 2, 3)]
+    figures = {"credits_ended_s": 2.5, "credits_ended_of": "operations"}
+    assert given_until(busy, 2.5) == (2500, 20e6)
+    found = would_last(gp2, loaded, model("gp2,size=40GiB"), busy, figures)
+    assert [each["volume"] for each in found] == ["gp2,size=834GiB", "gp3,size=40GiB"]
+    assert [each["per_month"] for each in found] == [83.4, 3.2]
+    assert would_last(gp2, loaded, model("gp2,size=40GiB"), busy, figures | {"credits_ended_s": None}) == []
+    # Ended at once: as many of the same requests as its peak lets through.
+    at_once = would_last(gp2, loaded, model("gp2,size=40GiB"), busy, figures | {"credits_ended_s": 0.1})
+    assert at_once[0]["volume"] == "gp2,size=1000GiB"
+    # No volume is faster than the instance that it belongs to.
+    of_instance = figures | {"credits_ended_of": "instance operations"}
+    text = "gp3,size=400GiB,iops=16000,instance=m6g.large"
+    assert would_last(parse_volume(text, loaded.catalogue), loaded, model(text), busy, of_instance) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "operations", "transferred", "expected"),
+    [
+        # Random pages on a disk that charges a megabyte for each.
+        ("gp2,size=200GiB", 3000, 24e6, ["gp2,size=1000GiB", "gp3,size=200GiB"]),
+        # More than the included throughput is ordered.
+        ("gp2,size=100GiB", 500, 200 * 2**20, ["gp2,size=171GiB", "gp3,size=100GiB,throughput=200"]),
+        ("P4", 3000, 50e6, ["P30,size=1024GiB"]),
+        # Of a managed service only its own.
+        ("rds-gp2,size=40GiB", 2900, 23e6, ["rds-gp2,size=967GiB", "rds-gp3,size=40GiB"]),
+        ("gp2,size=40GiB", 70_000, 1e6, ["gp3,size=140GiB,iops=70000"]),
+        ("gp2,size=40GiB", 1e9, 1e6, []),
+    ],
+)
+def test_what_lasts_is_the_cheapest_that_gives_as_much(
+    text: str, operations: float, transferred: float, expected: list[str]
+) -> None:
+    loaded = catalogue()
+    found = lasting(parse_volume(text, loaded.catalogue), loaded.catalogue, operations, transferred)
+    assert [each.volume for each in found] == expected
+
+
+def test_a_wal_with_a_storage_of_its_own_is_one_level() -> None:
+    text = "volume:gp3,size=100GiB,volume:gp3,size=100GiB,wal=volume:io2,size=10GiB,iops=3000,host"
+    assert split("storage", text) == (
+        "volume:gp3,size=100GiB",
+        "volume:gp3,size=100GiB,wal=volume:io2,size=10GiB,iops=3000",
+        "host",
     )
 
 

@@ -11,9 +11,15 @@ from pgassay.environment.linux import machine
 from pgassay.environment.server import limits
 from pgassay.environment.server.limits import check_limits, describe_limits, parse_cpus, parse_memory
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.experiment.planning import provisioned
+from pgassay.experiment.planning import caps
+from pgassay.experiment.planning.caps import (
+    caps_by_arm,
+    instance_sentences,
+    with_buffers_for_the_smallest,
+    with_caps,
+    with_memory_of_instances,
+)
 from pgassay.experiment.planning.file import read_file
-from pgassay.experiment.planning.provisioned import caps_by_arm, with_buffers_for_the_smallest, with_caps
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.factors.registry import parse_factor
 from pgassay.trial.limited import assert_limits
@@ -109,6 +115,34 @@ def test_the_environment_names_the_caps_of_arms_that_have_some() -> None:
     assert caps_by_arm(build_arms((factor,), choose_control((factor,), None), plain, 1)[0]) == {}
 
 
+def test_servers_have_the_memory_of_the_instance_that_their_volume_belongs_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "server_limits", lambda _: {})
+    monkeypatch.setattr(limits, "_refuse_narrower_parent", lambda _: None)
+    monkeypatch.setattr(machine, "memory_bytes", lambda: 32 * GB)
+    volume = "volume:gp3,size=100GiB"
+    texts = f"storage={volume},{volume},instance=m6g.large,{volume},instance=r7i.2xlarge"
+    factor = parse_factor(texts)
+    candidates = [
+        (levels, factor.kind.apply("storage", levels["storage"], base_spec()))
+        for levels in combinations((factor,))
+    ]
+    request = CompareRequest(factors=(texts,))
+    followed = with_memory_of_instances(candidates, request)
+    assert [spec.memory_bytes for _, spec in followed] == [None, 8 * GB, None]
+    arms, _ = build_arms((factor,), choose_control((factor,), None), followed, 1)
+    assert list(caps_by_arm(arms).values()) == ["none", "memory of m6g.large 8GB", "none"]
+    (sentence,) = instance_sentences(arms)
+    assert sentence.startswith("r7i.2xlarge has 64GB of memory and its servers are not held to that here")
+    assert "this machine has 32.0 GB" in sentence
+    # What was said of the memory holds, and nothing is to be warned of.
+    told = CompareRequest(factors=(texts,), memory="unlimited")
+    assert with_memory_of_instances(candidates, told) == candidates
+    chosen = [({**levels, "memory": "2GB"}, spec) for levels, spec in candidates]
+    assert with_memory_of_instances(chosen, request) == chosen
+
+
 def test_the_null_factor_changes_nothing_but_the_copy_of_the_data() -> None:
     factor = parse_factor("copy=first,second,third")
     specs = [
@@ -137,7 +171,7 @@ def test_a_machine_without_control_groups_is_told_at_once(monkeypatch: pytest.Mo
 
 
 def test_a_cap_is_a_factor_or_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(provisioned, "server_limits", lambda _: {})
+    monkeypatch.setattr(caps, "server_limits", lambda _: {})
     request = CompareRequest(factors=("memory=1GB,2GB",), memory="1GB")
     with pytest.raises(UsageError, match="memory is a factor and is also fixed by --memory"):
         with_caps(request, (parse_factor("memory=1GB,2GB"),), base_spec())

@@ -29,6 +29,10 @@ CATALOGUE = LOADED.catalogue
             "gp3, size=400GiB ,iops=12000,throughput=500.5",
             VolumeSpec(name="gp3", size_gib=400, iops=12000, throughput=500.5),
         ),
+        (
+            "gp3,size=40GiB,flush_latency=500us,first_touch=20ms",
+            VolumeSpec(name="gp3", size_gib=40, flush_latency_ms=0.5, first_touch_ms=20.0),
+        ),
         ("gp2,size=40GiB,credits=1000", VolumeSpec(name="gp2", size_gib=40, credits="1000")),
         ("gp2,size=40GiB,region=us-east-1", VolumeSpec(name="gp2", size_gib=40, region="us-east-1")),
         ("local-i7i.2xlarge", VolumeSpec(name="local-i7i.2xlarge", size_gib=1746, instance="i7i.2xlarge")),
@@ -75,6 +79,17 @@ def test_a_volume_is_understood(text: str, spec: VolumeSpec) -> None:
             "'credits=101%' is no fill: type full, empty, a share as 50%, or a number.",
         ),
         ("gp2,size=1GiB,credits=6000000", "gp2 holds 5400000 credits: credits=6000000 is more."),
+        (
+            "gp3,size=1GiB,flush_latency=5",
+            "'flush_latency=5' in 'gp3,size=1GiB,flush_latency=5' is no time up to a minute: "
+            "type flush_latency=2ms or 500us.",
+        ),
+        ("gp3,size=1GiB,first_touch=2min", "'first_touch=2min' in"),
+        ("gp3,size=1GiB,first_touch=0ms", "'first_touch=0ms' in"),
+        (
+            "local-i7i.2xlarge,first_touch=1ms",
+            "local-i7i.2xlarge is a local disk, which no snapshot is restored to: leave first_touch out.",
+        ),
         ("gp3,size=1GiB,credits=empty", "gp3 has no burst credits: leave credits out."),
         ("P4,credits=500", "P4 has 2 buckets of credits: type credits=full, empty or 50%."),
         ("gp3,size=1GiB,instance=P4", "The catalogue doesn't know the instance 'P4': it has m6g.large"),

@@ -8,6 +8,7 @@ from pathlib import Path
 from pgassay.analysis.accounts.threads import Span
 from pgassay.analysis.causes.sql_evidence import SqlEvidence
 from pgassay.analysis.causes.times import WorkTimes
+from pgassay.analysis.causes.volume_evidence import BurstEnd
 from pgassay.analysis.descriptive.round_trips import RoundTrips
 from pgassay.model.account import Account
 from pgassay.model.base import PAGE_BYTES
@@ -96,6 +97,7 @@ class Evidence:
     sessions_opened: connections that others than pgassay opened meanwhile, connect_s: what opening one takes.
     is_live: an interval of a server that runs already, of whose clients nothing is known.
     sql: what SQL alone tells of storage and processors, where the server's machine can't be seen.
+    burst_ends: of imitated volumes, those whose burst credits ended meanwhile.
     """
 
     folder: Path
@@ -126,6 +128,7 @@ class Evidence:
     connect_s: float | None = None
     is_live: bool = False
     sql: SqlEvidence | None = None
+    burst_ends: tuple[BurstEnd, ...] = ()
 
     @property
     def block_bytes(self) -> float:

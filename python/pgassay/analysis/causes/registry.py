@@ -3,6 +3,7 @@
 from pgassay.analysis.causes.base import Rule
 from pgassay.analysis.causes.rules import (
     bloat,
+    burst_credits,
     client,
     connections,
     discarding,
@@ -25,6 +26,7 @@ _UNKNOWN_NEXT = "Look at the account of the time and at the statements that were
 RULES: tuple[Rule, ...] = (
     processors.CPU_QUOTA,
     processors.ALL_CORES,
+    burst_credits.ENDED,
     storage.THROUGHPUT,
     storage.IOPS,
     io_workers.TOO_FEW,

@@ -16,6 +16,7 @@ from pgassay.analysis.causes.evidence import (
 )
 from pgassay.analysis.causes.sampler_files import PROCESSOR_TAKEN, moved
 from pgassay.analysis.causes.times import times_from_outside, work_times
+from pgassay.analysis.causes.volume_evidence import burst_ends
 from pgassay.analysis.descriptive.round_trips import trips_of_trial
 from pgassay.model.account import Account
 from pgassay.model.arm import Arm
@@ -97,6 +98,7 @@ def _of_key(key: _Key) -> Evidence | None:
         over_network=_over_network(record, arm),
         trips=trips,
         sessions_opened=_sessions_opened(record, arm, counters),
+        burst_ends=burst_ends(trial.folder, record, spans),
     )
 
 

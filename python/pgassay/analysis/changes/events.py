@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from pgassay.analysis.changes.series import MB, FloatArray, measured_s, rates_of, read
 from pgassay.analysis.changes.server_log import log_events
+from pgassay.analysis.changes.volume import ended_s
 from pgassay.analysis.descriptive.device_use import AT_LIMIT, BEATEN
 from pgassay.model.changes import Event, EventKind
 from pgassay.model.experiment import ArmCeiling
@@ -44,6 +45,7 @@ def trial_events(trial: StoredTrial, ceiling: ArmCeiling | None = None) -> tuple
         *_io_workers(threads, record),
         *_throttling(read(trial, "control_group"), record, span_s),
         *_at_limit(read(trial, "device"), record, span_s, ceiling),
+        *_burst_credits(trial),
         *_statements(record),
     ]
     within = [event for event in found if _overlaps(event, span_s)]
@@ -123,6 +125,19 @@ def _at_limit(
             continue
         what = f"reading at the most that the device delivers ({limit:,.0f} {unit})"
         yield from _spans("device limit", what, values >= AT_LIMIT * limit, edges)
+
+
+def _burst_credits(trial: StoredTrial) -> Iterator[Event]:
+    """The moment at which the credits of an imitated volume first ended."""
+    facts = trial.record.facts
+    for file, name, known in (
+        ("volume", "the volume", facts.volume),
+        ("wal_volume", "the WAL's volume", facts.wal_volume),
+    ):
+        at_s = ended_s(read(trial, file), known, trial.record)
+        if at_s is not None:
+            what = f"the burst credits of {name} ended"
+            yield Event(kind="burst credits", what=what, began_s=round(at_s, 2), ended_s=round(at_s, 2))
 
 
 def _edges(span_s: float) -> FloatArray:

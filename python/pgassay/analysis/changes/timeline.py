@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pgassay.analysis.changes import volume
 from pgassay.analysis.changes.arms import trial_changes
 from pgassay.analysis.changes.events import trial_events
 from pgassay.analysis.changes.series import MB, FloatArray, counter_rates, measured_s, rates_of, read
@@ -71,6 +72,7 @@ def timeline(trial: StoredTrial, ceiling: ArmCeiling | None = None) -> Timeline 
         *_client(record, edges),
         *_server(trial, edges),
         *_device(trial, edges),
+        *_volumes(trial, edges),
         *_machine(trial, edges),
     ]
     shown = tuple(panel for panel in panels if any(point.value > 0 for point in panel.points))
@@ -211,6 +213,19 @@ def _device(trial: StoredTrial, edges: FloatArray) -> list[Panel]:
         rates = rates_of(columns, trial.record, names, edges)
         if rates is not None:
             points = [*_points("reads", edges, rates[0] / unit), *_points("writes", edges, rates[1] / unit)]
+            panels.append(Panel(title, tuple(points)))
+    return panels
+
+
+def _volumes(trial: StoredTrial, edges: FloatArray) -> list[Panel]:
+    """Imitated volumes: of the data, and of the WAL where that has its own."""
+    storage = trial.record.facts.storage
+    volumes = [("volume", "volume", storage.volume)]
+    volumes += [("wal_volume", "WAL's volume", storage.wal.volume)] if storage.wal is not None else []
+    panels = []
+    for file, name, imitated in volumes:
+        for title, shown in volume.drawn(read(trial, file), imitated, trial.record, edges, name):
+            points = [point for series, values in shown.items() for point in _points(series, edges, values)]
             panels.append(Panel(title, tuple(points)))
     return panels
 

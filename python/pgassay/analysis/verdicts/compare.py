@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 from pgassay.analysis.accounts.arms import arm_accounts
+from pgassay.analysis.causes.crossover import crossover_sentences
 from pgassay.analysis.causes.difference import explanations
 from pgassay.analysis.causes.rank import arm_causes
 from pgassay.analysis.causes.remedies import judged
@@ -16,6 +17,7 @@ from pgassay.analysis.descriptive.network import network_sentences
 from pgassay.analysis.descriptive.plans import plan_findings
 from pgassay.analysis.descriptive.server_statements import arm_statements
 from pgassay.analysis.descriptive.table_cache import table_cache
+from pgassay.analysis.descriptive.volumes import arm_volumes, assumption_sentences
 from pgassay.analysis.plans.of_experiment import statement_plans
 from pgassay.analysis.verdicts.arm_results import (
     primary_arms,
@@ -153,6 +155,8 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
     arms = primary_arms(stored, study, primary)
     explained, stopped = explanations(stored, study), _STOPPED.get(stored.stopped, "running")
     network_confounds, network_warnings = network_sentences(study, arms)
+    volumes = arm_volumes(experiment, arms)
+    causes = judged(arm_causes(stored), arms)
     result = CompareResult(
         schema=1,
         folder=str(stored.folder),
@@ -176,6 +180,7 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
             *carry_over_warnings(primary.judgements, primary.carried),
             *machine_warnings(check_machine(study)),
             *network_warnings,
+            *assumption_sentences(volumes),
             *collect_warnings(stored, study, primary.twins, plan_sentences),
             *copy_warnings(study),
         ),
@@ -183,7 +188,8 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
         device_use=device_use(stored),
         work=work_results(study),
         accounts=arm_accounts(stored),
-        causes=judged(arm_causes(stored), arms),
+        causes=causes,
+        crossovers=crossover_sentences(experiment.arms, causes),
         explanations=explained,
         within_trials=arm_changes(stored),
         server_statements=arm_statements(stored),
@@ -196,6 +202,7 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
         plans=statement_plans(stored),
         table_cache=table_cache(stored),
         latencies=arm_latencies(stored),
+        volumes=volumes,
     )
     return result.model_copy(update={"verdict": headline(result)})
 

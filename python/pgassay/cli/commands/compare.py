@@ -34,6 +34,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "server; several make a grid, of which the first is compared within the strata of the others",
     )
     add_plan_options(parser)
+    options.add_plan(parser)
     options.add_output_options(parser)
     parser.set_defaults(run=run)
 
@@ -215,9 +216,6 @@ def request_of(arguments: argparse.Namespace) -> "CompareRequest":
 
 def run(arguments: argparse.Namespace) -> int:
     """Plan, measure, report."""
-    from pgassay.cli.outcome import finish, progress_of
-    from pgassay.experiment.running.run import run_new
+    from pgassay.cli.new_experiment import run_or_plan
 
-    with progress_of(arguments) as progress:
-        stored = run_new(request_of(arguments), progress, wait=not arguments.no_wait)
-    return finish(stored, arguments)
+    return run_or_plan(request_of(arguments), arguments)

@@ -19,6 +19,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument(
         "--seed", type=options.whole, metavar="N", help="seed of the order of the trials, before the file's"
     )
+    options.add_plan(parser)
     options.add_output_options(parser)
     parser.set_defaults(run=run)
 
@@ -27,13 +28,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Read the file, then do as compare does."""
     from dataclasses import replace
 
-    from pgassay.cli.outcome import finish, progress_of
+    from pgassay.cli.new_experiment import run_or_plan
     from pgassay.experiment.planning.file import read_file
-    from pgassay.experiment.running.run import run_new
 
     request = read_file(arguments.file, arguments.out, tuple(arguments.words))
     if arguments.seed is not None:
         request = replace(request, seed=arguments.seed)
-    with progress_of(arguments) as progress:
-        stored = run_new(request, progress, wait=not arguments.no_wait)
-    return finish(stored, arguments)
+    return run_or_plan(request, arguments)

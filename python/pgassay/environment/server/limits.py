@@ -104,13 +104,18 @@ def _check_cpus(cpus: float) -> None:
         raise UsageError(f"cpus {cpus:g} caps nothing: this machine has {usable}, so name fewer")
 
 
+def why_not_capped(memory_bytes: int, spec: ArmSpec) -> str | None:
+    """Why this machine can't hold the arm's servers to so much memory, in a sentence; None where it can."""
+    try:
+        server_limits(spec.model_copy(update={"memory_bytes": memory_bytes}))
+        _check_room(memory_bytes)
+    except UsageError as error:
+        return str(error)
+    return None
+
+
 def _check_memory(limit_bytes: int, settings: dict[str, str], build: Build) -> None:
-    if limit_bytes > machine.memory_bytes():
-        raise UsageError(
-            f"memory {format_bytes(limit_bytes)} caps nothing: this machine has "
-            f"{readable_bytes(machine.memory_bytes())}, so name less"
-        )
-    _refuse_narrower_parent(limit_bytes)
+    _check_room(limit_bytes)
     buffers = shared_buffers_bytes(build, settings.get("shared_buffers", SHARED_BUFFERS_SHIPPED))
     if buffers > limit_bytes * SHARED_BUFFERS_FRACTION_MAX:
         raise UsageError(
@@ -118,6 +123,15 @@ def _check_memory(limit_bytes: int, settings: dict[str, str], build: Build) -> N
             f"shared_buffers={format_bytes(buffers)}, which counts in it: "
             f"set shared_buffers={limit_bytes // 4 >> 20}MB or name more memory"
         )
+
+
+def _check_room(limit_bytes: int) -> None:
+    if limit_bytes > machine.memory_bytes():
+        raise UsageError(
+            f"memory {format_bytes(limit_bytes)} caps nothing: this machine has "
+            f"{readable_bytes(machine.memory_bytes())}, so name less"
+        )
+    _refuse_narrower_parent(limit_bytes)
 
 
 def _refuse_narrower_parent(limit_bytes: int) -> None:

@@ -28,15 +28,25 @@ class BlockDevice:
 
 
 @dataclass(frozen=True)
+class Instance:
+    """The machine that a storage is rented with; `memory_bytes` None where that is not known."""
+
+    name: str
+    memory_bytes: int | None
+
+
+@dataclass(frozen=True)
 class Delivered:
     """What an imitated volume delivered while a trial measured, known in full when that is over.
 
-    `columns`: a series with `clock_ns` (CLOCK_MONOTONIC), one value for each second; `facts` for the record.
+    `columns`: a series with `clock_ns` (CLOCK_MONOTONIC), one value for each second, empty where the data lie
+    on none; `facts` for the record. `wal`: of the volume that pg_wal lies on, where that is another.
     """
 
     columns: dict[str, list[float] | list[int]] = field(default_factory=dict)
     facts: dict[str, object] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    wal: "list[Delivered]" = field(default_factory=list)
 
 
 class Volume(Protocol):
@@ -134,6 +144,23 @@ class StorageKind(ABC):
         """Raise UsageError for keys that are right one by one and not together; touch no machine."""
         del spec  # most kinds have none
 
+    def instance(self, spec: StorageSpec) -> Instance | None:
+        """The machine that it is rented with, whose memory its servers have; touch no machine."""
+        del spec  # most kinds have none
+        return None
+
+    def read_ceiling(self, spec: StorageSpec) -> tuple[float | None, float | None]:
+        """The most that it lets be read: 10⁶ bytes and requests a second; None where nothing limits them."""
+        return spec.read_limit_mb_s, spec.read_iops
+
+    def unreachable(self, spec: StorageSpec, clients: Sequence[int]) -> str | None:
+        """Why this machine is too slow for it, and what is known of it all the same; None where it is not.
+
+        `clients`: how many connections it was to serve, in each number once. May measure the machine.
+        """
+        del spec, clients  # most kinds are what the machine is
+        return None
+
     @abstractmethod
     def capability(self) -> str | None:
         """None where this kind can be provided, else what is missing and the remedy, one sentence.
@@ -147,3 +174,7 @@ class StorageKind(ABC):
 
         `bytes_needed` is the space that the working copies will take; checked before any work.
         """
+
+    def provide_wal(self, spec: StorageSpec, bytes_needed: int) -> Volume:
+        """As `provide`, for pg_wal alone: on another device than that of data of the same description."""
+        return self.provide(spec, bytes_needed)

@@ -57,12 +57,19 @@ class LoopKind(StorageKind):
 
     def provide(self, spec: StorageSpec, bytes_needed: int) -> "LoopVolume":
         """Make or reuse the image, attach and mount it; see `StorageKind.provide`."""
+        return self._provide(spec, bytes_needed, "loop")
+
+    def provide_wal(self, spec: StorageSpec, bytes_needed: int) -> "LoopVolume":
+        """The same with an image of its own."""
+        return self._provide(spec, bytes_needed, "loop-wal")
+
+    def _provide(self, spec: StorageSpec, bytes_needed: int, purpose: str) -> "LoopVolume":
         reason = missing()
         if reason is not None:
             raise UsageError(reason)
         if spec.is_limited:
             limits_for(spec, BlockDevice("loop0", 7, 0))  # refuses before anything is made
-        image = _image_path(spec)
+        image = _image_path(spec, purpose)
         if image not in _attached:
             _prepare_image(spec, image, bytes_needed)
             _attached[image] = _attach(image)
@@ -165,7 +172,7 @@ class LoopVolume(CopiedVolume):
             self._image.detach()
 
 
-def _image_path(spec: StorageSpec) -> Path:
+def _image_path(spec: StorageSpec, purpose: str) -> Path:
     if spec.path is None:
         folder = home() / "images"
         folder.mkdir(exist_ok=True)
@@ -176,7 +183,7 @@ def _image_path(spec: StorageSpec) -> Path:
                 f"The folder {folder} of --storage loop:path=… does not exist: make it or choose another one."
             )
     size = "default" if spec.size_bytes is None else format_bytes(spec.size_bytes)
-    return folder / f"pgassay-loop-{size}.xfs"
+    return folder / f"pgassay-{purpose}-{size}.xfs"
 
 
 def _prepare_image(spec: StorageSpec, image: Path, bytes_needed: int) -> None:

@@ -5,6 +5,7 @@
     read_ahead              kB, or with a unit
     read_mb_s, write_mb_s   MiB per second
     read_iops, write_iops   requests per second
+    wal                     the storage of pg_wal; it stands last, and what follows is that storage's
 
 A comma or a backslash in a text is written with a backslash before it. A kind may have keys of its own.
 Units of sizes are PostgreSQL's: kB, MB, GB, TB by 1024; KiB, MiB, GiB and TiB are other names for them.
@@ -24,6 +25,8 @@ from pgassay.model.storage import StorageSpec
 MEGABYTE = 1024 * 1024
 # What the block-I/O controller can enforce on any kind that has a block device.
 LIMIT_KEYS = ("read_mb_s", "write_mb_s", "read_iops", "write_iops")
+# What follows it is a storage of its own.
+WAL = "wal"
 _UNITS = {"B": 1, "kB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4}
 _UNIT_OF = {unit.lower(): factor for unit, factor in _UNITS.items()}
 _UNIT_OF |= {f"{unit[0].lower()}ib": factor for unit, factor in _UNITS.items() if unit != "B"}
@@ -77,6 +80,18 @@ def split_options(text: str) -> list[str]:
             parts[-1] += text[index]
         index += 1
     return parts
+
+
+def split_wal(text: str) -> tuple[str, str | None]:
+    """The options of the data's storage, and the text after `wal=`, which stands last; None without one."""
+    index, begins_part = 0, True
+    while index < len(text):
+        if begins_part and text[index:].lstrip().startswith(f"{WAL}="):
+            before = text[:index].rstrip().removesuffix(",")
+            return before, text[index:].lstrip().removeprefix(f"{WAL}=")
+        begins_part = text[index] == ","
+        index += 2 if text[index] == "\\" else 1
+    return text, None
 
 
 def parse_bytes(key: str, value: str, text: str, default_unit: str = "") -> int:

@@ -1,6 +1,7 @@
 """The text of a storage and its meaning: `loop:size=4GB,read_ahead=128,read_mb_s=125`.
 
     KIND[:key=value,…]      a kind of the registry, with those of its keys that are wanted
+    …,wal=KIND[:…]          with pg_wal on a storage of its own
 
 The keys are explained in `options`.
 """
@@ -8,7 +9,14 @@ The keys are explained in `options`.
 from typing import Any
 
 from pgassay.environment.storage import options
-from pgassay.environment.storage.options import FIELDS, format_bytes, readable_bytes, split_options
+from pgassay.environment.storage.options import (
+    FIELDS,
+    WAL,
+    format_bytes,
+    readable_bytes,
+    split_options,
+    split_wal,
+)
 from pgassay.environment.storage.registry import KINDS, kind_named
 from pgassay.errors import UsageError
 from pgassay.model.storage import StorageSpec
@@ -27,6 +35,7 @@ def parse_storage(text: str) -> StorageSpec:
         )
     if colon and not rest:
         raise UsageError(f"Nothing follows the colon in '{text}': type '{kind}' or '{kind}:key=value'.")
+    rest, wal = split_wal(rest)
     values: dict[str, Any] = {}
     own: dict[str, str] = {}
     own_keys = KINDS[kind].own_keys
@@ -46,13 +55,35 @@ def parse_storage(text: str) -> StorageSpec:
     in_order = tuple((key, own[key]) for key in KINDS[kind].keys if key in own)
     spec = StorageSpec(kind=kind, own=in_order, **values)
     KINDS[kind].check(spec)
-    return spec
+    return spec if wal is None else spec.model_copy(update={"wal": _storage_of_wal(wal, text)})
 
 
 def describe(spec: StorageSpec) -> str:
     """The text that `parse_storage` turns into `spec` again."""
     kind = kind_named(spec.kind)
-    return options.describe(spec, kind.keys, kind.leading_key)
+    text = options.describe(spec, kind.keys, kind.leading_key)
+    if spec.wal is None:
+        return text
+    return f"{text}{',' if ':' in text else ':'}{WAL}={describe(spec.wal)}"
+
+
+def _storage_of_wal(text: str, whole: str) -> StorageSpec:
+    if not text:
+        raise UsageError(f"Nothing follows wal= in '{whole}': type wal=volume:gp3,size=100GiB.")
+    spec = parse_storage(text)
+    if spec.wal is not None:
+        raise UsageError(f"'wal' stands twice in '{whole}': leave one out.")
+    if spec.is_limited:
+        raise UsageError(
+            f"The storage of the WAL in '{whole}' can't have limits of a control group: "
+            "name a volume, whose own limits hold, as wal=volume:gp3,size=100GiB."
+        )
+    if "instance" in dict(spec.own):
+        raise UsageError(
+            f"'instance' in '{whole}' belongs to the volume of the data, which stands before wal=: "
+            "write it there."
+        )
+    return spec
 
 
 def _check_key(kind: str, key: str, text: str) -> None:

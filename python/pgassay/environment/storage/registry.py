@@ -3,6 +3,7 @@
 from pgassay.environment.storage.base import StorageKind, Volume
 from pgassay.environment.storage.host import HostKind
 from pgassay.environment.storage.loop import LoopKind
+from pgassay.environment.storage.separate_wal import WAL_BYTES, SeparateWal
 from pgassay.environment.storage.volume import VolumeKind
 from pgassay.errors import UsageError
 from pgassay.model.storage import StorageSpec
@@ -27,7 +28,14 @@ def provide(spec: StorageSpec, bytes_needed: int) -> Volume:
 
     `bytes_needed` is the space that the working copies will take.
     """
-    return kind_named(spec.kind).provide(spec, bytes_needed)
+    data = kind_named(spec.kind).provide(spec.model_copy(update={"wal": None}), bytes_needed)
+    if spec.wal is None:
+        return data
+    try:
+        return SeparateWal(data, kind_named(spec.wal.kind).provide_wal(spec.wal, WAL_BYTES))
+    except BaseException:
+        data.remove()
+        raise
 
 
 def capabilities() -> dict[str, str | None]:

@@ -176,7 +176,12 @@ def why_not() -> str | None:
             "An imitated volume needs FUSE and /dev/fuse is missing: type modprobe fuse, give the container "
             "this device, or see what pgassay volumes VOLUME --simulate says of it."
         )
-    return missing()
+    reason = missing()
+    if reason is None:
+        return None
+    # It lies on a loop device, and where there is none the simulator is what is left.
+    words = reason.replace("Loop storage", "An imitated volume")
+    return words.replace("use --storage host", "see what pgassay volumes VOLUME --simulate says of it")
 
 
 def beyond_ceiling(model: VolumeModel, ceiling: Ceiling) -> str | None:

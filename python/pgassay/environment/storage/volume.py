@@ -7,32 +7,35 @@ once, and each trial begins with the credits that `credits=` says, since time ca
 
 import itertools
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import ClassVar, get_args
 
 from pgassay.environment.home import account, home, home_path
 from pgassay.environment.linux import device
-from pgassay.environment.storage.base import Delivered, StorageKind
+from pgassay.environment.storage.base import Delivered, Instance, StorageKind
 from pgassay.environment.storage.files import extents_of_largest
 from pgassay.environment.storage.image import SIZE_BYTES_MIN, size_for, usable_bytes
 from pgassay.environment.storage.loop import LoopVolume
+from pgassay.environment.storage.offered import offer_facts, peaks_of, simulated_words, would_last
 from pgassay.environment.storage.options import describe, format_bytes, readable_bytes
-from pgassay.environment.storage.served import ServedImage, beyond_ceiling, why_not
+from pgassay.environment.storage.served import Ceiling, ServedImage, beyond_ceiling, why_not
 from pgassay.errors import UsageError
 from pgassay.model.storage import StorageSpec
-from pgassay.model.volumes.offer import VolumeModel
+from pgassay.model.volumes.offer import VolumeModel, VolumeSpec
 from pgassay.native.volume import Counted, Second
 from pgassay.volumes.catalogue import OWN_FILE, LoadedCatalogue, load_catalogue
 from pgassay.volumes.explain import text_of
 from pgassay.volumes.limits import model_of
-from pgassay.volumes.parse import parse_volume
+from pgassay.volumes.parse import GIB, parse_volume
 
 # Memory is taken as it is written, so an image may be larger than what the data need.
 _ROOM_FACTOR = 4
 _WAL_BYTES = 1 << 30
+# What is ordered of a volume beside its size; keys of `volumes.parse`.
+_ORDERED = ("iops", "throughput", "credits", "flush_latency", "first_touch", "instance")
 OWN_DELAY_SHARE_MAX = 0.05
 CPU_SHARE_MAX = 0.1
 
@@ -57,9 +60,9 @@ class VolumeKind(StorageKind):
     """Working copies on a volume of the catalogue."""
 
     name = "volume"
-    keys = ("volume", "size", "iops", "throughput", "credits", "instance", "read_ahead", "closest")
+    keys = ("volume", "size", *_ORDERED, "read_ahead", "closest")
     own_keys: ClassVar[Mapping[str, Callable[[str, str, str], str]]] = {
-        **dict.fromkeys(("volume", "iops", "throughput", "credits", "instance"), _as_typed),
+        **dict.fromkeys(("volume", *_ORDERED), _as_typed),
         "closest": _yes,
     }
     leading_key = "volume"
@@ -75,14 +78,45 @@ class VolumeKind(StorageKind):
         """Raises UsageError for a volume that the catalogue does not have, or not so."""
         model_for(spec, catalogue())
 
+    def instance(self, spec: StorageSpec) -> Instance | None:
+        """That of `instance=`, or the one whose local disk it is."""
+        loaded = catalogue()
+        name = ordered(spec, loaded).instance
+        if name is None:
+            return None
+        memory_gib = loaded.catalogue.instances[name].memory_gib
+        return Instance(name, None if memory_gib is None else round(memory_gib * GIB))
+
+    def unreachable(self, spec: StorageSpec, clients: Sequence[int]) -> str | None:
+        """Why it is above the machine's ceiling, with what the simulator says in its place."""
+        if why_not() is not None or dict(spec.own).get("closest") == "yes":
+            return None
+        loaded = catalogue()
+        beyond = beyond_ceiling(model_for(spec, loaded), _ceiling())
+        return (
+            None if beyond is None else f"{beyond} {simulated_words(ordered(spec, loaded), loaded, clients)}"
+        )
+
+    def read_ceiling(self, spec: StorageSpec) -> tuple[float | None, float | None]:
+        """What the volume gives while its credits last."""
+        operations, transferred = peaks_of(model_for(spec, catalogue()))
+        return transferred / 1e6 or None, operations or None
+
     def provide(self, spec: StorageSpec, bytes_needed: int) -> "ImitatedVolume":
         """Make the device with an empty file system, or use the one that is there."""
+        return self._provide(spec, bytes_needed, "volume")
+
+    def provide_wal(self, spec: StorageSpec, bytes_needed: int) -> "ImitatedVolume":
+        """The same with a device that the WAL of all arms shares."""
+        return self._provide(spec, bytes_needed, "volume-wal")
+
+    def _provide(self, spec: StorageSpec, bytes_needed: int, place: str) -> "ImitatedVolume":
         reason = why_not()
         if reason is not None:
             raise UsageError(reason)
         loaded = catalogue()
         model = model_for(spec, loaded)
-        root = home() / "data" / "work" / "volume"
+        root = home() / "data" / "work" / place
         if root not in _shared:
             size_bytes = max(size_for(bytes_needed * _ROOM_FACTOR + _WAL_BYTES), SIZE_BYTES_MIN)
             _shared[root] = ServedImage(root, size_bytes, bytes_needed, account())
@@ -149,6 +183,8 @@ class ImitatedVolume(LoopVolume):
         delivered.columns.update(columns_of(seconds))
         figures = summary(seconds)
         delivered.facts.update(figures)
+        spec = ordered(self.spec, self._loaded)
+        delivered.facts["would_last"] = would_last(spec, self._loaded, self.model, seconds, figures)
         delivered.warnings.extend(warnings_of(figures, self.model.name))
         if self._beyond is not None:
             delivered.warnings.append(self._beyond)
@@ -167,8 +203,7 @@ class ImitatedVolume(LoopVolume):
             "limits": {},
             "extents": extents_of_largest(self.made()),
             "volume": {
-                "catalogue_date": str(self._loaded.catalogue.date),
-                "catalogue_files": list(self._loaded.files),
+                **offer_facts(ordered(self.spec, self._loaded), self._loaded),
                 "model": self.model.model_dump(mode="json"),
                 "overhead_us": self._served.overhead_ns[0] / 1e3,
                 "beyond_ceiling": self._beyond,
@@ -185,6 +220,16 @@ class ImitatedVolume(LoopVolume):
         _release(self.root)
 
 
+@cache
+def _ceiling() -> Ceiling:
+    """This machine's, found on an image of its own where it is not known yet."""
+    image = ServedImage(home() / "data" / "work" / "volume-ceiling", SIZE_BYTES_MIN, 0, account())
+    try:
+        return image.ceiling()
+    finally:
+        image.remove()
+
+
 def catalogue() -> LoadedCatalogue:
     """The catalogue, with the user's file where the home has one."""
     own = home_path() / OWN_FILE
@@ -198,13 +243,18 @@ def _loaded(own: Path | None, _modified_ns: int) -> LoadedCatalogue:
 
 def model_for(spec: StorageSpec, loaded: LoadedCatalogue) -> VolumeModel:
     """The model of a storage; raises UsageError for one that the catalogue can't give."""
+    found = ordered(spec, loaded)
+    return model_of(found, loaded.catalogue, text_of(found))
+
+
+def ordered(spec: StorageSpec, loaded: LoadedCatalogue) -> VolumeSpec:
+    """The volume that a storage is; raises UsageError for one that the catalogue does not have."""
     own = dict(spec.own)
     if "volume" not in own:
         raise UsageError("--storage volume:… names a volume of the catalogue: type volume:gp3,size=100GiB.")
     parts = [own["volume"], *([] if spec.size_bytes is None else [f"size={format_bytes(spec.size_bytes)}"])]
-    parts += [f"{key}={own[key]}" for key in ("iops", "throughput", "credits", "instance") if key in own]
-    ordered = parse_volume(",".join(parts), loaded.catalogue)
-    return model_of(ordered, loaded.catalogue, text_of(ordered))
+    parts += [f"{key}={own[key]}" for key in _ORDERED if key in own]
+    return parse_volume(",".join(parts), loaded.catalogue)
 
 
 def columns_of(seconds: list[Second]) -> dict[str, list[float] | list[int]]:
@@ -234,7 +284,7 @@ def summary(seconds: list[Second]) -> dict[str, object]:
     latency_ms = sum(second["latency_ms"] + second["queued_ms"] for second in seconds)
     cpu_s = sum(second["cpu_s"] for second in seconds)
     emptied = [
-        level["emptied_ns"] / 1e9
+        (level["emptied_ns"] / 1e9, level["limiter"])
         for second in seconds
         for level in second["credits"]
         if level["emptied_ns"] is not None
@@ -248,7 +298,8 @@ def summary(seconds: list[Second]) -> dict[str, object]:
         "own_delay_us": delay_us / max(requests, 1),
         "cpu_s": cpu_s,
         "cpu_share": cpu_s / max(elapsed_s, 1e-9) / (os.cpu_count() or 1),
-        "credits_ended_s": min(emptied, default=None),
+        "credits_ended_s": min(emptied)[0] if emptied else None,
+        "credits_ended_of": min(emptied)[1] if emptied else None,
     }
 
 

@@ -13,16 +13,9 @@ from pgassay.environment.cgroup.caps import usable_memory_bytes
 from pgassay.environment.cgroup.inherited import inherited_limits, limit_sentences
 from pgassay.environment.linux import machine, pagecache
 from pgassay.environment.linux.free_memory import reporting_balloons
-from pgassay.environment.server.limits import (
-    check_limits,
-    describe_limits,
-    parse_cpus,
-    parse_memory,
-    server_limits,
-)
-from pgassay.environment.server.settings import baseline_settings
+from pgassay.environment.server.limits import check_limits
 from pgassay.environment.server.validation import block_bytes, validate_settings, with_data_format
-from pgassay.environment.storage.parse import parse_storage
+from pgassay.environment.storage.parse import describe, parse_storage
 from pgassay.environment.storage.registry import KINDS as STORAGE_KINDS
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.planning.baseline import (
@@ -37,6 +30,13 @@ from pgassay.experiment.planning.builds import (
     differing_defaults,
     one_arm_where_lacking,
     settings_where_they_exist,
+)
+from pgassay.experiment.planning.caps import (
+    caps_by_arm,
+    instance_sentences,
+    with_buffers_for_the_smallest,
+    with_caps,
+    with_memory_of_instances,
 )
 from pgassay.experiment.planning.data import check_data, dataset_of, prepare_of
 from pgassay.experiment.planning.io_traps import io_warnings
@@ -56,6 +56,7 @@ from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.base import PAGE_BYTES
 from pgassay.model.build import Build
 from pgassay.model.experiment import CacheState, Environment, InheritedLimits
+from pgassay.model.storage import StorageSpec
 from pgassay.model.workload import WorkloadSpec
 from pgassay.trial.caches.keeper import require_cache_state
 
@@ -107,7 +108,8 @@ class ProvisionedServers:
         candidates, is_shipped = parsed.candidates, parsed.request.baseline == "shipped"
         if is_shipped:
             candidates = with_shipped_checksums(candidates)
-        else:
+        candidates = with_memory_of_instances(candidates, parsed.request)
+        if not is_shipped:
             candidates = with_buffers_for_the_smallest(candidates, parsed.given)
         if "max_connections" not in parsed.given:
             candidates = with_connections(candidates, is_shipped=is_shipped)
@@ -116,6 +118,8 @@ class ProvisionedServers:
         candidates, lacking = alike.candidates, list[str]()
         if parsed.request.skip_unavailable:
             candidates, lacking = one_arm_where_lacking(candidates, parsed.compared.factor)
+            candidates, unreachable = within_reach(candidates)
+            lacking += unreachable
         available = judge(candidates, skip_unavailable=parsed.request.skip_unavailable, on_stage=on_stage)
         known = [
             (levels, spec.model_copy(update={"build": with_data_format(spec.build)}))
@@ -141,6 +145,7 @@ class ProvisionedServers:
             ),
             warnings=(
                 *limit_sentences(limits),
+                *(instance_sentences(grid.arms) if self._request.memory is None else ()),
                 *plan_warnings(
                     grid.arms,
                     spec,
@@ -165,42 +170,21 @@ def default_cache(workload: WorkloadSpec) -> CacheState:
     return "cold-each" if workload.kind == "statements" and not workload.writes else "warm-pages"
 
 
-def with_caps(request: CompareRequest, factors: tuple[Factor, ...], spec: ArmSpec) -> ArmSpec:
-    """The arm with the caps of `--memory` and `--cpus`; raises UsageError where they can't be set."""
-    for name, text in (("memory", request.memory), ("cpus", request.cpus)):
-        if text is not None and name in {factor.name for factor in factors}:
-            raise UsageError(f"{name} is a factor and is also fixed by --{name}: leave one of them out")
-    update: dict[str, object] = {}
-    if request.memory is not None:
-        update["memory_bytes"] = parse_memory(request.memory, "--memory")
-    if request.cpus is not None:
-        update["cpus"] = parse_cpus(request.cpus, "--cpus")
-    capped = spec.model_copy(update=update)
-    server_limits(capped)
-    return capped
-
-
-def with_buffers_for_the_smallest(candidates: list[Candidate], given: dict[str, str]) -> list[Candidate]:
-    """Every arm with the baseline settings for the smallest memory of any arm: alike in all of them.
-
-    What was given with --set, or is a factor, stays.
-    """
-    caps = [spec.memory_bytes for _, spec in candidates if spec.memory_bytes is not None]
-    if not caps or min(caps) >= usable_memory_bytes():
-        return candidates
-    return [(levels, _with_memory(levels, spec, min(caps), given)) for levels, spec in candidates]
-
-
-def _with_memory(levels: dict[str, str], spec: ArmSpec, memory_bytes: int, given: dict[str, str]) -> ArmSpec:
-    writes = spec.workload.wants_autovacuum
-    usual = baseline_settings(spec.build, writes=writes, memory_bytes=usable_memory_bytes())
-    small = baseline_settings(spec.build, writes=writes, memory_bytes=memory_bytes)
-    changed = {
-        name: value
-        for name, value in small.items()
-        if value != usual[name] and name not in given and name not in levels
+def within_reach(candidates: list[Candidate]) -> tuple[list[Candidate], list[str]]:
+    """The candidates whose storage this machine is fast enough for, and a sentence for each other storage."""
+    clients: dict[StorageSpec, dict[int, None]] = {}
+    for _, spec in candidates:
+        load = spec.workload.load
+        clients.setdefault(spec.storage, {}).update({load.clients: None} if load else {})
+    reasons = {
+        storage: STORAGE_KINDS[storage.kind].unreachable(storage, list(counts))
+        for storage, counts in clients.items()
+        if STORAGE_KINDS[storage.kind].capability() is None
     }
-    return spec.model_copy(update={"settings": {**spec.settings, **changed}})
+    kept = [each for each in candidates if not reasons.get(each[1].storage)]
+    return kept, [
+        f"{describe(storage)} was skipped: {reason}" for storage, reason in reasons.items() if reason
+    ]
 
 
 def judge(candidates: list[Candidate], *, skip_unavailable: bool, on_stage: OnStage) -> Judged:
@@ -215,7 +199,8 @@ def judge(candidates: list[Candidate], *, skip_unavailable: bool, on_stage: OnSt
     for index, (levels, spec) in enumerate(candidates):
         on_stage("checking every level on a small server", index / len(candidates))
         settings = tuple(sorted(spec.settings.items()))
-        key = (spec.build.bin_directory, settings, spec.memory_bytes, spec.cpus, spec.storage.kind)
+        kinds = (spec.storage.kind, spec.storage.wal.kind if spec.storage.wal else "")
+        key = (spec.build.bin_directory, settings, spec.memory_bytes, spec.cpus, kinds)
         if key not in verdicts:
             verdicts[key] = _refusal(spec)
         refusal = verdicts[key]
@@ -234,9 +219,10 @@ def judge(candidates: list[Candidate], *, skip_unavailable: bool, on_stage: OnSt
 
 
 def _refusal(spec: ArmSpec) -> UsageError | None:
-    missing = STORAGE_KINDS[spec.storage.kind].capability()
-    if missing is not None:
-        return UsageError(missing)
+    for storage in (spec.storage, spec.storage.wal):
+        missing = STORAGE_KINDS[storage.kind].capability() if storage is not None else None
+        if missing is not None:
+            return UsageError(missing)
     try:
         check_limits(spec)
         validate_settings(spec.build, spec.settings)
@@ -290,9 +276,3 @@ def _environment(
     known |= {"limits": limits}
     known |= ({"caps": caps} if caps else {}) | ({"differing_defaults": differing} if differing else {})
     return Environment.model_validate(known)
-
-
-def caps_by_arm(arms: tuple[Arm, ...]) -> dict[str, str]:
-    """The caps of each arm in words, for the description of the environment; {} when none is capped."""
-    words = {arm.name: describe_limits(arm.spec) or "none" for arm in arms if arm.role != "twin"}
-    return words if set(words.values()) != {"none"} else {}

@@ -19,7 +19,7 @@ from pgassay.record.read import StoredExperiment
 from pgassay.terminal.progress import Progress
 
 # Of single trials, where nothing is known of their spread: what a shared virtual machine shows.
-_SPREAD_UNKNOWN = 0.07
+SPREAD_UNKNOWN = 0.07
 
 
 # What the limits of a run can find, in a sentence, by what is known of its trials.
@@ -37,7 +37,7 @@ def resolution(experiment: Experiment, known: Known, limits: RunLimits) -> str:
         pooled=contract.pool_twin,
         contrasts=contract.contrasts,
         alpha=contract.alpha,
-        trial_spread=known.spread or _SPREAD_UNKNOWN,
+        trial_spread=known.spread or SPREAD_UNKNOWN,
         blocks_max=limits.blocks_max,
     )
 

@@ -55,7 +55,7 @@ def run_new(
     parsed = parse_request(request, progress.stage)
     for sentence in parsed.servers.messages:
         progress.message(sentence)
-    with _host_lock(progress, wait=wait):
+    with host_lock(progress, wait=wait):
         planned = plan(parsed, progress.stage)
         earlier = history.recall(planned)
         experiment = history.with_known_scale(planned, earlier)
@@ -108,7 +108,7 @@ def run_resumed(
     contract = stored.experiment.contract
     chosen = limits or RunLimits(contract.blocks_max, contract.time_max_s)
     connections = Connections(reconnect(stored.experiment))
-    with _host_lock(progress, wait=wait):
+    with host_lock(progress, wait=wait):
         # Whoever held the lock may have been measuring this very experiment.
         stored = load(folder)
         _refuse_another_machine(stored)
@@ -183,7 +183,7 @@ def _remembered(ended: StoredExperiment) -> StoredExperiment:
 
 
 @contextmanager
-def _host_lock(progress: Progress, *, wait: bool) -> Iterator[None]:
+def host_lock(progress: Progress, *, wait: bool) -> Iterator[None]:
     """Hold the host's lock, with what dead owners left behind removed; raises UsageError with wait=False."""
 
     def waiting(holder: int | None) -> None:

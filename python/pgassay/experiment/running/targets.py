@@ -20,6 +20,7 @@ from pgassay.environment.last_probe import last_probe
 from pgassay.environment.linux.device import device_of
 from pgassay.environment.remote.resolve import Resolved
 from pgassay.environment.storage.base import BlockDevice, Volume
+from pgassay.environment.storage.registry import kind_named
 from pgassay.experiment.planning.servers import OnStage
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import Experiment, PlannedCeilings
@@ -159,7 +160,7 @@ def arm_ceiling(
 
     inherited: limits of groups around pgassay, in the same units.
     """
-    given = (spec.read_limit_mb_s, spec.read_iops)
+    given = kind_named(spec.kind).read_ceiling(spec)
     lowest = [min(filter(None, pair), default=None) for pair in zip(given, inherited, strict=True)]
     limits = dict(zip(("read_mb_s", "read_iops"), lowest, strict=True))
     measured: dict[str, float | None] = {"read_mb_s": None, "read_iops": None}

@@ -53,22 +53,33 @@ class Latency(Frozen):
     flush: Distribution
 
 
+class FirstTouch(Frozen):
+    """What the first request to each chunk of a volume takes longer, which was restored from a snapshot."""
+
+    chunk_bytes: int
+    latency: Distribution
+
+
 class VolumeModel(Frozen):
     """What the native code simulates and imitates (`Model` of crates/volume/src/model.rs).
 
-    Of a stripe set, limiters of the scope `volume` are those of one of its volumes.
+    Of a stripe set, limiters of the scope `volume` are those of one of its volumes. `first_touch`: None for a
+    volume all of which is there.
     """
 
     name: str
     stripes: Stripes
     limiters: tuple[Limiter, ...]
     latency: Latency
+    first_touch: FirstTouch | None = None
 
 
 class VolumeSpec(Frozen):
     """A volume as it was ordered. `throughput` is in the provider's unit.
 
-    `credits`: full, empty, a share as '50%', or a number of the volume's credits.
+    `credits`: full, empty, a share as '50%', or a number of the volume's credits. `flush_latency_ms`: what a
+    flush waits for beside the volume, such as a second zone. `first_touch_ms`: what the first request to each
+    chunk takes longer, of a volume that was restored from a snapshot.
     """
 
     name: str
@@ -76,6 +87,8 @@ class VolumeSpec(Frozen):
     iops: int | None = None
     throughput: float | None = None
     credits: str = "full"
+    flush_latency_ms: float | None = None
+    first_touch_ms: float | None = None
     instance: str | None = None
     region: str | None = None
 

@@ -14,7 +14,7 @@ from pgassay.report.text import clean
 
 # Each is as large as all other drawings of a page together.
 _ARMS_MAX = 4
-_READ = ("device", "host_cpu", "threads", "waits", "control_group")
+_READ = ("device", "volume", "wal_volume", "host_cpu", "threads", "waits", "control_group")
 
 
 @dataclass(frozen=True)

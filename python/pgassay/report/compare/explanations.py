@@ -1,5 +1,6 @@
 """Why: what limits each arm, what should be mended, what explains a difference, what changed meanwhile."""
 
+from pgassay.report import text
 from pgassay.report.compare.causes import HEADING, cause_rows, difference_sentences
 from pgassay.report.compare.changes import change_sentences
 from pgassay.report.compare.material import Material
@@ -18,5 +19,7 @@ def section(material: Material) -> Section:
         )
         for row in cause_rows(result)
     ]
-    items += [Item(sentence) for sentence in (*difference_sentences(result), *change_sentences(result))]
+    crossovers = [text.clean(sentence) for sentence in result.crossovers]
+    found = (*crossovers, *difference_sentences(result), *change_sentences(result))
+    items += [Item(sentence) for sentence in found]
     return Section(HEADING, "causes", (Bullets(tuple(items)),) if items else (), link="Why")

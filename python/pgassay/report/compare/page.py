@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pgassay.model.result import CompareResult
 from pgassay.record.read import StoredExperiment
-from pgassay.report import markdown, terminal
+from pgassay.report import arm_volumes, markdown, terminal
 from pgassay.report.compare import (
     accounts,
     again,
@@ -45,6 +45,7 @@ SECTIONS = (
     SectionOfComparison(arms.statements),
     SectionOfComparison(arms.secondary, TERMINAL | HTML),
     SectionOfComparison(within.latency),
+    SectionOfComparison(arm_volumes.section),
     SectionOfComparison(summary.basis),
     SectionOfComparison(maintenance.section),
     SectionOfComparison(explanations.section),

@@ -26,10 +26,13 @@ def volume_imposed(trial: TrialState) -> Iterator[None]:
         return
     with trial.machine.measured(trial.spec.arm) as delivered:
         yield
-    if delivered is not None:
-        trial.facts["volume"] = delivered.facts
-        trial.observations["volume.parquet"] = to_parquet(delivered.columns, sampler="volume", version=1)
-        trial.warnings += delivered.warnings
+    if delivered is None:
+        return
+    trial.warnings += delivered.warnings
+    for name, each in (("volume", delivered), *(("wal_volume", wal) for wal in delivered.wal)):
+        if each.columns:
+            trial.facts[name] = each.facts
+            trial.observations[f"{name}.parquet"] = to_parquet(each.columns, sampler=name, version=1)
 
 
 @contextmanager

@@ -1,0 +1,108 @@
+"""What an experiment would take and could decide, said without running it: `--plan`.
+
+The small servers that judge levels are started as for a run, since what they refuse is not in the plan.
+"""
+
+import math
+from collections.abc import Mapping
+
+from pgassay.analysis.statistics.power import blocks_for_detection, minimum_blocks, resolvable_effect
+from pgassay.environment import history
+from pgassay.environment.history import Known
+from pgassay.experiment.planning.plan import parse_request, plan
+from pgassay.experiment.planning.request import CompareRequest
+from pgassay.experiment.running.forecast import SPREAD_UNKNOWN
+from pgassay.experiment.running.run import host_lock
+from pgassay.model.arm import Arm
+from pgassay.model.experiment import Experiment
+from pgassay.model.result import Planned, PlannedCell, TrialTimeFrom
+from pgassay.terminal.progress import Progress
+
+# Restoring, starting, settling and reading counters around the measured part of a load.
+_AROUND_A_LOAD_S = 5.0
+
+
+def plan_alone(request: CompareRequest, progress: Progress, *, wait: bool) -> Planned:
+    """The plan with what it takes; raises UsageError as a run would before its first trial."""
+    parsed = parse_request(request, progress.stage)
+    for sentence in parsed.servers.messages:
+        progress.message(sentence)
+    with host_lock(progress, wait=wait):
+        experiment = plan(parsed, progress.stage)
+    return planned(experiment, history.recall(experiment))
+
+
+def planned(experiment: Experiment, earlier: Known | None) -> Planned:
+    """What is known beforehand; `earlier`: what this machine remembers of the last experiment of its kind."""
+    contract = experiment.contract
+    trial_s, source = _trial_s(experiment, earlier)
+    known = earlier.spread_median or earlier.spread if earlier is not None else None
+    spread = known or SPREAD_UNKNOWN
+    pooled = contract.pool_twin and all(each.twin_id for each in experiment.contrasts)
+    of_pairs = spread * math.sqrt(2)
+    least = minimum_blocks(pooled=pooled, contrasts=contract.contrasts, alpha=contract.alpha)
+    wanted = blocks_for_detection(
+        of_pairs, contract.margin, pooled=pooled, contrasts=contract.contrasts, alpha=contract.alpha
+    )
+    round_s = None if trial_s is None else trial_s * len(experiment.arms)
+    # Strata are visited in turn: each gets as many blocks as rounds fit.
+    blocks = None if round_s is None else min(contract.blocks_max, int(contract.time_max_s / round_s + 1e-9))
+    resolves = None
+    if blocks is not None:
+        resolves = resolvable_effect(
+            blocks, of_pairs, pooled=pooled, contrasts=contract.contrasts, alpha=contract.alpha
+        )
+    return Planned(
+        title=experiment.title,
+        metric=contract.metric.name,
+        margin=contract.margin,
+        trials_per_round=len(experiment.arms),
+        time_max_s=contract.time_max_s,
+        blocks_max=contract.blocks_max,
+        trial_s=trial_s,
+        trial_s_from=source,
+        spread=spread,
+        spread_known=known is not None,
+        blocks_least=least,
+        blocks_wanted=wanted,
+        least_s=None if round_s is None else least * round_s,
+        wanted_s=None if round_s is None else wanted * round_s,
+        cells=tuple(
+            _cell(stratum, arms, blocks, resolves, contract.margin)
+            for stratum, arms in _by_stratum(experiment).items()
+        ),
+        skipped=experiment.skipped,
+        warnings=experiment.warnings,
+    )
+
+
+def _trial_s(experiment: Experiment, earlier: Known | None) -> tuple[float | None, TrialTimeFrom]:
+    if earlier is not None:
+        return earlier.trial_s, "earlier experiment"
+    loads = [arm.spec.workload.load for arm in experiment.arms]
+    measured = [load.duration_s + load.warmup_s + _AROUND_A_LOAD_S for load in loads if load is not None]
+    if len(measured) < len(loads):
+        return None, "not known"
+    return sum(measured) / len(measured), "length of the load"
+
+
+def _by_stratum(experiment: Experiment) -> Mapping[str, list[Arm]]:
+    found: dict[str, list[Arm]] = {}
+    for arm in experiment.arms:
+        if arm.role != "twin":
+            found.setdefault(arm.stratum, []).append(arm)
+    return found
+
+
+def _cell(
+    stratum: str, arms: list[Arm], blocks: int | None, resolves: float | None, margin: float
+) -> PlannedCell:
+    is_known = resolves is not None and math.isfinite(resolves)
+    return PlannedCell(
+        stratum=stratum,
+        control=next(arm.name for arm in arms if arm.role == "control"),
+        arms=tuple(arm.name for arm in arms if arm.role != "control"),
+        blocks=blocks,
+        resolves=resolves if is_known else None,
+        is_decidable=None if blocks is None else resolves is not None and resolves <= margin,
+    )

@@ -1,0 +1,96 @@
+"""`--plan`: what an experiment takes and can decide, from its plan and what the machine remembers."""
+
+import json
+import math
+
+import jsonschema
+import pytest
+
+import report_examples as examples
+from pgassay.analysis.statistics.power import blocks_for_detection, minimum_blocks, resolvable_effect
+from pgassay.environment.history import Known
+from pgassay.experiment.running.planned import planned
+from pgassay.model.experiment import BlockDesign, Experiment
+from pgassay.model.result import Planned
+from pgassay.model.workload import LoadSpec
+from pgassay.report import schema
+from pgassay.report.planned import render, render_json
+
+
+def experiment(strata: list[str], **contract: object) -> Experiment:
+    made = examples.stored(strata=strata, levels=["sync", "worker"], blocks=1).experiment
+    changed = made.contract.model_copy(update={"contrasts": len(made.contrasts), **contract})
+    return made.model_copy(update={"contract": changed, "design": BlockDesign(strata="apart")})
+
+
+def load(made: Experiment, duration_s: float) -> Experiment:
+    """The same with a load in every arm."""
+    arms = []
+    for arm in made.arms:
+        workload = arm.spec.workload.model_copy(
+            update={
+                "kind": "load",
+                "load": LoadSpec(script="tpcb", clients=2, duration_s=duration_s, warmup_s=1),
+            }
+        )
+        arms.append(arm.model_copy(update={"spec": arm.spec.model_copy(update={"workload": workload})}))
+    return made.model_copy(update={"arms": tuple(arms)})
+
+
+def checked(found: Planned) -> Planned:
+    document = json.loads(render_json(found))
+    jsonschema.validate(document, schema.planned_schema(), cls=jsonschema.Draft202012Validator)
+    return found
+
+
+def test_what_is_known_of_an_earlier_experiment_decides_time_and_spread() -> None:
+    made = experiment(["1", "8"], time_max_s=1200.0)
+    found = checked(planned(made, Known(trial_s=10.0, spread=0.02, spread_median=0.01)))
+    assert found.trials_per_round == len(made.arms) == 6
+    assert (found.trial_s, found.trial_s_from, found.spread, found.spread_known) == (
+        *(10.0, "earlier experiment"),
+        *(0.01, True),
+    )
+    terms = {"pooled": True, "contrasts": 2, "alpha": 0.05}
+    assert found.blocks_least == minimum_blocks(pooled=True, contrasts=2, alpha=0.05)
+    assert found.blocks_wanted == blocks_for_detection(
+        0.01 * math.sqrt(2), 0.03, pooled=True, contrasts=2, alpha=0.05
+    )
+    assert found.least_s == found.blocks_least * 60 and found.wanted_s == found.blocks_wanted * 60
+    assert [cell.stratum for cell in found.cells] == ["clients=1", "clients=8"]
+    for cell in found.cells:
+        assert cell.blocks == 20
+        assert cell.resolves == pytest.approx(
+            resolvable_effect(20, 0.01 * math.sqrt(2), pooled=terms["pooled"], contrasts=2, alpha=0.05)
+        )
+        assert cell.is_decidable is True
+
+
+def test_a_time_that_is_too_short_decides_nothing() -> None:
+    found = checked(planned(experiment([""], time_max_s=60.0), Known(trial_s=10.0, spread=0.07)))
+    (cell,) = found.cells
+    assert (cell.blocks, cell.resolves, cell.is_decidable) == (2, None, False)
+    assert "too few for a verdict" in render(found)
+    assert "Nothing was measured" in render(found, unicode=False)
+    wide = checked(planned(experiment([""], time_max_s=600.0), Known(trial_s=10.0, spread=0.3)))
+    assert wide.cells[0].resolves is not None and wide.cells[0].is_decidable is False
+    assert "not the margin of 3%" in render(wide).replace(" %", "%")
+
+
+def test_without_a_history_a_load_tells_its_length_and_statements_nothing() -> None:
+    found = checked(planned(load(experiment([""]), 20.0), None))
+    assert found.trial_s_from == "length of the load" and found.trial_s is not None
+    assert 21 < found.trial_s < 40 and found.spread_known is False
+    unknown = checked(planned(experiment(["1", "8"]), None))
+    assert (unknown.trial_s, unknown.least_s, unknown.wanted_s) == (None, None, None)
+    assert [cell.blocks for cell in unknown.cells] == [None, None]
+    assert "one trial is rehearsed" in render(unknown)
+
+
+def test_the_schema_is_the_file_s() -> None:
+    assert schema.PLANNED_FILE.read_text(encoding="utf-8") == schema.planned_schema_text()
+
+
+def test_the_number_of_blocks_is_a_limit_too() -> None:
+    found = planned(experiment([""], time_max_s=10_000.0, blocks_max=5), Known(trial_s=1.0, spread=0.01))
+    assert found.cells[0].blocks == 5

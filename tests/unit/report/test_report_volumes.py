@@ -1,0 +1,129 @@
+"""Prices of arms on volumes, the catalogue's date, and what is assumed: in every output alike."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import report_examples as examples
+from pgassay.analysis.descriptive.volumes import arm_volumes, assumption_sentences
+from pgassay.analysis.verdicts.compare import analyse
+from pgassay.model.result import ArmResult
+from pgassay.record.read import StoredExperiment
+from pgassay.report.compare.html import render as render_html
+from pgassay.report.compare.json import render as render_json
+from pgassay.report.compare.page import render, render_markdown
+from pgassay.workloads.load import THROUGHPUT
+
+MONTH_S = 730 * 3600
+
+
+def volume(name: str, per_month: float | None, **changes: Any) -> dict[str, Any]:
+    missing = () if per_month is not None else (name.split(",")[0],)
+    price = {"per_month": per_month, "currency": "USD", "region": "us-east-1", "date": "2026-11"}
+    return {
+        "name": name,
+        "price": price | {"missing": missing},
+        "latency": {"median_ms": 0.6, "low_ms": 0.25, "high_ms": 1.2, "assumed": True},
+        "instance": None,
+        "catalogue_date": "2026-11-23",
+        "catalogue_files": (),
+        "assumed": ("latency", "its stripes"),
+        **changes,
+    }
+
+
+def stored(storages: list[dict[str, Any]]) -> StoredExperiment:
+    """An experiment whose arms have these storages, in the order of the plan."""
+    made = examples.stored(levels=["sync", "worker"], blocks=3)
+    names = [arm.name for arm in made.experiment.arms if arm.role != "twin"]
+    environment = made.experiment.environment.updated(storage=dict(zip(names, storages, strict=True)))
+    return replace(made, experiment=made.experiment.model_copy(update={"environment": environment}))
+
+
+GP2 = {"kind": "volume", "volume": volume("gp2,size=40GiB", 4.0)}
+BOTH = {
+    "kind": "volume",
+    "volume": volume("gp3,size=400GiB", 32.0, instance="m6g.large"),
+    "wal": {"kind": "volume", "volume": volume("io2,size=10GiB,iops=3000", 196.25)},
+}
+
+
+def test_every_output_tells_prices_date_and_assumptions() -> None:
+    experiment = stored([GP2, BOTH])
+    result = analyse(experiment)
+    texts = (
+        render(result, experiment, width=160, colour=False),
+        render_markdown(result, experiment),
+        render_html(result, experiment),
+    )
+    for text in texts:
+        assert "Volumes and their prices" in text
+        assert "4.00 USD" in text and "228.25 USD" in text
+        assert "2026-11-23" in text and "us-east-1, prices of 2026-11" in text
+        assert "which may be 0.25 to 1.2 ms; its stripes" in text
+        assert "a million transactions" not in text  # the metric is seconds
+    document = json.loads(render_json(result))
+    first, second = document["volumes"]
+    assert (first["per_month"], second["per_month"], second["instance"]) == (4.0, 228.25, "m6g.large")
+    assert [each["holds"] for each in second["volumes"]] == ["data", "wal"]
+    assert [warning for warning in document["warnings"] if "answers sooner" in warning] == [
+        f"which of gp2 and {other} answers sooner is assumed (0.25 to 1.2 ms and 0.25 to 1.2 ms): what of "
+        "their difference comes from operations, bytes and credits holds, what comes from latency may not"
+        for other in ("gp3", "io2")
+    ]
+
+
+def test_an_arm_without_a_volume_and_one_without_a_price() -> None:
+    unpriced = {"kind": "volume", "volume": volume("rds-gp3,size=400GiB", None)}
+    experiment = stored([{"kind": "host"}, unpriced])
+    result = analyse(experiment)
+    (only,) = result.volumes
+    assert (only.per_month, only.missing) == (None, ("rds-gp3",))
+    text = render_markdown(result, experiment)
+    assert "not known" in text and "has no price of rds-gp3" in text
+    assert not any("answers sooner" in each for each in result.warning_sentences)
+    assert analyse(examples.stored()).volumes == ()
+    assert "Volumes" not in render_markdown(analyse(examples.stored()), examples.stored())
+
+
+def test_a_million_transactions_cost_what_a_month_of_them_does() -> None:
+    experiment = stored([GP2, GP2]).experiment
+    contract = experiment.contract.model_copy(update={"metric": THROUGHPUT})
+    loads = experiment.model_copy(update={"contract": contract})
+    arms = [
+        ArmResult(
+            name=arm.name,
+            levels=arm.levels,
+            ratio=1.0,
+            interval=None,
+            verdict="inconclusive",
+            meaningful=False,
+            trials=1,
+            failures=0,
+            median=rate,
+            values=(),
+        )
+        for arm, rate in zip(experiment.arms, (1000.0, None), strict=False)
+    ]
+    known, unknown = arm_volumes(loads, arms)
+    assert known.per_million_transactions == pytest.approx(4.0 / (1000 * MONTH_S / 1e6))
+    assert unknown.per_million_transactions is None
+    statements = arm_volumes(experiment, arms)
+    assert [each.per_million_transactions for each in statements] == [None, None]
+
+
+def test_latencies_are_doubtful_only_where_they_may_lie_either_way() -> None:
+    def sentences(first: dict[str, Any], second: dict[str, Any]) -> tuple[str, ...]:
+        storages = [{"kind": "volume", "volume": each} for each in (first, second)]
+        return assumption_sentences(arm_volumes(stored(storages).experiment, ()))
+
+    gp2, gp3 = volume("gp2,size=40GiB", 4.0), volume("gp3,size=40GiB", 3.2)
+    assert len(sentences(gp2, gp3)) == 1
+    # One type has one latency, whatever it is.
+    assert sentences(gp3, volume("gp3,size=400GiB", 32.0)) == ()
+    slow = {"median_ms": 5.0, "low_ms": 2.0, "high_ms": 10.0, "assumed": True}
+    assert sentences(gp2, volume("st1,size=125GiB", None, latency=slow)) == ()
+    measured = {"median_ms": 0.6, "low_ms": 0.6, "high_ms": 0.6, "assumed": False}
+    assert sentences(volume("own", None, latency=measured), volume("other", None, latency=measured)) == ()
