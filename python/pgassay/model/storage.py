@@ -4,7 +4,12 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from pgassay.model.base import MIB_BYTES, Extended, Recorded
+from pgassay.model.base import MIB_BYTES, Extended, Number, Recorded
+
+# An imitated volume of which more answers come late, by more, behaves as another volume.
+IMITATION_DELAY_SHARE_MAX = 0.05
+# What imitating may take of the processors where two storages are compared.
+IMITATION_CPU_SHARE_MAX = 0.1
 
 
 class StorageSpec(Extended):
@@ -83,3 +88,25 @@ class StorageFacts(Recorded):
     backing_device: DeviceFacts = DeviceFacts()
     limits: dict[str, str] = Field(default_factory=dict)
     extents: dict[str, ExtentFacts] = Field(default_factory=dict)
+
+
+class VolumeFacts(Recorded):
+    """What an imitated volume delivered while a trial measured.
+
+    `requests` were answered, `operations` counted as the volume does; `queued_s`: the sum of what limits kept
+    them. `latency_ms`: the mean time of an answer as the model says, limits included; `own_delay_us`: by how
+    much the mean answer was later than that. `late_share`: of the answers, those later by more than a
+    twentieth of their own latency. `cpu_share`: of all processors, what imitating took. `credits_ended_s`:
+    when the first credits were gone, None where they lasted.
+    """
+
+    requests: int | None = None
+    operations: int | None = None
+    bytes: int | None = None
+    queued_s: Number | None = None
+    latency_ms: Number | None = None
+    own_delay_us: Number | None = None
+    late_share: Number | None = None
+    cpu_s: Number | None = None
+    cpu_share: Number | None = None
+    credits_ended_s: Number | None = None

@@ -10,7 +10,7 @@ from pgassay.model.arm import Arm
 from pgassay.model.base import Extended, Frozen, Number, Recorded
 from pgassay.model.experiment import Protocol
 from pgassay.model.maintenance import MaintenanceObservation
-from pgassay.model.storage import StorageFacts
+from pgassay.model.storage import StorageFacts, VolumeFacts
 from pgassay.model.vacuum_state import VacuumState
 
 TrialStatus = Literal["ok", "failed", "invalid", "interrupted"]
@@ -180,6 +180,7 @@ class TrialFacts(Recorded):
     """What was true before the measured part; `settings` are the server's effective ones.
 
     `prefaulted_bytes`: shared memory that was touched before; `stage_s`: seconds by stage of the protocol.
+    `volume`, `wal_volume`: what imitated volumes delivered during it.
     """
 
     settings: dict[str, str] = Field(default_factory=dict)
@@ -195,6 +196,8 @@ class TrialFacts(Recorded):
     observer: ObserverFacts = ObserverFacts()
     server: ServerState = ServerState()
     before_trial: BeforeTrial = BeforeTrial()
+    volume: VolumeFacts = VolumeFacts()
+    wal_volume: VolumeFacts = VolumeFacts()
     stage_s: dict[str, Number] = Field(default_factory=dict)
 
 

@@ -42,6 +42,9 @@ def second(clock_s: int, **changes: object) -> Second:
         "latency_ms": 60.0,
         "in_flight": 1,
         "own_delay_us": {"mean": 10.0, "p50": 1.0, "p99": 90.0, "max": 100.0},
+        "late": 2,
+        "failed": 0,
+        "error": 0,
         "cpu_s": 0.001,
         "credits": credits,
     }

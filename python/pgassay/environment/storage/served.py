@@ -18,7 +18,7 @@ from pathlib import Path
 
 from pgassay.durable import replace_file
 from pgassay.environment.cleanup import registry
-from pgassay.environment.cleanup.served import end_volume
+from pgassay.environment.cleanup.served import end_volume, stop_serving
 from pgassay.environment.debian import tool
 from pgassay.environment.home import Account, account, home
 from pgassay.environment.storage.files import free_bytes, make_folder
@@ -26,6 +26,7 @@ from pgassay.environment.storage.image import SECTOR_BYTES, AttachedImage, missi
 from pgassay.environment.storage.options import readable_bytes
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.volumes.offer import VolumeModel
+from pgassay.native.binary import build_id
 from pgassay.native.process import StatementError
 from pgassay.native.volume import Second, VolumeServer
 
@@ -34,7 +35,7 @@ MEMORY_SHARE_MAX = 0.6
 # Of the random reads that pass without a model: waiting for each one's time, and the server, take the rest.
 CEILING_SHARE = 0.5
 _CEILING_FILE = "volume-ceiling.json"
-_CEILING_FORMAT = 1
+_CEILING_FORMAT = 2
 _ENDED = (
     "The process that serves the imitated volume has ended, so every request of it fails: "
     "see the kernel's log, and start the experiment again with resume."
@@ -80,10 +81,10 @@ class ServedImage:
         self._attached: AttachedImage | None = None
         try:
             if self.is_in_memory:
-                self._server = _served(self._below, size_bytes, None)
+                self._server = self._served(None)
             else:
                 with _image_file(size_bytes, needed_bytes) as image:
-                    self._server = _served(self._below, size_bytes, image)
+                    self._server = self._served(image)
             self._attached = AttachedImage(self.server.file, root, owner, is_users=is_users)
             self._attached.attach(self._make_file_system)
         except BaseException:
@@ -120,9 +121,14 @@ class ServedImage:
         self.overhead_ns = self.server.measure_overhead(self.node)
 
     def ceiling(self) -> Ceiling:
-        """This machine's ceiling, measured once for each kernel and number of processors."""
+        """This machine's ceiling, measured once for each kernel, number of processors and native binary."""
         file = home() / _CEILING_FILE
-        machine = {"format": _CEILING_FORMAT, "kernel": os.uname().release, "cpus": os.cpu_count()}
+        machine = {
+            "format": _CEILING_FORMAT,
+            "kernel": os.uname().release,
+            "cpus": os.cpu_count(),
+            "binary": build_id(),
+        }
         with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
             stored = json.loads(file.read_text())
             if {key: stored[key] for key in machine} == machine:
@@ -146,6 +152,8 @@ class ServedImage:
         try:
             return self.server.release()
         except MeasurementError as error:
+            # One that lives and does not answer would keep all who use the volume waiting.
+            stop_serving(self._below)
             raise MeasurementError(_ENDED) from error
 
     def remove(self) -> None:
@@ -156,6 +164,19 @@ class ServedImage:
             self._server.end()
         end_volume(self._below)
         registry.forget(self._token)
+
+    def _served(self, image: Path | None) -> VolumeServer:
+        def give_up() -> None:
+            # Whoever waits for the volume, a server first of all, goes on then, and says that it failed.
+            stop_serving(self._below)
+
+        size_bytes = self.size_bytes if image is None else None
+        try:
+            return VolumeServer(self._below, size_bytes=size_bytes, image=image, on_hung=give_up)
+        except StatementError as error:
+            raise UsageError(
+                f"An imitated volume can't be served here ({error}): use --storage loop."
+            ) from error
 
     def _make_file_system(self, node: Path) -> None:
         command = [str(tool("mkfs.xfs")), "-q", "-f", "-K", "-m", "reflink=1", "-s", f"size={SECTOR_BYTES}"]
@@ -197,15 +218,6 @@ def beyond_ceiling(model: VolumeModel, ceiling: Ceiling) -> str | None:
                 "or add closest=yes to imitate it as far as that goes."
             )
     return None
-
-
-def _served(folder: Path, size_bytes: int, image: Path | None) -> VolumeServer:
-    try:
-        if image is None:
-            return VolumeServer(folder, size_bytes=size_bytes)
-        return VolumeServer(folder, image=image)
-    except StatementError as error:
-        raise UsageError(f"An imitated volume can't be served here ({error}): use --storage loop.") from error
 
 
 @contextlib.contextmanager

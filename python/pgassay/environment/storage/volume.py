@@ -21,20 +21,19 @@ from pgassay.environment.storage.image import SIZE_BYTES_MIN, size_for, usable_b
 from pgassay.environment.storage.loop import LoopVolume
 from pgassay.environment.storage.options import describe, format_bytes, readable_bytes
 from pgassay.environment.storage.served import ServedImage, beyond_ceiling, why_not
-from pgassay.errors import UsageError
-from pgassay.model.storage import StorageSpec
+from pgassay.errors import MeasurementError, UsageError
+from pgassay.model.storage import IMITATION_CPU_SHARE_MAX, IMITATION_DELAY_SHARE_MAX, StorageSpec
 from pgassay.model.volumes.offer import VolumeModel
 from pgassay.native.volume import Counted, Second
 from pgassay.volumes.catalogue import OWN_FILE, LoadedCatalogue, load_catalogue
 from pgassay.volumes.explain import text_of
 from pgassay.volumes.limits import model_of
 from pgassay.volumes.parse import parse_volume
+from pgassay.words import plural
 
 # Memory is taken as it is written, so an image may be larger than what the data need.
 _ROOM_FACTOR = 4
 _WAL_BYTES = 1 << 30
-OWN_DELAY_SHARE_MAX = 0.05
-CPU_SHARE_MAX = 0.1
 
 _COUNTED: tuple[Counted, ...] = get_args(Counted)
 
@@ -141,15 +140,18 @@ class ImitatedVolume(LoopVolume):
         self._served.impose(self.model.model_dump(mode="json"), next(_seeds))
         try:
             yield delivered
-        except Exception:
+        except Exception as error:
             # A server that lost its volume says many things; that it did is why.
-            self._served.release()
+            if (failed := failure_of(self._served.release(), self.model.name)) is not None:
+                raise MeasurementError(f"{failed}; then: {error}") from error
             raise
         seconds = self._served.release()
         delivered.columns.update(columns_of(seconds))
         figures = summary(seconds)
         delivered.facts.update(figures)
         delivered.warnings.extend(warnings_of(figures, self.model.name))
+        if (failed := failure_of(seconds, self.model.name)) is not None:
+            delivered.warnings.append(failed)
         if self._beyond is not None:
             delivered.warnings.append(self._beyond)
 
@@ -246,6 +248,7 @@ def summary(seconds: list[Second]) -> dict[str, object]:
         "queued_s": sum(second["queued_ms"] for second in seconds) / 1e3,
         "latency_ms": latency_ms / max(requests, 1),
         "own_delay_us": delay_us / max(requests, 1),
+        "late_share": sum(second["late"] for second in seconds) / max(requests, 1),
         "cpu_s": cpu_s,
         "cpu_share": cpu_s / max(elapsed_s, 1e-9) / (os.cpu_count() or 1),
         "credits_ended_s": min(emptied, default=None),
@@ -256,18 +259,29 @@ def warnings_of(figures: Mapping[str, object], name: str) -> list[str]:
     """What makes the imitation doubtful, in sentences."""
     found = []
     delay_ms, latency_ms = float(str(figures["own_delay_us"])) / 1e3, float(str(figures["latency_ms"]))
-    if latency_ms > 0 and delay_ms > OWN_DELAY_SHARE_MAX * latency_ms:
+    if latency_ms > 0 and delay_ms > IMITATION_DELAY_SHARE_MAX * latency_ms:
+        late_share = float(str(figures["late_share"]))
         found.append(
             f"imitating {name} delayed its answers by {delay_ms * 1e3:.0f} µs more than its latency of "
-            f"{latency_ms:.2f} ms ({delay_ms / latency_ms:.0%}): leave the machine more processors"
+            f"{latency_ms:.2f} ms ({delay_ms / latency_ms:.0%}; {late_share:.0%} of them by more than "
+            f"{IMITATION_DELAY_SHARE_MAX:.0%} of theirs): leave the machine more processors"
         )
     share = float(str(figures["cpu_share"]))
-    if share > CPU_SHARE_MAX:
+    if share > IMITATION_CPU_SHARE_MAX:
         found.append(
             f"imitating {name} took {share:.0%} of the processors, which the server lacked: "
             "a faster volume may look slower than it is"
         )
     return found
+
+
+def failure_of(seconds: list[Second], name: str) -> str | None:
+    """Which requests the image could not serve, in a sentence; None where it served all."""
+    failed = sum(second["failed"] for second in seconds)
+    if not failed:
+        return None
+    numbers = [second["error"] for second in seconds if second["failed"]]
+    return f"the imitated volume {name} answered {plural(failed, 'request')} with: {os.strerror(numbers[0])}"
 
 
 def _release(root: Path) -> None:
