@@ -18,6 +18,7 @@ mod overhead;
 mod protocol;
 mod schedule;
 mod server;
+mod waiting;
 mod wakeful;
 
 pub use connection::Connection;

@@ -6,8 +6,6 @@ use std::sync::mpsc::TryRecvError;
 use std::thread;
 
 use pgassay_volume::{Completion, Fault, Kind, Model, Request, Volume};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::{Errno, read};
 
 use crate::connection::{Connection, Received};
 use crate::figures::{Counting, Second};
@@ -16,6 +14,7 @@ use crate::mailbox::{Command, Event, Facts, Inbox, Mailbox};
 use crate::overhead::{KNOWN_NS, measure, measure_ceiling};
 use crate::protocol::{Answer, Ask, Asked, DISK, IN_HEADER, ROOT, TRANSFER_MAX, decode};
 use crate::schedule::{Pending, Schedule, What, now_ns};
+use crate::waiting::Waiting;
 use crate::wakeful::Wakeful;
 
 /// The one file's name.
@@ -23,6 +22,8 @@ pub const FILE_NAME: &str = "disk";
 const SECOND_NS: u64 = 1_000_000_000;
 /// Messages taken before the answers are looked at again.
 const BATCH: usize = 8;
+/// A wait so short is spent awake: to sleep and to be woken by a timer takes as much time of a processor.
+const SPIN_NS: u64 = 15_000;
 /// An answer is late when it comes later by more than this part of its latency.
 const TOLERANCE_PART: u64 = 20;
 /// What the kernel may put before the data of a write, and more.
@@ -80,9 +81,10 @@ pub fn serve(
         overhead_ns: 0,
         wakeful: None,
     };
+    let mut waiting = Waiting::new(server.setup.connection.as_fd(), inbox.bell.as_fd())?;
     let mut buffer = vec![0; TRANSFER_MAX as usize + ROOM];
     loop {
-        server.answer_due()?;
+        server.answer_due(&waiting)?;
         let mut is_drained = false;
         for _ in 0..BATCH {
             match server.setup.connection.receive(&mut buffer)? {
@@ -93,7 +95,7 @@ pub fn serve(
                 }
                 Received::Over => return Ok(()),
             }
-            server.answer_due()?;
+            server.answer_due(&waiting)?;
         }
         match inbox.commands.try_recv() {
             Ok(Command::End { unmounts }) => {
@@ -113,40 +115,22 @@ pub fn serve(
             on_event(Event::Second(second));
         }
         if is_drained {
-            server.wait(inbox)?;
+            server.wait(&mut waiting)?;
         }
     }
 }
 
 impl Server<'_> {
     /// Sleeps until there is something to do, or almost: what is left until an answer's time is spent awake.
-    fn wait(&mut self, inbox: &Inbox) -> io::Result<()> {
+    fn wait(&mut self, waiting: &mut Waiting) -> io::Result<()> {
         let tick_ns = self.counting.began_ns() + SECOND_NS;
         let answer_ns = self.schedule.wake_ns();
         let wake_ns = answer_ns.map_or(tick_ns, |answer| answer.min(tick_ns));
-        let now = now_ns();
-        if wake_ns <= now {
+        if wake_ns <= now_ns() + SPIN_NS {
             return Ok(());
         }
-        let left = wake_ns - now;
-        let timeout = Timespec {
-            tv_sec: (left / SECOND_NS) as i64,
-            tv_nsec: (left % SECOND_NS) as i64,
-        };
-        let bell = inbox.bell.as_fd();
-        let mut ready = [
-            PollFd::new(&self.setup.connection, PollFlags::IN),
-            PollFd::from_borrowed_fd(bell, PollFlags::IN),
-        ];
-        match poll(&mut ready, Some(&timeout)) {
-            Ok(0) if answer_ns == Some(wake_ns) => self.schedule.woke(wake_ns, now_ns()),
-            Ok(_) => {
-                if !ready[1].revents().is_empty() {
-                    let _ = read(bell, &mut [0; 8]);
-                }
-            }
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
+        if waiting.sleep_until(wake_ns)? && answer_ns == Some(wake_ns) {
+            self.schedule.woke(wake_ns, now_ns());
         }
         Ok(())
     }
@@ -246,12 +230,17 @@ impl Server<'_> {
     }
 
     /// Sends the answers whose time has come.
-    fn answer_due(&mut self) -> io::Result<()> {
+    fn answer_due(&mut self, waiting: &Waiting) -> io::Result<()> {
+        let mut is_any = false;
         loop {
             let now = now_ns();
             let Some(pending) = self.schedule.take_due(now) else {
+                if is_any {
+                    waiting.complete();
+                }
                 return Ok(());
             };
+            is_any = true;
             let kind = match pending.what {
                 What::Read { .. } => Kind::Read,
                 What::Write { .. } => Kind::Write,

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pgassay.environment.home import account
+from pgassay.environment.linux.mounts import mounts
 from pgassay.environment.linux.processes import process_stat
 from pgassay.environment.storage import volume as imitated
 from pgassay.environment.storage.parse import parse_storage
@@ -24,27 +25,22 @@ IMAGE_BYTES = 512 * MB
 
 
 @contextmanager
-def served_on_a_disk(tmp_path: Path, size_mb: int) -> Iterator[tuple[imitated.ImitatedVolume, Path]]:
+def served_on_a_disk(size_mb: int) -> Iterator[tuple[imitated.ImitatedVolume, Path]]:
     """A volume whose image is a file on a disk of its own; and that disk."""
-    with tiny_file_system(tmp_path, size_mb) as disk:
-        before = os.environ.get("PGASSAY_HOME")
-        os.environ["PGASSAY_HOME"] = str(disk / "home")
-        (disk / "home").mkdir(mode=0o755)
-        root = disk / "home" / "data" / "work" / "volume"
+    with private_home() as home, tiny_file_system(home, size_mb) as disk:
+        (home / "images").symlink_to(disk)
         spec, loaded = parse_storage(VOLUME), imitated.catalogue()
+        root = home / "data" / "work" / "volume"
         served = ServedImage(root, IMAGE_BYTES, 64 * MB, account(), on_host=True)
+        server = served.server.pid
         try:
             model = imitated.model_for(spec, loaded)
             yield imitated.ImitatedVolume(spec, served, model, loaded, None), disk
         finally:
-            pid = served._server.pid if served._server is not None else 0
             served.remove()
-            assert process_stat(pid) is None
-            assert_nothing_left(disk / "home")
-            if before is None:
-                del os.environ["PGASSAY_HOME"]
-            else:
-                os.environ["PGASSAY_HOME"] = before
+        assert process_stat(server) is None
+        assert [mount.point for mount in mounts() if mount.point.is_relative_to(home)] == [disk]
+        assert list((home / "registry").iterdir()) == []
 
 
 def transfer(file: Path, count: int, *, writes: bool = False) -> None:
@@ -65,8 +61,8 @@ def needed(require: Callable[..., None]) -> None:
 
 
 @pytest.mark.usefixtures("needed")
-def test_a_full_disk_below_the_image_is_said(tmp_path: Path) -> None:
-    with served_on_a_disk(tmp_path, 700) as (volume, disk):
+def test_a_full_disk_below_the_image_is_said() -> None:
+    with served_on_a_disk(700) as (volume, disk):
         fill(disk)
         said = pytest.raises(MeasurementError, match=r"answered [0-9,]+ requests? with: No space left")
         with said, volume.measured():
@@ -74,16 +70,15 @@ def test_a_full_disk_below_the_image_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("needed")
-def test_an_error_of_the_image_is_said(tmp_path: Path) -> None:
-    with served_on_a_disk(tmp_path, 700) as (volume, _):
+def test_an_error_of_the_image_is_said() -> None:
+    with served_on_a_disk(700) as (volume, _):
         file = volume.root / "file"
         transfer(file, 8, writes=True)
         os.sync()
         server = volume._served.server.pid
         # What a disk with a broken surface answers: the image lost its second half while it is in use.
-        (image,) = [
-            each for each in Path(f"/proc/{server}/fd").iterdir() if "images/volume-" in str(each.readlink())
-        ]
+        files = Path(f"/proc/{server}/fd").iterdir()
+        (image,) = [each for each in files if str(each.readlink()).endswith("/image (deleted)")]
         os.truncate(image, MB)
         said = pytest.raises(MeasurementError, match=r"answered [0-9,]+ requests? with: Input/output error")
         with said, volume.measured():

@@ -34,6 +34,8 @@ from pgassay.native.volume import Second, VolumeServer
 MEMORY_SHARE_MAX = 0.6
 # Of the random reads that pass without a model: waiting for each one's time, and the server, take the rest.
 CEILING_SHARE = 0.5
+# No request waits for others, and each is one of the server's; what they took is counted.
+_QUEUE = {"scheduler": "none", "max_sectors_kb": "1024", "iostats": "1"}
 _CEILING_FILE = "volume-ceiling.json"
 _CEILING_FORMAT = 2
 _ENDED = (
@@ -49,6 +51,14 @@ class Ceiling:
 
     random_reads_per_s: float
     bytes_per_s: float
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Reads and writes that a block device has done, and the sum of what each took, in milliseconds."""
+
+    requests: int
+    ms: int
 
 
 class ServedImage:
@@ -87,6 +97,8 @@ class ServedImage:
                     self._server = self._served(image)
             self._attached = AttachedImage(self.server.file, root, owner, is_users=is_users)
             self._attached.attach(self._make_file_system)
+            for name, value in _QUEUE.items():
+                self._set_queue(name, value)
         except BaseException:
             self.remove()
             raise
@@ -112,9 +124,11 @@ class ServedImage:
 
     def set_write_cache(self, *, is_volatile: bool) -> None:
         """Say whether the device holds back writes until it is flushed; else the kernel sends no flush."""
-        queue = Path(f"/sys/block/{self.attached.device.name}/queue/write_cache")
+        self._set_queue("write_cache", "write back" if is_volatile else "write through")
+
+    def _set_queue(self, name: str, value: str) -> None:
         with contextlib.suppress(OSError):
-            queue.write_text("write back" if is_volatile else "write through")
+            Path(f"/sys/block/{self.attached.device.name}/queue/{name}").write_text(value)
 
     def measure_overhead(self) -> None:
         """Find out what the way through the kernel takes here, which is taken from every latency then."""
@@ -142,6 +156,11 @@ class ServedImage:
         with contextlib.suppress(OSError):
             replace_file(file, json.dumps({**machine, **asdict(best)}).encode())
         return best
+
+    def taken(self) -> Taken:
+        """What the block device has done since it was attached (Documentation/block/stat.rst of Linux)."""
+        numbers = [int(word) for word in (Path("/sys/block") / self.node.name / "stat").read_text().split()]
+        return Taken(numbers[0] + numbers[4], numbers[3] + numbers[7])
 
     def impose(self, model: Mapping[str, object], seed: int) -> None:
         """Answer as the model says from now on, its credits at their beginning."""
