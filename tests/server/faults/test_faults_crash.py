@@ -272,12 +272,14 @@ def test_a_process_killed_in_a_trial_on_a_volume(
     output, said = process.communicate(timeout=whole_tool.TIMEOUT_S)
     assert "Traceback" not in said
     failed = [record for record in whole_tool.trials(out) if record["status"] == "failed"]
-    assert failed[0]["attempt"] == 1
+    assert failed and failed[0]["attempt"] == 1, (said, whole_tool.trials(out))
     if victim == "postmaster":
         assert re.search("server|postmaster", failed[0]["reason"]), failed[0]["reason"]
         assert (process.returncode, json.loads(output)["blocks"]) == (0, 1), said
     else:
-        assert "serves the imitated volume has ended" in failed[0]["reason"]
+        ended = "serves the imitated volume has ended"
+        assert ended in failed[0]["reason"] and ended in said.splitlines()[-1]
+        assert process.returncode == 1, said
     wait_for(lambda: not Path(f"/proc/{server}/fd/0").exists(), "the end of the volume's process")
     assert leftovers(home, before, [process.pid]) == []
 

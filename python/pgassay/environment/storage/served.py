@@ -32,8 +32,8 @@ from pgassay.native.volume import Second, VolumeServer
 
 # What a server, its shared buffers and the page cache must have beside an image in memory.
 MEMORY_SHARE_MAX = 0.6
-# Of the random reads that pass without a model: waiting for each one's time, and the server, take the rest.
-CEILING_SHARE = 0.5
+# Of the random reads that pass while nobody else works: who uses the volume takes the rest.
+CEILING_SHARE = 0.6
 # No request waits for others, and each is one of the server's; what they took is counted.
 _QUEUE = {"scheduler": "none", "max_sectors_kb": "1024", "iostats": "1"}
 _CEILING_FILE = "volume-ceiling.json"
@@ -122,6 +122,10 @@ class ServedImage:
         """The block device."""
         return Path(f"/dev/{self.attached.device.name}")
 
+    def check(self) -> None:
+        """Raises MeasurementError where nobody serves any more."""
+        _ = self.server
+
     def set_write_cache(self, *, is_volatile: bool) -> None:
         """Say whether the device holds back writes until it is flushed; else the kernel sends no flush."""
         self._set_queue("write_cache", "write back" if is_volatile else "write through")
@@ -163,8 +167,12 @@ class ServedImage:
         return Taken(numbers[0] + numbers[4], numbers[3] + numbers[7])
 
     def impose(self, model: Mapping[str, object], seed: int) -> None:
-        """Answer as the model says from now on, its credits at their beginning."""
-        self.server.impose(model, seed)
+        """Answer as the model says from now on, its credits at their beginning. Raises as `release`."""
+        try:
+            self.server.impose(model, seed)
+        except MeasurementError:
+            self.check()
+            raise
 
     def release(self) -> list[Second]:
         """Answer at once again; returns what was delivered. Raises MeasurementError where nobody serves."""

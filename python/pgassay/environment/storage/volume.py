@@ -135,6 +135,17 @@ class ImitatedVolume(LoopVolume):
         self._served.set_write_cache(is_volatile=self.model.latency.flush.median_ns > 0)
         super().activate()
 
+    def mark(self, working: Path, *, clean: bool) -> None:
+        """As `Volume.mark`; says that the volume failed, where that is why it can't be done."""
+        try:
+            super().mark(working, clean=clean)
+        except MeasurementError as error:
+            self._served.check()
+            raise MeasurementError(
+                f"The file system on the imitated volume can't be written any more ({error}): "
+                "start the experiment again with resume."
+            ) from error
+
     @contextmanager
     def measured(self) -> Iterator[Delivered | None]:
         """Impose the model, with the credits that it begins with; tell afterwards what it delivered."""
