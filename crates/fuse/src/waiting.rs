@@ -102,3 +102,44 @@ impl<'a> Waiting<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    use rustix::event::{EventfdFlags, eventfd};
+    use rustix::io::write;
+
+    use super::*;
+    use crate::schedule::now_ns;
+
+    const SOON_NS: u64 = 20_000_000;
+
+    #[test]
+    fn it_wakes_up_at_its_time_whatever_came_before() {
+        let (mut sender, mut messages) = UnixStream::pair().unwrap();
+        let bell = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
+        let mut waiting = Waiting::new(messages.as_fd(), bell.as_fd()).unwrap();
+        let wake_ns = now_ns() + SOON_NS;
+        // A message first: the timer that was armed for this time still rings.
+        sender.write_all(b"m").unwrap();
+        assert!(!waiting.sleep_until(wake_ns).unwrap());
+        messages.read_exact(&mut [0]).unwrap();
+        write(&bell, &1_u64.to_ne_bytes()).unwrap();
+        assert!(!waiting.sleep_until(wake_ns).unwrap());
+        assert_eq!(waiting.armed_ns, wake_ns);
+        assert!(waiting.sleep_until(wake_ns).unwrap());
+        assert!(now_ns() >= wake_ns);
+        // One that has rung is silent until it is set anew, for an earlier time than the last as well.
+        let later_ns = now_ns() + 1000 * SOON_NS;
+        sender.write_all(b"m").unwrap();
+        assert!(!waiting.sleep_until(later_ns).unwrap());
+        messages.read_exact(&mut [0]).unwrap();
+        let sooner_ns = now_ns() + SOON_NS;
+        assert!(waiting.sleep_until(sooner_ns).unwrap());
+        assert!((sooner_ns..later_ns).contains(&now_ns()));
+        waiting.complete();
+    }
+}
