@@ -29,7 +29,6 @@ from pgassay.volumes.catalogue import OWN_FILE, LoadedCatalogue, load_catalogue
 from pgassay.volumes.explain import text_of
 from pgassay.volumes.limits import model_of
 from pgassay.volumes.parse import parse_volume
-from pgassay.words import plural
 
 # Memory is taken as it is written, so an image may be larger than what the data need.
 _ROOM_FACTOR = 4
@@ -311,7 +310,8 @@ def failure_of(seconds: list[Second], name: str) -> str | None:
     if not failed:
         return None
     numbers = [second["error"] for second in seconds if second["failed"]]
-    return f"the imitated volume {name} answered {plural(failed, 'request')} with: {os.strerror(numbers[0])}"
+    requests = "1 request" if failed == 1 else f"{failed:,} requests"
+    return f"the imitated volume {name} answered {requests} with: {os.strerror(numbers[0])}"
 
 
 def _release(root: Path) -> None:
