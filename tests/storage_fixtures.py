@@ -1,4 +1,4 @@
-"""What the storage tests share: a private home that the servers' account can reach, and its remains."""
+"""What the storage tests share: a private home that servers' accounts reach, its remains, small disks."""
 
 import os
 import shutil
@@ -7,7 +7,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pgassay.environment.cleanup.removal import loop_devices_of
@@ -39,6 +39,33 @@ def private_home() -> Iterator[Path]:
         else:
             os.environ["PGASSAY_HOME"] = before
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def tiny_file_system(folder: Path, size_mb: int) -> Iterator[Path]:
+    """An ext4 of its own on a loop device, mounted at folder/tiny."""
+    image, point = folder / "tiny.img", folder / "tiny"
+    point.mkdir()
+    with image.open("wb") as file:
+        file.truncate(size_mb * MB)
+    subprocess.run(["mkfs.ext4", "-q", "-F", "-m", "0", image], check=True)
+    subprocess.run(["mount", "-o", "loop", image, point], check=True)
+    try:
+        point.chmod(0o755)
+        yield point
+    finally:
+        subprocess.run(["umount", point], check=True)
+
+
+def fill(folder: Path) -> Path:
+    """Take all the space there is; the file that takes it."""
+    ballast = folder / "ballast"
+    with ballast.open("wb", buffering=0) as file:
+        for block in (MB, 4096, 1):
+            with suppress(OSError):
+                while True:
+                    file.write(b"x" * block)
+    return ballast
 
 
 def frozen_directory(folder: Path, relation_mb: int = 64) -> Path:

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from steps.browser import provide_browser
 from steps.demo import run_demonstration
-from steps.native_binary import LATE_DISK, provide_late_disk, provide_native_binary
+from steps.native_binary import provide_native_binary
 from steps.project import (
     PGASSAY,
     PYTHON,
@@ -81,14 +81,9 @@ def check_python_types() -> str:
 def check_rust() -> str:
     """Check the format of Rust, and run clippy: one cargo after the other, for they share a lock."""
     environment = rust_environment()
-    late_disk = ["--manifest-path", LATE_DISK]
-    output = ""
-    for package in (["--all"], late_disk):
-        output += run_collected(["cargo", "fmt", *package, "--check"], environment)
-    for target in (["--workspace"], [*late_disk, "--target-dir", ROOT / "target"]):
-        options = ["--quiet", *target, "--all-targets", "--locked", "--", "-D", "warnings"]
-        output += run_collected(["cargo", "clippy", *options], environment)
-    return output
+    output = run_collected(["cargo", "fmt", "--all", "--check"], environment)
+    options = ["--quiet", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]
+    return output + run_collected(["cargo", "clippy", *options], environment)
 
 
 def test_rust() -> str:
@@ -117,7 +112,6 @@ def test(*, slow: bool = False) -> None:
 def test_all() -> None:
     """The tests, the slow ones among them."""
     setup()
-    provide_late_disk()
     provide_next_version()
     test(slow=True)
 
@@ -125,7 +119,6 @@ def test_all() -> None:
 def bench() -> None:
     """Run each benchmark and let it print its figures."""
     setup()
-    provide_late_disk()
     for script in sorted((ROOT / "benchmarks").glob("*.py")):
         if not script.name.startswith("_"):
             say(f"== {script.relative_to(ROOT)}")

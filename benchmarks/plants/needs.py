@@ -7,11 +7,7 @@ from pathlib import Path
 from pgassay.environment.cgroup.group import Ability, capabilities
 from pgassay.environment.storage.registry import KINDS
 from pgassay.environment.storage.served import why_not
-from plants.late import program
 
-_LATE_DISK_REMEDY = (
-    "type cargo build --release --manifest-path benchmarks/late/Cargo.toml --target-dir target"
-)
 _MEMORY_DISK = Path("/dev/shm")
 _MEMORY_DISK_BYTES = 3 << 30
 
@@ -37,9 +33,7 @@ def _memory_disk() -> str:
 
 
 def _late_disk() -> str:
-    if not Path("/dev/fuse").exists():
-        return "there is no /dev/fuse"
-    return "" if program().exists() else _LATE_DISK_REMEDY
+    return why_not() or ""
 
 
 def _imitated_volume() -> str:

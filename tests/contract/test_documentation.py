@@ -41,9 +41,9 @@ from pgassay.model.experiment import (
     Protocol,
     StatisticalContract,
 )
-from pgassay.model.machines.combined import CombinedArm, CombinedResult, CommonEffect, MachineResult
 from pgassay.model.gates.gate import GatedSystem, GateResult, GateRule, GateUnit, GateWorkload
 from pgassay.model.gates.history import HistoryChange, HistoryPoint, HistoryResult, HistoryRun, HistorySeries
+from pgassay.model.machines.combined import CombinedArm, CombinedResult, CommonEffect, MachineResult
 from pgassay.model.result import ArmResult, CompareResult, SecondaryResult, StatementResult, TwinResult
 from pgassay.model.server_statement import ArmStatements, ServerStatement
 from pgassay.model.storage import StorageSpec

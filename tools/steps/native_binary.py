@@ -9,8 +9,6 @@ PROGRAM = "pgassay-native"
 BINARY = ROOT / "target" / "release" / PROGRAM
 STAMP = ROOT / "target" / "pgassay-setup-stamp"
 _SOURCE_FOLDERS = ("crates", "benchmarks/floor")
-# A disk for some of the planted causes, with crates that pgassay itself does not need.
-LATE_DISK = ROOT / "benchmarks" / "late" / "Cargo.toml"
 
 
 def provide_native_binary() -> None:
@@ -34,18 +32,6 @@ def provide_native_binary() -> None:
     )
     write_stamp(STAMP, inputs)
     say("native binary: done")
-
-
-def provide_late_disk() -> None:
-    """Build the disk that answers late, beside the native binary; cargo knows whether it has to."""
-    say("late disk: building …")
-    places = ["--manifest-path", LATE_DISK, "--target-dir", BINARY.parents[1]]
-    run_quietly(
-        ["cargo", "build", "--release", "--locked", "--quiet", *places],
-        "see the lines above; where crates could not be fetched, check the network, then try again.",
-        rust_environment(),
-    )
-    say("late disk: done")
 
 
 def _is_of_these_sources() -> bool:

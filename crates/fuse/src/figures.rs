@@ -42,8 +42,14 @@ pub struct Second {
     pub latency_ms: f64,
     /// Requests on their way at the end.
     pub in_flight: usize,
-    /// Answers that came later than the model says.
+    /// How much later than the model says answers were sent.
     pub own_delay_us: Delay,
+    /// Answers that came later than the model says by more than a twentieth of their own latency.
+    pub late: u64,
+    /// Requests that the image could not serve.
+    pub failed: u64,
+    /// The number of the first one's error (errno.h), 0 where there was none.
+    pub error: i32,
     /// CPU time of this process.
     pub cpu_s: f64,
     /// What is left of the credits; none where no model is imposed.
@@ -85,13 +91,23 @@ impl Counting {
         second.latency_ms += completion.latency_ns as f64 / 1e6;
     }
 
-    pub(crate) fn answered(&mut self, kind: Kind, late_ns: u64) {
+    /// `tolerance_ns`: how late an answer may be that counts as sent in time.
+    pub(crate) fn answered(&mut self, kind: Kind, late_ns: u64, tolerance_ns: u64) {
         match kind {
             Kind::Read => self.second.reads += 1,
             Kind::Write => self.second.writes += 1,
             Kind::Flush => self.second.flushes += 1,
         }
+        self.second.late += u64::from(late_ns > tolerance_ns);
         self.delays_ns.push(u32::try_from(late_ns).unwrap_or(u32::MAX));
+    }
+
+    /// `error`: its number.
+    pub(crate) fn failed(&mut self, error: i32) {
+        if self.second.failed == 0 {
+            self.second.error = error;
+        }
+        self.second.failed += 1;
     }
 
     /// Ends the stretch and begins the next.
@@ -148,7 +164,7 @@ mod tests {
         counting.arrived(Kind::Read, 8192, &completion);
         counting.arrived(Kind::Write, 100, &completion);
         for late_ns in [1000, 2000, 3000] {
-            counting.answered(Kind::Read, late_ns);
+            counting.answered(Kind::Read, late_ns, 2000);
         }
         let second = counting.take(2_000_000_000, 5, Vec::new());
         assert_eq!((second.reads, second.operations, second.in_flight), (3, 8, 5));
@@ -158,6 +174,7 @@ mod tests {
             (4.0, 2.0, 2.0)
         );
         assert_eq!((second.own_delay_us.p50, second.own_delay_us.max), (2.0, 3.0));
+        assert_eq!(second.late, 1);
         let next = counting.take(3_000_000_000, 0, Vec::new());
         assert_eq!(
             (next.reads, next.operations, next.own_delay_us),

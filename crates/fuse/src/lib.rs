@@ -18,6 +18,8 @@ mod overhead;
 mod protocol;
 mod schedule;
 mod server;
+mod waiting;
+mod wakeful;
 
 pub use connection::Connection;
 pub use figures::{Delay, Second};

@@ -61,6 +61,8 @@ pub struct Facts {
     pub clock_ns: u64,
     /// What is taken from every latency.
     pub overhead_ns: u64,
+    /// Whether the kernel keeps idle processors awake meanwhile.
+    pub wakeful: bool,
 }
 
 /// The server's end of the commands.

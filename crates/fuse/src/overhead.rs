@@ -25,16 +25,18 @@ pub struct Overhead {
     pub p99_ns: u64,
 }
 
-/// The most that passes: random reads of 8 kB a second, and bytes a second in sequence.
+/// The most that passes while each answer waits for its time: random reads of 8 kB a second, and bytes a second
+/// in sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Ceiling {
-    /// With 16 on their way.
+    /// With 32 on their way.
     pub random_reads_per_s: f64,
-    /// In reads of 256 kB, with 16 on their way.
+    /// In reads of 256 kB, with 32 on their way.
     pub bytes_per_s: f64,
 }
 
-const READERS: u64 = 16;
+/// As many would get 64,000 answers a second, each after [`KNOWN_NS`].
+const READERS: u64 = 32;
 const CEILING_NS: u64 = 500_000_000;
 const RANDOM_BYTES: usize = 8 << 10;
 const SEQUENTIAL_BYTES: usize = 256 << 10;
@@ -58,7 +60,7 @@ pub(crate) fn measure(device: &Path) -> io::Result<Overhead> {
     })
 }
 
-/// Reads the device as fast as the server answers.
+/// Reads the device as fast as the server answers, each request after [`KNOWN_NS`].
 pub(crate) fn measure_ceiling(device: &Path) -> io::Result<Ceiling> {
     Ok(Ceiling {
         random_reads_per_s: reads_per_s(device, RANDOM_BYTES, true)?,

@@ -34,6 +34,8 @@ pub(crate) struct Pending {
     pub due_ns: u64,
     /// The kernel's number of the request; a later one is larger.
     pub unique: u64,
+    /// How late it may be sent and still count as in time.
+    pub tolerance_ns: u64,
     /// The number of an error, 0 for success.
     pub error: i32,
     pub what: What,
@@ -95,6 +97,7 @@ mod tests {
             schedule.add(Pending {
                 due_ns,
                 unique,
+                tolerance_ns: 0,
                 error: 0,
                 what: What::Flush,
             });

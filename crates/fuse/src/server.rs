@@ -6,8 +6,6 @@ use std::sync::mpsc::TryRecvError;
 use std::thread;
 
 use pgassay_volume::{Completion, Fault, Kind, Model, Request, Volume};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::{Errno, read};
 
 use crate::connection::{Connection, Received};
 use crate::figures::{Counting, Second};
@@ -16,12 +14,18 @@ use crate::mailbox::{Command, Event, Facts, Inbox, Mailbox};
 use crate::overhead::{KNOWN_NS, measure, measure_ceiling};
 use crate::protocol::{Answer, Ask, Asked, DISK, IN_HEADER, ROOT, TRANSFER_MAX, decode};
 use crate::schedule::{Pending, Schedule, What, now_ns};
+use crate::waiting::Waiting;
+use crate::wakeful::Wakeful;
 
 /// The one file's name.
 pub const FILE_NAME: &str = "disk";
 const SECOND_NS: u64 = 1_000_000_000;
 /// Messages taken before the answers are looked at again.
 const BATCH: usize = 8;
+/// A wait so short is spent awake: to sleep and to be woken by a timer takes as much time of a processor.
+const SPIN_NS: u64 = 15_000;
+/// An answer is late when it comes later by more than this part of its latency.
+const TOLERANCE_PART: u64 = 20;
 /// What the kernel may put before the data of a write, and more.
 const ROOM: usize = 4096;
 
@@ -53,6 +57,8 @@ struct Server<'a> {
     schedule: Schedule,
     counting: Counting,
     overhead_ns: u64,
+    /// While answers have times.
+    wakeful: Option<Wakeful>,
 }
 
 /// Serves until it is told to end, or the file system is unmounted. `on_event` is called on this thread and must
@@ -73,10 +79,12 @@ pub fn serve(
         schedule: Schedule::default(),
         counting: Counting::new(now_ns()),
         overhead_ns: 0,
+        wakeful: None,
     };
+    let mut waiting = Waiting::new(server.setup.connection.as_fd(), inbox.bell.as_fd())?;
     let mut buffer = vec![0; TRANSFER_MAX as usize + ROOM];
     loop {
-        server.answer_due()?;
+        server.answer_due(&waiting)?;
         let mut is_drained = false;
         for _ in 0..BATCH {
             match server.setup.connection.receive(&mut buffer)? {
@@ -87,7 +95,7 @@ pub fn serve(
                 }
                 Received::Over => return Ok(()),
             }
-            server.answer_due()?;
+            server.answer_due(&waiting)?;
         }
         match inbox.commands.try_recv() {
             Ok(Command::End { unmounts }) => {
@@ -107,40 +115,22 @@ pub fn serve(
             on_event(Event::Second(second));
         }
         if is_drained {
-            server.wait(inbox)?;
+            server.wait(&mut waiting)?;
         }
     }
 }
 
 impl Server<'_> {
     /// Sleeps until there is something to do, or almost: what is left until an answer's time is spent awake.
-    fn wait(&mut self, inbox: &Inbox) -> io::Result<()> {
+    fn wait(&mut self, waiting: &mut Waiting) -> io::Result<()> {
         let tick_ns = self.counting.began_ns() + SECOND_NS;
         let answer_ns = self.schedule.wake_ns();
         let wake_ns = answer_ns.map_or(tick_ns, |answer| answer.min(tick_ns));
-        let now = now_ns();
-        if wake_ns <= now {
+        if wake_ns <= now_ns() + SPIN_NS {
             return Ok(());
         }
-        let left = wake_ns - now;
-        let timeout = Timespec {
-            tv_sec: (left / SECOND_NS) as i64,
-            tv_nsec: (left % SECOND_NS) as i64,
-        };
-        let bell = inbox.bell.as_fd();
-        let mut ready = [
-            PollFd::new(&self.setup.connection, PollFlags::IN),
-            PollFd::from_borrowed_fd(bell, PollFlags::IN),
-        ];
-        match poll(&mut ready, Some(&timeout)) {
-            Ok(0) if answer_ns == Some(wake_ns) => self.schedule.woke(wake_ns, now_ns()),
-            Ok(_) => {
-                if !ready[1].revents().is_empty() {
-                    let _ = read(bell, &mut [0; 8]);
-                }
-            }
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
+        if waiting.sleep_until(wake_ns)? && answer_ns == Some(wake_ns) {
+            self.schedule.woke(wake_ns, now_ns());
         }
         Ok(())
     }
@@ -154,23 +144,26 @@ impl Server<'_> {
             },
             Command::Release => {
                 let last = self.figures(now);
-                self.regime = Regime::AtOnce;
+                self.answer_at_once();
                 on_event(Event::Released(last));
             }
             Command::MeasureOverhead(device) => {
-                self.regime = Regime::Known;
+                self.answer_in_known_time();
                 self.beside(move || Command::Measured(measure(&device)));
             }
             Command::MeasureCeiling(device) => {
-                self.regime = Regime::AtOnce;
+                self.answer_in_known_time();
                 self.beside(move || Command::MeasuredCeiling(measure_ceiling(&device)));
             }
-            Command::MeasuredCeiling(Ok(ceiling)) => on_event(Event::Ceiling(ceiling)),
-            Command::MeasuredCeiling(Err(error)) => {
-                on_event(Event::Refused(format!("can't read the device: {error}")))
+            Command::MeasuredCeiling(found) => {
+                self.answer_at_once();
+                on_event(match found {
+                    Ok(ceiling) => Event::Ceiling(ceiling),
+                    Err(error) => Event::Refused(format!("can't read the device: {error}")),
+                });
             }
             Command::Measured(found) => {
-                self.regime = Regime::AtOnce;
+                self.answer_at_once();
                 match found {
                     Ok(overhead) => {
                         self.overhead_ns = overhead.p50_ns;
@@ -181,6 +174,16 @@ impl Server<'_> {
             }
             Command::End { .. } => {}
         }
+    }
+
+    fn answer_at_once(&mut self) {
+        self.regime = Regime::AtOnce;
+        self.wakeful = None;
+    }
+
+    fn answer_in_known_time(&mut self) {
+        self.regime = Regime::Known;
+        self.wakeful = Wakeful::ask();
     }
 
     /// Does what waits for this very server on a thread of its own.
@@ -198,9 +201,13 @@ impl Server<'_> {
             began_ns: now,
         };
         self.counting = Counting::new(now);
+        if self.wakeful.is_none() {
+            self.wakeful = Wakeful::ask();
+        }
         Ok(Facts {
             clock_ns: now,
             overhead_ns: self.overhead_ns,
+            wakeful: self.wakeful.is_some(),
         })
     }
 
@@ -223,18 +230,24 @@ impl Server<'_> {
     }
 
     /// Sends the answers whose time has come.
-    fn answer_due(&mut self) -> io::Result<()> {
+    fn answer_due(&mut self, waiting: &Waiting) -> io::Result<()> {
+        let mut is_any = false;
         loop {
             let now = now_ns();
             let Some(pending) = self.schedule.take_due(now) else {
+                if is_any {
+                    waiting.complete();
+                }
                 return Ok(());
             };
+            is_any = true;
             let kind = match pending.what {
                 What::Read { .. } => Kind::Read,
                 What::Write { .. } => Kind::Write,
                 What::Flush => Kind::Flush,
             };
-            self.counting.answered(kind, now.saturating_sub(pending.due_ns));
+            let late_ns = now.saturating_sub(pending.due_ns);
+            self.counting.answered(kind, late_ns, pending.tolerance_ns);
             self.answer(&pending)?;
         }
     }
@@ -242,12 +255,17 @@ impl Server<'_> {
     fn answer(&mut self, pending: &Pending) -> io::Result<()> {
         let Setup { connection, image } = &mut self.setup;
         if pending.error != 0 {
+            self.counting.failed(pending.error);
             return connection.answer(pending.unique, pending.error, &[]);
         }
         match pending.what {
             What::Read { offset, length } => match image.read(offset, length) {
                 Ok(data) => connection.answer(pending.unique, 0, data),
-                Err(error) => connection.answer(pending.unique, number(&error), &[]),
+                Err(error) => {
+                    let error = number(&error);
+                    self.counting.failed(error);
+                    connection.answer(pending.unique, error, &[])
+                }
             },
             What::Write { bytes } => connection.answer(pending.unique, 0, Answer::written(bytes).bytes()),
             What::Flush => connection.answer(pending.unique, 0, &[]),
@@ -318,6 +336,7 @@ impl Server<'_> {
 
     fn schedule_one(&mut self, kind: Kind, unique: u64, offset: u64, length: u32, error: i32, what: What) {
         let now = now_ns();
+        let mut tolerance_ns = u64::MAX;
         let due_ns = match &mut self.regime {
             Regime::AtOnce => now,
             Regime::Known => now + KNOWN_NS,
@@ -330,12 +349,14 @@ impl Server<'_> {
                 });
                 self.counting.arrived(kind, length, &completion);
                 let due_ns = began_ns.saturating_add(completion.done_ns);
+                tolerance_ns = due_ns.saturating_sub(now) / TOLERANCE_PART;
                 due_ns.saturating_sub(self.overhead_ns)
             }
         };
         self.schedule.add(Pending {
             due_ns,
             unique,
+            tolerance_ns,
             error,
             what,
         });

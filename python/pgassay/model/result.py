@@ -40,7 +40,7 @@ class Forecast(Frozen):
 class DesignWarning(Frozen):
     """A warning that the design itself gives rise to; `arm` is '' when it is about no single one."""
 
-    kind: Literal["carry-over", "failures", "copies", "machine"]
+    kind: Literal["carry-over", "failures", "copies", "machine", "imitation"]
     sentence: str
     arm: str = ""
     stratum: str = ""

@@ -6,6 +6,11 @@ from pydantic import Field
 
 from pgassay.model.base import MIB_BYTES, Extended, Number, Recorded
 
+# An imitated volume of which more answers come late, by more, behaves as another volume.
+IMITATION_DELAY_SHARE_MAX = 0.05
+# What imitating may take of the processors where two storages are compared.
+IMITATION_CPU_SHARE_MAX = 0.1
+
 
 class StorageSpec(Extended):
     """A storage as the user describes it.
@@ -140,17 +145,21 @@ class VolumeFacts(Recorded):
     `requests` were answered, `operations` counted as the volume does; `queued_s`: the sum of what limits kept
     them. `latency_ms`: the mean time of an answer as the model says, limits included; `own_delay_us`: by how
     much the mean answer was later than that. `late_share`: of the answers, those later by more than a
-    twentieth of their own latency. `cpu_share`: of all processors, what imitating took. `credits_ended_s`:
-    when the first credits were gone, from when the volume was imposed, None where they lasted;
-    `credits_ended_of`: whose. `would_last`: volumes that give for ever what this one gave until then.
+    twentieth of their own latency. `way_delay_us`: by how much a request of the block device took longer than
+    the model says, with its way through the kernel; None where that is not known. `cpu_share`: of all
+    processors, what imitating took. `credits_ended_s`: when the first credits were gone, from when the volume
+    was imposed, None where they lasted; `credits_ended_of`: whose. `would_last`: volumes that give for ever
+    what this one gave until then.
     """
 
     requests: int | None = None
+    reads_and_writes: int | None = None
     operations: int | None = None
     bytes: int | None = None
     queued_s: Number | None = None
     latency_ms: Number | None = None
     own_delay_us: Number | None = None
+    way_delay_us: Number | None = None
     late_share: Number | None = None
     cpu_s: Number | None = None
     cpu_share: Number | None = None

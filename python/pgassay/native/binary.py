@@ -53,8 +53,14 @@ def binary() -> Path:
     return path
 
 
+def build_id() -> str:
+    """The checksum of the sources that the binary of `binary` was built from. Raises UsageError as that."""
+    path = binary()
+    return _check_version(path, path.stat().st_mtime_ns)
+
+
 @functools.lru_cache(maxsize=8)
-def _check_version(path: Path, _modified_ns: int) -> None:
+def _check_version(path: Path, _modified_ns: int) -> str:
     # Once per file: a rebuilt binary has another time of modification.
     try:
         finished = subprocess.run(
@@ -76,6 +82,7 @@ def _check_version(path: Path, _modified_ns: int) -> None:
     sources = source_id(_CHECKOUT) or _recorded_sources()
     if sources is not None and answer.split()[2:] != [sources]:
         raise UsageError(f"The native binary {path} was not built from the Rust sources here; {remedy()}.")
+    return " ".join(answer.split()[2:])
 
 
 def _recorded_sources() -> str | None:

@@ -8,7 +8,7 @@ import contextlib
 import os
 import queue
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypedDict
@@ -17,6 +17,8 @@ from pgassay.errors import MeasurementError
 from pgassay.native.process import NativeProcess
 
 _ANSWER_TIMEOUT_S = 20.0
+# So many looks in a row that find nothing new: a machine that stood still for a moment has missed one.
+_SILENT_LOOKS = 4
 
 
 class Delay(TypedDict):
@@ -42,9 +44,10 @@ class CreditLevel(TypedDict):
 class Second(TypedDict):
     """The figures of a second (`Second` of crates/fuse/src/figures.rs).
 
-    `reads`, `writes` and `flushes` were answered; `operations` as the volume counts them, bytes, and the sums
-    `queued_ms` (by limits) and `latency_ms` (without them) are of requests that arrived. `cpu_s` is what
-    serving took.
+    `reads`, `writes` and `flushes` were answered, `late` of them later than the model says by more than a
+    twentieth of their latency; `operations` as the volume counts them, bytes, and the sums
+    `queued_ms` (by limits) and `latency_ms` (without them) are of requests that arrived. `failed`: those that
+    the image could not serve, with the number of the first one's `error`. `cpu_s` is what serving took.
     """
 
     clock_ns: int
@@ -59,6 +62,9 @@ class Second(TypedDict):
     latency_ms: float
     in_flight: int
     own_delay_us: Delay
+    late: int
+    failed: int
+    error: int
     cpu_s: float
     credits: list[CreditLevel]
 
@@ -75,6 +81,8 @@ Counted = Literal[
     "queued_ms",
     "latency_ms",
     "in_flight",
+    "late",
+    "failed",
     "cpu_s",
 ]
 
@@ -86,18 +94,31 @@ class VolumeServer:
         folder: where its file system is mounted; it has one file, `file`.
         size_bytes: the size of an image in memory.
         image: a file that is the image, in place of `size_bytes`.
+        on_hung: called, on a thread of its own, when the process says nothing under a model any more although
+            it lives. All who use the volume wait then, and nobody else would end that.
+        look_s: how often that is looked for; it takes four looks.
 
     Raises:
         StatementError: FUSE or the image is refused.
         UsageError: there is no native binary of this version.
     """
 
-    def __init__(self, folder: Path, *, size_bytes: int | None = None, image: Path | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        size_bytes: int | None = None,
+        image: Path | None = None,
+        on_hung: Callable[[], object] | None = None,
+        look_s: float = 5.0,
+    ) -> None:
         # The next start finds who served by the mount, so nothing need be known before it is there.
         self._process = NativeProcess("volume")
         self._answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._seconds: queue.SimpleQueue[Second] = queue.SimpleQueue()
         self._has_ended = threading.Event()
+        self._has_spoken = threading.Event()
+        self._is_imposed = False
         try:
             self._process.send(
                 {
@@ -115,6 +136,10 @@ class VolumeServer:
         self._run_first()
         self._reader = threading.Thread(target=self._read, name="volume", daemon=True)
         self._reader.start()
+        if on_hung is not None:
+            threading.Thread(
+                target=self._watch, args=(on_hung, look_s), name="volume-watch", daemon=True
+            ).start()
 
     def __enter__(self) -> Self:
         return self
@@ -139,10 +164,12 @@ class VolumeServer:
         while not self._seconds.empty():
             self._seconds.get()
         clock_ns = self._ask({"impose": {"model": model, "seed": seed}}, "imposed")["clock_ns"]
+        self._is_imposed = True
         return int(clock_ns)
 
     def release(self) -> list[Second]:
         """Answer at once again; returns the figures since the last call of `seconds`."""
+        self._is_imposed = False
         last: Second = self._ask({"release": {}}, "released")
         return [*self.seconds(), last]
 
@@ -197,6 +224,7 @@ class VolumeServer:
         try:
             while True:
                 document = self._process.receive_line()
+                self._has_spoken.set()
                 if "second" in document:
                     self._seconds.put(document["second"])
                 elif "ended" in document:
@@ -207,6 +235,15 @@ class VolumeServer:
             pass
         self._has_ended.set()
         self._answers.put({})
+
+    def _watch(self, on_hung: Callable[[], object], look_s: float) -> None:
+        silent = 0
+        while not self._has_ended.wait(look_s):
+            silent = 0 if self._has_spoken.is_set() or not self._is_imposed else silent + 1
+            self._has_spoken.clear()
+            if silent >= _SILENT_LOOKS:
+                on_hung()
+                return
 
     def _run_first(self) -> None:
         """Let it run before others: a delay of its own would be one of the volume's."""

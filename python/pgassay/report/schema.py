@@ -1,4 +1,4 @@
-"""The JSON schemas: of comparisons (also combined), calibrations, probes, diagnoses, watches, plans, volumes, gates.
+"""The JSON schemas of all that is printed with --json.
 
 They are made from the models: `python -m pgassay.report.schema` writes them to schemas/ of the checkout; a
 test checks that the files there are what the models give.
@@ -196,6 +196,8 @@ def gate_schema_text() -> str:
 def history_schema_text() -> str:
     """The schema of histories as the file holds it."""
     return json.dumps(history_schema(), indent=2) + "\n"
+
+
 def planned_schema() -> dict[str, Any]:
     """The schema of what `report.planned.render_json` writes."""
     schema = Planned.model_json_schema(by_alias=True, mode="serialization")

@@ -15,7 +15,7 @@ from pathlib import Path
 from pgassay.environment.cgroup import usage
 from pgassay.environment.linux.settle import wait_until_settled
 from pgassay.environment.remote.round_trip import SAMPLES_OF_A_TRIAL, round_trip_ms
-from pgassay.errors import UsageError
+from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.plans.work import WorkPlans
 from pgassay.model.trial import CounterRow, TrialRecord, TrialSpec, TrialStatus, figure
 from pgassay.record import layout
@@ -76,17 +76,20 @@ def run_trial(
     after all else.
     A trial that fails, or breaks a rule, is recorded with its reason and returned like any other;
     one that is interrupted is recorded, and the interruption goes on. Raises UsageError for what
-    only the user can mend, and MeasurementError when the record itself can't be written.
+    only the user can mend, and MeasurementError when the record can't be written, or the storage is lost.
     """
     trial = TrialState(spec, target, on_step, neutral)
     writer = TrialWriter(folder, spec.number, spec.attempt)
     details = f": see {layout.SERVER_LOG_FILE}" if trial.machine else ""
     try:
         status, reason = outcome(lambda: _measure(trial, work), details)
+        lost = None
         if status != "ok":
             reason += limited.out_of_memory_reason(trial.arm, trial.machine.group if trial.machine else None)
-            target.abandon()
+            lost = _abandon(target)
         record = _write(trial, writer, status, reason)
+        if lost is not None:
+            raise lost
     except UsageError:
         target.abandon()
         raise
@@ -98,6 +101,18 @@ def run_trial(
     finally:
         writer.discard()
     return writer.final, record
+
+
+def _abandon(target: Target) -> MeasurementError | None:
+    """Leave the target after a failure; why it can't be used again, where the storage is lost as well.
+
+    That ends the experiment, but not before the trial is recorded.
+    """
+    try:
+        target.abandon()
+    except MeasurementError as error:
+        return error
+    return None
 
 
 def _write(trial: TrialState, writer: TrialWriter, status: TrialStatus, reason: str) -> TrialRecord:

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import whole_tool
+from pgassay.environment.linux.mounts import mounts
 from whole_tool import leftovers, servers_below, wait_for
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
@@ -24,6 +25,7 @@ SLOW_SQL = """-- name: slow
 SELECT count(*), pg_sleep(CASE WHEN (pg_stat_file('{quick}', true)).size IS NULL THEN 60 ELSE 0 END)
 FROM pgbench_accounts;
 """
+VOLUME = "volume:gp3,size=100GiB"
 MOMENTS_BY_DEFAULT = 6
 MOMENTS = 30
 
@@ -243,12 +245,49 @@ def test_killed_at_random_moments_on_the_hosts_disk(new_home: Path, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_killed_at_random_moments_on_a_loop_device(
-    new_home: Path, tmp_path: Path, require: Callable[..., None]
+@pytest.mark.parametrize("storage", ["loop:read_mb_s=200", VOLUME])
+def test_killed_at_random_moments_on_a_device_of_its_own(
+    storage: str, new_home: Path, tmp_path: Path, require: Callable[..., None]
 ) -> None:
-    """Servers in cgroups on a mounted loop device: all of it is gone after the next start."""
-    require("loop", "cgroup-limits", "root")
-    survives_kills(new_home, tmp_path, "loop:read_mb_s=200", MOMENTS_BY_DEFAULT // 2, seed=2)
+    """Servers in cgroups on a mounted loop device, or on a volume: all of it is gone after the next start."""
+    require("loop", "cgroup-limits", "root", *(["fuse"] if storage == VOLUME else []))
+    survives_kills(new_home, tmp_path, storage, MOMENTS_BY_DEFAULT // 2, seed=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", ["postmaster", "volume"])
+def test_a_process_killed_in_a_trial_on_a_volume(
+    victim: str, home: Path, tmp_path: Path, slow: SlowSql, require: Callable[..., None]
+) -> None:
+    """The trial is recorded as failed with its reason, and nothing is left."""
+    require("loop", "fuse", "root")
+    before = whole_tool.socket_folders()
+    out = tmp_path / "out"
+    words = words_of(slow.workload, out, "--blocks", "1", "--storage", VOLUME)
+    process = whole_tool.start(*words, home=home)
+    wait_for(lambda: (out / "trials" / "000000" / "attempt-1").exists(), "the first trial", process=process)
+    with held_in_a_query(home, slow, process) as postmaster:
+        (server,) = serving_below(home)
+        os.kill(postmaster if victim == "postmaster" else server, signal.SIGKILL)
+    output, said = process.communicate(timeout=whole_tool.TIMEOUT_S)
+    assert "Traceback" not in said
+    failed = [record for record in whole_tool.trials(out) if record["status"] == "failed"]
+    assert failed and failed[0]["attempt"] == 1, (said, whole_tool.trials(out))
+    if victim == "postmaster":
+        assert re.search("server|postmaster", failed[0]["reason"]), failed[0]["reason"]
+        assert (process.returncode, json.loads(output)["blocks"]) == (0, 1), said
+    else:
+        ended = "serves the imitated volume has ended"
+        assert ended in failed[0]["reason"] and ended in said.splitlines()[-1]
+        assert process.returncode == 1, said
+    wait_for(lambda: not Path(f"/proc/{server}/fd/0").exists(), "the end of the volume's process")
+    assert leftovers(home, before, [process.pid]) == []
+
+
+def serving_below(home: Path) -> list[int]:
+    """The processes that serve volumes of this home, by the sources of their mounts."""
+    ours = [mount for mount in mounts() if mount.kind == "fuse.pgassay" and home in mount.point.parents]
+    return [int(mount.source.rpartition(":")[2]) for mount in ours]
 
 
 @pytest.mark.slow

@@ -1,46 +1,16 @@
 """No space left: while the data are loaded, and while trials are recorded."""
 
-import contextlib
 import json
 import signal
-import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import whole_tool
+from storage_fixtures import fill, tiny_file_system
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
-MB = 1 << 20
-
-
-@contextmanager
-def tiny_file_system(folder: Path, size_mb: int) -> Iterator[Path]:
-    """An ext4 of its own on a loop device, mounted at folder/tiny."""
-    image, point = folder / "tiny.img", folder / "tiny"
-    point.mkdir()
-    with image.open("wb") as file:
-        file.truncate(size_mb * MB)
-    subprocess.run(["mkfs.ext4", "-q", "-F", "-m", "0", image], check=True)
-    subprocess.run(["mount", "-o", "loop", image, point], check=True)
-    try:
-        point.chmod(0o755)
-        yield point
-    finally:
-        subprocess.run(["umount", point], check=True)
-
-
-def fill(folder: Path) -> Path:
-    """Take all the space there is; the file that takes it."""
-    ballast = folder / "ballast"
-    with ballast.open("wb", buffering=0) as file:
-        for block in (MB, 4096, 1):
-            with contextlib.suppress(OSError):
-                while True:
-                    file.write(b"x" * block)
-    return ballast
 
 
 def words_of(out: Path, *more: str) -> list[str]:

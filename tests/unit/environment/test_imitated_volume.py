@@ -6,12 +6,20 @@ from pathlib import Path
 import pytest
 
 from pgassay.cli.main import main
-from pgassay.environment.storage import image
+from pgassay.environment.storage import image, served
 from pgassay.environment.storage.offered import given_until, would_last
 from pgassay.environment.storage.parse import parse_storage
 from pgassay.environment.storage.registry import KINDS, provide
-from pgassay.environment.storage.served import Ceiling, beyond_ceiling
-from pgassay.environment.storage.volume import catalogue, columns_of, model_for, summary, warnings_of
+from pgassay.environment.storage.served import Ceiling, Taken, beyond_ceiling
+from pgassay.environment.storage.volume import (
+    catalogue,
+    columns_of,
+    failure_of,
+    model_for,
+    summary,
+    warnings_of,
+    way_delay_us,
+)
 from pgassay.errors import UsageError
 from pgassay.factors.storage import split
 from pgassay.model.volumes.offer import VolumeModel
@@ -49,6 +57,9 @@ def second(clock_s: int, **changes: object) -> Second:
         "latency_ms": 60.0,
         "in_flight": 1,
         "own_delay_us": {"mean": 10.0, "p50": 1.0, "p99": 90.0, "max": 100.0},
+        "late": 2,
+        "failed": 0,
+        "error": 0,
         "cpu_s": 0.001,
         "credits": credits,
     }
@@ -213,3 +224,48 @@ def test_what_cannot_be_mounted_is_said_in_a_sentence(
 def test_options_of_mount_are_no_options_of_a_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["volumes", "gp3,size=100GiB", "--closest"]) == 2
     assert "are of 'pgassay volumes mount'" in capsys.readouterr().err
+
+
+def test_the_way_through_the_kernel_is_told_where_the_device_s_requests_are_the_server_s() -> None:
+    # 100 requests of 1 ms each, of which the device took 110 ms.
+    figures = summary([second(1)])
+    assert way_delay_us(figures, Taken(50, 7), Taken(150, 117)) == pytest.approx(100)
+    # The device had half as many, as large ones are parted on their way.
+    assert way_delay_us(figures, Taken(50, 7), Taken(100, 117)) is None
+    assert way_delay_us(summary([]), Taken(0, 0), Taken(0, 0)) is None
+    (said,) = warnings_of({**figures, "way_delay_us": 100.0}, "gp3")
+    assert "100 µs a request" in said and "10%" in said and "2% of the answers" in said
+
+
+def test_requests_that_the_image_could_not_serve_are_told() -> None:
+    assert failure_of([second(1)], "gp3") is None
+    said = failure_of([second(1), second(2, failed=2, error=28), second(3, failed=1, error=5)], "gp3")
+    assert said == "the imitated volume gp3 answered 3 requests with: No space left on device"
+
+
+class Measured:
+    """A server that is asked for its ceiling; the real one is in tests/server/environment."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def measure_ceiling(self, _device: Path) -> tuple[float, float]:
+        self.times += 1
+        return 20_000.0 + self.times, 1e9
+
+
+def test_the_ceiling_is_measured_anew_for_another_binary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGASSAY_HOME", str(tmp_path))
+    monkeypatch.setattr(served, "home", lambda: tmp_path)
+    monkeypatch.setattr(served, "build_id", lambda: "one")
+    monkeypatch.setattr(served.ServedImage, "server", Measured())
+    monkeypatch.setattr(served.ServedImage, "node", tmp_path)
+    image = object.__new__(served.ServedImage)
+    first = image.ceiling()
+    # The best of three times, and what the volume's user leaves of it.
+    assert first == Ceiling(served.CEILING_SHARE * 20_003, 1e9)
+    assert image.ceiling() == first
+    monkeypatch.setattr(served, "build_id", lambda: "another")
+    assert image.ceiling() == Ceiling(served.CEILING_SHARE * 20_006, 1e9)

@@ -27,6 +27,7 @@ from pgassay.analysis.verdicts.arm_results import (
 from pgassay.analysis.verdicts.checks.carry_over import carry_over_warnings
 from pgassay.analysis.verdicts.checks.copies import copy_warnings
 from pgassay.analysis.verdicts.checks.failures import failure_warnings
+from pgassay.analysis.verdicts.checks.imitation import imitation_warnings
 from pgassay.analysis.verdicts.checks.machine import check_machine, machine_warnings
 from pgassay.analysis.verdicts.checks.twin import TwinCheck
 from pgassay.analysis.verdicts.crossed import crossed_results, crossed_sentences, halves
@@ -179,6 +180,7 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
             *failure_warnings(study, primary.judgements),
             *carry_over_warnings(primary.judgements, primary.carried),
             *machine_warnings(check_machine(study)),
+            *imitation_warnings(study),
             *network_warnings,
             *assumption_sentences(volumes),
             *collect_warnings(stored, study, primary.twins, plan_sentences),

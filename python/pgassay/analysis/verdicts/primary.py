@@ -13,6 +13,7 @@ from pgassay.analysis.statistics.power import PILOT_BLOCKS_MIN, upper_spread
 from pgassay.analysis.statistics.sequence import Sequence
 from pgassay.analysis.verdicts.checks.carry_over import CarryOver, look_for_carry_over, withhold
 from pgassay.analysis.verdicts.checks.failures import judge_failures
+from pgassay.analysis.verdicts.checks.imitation import look_for_imitation, withhold_imitated
 from pgassay.analysis.verdicts.checks.twin import TwinCheck, check_twin
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.analysis.verdicts.verdict import DISTRIBUTION_CHANGED, MOVED, Finding, Judgement, judge
@@ -118,6 +119,10 @@ def analyse_primary(study: Study) -> PrimaryResult:
     judgements = [
         withhold(judgement, each, contract.margin)
         for judgement, each in zip(judgements, carried, strict=True)
+    ]
+    judgements = [
+        withhold_imitated(judgement, each)
+        for judgement, each in zip(judgements, look_for_imitation(study), strict=True)
     ]
     return PrimaryResult(findings, tuple(judgements), twins, carried)
 

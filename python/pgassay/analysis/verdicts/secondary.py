@@ -10,6 +10,7 @@ from pgassay.analysis.statistics.eprocess import BoolArray, FloatArray, gather_e
 from pgassay.analysis.statistics.equivalence import log_margin
 from pgassay.analysis.statistics.sequence import Sequence, confidence_sequence
 from pgassay.analysis.verdicts.checks.failures import judge_failures
+from pgassay.analysis.verdicts.checks.imitation import look_for_imitation, withhold_imitated
 from pgassay.analysis.verdicts.checks.twin import TwinCheck
 from pgassay.analysis.verdicts.metrics import Measure, cpu_measure
 from pgassay.analysis.verdicts.primary import findings_of, twin_bound, twin_pairs
@@ -100,6 +101,7 @@ def _judge_measure(
     chosen: _Chosen,
 ) -> tuple[Judgement, ...]:
     judgements = []
+    imitated = look_for_imitation(study)
     for index, (contrast, finding) in enumerate(zip(study.experiment.contrasts, findings, strict=True)):
         is_different, is_equivalent = bool(chosen.different[index]), bool(chosen.equivalent[index])
         if not (is_different or is_equivalent) or len(study.rows[index].blocks) < study.rows_min(index):
@@ -114,7 +116,8 @@ def _judge_measure(
             # That it excludes no effect was not tested at the level that a direction takes.
             judgement = Judgement("equivalent")
         level = chosen.level * (2 if judgement.verdict == "equivalent" else 1)
-        judgements.append(judge_failures(study, contrast, measure, judgement, level, running=False))
+        judgement = judge_failures(study, contrast, measure, judgement, level, running=False)
+        judgements.append(withhold_imitated(judgement, imitated[index]))
     return tuple(judgements)
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from pgassay.durable import replace_file
 from pgassay.environment.cleanup import registry
-from pgassay.environment.cleanup.served import end_volume
+from pgassay.environment.cleanup.served import end_volume, stop_serving
 from pgassay.environment.debian import tool
 from pgassay.environment.home import Account, account, home
 from pgassay.environment.storage.files import free_bytes, make_folder
@@ -26,15 +26,18 @@ from pgassay.environment.storage.image import SECTOR_BYTES, AttachedImage, missi
 from pgassay.environment.storage.options import readable_bytes
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.volumes.offer import VolumeModel
+from pgassay.native.binary import build_id
 from pgassay.native.process import StatementError
 from pgassay.native.volume import Second, VolumeServer
 
 # What a server, its shared buffers and the page cache must have beside an image in memory.
 MEMORY_SHARE_MAX = 0.6
-# Of the random reads that pass without a model: waiting for each one's time, and the server, take the rest.
-CEILING_SHARE = 0.5
+# Of the random reads that pass while nobody else works: who uses the volume takes the rest.
+CEILING_SHARE = 0.6
+# No request waits for others, and each is one of the server's; what they took is counted.
+_QUEUE = {"scheduler": "none", "max_sectors_kb": "1024", "iostats": "1"}
 _CEILING_FILE = "volume-ceiling.json"
-_CEILING_FORMAT = 1
+_CEILING_FORMAT = 2
 _ENDED = (
     "The process that serves the imitated volume has ended, so every request of it fails: "
     "see the kernel's log, and start the experiment again with resume."
@@ -48,6 +51,14 @@ class Ceiling:
 
     random_reads_per_s: float
     bytes_per_s: float
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Reads and writes that a block device has done, and the sum of what each took, in milliseconds."""
+
+    requests: int
+    ms: int
 
 
 class ServedImage:
@@ -80,12 +91,14 @@ class ServedImage:
         self._attached: AttachedImage | None = None
         try:
             if self.is_in_memory:
-                self._server = _served(self._below, size_bytes, None)
+                self._server = self._served(None)
             else:
                 with _image_file(size_bytes, needed_bytes) as image:
-                    self._server = _served(self._below, size_bytes, image)
+                    self._server = self._served(image)
             self._attached = AttachedImage(self.server.file, root, owner, is_users=is_users)
             self._attached.attach(self._make_file_system)
+            for name, value in _QUEUE.items():
+                self._set_queue(name, value)
         except BaseException:
             self.remove()
             raise
@@ -109,20 +122,31 @@ class ServedImage:
         """The block device."""
         return Path(f"/dev/{self.attached.device.name}")
 
+    def check(self) -> None:
+        """Raises MeasurementError where nobody serves any more."""
+        _ = self.server
+
     def set_write_cache(self, *, is_volatile: bool) -> None:
         """Say whether the device holds back writes until it is flushed; else the kernel sends no flush."""
-        queue = Path(f"/sys/block/{self.attached.device.name}/queue/write_cache")
+        self._set_queue("write_cache", "write back" if is_volatile else "write through")
+
+    def _set_queue(self, name: str, value: str) -> None:
         with contextlib.suppress(OSError):
-            queue.write_text("write back" if is_volatile else "write through")
+            Path(f"/sys/block/{self.attached.device.name}/queue/{name}").write_text(value)
 
     def measure_overhead(self) -> None:
         """Find out what the way through the kernel takes here, which is taken from every latency then."""
         self.overhead_ns = self.server.measure_overhead(self.node)
 
     def ceiling(self) -> Ceiling:
-        """This machine's ceiling, measured once for each kernel and number of processors."""
+        """This machine's ceiling, measured once for each kernel, number of processors and native binary."""
         file = home() / _CEILING_FILE
-        machine = {"format": _CEILING_FORMAT, "kernel": os.uname().release, "cpus": os.cpu_count()}
+        machine = {
+            "format": _CEILING_FORMAT,
+            "kernel": os.uname().release,
+            "cpus": os.cpu_count(),
+            "binary": build_id(),
+        }
         with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
             stored = json.loads(file.read_text())
             if {key: stored[key] for key in machine} == machine:
@@ -137,15 +161,26 @@ class ServedImage:
             replace_file(file, json.dumps({**machine, **asdict(best)}).encode())
         return best
 
+    def taken(self) -> Taken:
+        """What the block device has done since it was attached (Documentation/block/stat.rst of Linux)."""
+        numbers = [int(word) for word in (Path("/sys/block") / self.node.name / "stat").read_text().split()]
+        return Taken(numbers[0] + numbers[4], numbers[3] + numbers[7])
+
     def impose(self, model: Mapping[str, object], seed: int) -> None:
-        """Answer as the model says from now on, its credits at their beginning."""
-        self.server.impose(model, seed)
+        """Answer as the model says from now on, its credits at their beginning. Raises as `release`."""
+        try:
+            self.server.impose(model, seed)
+        except MeasurementError:
+            self.check()
+            raise
 
     def release(self) -> list[Second]:
         """Answer at once again; returns what was delivered. Raises MeasurementError where nobody serves."""
         try:
             return self.server.release()
         except MeasurementError as error:
+            # One that lives and does not answer would keep all who use the volume waiting.
+            stop_serving(self._below)
             raise MeasurementError(_ENDED) from error
 
     def remove(self) -> None:
@@ -156,6 +191,19 @@ class ServedImage:
             self._server.end()
         end_volume(self._below)
         registry.forget(self._token)
+
+    def _served(self, image: Path | None) -> VolumeServer:
+        def give_up() -> None:
+            # Whoever waits for the volume, a server first of all, goes on then, and says that it failed.
+            stop_serving(self._below)
+
+        size_bytes = self.size_bytes if image is None else None
+        try:
+            return VolumeServer(self._below, size_bytes=size_bytes, image=image, on_hung=give_up)
+        except StatementError as error:
+            raise UsageError(
+                f"An imitated volume can't be served here ({error}): use --storage loop."
+            ) from error
 
     def _make_file_system(self, node: Path) -> None:
         command = [str(tool("mkfs.xfs")), "-q", "-f", "-K", "-m", "reflink=1", "-s", f"size={SECTOR_BYTES}"]
@@ -202,15 +250,6 @@ def beyond_ceiling(model: VolumeModel, ceiling: Ceiling) -> str | None:
                 "or add closest=yes to imitate it as far as that goes."
             )
     return None
-
-
-def _served(folder: Path, size_bytes: int, image: Path | None) -> VolumeServer:
-    try:
-        if image is None:
-            return VolumeServer(folder, size_bytes=size_bytes)
-        return VolumeServer(folder, image=image)
-    except StatementError as error:
-        raise UsageError(f"An imitated volume can't be served here ({error}): use --storage loop.") from error
 
 
 @contextlib.contextmanager

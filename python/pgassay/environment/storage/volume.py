@@ -21,9 +21,9 @@ from pgassay.environment.storage.image import SIZE_BYTES_MIN, size_for, usable_b
 from pgassay.environment.storage.loop import LoopVolume
 from pgassay.environment.storage.offered import offer_facts, peaks_of, simulated_words, would_last
 from pgassay.environment.storage.options import describe, format_bytes, readable_bytes
-from pgassay.environment.storage.served import Ceiling, ServedImage, beyond_ceiling, why_not
-from pgassay.errors import UsageError
-from pgassay.model.storage import StorageSpec
+from pgassay.environment.storage.served import Ceiling, ServedImage, Taken, beyond_ceiling, why_not
+from pgassay.errors import MeasurementError, UsageError
+from pgassay.model.storage import IMITATION_CPU_SHARE_MAX, IMITATION_DELAY_SHARE_MAX, StorageSpec
 from pgassay.model.volumes.offer import VolumeModel, VolumeSpec
 from pgassay.native.volume import Counted, Second
 from pgassay.volumes.catalogue import OWN_FILE, LoadedCatalogue, load_catalogue
@@ -36,8 +36,8 @@ _ROOM_FACTOR = 4
 _WAL_BYTES = 1 << 30
 # What is ordered of a volume beside its size; keys of `volumes.parse`.
 _ORDERED = ("iops", "throughput", "credits", "flush_latency", "first_touch", "instance")
-OWN_DELAY_SHARE_MAX = 0.05
-CPU_SHARE_MAX = 0.1
+# Those on their way when the model begins and ends are counted by one side alone.
+_COUNT_TOLERANCE = 0.02
 
 _COUNTED: tuple[Counted, ...] = get_args(Counted)
 
@@ -168,24 +168,40 @@ class ImitatedVolume(LoopVolume):
         self._served.set_write_cache(is_volatile=self.model.latency.flush.median_ns > 0)
         super().activate()
 
+    def mark(self, working: Path, *, clean: bool) -> None:
+        """As `Volume.mark`; says that the volume failed, where that is why it can't be done."""
+        try:
+            super().mark(working, clean=clean)
+        except MeasurementError as error:
+            self._served.check()
+            raise MeasurementError(
+                f"The file system on the imitated volume can't be written any more ({error}): "
+                "start the experiment again with resume."
+            ) from error
+
     @contextmanager
     def measured(self) -> Iterator[Delivered | None]:
         """Impose the model, with the credits that it begins with; tell afterwards what it delivered."""
         delivered = Delivered()
         self._served.impose(self.model.model_dump(mode="json"), next(_seeds))
+        before = self._served.taken()
         try:
             yield delivered
-        except Exception:
+        except Exception as error:
             # A server that lost its volume says many things; that it did is why.
-            self._served.release()
+            if (failed := failure_of(self._served.release(), self.model.name)) is not None:
+                raise MeasurementError(f"{failed}; then: {error}") from error
             raise
         seconds = self._served.release()
         delivered.columns.update(columns_of(seconds))
         figures = summary(seconds)
+        figures["way_delay_us"] = way_delay_us(figures, before, self._served.taken())
         delivered.facts.update(figures)
         spec = ordered(self.spec, self._loaded)
         delivered.facts["would_last"] = would_last(spec, self._loaded, self.model, seconds, figures)
         delivered.warnings.extend(warnings_of(figures, self.model.name))
+        if (failed := failure_of(seconds, self.model.name)) is not None:
+            delivered.warnings.append(failed)
         if self._beyond is not None:
             delivered.warnings.append(self._beyond)
 
@@ -275,7 +291,8 @@ def columns_of(seconds: list[Second]) -> dict[str, list[float] | list[int]]:
 
 def summary(seconds: list[Second]) -> dict[str, object]:
     """What was delivered in all, and what imitating it took. Latencies and delays are means of requests."""
-    requests = sum(second["reads"] + second["writes"] + second["flushes"] for second in seconds)
+    transfers = sum(second["reads"] + second["writes"] for second in seconds)
+    requests = transfers + sum(second["flushes"] for second in seconds)
     elapsed_s = sum(second["elapsed_s"] for second in seconds)
     delay_us = sum(
         second["own_delay_us"]["mean"] * (second["reads"] + second["writes"] + second["flushes"])
@@ -291,11 +308,13 @@ def summary(seconds: list[Second]) -> dict[str, object]:
     ]
     return {
         "requests": requests,
+        "reads_and_writes": transfers,
         "operations": sum(second["operations"] for second in seconds),
         "bytes": sum(second["bytes_read"] + second["bytes_written"] for second in seconds),
         "queued_s": sum(second["queued_ms"] for second in seconds) / 1e3,
         "latency_ms": latency_ms / max(requests, 1),
         "own_delay_us": delay_us / max(requests, 1),
+        "late_share": sum(second["late"] for second in seconds) / max(requests, 1),
         "cpu_s": cpu_s,
         "cpu_share": cpu_s / max(elapsed_s, 1e-9) / (os.cpu_count() or 1),
         "credits_ended_s": min(emptied)[0] if emptied else None,
@@ -306,19 +325,44 @@ def summary(seconds: list[Second]) -> dict[str, object]:
 def warnings_of(figures: Mapping[str, object], name: str) -> list[str]:
     """What makes the imitation doubtful, in sentences."""
     found = []
-    delay_ms, latency_ms = float(str(figures["own_delay_us"])) / 1e3, float(str(figures["latency_ms"]))
-    if latency_ms > 0 and delay_ms > OWN_DELAY_SHARE_MAX * latency_ms:
+    delays_us = [float(str(figures.get(key) or 0)) for key in ("own_delay_us", "way_delay_us")]
+    delay_ms, latency_ms = max(delays_us) / 1e3, float(str(figures["latency_ms"]))
+    if latency_ms > 0 and delay_ms > IMITATION_DELAY_SHARE_MAX * latency_ms:
+        late_share = float(str(figures["late_share"]))
         found.append(
-            f"imitating {name} delayed its answers by {delay_ms * 1e3:.0f} µs more than its latency of "
-            f"{latency_ms:.2f} ms ({delay_ms / latency_ms:.0%}): leave the machine more processors"
+            f"imitating {name} took {delay_ms * 1e3:.0f} µs a request more than its latency of "
+            f"{latency_ms:.2f} ms ({delay_ms / latency_ms:.0%}; {late_share:.0%} of the answers were late): "
+            "leave the machine more processors"
         )
     share = float(str(figures["cpu_share"]))
-    if share > CPU_SHARE_MAX:
+    if share > IMITATION_CPU_SHARE_MAX:
         found.append(
             f"imitating {name} took {share:.0%} of the processors, which the server lacked: "
             "a faster volume may look slower than it is"
         )
     return found
+
+
+def way_delay_us(figures: Mapping[str, object], before: Taken, after: Taken) -> float | None:
+    """By how much a request of the block device took longer than the model says, in the mean, in µs.
+
+    That holds what the answers' times don't: a request waits for a thread of the kernel before it reaches the
+    server, and its answer for another one after that. None where the device's requests are not the server's.
+    """
+    served, requests = int(str(figures["reads_and_writes"])), after.requests - before.requests
+    if not requests or abs(served - requests) > _COUNT_TOLERANCE * requests:
+        return None
+    return (after.ms - before.ms) * 1e3 / requests - float(str(figures["latency_ms"])) * 1e3
+
+
+def failure_of(seconds: list[Second], name: str) -> str | None:
+    """Which requests the image could not serve, in a sentence; None where it served all."""
+    failed = sum(second["failed"] for second in seconds)
+    if not failed:
+        return None
+    numbers = [second["error"] for second in seconds if second["failed"]]
+    requests = "1 request" if failed == 1 else f"{failed:,} requests"
+    return f"the imitated volume {name} answered {requests} with: {os.strerror(numbers[0])}"
 
 
 def _release(root: Path) -> None:
