@@ -16,6 +16,7 @@ use crate::mailbox::{Command, Event, Facts, Inbox, Mailbox};
 use crate::overhead::{KNOWN_NS, measure, measure_ceiling};
 use crate::protocol::{Answer, Ask, Asked, DISK, IN_HEADER, ROOT, TRANSFER_MAX, decode};
 use crate::schedule::{Pending, Schedule, What, now_ns};
+use crate::trace::Tracing;
 
 /// The one file's name.
 pub const FILE_NAME: &str = "disk";
@@ -53,6 +54,7 @@ struct Server<'a> {
     schedule: Schedule,
     counting: Counting,
     overhead_ns: u64,
+    tracing: Tracing,
 }
 
 /// Serves until it is told to end, or the file system is unmounted. `on_event` is called on this thread and must
@@ -73,6 +75,7 @@ pub fn serve(
         schedule: Schedule::default(),
         counting: Counting::new(now_ns()),
         overhead_ns: 0,
+        tracing: Tracing::default(),
     };
     let mut buffer = vec![0; TRANSFER_MAX as usize + ROOM];
     loop {
@@ -155,8 +158,11 @@ impl Server<'_> {
             Command::Release => {
                 let last = self.figures(now);
                 self.regime = Regime::AtOnce;
+                self.tracing.end();
                 on_event(Event::Released(last));
             }
+            Command::Trace(path) => self.tracing.ask_for(path),
+            Command::Traced(traced) => on_event(Event::Traced(traced)),
             Command::MeasureOverhead(device) => {
                 self.regime = Regime::Known;
                 self.beside(move || Command::Measured(measure(&device)));
@@ -193,6 +199,7 @@ impl Server<'_> {
 
     fn impose(&mut self, model: &Model, seed: u64, now: u64) -> Result<Facts, Fault> {
         let volume = Box::new(Volume::new(model, seed)?);
+        self.tracing.begin(now, self.overhead_ns, self.mailbox)?;
         self.regime = Regime::Model {
             volume,
             began_ns: now,
@@ -235,6 +242,7 @@ impl Server<'_> {
                 What::Flush => Kind::Flush,
             };
             self.counting.answered(kind, now.saturating_sub(pending.due_ns));
+            self.tracing.answered(pending.unique, now);
             self.answer(&pending)?;
         }
     }
@@ -329,6 +337,7 @@ impl Server<'_> {
                     length,
                 });
                 self.counting.arrived(kind, length, &completion);
+                self.tracing.issued(unique, now, kind, offset, length);
                 let due_ns = began_ns.saturating_add(completion.done_ns);
                 due_ns.saturating_sub(self.overhead_ns)
             }

@@ -15,6 +15,8 @@
 //! - **Latency** is drawn from a lognormal distribution by the kind of request, plus its bytes over the speed at
 //!   which one request is transferred. The seed decides every draw.
 //!
+//! [`recording`] is what a block device did, and [`simulate::Dependencies`] what it would have done on another volume.
+//!
 //! Time is in nanoseconds from an origin that the caller chooses; at 0 every bucket has its fill. All arithmetic
 //! of limiters is in integers: nothing drifts, however long a volume is used. Latency alone is floating point.
 //!
@@ -38,6 +40,7 @@ mod bucket;
 mod latency;
 mod limiter;
 pub mod model;
+pub mod recording;
 mod request;
 pub mod simulate;
 mod stripes;

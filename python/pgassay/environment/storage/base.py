@@ -31,12 +31,14 @@ class BlockDevice:
 class Delivered:
     """What an imitated volume delivered while a trial measured, known in full when that is over.
 
-    `columns`: a series with `clock_ns` (CLOCK_MONOTONIC), one value for each second; `facts` for the record.
+    `columns`: a series with `clock_ns` (CLOCK_MONOTONIC), one value for each second; `facts` for the record;
+    `files`: observations of its own, by name.
     """
 
     columns: dict[str, list[float] | list[int]] = field(default_factory=dict)
     facts: dict[str, object] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    files: dict[str, bytes] = field(default_factory=dict)
 
 
 class Volume(Protocol):

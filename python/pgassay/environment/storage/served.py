@@ -137,9 +137,9 @@ class ServedImage:
             replace_file(file, json.dumps({**machine, **asdict(best)}).encode())
         return best
 
-    def impose(self, model: Mapping[str, object], seed: int) -> None:
-        """Answer as the model says from now on, its credits at their beginning."""
-        self.server.impose(model, seed)
+    def impose(self, model: Mapping[str, object], seed: int, trace: Path | None = None) -> None:
+        """Answer as the model says from now on, its credits at their beginning; `trace`: record in this file."""
+        self.server.impose(model, seed, trace)
 
     def release(self) -> list[Second]:
         """Answer at once again; returns what was delivered. Raises MeasurementError where nobody serves."""

@@ -21,6 +21,7 @@ from pgassay.environment.storage.image import SIZE_BYTES_MIN, size_for, usable_b
 from pgassay.environment.storage.loop import LoopVolume
 from pgassay.environment.storage.options import describe, format_bytes, readable_bytes
 from pgassay.environment.storage.served import ServedImage, beyond_ceiling, why_not
+from pgassay.environment.storage.trace import UNLIMITED, Trace, latency_text, unlimited_model
 from pgassay.errors import UsageError
 from pgassay.model.storage import StorageSpec
 from pgassay.model.volumes.offer import VolumeModel
@@ -57,10 +58,15 @@ class VolumeKind(StorageKind):
     """Working copies on a volume of the catalogue."""
 
     name = "volume"
-    keys = ("volume", "size", "iops", "throughput", "credits", "instance", "read_ahead", "closest")
+    keys = (
+        *("volume", "size", "iops", "throughput", "credits", "instance", "read_ahead", "closest"),
+        *("latency", "trace"),
+    )
     own_keys: ClassVar[Mapping[str, Callable[[str, str, str], str]]] = {
         **dict.fromkeys(("volume", "iops", "throughput", "credits", "instance"), _as_typed),
         "closest": _yes,
+        "latency": latency_text,
+        "trace": _yes,
     }
     leading_key = "volume"
     refusals: ClassVar[dict[str, str]] = dict.fromkeys(
@@ -138,14 +144,16 @@ class ImitatedVolume(LoopVolume):
     def measured(self) -> Iterator[Delivered | None]:
         """Impose the model, with the credits that it begins with; tell afterwards what it delivered."""
         delivered = Delivered()
-        self._served.impose(self.model.model_dump(mode="json"), next(_seeds))
-        try:
-            yield delivered
-        except Exception:
-            # A server that lost its volume says many things; that it did is why.
-            self._served.release()
-            raise
-        seconds = self._served.release()
+        with Trace(is_wanted="trace" in dict(self.spec.own)) as trace:
+            self._served.impose(self.model.model_dump(mode="json"), next(_seeds), trace.file)
+            try:
+                yield delivered
+            except Exception:
+                # A server that lost its volume says many things; that it did is why.
+                self._served.release()
+                raise
+            seconds = self._served.release()
+            trace.hand_over(self._served.server.traced, delivered)
         delivered.columns.update(columns_of(seconds))
         figures = summary(seconds)
         delivered.facts.update(figures)
@@ -201,6 +209,12 @@ def model_for(spec: StorageSpec, loaded: LoadedCatalogue) -> VolumeModel:
     own = dict(spec.own)
     if "volume" not in own:
         raise UsageError("--storage volume:… names a volume of the catalogue: type volume:gp3,size=100GiB.")
+    if own["volume"] == UNLIMITED:
+        return unlimited_model(spec)
+    if "latency" in own:
+        raise UsageError(
+            f"'latency={own['latency']}' is of volume:{UNLIMITED}: leave it out, {own['volume']} has its own."
+        )
     parts = [own["volume"], *([] if spec.size_bytes is None else [f"size={format_bytes(spec.size_bytes)}"])]
     parts += [f"{key}={own[key]}" for key in ("iops", "throughput", "credits", "instance") if key in own]
     ordered = parse_volume(",".join(parts), loaded.catalogue)

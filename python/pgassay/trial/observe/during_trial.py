@@ -29,6 +29,7 @@ def volume_imposed(trial: TrialState) -> Iterator[None]:
     if delivered is not None:
         trial.facts["volume"] = delivered.facts
         trial.observations["volume.parquet"] = to_parquet(delivered.columns, sampler="volume", version=1)
+        trial.observations |= delivered.files
         trial.warnings += delivered.warnings
 
 

@@ -1,0 +1,1 @@
+"""Which volume a workload needs: requests that were recorded in trials, replayed on the volumes of the catalogue."""

@@ -1,0 +1,146 @@
+"""What a group's workload would take on any model, from its recordings.
+
+The trace of the slowest recording is replayed: there most is on its way at once, so it shows best what waited
+for what. What it can't show is computing that was hidden behind the volume's answers, as a look-ahead's is: so
+no prediction is below what was measured on the fastest volume.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from statistics import median
+
+from pgassay.errors import MeasurementError, UsageError
+from pgassay.model.volumes.offer import VolumeModel
+from pgassay.model.volumes.size import Check, Recording
+from pgassay.native.process import StatementError
+from pgassay.native.simulate import RecordedFacts, Simulated, replay
+from pgassay.sizing.recordings import Group, Measured
+
+# Of one storage, the trial in the middle is replayed.
+SEED = 1
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """What a unit would take on a volume, and when burst credits ended on it (None where they lasted)."""
+
+    seconds_per_unit: float
+    credits_ended_s: float | None
+
+
+class Predictor:
+    """Replays the recordings of a group.
+
+    Raises UsageError for a trace that can't be read, MeasurementError where the native process ended.
+    """
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        by_storage = groupby(
+            sorted(group.recordings, key=lambda each: each.storage), key=lambda each: each.storage
+        )
+        self._middle = [_middle(list(each)) for _, each in by_storage]
+        self.base = max(self._middle, key=lambda each: each.seconds_per_unit)
+        fastest = min(self._middle, key=lambda each: each.seconds_per_unit)
+        self.floor_s = None if fastest is self.base else fastest.seconds_per_unit
+
+    def predict(self, models: Sequence[VolumeModel]) -> list[Predicted]:
+        """What a unit would take on each model, in their order."""
+        documents = [model.model_dump(mode="json") for model in models]
+        answers = _replayed(self.base, documents)[1]
+        floor_s = self.floor_s or 0.0
+        return [
+            Predicted(max(floor_s, answer["elapsed_s"] / self.base.units), _ended_s(answer))
+            for answer in answers
+        ]
+
+    def recordings(self) -> tuple[Recording, ...]:
+        """Every recording with what is inferred of it."""
+        return tuple(
+            _told(each, _replayed(each, [])[0], is_used=each is self.base) for each in self._ordered()
+        )
+
+    def checks(self) -> tuple[Check, ...]:
+        """Predictions beside measurements: of volumes that were measured, and from each recording of each other.
+
+        None is of the volume on which its trace was recorded.
+        """
+        storages = sorted({each.storage for each in self.group.measured})
+        of_storage = {
+            storage: [each for each in self.group.measured if each.storage == storage] for storage in storages
+        }
+        found = []
+        for recorded in self._middle:
+            others = [storage for storage in storages if storage != recorded.storage]
+            answers = _replayed(recorded, [of_storage[storage][0].model for storage in others])[1]
+            for storage, answer in zip(others, answers, strict=True):
+                alone_s = answer["elapsed_s"] / recorded.units
+                is_base = recorded is self.base
+                # The floor was measured on this very volume: it would say that the prediction is right.
+                is_floor = self.floor_s is not None and any(
+                    each.storage == storage and each.seconds_per_unit == self.floor_s for each in self._middle
+                )
+                is_fair = is_base and not is_floor
+                predicted_s = max(alone_s, self.floor_s or 0.0) if is_fair else alone_s
+                measured_s = median(each.seconds_per_unit for each in of_storage[storage])
+                found.append(
+                    Check(
+                        recorded_on=recorded.storage,
+                        storage=storage,
+                        predicted_s=predicted_s,
+                        measured_s=measured_s,
+                        ratio=predicted_s / measured_s,
+                        trials=len(of_storage[storage]),
+                        is_fair=is_fair,
+                    )
+                )
+        return tuple(sorted(found, key=lambda check: not check.is_fair))
+
+    def _ordered(self) -> list[Measured]:
+        return sorted(self._middle, key=lambda each: each is not self.base)
+
+
+def _middle(trials: Sequence[Measured]) -> Measured:
+    ordered = sorted(trials, key=lambda each: each.seconds_per_unit)
+    return ordered[len(ordered) // 2]
+
+
+def _replayed(
+    trial: Measured, models: Sequence[Mapping[str, object]]
+) -> tuple[RecordedFacts, list[Simulated]]:
+    try:
+        return replay(models, trial.recorded(), seed=SEED, threads=os.cpu_count() or 1)
+    except StatementError as error:
+        raise UsageError(f"{error}: record it again") from error
+    except MeasurementError as error:
+        raise MeasurementError(f"The trace {trial.trace} could not be replayed ({error}).") from error
+
+
+def _ended_s(answer: Simulated) -> float | None:
+    ended = [credits["ended_s"] for credits in answer["credits"] if credits["ended_s"] is not None]
+    return min(ended, default=None)
+
+
+def _told(trial: Measured, facts: RecordedFacts, *, is_used: bool) -> Recording:
+    return Recording(
+        trial=trial.trial,
+        attempt=trial.attempt,
+        storage=trial.storage,
+        elapsed_s=trial.elapsed_s,
+        units=trial.units,
+        seconds_per_unit=trial.seconds_per_unit,
+        reads=facts["reads"],
+        writes=facts["writes"],
+        flushes=facts["flushes"],
+        bytes=facts["bytes"],
+        lanes=facts["lanes"],
+        computing_s=facts["computing_s"],
+        processors=trial.processors,
+        write_back=facts["write_back"],
+        log_writes=facts["log_writes"],
+        lost=facts["lost"],
+        is_complete=facts["is_complete"],
+        is_used=is_used,
+    )

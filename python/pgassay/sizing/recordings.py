@@ -1,0 +1,168 @@
+"""The traces of a stored experiment: which trials have one, what they measured, and what it takes to replay them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgassay.environment.storage.trace import TRACE_FILE
+from pgassay.errors import UsageError
+from pgassay.model.arm import Arm
+from pgassay.model.experiment import Experiment
+from pgassay.model.trial import TrialRecord
+from pgassay.model.volumes.size import SizeUnit
+from pgassay.native.simulate import RecordedSpec
+from pgassay.record import layout
+from pgassay.record.read import StoredExperiment, StoredTrial
+
+_HOW_TO_RECORD = (
+    "record them with --storage volume:unlimited,trace=yes, or let 'pgassay size --workload …' do it all"
+)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A trial on an imitated volume; `trace` is None where its requests were not recorded.
+
+    `storage`: the volume's own text. `parts`: the stretches of CLOCK_MONOTONIC that were measured.
+    """
+
+    trial: int
+    attempt: int
+    storage: str
+    model: dict[str, object]
+    elapsed_s: float
+    units: int
+    parts: tuple[tuple[int, int], ...]
+    processors: float
+    trace: Path | None
+
+    @property
+    def seconds_per_unit(self) -> float:
+        """How long a unit took."""
+        return self.elapsed_s / self.units
+
+    def recorded(self) -> RecordedSpec:
+        """What the native code replays; the trial has a trace."""
+        return {"path": str(self.trace), "processors": self.processors, "parts": self.parts}
+
+
+@dataclass(frozen=True)
+class Group:
+    """The trials of arms that differ in their storage alone, those with traces first."""
+
+    name: str
+    unit: SizeUnit
+    measured: tuple[Measured, ...]
+
+    @property
+    def recordings(self) -> tuple[Measured, ...]:
+        """Those whose requests were recorded."""
+        return tuple(each for each in self.measured if each.trace is not None)
+
+
+def groups_of(stored: StoredExperiment) -> tuple[Group, ...]:
+    """The groups that have a recording, in the order of the arms.
+
+    Raises UsageError where there is none, which says what to do.
+    """
+    experiment = stored.experiment
+    if any(arm.spec.server is not None for arm in experiment.arms):
+        raise UsageError(
+            f"{stored.folder}: its servers run elsewhere, where no requests of their disks can be recorded: "
+            "see with 'pgassay diagnose' what share of the time they wait for reads, the most that any volume "
+            "can save; or record the workload on servers of pgassay's own with 'pgassay size --workload …'."
+        )
+    if all(arm.spec.workload.is_maintenance for arm in experiment.arms):
+        raise UsageError(
+            f"{stored.folder}: sizes are for statements and loads, not for maintenance commands."
+        )
+    arms = {arm.id: arm for arm in experiment.arms}
+    found: dict[tuple[object, ...], list[Measured]] = {}
+    names: dict[tuple[object, ...], tuple[str, SizeUnit]] = {}
+    for trial in stored.trials:
+        arm = arms.get(trial.record.arm_id)
+        if arm is None or trial.record.status != "ok":
+            continue
+        made = _measured(trial, arm, experiment)
+        if made is None:
+            continue
+        key = _key(arm)
+        names.setdefault(key, (_name(arm), "transaction" if trial.record.load is not None else "run"))
+        found.setdefault(key, []).append(made)
+    groups = tuple(
+        Group(*names[key], tuple(sorted(trials, key=lambda each: each.trace is None)))
+        for key, trials in found.items()
+        if any(each.trace is not None for each in trials)
+    )
+    if not groups:
+        raise UsageError(f"{stored.folder} has no trial whose requests were recorded: {_HOW_TO_RECORD}.")
+    return groups
+
+
+def _key(arm: Arm) -> tuple[object, ...]:
+    """All of an arm that decides its requests, but for its storage."""
+    spec = arm.spec
+    return (
+        spec.build.version,
+        spec.build.binary_sha256,
+        spec.dataset,
+        spec.prepare,
+        tuple(sorted(spec.settings.items())),
+        spec.workload,
+        spec.memory_bytes,
+        spec.cpus,
+    )
+
+
+def _name(arm: Arm) -> str:
+    return ", ".join(f"{name}={level}" for name, level in arm.levels.items() if name != "storage")
+
+
+def _measured(trial: StoredTrial, arm: Arm, experiment: Experiment) -> Measured | None:
+    """What a trial on an imitated volume measured; None for one on another storage, or without its clock."""
+    record = trial.record
+    volume = record.facts.storage.get("volume")
+    if arm.spec.storage.kind != "volume" or not isinstance(volume, dict):
+        return None
+    model = volume.get("model")
+    parts = _parts(record)
+    if not isinstance(model, dict) or not parts:
+        return None
+    if record.load is not None:
+        elapsed_s, units = record.load.elapsed_s, record.load.transactions
+    else:
+        elapsed_s, units = sum(each.elapsed_s for each in record.statements), 1
+    if units == 0 or elapsed_s <= 0:
+        return None
+    trace = trial.folder / layout.OBSERVATIONS_FOLDER / TRACE_FILE
+    return Measured(
+        trial=record.number,
+        attempt=record.attempt,
+        storage=str(model.get("name", "")),
+        model=dict(model),
+        elapsed_s=elapsed_s,
+        units=units,
+        parts=parts,
+        processors=_processors(record, arm, experiment, elapsed_s),
+        trace=trace if trace.is_file() else None,
+    )
+
+
+def _parts(record: TrialRecord) -> tuple[tuple[int, int], ...]:
+    if record.load is not None:
+        return () if record.clock_ns is None else (record.clock_ns,)
+    clocks = [each.clock_ns for each in record.statements]
+    found = [clock for clock in clocks if clock is not None]
+    return tuple(sorted(found)) if len(found) == len(clocks) else ()
+
+
+def _processors(record: TrialRecord, arm: Arm, experiment: Experiment, elapsed_s: float) -> float:
+    """How many those had who computed: of a load as many as there are, of statements as many as were used.
+
+    A statement computes in one process unless its plan is parallel; then its server used more than one.
+    """
+    cores = experiment.environment.get("cores_usable") or experiment.environment.get("cores_online") or 1
+    there = min(float(str(cores)), arm.spec.cpus or float("inf"))
+    if arm.spec.workload.load is not None:
+        return max(1.0, min(there, float(arm.spec.workload.load.clients)))
+    used = (record.server_cpu_s or 0.0) / elapsed_s
+    return max(1.0, min(there, used))
