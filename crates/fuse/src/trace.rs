@@ -132,9 +132,11 @@ impl Tracing {
             let lost = recorder.lost + recorder.on_their_way.len() as u64;
             let parts = recorder.parts;
             // Only here may anybody wait for the file's disk, and not the one who serves.
-            let _ = thread::Builder::new().name("trace end".to_owned()).spawn(move || {
-                let _ = parts.send(Part::End(lost));
-            });
+            let _ = thread::Builder::new()
+                .name("trace end".to_owned())
+                .spawn(move || {
+                    let _ = parts.send(Part::End(lost));
+                });
         }
     }
 }
@@ -148,7 +150,11 @@ impl Recorder {
 }
 
 fn new_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
 }
 
 /// Writes until the end; a file without one was cut off.
@@ -182,7 +188,9 @@ fn write_parts(mut file: File, parts: &Receiver<Part>) -> Traced {
             }
         }
     }
-    traced.error.get_or_insert_with(|| "the server of the volume has ended".to_owned());
+    traced
+        .error
+        .get_or_insert_with(|| "the server of the volume has ended".to_owned());
     traced
 }
 
@@ -268,9 +276,8 @@ mod tests {
             parts,
             lost: 0,
         };
-        let writing = thread::spawn(move || {
-            write_parts(File::from(std::os::fd::OwnedFd::from(writer)), &received)
-        });
+        let writing =
+            thread::spawn(move || write_parts(File::from(std::os::fd::OwnedFd::from(writer)), &received));
         let began = Instant::now();
         while recorder.lost < 3000 {
             recorder.hand_on(vec![0; 1 << 20], 1000);

@@ -75,7 +75,10 @@ impl Ready {
             WorkDocument::Trace(trace) => Work::Trace(trace),
             WorkDocument::Recorded(recorded) => {
                 let inferred = recorded.dependencies().map_err(|fault| {
-                    Fault(format!("the trace {} can't be replayed: {fault}", recorded.path.display()))
+                    Fault(format!(
+                        "the trace {} can't be replayed: {fault}",
+                        recorded.path.display()
+                    ))
                 })?;
                 return Ok(Self::Recorded(Box::new(inferred)));
             }

@@ -8,6 +8,7 @@ use pgassay_volume::recording::{Recorded, Recording};
 use pgassay_volume::simulate::Dependencies;
 use pgassay_volume::{Distribution, Kind, Latency, Limiter, Model, Request, Scope, Unit, Volume};
 
+#[allow(dead_code)] // each file draws what it needs
 mod drawn;
 use drawn::Draw;
 
@@ -89,8 +90,9 @@ fn recorded(request: &Request, done_ns: u64) -> Recorded {
 fn clients(model: &Model, count: usize, reads: usize, computing_ns: impl Fn(&mut Draw) -> u64) -> Recording {
     let mut volume = Volume::new(model, 7).unwrap();
     let mut draws: Vec<Draw> = (0..count).map(|client| Draw::new(client as u64)).collect();
-    let mut ready: BinaryHeap<Reverse<(u64, usize)>> =
-        (0..count).map(|client| Reverse((computing_ns(&mut draws[client]), client))).collect();
+    let mut ready: BinaryHeap<Reverse<(u64, usize)>> = (0..count)
+        .map(|client| Reverse((computing_ns(&mut draws[client]), client)))
+        .collect();
     let mut requests = Vec::new();
     while requests.len() < reads {
         let Reverse((at, client)) = ready.pop().unwrap();
@@ -104,7 +106,13 @@ fn clients(model: &Model, count: usize, reads: usize, computing_ns: impl Fn(&mut
 
 /// A reader that looks ahead by `window` requests of which `workers` at most are on their way, and computes for
 /// each in their order.
-fn look_ahead(model: &Model, reads: usize, window: usize, workers: usize, computing_ns: u64) -> (Recording, u64) {
+fn look_ahead(
+    model: &Model,
+    reads: usize,
+    window: usize,
+    workers: usize,
+    computing_ns: u64,
+) -> (Recording, u64) {
     let mut volume = Volume::new(model, 7).unwrap();
     let mut requests: Vec<Recorded> = Vec::new();
     let mut free: BinaryHeap<Reverse<u64>> = (0..workers).map(|_| Reverse(0)).collect();
@@ -112,7 +120,11 @@ fn look_ahead(model: &Model, reads: usize, window: usize, workers: usize, comput
     let mut last_consumed_ns = 0;
     for number in 0..reads {
         let Reverse(free_ns) = free.pop().unwrap();
-        let allowed_ns = if number < window { 0 } else { consumed.pop_front().unwrap() };
+        let allowed_ns = if number < window {
+            0
+        } else {
+            consumed.pop_front().unwrap()
+        };
         let request = read(free_ns.max(allowed_ns), number as u64 * 8192);
         let done_ns = volume.submit(&request).done_ns;
         free.push(Reverse(done_ns));
@@ -125,7 +137,10 @@ fn look_ahead(model: &Model, reads: usize, window: usize, workers: usize, comput
 
 fn assert_within(found: u64, expected: u64, share: f64, what: &str) {
     let ratio = found as f64 / expected as f64;
-    assert!((ratio - 1.0).abs() <= share, "{what}: {found} for {expected} ({ratio:.3})");
+    assert!(
+        (ratio - 1.0).abs() <= share,
+        "{what}: {found} for {expected} ({ratio:.3})"
+    );
 }
 
 #[test]
@@ -137,10 +152,18 @@ fn one_client_is_predicted_to_the_nanosecond() {
         volume_of(600.0, 0.0, Some(300)),
         volume_of(5000.0, 0.0, None),
     ];
-    let runs: Vec<Recording> = models.iter().map(|model| clients(model, 1, 3000, computing)).collect();
+    let runs: Vec<Recording> = models
+        .iter()
+        .map(|model| clients(model, 1, 3000, computing))
+        .collect();
     for run in &runs {
         for (model, expected) in models.iter().zip(&runs) {
-            assert_eq!(predicted_ns(run, model, 1.0), elapsed_ns(expected), "{}", model.name);
+            assert_eq!(
+                predicted_ns(run, model, 1.0),
+                elapsed_ns(expected),
+                "{}",
+                model.name
+            );
         }
     }
 }
@@ -175,7 +198,11 @@ fn recorded_answers_give_the_recorded_times_back() {
             request.arrival_ns + answers[request.offset as usize]
         });
         assert_eq!(elapsed, elapsed_ns(&recording), "case {case}");
-        let expected: Vec<u64> = recording.requests.iter().map(|each| each.issue_ns - first_ns).collect();
+        let expected: Vec<u64> = recording
+            .requests
+            .iter()
+            .map(|each| each.issue_ns - first_ns)
+            .collect();
         assert_eq!(issued, expected, "case {case}");
     }
 }
@@ -190,10 +217,18 @@ fn twenty_clients_are_predicted_on_slower_and_faster_volumes() {
         volume_of(600.0, 0.4, Some(3000)),
         volume_of(600.0, 0.4, Some(12_000)),
     ];
-    let runs: Vec<Recording> = models.iter().map(|model| clients(model, 20, 20_000, computing)).collect();
+    let runs: Vec<Recording> = models
+        .iter()
+        .map(|model| clients(model, 20, 20_000, computing))
+        .collect();
     for run in &runs {
         for (model, expected) in models.iter().zip(&runs) {
-            assert_within(predicted_ns(run, model, MANY), elapsed_ns(expected), 0.05, &model.name);
+            assert_within(
+                predicted_ns(run, model, MANY),
+                elapsed_ns(expected),
+                0.05,
+                &model.name,
+            );
         }
     }
 }
@@ -214,7 +249,9 @@ fn a_look_ahead_is_as_fast_as_the_slower_of_reading_and_computing() {
 fn a_reader_one_step_ahead_of_itself_shares_its_processor_between_its_lanes() {
     // The kernel's read-ahead: two on their way at most, computing before each is asked for.
     let models = [20.0, 100.0, 300.0, 600.0, 2000.0].map(|latency_us| volume_of(latency_us, 0.0, None));
-    let runs = models.each_ref().map(|model| look_ahead(model, 20_000, 2, 2, 100_000));
+    let runs = models
+        .each_ref()
+        .map(|model| look_ahead(model, 20_000, 2, 2, 100_000));
     // Where reading takes longer than computing, both lanes are seen.
     for (run, _) in &runs[2..] {
         for (model, (_, expected_ns)) in models.iter().zip(&runs) {
@@ -249,7 +286,10 @@ fn commits_share_the_writes_of_a_log_that_is_slow() {
     });
     let recording = recording_of(quick.into_iter().chain(reads).collect());
     let inferred = Dependencies::infer(&recording, &[], MANY).unwrap();
-    assert_eq!((inferred.facts().log_writes, inferred.facts().write_back), (8000, 0));
+    assert_eq!(
+        (inferred.facts().log_writes, inferred.facts().write_back),
+        (8000, 0)
+    );
     let mut writes = 0;
     let mut on_its_way_until = 0;
     let mut bytes = 0;
@@ -284,7 +324,12 @@ fn nobody_waits_for_write_back() {
     let with = recording_of(requests);
     let inferred = Dependencies::infer(&with, &[], 1.0).unwrap();
     assert!(inferred.facts().write_back > 1980);
-    assert_within(predicted_ns(&with, &model, 1.0), expected_ns, 0.02, "with write-back");
+    assert_within(
+        predicted_ns(&with, &model, 1.0),
+        expected_ns,
+        0.02,
+        "with write-back",
+    );
 }
 
 #[test]
@@ -309,13 +354,18 @@ fn a_part_begins_and_ends_where_it_is_told() {
     recording.clock_ns = 1_000_000_000;
     // Two stretches of thirty milliseconds, with ten between them that don't count.
     let origin = 1_000_000_000;
-    let parts = [(30, 60), (70, 100)].map(|(from, until)| (origin + from * 1_000_000, origin + until * 1_000_000));
+    let parts =
+        [(30, 60), (70, 100)].map(|(from, until)| (origin + from * 1_000_000, origin + until * 1_000_000));
     let inferred = Dependencies::infer(&recording, &parts, 1.0).unwrap();
     assert_eq!(inferred.facts().reads, 400);
     assert!((inferred.facts().elapsed_s - 0.060).abs() < 0.0002);
     let same = inferred.simulate(&volume_of(100.0, 0.0, None), 1.0, 1).unwrap();
     assert!((same.elapsed_s - inferred.facts().elapsed_s).abs() < 1e-9);
-    let refused = |parts: &[(u64, u64)]| Dependencies::infer(&recording, parts, 1.0).unwrap_err().to_string();
+    let refused = |parts: &[(u64, u64)]| {
+        Dependencies::infer(&recording, parts, 1.0)
+            .unwrap_err()
+            .to_string()
+    };
     assert!(refused(&[(u64::MAX / 2, u64::MAX / 2)]).contains("no requests"));
     assert!(refused(&[(origin + 9, origin + 8)]).contains("must follow each other"));
     assert!(refused(&[(1, 2)]).contains("begins before it"));

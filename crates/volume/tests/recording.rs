@@ -3,6 +3,7 @@
 use pgassay_volume::Kind;
 use pgassay_volume::recording::{Encoder, Recorded, Recording, decode, header, trailer};
 
+#[allow(dead_code)] // each file draws what it needs
 mod drawn;
 use drawn::Draw;
 
@@ -17,7 +18,11 @@ fn drawn_requests(draw: &mut Draw, count: usize) -> Vec<Recorded> {
                 done_ns: issue_ns + draw.magnitude(u64::MAX / 4),
                 kind,
                 offset: if is_flush { 0 } else { draw.magnitude(u64::MAX - 1) },
-                length: if is_flush { 0 } else { draw.magnitude(1 << 31) as u32 },
+                length: if is_flush {
+                    0
+                } else {
+                    draw.magnitude(1 << 31) as u32
+                },
             }
         })
         .collect()

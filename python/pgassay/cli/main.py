@@ -28,6 +28,7 @@ from pgassay.cli.commands import (
     report,
     resume,
     run,
+    size,
     volumes,
     watch,
 )
@@ -54,6 +55,7 @@ COMMANDS = (
     diagnose,
     watch,
     volumes,
+    size,
     doctor,
     clean,
 )

@@ -1,1 +1,1 @@
-"""Which volume a workload needs: requests that were recorded in trials, replayed on the volumes of the catalogue."""
+"""Which volume a workload needs: requests that trials recorded, replayed on the volumes of the catalogue."""

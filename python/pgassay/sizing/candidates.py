@@ -32,7 +32,7 @@ def candidates(
         size_gib: what they must hold.
         volumes: texts as `pgassay volumes` takes them; these alone, with a price or without.
         providers: those of these alone; all of them where it is empty.
-        instance: the limits of this one are added to the volumes of its provider, which are then the only ones.
+        instance: the limits of this one are added to the volumes of its provider; others are left out.
 
     Raises:
         UsageError: a volume, a provider or an instance is unknown, or nothing is left.

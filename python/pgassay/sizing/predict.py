@@ -1,8 +1,8 @@
 """What a group's workload would take on any model, from its recordings.
 
-The trace of the slowest recording is replayed: there most is on its way at once, so it shows best what waited
-for what. What it can't show is computing that was hidden behind the volume's answers, as a look-ahead's is: so
-no prediction is below what was measured on the fastest volume.
+The trace of the slowest recording is replayed: there most is on its way at once, so it shows best what
+waited for what. What it can't show is computing that was hidden behind the volume's answers, as that of a
+look-ahead is: so no prediction is below what was measured on the fastest volume.
 """
 
 import os
@@ -58,12 +58,11 @@ class Predictor:
 
     def recordings(self) -> tuple[Recording, ...]:
         """Every recording with what is inferred of it."""
-        return tuple(
-            _told(each, _replayed(each, [])[0], is_used=each is self.base) for each in self._ordered()
-        )
+        ordered = sorted(self._middle, key=lambda each: each is not self.base)
+        return tuple(_told(each, _replayed(each, [])[0], is_used=each is self.base) for each in ordered)
 
     def checks(self) -> tuple[Check, ...]:
-        """Predictions beside measurements: of volumes that were measured, and from each recording of each other.
+        """Predictions beside measurements: from each recording of every other volume that was measured.
 
         None is of the volume on which its trace was recorded.
         """
@@ -97,9 +96,6 @@ class Predictor:
                     )
                 )
         return tuple(sorted(found, key=lambda check: not check.is_fair))
-
-    def _ordered(self) -> list[Measured]:
-        return sorted(self._middle, key=lambda each: each is not self.base)
 
 
 def _middle(trials: Sequence[Measured]) -> Measured:

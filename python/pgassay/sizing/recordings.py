@@ -1,6 +1,7 @@
-"""The traces of a stored experiment: which trials have one, what they measured, and what it takes to replay them."""
+"""The traces of a stored experiment: which trials have one, what they measured, and how to replay them."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pgassay.environment.storage.trace import TRACE_FILE
@@ -16,6 +17,8 @@ from pgassay.record.read import StoredExperiment, StoredTrial
 _HOW_TO_RECORD = (
     "record them with --storage volume:unlimited,trace=yes, or let 'pgassay size --workload …' do it all"
 )
+
+_Key = tuple[object, ...]
 
 
 @dataclass(frozen=True)
@@ -59,35 +62,36 @@ class Group:
         return tuple(each for each in self.measured if each.trace is not None)
 
 
-def groups_of(stored: StoredExperiment) -> tuple[Group, ...]:
-    """The groups that have a recording, in the order of the arms.
+def groups_of(stored: StoredExperiment, proofs: Sequence[StoredExperiment] = ()) -> tuple[Group, ...]:
+    """The groups that have a recording, in the order of the arms, with what others measured of them.
 
-    Raises UsageError where there is none, which says what to do.
+    Raises UsageError where there is none, which says what to do, and for a proof of something else.
     """
     experiment = stored.experiment
     if any(arm.spec.server is not None for arm in experiment.arms):
         raise UsageError(
             f"{stored.folder}: its servers run elsewhere, where no requests of their disks can be recorded: "
-            "see with 'pgassay diagnose' what share of the time they wait for reads, the most that any volume "
-            "can save; or record the workload on servers of pgassay's own with 'pgassay size --workload …'."
+            "see with 'pgassay diagnose' what share of the time they wait for reads, the most that any "
+            "volume can save; or record the workload on servers of pgassay's own with "
+            "'pgassay size --workload …'."
         )
     if all(arm.spec.workload.is_maintenance for arm in experiment.arms):
-        raise UsageError(
-            f"{stored.folder}: sizes are for statements and loads, not for maintenance commands."
-        )
-    arms = {arm.id: arm for arm in experiment.arms}
-    found: dict[tuple[object, ...], list[Measured]] = {}
-    names: dict[tuple[object, ...], tuple[str, SizeUnit]] = {}
-    for trial in stored.trials:
-        arm = arms.get(trial.record.arm_id)
-        if arm is None or trial.record.status != "ok":
-            continue
-        made = _measured(trial, arm, experiment)
-        if made is None:
-            continue
+        raise UsageError(f"{stored.folder}: a size is for statements or a load, not for maintenance.")
+    found: dict[_Key, list[Measured]] = {}
+    names: dict[_Key, tuple[str, SizeUnit]] = {}
+    for arm, made in _measured_arms(stored):
         key = _key(arm)
-        names.setdefault(key, (_name(arm), "transaction" if trial.record.load is not None else "run"))
+        names.setdefault(key, (_name(arm), "run" if arm.spec.workload.load is None else "transaction"))
         found.setdefault(key, []).append(made)
+    for proof in proofs:
+        measured = [(_key(arm), made) for arm, made in _measured_arms(proof) if _key(arm) in found]
+        if not measured:
+            raise UsageError(
+                f"{proof.folder} has no trial of what {stored.folder} recorded on an imitated volume: "
+                "name an experiment with the same data, settings and workload"
+            )
+        for key, made in measured:
+            found[key].append(replace(made, trace=None))
     groups = tuple(
         Group(*names[key], tuple(sorted(trials, key=lambda each: each.trace is None)))
         for key, trials in found.items()
@@ -98,7 +102,18 @@ def groups_of(stored: StoredExperiment) -> tuple[Group, ...]:
     return groups
 
 
-def _key(arm: Arm) -> tuple[object, ...]:
+def _measured_arms(stored: StoredExperiment) -> Iterator[tuple[Arm, Measured]]:
+    arms = {arm.id: arm for arm in stored.experiment.arms}
+    for trial in stored.trials:
+        arm = arms.get(trial.record.arm_id)
+        if arm is None or trial.record.status != "ok":
+            continue
+        made = _measured(trial, arm, stored.experiment)
+        if made is not None:
+            yield arm, made
+
+
+def _key(arm: Arm) -> _Key:
     """All of an arm that decides its requests, but for its storage."""
     spec = arm.spec
     return (

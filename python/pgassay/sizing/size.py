@@ -33,15 +33,19 @@ class Wanted:
 
 
 def size(
-    stored: StoredExperiment, offers: Sequence[VolumeOffer], wanted: Wanted, loaded: LoadedCatalogue
+    stored: StoredExperiment,
+    offers: Sequence[VolumeOffer],
+    wanted: Wanted,
+    loaded: LoadedCatalogue,
+    proofs: Sequence[StoredExperiment] = (),
 ) -> SizeResult:
-    """Every group of the experiment on every volume.
+    """Every group of the experiment on every volume; `proofs` measured some of these volumes.
 
     Raises:
         UsageError: no requests were recorded, or a trace can't be read.
         MeasurementError: the native process ended.
     """
-    groups = tuple(_sized(group, offers, wanted) for group in groups_of(stored))
+    groups = tuple(_sized(group, offers, wanted) for group in groups_of(stored, proofs))
     return SizeResult(
         pgassay_version=__version__,
         catalogue=CatalogueFacts(date=loaded.catalogue.date, files=loaded.files),

@@ -40,7 +40,8 @@ def sentences_of(group: SizedGroup, slow_down: float) -> Iterator[str]:
         if knee.value is not None
     ]
     if enough:
-        yield f"{head}beyond {join(enough)} nothing is gained (within {percent_rounded(group.knees[0].tolerance)})."
+        tolerance = percent_rounded(group.knees[0].tolerance)
+        yield f"{head}beyond {join(enough)} nothing is gained (within {tolerance})."
     without = [knee.dimension for knee in group.knees if knee.value is None]
     if without:
         yield f"{head}all that can be had of {join(without)} still gains."
@@ -48,8 +49,8 @@ def sentences_of(group: SizedGroup, slow_down: float) -> Iterator[str]:
     if fair:
         worst = max(fair, key=lambda check: abs(check.ratio - 1))
         yield (
-            f"{head}of {len(fair)} predicted time{'s' if len(fair) > 1 else ''} that was measured as well the "
-            f"worst is {ratio(worst.ratio)} of what was measured ({worst.storage})."
+            f"{head}predictions that were measured: {len(fair)}; the worst is {ratio(worst.ratio)} of what "
+            f"was measured ({worst.storage})."
         )
 
 
@@ -58,20 +59,21 @@ def warnings_of(group: SizedGroup) -> Iterator[str]:
     head = f"{group.name}: " if group.name else ""
     for recording in group.recordings:
         if not recording.is_complete:
-            yield f"{head}the trace of trial {recording.trial} ends early: what follows its end is not predicted."
+            yield f"{head}the trace of trial {recording.trial} ends early: what follows is not predicted."
         elif recording.lost > (recording.reads + recording.writes) / 1000:
             yield f"{head}the trace of trial {recording.trial} lacks {recording.lost:,} requests."
     if group.floor_s is None:
         yield (
-            f"{head}requests were recorded on one volume alone: computing that its answers hid is not seen, so "
-            "fast volumes may look faster than they are. Record on volume:unlimited and on "
-            "volume:unlimited,latency=2ms."
+            f"{head}requests were recorded on one volume alone: computing that its answers hid is not seen, "
+            "so fast volumes may look faster than they are. Record on volume:unlimited and on "
+            "volume:unlimited,latency=1ms."
         )
     for check in group.checks:
         if check.is_fair and abs(check.ratio - 1) > ERROR_MAX:
             yield (
-                f"{head}on {check.storage} a {group.unit} was predicted to take {seconds(check.predicted_s)} and "
-                f"took {seconds(check.measured_s)}: predictions of such volumes are that far off."
+                f"{head}on {check.storage} a {group.unit} was predicted to take "
+                f"{seconds(check.predicted_s)} and took {seconds(check.measured_s)}: predictions of such "
+                "volumes are that far off."
             )
     if not any(check.is_fair for check in group.checks):
         yield f"{head}no prediction was measured: run the neighbours as a proof (--prove)."

@@ -138,7 +138,7 @@ class ServedImage:
         return best
 
     def impose(self, model: Mapping[str, object], seed: int, trace: Path | None = None) -> None:
-        """Answer as the model says from now on, its credits at their beginning; `trace`: record in this file."""
+        """Answer as the model says, its credits at their beginning; `trace`: record in this new file."""
         self.server.impose(model, seed, trace)
 
     def release(self) -> list[Second]:

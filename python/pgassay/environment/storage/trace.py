@@ -1,7 +1,7 @@
 """The trace of an imitated volume's requests, and the volume without limits on which traces are recorded.
 
     --storage volume:unlimited,trace=yes                a trial's trace, as fast as this machine goes
-    --storage volume:unlimited,latency=2ms,trace=yes    the same where each request takes 2 ms
+    --storage volume:unlimited,latency=1ms,trace=yes    the same where each request takes 1 ms
 
 The native server writes the file (its format: crates/native/README.md) beside the image, never on the volume
 itself. It becomes an observation of the trial.
@@ -43,8 +43,8 @@ def unlimited_model(spec: StorageSpec) -> VolumeModel:
     Raises UsageError for an option of volumes that are sold.
     """
     own = dict(spec.own)
-    given = [key for key in ("iops", "throughput", "credits", "instance") if key in own]
-    given += [] if spec.size_bytes is None else ["size"]
+    sold = ("iops", "throughput", "credits", "instance")
+    given = [*(key for key in sold if key in own), *(["size"] if spec.size_bytes is not None else [])]
     if given:
         raise UsageError(f"volume:{UNLIMITED} has no limits: leave {given[0]} out.")
     latency_ns = _latency_ns(own["latency"]) if "latency" in own else 0.0

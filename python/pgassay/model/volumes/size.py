@@ -19,10 +19,10 @@ Within = Literal["yes", "no", "depends on latency"]
 class Recording(Frozen):
     """A trial whose requests were recorded, and what was inferred of them.
 
-    `elapsed_s`: the measured part; `units` were done in it. `lanes`: the most that waited at once for requests
-    of their own; `computing_s` of all of them between requests; `processors`: how many they are taken to have
-    had. `write_back`: writes that nobody waited for; `log_writes`: those of logs, of which one is on its way at
-    a time. `lost`: requests that are missing in the trace.
+    `elapsed_s`: the measured part; `units` were done in it. `lanes`: the most that waited at once for
+    requests of their own; `computing_s` of all of them between requests; `processors`: how many they are
+    taken to have had. `write_back`: writes that nobody waited for; `log_writes`: those of logs, of which one
+    is on its way at a time. `lost`: requests that are missing in the trace.
     """
 
     trial: int

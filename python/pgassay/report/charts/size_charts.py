@@ -1,4 +1,4 @@
-"""The drawings of `pgassay size`: price and time of each volume with the front, and what more of each brings."""
+"""The drawings of `pgassay size`: price and time of each volume, and what more of each thing brings."""
 
 from collections.abc import Iterator
 
@@ -25,14 +25,17 @@ def drawings(result: SizeResult) -> Iterator[Drawing]:
     """What there is to draw, in the page's order."""
     for number, group in enumerate(result.groups):
         if any(each.price_per_month is not None for each in group.volumes):
-            yield both_widths(
-                figure_name("pareto", number),
-                lambda width, group=group: pareto(group, result.slow_down, width_px=width),
-            )
+            yield _pareto(group, result.slow_down, figure_name("pareto", number))
         if group.knees:
-            yield both_widths(
-                figure_name("knees", number), lambda width, group=group: knees(group, width_px=width)
-            )
+            yield _knees(group, figure_name("knees", number))
+
+
+def _pareto(group: SizedGroup, slow_down: float, name: str) -> Drawing:
+    return both_widths(name, lambda width: pareto(group, slow_down, width_px=width))
+
+
+def _knees(group: SizedGroup, name: str) -> Drawing:
+    return both_widths(name, lambda width: knees(group, width_px=width))
 
 
 def _kind(volume: SizedVolume) -> str:

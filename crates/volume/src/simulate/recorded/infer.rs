@@ -5,10 +5,14 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use super::processors::WorkClock;
 use super::writes::logs_of;
-use super::{Dependencies, Facts, NEARBY, NO_LOG, Role, Step};
+use super::{Dependencies, Facts, LANES_SHARE, NEARBY, NO_LOG, Role, Step};
 use crate::model::{Fault, SECOND_NS};
 use crate::recording::{Recorded, Recording};
 use crate::request::Kind;
+
+/// So many pauses tell how long the way to the recorder can be at most: this share of the shortest hundredth.
+const PAUSES_MIN: usize = 100;
+const PAUSE_SHARE: f64 = 0.9;
 
 pub(super) fn infer(
     recording: &Recording,
@@ -17,7 +21,9 @@ pub(super) fn infer(
 ) -> Result<Dependencies, Fault> {
     let (requests, until_ns) = requests_of(recording, parts)?;
     if requests.is_empty() {
-        return Err(Fault("there are no requests in this part of the trace".to_owned()));
+        return Err(Fault(
+            "there are no requests in this part of the trace".to_owned(),
+        ));
     }
     if requests.len() >= u32::MAX as usize {
         return Err(Fault(format!(
@@ -80,10 +86,11 @@ pub(super) fn infer(
 /// The requests of the parts, as if these followed each other at once from 0 on, and where the last one ends.
 fn requests_of(recording: &Recording, parts: &[(u64, u64)]) -> Result<(Vec<Recorded>, u64), Fault> {
     let mut requests = Vec::new();
+    let way_ns = way_ns(recording);
     let mut add = |request: &Recorded, from_ns: u64, to_ns: u64| {
         requests.push(Recorded {
             issue_ns: request.issue_ns - from_ns + to_ns,
-            done_ns: request.done_ns + recording.overhead_ns - from_ns + to_ns,
+            done_ns: request.done_ns + way_ns - from_ns + to_ns,
             ..*request
         });
     };
@@ -100,19 +107,50 @@ fn requests_of(recording: &Recording, parts: &[(u64, u64)]) -> Result<(Vec<Recor
             return Err(Fault("the parts of the trace must follow each other".to_owned()));
         }
         last_until = *until;
-        let (Some(from_ns), Some(until_ns)) =
-            (from.checked_sub(recording.clock_ns), until.checked_sub(recording.clock_ns))
-        else {
+        let (Some(from_ns), Some(until_ns)) = (
+            from.checked_sub(recording.clock_ns),
+            until.checked_sub(recording.clock_ns),
+        ) else {
             return Err(Fault("a part of the trace begins before it".to_owned()));
         };
-        let begin = recording.requests.partition_point(|request| request.issue_ns < from_ns);
-        let end = recording.requests.partition_point(|request| request.issue_ns <= until_ns);
+        let begin = recording
+            .requests
+            .partition_point(|request| request.issue_ns < from_ns);
+        let end = recording
+            .requests
+            .partition_point(|request| request.issue_ns <= until_ns);
         for request in &recording.requests[begin..end] {
             add(request, from_ns, before_ns);
         }
         before_ns += until_ns - from_ns;
     }
     Ok((requests, before_ns))
+}
+
+/// What a request spends on its way to the recorder and back: what was measured, unless pauses say otherwise.
+///
+/// From an answer to the next request, while nothing else is on its way, passes that way at least. A machine that
+/// was busy when it was measured would make single requests overlap that followed each other.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a share of a time
+fn way_ns(recording: &Recording) -> u64 {
+    let mut pauses: Vec<u64> = Vec::new();
+    let mut last_done_ns = u64::MAX;
+    for request in &recording.requests {
+        if request.issue_ns > last_done_ns {
+            pauses.push(request.issue_ns - last_done_ns);
+        }
+        last_done_ns = if last_done_ns == u64::MAX {
+            request.done_ns
+        } else {
+            last_done_ns.max(request.done_ns)
+        };
+    }
+    if pauses.len() < PAUSES_MIN {
+        return recording.overhead_ns;
+    }
+    let short = pauses.len() / 100;
+    let (_, pause_ns, _) = pauses.select_nth_unstable(short);
+    recording.overhead_ns.min((*pause_ns as f64 * PAUSE_SHARE) as u64)
 }
 
 impl Facts {
@@ -140,7 +178,10 @@ fn in_flight(requests: &[Recorded], in_lanes: &[usize]) -> Vec<u32> {
         .iter()
         .map(|index| {
             let request = &requests[*index];
-            while ends.peek().is_some_and(|Reverse(done_ns)| *done_ns <= request.issue_ns) {
+            while ends
+                .peek()
+                .is_some_and(|Reverse(done_ns)| *done_ns <= request.issue_ns)
+            {
                 ends.pop();
             }
             ends.push(Reverse(request.done_ns));
@@ -149,51 +190,59 @@ fn in_flight(requests: &[Recorded], in_lanes: &[usize]) -> Vec<u32> {
         .collect()
 }
 
-/// The greatest of the numbers around each.
+/// For each, the greatest number that [`LANES_SHARE`] of those around it reach.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a share of a number of requests
 fn lanes_nearby(in_flight: &[u32]) -> Vec<u32> {
-    let mut greatest: VecDeque<usize> = VecDeque::new();
-    let mut next = 0;
+    let greatest = in_flight.iter().copied().max().unwrap_or(0);
+    let mut counts = vec![0_usize; greatest as usize + 2];
+    // How many reach the level: as few as suffice.
+    let (mut level, mut reaching) = (0_usize, 0_usize);
+    let (mut first, mut next) = (0, 0);
     (0..in_flight.len())
         .map(|index| {
             while next < in_flight.len() && next <= index + NEARBY {
-                while greatest.back().is_some_and(|last| in_flight[*last] <= in_flight[next]) {
-                    greatest.pop_back();
-                }
-                greatest.push_back(next);
+                counts[in_flight[next] as usize] += 1;
+                reaching += usize::from(in_flight[next] as usize >= level);
                 next += 1;
             }
-            while greatest.front().is_some_and(|first| first + NEARBY < index) {
-                greatest.pop_front();
+            while first + NEARBY < index {
+                counts[in_flight[first] as usize] -= 1;
+                reaching -= usize::from(in_flight[first] as usize >= level);
+                first += 1;
             }
-            greatest.front().map_or(0, |first| in_flight[*first])
+            let needed = (((next - first) as f64 * LANES_SHARE).ceil() as usize).max(1);
+            while reaching < needed && level > 0 {
+                level -= 1;
+                reaching += counts[level];
+            }
+            while reaching - counts[level] >= needed {
+                reaching -= counts[level];
+                level += 1;
+            }
+            level as u32
         })
         .collect()
 }
 
 /// For each request of a lane, the computing before it; `None` for one that begins a lane.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // computing is less than time that passed
-fn claims(
-    requests: &[Recorded],
-    in_lanes: &[usize],
-    lanes: &[u32],
-    processors: f64,
-) -> Vec<Option<u64>> {
+fn claims(requests: &[Recorded], in_lanes: &[usize], lanes: &[u32], processors: f64) -> Vec<Option<u64>> {
     let mut clock = WorkClock::new(processors);
-    let mut on_the_way: BinaryHeap<Reverse<u64>> = BinaryHeap::new();
+    let mut on_the_way: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
     // What the clock read when the lanes that compute began, in the order of the requests that they will issue.
     let mut began: VecDeque<f64> = VecDeque::new();
     let (mut claimed, mut population) = (0, 0);
     let mut found = Vec::with_capacity(in_lanes.len());
     for (number, index) in in_lanes.iter().enumerate() {
         let request = &requests[*index];
-        while let Some(&Reverse(done_ns)) = on_the_way.peek() {
+        while let Some(&Reverse((done_ns, done))) = on_the_way.peek() {
             if done_ns > request.issue_ns {
                 break;
             }
             on_the_way.pop();
             let reading = clock.advance(done_ns, began.len());
             if claimed < lanes.len() {
-                if population > lanes[claimed] {
+                if population > lanes[done] {
                     population -= 1;
                 } else {
                     claimed += 1;
@@ -209,7 +258,7 @@ fn claims(
             population += 1;
             found.push(None);
         }
-        on_the_way.push(Reverse(request.done_ns));
+        on_the_way.push(Reverse((request.done_ns, number)));
     }
     found
 }

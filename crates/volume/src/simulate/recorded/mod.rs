@@ -4,7 +4,8 @@
 //!
 //! 1. Reads, flushes and writes of a log are **waited for**. Each belongs to a lane: a client, a reading process,
 //!    or one place of a look-ahead. A lane computes, issues a request, waits until it is done, and goes on. There
-//!    are as many lanes as requests are on their way at most, among the [`NEARBY`] requests before and behind.
+//!    are as many lanes as requests are on their way at once: a number that [`LANES_SHARE`] of the [`NEARBY`]
+//!    requests before and behind reach, as a stray request is no client.
 //! 2. The lane that has been free for longest issues the next request, and its **computing** is the time between,
 //!    as far as it had a processor: of n lanes that compute on c processors each gets c / n of one, or all of it.
 //! 3. A request that finds no lane free begins one, as long after the request before it as it was.
@@ -34,6 +35,8 @@ use crate::volume::Volume;
 
 /// How many requests before and behind one tell how many lanes there are.
 pub const NEARBY: usize = 200;
+/// Such a share of them must reach a number for there to be so many lanes.
+pub const LANES_SHARE: f64 = 0.02;
 /// So many writes behind each other make a log.
 pub const LOG_WRITES_MIN: u32 = 4;
 const PROCESSORS: std::ops::RangeInclusive<f64> = 0.01..=4096.0;

@@ -108,22 +108,22 @@ impl<Serve: FnMut(&Request) -> u64> Replay<'_, Serve> {
         self.last_done_ns = now_ns;
         let log = self.steps[index as usize].log;
         if log == NO_LOG {
-            return self.free_lane(now_ns);
+            return self.free_lane(index, now_ns);
         }
         let log = &mut self.logs[log as usize];
         let freed = std::mem::take(&mut log.on_its_way);
         for _ in 0..freed {
-            self.free_lane(now_ns);
+            self.free_lane(index, now_ns);
         }
         self.write_waiting(index, now_ns);
     }
 
-    /// Lets a lane compute for the next request, or ends it where there are fewer lanes from there on.
-    fn free_lane(&mut self, now_ns: u64) {
+    /// Lets a lane compute for the next request, or ends it where there are fewer lanes around the one done.
+    fn free_lane(&mut self, done: u32, now_ns: u64) {
         let Some(step) = self.steps.get(self.next) else {
             return;
         };
-        if self.population > step.lanes {
+        if self.population > self.steps[done as usize].lanes {
             self.population -= 1;
             return;
         }

@@ -101,7 +101,12 @@ mod tests {
         let log = [0, 8192, 8192, 16_384, 20_480].map(|place| 1_000_000 + place);
         let mut requests: Vec<Recorded> = (0..).step_by(10).zip(log).map(|(at, to)| write(at, to)).collect();
         // Three pages in a row, and one that is written while the one before it is on its way.
-        requests.extend([write(60, 0), write(70, 8192), write(80, 16_384), write(82, 24_576)]);
+        requests.extend([
+            write(60, 0),
+            write(70, 8192),
+            write(80, 16_384),
+            write(82, 24_576),
+        ]);
         let (found, logs) = logs_of(&requests);
         assert_eq!(logs, 1);
         assert_eq!(found[..5], [0; 5]);
