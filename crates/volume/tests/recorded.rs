@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use pgassay_volume::recording::{Recorded, Recording};
-use pgassay_volume::simulate::Dependencies;
+use pgassay_volume::simulate::{Dependencies, STRETCHES};
 use pgassay_volume::{Distribution, Kind, Latency, Limiter, Model, Request, Scope, Unit, Volume};
 
 #[allow(dead_code)] // each file draws what it needs
@@ -171,7 +171,7 @@ fn one_client_is_predicted_to_the_nanosecond() {
 #[test]
 fn recorded_answers_give_the_recorded_times_back() {
     let mut draw = Draw::new(1);
-    for case in 0..200 {
+    for case in 0..60 {
         // Anything at all: bursts, pauses, answers in any order.
         let mut at = 0;
         let requests: Vec<Recorded> = (0..400)
@@ -219,7 +219,7 @@ fn twenty_clients_are_predicted_on_slower_and_faster_volumes() {
     ];
     let runs: Vec<Recording> = models
         .iter()
-        .map(|model| clients(model, 20, 20_000, computing))
+        .map(|model| clients(model, 20, 8000, computing))
         .collect();
     for run in &runs {
         for (model, expected) in models.iter().zip(&runs) {
@@ -236,10 +236,10 @@ fn twenty_clients_are_predicted_on_slower_and_faster_volumes() {
 #[test]
 fn a_look_ahead_is_as_fast_as_the_slower_of_reading_and_computing() {
     let models = [2000.0, 1000.0, 600.0, 100.0].map(|latency_us| volume_of(latency_us, 0.0, None));
-    let [(slow, _), ..] = [look_ahead(&models[0], 20_000, 16, 3, 100_000)];
-    let (_, floor_ns) = look_ahead(&volume_of(0.0, 0.0, None), 20_000, 16, 3, 100_000);
+    let [(slow, _), ..] = [look_ahead(&models[0], 8000, 16, 3, 100_000)];
+    let (_, floor_ns) = look_ahead(&volume_of(0.0, 0.0, None), 8000, 16, 3, 100_000);
     for model in &models {
-        let (_, expected_ns) = look_ahead(model, 20_000, 16, 3, 100_000);
+        let (_, expected_ns) = look_ahead(model, 8000, 16, 3, 100_000);
         let found_ns = predicted_ns(&slow, model, 1.0).max(floor_ns);
         assert_within(found_ns, expected_ns, 0.02, &model.name);
     }
@@ -251,8 +251,7 @@ fn a_reader_one_step_ahead_of_itself_shares_its_processor_between_its_lanes() {
     let models = [20.0, 100.0, 300.0, 600.0, 2000.0].map(|latency_us| volume_of(latency_us, 0.0, None));
     let runs = models
         .each_ref()
-        .map(|model| look_ahead(model, 20_000, 2, 2, 100_000));
-    // Where reading takes longer than computing, both lanes are seen.
+        .map(|model| look_ahead(model, 5000, 2, 2, 100_000));
     for (run, _) in &runs[2..] {
         for (model, (_, expected_ns)) in models.iter().zip(&runs) {
             let found_ns = predicted_ns(run, model, 1.0);
@@ -275,7 +274,6 @@ fn commits_share_the_writes_of_a_log_that_is_slow() {
         })
         .collect();
     let reads = (0..8).flat_map(|client| {
-        // All eight lanes are on their way now and then, so they are seen.
         (0..50_u64).map(move |round| Recorded {
             issue_ns: round * 8_000_000 + client * 10,
             done_ns: round * 8_000_000 + 45_000 + client,
@@ -361,15 +359,31 @@ fn a_part_begins_and_ends_where_it_is_told() {
     assert!((inferred.facts().elapsed_s - 0.060).abs() < 0.0002);
     let same = inferred.simulate(&volume_of(100.0, 0.0, None), 1.0, 1).unwrap();
     assert!((same.elapsed_s - inferred.facts().elapsed_s).abs() < 1e-9);
-    let refused = |parts: &[(u64, u64)]| {
-        Dependencies::infer(&recording, parts, 1.0)
-            .unwrap_err()
-            .to_string()
-    };
-    assert!(refused(&[(u64::MAX / 2, u64::MAX / 2)]).contains("no requests"));
-    assert!(refused(&[(origin + 9, origin + 8)]).contains("must follow each other"));
-    assert!(refused(&[(1, 2)]).contains("begins before it"));
+    let found = |parts: &[(u64, u64)]| Dependencies::infer(&recording, parts, 1.0);
+    let refused = |part: (u64, u64)| found(&[part]).unwrap_err().to_string();
+    assert!(refused((u64::MAX / 2, u64::MAX / 2)).contains("no requests"));
+    assert!(refused((origin + 9, origin + 8)).contains("must follow each other"));
+    assert!(refused((1, 2)).contains("begins before it"));
     assert!(Dependencies::infer(&recording, &[], 0.0).is_err());
+}
+
+#[test]
+fn milestones_say_when_each_stretch_of_the_recording_was_reached() {
+    let recording = clients(&volume_of(100.0, 0.0, None), 1, 2000, |_| 50_000);
+    let inferred = Dependencies::infer(&recording, &[], 1.0).unwrap();
+    let same = inferred.simulate(&volume_of(100.0, 0.0, None), 1.0, 1).unwrap();
+    let slower = inferred.simulate(&volume_of(400.0, 0.0, None), 1.0, 1).unwrap();
+    assert_eq!(same.milestones_s.len(), STRETCHES + 1);
+    assert_eq!(
+        (slower.milestones_s[0], slower.milestones_s[STRETCHES]),
+        (0.0, slower.elapsed_s)
+    );
+    for number in 0..=STRETCHES {
+        let at = same.elapsed_s * number as f64 / STRETCHES as f64;
+        assert!((same.milestones_s[number] - at).abs() < 1e-6);
+        // Three times as long for each request and its computing.
+        assert!((slower.milestones_s[number] - 3.0 * at).abs() < 0.001);
+    }
 }
 
 #[test]

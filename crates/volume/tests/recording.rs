@@ -79,7 +79,7 @@ fn a_file_that_was_cut_off_gives_its_whole_chunks() {
     let requests = drawn_requests(&mut Draw::new(3), 9000);
     let file = file_of(&requests, 0);
     let mut before = 0;
-    for length in (32..file.len()).step_by(997) {
+    for length in (32..file.len()).step_by(4999) {
         let found = decode(&file[..length]).unwrap();
         assert!(!found.is_complete);
         assert!(found.requests.len() >= before);
@@ -93,7 +93,7 @@ fn any_changed_bit_behind_the_header_is_noticed_and_nothing_breaks() {
     let requests = drawn_requests(&mut Draw::new(4), 3000);
     let file = file_of(&requests, 0);
     let mut draw = Draw::new(5);
-    for _ in 0..500 {
+    for _ in 0..120 {
         let mut changed = file.clone();
         let at = 32 + draw.up_to(file.len() as u64 - 33) as usize;
         changed[at] ^= 1 << draw.up_to(7);

@@ -87,6 +87,7 @@ class Simulated(TypedDict):
     """The figures of one model (`Simulated` of crates/volume/src/simulate/figures.rs).
 
     `latency_ms`: mean, p50, p90, p99, p99.9 and max, from arrival to completion; None where nothing was done.
+    `milestones_s`, of a recording: when the ends of 200 equal stretches of its time were reached, after a 0.
     """
 
     model: str
@@ -101,6 +102,7 @@ class Simulated(TypedDict):
     queued_ms: float
     series: Series
     credits: list[CreditsLeft]
+    milestones_s: NotRequired[list[float]]
 
 
 def simulate(

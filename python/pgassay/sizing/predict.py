@@ -3,6 +3,9 @@
 The trace of the slowest recording is replayed: there most is on its way at once, so it shows best what
 waited for what. What it can't show is computing that was hidden behind the volume's answers, as that of a
 look-ahead is: so no prediction is below what was measured on the fastest volume.
+
+A load is asked how many units it does in its time, from its warm-up on: caches that fill make later units
+cheaper, so units are compared that were done after equally many before them.
 """
 
 import os
@@ -10,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from statistics import median
+
+import numpy as np
 
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.volumes.offer import VolumeModel
@@ -43,17 +48,16 @@ class Predictor:
         )
         self._middle = [_middle(list(each)) for _, each in by_storage]
         self.base = max(self._middle, key=lambda each: each.seconds_per_unit)
-        fastest = min(self._middle, key=lambda each: each.seconds_per_unit)
-        self.floor_s = None if fastest is self.base else fastest.seconds_per_unit
+        self._fastest = min(self._middle, key=lambda each: each.seconds_per_unit)
+        self.floor_s = None if self._fastest is self.base else self._fastest.seconds_per_unit
 
     def predict(self, models: Sequence[VolumeModel]) -> list[Predicted]:
         """What a unit would take on each model, in their order."""
         documents = [model.model_dump(mode="json") for model in models]
         answers = _replayed(self.base, documents)[1]
-        floor_s = self.floor_s or 0.0
+        floor = None if self._fastest is self.base else self._fastest
         return [
-            Predicted(max(floor_s, answer["elapsed_s"] / self.base.units), _ended_s(answer))
-            for answer in answers
+            Predicted(_seconds_per_unit(self.base, answer, floor), _ended_s(answer)) for answer in answers
         ]
 
     def recordings(self) -> tuple[Recording, ...]:
@@ -75,14 +79,14 @@ class Predictor:
             others = [storage for storage in storages if storage != recorded.storage]
             answers = _replayed(recorded, [of_storage[storage][0].model for storage in others])[1]
             for storage, answer in zip(others, answers, strict=True):
-                alone_s = answer["elapsed_s"] / recorded.units
                 is_base = recorded is self.base
                 # The floor was measured on this very volume: it would say that the prediction is right.
                 is_floor = self.floor_s is not None and any(
                     each.storage == storage and each.seconds_per_unit == self.floor_s for each in self._middle
                 )
                 is_fair = is_base and not is_floor
-                predicted_s = max(alone_s, self.floor_s or 0.0) if is_fair else alone_s
+                floor = self._fastest if is_fair and self.floor_s is not None else None
+                predicted_s = _seconds_per_unit(recorded, answer, floor)
                 measured_s = median(each.seconds_per_unit for each in of_storage[storage])
                 found.append(
                     Check(
@@ -96,6 +100,33 @@ class Predictor:
                     )
                 )
         return tuple(sorted(found, key=lambda check: not check.is_fair))
+
+
+def _seconds_per_unit(recorded: Measured, answer: Simulated, floor: Measured | None) -> float:
+    """What a unit takes by a replay of this recording, and no less than on `floor`."""
+    if not recorded.progress:
+        alone_s = answer["elapsed_s"] / recorded.units
+        return alone_s if floor is None else max(alone_s, floor.seconds_per_unit)
+    since_s, units = (np.array(column) for column in zip(*recorded.progress, strict=True))
+    milestones_s = np.array(answer["milestones_s"])
+    recorded_s = np.linspace(0.0, since_s[-1], len(milestones_s))
+    by_milestone = np.interp(recorded_s, since_s, units)
+    from_s, until_s = since_s[-1] - recorded.elapsed_s, since_s[-1]
+
+    def done_by(at_s: float) -> float:
+        done = float(np.interp(at_s, milestones_s, by_milestone))
+        if at_s > milestones_s[-1]:
+            # A faster volume gets further than the recording: it goes on as that ended.
+            quarter = len(milestones_s) // 4
+            took_s = max(milestones_s[-1] - milestones_s[-1 - quarter], 1e-9)
+            done += (at_s - milestones_s[-1]) * (by_milestone[-1] - by_milestone[-1 - quarter]) / took_s
+        if floor is not None:
+            floor_s, floor_units = zip(*floor.progress, strict=True)
+            done = min(done, float(np.interp(at_s, floor_s, floor_units)))
+        return done
+
+    done = done_by(until_s) - done_by(from_s)
+    return float(milestones_s[-1] / units[-1]) if done <= 0 else recorded.elapsed_s / done
 
 
 def _middle(trials: Sequence[Measured]) -> Measured:

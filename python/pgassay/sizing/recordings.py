@@ -25,7 +25,9 @@ _Key = tuple[object, ...]
 class Measured:
     """A trial on an imitated volume; `trace` is None where its requests were not recorded.
 
-    `storage`: the volume's own text. `parts`: the stretches of CLOCK_MONOTONIC that were measured.
+    `storage`: the volume's own text. `parts`: the stretches of CLOCK_MONOTONIC that are replayed, of a load
+    with its warm-up. `progress` of a load: (seconds from their beginning, units done by then), from the end
+    of the warm-up second by second; () of statements.
     """
 
     trial: int
@@ -37,6 +39,7 @@ class Measured:
     parts: tuple[tuple[int, int], ...]
     processors: float
     trace: Path | None
+    progress: tuple[tuple[float, float], ...] = ()
 
     @property
     def seconds_per_unit(self) -> float:
@@ -139,7 +142,7 @@ def _measured(trial: StoredTrial, arm: Arm, experiment: Experiment) -> Measured 
     if arm.spec.storage.kind != "volume" or not isinstance(volume, dict):
         return None
     model = volume.get("model")
-    parts = _parts(record)
+    parts = _parts(record, arm)
     if not isinstance(model, dict) or not parts:
         return None
     if record.load is not None:
@@ -159,12 +162,30 @@ def _measured(trial: StoredTrial, arm: Arm, experiment: Experiment) -> Measured 
         parts=parts,
         processors=_processors(record, arm, experiment, elapsed_s),
         trace=trace if trace.is_file() else None,
+        progress=_progress(record, arm),
     )
 
 
-def _parts(record: TrialRecord) -> tuple[tuple[int, int], ...]:
+def _progress(record: TrialRecord, arm: Arm) -> tuple[tuple[float, float], ...]:
+    """A load does not ask for the same all the time: caches fill while it runs."""
+    if record.load is None or arm.spec.workload.load is None:
+        return ()
+    load, warmup_s = record.load, arm.spec.workload.load.warmup_s
+    done = float(load.warmup_transactions)
+    points = [(0.0, 0.0)] if warmup_s > 0 else []
+    points.append((warmup_s, done))
+    for second, transactions in enumerate(load.per_second, 1):
+        done += transactions
+        points.append((warmup_s + min(float(second), load.elapsed_s), done))
+    return tuple(points)
+
+
+def _parts(record: TrialRecord, arm: Arm) -> tuple[tuple[int, int], ...]:
     if record.load is not None:
-        return () if record.clock_ns is None else (record.clock_ns,)
+        if record.clock_ns is None or arm.spec.workload.load is None:
+            return ()
+        begin_ns, end_ns = record.clock_ns
+        return ((begin_ns - round(arm.spec.workload.load.warmup_s * 1e9), end_ns),)
     clocks = [each.clock_ns for each in record.statements]
     found = [clock for clock in clocks if clock is not None]
     return tuple(sorted(found)) if len(found) == len(clocks) else ()

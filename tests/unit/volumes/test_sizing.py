@@ -61,6 +61,36 @@ def measured(folder: Path, latency_ns: int, *, trial: int = 0, has_trace: bool =
     )
 
 
+def test_a_cache_that_fills_is_compared_at_equal_progress(tmp_path: Path) -> None:
+    """Of the first 1,000 units each reads a page, of the next 2,000 every second one."""
+    reads = [(unit, number) for number, unit in enumerate([*range(1000), *range(1000, 3000, 2)])]
+    cycle = LATENCY_NS + COMPUTING_NS
+    requests = [
+        (number * cycle, number * cycle + LATENCY_NS, "r", number * 81920, 8192) for _, number in reads
+    ]
+    # A unit without a read computes for no time, so that the oracle stays a sum.
+    elapsed_s = len(reads) * cycle / 1e9
+    by_half = ((0.0, 0.0), (elapsed_s / 2, 1000.0), (elapsed_s, 3000.0))
+    trial = Measured(
+        trial=0,
+        attempt=1,
+        storage="constant",
+        model=constant(1).model_dump(mode="json"),
+        elapsed_s=elapsed_s,
+        units=3000,
+        parts=((0, round(elapsed_s * 1e9)),),
+        processors=1.0,
+        trace=write_trace(tmp_path / "0.trace", requests),
+        progress=by_half,
+    )
+    same, slower, faster = Predictor(group(trial)).predict([constant(1), constant(2.4), constant(0.3)])
+    assert same.seconds_per_unit == pytest.approx(elapsed_s / 3000, rel=1e-3)
+    # Twice as long for each: in the time it gets through the first half alone, 1,000 units.
+    assert slower.seconds_per_unit == pytest.approx(elapsed_s / 1000, rel=1e-2)
+    # Half as long: 3,000 units in half the time, and as many as in the last quarter from then on.
+    assert faster.seconds_per_unit == pytest.approx(elapsed_s / (3000 + 4000 * 0.5 * 2), rel=1e-2)
+
+
 def group(*trials: Measured) -> Group:
     return Group(name="", unit="transaction", measured=trials)
 
@@ -158,7 +188,7 @@ def test_what_is_unknown_gets_a_sentence(changes: dict, words: str) -> None:
 
 def stored(folder: Path, *, has_trace: bool = True) -> StoredExperiment:
     """Three statements of which each reads pages, on two volumes: an experiment as it lies on a disk."""
-    made = examples.stored(levels=["volume:unlimited", "volume:gp3,size=100GiB"], factor="storage", blocks=1)
+    made = examples.stored(levels=["volume:unlimited", "volume:gp3,size=100GiB"], blocks=1)
     elapsed_ns = COUNT * (LATENCY_NS + COMPUTING_NS)
     trials = []
     for trial in made.trials:
@@ -185,6 +215,7 @@ def stored(folder: Path, *, has_trace: bool = True) -> StoredExperiment:
     arms = tuple(
         arm.model_copy(
             update={
+                "levels": {"storage": arm.levels["io_method"]},
                 "spec": arm.spec.model_copy(update={"storage": StorageSpec(kind="volume"), "settings": {}}),
             }
         )

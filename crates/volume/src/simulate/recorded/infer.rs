@@ -3,9 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+use super::dependencies::{
+    Dependencies, Facts, LANES_SHARE, Milestone, NEARBY, NO_LOG, Role, STRETCHES, Step,
+};
 use super::processors::WorkClock;
 use super::writes::logs_of;
-use super::{Dependencies, Facts, LANES_SHARE, NEARBY, NO_LOG, Role, Step};
 use crate::model::{Fault, SECOND_NS};
 use crate::recording::{Recorded, Recording};
 use crate::request::Kind;
@@ -66,6 +68,7 @@ pub(super) fn infer(
             log: log_of[index],
             kind: request.kind,
             role,
+            is_milestone: false,
         };
         facts.count(&step);
         steps.push(step);
@@ -74,8 +77,14 @@ pub(super) fn infer(
     let last_ns = in_lanes.iter().map(ends).max().unwrap_or_default();
     let until_ns = until_ns.max(last_ns);
     facts.elapsed_s = until_ns as f64 / SECOND_NS as f64;
+    let issues = in_lanes.iter().map(|index| (*index, requests[*index].issue_ns));
+    let milestones = milestones(issues, until_ns);
+    for step in milestones.iter().filter_map(|milestone| milestone.step) {
+        steps[step as usize].is_milestone = true;
+    }
     Ok(Dependencies {
         steps,
+        milestones,
         logs,
         processors,
         tail_ns: until_ns - last_ns,
@@ -169,6 +178,28 @@ impl Facts {
             Role::Begins => {}
         }
     }
+}
+
+/// The ends of equal stretches of the time until `until_ns`, with its beginning.
+#[allow(clippy::cast_possible_truncation)] // as the number of requests
+fn milestones(issues: impl Iterator<Item = (usize, u64)>, until_ns: u64) -> Vec<Milestone> {
+    let mut issues = issues.peekable();
+    (0..=STRETCHES as u64)
+        .map(|number| {
+            let at_ns = (u128::from(until_ns) * u128::from(number) / STRETCHES as u128) as u64;
+            while issues.next_if(|(_, issue_ns)| *issue_ns < at_ns).is_some() {}
+            match issues.peek() {
+                Some((index, issue_ns)) => Milestone {
+                    step: Some(*index as u32),
+                    lead_ns: issue_ns - at_ns,
+                },
+                None => Milestone {
+                    step: None,
+                    lead_ns: until_ns - at_ns,
+                },
+            }
+        })
+        .collect()
 }
 
 /// For each request of a lane, how many are on their way when it has been issued.

@@ -20,92 +20,20 @@
 //! times back. Computing that was hidden behind a slower volume's answers (a look-ahead's consumer) is not seen:
 //! a prediction is no better than the time on a fast volume, which whoever asks has to set as a floor.
 
+mod dependencies;
 mod infer;
 mod processors;
 mod replay;
 mod writes;
 
-use serde::Serialize;
+pub use dependencies::{Dependencies, Facts, LANES_SHARE, LOG_WRITES_MIN, NEARBY, STRETCHES};
 
 use super::figures::{Figures, Simulated};
 use crate::model::{Fault, Model, SECOND_NS};
 use crate::recording::Recording;
-use crate::request::Kind;
 use crate::volume::Volume;
 
-/// How many requests before and behind one tell how many lanes there are.
-pub const NEARBY: usize = 200;
-/// Such a share of them must reach a number for there to be so many lanes.
-pub const LANES_SHARE: f64 = 0.02;
-/// So many writes behind each other make a log.
-pub const LOG_WRITES_MIN: u32 = 4;
 const PROCESSORS: std::ops::RangeInclusive<f64> = 0.01..=4096.0;
-
-/// How a request comes to be issued.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
-    /// By a lane that is free, after computing.
-    Claimed,
-    /// By a new lane, so long after the request of a lane before it.
-    Begins,
-    /// By nobody who waits, so long after the request of a lane before it.
-    WriteBack,
-}
-
-/// One request and what it waits for.
-#[derive(Clone, Copy, Debug)]
-struct Step {
-    /// Computing, or the time since the request of a lane before it.
-    after_ns: u64,
-    offset: u64,
-    length: u32,
-    /// How many lanes there are around it at most.
-    lanes: u32,
-    /// The log that it belongs to, or [`NO_LOG`].
-    log: u32,
-    kind: Kind,
-    role: Role,
-}
-
-const NO_LOG: u32 = u32::MAX;
-
-/// A recording, or parts of it, with what was inferred.
-#[derive(Clone, Debug)]
-pub struct Dependencies {
-    steps: Vec<Step>,
-    logs: usize,
-    processors: f64,
-    /// From the last completion of a lane to the end of the parts.
-    tail_ns: u64,
-    facts: Facts,
-}
-
-/// What was recorded, and what was inferred.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Facts {
-    /// Requests of the parts.
-    pub reads: u64,
-    /// As `reads`.
-    pub writes: u64,
-    /// As `reads`.
-    pub flushes: u64,
-    /// Bytes read and written.
-    pub bytes: u64,
-    /// How long the parts were.
-    pub elapsed_s: f64,
-    /// Requests that nobody waited for.
-    pub write_back: u64,
-    /// Writes of logs.
-    pub log_writes: u64,
-    /// The most lanes that there were at once.
-    pub lanes: u32,
-    /// Computing of all lanes.
-    pub computing_s: f64,
-    /// Requests that were served and not written down.
-    pub lost: u64,
-    /// Whether the recording has its end.
-    pub is_complete: bool,
-}
 
 impl Dependencies {
     /// Infers what waited for what, on so many processors (they need not be whole).
@@ -137,14 +65,16 @@ impl Dependencies {
     pub fn simulate(&self, model: &Model, interval_s: f64, seed: u64) -> Result<Simulated, Fault> {
         let mut volume = Volume::new(model, seed)?;
         let mut figures = Figures::new(interval_s)?;
-        let elapsed_ns = replay::replay(self, |request| {
+        let replayed = replay::replay(self, |request| {
             let completion = volume.submit(request);
             figures.count(request, &completion);
             completion.done_ns
         });
         let mut simulated = figures.finish(&model.name, &volume);
-        let elapsed_s = elapsed_ns as f64 / SECOND_NS as f64;
+        let seconds = |ns: u64| ns as f64 / SECOND_NS as f64;
+        let elapsed_s = seconds(replayed.elapsed_ns);
         simulated.elapsed_s = elapsed_s;
+        simulated.milestones_s = replayed.milestones_ns.into_iter().map(seconds).collect();
         if elapsed_s > 0.0 {
             simulated.requests_per_s = simulated.requests as f64 / elapsed_s;
             simulated.bytes_per_s = simulated.bytes as f64 / elapsed_s;
@@ -155,6 +85,6 @@ impl Dependencies {
     /// Replays it with answers of the caller's own, in the order of arrival: when each is done. Returns how long
     /// it takes, in nanoseconds.
     pub fn replay(&self, serve: impl FnMut(&crate::Request) -> u64) -> u64 {
-        replay::replay(self, serve)
+        replay::replay(self, serve).elapsed_ns
     }
 }

@@ -1,10 +1,10 @@
 //! Events in the order of their times: answers come, lanes have computed, delays are over.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 
+use super::dependencies::{Dependencies, NO_LOG, Role, Step};
 use super::processors::WorkClock;
-use super::{Dependencies, NO_LOG, Role, Step};
 use crate::request::Request;
 
 /// No write is longer; a device takes no more in one piece.
@@ -52,11 +52,18 @@ struct Replay<'a, Serve> {
     next: usize,
     population: u32,
     last_done_ns: u64,
+    /// When the requests were issued by which milestones are told.
+    issued: HashMap<u32, u64>,
 }
 
-/// How long it takes with these answers, in nanoseconds. `serve` gets requests in the order of arrival, and says
-/// when each is done.
-pub(super) fn replay(dependencies: &Dependencies, serve: impl FnMut(&Request) -> u64) -> u64 {
+/// What a replay takes, and when it reached the milestones of the recording; in nanoseconds.
+pub(super) struct Replayed {
+    pub(super) elapsed_ns: u64,
+    pub(super) milestones_ns: Vec<u64>,
+}
+
+/// How long it takes with these answers. `serve` gets requests in the order of arrival, and says when each is done.
+pub(super) fn replay(dependencies: &Dependencies, serve: impl FnMut(&Request) -> u64) -> Replayed {
     let mut replay = Replay {
         steps: &dependencies.steps,
         serve,
@@ -68,11 +75,27 @@ pub(super) fn replay(dependencies: &Dependencies, serve: impl FnMut(&Request) ->
         next: 0,
         population: 0,
         last_done_ns: 0,
+        issued: HashMap::new(),
     };
     replay.schedule_followers(0, 0);
     replay.skip_to_claimed();
     while replay.step() {}
-    replay.last_done_ns + dependencies.tail_ns
+    let elapsed_ns = replay.last_done_ns + dependencies.tail_ns;
+    let mut last_ns = 0;
+    let milestones_ns = dependencies.milestones.iter().map(|milestone| {
+        let told_ns = milestone
+            .step
+            .and_then(|step| replay.issued.get(&step))
+            .copied()
+            .unwrap_or(elapsed_ns);
+        // Requests of several lanes may change places.
+        last_ns = told_ns.saturating_sub(milestone.lead_ns).max(last_ns);
+        last_ns
+    });
+    Replayed {
+        milestones_ns: milestones_ns.collect(),
+        elapsed_ns,
+    }
 }
 
 impl<Serve: FnMut(&Request) -> u64> Replay<'_, Serve> {
@@ -155,6 +178,9 @@ impl<Serve: FnMut(&Request) -> u64> Replay<'_, Serve> {
             }
             Role::Begins => self.population += 1,
             Role::Claimed => {}
+        }
+        if step.is_milestone {
+            self.issued.insert(index, now_ns);
         }
         self.schedule_followers(index as usize + 1, now_ns);
         if step.log == NO_LOG {

@@ -1,6 +1,6 @@
 //! Which writes are of a log: those that go on where one before them ended, once that one was done.
 
-use super::{LOG_WRITES_MIN, NO_LOG};
+use super::dependencies::{LOG_WRITES_MIN, NO_LOG};
 use crate::recording::Recorded;
 use crate::request::Kind;
 
