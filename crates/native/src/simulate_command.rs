@@ -9,7 +9,9 @@ use std::thread;
 
 use pgassay_protocol::Failure;
 use pgassay_volume::recording::decode;
-use pgassay_volume::simulate::{Dependencies, Pattern, Simulated, Trace, Work, simulate as simulate_one};
+use pgassay_volume::simulate::{
+    Dependencies, Pattern, Simulated, Trace, Who, Work, simulate as simulate_one,
+};
 use pgassay_volume::{Fault, Model};
 use serde::Deserialize;
 use serde_json::json;
@@ -60,6 +62,9 @@ struct RecordedDocument {
     parts: Vec<(u64, u64)>,
     /// The processors that those had who computed.
     processors: f64,
+    /// How many clients there were; 0 where nobody knows.
+    #[serde(default)]
+    clients: u32,
 }
 
 /// What is run, ready to be.
@@ -98,7 +103,11 @@ impl Ready {
 impl RecordedDocument {
     fn dependencies(&self) -> Result<Dependencies, Fault> {
         let bytes = fs::read(&self.path).map_err(|error| Fault(error.to_string()))?;
-        Dependencies::infer(&decode(&bytes)?, &self.parts, self.processors)
+        let who = Who {
+            processors: self.processors,
+            clients: self.clients,
+        };
+        Dependencies::infer(&decode(&bytes)?, &self.parts, who)
     }
 }
 

@@ -1,138 +1,26 @@
 //! Recorded on one volume, predicted on another. The oracle is a system whose parts are known: its clients are
 //! run on both volumes, and what a block device would see on the one must give the time on the other.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
-
 use pgassay_volume::recording::{Recorded, Recording};
-use pgassay_volume::simulate::{Dependencies, STRETCHES};
-use pgassay_volume::{Distribution, Kind, Latency, Limiter, Model, Request, Scope, Unit, Volume};
+use pgassay_volume::simulate::{Dependencies, STRETCHES, Who};
+use pgassay_volume::{Kind, Model};
 
 #[allow(dead_code)] // each file draws what it needs
 mod drawn;
+mod systems;
 use drawn::Draw;
+use systems::{clients, look_ahead, read, recorded, recording_of, volume_of};
 
 const MANY: f64 = 1000.0;
 
-fn volume_of(latency_us: f64, sigma: f64, iops: Option<u64>) -> Model {
-    let latency = Distribution {
-        median_ns: latency_us * 1000.0,
-        sigma,
-        bytes_per_second: None,
-    };
-    let limiters = iops
-        .map(|rate| Limiter {
-            name: "operations".to_owned(),
-            scope: Scope::Volume,
-            unit: Unit::Operations,
-            rate,
-            peak: None,
-            capacity: 0,
-            fill: None,
-            quantum_bytes: 1 << 18,
-            merging: false,
-            reset_period_s: None,
-            window_ns: 1_000_000,
-        })
-        .into_iter()
-        .collect();
-    Model {
-        name: format!("{latency_us} µs"),
-        stripes: pgassay_volume::Stripes::default(),
-        limiters,
-        latency: Latency {
-            read: latency,
-            write: latency,
-            flush: latency,
-        },
-    }
-}
-
 fn predicted_ns(recording: &Recording, model: &Model, processors: f64) -> u64 {
-    let inferred = Dependencies::infer(recording, &[], processors).unwrap();
+    let inferred = Dependencies::infer(recording, &[], Who::on(processors)).unwrap();
     (inferred.simulate(model, 1.0, 1).unwrap().elapsed_s * 1e9).round() as u64
 }
 
 fn elapsed_ns(recording: &Recording) -> u64 {
     let requests = &recording.requests;
     requests.iter().map(|request| request.done_ns).max().unwrap() - requests[0].issue_ns
-}
-
-fn recording_of(mut requests: Vec<Recorded>) -> Recording {
-    requests.sort_by_key(|request| request.issue_ns);
-    Recording {
-        requests,
-        is_complete: true,
-        ..Recording::default()
-    }
-}
-
-fn read(arrival_ns: u64, offset: u64) -> Request {
-    Request {
-        arrival_ns,
-        kind: Kind::Read,
-        offset,
-        length: 8192,
-    }
-}
-
-fn recorded(request: &Request, done_ns: u64) -> Recorded {
-    Recorded {
-        issue_ns: request.arrival_ns,
-        done_ns,
-        kind: request.kind,
-        offset: request.offset,
-        length: request.length,
-    }
-}
-
-/// Clients that compute, read a page, and so on, each with a processor of its own.
-fn clients(model: &Model, count: usize, reads: usize, computing_ns: impl Fn(&mut Draw) -> u64) -> Recording {
-    let mut volume = Volume::new(model, 7).unwrap();
-    let mut draws: Vec<Draw> = (0..count).map(|client| Draw::new(client as u64)).collect();
-    let mut ready: BinaryHeap<Reverse<(u64, usize)>> = (0..count)
-        .map(|client| Reverse((computing_ns(&mut draws[client]), client)))
-        .collect();
-    let mut requests = Vec::new();
-    while requests.len() < reads {
-        let Reverse((at, client)) = ready.pop().unwrap();
-        let request = read(at, draws[client].up_to(1 << 20) * 8192);
-        let done_ns = volume.submit(&request).done_ns;
-        requests.push(recorded(&request, done_ns));
-        ready.push(Reverse((done_ns + computing_ns(&mut draws[client]), client)));
-    }
-    recording_of(requests)
-}
-
-/// A reader that looks ahead by `window` requests of which `workers` at most are on their way, and computes for
-/// each in their order.
-fn look_ahead(
-    model: &Model,
-    reads: usize,
-    window: usize,
-    workers: usize,
-    computing_ns: u64,
-) -> (Recording, u64) {
-    let mut volume = Volume::new(model, 7).unwrap();
-    let mut requests: Vec<Recorded> = Vec::new();
-    let mut free: BinaryHeap<Reverse<u64>> = (0..workers).map(|_| Reverse(0)).collect();
-    let mut consumed: VecDeque<u64> = VecDeque::new();
-    let mut last_consumed_ns = 0;
-    for number in 0..reads {
-        let Reverse(free_ns) = free.pop().unwrap();
-        let allowed_ns = if number < window {
-            0
-        } else {
-            consumed.pop_front().unwrap()
-        };
-        let request = read(free_ns.max(allowed_ns), number as u64 * 8192);
-        let done_ns = volume.submit(&request).done_ns;
-        free.push(Reverse(done_ns));
-        last_consumed_ns = done_ns.max(last_consumed_ns) + computing_ns;
-        consumed.push_back(last_consumed_ns);
-        requests.push(recorded(&request, done_ns));
-    }
-    (recording_of(requests), last_consumed_ns)
 }
 
 fn assert_within(found: u64, expected: u64, share: f64, what: &str) {
@@ -190,7 +78,7 @@ fn recorded_answers_give_the_recorded_times_back() {
             .collect();
         let answers: Vec<u64> = requests.iter().map(|each| each.done_ns - each.issue_ns).collect();
         let recording = recording_of(requests);
-        let inferred = Dependencies::infer(&recording, &[], MANY).unwrap();
+        let inferred = Dependencies::infer(&recording, &[], Who::on(MANY)).unwrap();
         let first_ns = recording.requests[0].issue_ns;
         let mut issued = vec![0; answers.len()];
         let elapsed = inferred.replay(|request| {
@@ -230,6 +118,35 @@ fn twenty_clients_are_predicted_on_slower_and_faster_volumes() {
                 &model.name,
             );
         }
+    }
+}
+
+#[test]
+fn clients_that_are_known_are_predicted_from_a_volume_that_never_shows_them() {
+    // On two processors; the volume is so fast that hardly two requests are ever on their way.
+    let work_ns = 100_000;
+    let quick: Vec<Recorded> = (0..10_000_u64)
+        .map(|number| {
+            recorded(
+                &read(number * work_ns / 2, number * 8192),
+                number * work_ns / 2 + 100,
+            )
+        })
+        .collect();
+    let who = Who {
+        processors: 2.0,
+        clients: 20,
+    };
+    let inferred = Dependencies::infer(&recording_of(quick), &[], who).unwrap();
+    // 20 clients: at 4.1 ms a round of computing and reading, or as many as the limit lets through.
+    for (model, a_second) in [
+        (volume_of(4000.0, 0.0, None), 20.0 / 0.0041),
+        (volume_of(500.0, 0.0, Some(3000)), 3000.0),
+        (volume_of(10.0, 0.0, None), 20_000.0),
+    ] {
+        let found = inferred.simulate(&model, 1.0, 1).unwrap();
+        let ratio = found.requests_per_s / a_second;
+        assert!((ratio - 1.0).abs() < 0.03, "{}: {ratio}", model.name);
     }
 }
 
@@ -283,7 +200,7 @@ fn commits_share_the_writes_of_a_log_that_is_slow() {
         })
     });
     let recording = recording_of(quick.into_iter().chain(reads).collect());
-    let inferred = Dependencies::infer(&recording, &[], MANY).unwrap();
+    let inferred = Dependencies::infer(&recording, &[], Who::on(MANY)).unwrap();
     assert_eq!(
         (inferred.facts().log_writes, inferred.facts().write_back),
         (8000, 0)
@@ -320,7 +237,7 @@ fn nobody_waits_for_write_back() {
         length: 8192,
     }));
     let with = recording_of(requests);
-    let inferred = Dependencies::infer(&with, &[], 1.0).unwrap();
+    let inferred = Dependencies::infer(&with, &[], Who::on(1.0)).unwrap();
     assert!(inferred.facts().write_back > 1980);
     assert_within(
         predicted_ns(&with, &model, 1.0),
@@ -354,23 +271,23 @@ fn a_part_begins_and_ends_where_it_is_told() {
     let origin = 1_000_000_000;
     let parts =
         [(30, 60), (70, 100)].map(|(from, until)| (origin + from * 1_000_000, origin + until * 1_000_000));
-    let inferred = Dependencies::infer(&recording, &parts, 1.0).unwrap();
+    let inferred = Dependencies::infer(&recording, &parts, Who::on(1.0)).unwrap();
     assert_eq!(inferred.facts().reads, 400);
     assert!((inferred.facts().elapsed_s - 0.060).abs() < 0.0002);
     let same = inferred.simulate(&volume_of(100.0, 0.0, None), 1.0, 1).unwrap();
     assert!((same.elapsed_s - inferred.facts().elapsed_s).abs() < 1e-9);
-    let found = |parts: &[(u64, u64)]| Dependencies::infer(&recording, parts, 1.0);
+    let found = |parts: &[(u64, u64)]| Dependencies::infer(&recording, parts, Who::on(1.0));
     let refused = |part: (u64, u64)| found(&[part]).unwrap_err().to_string();
     assert!(refused((u64::MAX / 2, u64::MAX / 2)).contains("no requests"));
     assert!(refused((origin + 9, origin + 8)).contains("must follow each other"));
     assert!(refused((1, 2)).contains("begins before it"));
-    assert!(Dependencies::infer(&recording, &[], 0.0).is_err());
+    assert!(Dependencies::infer(&recording, &[], Who::on(0.0)).is_err());
 }
 
 #[test]
 fn milestones_say_when_each_stretch_of_the_recording_was_reached() {
     let recording = clients(&volume_of(100.0, 0.0, None), 1, 2000, |_| 50_000);
-    let inferred = Dependencies::infer(&recording, &[], 1.0).unwrap();
+    let inferred = Dependencies::infer(&recording, &[], Who::on(1.0)).unwrap();
     let same = inferred.simulate(&volume_of(100.0, 0.0, None), 1.0, 1).unwrap();
     let slower = inferred.simulate(&volume_of(400.0, 0.0, None), 1.0, 1).unwrap();
     assert_eq!(same.milestones_s.len(), STRETCHES + 1);

@@ -38,17 +38,19 @@ class TraceSpec(TypedDict):
 class RecordedSpec(TypedDict):
     """A file that an imitated volume recorded, and the stretches of it that count, by CLOCK_MONOTONIC.
 
-    `processors`: how many those had who computed between requests; it need not be whole. `parts`: pairs of
-    from and until, in their order; without any all of it counts.
+    `processors`: how many those had who computed between requests; it need not be whole. `clients`: how many
+    there were, where that is known. `parts`: pairs of from and until, in their order; without any all of it
+    counts.
     """
 
     path: str
     processors: float
+    clients: NotRequired[int]
     parts: NotRequired[Sequence[tuple[int, int]]]
 
 
 class RecordedFacts(TypedDict):
-    """What was recorded, and what was inferred (`Facts` of crates/volume/src/simulate/recorded/mod.rs)."""
+    """What was recorded, and what was inferred (`Facts` of crates/volume/src/simulate/recorded/dependencies.rs)."""
 
     reads: int
     writes: int

@@ -1,7 +1,8 @@
 """What a group's workload would take on any model, from its recordings.
 
 The trace of the slowest recording is replayed: there most is on its way at once, so it shows best what
-waited for what. What it can't show is computing that was hidden behind the volume's answers, as that of a
+waited for what. Commits that wait together for one write of the log don't show there, so a workload of such
+writes is replayed from the fastest. What a slow one can't show is computing that was hidden behind the volume's answers, as that of a
 look-ahead is: so no prediction is below what was measured on the fastest volume.
 
 A load is asked how many units it does in its time, from its warm-up on: caches that fill make later units
@@ -47,15 +48,16 @@ class Predictor:
             sorted(group.recordings, key=lambda each: each.storage), key=lambda each: each.storage
         )
         self._middle = [_middle(list(each)) for _, each in by_storage]
-        self.base = max(self._middle, key=lambda each: each.seconds_per_unit)
         self._fastest = min(self._middle, key=lambda each: each.seconds_per_unit)
-        self.floor_s = None if self._fastest is self.base else self._fastest.seconds_per_unit
+        slowest = max(self._middle, key=lambda each: each.seconds_per_unit)
+        self.base = self._fastest if _is_of_logs(_replayed(slowest, [])[0]) else slowest
+        self.floor_s = self._fastest.seconds_per_unit if len(self._middle) > 1 else None
 
     def predict(self, models: Sequence[VolumeModel]) -> list[Predicted]:
         """What a unit would take on each model, in their order."""
         documents = [model.model_dump(mode="json") for model in models]
         answers = _replayed(self.base, documents)[1]
-        floor = None if self._fastest is self.base else self._fastest
+        floor = None if self.floor_s is None else self._fastest
         return [
             Predicted(_seconds_per_unit(self.base, answer, floor), _ended_s(answer)) for answer in answers
         ]
@@ -81,9 +83,7 @@ class Predictor:
             for storage, answer in zip(others, answers, strict=True):
                 is_base = recorded is self.base
                 # The floor was measured on this very volume: it would say that the prediction is right.
-                is_floor = self.floor_s is not None and any(
-                    each.storage == storage and each.seconds_per_unit == self.floor_s for each in self._middle
-                )
+                is_floor = self.floor_s is not None and storage == self._fastest.storage
                 is_fair = is_base and not is_floor
                 floor = self._fastest if is_fair and self.floor_s is not None else None
                 predicted_s = _seconds_per_unit(recorded, answer, floor)
@@ -127,6 +127,10 @@ def _seconds_per_unit(recorded: Measured, answer: Simulated, floor: Measured | N
 
     done = done_by(until_s) - done_by(from_s)
     return float(milestones_s[-1] / units[-1]) if done <= 0 else recorded.elapsed_s / done
+
+
+def _is_of_logs(facts: RecordedFacts) -> bool:
+    return facts["log_writes"] > facts["reads"]
 
 
 def _middle(trials: Sequence[Measured]) -> Measured:

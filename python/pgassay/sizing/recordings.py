@@ -27,7 +27,8 @@ class Measured:
 
     `storage`: the volume's own text. `parts`: the stretches of CLOCK_MONOTONIC that are replayed, of a load
     with its warm-up. `progress` of a load: (seconds from their beginning, units done by then), from the end
-    of the warm-up second by second; () of statements.
+    of the warm-up second by second; () of statements. `clients`: of a load, each of which waits for its own
+    requests; 0 of statements, whose server may look ahead.
     """
 
     trial: int
@@ -40,6 +41,7 @@ class Measured:
     processors: float
     trace: Path | None
     progress: tuple[tuple[float, float], ...] = ()
+    clients: int = 0
 
     @property
     def seconds_per_unit(self) -> float:
@@ -48,7 +50,12 @@ class Measured:
 
     def recorded(self) -> RecordedSpec:
         """What the native code replays; the trial has a trace."""
-        return {"path": str(self.trace), "processors": self.processors, "parts": self.parts}
+        return {
+            "path": str(self.trace),
+            "processors": self.processors,
+            "clients": self.clients,
+            "parts": self.parts,
+        }
 
 
 @dataclass(frozen=True)
@@ -163,6 +170,7 @@ def _measured(trial: StoredTrial, arm: Arm, experiment: Experiment) -> Measured 
         processors=_processors(record, arm, experiment, elapsed_s),
         trace=trace if trace.is_file() else None,
         progress=_progress(record, arm),
+        clients=0 if arm.spec.workload.load is None else arm.spec.workload.load.clients,
     )
 
 
@@ -196,8 +204,8 @@ def _processors(record: TrialRecord, arm: Arm, experiment: Experiment, elapsed_s
 
     A statement computes in one process unless its plan is parallel; then its server used more than one.
     """
-    cores = experiment.environment.get("cores_usable") or experiment.environment.get("cores_online") or 1
-    there = min(float(str(cores)), arm.spec.cpus or float("inf"))
+    machine = experiment.environment.machine
+    there = min(float(machine.cores_usable or machine.cores_online or 1), arm.spec.cpus or float("inf"))
     if arm.spec.workload.load is not None:
         return max(1.0, min(there, float(arm.spec.workload.load.clients)))
     used = (record.server_cpu_s or 0.0) / elapsed_s

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 pub use figures::{Credits, LatencyMs, Series, Simulated};
 pub use pattern::{Order, Pattern};
-pub use recorded::{Dependencies, Facts, LANES_SHARE, LOG_WRITES_MIN, NEARBY, STRETCHES};
+pub use recorded::{Dependencies, Facts, LANES_SHARE, LOG_WRITES_MIN, NEARBY, STRETCHES, Who};
 pub use trace::Trace;
 
 use crate::model::{Fault, Model};

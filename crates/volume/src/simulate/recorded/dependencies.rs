@@ -52,13 +52,32 @@ pub(super) struct Milestone {
     pub(super) lead_ns: u64,
 }
 
+/// Who computed between the requests.
+#[derive(Clone, Copy, Debug)]
+pub struct Who {
+    /// On how many processors; they need not be whole.
+    pub processors: f64,
+    /// How many lanes there were from the beginning on; 0 where nobody knows.
+    pub clients: u32,
+}
+
+impl Who {
+    /// Somebody unknown, on so many processors.
+    pub fn on(processors: f64) -> Self {
+        Self {
+            processors,
+            clients: 0,
+        }
+    }
+}
+
 /// A recording, or parts of it, with what was inferred.
 #[derive(Clone, Debug)]
 pub struct Dependencies {
     pub(super) steps: Vec<Step>,
     pub(super) milestones: Vec<Milestone>,
     pub(super) logs: usize,
-    pub(super) processors: f64,
+    pub(super) who: Who,
     /// From the last completion of a lane to the end of the parts.
     pub(super) tail_ns: u64,
     pub(super) facts: Facts,

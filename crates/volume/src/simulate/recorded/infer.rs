@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use super::dependencies::{
-    Dependencies, Facts, LANES_SHARE, Milestone, NEARBY, NO_LOG, Role, STRETCHES, Step,
+    Dependencies, Facts, LANES_SHARE, Milestone, NEARBY, NO_LOG, Role, STRETCHES, Step, Who,
 };
 use super::processors::WorkClock;
 use super::writes::logs_of;
@@ -16,11 +16,7 @@ use crate::request::Kind;
 const PAUSES_MIN: usize = 100;
 const PAUSE_SHARE: f64 = 0.9;
 
-pub(super) fn infer(
-    recording: &Recording,
-    parts: &[(u64, u64)],
-    processors: f64,
-) -> Result<Dependencies, Fault> {
+pub(super) fn infer(recording: &Recording, parts: &[(u64, u64)], who: Who) -> Result<Dependencies, Fault> {
     let (requests, until_ns) = requests_of(recording, parts)?;
     if requests.is_empty() {
         return Err(Fault(
@@ -37,8 +33,11 @@ pub(super) fn infer(
     let (log_of, logs) = logs_of(&requests);
     let waits = |index: usize| requests[index].kind != Kind::Write || log_of[index] != NO_LOG;
     let in_lanes: Vec<usize> = (0..requests.len()).filter(|index| waits(*index)).collect();
-    let lanes = lanes_nearby(&in_flight(&requests, &in_lanes));
-    let claims = claims(&requests, &in_lanes, &lanes, processors);
+    let mut lanes = lanes_nearby(&in_flight(&requests, &in_lanes));
+    lanes
+        .iter_mut()
+        .for_each(|lanes| *lanes = who.clients.max(*lanes));
+    let claims = claims(&requests, &in_lanes, &lanes, who);
     let mut facts = Facts {
         lost: recording.lost,
         is_complete: recording.is_complete,
@@ -86,7 +85,7 @@ pub(super) fn infer(
         steps,
         milestones,
         logs,
-        processors,
+        who,
         tail_ns: until_ns - last_ns,
         facts,
     })
@@ -257,12 +256,15 @@ fn lanes_nearby(in_flight: &[u32]) -> Vec<u32> {
 
 /// For each request of a lane, the computing before it; `None` for one that begins a lane.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // computing is less than time that passed
-fn claims(requests: &[Recorded], in_lanes: &[usize], lanes: &[u32], processors: f64) -> Vec<Option<u64>> {
-    let mut clock = WorkClock::new(processors);
+fn claims(requests: &[Recorded], in_lanes: &[usize], lanes: &[u32], who: Who) -> Vec<Option<u64>> {
+    let mut clock = WorkClock::new(who.processors);
     let mut on_the_way: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
     // What the clock read when the lanes that compute began, in the order of the requests that they will issue.
     let mut began: VecDeque<f64> = VecDeque::new();
-    let (mut claimed, mut population) = (0, 0);
+    // Clients that are known compute from the beginning on.
+    let mut population = who.clients;
+    let mut claimed = (who.clients as usize).min(in_lanes.len());
+    began.resize(claimed, 0.0);
     let mut found = Vec::with_capacity(in_lanes.len());
     for (number, index) in in_lanes.iter().enumerate() {
         let request = &requests[*index];

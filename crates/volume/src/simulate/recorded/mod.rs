@@ -5,7 +5,8 @@
 //! 1. Reads, flushes and writes of a log are **waited for**. Each belongs to a lane: a client, a reading process,
 //!    or one place of a look-ahead. A lane computes, issues a request, waits until it is done, and goes on. There
 //!    are as many lanes as requests are on their way at once: a number that [`LANES_SHARE`] of the [`NEARBY`]
-//!    requests before and behind reach, as a stray request is no client.
+//!    requests before and behind reach, as a stray request is no client. Who knows how many clients there were
+//!    says so: then there are so many lanes from the beginning on, which a fast volume does not show.
 //! 2. The lane that has been free for longest issues the next request, and its **computing** is the time between,
 //!    as far as it had a processor: of n lanes that compute on c processors each gets c / n of one, or all of it.
 //! 3. A request that finds no lane free begins one, as long after the request before it as it was.
@@ -26,7 +27,7 @@ mod processors;
 mod replay;
 mod writes;
 
-pub use dependencies::{Dependencies, Facts, LANES_SHARE, LOG_WRITES_MIN, NEARBY, STRETCHES};
+pub use dependencies::{Dependencies, Facts, LANES_SHARE, LOG_WRITES_MIN, NEARBY, STRETCHES, Who};
 
 use super::figures::{Figures, Simulated};
 use crate::model::{Fault, Model, SECOND_NS};
@@ -36,21 +37,22 @@ use crate::volume::Volume;
 const PROCESSORS: std::ops::RangeInclusive<f64> = 0.01..=4096.0;
 
 impl Dependencies {
-    /// Infers what waited for what, on so many processors (they need not be whole).
+    /// Infers what waited for what.
     ///
     /// `parts` are the stretches that count, by CLOCK_MONOTONIC from and until, in their order; what was issued
     /// between them is left out, with its time. None is all of the recording, from its first request on.
     ///
     /// # Errors
     /// Parts without requests or out of order, or a number of processors that can't be.
-    pub fn infer(recording: &Recording, parts: &[(u64, u64)], processors: f64) -> Result<Self, Fault> {
+    pub fn infer(recording: &Recording, parts: &[(u64, u64)], who: Who) -> Result<Self, Fault> {
+        let processors = who.processors;
         if !PROCESSORS.contains(&processors) {
             let (least, most) = (PROCESSORS.start(), PROCESSORS.end());
             return Err(Fault(format!(
                 "processors is {processors}, but must be from {least} to {most}"
             )));
         }
-        infer::infer(recording, parts, processors)
+        infer::infer(recording, parts, who)
     }
 
     /// What was recorded, and what was inferred.

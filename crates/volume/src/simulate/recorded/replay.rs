@@ -67,18 +67,21 @@ pub(super) fn replay(dependencies: &Dependencies, serve: impl FnMut(&Request) ->
     let mut replay = Replay {
         steps: &dependencies.steps,
         serve,
-        clock: WorkClock::new(dependencies.processors),
+        clock: WorkClock::new(dependencies.who.processors),
         computing: BinaryHeap::new(),
         due: BinaryHeap::new(),
         on_the_way: BinaryHeap::new(),
         logs: vec![Log::default(); dependencies.logs],
         next: 0,
-        population: 0,
+        population: dependencies.who.clients,
         last_done_ns: 0,
         issued: HashMap::new(),
     };
     replay.schedule_followers(0, 0);
     replay.skip_to_claimed();
+    for _ in 0..dependencies.who.clients {
+        replay.claim(0);
+    }
     while replay.step() {}
     let elapsed_ns = replay.last_done_ns + dependencies.tail_ns;
     let mut last_ns = 0;
@@ -143,13 +146,18 @@ impl<Serve: FnMut(&Request) -> u64> Replay<'_, Serve> {
 
     /// Lets a lane compute for the next request, or ends it where there are fewer lanes around the one done.
     fn free_lane(&mut self, done: u32, now_ns: u64) {
-        let Some(step) = self.steps.get(self.next) else {
-            return;
-        };
-        if self.population > self.steps[done as usize].lanes {
+        if self.next < self.steps.len() && self.population > self.steps[done as usize].lanes {
             self.population -= 1;
             return;
         }
+        self.claim(now_ns);
+    }
+
+    /// Lets a free lane compute for the next request, where there is one.
+    fn claim(&mut self, now_ns: u64) {
+        let Some(step) = self.steps.get(self.next) else {
+            return;
+        };
         let reading = self.clock.advance(now_ns, self.computing.len());
         let computed = Reading(reading + step.after_ns as f64);
         #[allow(clippy::cast_possible_truncation)] // as the number of requests
