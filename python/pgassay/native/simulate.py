@@ -50,7 +50,7 @@ class RecordedSpec(TypedDict):
 
 
 class RecordedFacts(TypedDict):
-    """What was recorded, and what was inferred (`Facts` of crates/volume/src/simulate/recorded/dependencies.rs)."""
+    """What was recorded, and inferred (`Facts` of crates/volume/src/simulate/recorded/dependencies.rs)."""
 
     reads: int
     writes: int

@@ -2,8 +2,8 @@
 
 The trace of the slowest recording is replayed: there most is on its way at once, so it shows best what
 waited for what. Commits that wait together for one write of the log don't show there, so a workload of such
-writes is replayed from the fastest. What a slow one can't show is computing that was hidden behind the volume's answers, as that of a
-look-ahead is: so no prediction is below what was measured on the fastest volume.
+writes is replayed from the fastest. What a slow one can't show either is computing that was hidden behind
+the volume's answers, as that of a look-ahead is: so no prediction is below what was measured on the fastest.
 
 A load is asked how many units it does in its time, from its warm-up on: caches that fill make later units
 cheaper, so units are compared that were done after equally many before them.

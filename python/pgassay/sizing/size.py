@@ -11,7 +11,7 @@ from pgassay.record.read import StoredExperiment
 from pgassay.sizing.knees import knees
 from pgassay.sizing.predict import Predicted, Predictor
 from pgassay.sizing.recordings import Group, groups_of
-from pgassay.sizing.words import sentences_of, warnings_of
+from pgassay.sizing.words import equivalents_of, sentences_of, warnings_of
 from pgassay.volumes.catalogue import LoadedCatalogue
 from pgassay.volumes.price import HOURS
 
@@ -54,7 +54,10 @@ def size(
         slow_down=wanted.slow_down,
         size_gib=wanted.size_gib,
         groups=groups,
-        sentences=tuple(line for group in groups for line in sentences_of(group, wanted.slow_down)),
+        sentences=(
+            *(line for group in groups for line in sentences_of(group, wanted.slow_down)),
+            *equivalents_of(groups),
+        ),
         warnings=tuple(line for group in groups for line in warnings_of(group)),
     )
 

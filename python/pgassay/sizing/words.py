@@ -1,12 +1,14 @@
 """What was found, in sentences."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pgassay.model.volumes.size import Dimension, Knee, SizedGroup, SizedVolume
 from pgassay.words import join, percent_rounded, ratio, seconds
 
 # A prediction that is further off than this is a warning.
 ERROR_MAX = 0.1
+# Times that are nearer than this are equal.
+EQUAL_MAX = 0.02
 _AMOUNTS: dict[Dimension, str] = {
     "operations": "{:,.0f} IOPS",
     "throughput": "{:,.0f} MiB/s",
@@ -52,6 +54,42 @@ def sentences_of(group: SizedGroup, slow_down: float) -> Iterator[str]:
             f"{head}predictions that were measured: {len(fair)}; the worst is {ratio(worst.ratio)} of what "
             f"was measured ({worst.storage})."
         )
+
+
+def equivalents_of(groups: Sequence[SizedGroup]) -> Iterator[str]:
+    """What the levels of other factors are worth in operations a second, each beside the first group's."""
+    first = groups[0]
+    volume = first.recommended[0] if first.recommended else first.against
+    for other in groups[1:]:
+        of_first, of_other = _time_on(volume, first), _time_on(volume, other)
+        if of_first is None or of_other is None:
+            continue
+        if max(of_first / of_other, of_other / of_first) <= 1 + EQUAL_MAX:
+            yield f"on {volume} {other.name} is as fast as {first.name}."
+            continue
+        slow, fast = (first, other) if of_first > of_other else (other, first)
+        least_s, most_s = sorted((of_first, of_other))
+        needed = _operations_for(least_s, slow)
+        worth = "no IOPS make up for that" if needed is None else f"it would take {needed:,.0f} IOPS for that"
+        yield (
+            f"on {volume} {fast.name} takes {seconds(least_s)} a {fast.unit} and {slow.name} "
+            f"{seconds(most_s)}: {worth}."
+        )
+
+
+def _time_on(volume: str, group: SizedGroup) -> float | None:
+    return next((each.seconds_per_unit for each in group.volumes if each.volume == volume), None)
+
+
+def _operations_for(wanted_s: float, group: SizedGroup) -> float | None:
+    """The fewest operations with which a unit takes no longer, of those on the curve."""
+    for knee in group.knees:
+        if knee.dimension == "operations":
+            enough = [
+                point.value for point in knee.curve if point.seconds_per_unit <= wanted_s * (1 + EQUAL_MAX)
+            ]
+            return min(enough, default=None)
+    return None
 
 
 def warnings_of(group: SizedGroup) -> Iterator[str]:

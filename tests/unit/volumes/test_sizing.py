@@ -23,6 +23,7 @@ from pgassay.sizing.knees import TOLERANCE, knees
 from pgassay.sizing.predict import Predictor
 from pgassay.sizing.recordings import Group, Measured, groups_of
 from pgassay.sizing.size import Wanted, size
+from pgassay.sizing.words import equivalents_of
 from pgassay.volumes.catalogue import load_catalogue
 from pgassay.volumes.explain import explain
 from volume_traces import one_client, write_trace
@@ -141,6 +142,31 @@ def test_a_knee_is_where_the_closed_form_has_it(tmp_path: Path) -> None:
         assert all(later <= earlier * 1.001 for earlier, later in pairwise(times))
     half = min(operations.curve, key=lambda point: abs(point.value - 250))
     assert half.seconds_per_unit == pytest.approx(1 / half.value, rel=0.03)
+
+
+def test_a_setting_is_worth_operations(tmp_path: Path) -> None:
+    (base,) = sized(tmp_path, "gp3,size=100GiB", "io2,size=100GiB,iops=3000").groups
+    slow = base.model_copy(update={"name": "io_method=sync"})
+    by_half = [
+        each.model_copy(update={"seconds_per_unit": each.seconds_per_unit / 2}) for each in base.volumes
+    ]
+    fast = base.model_copy(update={"name": "io_method=worker", "volumes": tuple(by_half)})
+    (line,) = equivalents_of([slow, fast])
+    assert "io_method=worker takes" in line and "no IOPS make up for that" in line
+    # Half as fast on a volume that limits it to 250 a second, it needs 500.
+    (operations,) = (knee for knee in base.knees if knee.dimension == "operations")
+    at_250 = next(point for point in operations.curve if point.value >= 250)
+    limited = [each.model_copy(update={"seconds_per_unit": at_250.seconds_per_unit}) for each in base.volumes]
+    twice = [
+        each.model_copy(update={"seconds_per_unit": at_250.seconds_per_unit / 2}) for each in base.volumes
+    ]
+    slow = slow.model_copy(update={"volumes": tuple(limited)})
+    fast = fast.model_copy(update={"volumes": tuple(twice)})
+    (line,) = equivalents_of([fast, slow])
+    needed = float(line.partition("it would take ")[2].partition(" IOPS")[0].replace(",", ""))
+    assert 2 * at_250.value * 0.97 <= needed <= 2 * at_250.value * 1.7
+    (line,) = equivalents_of([slow, slow.model_copy(update={"name": "io_method=worker"})])
+    assert line.endswith("io_method=worker is as fast as io_method=sync.")
 
 
 def test_candidates_hold_what_is_needed_and_have_a_price() -> None:

@@ -179,6 +179,7 @@ def _recorded(arguments: argparse.Namespace) -> "StoredExperiment":
         request,
         factors=(f"storage={','.join(RECORDED_ON)}", *arguments.vary),
         blocks=request.blocks or 1,
+        plans=request.plans or "off",
     )
     return _run(request, arguments)
 
@@ -202,6 +203,7 @@ def _proof(
         storage="host",
         control=None,
         blocks=PROOF_BLOCKS,
+        plans="off",
         max_time_s=arguments.max_time,
         out=None,
         command=tuple(arguments.words),

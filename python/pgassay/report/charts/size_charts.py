@@ -18,6 +18,7 @@ from pgassay.words import percent_fixed, seconds
 
 _PADDING = {"left": 4, "right": 16, "top": 4, "bottom": 4}
 _KINDS = ("worth its price", "recommended", "another")
+_FORMATS = {"operations": "~s", "throughput": "~s", "latency": "~g"}
 _TITLES = {"operations": "IOPS", "throughput": "MiB/s", "latency": "latency, ms"}
 
 
@@ -135,7 +136,7 @@ def knees(group: SizedGroup, *, width_px: int) -> Specification:
         x = field(
             "value",
             scale={"type": "log", "nice": False},
-            axis={"title": _TITLES[knee.dimension], "format": "~s", "tickCount": 4},
+            axis={"title": _TITLES[knee.dimension], "format": _FORMATS[knee.dimension], "tickCount": 4},
         )
         y = field(
             "time",

@@ -1,6 +1,8 @@
 """The sections of what `pgassay size` found, as text for a terminal, as Markdown, and the JSON document."""
 
+import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from pgassay.model.volumes.size import Knee, SizedGroup, SizedVolume, SizeResult
 from pgassay.report import markdown, terminal
@@ -147,16 +149,18 @@ def _value(knee: Knee) -> str:
 
 
 def _around(knee: Knee) -> tuple[str, str]:
-    """How much slower it is with half and with twice as much, by the curve's nearest points."""
+    """How much slower it is with half and with twice as much, between the curve's points."""
     if knee.value is None:
         return "", ""
     best = min(point.seconds_per_unit for point in knee.curve)
 
     def at(value: float) -> str:
-        nearest = min(knee.curve, key=lambda point: max(point.value / value, value / point.value))
-        if max(nearest.value / value, value / nearest.value) > 1.5:
-            return ""
-        return _change(nearest.seconds_per_unit / best - 1)
+        for before, after in pairwise(knee.curve):
+            if before.value <= value <= after.value:
+                share = math.log(value / before.value) / math.log(after.value / before.value)
+                grown = after.seconds_per_unit / before.seconds_per_unit
+                return _change(before.seconds_per_unit * grown**share / best - 1)
+        return ""
 
     return at(knee.value / 2), at(knee.value * 2)
 
