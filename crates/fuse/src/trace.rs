@@ -112,9 +112,10 @@ impl Tracing {
     /// Its answer is being sent. One that came before the recording began is not in it.
     #[inline]
     pub(crate) fn answered(&mut self, unique: u64, now_ns: u64) {
-        if let Some(recorder) = &mut self.recorder
-            && let Some(mut request) = recorder.on_their_way.remove(&unique)
-        {
+        let Some(recorder) = &mut self.recorder else {
+            return;
+        };
+        if let Some(mut request) = recorder.on_their_way.remove(&unique) {
             request.done_ns = now_ns - recorder.began_ns;
             if let Some((chunk, count)) = recorder.encoder.add(&request) {
                 recorder.hand_on(chunk, count);
@@ -267,7 +268,7 @@ mod tests {
     #[test]
     fn nobody_who_serves_waits_for_a_disk_that_does_not_keep_up() {
         // A pipe that nobody reads takes a page or so, then its writer waits.
-        let (reader, writer) = io::pipe().unwrap();
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
         let (parts, received) = sync_channel(2);
         let mut recorder = Recorder {
             began_ns: 0,
@@ -276,8 +277,7 @@ mod tests {
             parts,
             lost: 0,
         };
-        let writing =
-            thread::spawn(move || write_parts(File::from(std::os::fd::OwnedFd::from(writer)), &received));
+        let writing = thread::spawn(move || write_parts(File::from(writer), &received));
         let began = Instant::now();
         while recorder.lost < 3000 {
             recorder.hand_on(vec![0; 1 << 20], 1000);

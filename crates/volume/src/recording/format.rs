@@ -89,7 +89,7 @@ impl Encoder {
     /// Adds a request that is done. Returns a chunk with the number of its requests where it has become full.
     #[inline]
     pub fn add(&mut self, request: &Recorded) -> Option<(Vec<u8>, u32)> {
-        let issued = fold(request.issue_ns.wrapping_sub(self.last_issue_ns).cast_signed());
+        let issued = fold(request.issue_ns.wrapping_sub(self.last_issue_ns));
         put(
             &mut self.payload,
             u128::from(issued) << 2 | u128::from(code(request.kind)),
@@ -100,7 +100,7 @@ impl Encoder {
         );
         self.last_issue_ns = request.issue_ns;
         if request.kind != Kind::Flush {
-            let moved = fold(request.offset.wrapping_sub(self.last_end).cast_signed());
+            let moved = fold(request.offset.wrapping_sub(self.last_end));
             put(&mut self.payload, u128::from(moved));
             put(&mut self.payload, u128::from(request.length));
             self.last_end = request.offset.wrapping_add(u64::from(request.length));
@@ -188,13 +188,13 @@ fn requests(mut payload: &[u8], count: u32) -> Option<Vec<Recorded>> {
             _ => return None,
         };
         let issued = unfold(u64::try_from(first >> 2).ok()?);
-        let issue_ns = last_issue_ns.wrapping_add(issued.cast_unsigned());
+        let issue_ns = last_issue_ns.wrapping_add(issued);
         let done_ns = issue_ns.checked_add(u64::try_from(get(&mut payload)?).ok()?)?;
         last_issue_ns = issue_ns;
         let (mut offset, mut length) = (0, 0);
         if kind != Kind::Flush {
             let moved = unfold(u64::try_from(get(&mut payload)?).ok()?);
-            offset = last_end.wrapping_add(moved.cast_unsigned());
+            offset = last_end.wrapping_add(moved);
             length = u32::try_from(get(&mut payload)?).ok()?;
             last_end = offset.wrapping_add(u64::from(length));
         }
@@ -217,13 +217,22 @@ fn code(kind: Kind) -> u8 {
     }
 }
 
-/// Signed numbers as unsigned ones: 0, -1, 1, -2, …
-fn fold(number: i64) -> u64 {
-    ((number << 1) ^ (number >> 63)).cast_unsigned()
+/// A difference, of which the upper half are negative numbers, so that these are short too: 0, -1, 1, -2, …
+fn fold(difference: u64) -> u64 {
+    if difference >> 63 == 0 {
+        difference << 1
+    } else {
+        !(difference << 1)
+    }
 }
 
-fn unfold(number: u64) -> i64 {
-    (number >> 1).cast_signed() ^ -(number & 1).cast_signed()
+/// The difference again, to be added with wrapping.
+fn unfold(number: u64) -> u64 {
+    if number & 1 == 0 {
+        number >> 1
+    } else {
+        !(number >> 1)
+    }
 }
 
 #[inline]

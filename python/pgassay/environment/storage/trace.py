@@ -7,13 +7,13 @@ The native server writes the file (its format: crates/native/README.md) beside t
 itself. It becomes an observation of the trial.
 """
 
-import contextlib
-import os
 import re
-import tempfile
+import secrets
+import shutil
 from pathlib import Path
 from typing import Self
 
+from pgassay.environment.cleanup import registry
 from pgassay.environment.home import home
 from pgassay.environment.storage.base import Delivered
 from pgassay.errors import UsageError
@@ -67,21 +67,20 @@ class Trace:
 
     def __init__(self, *, is_wanted: bool) -> None:
         self.file: Path | None = None
+        self._token: registry.Token | None = None
         if is_wanted:
-            folder = home() / "data" / "work"
-            folder.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(prefix="trace-", dir=folder)
-            os.close(handle)
-            self.file = Path(name)
-            self.file.unlink()
+            folder = home() / "data" / "work" / f"trace-{secrets.token_hex(8)}"
+            self._token = registry.register("folder", path=str(folder))
+            folder.mkdir(mode=0o700, parents=True)
+            self.file = folder / TRACE_FILE
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.file is not None:
-            with contextlib.suppress(OSError):
-                self.file.unlink()
+        if self.file is not None and self._token is not None:
+            shutil.rmtree(self.file.parent, ignore_errors=True)
+            registry.forget(self._token)
 
     def hand_over(self, traced: Traced | None, delivered: Delivered) -> None:
         """Give the whole file to the trial, and say what is missing in it."""
