@@ -41,7 +41,7 @@ def test_two_folders_become_one_result(folders: list[Path]) -> None:
     assert "Of machines like these: from 2 machines nothing can be said at 5 %" in finished.stdout
     assert "kernel: 6.1-host1 on host1; 6.1-host2 on host2" in finished.stdout
     document = json.loads(whole_tool.run("combine", *folders, "--json").stdout)
-    jsonschema.validate(document, schema.combined_schema(), cls=jsonschema.Draft202012Validator)
+    jsonschema.validate(document, schema.COMBINED.schema(), cls=jsonschema.Draft202012Validator)
     assert [machine["name"] for machine in document["machines"]][:1] == ["host1"]
     alone = json.loads(whole_tool.run("report", folders[0], "--json").stdout)
     arm = next(arm for arm in alone["arms"] if arm["verdict"] != "control")

@@ -41,6 +41,6 @@ def test_every_key_is_documented() -> None:
 
 
 def test_the_schema_is_up_to_date() -> None:
-    assert schema.DIAGNOSIS_FILE.read_text("utf-8") == schema.diagnosis_schema_text(), (
+    assert schema.DIAGNOSIS.file.read_text("utf-8") == schema.DIAGNOSIS.text(), (
         "run python -m pgassay.report.schema"
     )

@@ -60,7 +60,7 @@ def test_every_finding_has_a_row_and_is_what_the_machine_answers() -> None:
 
 
 def test_the_calibrations_schema_is_up_to_date_and_obeyed() -> None:
-    assert schema.CALIBRATION_FILE.read_text("utf-8") == schema.calibration_schema_text(), (
+    assert schema.CALIBRATION.file.read_text("utf-8") == schema.CALIBRATION.text(), (
         "run python -m pgassay.report.schema"
     )
     plan = samples.experiment(seed=1)
@@ -72,7 +72,7 @@ def test_the_calibrations_schema_is_up_to_date_and_obeyed() -> None:
         ledger = LedgerResult(experiments=1, evidence=float("inf"), alarm=True) if blocks else None
         result = calibrate(samples.stored(plan, records), ledger)
         document = json.loads(calibration.render_json(result))
-        jsonschema.validate(document, schema.calibration_schema(), cls=jsonschema.Draft202012Validator)
+        jsonschema.validate(document, schema.CALIBRATION.schema(), cls=jsonschema.Draft202012Validator)
         assert set(document) <= rows("calibrate.md")
         assert calibration.render(result, unicode=False).isascii()
     assert {each.alias or name for name, each in CalibrationResult.model_fields.items()} <= rows(

@@ -66,12 +66,10 @@ def test_every_key_is_documented() -> None:
 
 
 def test_the_schema_is_up_to_date_and_obeyed() -> None:
-    assert schema.PROBE_FILE.read_text("utf-8") == schema.probe_schema_text(), (
-        "run python -m pgassay.report.schema"
-    )
+    assert schema.PROBE.file.read_text("utf-8") == schema.PROBE.text(), "run python -m pgassay.report.schema"
     for made in (result(), result(cells=(), checksum=None), result(path=HOSTILE)):
         document = json.loads(text.render_json(made))
-        jsonschema.validate(document, schema.probe_schema(), cls=jsonschema.Draft202012Validator)
+        jsonschema.validate(document, schema.PROBE.schema(), cls=jsonschema.Draft202012Validator)
         assert ProbeResult.model_validate(document) == made
 
 

@@ -14,13 +14,13 @@ from pgassay.report.compare import json as json_report
 
 
 def test_the_schema_file_is_up_to_date() -> None:
-    assert schema.SCHEMA_FILE.read_text(encoding="utf-8") == schema.schema_text(), (
+    assert schema.COMPARE.file.read_text(encoding="utf-8") == schema.COMPARE.text(), (
         "run python -m pgassay.report.schema"
     )
 
 
 def test_the_schema_is_one() -> None:
-    jsonschema.Draft202012Validator.check_schema(schema.compare_schema())
+    jsonschema.Draft202012Validator.check_schema(schema.COMPARE.schema())
 
 
 def check(document: str) -> dict:
@@ -31,7 +31,7 @@ def check(document: str) -> dict:
 
     assert document.endswith("}\n")
     value = json.loads(document, parse_constant=refuse)
-    jsonschema.validate(value, schema.compare_schema(), cls=jsonschema.Draft202012Validator)
+    jsonschema.validate(value, schema.COMPARE.schema(), cls=jsonschema.Draft202012Validator)
     return value
 
 
@@ -81,7 +81,7 @@ def test_the_schema_refuses_a_wrong_word() -> None:
     value = check(json_report.render(examples.result(examples.stored())))
     value["arms"][0]["verdict"] = "better"
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(value, schema.compare_schema(), cls=jsonschema.Draft202012Validator)
+        jsonschema.validate(value, schema.COMPARE.schema(), cls=jsonschema.Draft202012Validator)
 
 
 def test_the_document_is_the_same_every_time_and_pure_ascii() -> None:

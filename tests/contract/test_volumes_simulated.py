@@ -211,13 +211,13 @@ def test_any_document_is_answered_by_a_line(key: str, value: object) -> None:
 
 
 def test_the_schema_file_is_up_to_date_and_obeyed() -> None:
-    assert schema.VOLUMES_FILE.read_text(encoding="utf-8") == schema.volumes_schema_text()
+    assert schema.VOLUMES.file.read_text(encoding="utf-8") == schema.VOLUMES.text()
     simulated = explain(["gp2,size=40GiB,instance=m6g.large", "P30"], LOADED)
     pattern = parse_pattern("depth=4,duration=1s")
     simulated = simulated.model_copy(update={"simulated": simulate_load(simulated.volumes, pattern)})
     for result in (list_types(LOADED), simulated):
         document = json.loads(render_json(result))
-        jsonschema.validate(document, schema.volumes_schema(), cls=jsonschema.Draft202012Validator)
+        jsonschema.validate(document, schema.VOLUMES.schema(), cls=jsonschema.Draft202012Validator)
         assert document["schema"] == 1
         assert render(result, unicode=False).isascii()
     assert [load.volume for load in simulated.simulated] == [

@@ -61,10 +61,8 @@ def test_the_documented_bounds_are_those_of_the_code() -> None:
 
 
 def test_the_schema_is_up_to_date_and_obeyed() -> None:
-    assert schema.WATCH_FILE.read_text("utf-8") == schema.watch_schema_text(), (
-        "run python -m pgassay.report.schema"
-    )
-    jsonschema.Draft202012Validator.check_schema(schema.watch_schema())
+    assert schema.WATCH.file.read_text("utf-8") == schema.WATCH.text(), "run python -m pgassay.report.schema"
+    jsonschema.Draft202012Validator.check_schema(schema.WATCH.schema())
     open_ended = experiment().estimates[0].model_copy(update={"interval": (0.9, float("inf"))})
     bare = server(connections=None, waits=None, threads=None, throughput=None, aios=None, statements=None)
     for made in (
@@ -76,7 +74,7 @@ def test_the_schema_is_up_to_date_and_obeyed() -> None:
         assert line.count("\n") == 1
         assert line.isascii()
         document = json.loads(line)
-        jsonschema.validate(document, schema.watch_schema(), cls=jsonschema.Draft202012Validator)
+        jsonschema.validate(document, schema.WATCH.schema(), cls=jsonschema.Draft202012Validator)
     document["server"] = {"name": 1}
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(document, schema.watch_schema(), cls=jsonschema.Draft202012Validator)
+        jsonschema.validate(document, schema.WATCH.schema(), cls=jsonschema.Draft202012Validator)

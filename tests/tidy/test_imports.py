@@ -23,6 +23,8 @@ ALLOWED = {
     "environment": {"model", "sql_text", "native", "durable", "volumes"},
     # Sizes are typed as those of storages are; loads are simulated by the native binary.
     "volumes": {"model", "environment", "native"},
+    # Recordings of stored trials are replayed by the native binary.
+    "sizing": {"model", "environment", "native", "volumes", "record", "words"},
     "workloads": {"model", "sql_text"},
     # A level is a patch of an arm: of its storage and workload too, which their own rooms can read.
     "factors": {"model", "workloads", "environment", "sql_text"},
@@ -44,7 +46,7 @@ ALLOWED = {
     # What can be typed is completed: factors and workloads by name.
     "cli": {
         "model", "environment", "record", "analysis", "report", "experiment", "probe", "live", "terminal",
-        "volumes", "native", "factors", "workloads",
+        "volumes", "native", "factors", "workloads", "sizing",
     },
 }  # fmt: skip
 HEAVY = ("numpy", "scipy", "psycopg", "pyarrow", "altair", "pydantic", "rich", "jinja2", "hdrh", "vl_convert")

@@ -18,6 +18,7 @@ mod overhead;
 mod protocol;
 mod schedule;
 mod server;
+mod trace;
 mod waiting;
 mod wakeful;
 
@@ -27,3 +28,4 @@ pub use image::Image;
 pub use mailbox::{Command, Event, Facts, Inbox, Mailbox, mailbox};
 pub use overhead::{Ceiling, Overhead};
 pub use server::{FILE_NAME, Setup, serve};
+pub use trace::Traced;

@@ -13,12 +13,17 @@ use serde::Serialize;
 
 use crate::figures::Second;
 use crate::overhead::{Ceiling, Overhead};
+use crate::trace::Traced;
 
 /// What the server is told to do.
 #[derive(Debug)]
 pub enum Command {
     /// Answers as the model says, from its credits at time 0, whatever was before.
     Impose(Box<Model>, u64),
+    /// Records the requests under the next model in a new file.
+    Trace(PathBuf),
+    /// What became of the file; the thread that writes it says so.
+    Traced(Traced),
     /// Answers at once.
     Release,
     /// Measures what the way to this block device takes; requests of others wait a little meanwhile.
@@ -46,6 +51,8 @@ pub enum Event {
     Second(Second),
     /// No model holds any more; the figures since the last whole second.
     Released(Second),
+    /// The file of a trace is closed, after the model of its requests was released.
+    Traced(Traced),
     /// The overhead that is taken from latencies from now on.
     Overhead(Overhead),
     /// The most that is answered here.

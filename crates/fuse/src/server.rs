@@ -14,6 +14,7 @@ use crate::mailbox::{Command, Event, Facts, Inbox, Mailbox};
 use crate::overhead::{KNOWN_NS, measure, measure_ceiling};
 use crate::protocol::{Answer, Ask, Asked, DISK, IN_HEADER, ROOT, TRANSFER_MAX, decode};
 use crate::schedule::{Pending, Schedule, What, now_ns};
+use crate::trace::Tracing;
 use crate::waiting::Waiting;
 use crate::wakeful::Wakeful;
 
@@ -59,6 +60,7 @@ struct Server<'a> {
     overhead_ns: u64,
     /// While answers have times.
     wakeful: Option<Wakeful>,
+    tracing: Tracing,
 }
 
 /// Serves until it is told to end, or the file system is unmounted. `on_event` is called on this thread and must
@@ -80,6 +82,7 @@ pub fn serve(
         counting: Counting::new(now_ns()),
         overhead_ns: 0,
         wakeful: None,
+        tracing: Tracing::default(),
     };
     let mut waiting = Waiting::new(server.setup.connection.as_fd(), inbox.bell.as_fd())?;
     let mut buffer = vec![0; TRANSFER_MAX as usize + ROOM];
@@ -145,8 +148,11 @@ impl Server<'_> {
             Command::Release => {
                 let last = self.figures(now);
                 self.answer_at_once();
+                self.tracing.end();
                 on_event(Event::Released(last));
             }
+            Command::Trace(path) => self.tracing.ask_for(path),
+            Command::Traced(traced) => on_event(Event::Traced(traced)),
             Command::MeasureOverhead(device) => {
                 self.answer_in_known_time();
                 self.beside(move || Command::Measured(measure(&device)));
@@ -196,6 +202,7 @@ impl Server<'_> {
 
     fn impose(&mut self, model: &Model, seed: u64, now: u64) -> Result<Facts, Fault> {
         let volume = Box::new(Volume::new(model, seed)?);
+        self.tracing.begin(now, self.overhead_ns, self.mailbox)?;
         self.regime = Regime::Model {
             volume,
             began_ns: now,
@@ -248,6 +255,7 @@ impl Server<'_> {
             };
             let late_ns = now.saturating_sub(pending.due_ns);
             self.counting.answered(kind, late_ns, pending.tolerance_ns);
+            self.tracing.answered(pending.unique, now);
             self.answer(&pending)?;
         }
     }
@@ -348,6 +356,7 @@ impl Server<'_> {
                     length,
                 });
                 self.counting.arrived(kind, length, &completion);
+                self.tracing.issued(unique, now, kind, offset, length);
                 let due_ns = began_ns.saturating_add(completion.done_ns);
                 tolerance_ns = due_ns.saturating_sub(now) / TOLERANCE_PART;
                 due_ns.saturating_sub(self.overhead_ns)

@@ -1,12 +1,17 @@
 //! `simulate`: models of volumes and what is run on them in, the figures of each model out.
 
+use std::fs;
+use std::path::PathBuf;
 use std::process::exit;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use pgassay_protocol::Failure;
-use pgassay_volume::simulate::{Simulated, Work, simulate as simulate_one};
+use pgassay_volume::recording::decode;
+use pgassay_volume::simulate::{
+    Dependencies, Pattern, Simulated, Trace, Who, Work, simulate as simulate_one,
+};
 use pgassay_volume::{Fault, Model};
 use serde::Deserialize;
 use serde_json::json;
@@ -20,7 +25,7 @@ struct Simulation {
     /// The volumes.
     models: Vec<Model>,
     /// What is run on each of them.
-    work: Work,
+    work: WorkDocument,
     /// The length of an interval of the series.
     #[serde(default = "one_second")]
     interval_s: f64,
@@ -35,21 +40,103 @@ fn one_second() -> f64 {
     1.0
 }
 
+/// What is run, as it is asked for: one of them.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum WorkDocument {
+    /// A number of requests is kept on its way.
+    Pattern(Pattern),
+    /// Requests of the document.
+    Trace(Trace),
+    /// Requests of a file that the command `volume` recorded.
+    Recorded(RecordedDocument),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RecordedDocument {
+    /// The file.
+    path: PathBuf,
+    /// The stretches that count, by CLOCK_MONOTONIC from and until; all of it where there are none.
+    #[serde(default)]
+    parts: Vec<(u64, u64)>,
+    /// The processors that those had who computed.
+    processors: f64,
+    /// How many clients there were; 0 where nobody knows.
+    #[serde(default)]
+    clients: u32,
+}
+
+/// What is run, ready to be.
+enum Ready {
+    Work(Work),
+    Recorded(Box<Dependencies>),
+}
+
+impl Ready {
+    fn of(document: WorkDocument) -> Result<Self, Fault> {
+        let work = match document {
+            WorkDocument::Pattern(pattern) => Work::Pattern(pattern),
+            WorkDocument::Trace(trace) => Work::Trace(trace),
+            WorkDocument::Recorded(recorded) => {
+                let inferred = recorded.dependencies().map_err(|fault| {
+                    Fault(format!(
+                        "the trace {} can't be replayed: {fault}",
+                        recorded.path.display()
+                    ))
+                })?;
+                return Ok(Self::Recorded(Box::new(inferred)));
+            }
+        };
+        work.check()?;
+        Ok(Self::Work(work))
+    }
+
+    fn simulate(&self, model: &Model, interval_s: f64, seed: u64) -> Result<Simulated, Fault> {
+        match self {
+            Self::Work(work) => simulate_one(model, work, interval_s, seed),
+            Self::Recorded(dependencies) => dependencies.simulate(model, interval_s, seed),
+        }
+    }
+}
+
+impl RecordedDocument {
+    fn dependencies(&self) -> Result<Dependencies, Fault> {
+        let bytes = fs::read(&self.path).map_err(|error| Fault(error.to_string()))?;
+        let who = Who {
+            processors: self.processors,
+            clients: self.clients,
+        };
+        Dependencies::infer(&decode(&bytes)?, &self.parts, who)
+    }
+}
+
 /// Runs the command and gives its exit status.
 pub fn simulate() -> i32 {
     let simulation = match read_document::<Simulation>() {
         Ok(simulation) => simulation,
         Err(failure) => return fail(&failure, EXIT_USAGE),
     };
+    let Simulation {
+        models,
+        work,
+        interval_s,
+        seed,
+        threads,
+    } = simulation;
     // All are looked at before any work is done.
-    let checks = simulation.models.iter().map(Model::check);
-    if let Some(Err(fault)) = checks.chain([simulation.work.check()]).find(Result::is_err) {
-        return fail(&Failure::client(fault.to_string()), EXIT_USAGE);
-    }
+    let checked = models.iter().try_for_each(Model::check);
+    let work = match checked.and_then(|()| Ready::of(work)) {
+        Ok(work) => work,
+        Err(fault) => return fail(&Failure::client(fault.to_string()), EXIT_USAGE),
+    };
     if let Err(error) = watch_input(|| exit(EXIT_ABORTED)) {
         return fail(&Failure::client(error.to_string()), EXIT_FAILURE);
     }
-    let answers = run_all(&simulation);
+    if let Ready::Recorded(dependencies) = &work {
+        write_line(&json!({ "recorded": dependencies.facts() }));
+    }
+    let answers = run_all(&models, threads, |model| work.simulate(model, interval_s, seed));
     for answer in answers {
         match answer {
             Ok(simulated) => write_line(&json!({ "simulated": simulated })),
@@ -60,24 +147,21 @@ pub fn simulate() -> i32 {
 }
 
 /// The answers in the order of the models.
-fn run_all(simulation: &Simulation) -> Vec<Result<Simulated, Fault>> {
-    let Simulation {
-        models,
-        work,
-        interval_s,
-        seed,
-        threads,
-    } = simulation;
+fn run_all(
+    models: &[Model],
+    threads: usize,
+    run: impl Fn(&Model) -> Result<Simulated, Fault> + Sync,
+) -> Vec<Result<Simulated, Fault>> {
     let next = AtomicUsize::new(0);
     let answers = Mutex::new(Vec::with_capacity(models.len()));
     thread::scope(|scope| {
-        for _ in 0..(*threads).clamp(1, models.len().max(1)) {
+        for _ in 0..threads.clamp(1, models.len().max(1)) {
             scope.spawn(|| {
                 while let Some((index, model)) = {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     models.get(index).map(|model| (index, model))
                 } {
-                    let answer = simulate_one(model, work, *interval_s, *seed);
+                    let answer = run(model);
                     // A panic ends the whole process, so that no lock is ever poisoned.
                     if let Ok(mut answers) = answers.lock() {
                         answers.push((index, answer));

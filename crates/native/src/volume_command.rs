@@ -50,6 +50,9 @@ struct Imposed {
     model: Box<Model>,
     #[serde(default)]
     seed: u64,
+    /// A new file in which the requests under the model are recorded.
+    #[serde(default)]
+    trace: Option<PathBuf>,
 }
 
 /// Runs the command and gives its exit status.
@@ -128,7 +131,12 @@ fn read_commands(commands: &Mailbox, refuse: impl Fn(Failure)) {
     for line in io::stdin().lock().lines() {
         let Ok(line) = line else { break };
         match serde_json::from_str::<Told>(&line) {
-            Ok(Told::Impose(imposed)) => commands.send(Command::Impose(imposed.model, imposed.seed)),
+            Ok(Told::Impose(imposed)) => {
+                if let Some(path) = imposed.trace {
+                    commands.send(Command::Trace(path));
+                }
+                commands.send(Command::Impose(imposed.model, imposed.seed));
+            }
             Ok(Told::Release {}) => commands.send(Command::Release),
             Ok(Told::MeasureOverhead { device }) => commands.send(Command::MeasureOverhead(device)),
             Ok(Told::MeasureCeiling { device }) => commands.send(Command::MeasureCeiling(device)),

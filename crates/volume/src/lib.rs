@@ -16,6 +16,8 @@
 //!   which one request is transferred. The seed decides every draw. Of a volume that was restored from a
 //!   snapshot ([`FirstTouch`]), the first request to each chunk waits for that chunk beside its latency.
 //!
+//! [`recording`] is what a block device did, and [`simulate::Dependencies`] what it would have done on another volume.
+//!
 //! Time is in nanoseconds from an origin that the caller chooses; at 0 every bucket has its fill. All arithmetic
 //! of limiters is in integers: nothing drifts, however long a volume is used. Latency alone is floating point.
 //!
@@ -40,6 +42,7 @@ mod first_touch;
 mod latency;
 mod limiter;
 pub mod model;
+pub mod recording;
 mod request;
 pub mod simulate;
 mod stripes;

@@ -31,6 +31,7 @@ from pgassay.cli.commands import (
     report,
     resume,
     run,
+    size,
     volumes,
     watch,
 )
@@ -60,6 +61,7 @@ COMMANDS = (
     diagnose,
     watch,
     volumes,
+    size,
     doctor,
     clean,
     completion,

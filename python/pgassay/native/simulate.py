@@ -35,6 +35,36 @@ class TraceSpec(TypedDict):
     after: NotRequired[Sequence[int | None]]
 
 
+class RecordedSpec(TypedDict):
+    """A file that an imitated volume recorded, and the stretches of it that count, by CLOCK_MONOTONIC.
+
+    `processors`: how many those had who computed between requests; it need not be whole. `clients`: how many
+    there were, where that is known. `parts`: pairs of from and until, in their order; without any all of it
+    counts.
+    """
+
+    path: str
+    processors: float
+    clients: NotRequired[int]
+    parts: NotRequired[Sequence[tuple[int, int]]]
+
+
+class RecordedFacts(TypedDict):
+    """What was recorded, and inferred (`Facts` of crates/volume/src/simulate/recorded/dependencies.rs)."""
+
+    reads: int
+    writes: int
+    flushes: int
+    bytes: int
+    elapsed_s: float
+    write_back: int
+    log_writes: int
+    lanes: int
+    computing_s: float
+    lost: int
+    is_complete: bool
+
+
 class Series(TypedDict):
     """What was done in each interval from time 0, by the time of completion."""
 
@@ -59,6 +89,7 @@ class Simulated(TypedDict):
     """The figures of one model (`Simulated` of crates/volume/src/simulate/figures.rs).
 
     `latency_ms`: mean, p50, p90, p99, p99.9 and max, from arrival to completion; None where nothing was done.
+    `milestones_s`, of a recording: when the ends of 200 equal stretches of its time were reached, after a 0.
     """
 
     model: str
@@ -73,6 +104,7 @@ class Simulated(TypedDict):
     queued_ms: float
     series: Series
     credits: list[CreditsLeft]
+    milestones_s: NotRequired[list[float]]
 
 
 def simulate(
@@ -98,14 +130,45 @@ def simulate(
         UsageError: there is no native binary of this version.
     """
     work = {"pattern": pattern} if trace is None else {"trace": trace}
+    return _simulate(models, work, interval_s, seed, threads)[1]
+
+
+def replay(
+    models: Sequence[Mapping[str, object]],
+    recorded: RecordedSpec,
+    *,
+    interval_s: float = 1.0,
+    seed: int = 1,
+    threads: int = 2,
+) -> tuple[RecordedFacts, list[Simulated]]:
+    """What was recorded, and how long it would take on each model, in their order.
+
+    `elapsed_s` of an answer is that of all parts, with the computing at their end. Raises as `simulate`.
+    """
+    facts, answers = _simulate(models, {"recorded": recorded}, interval_s, seed, threads)
+    if facts is None:
+        raise AssertionError("a recording is told of before its answers")
+    return facts, answers
+
+
+def _simulate(
+    models: Sequence[Mapping[str, object]],
+    work: Mapping[str, object],
+    interval_s: float,
+    seed: int,
+    threads: int,
+) -> tuple[RecordedFacts | None, list[Simulated]]:
     process = NativeProcess("simulate")
+    facts: RecordedFacts | None = None
     try:
         process.send(
             {"models": models, "work": work, "interval_s": interval_s, "seed": seed, "threads": threads}
         )
+        if "recorded" in work:
+            facts = process.receive()["recorded"]
         answers: list[Simulated] = [process.receive()["simulated"] for _ in models]
     except BaseException:
         process.kill()
         raise
     process.end()
-    return answers
+    return facts, answers

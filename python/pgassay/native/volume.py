@@ -69,6 +69,15 @@ class Second(TypedDict):
     credits: list[CreditLevel]
 
 
+class Traced(TypedDict):
+    """What became of a trace's file (`Traced` of crates/fuse/src/trace.rs); `error`: why it ends early."""
+
+    requests: int
+    lost: int
+    bytes: int
+    error: str | None
+
+
 # The figures of a second that are one number.
 Counted = Literal[
     "elapsed_s",
@@ -119,6 +128,8 @@ class VolumeServer:
         self._has_ended = threading.Event()
         self._has_spoken = threading.Event()
         self._is_imposed = False
+        self._is_tracing = False
+        self.traced: Traced | None = None
         try:
             self._process.send(
                 {
@@ -159,18 +170,30 @@ class VolumeServer:
         """Whether the process is gone: then every request of the block device fails."""
         return self._has_ended.is_set()
 
-    def impose(self, model: Mapping[str, object], seed: int) -> int:
-        """Answer as the model says, from its credits at the beginning; returns its time 0 (monotonic)."""
+    def impose(self, model: Mapping[str, object], seed: int, trace: Path | None = None) -> int:
+        """Answer as the model says, from its credits at the beginning; returns its time 0 (monotonic).
+
+        `trace`: a new file in which the requests are recorded until `release`.
+        """
         while not self._seconds.empty():
             self._seconds.get()
-        clock_ns = self._ask({"impose": {"model": model, "seed": seed}}, "imposed")["clock_ns"]
+        path = None if trace is None else str(trace.absolute())
+        told = {"model": model, "seed": seed, "trace": path}
+        clock_ns = self._ask({"impose": told}, "imposed")["clock_ns"]
         self._is_imposed = True
+        self._is_tracing, self.traced = trace is not None, None
         return int(clock_ns)
 
     def release(self) -> list[Second]:
-        """Answer at once again; returns the figures since the last call of `seconds`."""
+        """Answer at once again; returns the figures since the last call of `seconds`.
+
+        Where requests were recorded, their file is whole on return, and `traced` says what became of it.
+        """
         self._is_imposed = False
         last: Second = self._ask({"release": {}}, "released")
+        if self._is_tracing:
+            self._is_tracing = False
+            self.traced = self._answer("traced")
         return [*self.seconds(), last]
 
     def seconds(self) -> list[Second]:
@@ -208,6 +231,9 @@ class VolumeServer:
 
     def _ask(self, document: Mapping[str, object], key: str) -> Any:
         self._process.send(document)
+        return self._answer(key)
+
+    def _answer(self, key: str) -> Any:
         try:
             answer = self._answers.get(timeout=_ANSWER_TIMEOUT_S)
         except queue.Empty:

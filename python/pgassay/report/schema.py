@@ -1,15 +1,17 @@
-"""The JSON schemas of all that is printed with --json.
+"""The JSON schemas (2020-12) of all that is printed with --json.
 
 They are made from the models: `python -m pgassay.report.schema` writes them to schemas/ of the checkout; a
-test checks that the files there are what the models give.
+test checks that the files there are what the models give. A new document is one line of `PUBLISHED`.
 """
 
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pgassay.analysis.causes.registry import cause_names
+from pgassay.model.base import Frozen
 from pgassay.model.calibration import CALIBRATION_SCHEMA, CalibrationResult
 from pgassay.model.gates.gate import GATE_SCHEMA, GateResult
 from pgassay.model.gates.history import HISTORY_SCHEMA, HistoryResult
@@ -20,113 +22,72 @@ from pgassay.model.plans.plan import EXPLAIN_SCHEMA, ExplainResult
 from pgassay.model.probe import PROBE_SCHEMA, ProbeResult
 from pgassay.model.result import PLANNED_SCHEMA, RESULT_SCHEMA, CompareResult, Planned
 from pgassay.model.volumes.offer import VOLUMES_SCHEMA, VolumesResult
+from pgassay.model.volumes.size import SIZE_SCHEMA, SizeResult
 
-SCHEMA_FILE = Path(__file__).resolve().parents[3] / "schemas" / "compare.schema.json"
-CALIBRATION_FILE = SCHEMA_FILE.with_name("calibration.schema.json")
-PROBE_FILE = SCHEMA_FILE.with_name("probe.schema.json")
-DIAGNOSIS_FILE = SCHEMA_FILE.with_name("diagnose.schema.json")
-WATCH_FILE = SCHEMA_FILE.with_name("watch.schema.json")
-EXPLAIN_FILE = SCHEMA_FILE.with_name("explain.schema.json")
-VOLUMES_FILE = SCHEMA_FILE.with_name("volumes.schema.json")
-COMBINED_FILE = SCHEMA_FILE.with_name("combine.schema.json")
-GATE_FILE = SCHEMA_FILE.with_name("gate.schema.json")
-HISTORY_FILE = SCHEMA_FILE.with_name("history.schema.json")
-PLANNED_FILE = SCHEMA_FILE.with_name("planned.schema.json")
-
+FOLDER = Path(__file__).resolve().parents[3] / "schemas"
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 # A plain number in the model that can overflow: the twin's evidence is a product without a bound.
 _NULL_WHEN_INFINITE = ("evidence", "twin_evidence")
 
 
-def calibration_schema() -> dict[str, Any]:
-    """The schema of what `report.calibration.render_json` writes."""
-    schema = CalibrationResult.model_json_schema(by_alias=True, mode="serialization")
-    for part in (schema, *schema.get("$defs", {}).values()):
-        _tighten(part)
-    schema["properties"]["schema"]["const"] = CALIBRATION_SCHEMA
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+@dataclass(frozen=True)
+class Published:
+    """A document with a schema of its own: the model it is made from, and the number of its format.
+
+    `has_causes`: it names causes, and which there are is part of the schema.
+    """
+
+    name: str
+    model: type[Frozen]
+    number: int
+    has_causes: bool = False
+
+    @property
+    def file(self) -> Path:
+        """Where the schema is published."""
+        return FOLDER / f"{self.name}.schema.json"
+
+    def schema(self) -> dict[str, Any]:
+        """The schema, as JSON Schema has it."""
+        schema = self.model.model_json_schema(by_alias=True, mode="serialization")
+        for part in (schema, *schema.get("$defs", {}).values()):
+            _tighten(part)
+        if self.has_causes:
+            _close_causes(schema, self.file)
+        schema["properties"]["schema"]["const"] = self.number
+        return {"$schema": _DIALECT, **schema}
+
+    def text(self) -> str:
+        """The schema as its file holds it."""
+        return json.dumps(self.schema(), indent=2) + "\n"
 
 
-def probe_schema() -> dict[str, Any]:
-    """The schema of what `report.probe.render_json` writes of a result."""
-    schema = ProbeResult.model_json_schema(by_alias=True, mode="serialization")
-    for part in (schema, *schema.get("$defs", {}).values()):
-        _tighten(part)
-    schema["properties"]["schema"]["const"] = PROBE_SCHEMA
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
-
-
-def diagnosis_schema() -> dict[str, Any]:
-    """The schema of what `report.diagnose.render_json` writes."""
-    schema = Diagnosis.model_json_schema(by_alias=True, mode="serialization")
-    for part in (schema, *schema.get("$defs", {}).values()):
-        _tighten(part)
-    _close_causes(schema, DIAGNOSIS_FILE)
-    schema["properties"]["schema"]["const"] = DIAGNOSIS_SCHEMA
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
-
-
-def watch_schema() -> dict[str, Any]:
-    """The schema of each line that `pgassay watch --json` writes."""
-    schema = WatchSample.model_json_schema(by_alias=True, mode="serialization")
-    for part in (schema, *schema.get("$defs", {}).values()):
-        _tighten(part)
-    schema["properties"]["schema"]["const"] = WATCH_SCHEMA
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
-
-
-def explain_schema() -> dict[str, Any]:
-    """The schema of what `pgassay explain --json` prints."""
-    schema = ExplainResult.model_json_schema(by_alias=True, mode="serialization")
-    for part in (schema, *schema.get("$defs", {}).values()):
-        _tighten(part)
-    schema["properties"]["schema"]["const"] = EXPLAIN_SCHEMA
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
-
-
-def volumes_schema() -> dict[str, Any]:
-    """The schema of what `pgassay volumes --json` prints."""
-    schema = VolumesResult.model_json_schema(by_alias=True, mode="serialization")
-    for part in (schema, *schema.get("$defs", {}).values()):
-        _tighten(part)
-    schema["properties"]["schema"]["const"] = VOLUMES_SCHEMA
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
-
-
-def combined_schema() -> dict[str, Any]:
-    """The schema of what `pgassay combine --json` prints."""
-    schema = CombinedResult.model_json_schema(by_alias=True, mode="serialization")
-    for part in (schema, *schema.get("$defs", {}).values()):
-        _tighten(part)
-    schema["properties"]["schema"]["const"] = COMBINED_SCHEMA
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
-
-
-def gate_schema() -> dict[str, Any]:
-    """The schema of what `pgassay gate --json` prints, and gate.json holds."""
-    schema = GateResult.model_json_schema(by_alias=True, mode="serialization")
-    for part in (schema, *schema.get("$defs", {}).values()):
-        _tighten(part)
-    schema["properties"]["schema"]["const"] = GATE_SCHEMA
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
-
-
-def history_schema() -> dict[str, Any]:
-    """The schema of what `pgassay history --json` prints."""
-    schema = HistoryResult.model_json_schema(by_alias=True, mode="serialization")
-    for part in (schema, *schema.get("$defs", {}).values()):
-        _tighten(part)
-    schema["properties"]["schema"]["const"] = HISTORY_SCHEMA
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
-
-
-def compare_schema() -> dict[str, Any]:
-    """The schema (JSON Schema 2020-12) of what `report.json.render` writes."""
-    schema = CompareResult.model_json_schema(by_alias=True, mode="serialization")
-    for part in (schema, *schema.get("$defs", {}).values()):
-        _tighten(part)
-    _close_causes(schema, SCHEMA_FILE)
-    schema["properties"]["schema"]["const"] = RESULT_SCHEMA
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+COMPARE = Published("compare", CompareResult, RESULT_SCHEMA, has_causes=True)
+PLANNED = Published("planned", Planned, PLANNED_SCHEMA)
+COMBINED = Published("combine", CombinedResult, COMBINED_SCHEMA)
+CALIBRATION = Published("calibration", CalibrationResult, CALIBRATION_SCHEMA)
+PROBE = Published("probe", ProbeResult, PROBE_SCHEMA)
+DIAGNOSIS = Published("diagnose", Diagnosis, DIAGNOSIS_SCHEMA, has_causes=True)
+WATCH = Published("watch", WatchSample, WATCH_SCHEMA)
+EXPLAIN = Published("explain", ExplainResult, EXPLAIN_SCHEMA)
+VOLUMES = Published("volumes", VolumesResult, VOLUMES_SCHEMA)
+SIZE = Published("size", SizeResult, SIZE_SCHEMA)
+GATE = Published("gate", GateResult, GATE_SCHEMA)
+HISTORY = Published("history", HistoryResult, HISTORY_SCHEMA)
+PUBLISHED = (
+    COMPARE,
+    PLANNED,
+    COMBINED,
+    CALIBRATION,
+    PROBE,
+    DIAGNOSIS,
+    WATCH,
+    EXPLAIN,
+    VOLUMES,
+    SIZE,
+    GATE,
+    HISTORY,
+)
 
 
 def _close_causes(schema: dict[str, Any], published: Path) -> None:
@@ -148,89 +109,12 @@ def _tighten(part: dict[str, Any]) -> None:
             value["type"] = ["number", "null"]
 
 
-def schema_text() -> str:
-    """The schema as the file holds it."""
-    return json.dumps(compare_schema(), indent=2) + "\n"
-
-
-def calibration_schema_text() -> str:
-    """The schema of calibrations as the file holds it."""
-    return json.dumps(calibration_schema(), indent=2) + "\n"
-
-
-def probe_schema_text() -> str:
-    """The schema of probes as the file holds it."""
-    return json.dumps(probe_schema(), indent=2) + "\n"
-
-
-def diagnosis_schema_text() -> str:
-    """The schema of diagnoses as the file holds it."""
-    return json.dumps(diagnosis_schema(), indent=2) + "\n"
-
-
-def watch_schema_text() -> str:
-    """The schema of watch's lines as the file holds it."""
-    return json.dumps(watch_schema(), indent=2) + "\n"
-
-
-def explain_schema_text() -> str:
-    """The schema of plans as the file holds it."""
-    return json.dumps(explain_schema(), indent=2) + "\n"
-
-
-def volumes_schema_text() -> str:
-    """The schema of volumes as the file holds it."""
-    return json.dumps(volumes_schema(), indent=2) + "\n"
-
-
-def combined_schema_text() -> str:
-    """The schema of combined experiments as the file holds it."""
-    return json.dumps(combined_schema(), indent=2) + "\n"
-
-
-def gate_schema_text() -> str:
-    """The schema of gates as the file holds it."""
-    return json.dumps(gate_schema(), indent=2) + "\n"
-
-
-def history_schema_text() -> str:
-    """The schema of histories as the file holds it."""
-    return json.dumps(history_schema(), indent=2) + "\n"
-
-
-def planned_schema() -> dict[str, Any]:
-    """The schema of what `report.planned.render_json` writes."""
-    schema = Planned.model_json_schema(by_alias=True, mode="serialization")
-    for part in (schema, *schema.get("$defs", {}).values()):
-        _tighten(part)
-    schema["properties"]["schema"]["const"] = PLANNED_SCHEMA
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
-
-
-def planned_schema_text() -> str:
-    """The schema of plans that were not run as the file holds it."""
-    return json.dumps(planned_schema(), indent=2) + "\n"
-
-
 def main() -> int:
     """Write the schemas into the checkout and say where."""
-    SCHEMA_FILE.parent.mkdir(exist_ok=True)
-    made = (
-        (SCHEMA_FILE, schema_text()),
-        (CALIBRATION_FILE, calibration_schema_text()),
-        (PROBE_FILE, probe_schema_text()),
-        (DIAGNOSIS_FILE, diagnosis_schema_text()),
-        (WATCH_FILE, watch_schema_text()),
-        (EXPLAIN_FILE, explain_schema_text()),
-        (VOLUMES_FILE, volumes_schema_text()),
-        (COMBINED_FILE, combined_schema_text()),
-        (GATE_FILE, gate_schema_text()),
-        (HISTORY_FILE, history_schema_text()),
-        (PLANNED_FILE, planned_schema_text()),
-    )
-    for file, content in made:
-        file.write_text(content, encoding="utf-8")
-        print(file, file=sys.stderr)
+    FOLDER.mkdir(exist_ok=True)
+    for document in PUBLISHED:
+        document.file.write_text(document.text(), encoding="utf-8")
+        print(document.file, file=sys.stderr)
     return 0
 
 

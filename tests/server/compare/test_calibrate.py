@@ -27,7 +27,7 @@ def test_equal_arms_are_measured_and_their_noise_is_told(
         copies = sorted(path.name for path in (home / "data" / "work").rglob("copy-*") if path.is_dir())
         again = whole_tool.run("calibrate", "--from", out, home=home)
         refused = whole_tool.run(*words, "--control", "copy=second", home=home)
-    jsonschema.validate(document, schema.calibration_schema(), cls=jsonschema.Draft202012Validator)
+    jsonschema.validate(document, schema.CALIBRATION.schema(), cls=jsonschema.Draft202012Validator)
     assert (document["blocks"], document["stopped"]) == (3, "blocks")
     assert document["noise"]["trial"] > 0
     assert document["noise"]["within_trial"] is None

@@ -81,7 +81,7 @@ def run(*words: str, **variables: str) -> dict[str, Any]:
     """The document of a run, after it was held against the schema; nothing of the password in its output."""
     finished = whole_tool.run("diagnose", *words, "--json", env=whole_tool.environment(**variables))
     document = whole_tool.result_of(finished)
-    jsonschema.validate(document, schema.diagnosis_schema(), cls=jsonschema.Draft202012Validator)
+    jsonschema.validate(document, schema.DIAGNOSIS.schema(), cls=jsonschema.Draft202012Validator)
     assert not [part for part in PARTS_OF_THE_PASSWORD if part in finished.stdout + finished.stderr]
     return document
 

@@ -81,7 +81,7 @@ def documents(*words: str) -> list[dict[str, Any]]:
     assert finished.returncode == 0, finished.stderr
     found = [json.loads(line) for line in finished.stdout.splitlines()]
     for document in found:
-        jsonschema.validate(document, schema.watch_schema(), cls=jsonschema.Draft202012Validator)
+        jsonschema.validate(document, schema.WATCH.schema(), cls=jsonschema.Draft202012Validator)
     return found
 
 
@@ -365,7 +365,7 @@ def test_a_whole_comparison_is_watched_to_its_end(tmp_path: Path) -> None:
     assert watched.returncode == 0, watched.stderr
     found = [json.loads(line) for line in watched.stdout.splitlines()]
     for document in found:
-        jsonschema.validate(document, schema.watch_schema(), cls=jsonschema.Draft202012Validator)
+        jsonschema.validate(document, schema.WATCH.schema(), cls=jsonschema.Draft202012Validator)
     trials = {each["experiment"]["trial"]["number"] for each in found if each["experiment"]["trial"]}
     assert trials
     assert trials <= set(range(6))

@@ -68,7 +68,7 @@ def test_commands_that_tell_how_far_they_are_are_shown(server: NativeTestServer)
             vacuumed.join()
             holder.execute("DROP TABLE held; DROP FUNCTION held_up")
     document = json.loads(finished.stdout.splitlines()[-1])
-    jsonschema.validate(document, schema.watch_schema(), cls=jsonschema.Draft202012Validator)
+    jsonschema.validate(document, schema.WATCH.schema(), cls=jsonschema.Draft202012Validator)
     found = {each["command"]: each for each in document["server"]["progress"]}
     assert set(found) == {"VACUUM", "CREATE INDEX"}
     vacuum, index = found["VACUUM"], found["CREATE INDEX"]

@@ -56,7 +56,7 @@ def test_a_short_probe_says_what_the_device_can_do(disk: Path, tmp_path: Path) -
     )
     assert finished.returncode == 0, finished.stderr
     document = json.loads(finished.stdout)
-    jsonschema.validate(document, schema.probe_schema(), cls=jsonschema.Draft202012Validator)
+    jsonschema.validate(document, schema.PROBE.schema(), cls=jsonschema.Draft202012Validator)
     assert document["ceilings"]["sequential_read_mb_s"] > 0
     assert document["ceilings"]["random_read_iops"]["1"] > 0
     assert document["ceilings"]["fdatasync_per_s"] > 0

@@ -186,7 +186,7 @@ def test_an_effect_that_moved_has_no_interval_and_no_verdict():
     shown = page.render(result, trials, width=120, colour=False, unicode=True)
     assert "none fits" in shown
     assert "no interval fits all blocks" in html.render(result, trials, chart_library="")
-    jsonschema.validate(json.loads(json_report.render(result)), schema.compare_schema())
+    jsonschema.validate(json.loads(json_report.render(result)), schema.COMPARE.schema())
 
 
 def test_an_experiment_that_stopped_at_its_first_verdict_says_what_that_does_to_the_estimate():

@@ -160,11 +160,11 @@ def test_a_limit_stops_a_scan_early_and_proves_no_estimate_wrong() -> None:
 
 
 def test_the_json_obeys_its_schema() -> None:
-    assert schema.EXPLAIN_FILE.read_text(encoding="utf-8") == schema.explain_schema_text()
+    assert schema.EXPLAIN.file.read_text(encoding="utf-8") == schema.EXPLAIN.text()
     pair = (SELF_JOIN_17, SELF_JOIN_18)
     for result in (ExplainResult(plans=pair, beside=beside(*pair)), ExplainResult(plans=pair[:1])):
         value = json.loads(text.render_json(result))
-        jsonschema.validate(value, schema.explain_schema(), cls=jsonschema.Draft202012Validator)
+        jsonschema.validate(value, schema.EXPLAIN.schema(), cls=jsonschema.Draft202012Validator)
         assert value["schema"] == 1
     issue_keys = {
         "id", "parent", "type", "relation", "index", "own_ms", "total_ms", "rows_estimated", "rows", "loops",

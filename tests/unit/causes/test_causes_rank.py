@@ -178,7 +178,7 @@ def test_a_new_cause_is_one_rule_in_the_table(tmp_path: Path, monkeypatch: pytes
     assert "was limited by a toy that nobody put away: 10.00 s, 100 % of its time" in row.sentence
     assert row.sentence.endswith("Put the toy away.")
     assert row.figures == "toys 1"
-    names = schema.compare_schema()["$defs"]["Cause"]["properties"]["cause"]["enum"]
+    names = schema.COMPARE.schema()["$defs"]["Cause"]["properties"]["cause"]["enum"]
     assert (names[0], names[-1]) == ("storage-throughput", "toy"), "published names keep their places"
     assert registry.next_step("toy") == "Look under the table."
 

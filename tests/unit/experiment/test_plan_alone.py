@@ -39,7 +39,7 @@ def load(made: Experiment, duration_s: float) -> Experiment:
 
 def checked(found: Planned) -> Planned:
     document = json.loads(render_json(found))
-    jsonschema.validate(document, schema.planned_schema(), cls=jsonschema.Draft202012Validator)
+    jsonschema.validate(document, schema.PLANNED.schema(), cls=jsonschema.Draft202012Validator)
     return found
 
 
@@ -88,7 +88,7 @@ def test_without_a_history_a_load_tells_its_length_and_statements_nothing() -> N
 
 
 def test_the_schema_is_the_file_s() -> None:
-    assert schema.PLANNED_FILE.read_text(encoding="utf-8") == schema.planned_schema_text()
+    assert schema.PLANNED.file.read_text(encoding="utf-8") == schema.PLANNED.text()
 
 
 def test_the_number_of_blocks_is_a_limit_too() -> None:

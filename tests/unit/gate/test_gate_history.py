@@ -71,7 +71,7 @@ def test_every_output_shows_it(found: HistoryResult) -> None:
     assert "simulated/q01 became 4." in shown
     assert "| simulated/q01 |" in history.render_markdown(found)
     document = json.loads(history.render_json(found))
-    jsonschema.validate(document, schema.history_schema(), cls=jsonschema.Draft202012Validator)
+    jsonschema.validate(document, schema.HISTORY.schema(), cls=jsonschema.Draft202012Validator)
     assert document["series"][0]["points"][0]["run"] == 0
 
 

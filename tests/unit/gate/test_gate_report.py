@@ -68,17 +68,17 @@ def test_junit_has_a_case_for_each_unit(result: GateResult) -> None:
 
 def test_the_json_document_obeys_its_schema(result: GateResult) -> None:
     document = json.loads(text.render_json(result))
-    jsonschema.validate(document, schema.gate_schema(), cls=jsonschema.Draft202012Validator)
+    jsonschema.validate(document, schema.GATE.schema(), cls=jsonschema.Draft202012Validator)
     assert document["schema"] == 1
     assert document["exit_code"] == 1
     document["units"][0]["finding"] = "slow"
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(document, schema.gate_schema(), cls=jsonschema.Draft202012Validator)
+        jsonschema.validate(document, schema.GATE.schema(), cls=jsonschema.Draft202012Validator)
 
 
 def test_the_schemas_are_up_to_date() -> None:
-    assert schema.GATE_FILE.read_text("utf-8") == schema.gate_schema_text()
-    assert schema.HISTORY_FILE.read_text("utf-8") == schema.history_schema_text()
+    assert schema.GATE.file.read_text("utf-8") == schema.GATE.text()
+    assert schema.HISTORY.file.read_text("utf-8") == schema.HISTORY.text()
 
 
 def test_a_gate_is_read_as_it_was_written(result: GateResult, tmp_path: Path) -> None:

@@ -212,7 +212,7 @@ def test_what_is_no_experiment_of_one_design_is_refused(
 def check(result: CombinedResult) -> dict[str, Any]:
     text = report.render_json(result)
     document: dict[str, Any] = json.loads(text)
-    jsonschema.validate(document, schema.combined_schema(), cls=jsonschema.Draft202012Validator)
+    jsonschema.validate(document, schema.COMBINED.schema(), cls=jsonschema.Draft202012Validator)
     assert text.endswith("}\n")
     return document
 
@@ -221,7 +221,7 @@ def test_the_document_obeys_its_schema() -> None:
     document = check(combine([on("a"), on("b", -0.1), on("c", blocks=0, stopped="running")]))
     assert {"name", "blocks", "ratio", "interval", "confounds"} <= document["machines"][0].keys()
     assert document["machines"][2]["ratio"] is None
-    assert schema.COMBINED_FILE.read_text(encoding="utf-8") == schema.combined_schema_text()
+    assert schema.COMBINED.file.read_text(encoding="utf-8") == schema.COMBINED.text()
 
 
 def test_a_name_can_t_steer_the_terminal_and_the_same_is_said_in_markdown() -> None:

@@ -41,6 +41,9 @@ pub struct Simulated {
     pub series: Series,
     /// The credits left at the end.
     pub credits: Vec<Credits>,
+    /// Of a recording: when the ends of its equal stretches were reached, with 0 and `elapsed_s`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub milestones_s: Vec<f64>,
 }
 
 /// Latency of reads and writes, in milliseconds.
@@ -211,6 +214,7 @@ impl Figures {
                     ended_s: level.emptied_ns.map(seconds),
                 })
                 .collect(),
+            milestones_s: Vec::new(),
         }
     }
 }

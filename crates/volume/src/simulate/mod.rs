@@ -1,15 +1,18 @@
-//! Many requests against a model, as fast as the processor goes: a closed loop, or a trace.
+//! Many requests against a model, as fast as the processor goes: a closed loop, a trace, or a recording.
 //!
-//! [`simulate`] is what `pgassay-native simulate` runs for each model of its document.
+//! [`simulate`] and [`Dependencies::simulate`] are what `pgassay-native simulate` runs for each model of its
+//! document.
 
 mod figures;
 mod pattern;
+mod recorded;
 mod trace;
 
 use serde::Deserialize;
 
 pub use figures::{Credits, LatencyMs, Series, Simulated};
 pub use pattern::{Order, Pattern};
+pub use recorded::{Dependencies, Facts, LANES_SHARE, LOG_WRITES_MIN, NEARBY, STRETCHES, Who};
 pub use trace::Trace;
 
 use crate::model::{Fault, Model};

@@ -40,13 +40,15 @@ class Delivered:
     """What an imitated volume delivered while a trial measured, known in full when that is over.
 
     `columns`: a series with `clock_ns` (CLOCK_MONOTONIC), one value for each second, empty where the data lie
-    on none; `facts` for the record. `wal`: of the volume that pg_wal lies on, where that is another.
+    on none; `facts` for the record. `wal`: of the volume that pg_wal lies on, where that is another;
+    `files`: observations of its own, by name.
     """
 
     columns: dict[str, list[float] | list[int]] = field(default_factory=dict)
     facts: dict[str, object] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     wal: "list[Delivered]" = field(default_factory=list)
+    files: dict[str, bytes] = field(default_factory=dict)
 
 
 class Volume(Protocol):

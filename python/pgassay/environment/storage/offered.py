@@ -11,14 +11,16 @@ from pgassay.volumes.lasting import lasting
 from pgassay.volumes.pattern import parse_pattern, simulate_load
 
 
-def offer_facts(spec: VolumeSpec, loaded: LoadedCatalogue) -> dict[str, object]:
-    """The fields of `ImitatedFacts` that the catalogue knows."""
+def offer_facts(spec: VolumeSpec | None, loaded: LoadedCatalogue, name: str) -> dict[str, object]:
+    """The fields of `ImitatedFacts` that the catalogue knows; spec None: a volume that nobody sells."""
+    read_in = {"catalogue_date": str(loaded.catalogue.date), "catalogue_files": list(loaded.files)}
+    if spec is None:
+        return {"name": name, **read_in}
     offered = offer(spec, loaded.catalogue)
     latency = {"median_ms", "low_ms", "high_ms", "assumed"}
     return {
-        "name": offered.model.name,
-        "catalogue_date": str(loaded.catalogue.date),
-        "catalogue_files": list(loaded.files),
+        "name": name,
+        **read_in,
         "instance": spec.instance,
         "price": offered.price.model_dump(mode="json", exclude={"parts"}),
         "latency": offered.latency.model_dump(mode="json", include=latency),

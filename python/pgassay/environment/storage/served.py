@@ -166,10 +166,13 @@ class ServedImage:
         numbers = [int(word) for word in (Path("/sys/block") / self.node.name / "stat").read_text().split()]
         return Taken(numbers[0] + numbers[4], numbers[3] + numbers[7])
 
-    def impose(self, model: Mapping[str, object], seed: int) -> None:
-        """Answer as the model says from now on, its credits at their beginning. Raises as `release`."""
+    def impose(self, model: Mapping[str, object], seed: int, trace: Path | None = None) -> None:
+        """Answer as the model says, its credits at their beginning; `trace`: record in this new file.
+
+        Raises as `release`.
+        """
         try:
-            self.server.impose(model, seed)
+            self.server.impose(model, seed, trace)
         except MeasurementError:
             self.check()
             raise

@@ -22,6 +22,7 @@ from pgassay.environment.storage.loop import LoopVolume
 from pgassay.environment.storage.offered import offer_facts, peaks_of, simulated_words, would_last
 from pgassay.environment.storage.options import describe, format_bytes, readable_bytes
 from pgassay.environment.storage.served import Ceiling, ServedImage, Taken, beyond_ceiling, why_not
+from pgassay.environment.storage.trace import UNLIMITED, Trace, latency_text, unlimited_model
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.storage import IMITATION_CPU_SHARE_MAX, IMITATION_DELAY_SHARE_MAX, StorageSpec
 from pgassay.model.volumes.offer import VolumeModel, VolumeSpec
@@ -60,10 +61,12 @@ class VolumeKind(StorageKind):
     """Working copies on a volume of the catalogue."""
 
     name = "volume"
-    keys = ("volume", "size", *_ORDERED, "read_ahead", "closest")
+    keys = ("volume", "size", *_ORDERED, "read_ahead", "closest", "latency", "trace")
     own_keys: ClassVar[Mapping[str, Callable[[str, str, str], str]]] = {
         **dict.fromkeys(("volume", *_ORDERED), _as_typed),
         "closest": _yes,
+        "latency": latency_text,
+        "trace": _yes,
     }
     leading_key = "volume"
     refusals: ClassVar[dict[str, str]] = dict.fromkeys(
@@ -81,7 +84,8 @@ class VolumeKind(StorageKind):
     def instance(self, spec: StorageSpec) -> Instance | None:
         """That of `instance=`, or the one whose local disk it is."""
         loaded = catalogue()
-        name = ordered(spec, loaded).instance
+        found = ordered(spec, loaded)
+        name = None if found is None else found.instance
         if name is None:
             return None
         memory_gib = loaded.catalogue.instances[name].memory_gib
@@ -92,10 +96,11 @@ class VolumeKind(StorageKind):
         if why_not() is not None or dict(spec.own).get("closest") == "yes":
             return None
         loaded = catalogue()
-        beyond = beyond_ceiling(model_for(spec, loaded), _ceiling())
-        return (
-            None if beyond is None else f"{beyond} {simulated_words(ordered(spec, loaded), loaded, clients)}"
-        )
+        found = ordered(spec, loaded)
+        beyond = None if found is None else beyond_ceiling(model_for(spec, loaded), _ceiling())
+        if found is None or beyond is None:
+            return None
+        return f"{beyond} {simulated_words(found, loaded, clients)}"
 
     def read_ceiling(self, spec: StorageSpec) -> tuple[float | None, float | None]:
         """What the volume gives while its credits last."""
@@ -183,22 +188,24 @@ class ImitatedVolume(LoopVolume):
     def measured(self) -> Iterator[Delivered | None]:
         """Impose the model, with the credits that it begins with; tell afterwards what it delivered."""
         delivered = Delivered()
-        self._served.impose(self.model.model_dump(mode="json"), next(_seeds))
-        before = self._served.taken()
-        try:
-            yield delivered
-        except Exception as error:
-            # A server that lost its volume says many things; that it did is why.
-            if (failed := failure_of(self._served.release(), self.model.name)) is not None:
-                raise MeasurementError(f"{failed}; then: {error}") from error
-            raise
-        seconds = self._served.release()
+        with Trace(is_wanted="trace" in dict(self.spec.own)) as trace:
+            self._served.impose(self.model.model_dump(mode="json"), next(_seeds), trace.file)
+            before = self._served.taken()
+            try:
+                yield delivered
+            except Exception as error:
+                # A server that lost its volume says many things; that it did is why.
+                if (failed := failure_of(self._served.release(), self.model.name)) is not None:
+                    raise MeasurementError(f"{failed}; then: {error}") from error
+                raise
+            seconds = self._served.release()
+            trace.hand_over(self._served.server.traced, delivered)
         delivered.columns.update(columns_of(seconds))
         figures = summary(seconds)
         figures["way_delay_us"] = way_delay_us(figures, before, self._served.taken())
         delivered.facts.update(figures)
-        spec = ordered(self.spec, self._loaded)
-        delivered.facts["would_last"] = would_last(spec, self._loaded, self.model, seconds, figures)
+        if (spec := ordered(self.spec, self._loaded)) is not None:
+            delivered.facts["would_last"] = would_last(spec, self._loaded, self.model, seconds, figures)
         delivered.warnings.extend(warnings_of(figures, self.model.name))
         if (failed := failure_of(seconds, self.model.name)) is not None:
             delivered.warnings.append(failed)
@@ -219,7 +226,7 @@ class ImitatedVolume(LoopVolume):
             "limits": {},
             "extents": extents_of_largest(self.made()),
             "volume": {
-                **offer_facts(ordered(self.spec, self._loaded), self._loaded),
+                **offer_facts(ordered(self.spec, self._loaded), self._loaded, self.model.name),
                 "model": self.model.model_dump(mode="json"),
                 "overhead_us": self._served.overhead_ns[0] / 1e3,
                 "beyond_ceiling": self._beyond,
@@ -260,14 +267,25 @@ def _loaded(own: Path | None, _modified_ns: int) -> LoadedCatalogue:
 def model_for(spec: StorageSpec, loaded: LoadedCatalogue) -> VolumeModel:
     """The model of a storage; raises UsageError for one that the catalogue can't give."""
     found = ordered(spec, loaded)
+    if found is None:
+        return unlimited_model(spec)
     return model_of(found, loaded.catalogue, text_of(found))
 
 
-def ordered(spec: StorageSpec, loaded: LoadedCatalogue) -> VolumeSpec:
-    """The volume that a storage is; raises UsageError for one that the catalogue does not have."""
+def ordered(spec: StorageSpec, loaded: LoadedCatalogue) -> VolumeSpec | None:
+    """The volume that a storage is, None for the one without limits, which nobody sells.
+
+    Raises UsageError for one that the catalogue does not have.
+    """
     own = dict(spec.own)
     if "volume" not in own:
         raise UsageError("--storage volume:… names a volume of the catalogue: type volume:gp3,size=100GiB.")
+    if own["volume"] == UNLIMITED:
+        return None
+    if "latency" in own:
+        raise UsageError(
+            f"'latency={own['latency']}' is of volume:{UNLIMITED}: leave it out, {own['volume']} has its own."
+        )
     parts = [own["volume"], *([] if spec.size_bytes is None else [f"size={format_bytes(spec.size_bytes)}"])]
     parts += [f"{key}={own[key]}" for key in _ORDERED if key in own]
     return parse_volume(",".join(parts), loaded.catalogue)

@@ -33,6 +33,7 @@ def volume_imposed(trial: TrialState) -> Iterator[None]:
         if each.columns:
             trial.facts[name] = each.facts
             trial.observations[f"{name}.parquet"] = to_parquet(each.columns, sampler=name, version=1)
+            trial.observations |= each.files
 
 
 @contextmanager

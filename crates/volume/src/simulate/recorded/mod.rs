@@ -1,0 +1,92 @@
+//! A recording on another volume: what waited for what is inferred, and replayed.
+//!
+//! A block device knows neither processes nor what they wait for. What is assumed:
+//!
+//! 1. Reads, flushes and writes of a log are **waited for**. Each belongs to a lane: a client, a reading process,
+//!    or one place of a look-ahead. A lane computes, issues a request, waits until it is done, and goes on. There
+//!    are as many lanes as requests are on their way at once: a number that [`LANES_SHARE`] of the [`NEARBY`]
+//!    requests before and behind reach, as a stray request is no client. Who knows how many clients there were
+//!    says so: then there are so many lanes from the beginning on, which a fast volume does not show.
+//! 2. The lane that has been free for longest issues the next request, and its **computing** is the time between,
+//!    as far as it had a processor: of n lanes that compute on c processors each gets c / n of one, or all of it.
+//! 3. A request that finds no lane free begins one, as long after the request before it as it was.
+//! 4. A write that rewrites the end of one before it or goes on where that one ended, after that one was done, is
+//!    of a **log** once there are [`LOG_WRITES_MIN`] of them. Of a log one is on its way at a time. Those that
+//!    come meanwhile are one write after it, as commits share a flush.
+//! 5. Other writes are **write-back**. Nobody waits for them; each comes as long after the request of a lane
+//!    before it as it did.
+//!
+//! So the order of requests stays, and their number but for those of logs that are merged. The replay goes
+//! through the same rules with another volume's answers. With those that were recorded it gives the recorded
+//! times back. Computing that was hidden behind a slower volume's answers (a look-ahead's consumer) is not seen:
+//! a prediction is no better than the time on a fast volume, which whoever asks has to set as a floor.
+
+mod dependencies;
+mod infer;
+mod processors;
+mod replay;
+mod writes;
+
+pub use dependencies::{Dependencies, Facts, LANES_SHARE, LOG_WRITES_MIN, NEARBY, STRETCHES, Who};
+
+use super::figures::{Figures, Simulated};
+use crate::model::{Fault, Model, SECOND_NS};
+use crate::recording::Recording;
+use crate::volume::Volume;
+
+const PROCESSORS: std::ops::RangeInclusive<f64> = 0.01..=4096.0;
+
+impl Dependencies {
+    /// Infers what waited for what.
+    ///
+    /// `parts` are the stretches that count, by CLOCK_MONOTONIC from and until, in their order; what was issued
+    /// between them is left out, with its time. None is all of the recording, from its first request on.
+    ///
+    /// # Errors
+    /// Parts without requests or out of order, or a number of processors that can't be.
+    pub fn infer(recording: &Recording, parts: &[(u64, u64)], who: Who) -> Result<Self, Fault> {
+        let processors = who.processors;
+        if !PROCESSORS.contains(&processors) {
+            let (least, most) = (PROCESSORS.start(), PROCESSORS.end());
+            return Err(Fault(format!(
+                "processors is {processors}, but must be from {least} to {most}"
+            )));
+        }
+        infer::infer(recording, parts, who)
+    }
+
+    /// What was recorded, and what was inferred.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// Replays it on a new volume of the model; as [`super::simulate`].
+    ///
+    /// # Errors
+    /// What [`Model::check`] refuses, and an interval of no length.
+    pub fn simulate(&self, model: &Model, interval_s: f64, seed: u64) -> Result<Simulated, Fault> {
+        let mut volume = Volume::new(model, seed)?;
+        let mut figures = Figures::new(interval_s)?;
+        let replayed = replay::replay(self, |request| {
+            let completion = volume.submit(request);
+            figures.count(request, &completion);
+            completion.done_ns
+        });
+        let mut simulated = figures.finish(&model.name, &volume);
+        let seconds = |ns: u64| ns as f64 / SECOND_NS as f64;
+        let elapsed_s = seconds(replayed.elapsed_ns);
+        simulated.elapsed_s = elapsed_s;
+        simulated.milestones_s = replayed.milestones_ns.into_iter().map(seconds).collect();
+        if elapsed_s > 0.0 {
+            simulated.requests_per_s = simulated.requests as f64 / elapsed_s;
+            simulated.bytes_per_s = simulated.bytes as f64 / elapsed_s;
+        }
+        Ok(simulated)
+    }
+
+    /// Replays it with answers of the caller's own, in the order of arrival: when each is done. Returns how long
+    /// it takes, in nanoseconds.
+    pub fn replay(&self, serve: impl FnMut(&crate::Request) -> u64) -> u64 {
+        replay::replay(self, serve).elapsed_ns
+    }
+}

@@ -1,0 +1,251 @@
+//! Events in the order of their times: answers come, lanes have computed, delays are over.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BinaryHeap, HashMap};
+
+use super::dependencies::{Dependencies, NO_LOG, Role, Step};
+use super::processors::WorkClock;
+use crate::request::Request;
+
+/// No write is longer; a device takes no more in one piece.
+const MERGED_BYTES_MAX: u64 = 1 << 20;
+
+/// A reading of the work clock, in an order; none of them is no number.
+#[derive(Clone, Copy, PartialEq)]
+struct Reading(f64);
+
+impl Eq for Reading {}
+
+impl PartialOrd for Reading {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Reading {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+/// One write of a log is on its way; the others wait for it together.
+#[derive(Clone, Default)]
+struct Log {
+    /// Lanes that wait for the write on its way; 0 where there is none.
+    on_its_way: u32,
+    waiting: u32,
+    /// The first byte of those that wait, and the end.
+    start: u64,
+    end: u64,
+}
+
+struct Replay<'a, Serve> {
+    steps: &'a [Step],
+    serve: Serve,
+    clock: WorkClock,
+    /// By the reading at which each has computed.
+    computing: BinaryHeap<Reverse<(Reading, u32)>>,
+    due: BinaryHeap<Reverse<(u64, u32)>>,
+    on_the_way: BinaryHeap<Reverse<(u64, u32)>>,
+    logs: Vec<Log>,
+    /// The next request that a free lane may claim.
+    next: usize,
+    population: u32,
+    last_done_ns: u64,
+    /// When the requests were issued by which milestones are told.
+    issued: HashMap<u32, u64>,
+}
+
+/// What a replay takes, and when it reached the milestones of the recording; in nanoseconds.
+pub(super) struct Replayed {
+    pub(super) elapsed_ns: u64,
+    pub(super) milestones_ns: Vec<u64>,
+}
+
+/// How long it takes with these answers. `serve` gets requests in the order of arrival, and says when each is done.
+pub(super) fn replay(dependencies: &Dependencies, serve: impl FnMut(&Request) -> u64) -> Replayed {
+    let mut replay = Replay {
+        steps: &dependencies.steps,
+        serve,
+        clock: WorkClock::new(dependencies.who.processors),
+        computing: BinaryHeap::new(),
+        due: BinaryHeap::new(),
+        on_the_way: BinaryHeap::new(),
+        logs: vec![Log::default(); dependencies.logs],
+        next: 0,
+        population: dependencies.who.clients,
+        last_done_ns: 0,
+        issued: HashMap::new(),
+    };
+    replay.schedule_followers(0, 0);
+    replay.skip_to_claimed();
+    for _ in 0..dependencies.who.clients {
+        replay.claim(0);
+    }
+    while replay.step() {}
+    let elapsed_ns = replay.last_done_ns + dependencies.tail_ns;
+    let mut last_ns = 0;
+    let milestones_ns = dependencies.milestones.iter().map(|milestone| {
+        let told_ns = milestone
+            .step
+            .and_then(|step| replay.issued.get(&step))
+            .copied()
+            .unwrap_or(elapsed_ns);
+        // Requests of several lanes may change places.
+        last_ns = told_ns.saturating_sub(milestone.lead_ns).max(last_ns);
+        last_ns
+    });
+    Replayed {
+        milestones_ns: milestones_ns.collect(),
+        elapsed_ns,
+    }
+}
+
+impl<Serve: FnMut(&Request) -> u64> Replay<'_, Serve> {
+    /// The next event; false when there is none.
+    #[inline]
+    fn step(&mut self) -> bool {
+        let done_ns = self.on_the_way.peek().map_or(u64::MAX, |Reverse((at, _))| *at);
+        let due_ns = self.due.peek().map_or(u64::MAX, |Reverse((at, _))| *at);
+        let computed_ns = self.computing.peek().map_or(u64::MAX, |Reverse((reading, _))| {
+            self.clock.when(reading.0, self.computing.len())
+        });
+        let first_ns = done_ns.min(due_ns).min(computed_ns);
+        if first_ns == u64::MAX {
+            return false;
+        }
+        self.clock.advance(first_ns, self.computing.len());
+        // Who is free at the same moment is free before the next request.
+        if done_ns == first_ns {
+            if let Some(Reverse((_, index))) = self.on_the_way.pop() {
+                self.done(index, first_ns);
+            }
+        } else if computed_ns == first_ns {
+            if let Some(Reverse((_, index))) = self.computing.pop() {
+                self.issue(index, first_ns);
+            }
+        } else if let Some(Reverse((_, index))) = self.due.pop() {
+            self.issue(index, first_ns);
+        }
+        true
+    }
+
+    fn done(&mut self, index: u32, now_ns: u64) {
+        self.last_done_ns = now_ns;
+        let log = self.steps[index as usize].log;
+        if log == NO_LOG {
+            return self.free_lane(index, now_ns);
+        }
+        let log = &mut self.logs[log as usize];
+        let freed = std::mem::take(&mut log.on_its_way);
+        for _ in 0..freed {
+            self.free_lane(index, now_ns);
+        }
+        self.write_waiting(index, now_ns);
+    }
+
+    /// Lets a lane compute for the next request, or ends it where there are fewer lanes around the one done.
+    fn free_lane(&mut self, done: u32, now_ns: u64) {
+        if self.next < self.steps.len() && self.population > self.steps[done as usize].lanes {
+            self.population -= 1;
+            return;
+        }
+        self.claim(now_ns);
+    }
+
+    /// Lets a free lane compute for the next request, where there is one.
+    fn claim(&mut self, now_ns: u64) {
+        let Some(step) = self.steps.get(self.next) else {
+            return;
+        };
+        let reading = self.clock.advance(now_ns, self.computing.len());
+        let computed = Reading(reading + step.after_ns as f64);
+        #[allow(clippy::cast_possible_truncation)] // as the number of requests
+        self.computing.push(Reverse((computed, self.next as u32)));
+        self.next += 1;
+        self.skip_to_claimed();
+    }
+
+    fn skip_to_claimed(&mut self) {
+        while self
+            .steps
+            .get(self.next)
+            .is_some_and(|step| step.role != Role::Claimed)
+        {
+            self.next += 1;
+        }
+    }
+
+    #[inline]
+    fn issue(&mut self, index: u32, now_ns: u64) {
+        let step = &self.steps[index as usize];
+        match step.role {
+            Role::WriteBack => {
+                self.submit(index, step.offset, step.length, now_ns);
+                return;
+            }
+            Role::Begins => self.population += 1,
+            Role::Claimed => {}
+        }
+        if step.is_milestone {
+            self.issued.insert(index, now_ns);
+        }
+        self.schedule_followers(index as usize + 1, now_ns);
+        if step.log == NO_LOG {
+            let done_ns = self.submit(index, step.offset, step.length, now_ns);
+            self.on_the_way.push(Reverse((done_ns, index)));
+            return;
+        }
+        let log = &mut self.logs[step.log as usize];
+        let end = step.offset + u64::from(step.length);
+        if log.waiting == 0 {
+            (log.start, log.end) = (step.offset, end);
+        } else {
+            (log.start, log.end) = (log.start.min(step.offset), log.end.max(end));
+        }
+        log.waiting += 1;
+        self.write_waiting(index, now_ns);
+    }
+
+    /// Writes what waits of the log of this request, if nothing of it is on its way.
+    fn write_waiting(&mut self, index: u32, now_ns: u64) {
+        let log = &mut self.logs[self.steps[index as usize].log as usize];
+        if log.on_its_way > 0 || log.waiting == 0 {
+            return;
+        }
+        log.on_its_way = std::mem::take(&mut log.waiting);
+        let start = log.start;
+        #[allow(clippy::cast_possible_truncation)] // bounded by the minimum
+        let length = (log.end - log.start).min(MERGED_BYTES_MAX) as u32;
+        let done_ns = self.submit(index, start, length, now_ns);
+        self.on_the_way.push(Reverse((done_ns, index)));
+    }
+
+    /// Write-back that comes after a request of a lane, and a lane that begins after it.
+    #[inline]
+    fn schedule_followers(&mut self, first: usize, now_ns: u64) {
+        for index in first..self.steps.len() {
+            let step = &self.steps[index];
+            if step.role == Role::Claimed {
+                return;
+            }
+            #[allow(clippy::cast_possible_truncation)] // as the number of requests
+            self.due
+                .push(Reverse((now_ns.saturating_add(step.after_ns), index as u32)));
+            if step.role == Role::Begins {
+                return;
+            }
+        }
+    }
+
+    #[inline]
+    fn submit(&mut self, index: u32, offset: u64, length: u32, arrival_ns: u64) -> u64 {
+        let request = Request {
+            arrival_ns,
+            kind: self.steps[index as usize].kind,
+            offset,
+            length,
+        };
+        (self.serve)(&request).max(arrival_ns)
+    }
+}

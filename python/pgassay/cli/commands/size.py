@@ -1,0 +1,251 @@
+"""`pgassay size`: which volume a workload needs, from the requests that it made."""
+
+import argparse
+import shutil
+import sys
+
+from pgassay.cli import options
+from pgassay.cli.commands.compare import add_plan_options, request_of
+from pgassay.cli.output import is_unicode
+
+TYPE_CHECKING = False  # typing itself is not worth its import here
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pgassay.experiment.planning.request import CompareRequest
+    from pgassay.model.volumes.offer import VolumeOffer
+    from pgassay.model.volumes.size import SizeResult
+    from pgassay.record.read import StoredExperiment
+    from pgassay.sizing.size import Wanted
+    from pgassay.volumes.catalogue import LoadedCatalogue
+
+PAGE_FILE = "size.html"
+EXIT_FAILED = 1
+SIZE_DEFAULT = "100GiB"
+# As fast as this machine goes, and so slow that all that waits at once is seen.
+RECORDED_ON = ("volume:unlimited,trace=yes", "volume:unlimited,latency=1ms,trace=yes")
+# Trials of each neighbour.
+PROOF_BLOCKS = 2
+_MEANINGLESS = ("control", "swap", "before_trial", "vcpus", "allow_writes", "server")
+
+
+def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the command line."""
+    parser = subparsers.add_parser(
+        "size",
+        help="say which cloud volume a workload needs, and what it costs",
+        description="Records the requests that a workload makes of its disk, or takes a stored experiment "
+        "whose requests were recorded (--storage volume:…,trace=yes), and replays them on the volumes of the "
+        "catalogue: the cheapest ones within a slow-down, beyond which IOPS, throughput and latency nothing "
+        "is gained, and what it costs. --prove runs the workload on the volumes beside the recommended one.",
+        epilog="examples:\n"
+        "  pgassay size --workload select-only:clients=20,duration=30s --scale 100 --slow-down 10%\n"
+        "  pgassay size FOLDER --provider aws --size 500GiB --prove",
+        allow_abbrev=False,
+        formatter_class=options.HelpFormatter,
+    )
+    add = parser.add_argument
+    add("folder", type=options.folder, nargs="?", metavar="FOLDER", help="a stored experiment with traces")
+    wanted = parser.add_argument_group("what is wanted")
+    add = wanted.add_argument
+    add(
+        "--slow-down",
+        type=options.fraction,
+        default=0.1,
+        metavar="FRACTION",
+        help="as much slower a volume may be (default 10%%)",
+    )
+    add("--against", metavar="VOLUME", help="than this volume (default: the fastest of all)")
+    add("--size", default=SIZE_DEFAULT, metavar="SIZE", help=f"what it must hold (default {SIZE_DEFAULT})")
+    add("--provider", action="append", default=[], metavar="NAME", help="volumes of this provider alone")
+    add("--instance", metavar="NAME", help="add the limits of this instance to its provider's volumes")
+    add("--volume", action="append", default=[], metavar="VOLUME", help="this volume, and others named so")
+    add(
+        "--catalogue",
+        type=options.folder,
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="a TOML file of your own that adds volumes, instances and prices or corrects them",
+    )
+    add("--prove", action="store_true", help="run the neighbours of the recommended volume, imitated")
+    add(
+        "--proof",
+        type=options.folder,
+        metavar="FOLDER",
+        action="append",
+        default=[],
+        help="hold the predictions against this experiment of the same workload on imitated volumes",
+    )
+    add(
+        "--vary",
+        action="append",
+        default=[],
+        metavar="NAME=LEVEL,LEVEL",
+        help="a factor whose levels are sized each: any setting, or clients, memory, cpus",
+    )
+    output = parser.add_argument_group("output")
+    formats = output.add_mutually_exclusive_group()
+    formats.add_argument("--json", action="store_true", help="print the result as one JSON document")
+    formats.add_argument("--markdown", action="store_true", help="print Markdown, for an issue or a wiki")
+    output.add_argument("--html", type=options.folder, metavar="FILE", help="write the page here instead")
+    output.add_argument("--quiet", action="store_true", help="say nothing while it runs")
+    output.add_argument(
+        "--no-wait", action="store_true", help="refuse at once when another experiment runs on this host"
+    )
+    add_plan_options(parser)
+    parser.set_defaults(run=run, factors=[], workload=None)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Record or read, replay, prove, print, and write the page."""
+    from pgassay.cli.chart_library import chart_library
+    from pgassay.cli.output import write_page
+    from pgassay.record.read import load
+    from pgassay.report.size import html
+    from pgassay.sizing.size import size
+
+    _check(arguments)
+    loaded, offers, wanted = _wanted(arguments)
+    proofs = [load(folder) for folder in arguments.proof]
+    stored = _recorded(arguments) if arguments.folder is None else load(arguments.folder)
+    result = size(stored, offers, wanted, loaded, proofs)
+    if arguments.prove:
+        proofs.append(_proof(arguments, stored, result))
+        result = size(stored, offers, wanted, loaded, proofs)
+    _show(result, arguments)
+    sys.stdout.flush()  # the result is said, whatever happens to the page
+    target = arguments.html or stored.folder / PAGE_FILE
+    write_page(target, html.render(result, chart_library=chart_library()))
+    if not arguments.json and not arguments.markdown:
+        print(f"report: {target}")
+    return EXIT_FAILED if any(each.stopped == "failed" for each in (stored, *proofs)) else 0
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """What makes no sense together is said before anything is measured."""
+    from pgassay.errors import UsageError
+
+    if arguments.server is not None:
+        raise UsageError(
+            "--server: requests of a disk elsewhere can't be recorded: leave it out to run the workload on a "
+            "server of pgassay's own, or see with 'pgassay diagnose' how long that server waits for reads, "
+            "which is the most that a volume can save."
+        )
+    for name in _MEANINGLESS:
+        if getattr(arguments, name) is not None:
+            raise UsageError(f"--{name.replace('_', '-')} has no meaning for a size: leave it out")
+    if arguments.storage != "host":
+        raise UsageError("--storage: requests are recorded on volumes without limits: leave it out")
+    if arguments.folder is None and arguments.workload is None:
+        raise UsageError(
+            "pgassay size needs an experiment's folder, or a workload to record: type --workload full-scan"
+        )
+    if arguments.folder is not None and (arguments.workload is not None or arguments.vary):
+        given = "--workload" if arguments.workload is not None else "--vary"
+        raise UsageError(f"{given} is of a recording, and {arguments.folder} was recorded: leave one out")
+    if any(each.partition("=")[0].strip() == "storage" for each in arguments.vary):
+        raise UsageError("--vary storage=…: every volume is looked at: name some with --volume")
+
+
+def _wanted(arguments: argparse.Namespace) -> "tuple[LoadedCatalogue, Sequence[VolumeOffer], Wanted]":
+    from pgassay.environment.home import home_path
+    from pgassay.environment.storage.options import parse_bytes
+    from pgassay.sizing.candidates import candidates
+    from pgassay.sizing.size import Wanted
+    from pgassay.volumes.catalogue import OWN_FILE, load_catalogue
+    from pgassay.volumes.explain import explain
+
+    own = home_path() / OWN_FILE
+    loaded = load_catalogue([*([own] if own.is_file() else []), *arguments.catalogue])
+    size_gib = max(1, -(-parse_bytes("--size", arguments.size, arguments.size) // 1024**3))
+    offers = candidates(
+        loaded,
+        size_gib,
+        volumes=arguments.volume,
+        providers=arguments.provider,
+        instance=arguments.instance,
+    )
+    against = None if arguments.against is None else explain([arguments.against], loaded).volumes[0]
+    return loaded, offers, Wanted(slow_down=arguments.slow_down, size_gib=size_gib, against=against)
+
+
+def _recorded(arguments: argparse.Namespace) -> "StoredExperiment":
+    """Run the workload on the volumes on which requests are recorded, once unless more is asked for."""
+    from dataclasses import replace
+
+    request = request_of(arguments)
+    request = replace(
+        request,
+        factors=(f"storage={','.join(RECORDED_ON)}", *arguments.vary),
+        blocks=request.blocks or 1,
+        plans=request.plans or "off",
+    )
+    return _run(request, arguments)
+
+
+def _proof(
+    arguments: argparse.Namespace, stored: "StoredExperiment", result: "SizeResult"
+) -> "StoredExperiment":
+    """The same workload on the recommended volumes and their neighbours."""
+    from dataclasses import replace
+
+    from pgassay.errors import UsageError
+
+    names = list(dict.fromkeys(name for group in result.groups for name in group.neighbours))
+    if not names:
+        raise UsageError("--prove: no volume is recommended: allow a larger --slow-down")
+    request, factors = _request_of_stored(stored)
+    levels = ",".join(f"volume:{name}" for name in names)
+    request = replace(
+        request,
+        factors=(f"storage={levels}", *factors),
+        storage="host",
+        control=None,
+        blocks=PROOF_BLOCKS,
+        plans="off",
+        max_time_s=arguments.max_time,
+        out=None,
+        command=tuple(arguments.words),
+    )
+    return _run(request, arguments)
+
+
+def _request_of_stored(stored: "StoredExperiment") -> "tuple[CompareRequest, tuple[str, ...]]":
+    """What was asked for when it was recorded, and its factors but for the storage."""
+    from pgassay.cli.main import parser
+    from pgassay.errors import UsageError
+
+    words = list(stored.experiment.command)
+    name = words[0] if words else ""
+    if name not in ("compare", "size"):
+        raise UsageError(
+            f"--prove repeats what 'pgassay compare' or 'size' ran, and {stored.folder} is of another "
+            "command: run the neighbours with compare, and name its folder with --proof"
+        )
+    arguments = parser().parse_args(words)
+    arguments.words = words
+    factors = arguments.factors if name == "compare" else arguments.vary
+    kept = tuple(each for each in factors if each.partition("=")[0].strip() != "storage")
+    return request_of(arguments), kept
+
+
+def _run(request: "CompareRequest", arguments: argparse.Namespace) -> "StoredExperiment":
+    from pgassay.cli.outcome import progress_of
+    from pgassay.experiment.running.run import run_new
+
+    with progress_of(arguments) as progress:
+        return run_new(request, progress, wait=not arguments.no_wait, until_decided=False)
+
+
+def _show(result: "SizeResult", arguments: argparse.Namespace) -> None:
+    from pgassay.report.size import text
+
+    if arguments.json:
+        sys.stdout.write(text.render_json(result))
+    elif arguments.markdown:
+        sys.stdout.write(text.render_markdown(result))
+    else:
+        width = shutil.get_terminal_size((100, 24)).columns
+        shown = text.render(result, width=width, colour=sys.stdout.isatty(), unicode=is_unicode())
+        sys.stdout.write(shown)

@@ -1,0 +1,143 @@
+"""What size of volume a workload needs: what `pgassay size` prints.
+
+Times are seconds for one unit of the workload: a transaction of a load, or one run of all statements.
+"""
+
+from typing import Literal
+
+from pydantic import Field
+
+from pgassay.model.base import Frozen
+from pgassay.model.volumes.offer import CatalogueFacts
+
+SIZE_SCHEMA = 1
+SizeUnit = Literal["transaction", "run"]
+Dimension = Literal["operations", "throughput", "latency"]
+Within = Literal["yes", "no", "depends on latency"]
+
+
+class Recording(Frozen):
+    """A trial whose requests were recorded, and what was inferred of them.
+
+    `elapsed_s`: the measured part; `units` were done in it. `lanes`: the most that waited at once for
+    requests of their own; `computing_s` of all of them between requests; `processors`: how many they are
+    taken to have had. `write_back`: writes that nobody waited for; `log_writes`: those of logs, of which one
+    is on its way at a time. `lost`: requests that are missing in the trace.
+    """
+
+    trial: int
+    attempt: int
+    storage: str
+    elapsed_s: float
+    units: int
+    seconds_per_unit: float
+    reads: int
+    writes: int
+    flushes: int
+    bytes: int
+    lanes: int
+    computing_s: float
+    processors: float
+    write_back: int
+    log_writes: int
+    lost: int
+    is_complete: bool
+    is_used: bool
+
+
+class SizedVolume(Frozen):
+    """One volume: what it costs, and what the workload would take on it.
+
+    `low_s` and `high_s`: the same at the ends of the range in which its latency is assumed to lie, None where
+    that was not looked at. `slow_down`: by which share it is slower than the volume it is compared with, with
+    its own ends. `within`: whether that is within what was allowed. `credits_ended_s`: when burst credits
+    ended in the replay, None where they lasted. `is_on_front`: none is both cheaper and faster.
+    """
+
+    volume: str
+    title: str
+    provider: str
+    price_per_month: float | None
+    currency: str | None
+    seconds_per_unit: float
+    low_s: float | None
+    high_s: float | None
+    slow_down: float
+    slow_down_low: float | None
+    slow_down_high: float | None
+    within: Within
+    price_per_million: float | None
+    credits_ended_s: float | None
+    is_on_front: bool
+    is_recommended: bool
+    latency_assumed: bool
+
+
+class CurvePoint(Frozen):
+    """What the workload would take with so much of one dimension, and no limit of the others."""
+
+    value: float
+    seconds_per_unit: float
+
+
+class Knee(Frozen):
+    """Beyond `value` nothing is gained: the time is within `tolerance` of that without this limit.
+
+    `operations` a second, `throughput` in MiB a second, `latency` in ms (below it nothing is gained); at the
+    latency of the recommended volume. None where even the end of the curve gains.
+    """
+
+    dimension: Dimension
+    value: float | None
+    tolerance: float
+    curve: tuple[CurvePoint, ...]
+
+
+class Check(Frozen):
+    """A prediction beside what was measured: `ratio` is predicted / measured; `trials` were measured.
+
+    `recorded_on`: where the trace comes from. `is_fair`: it says how good the predictions of this report are.
+    Else it is made without what they have beside the trace: the time on the fastest volume.
+    """
+
+    recorded_on: str
+    storage: str
+    predicted_s: float
+    measured_s: float
+    ratio: float
+    trials: int
+    is_fair: bool
+
+
+class SizedGroup(Frozen):
+    """Arms that differ in their storage alone; `name` tells their other levels, '' where there are none.
+
+    `floor_s`: no prediction is below the time on the fastest volume that was recorded.
+    """
+
+    name: str
+    unit: SizeUnit
+    recordings: tuple[Recording, ...]
+    floor_s: float | None
+    against: str
+    against_s: float
+    volumes: tuple[SizedVolume, ...]
+    recommended: tuple[str, ...]
+    neighbours: tuple[str, ...]
+    knees: tuple[Knee, ...]
+    checks: tuple[Check, ...]
+
+
+class SizeResult(Frozen):
+    """What `pgassay size --json` prints. `slow_down` is what was allowed; `size_gib` what is to be stored."""
+
+    schema_: int = Field(default=SIZE_SCHEMA, alias="schema")
+    pgassay_version: str
+    catalogue: CatalogueFacts
+    folder: str
+    workload: str
+    slow_down: float
+    size_gib: int
+    groups: tuple[SizedGroup, ...]
+    sentences: tuple[str, ...]
+    warnings: tuple[str, ...]

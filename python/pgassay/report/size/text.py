@@ -1,0 +1,216 @@
+"""The sections of what `pgassay size` found, as text for a terminal, as Markdown, and the JSON document."""
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+from pgassay.model.volumes.size import Knee, SizedGroup, SizedVolume, SizeResult
+from pgassay.report import markdown, terminal
+from pgassay.report.compare.json import render_document
+from pgassay.report.section import (
+    HTML,
+    QUIET,
+    STRONG,
+    WARNING,
+    Block,
+    Cell,
+    Column,
+    Figure,
+    Fold,
+    Group,
+    Paragraph,
+    Row,
+    Section,
+    Subheading,
+    Table,
+    bullets,
+    plain_table,
+)
+from pgassay.words import percent_fixed, ratio, seconds
+
+_AMOUNTS = {"operations": "IOPS", "throughput": "MiB/s", "latency": "ms"}
+_DIMENSIONS = {"operations": "operations", "throughput": "throughput", "latency": "latency, no more than"}
+# A terminal shows the volumes that somebody may buy; a page shows all.
+_OTHERS_MAX = 6
+
+
+def render_json(result: SizeResult) -> str:
+    """One JSON document; schema in schemas/size.schema.json."""
+    return render_document(result)
+
+
+def render(result: SizeResult, *, width: int, colour: bool = False, unicode: bool = True) -> str:
+    """What to buy, the volumes worth their price, the knees, the checks."""
+    return terminal.render(sections(result), width=width, colour=colour, unicode=unicode)
+
+
+def render_markdown(result: SizeResult) -> str:
+    """The same for an issue or a wiki."""
+    return markdown.render(sections(result))
+
+
+def sections(result: SizeResult) -> list[Section]:
+    """The sections of the report, in order."""
+    return [
+        Section("", "verdict", tuple(Paragraph(line, STRONG) for line in result.sentences)),
+        Section(
+            "",
+            "notes",
+            (bullets(result.warnings, title="Warnings", tone=WARNING),) if result.warnings else (),
+        ),
+        Section("Volumes", "volumes", _of_groups(result, _volumes)),
+        Section("What is enough", "knees", _of_groups(result, _knees)),
+        Section("Checked", "checks", _of_groups(result, _checks)),
+        Section("Recorded", "recorded", _of_groups(result, _recorded)),
+        Section("", "facts", (Paragraph(_facts(result), QUIET),)),
+    ]
+
+
+def figure_name(kind: str, number: int) -> str:
+    """The name of a drawing of a group, by its place."""
+    return kind if number == 0 else f"{kind}-{number + 1}"
+
+
+def _of_groups(result: SizeResult, make: Callable[[SizedGroup, int], list[Block]]) -> tuple[Block, ...]:
+    blocks: list[Block] = []
+    for number, group in enumerate(result.groups):
+        made = make(group, number)
+        if made and len(result.groups) > 1:
+            blocks.append(Subheading(group.name))
+        blocks += made
+    return tuple(blocks)
+
+
+def _volumes(group: SizedGroup, number: int) -> list[Block]:
+    worth = [each for each in group.volumes if each.is_recommended or each.is_on_front]
+    others = [each for each in group.volumes if each not in worth]
+    shown = worth or others[:_OTHERS_MAX]
+    blocks: list[Block] = [Figure(figure_name("pareto", number)), _volume_table(group, shown)]
+    if worth and others:
+        blocks.append(
+            Fold(f"All {len(group.volumes)} volumes", (_volume_table(group, group.volumes),), where=HTML)
+        )
+    return blocks
+
+
+def _volume_table(group: SizedGroup, volumes: Sequence[SizedVolume]) -> Table:
+    columns = (
+        Column("volume", is_figure=False),
+        Column("a month"),
+        Column(f"time of a {group.unit}", short="time"),
+        Column("slow-down"),
+        Column("assumed latency's range", short="range"),
+        Column("within"),
+        Column(f"per million {group.unit}s", short="per million", where=HTML),
+        Column("credits end", where=HTML),
+    )
+    rows = tuple(_volume_row(each) for each in volumes)
+    return Table(columns, (Group(rows),))
+
+
+def _volume_row(volume: SizedVolume) -> Row:
+    low, high = volume.slow_down_low, volume.slow_down_high
+    span = "" if low is None or high is None else f"{_change(low)} … {_change(high)}"
+    price = (
+        "no price" if volume.price_per_month is None else f"{volume.price_per_month:,.2f} {volume.currency}"
+    )
+    million = "" if volume.price_per_million is None else f"{volume.price_per_million:,.4g}"
+    ended = "" if volume.credits_ended_s is None else f"after {seconds(volume.credits_ended_s)}"
+    cells = (
+        volume.volume,
+        price,
+        seconds(volume.seconds_per_unit),
+        _change(volume.slow_down),
+        span,
+        volume.within,
+        million,
+        ended,
+    )
+    tone = STRONG if volume.is_recommended else ""
+    return Row(tuple(Cell(cell, tone if place == 0 else "") for place, cell in enumerate(cells)))
+
+
+def _change(share: float) -> str:
+    return percent_fixed(share, 1 if abs(share) < 0.0995 else 0, signed=True)
+
+
+def _knees(group: SizedGroup, number: int) -> list[Block]:
+    rows = [(_DIMENSIONS[knee.dimension], _value(knee), *_around(knee)) for knee in group.knees]
+    return [
+        plain_table(("of", "enough", "with half of it", "with twice"), rows),
+        Figure(figure_name("knees", number)),
+    ]
+
+
+def _value(knee: Knee) -> str:
+    if knee.value is None:
+        return "none is"
+    return f"{knee.value:,.5g} {_AMOUNTS[knee.dimension]}"
+
+
+def _around(knee: Knee) -> tuple[str, str]:
+    """How much slower it is with half and with twice as much, between the curve's points."""
+    if knee.value is None:
+        return "", ""
+    best = min(point.seconds_per_unit for point in knee.curve)
+
+    def at(value: float) -> str:
+        for before, after in pairwise(knee.curve):
+            if before.value <= value <= after.value:
+                share = math.log(value / before.value) / math.log(after.value / before.value)
+                grown = after.seconds_per_unit / before.seconds_per_unit
+                return _change(before.seconds_per_unit * grown**share / best - 1)
+        return ""
+
+    return at(knee.value / 2), at(knee.value * 2)
+
+
+def _checks(group: SizedGroup, _number: int) -> list[Block]:
+    if not group.checks:
+        return []
+    rows = [
+        (
+            check.storage,
+            check.recorded_on,
+            seconds(check.predicted_s),
+            seconds(check.measured_s),
+            ratio(check.ratio),
+            "yes" if check.is_fair else "trace alone",
+        )
+        for check in group.checks
+    ]
+    heads = ("measured on", "recorded on", "predicted", "measured", "ratio", "as predictions are")
+    return [plain_table(heads, rows, names=2)]
+
+
+def _recorded(group: SizedGroup, _number: int) -> list[Block]:
+    rows = [
+        (
+            each.storage,
+            f"{each.reads + each.writes:,}",
+            f"{each.writes:,}",
+            f"{each.lanes:,}",
+            f"{each.computing_s:.3g} s",
+            seconds(each.seconds_per_unit),
+            "yes" if each.is_used else "",
+        )
+        for each in group.recordings
+    ]
+    heads = (
+        "volume",
+        "requests",
+        "writes",
+        "at once",
+        "computing",
+        f"time of a {group.unit}",
+        "predicted from",
+    )
+    return [plain_table(heads, rows)]
+
+
+def _facts(result: SizeResult) -> str:
+    files = f" with {', '.join(result.catalogue.files)}" if result.catalogue.files else ""
+    return (
+        f"{result.workload}, recorded in {result.folder}; {result.size_gib:,} GiB to be stored. Catalogue of "
+        f"{result.catalogue.date}{files}. Times are predicted, unless they are said to be measured."
+    )

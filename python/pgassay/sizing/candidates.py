@@ -1,0 +1,126 @@
+"""The volumes that may be bought: each type in steps of what can be ordered of it."""
+
+from collections.abc import Iterator, Sequence
+
+from pgassay.errors import UsageError
+from pgassay.model.volumes.catalogue import Catalogue, Rate, VolumeEntry
+from pgassay.model.volumes.offer import VolumeOffer
+from pgassay.volumes.catalogue import LoadedCatalogue
+from pgassay.volumes.explain import explain
+from pgassay.volumes.parse import is_fixed, plain, range_of
+
+# A larger volume is bought for its operations.
+_SIZE_STEPS = (1, 1.5, 2, 3, 5, 8, 12, 20, 34, 54, 80, 140)
+_OPERATIONS_STEPS = (1, 4 / 3, 5 / 3, 2, 8 / 3, 4, 16 / 3, 8, 12, 16, 24)
+_OPERATIONS_REQUIRED = (1000, 2000, 3000, 4000, 6000, 8000, 12_000, 16_000, 32_000, 64_000)
+_THROUGHPUT_STEPS = (1, 1.6, 2, 4, 8, 16)
+CANDIDATES_MAX = 500
+
+
+def candidates(
+    loaded: LoadedCatalogue,
+    size_gib: int,
+    *,
+    volumes: Sequence[str] = (),
+    providers: Sequence[str] = (),
+    instance: str | None = None,
+) -> tuple[VolumeOffer, ...]:
+    """The volumes that are named, else all that hold `size_gib` and have a price, cheapest first.
+
+    Args:
+        loaded: the catalogue.
+        size_gib: what they must hold.
+        volumes: texts as `pgassay volumes` takes them; these alone, with a price or without.
+        providers: those of these alone; all of them where it is empty.
+        instance: the limits of this one are added to the volumes of its provider; others are left out.
+
+    Raises:
+        UsageError: a volume, a provider or an instance is unknown, or nothing is left.
+    """
+    catalogue = loaded.catalogue
+    known = sorted({entry.provider for entry in catalogue.volumes.values()})
+    for provider in providers:
+        if provider not in known:
+            raise UsageError(f"The catalogue has no provider '{provider}': it has {', '.join(known)}.")
+    if volumes:
+        return _distinct(explain([_with_instance(text, instance) for text in volumes], loaded).volumes)
+    if instance is not None and instance not in catalogue.instances:
+        raise UsageError(
+            f"The catalogue doesn't know the instance '{instance}': it has {', '.join(catalogue.instances)}."
+        )
+    found = []
+    for name, entry in catalogue.volumes.items():
+        if providers and entry.provider not in providers:
+            continue
+        if instance is not None and not _fits(entry, instance, catalogue):
+            continue
+        for text in _texts(name, entry, size_gib):
+            try:
+                (offer,) = explain([_with_instance(text, instance)], loaded).volumes
+            except UsageError:
+                continue  # beyond what is sold together, such as IOPS per GiB
+            if offer.price.per_month is not None:
+                found.append(offer)
+    if not found:
+        raise UsageError(
+            f"No volume of the catalogue with a price holds {size_gib} GiB here: "
+            "name some with --volume, or add prices (--catalogue FILE)."
+        )
+    found.sort(key=lambda offer: (offer.price.per_month or 0.0, offer.model.name))
+    return _distinct(found)[:CANDIDATES_MAX]
+
+
+def _fits(entry: VolumeEntry, instance: str, catalogue: Catalogue) -> bool:
+    if entry.instance is not None:
+        return entry.instance == instance
+    return entry.provider == catalogue.instances[instance].provider
+
+
+def _with_instance(text: str, instance: str | None) -> str:
+    return text if instance is None or "instance=" in text else f"{text},instance={instance}"
+
+
+def _distinct(offers: Sequence[VolumeOffer]) -> tuple[VolumeOffer, ...]:
+    return tuple({offer.model.name: offer for offer in offers}.values())
+
+
+def _texts(name: str, entry: VolumeEntry, needed_gib: int) -> Iterator[str]:
+    """What can be ordered of a type, in steps; some of it may not be sold together."""
+    least, most = entry.ranges[0].from_gib, entry.ranges[-1].to_gib
+    if most < needed_gib:
+        return
+    for size_gib in _sizes(entry, max(least, needed_gib), most):
+        here = range_of(entry, size_gib)
+        size = "" if is_fixed(entry) else f",size={size_gib}GiB"
+        for iops in _amounts(here.operations, size_gib, _OPERATIONS_STEPS):
+            for throughput in _amounts(here.throughput, size_gib, _THROUGHPUT_STEPS):
+                yield name + size + _option("iops", iops) + _option("throughput", throughput)
+
+
+def _sizes(entry: VolumeEntry, needed_gib: int, most: int) -> list[int]:
+    """The size that is needed; larger ones too where they give more."""
+    if is_fixed(entry):
+        return [most]
+    gains = any(
+        rate is not None and (rate.per_gib > 0 or (rate.burst is not None and rate.burst.peak_per_gib > 0))
+        for here in entry.ranges
+        for rate in (here.operations, here.throughput)
+    )
+    begins = [here.from_gib for here in entry.ranges if here.from_gib > needed_gib]
+    sizes = [round(needed_gib * step) for step in _SIZE_STEPS] if gains else [needed_gib, *begins]
+    return sorted({min(size, most) for size in sizes})
+
+
+def _amounts(rate: Rate | None, size_gib: int, steps: Sequence[float]) -> list[float | None]:
+    """What is included (None), and what can be ordered beyond it."""
+    if rate is None or rate.settable is None:
+        return [None]
+    most = rate.settable.maximum
+    if rate.settable.required:
+        return [float(each) for each in _OPERATIONS_REQUIRED if each <= most]
+    included = rate.of_size(size_gib)
+    return [None, *sorted({float(round(min(included * step, most))) for step in steps[1:]})]
+
+
+def _option(key: str, amount: float | None) -> str:
+    return "" if amount is None else f",{key}={plain(amount)}"

@@ -1,0 +1,129 @@
+"""How much of one thing is enough: operations, throughput, latency; each with no limit of the others."""
+
+import math
+from collections.abc import Callable, Sequence
+
+from pgassay.model.volumes.offer import Distribution, Latency, Limiter, Stripes, Unit, VolumeModel
+from pgassay.model.volumes.size import CurvePoint, Dimension, Knee
+from pgassay.sizing.predict import Predictor
+
+# What a time may be above that without the limit, and count as the same.
+TOLERANCE = 0.02
+MIB = 1024**2
+_QUANTUM_BYTES = 256 * 1024
+# From what no volume is below to what none is above; steps between them, and within the one that decides.
+_RANGES: dict[Dimension, tuple[float, float]] = {
+    "operations": (50, 300_000),
+    "throughput": (2, 16_000),
+    "latency": (0.02, 20),
+}
+_COARSE, _FINE = 18, 8
+
+
+def knees(predictor: Predictor, latency: Latency) -> tuple[Knee, ...]:
+    """The knee of each dimension, at this latency where another one is varied."""
+    return (
+        _knee(predictor, "operations", lambda value: _limited("operations", value, latency)),
+        _knee(predictor, "throughput", lambda value: _limited("bytes", value * MIB, latency)),
+        _knee(predictor, "latency", lambda value: _model(value, (), _of(value))),
+    )
+
+
+def _knee(predictor: Predictor, dimension: Dimension, model: Callable[[float], VolumeModel]) -> Knee:
+    """Coarse steps over the whole range, then fine ones around where it decides.
+
+    With more operations or throughput, and with less latency, a time never gets longer but for luck.
+    """
+    least, most = _RANGES[dimension]
+    values = _steps(least, most, _COARSE)
+    ideal = _model(0.0, (), _of(0.0)) if dimension == "latency" else _model(0.0, (), model(most).latency)
+    best, *times = (each.seconds_per_unit for each in predictor.predict([ideal, *map(model, values)]))
+    is_better_low = dimension == "latency"
+
+    def enough(seconds: float) -> bool:
+        return seconds <= best * (1 + TOLERANCE)
+
+    found = _first_enough(values, times, enough, is_better_low=is_better_low)
+    if found is not None and (between := _between(values, found, is_better_low=is_better_low)) is not None:
+        finer = _steps(*between, _FINE)[1:-1]
+        finer_times = [each.seconds_per_unit for each in predictor.predict([model(value) for value in finer])]
+        values, times = _merged(values, times, finer, finer_times)
+        found = _first_enough(values, times, enough, is_better_low=is_better_low)
+    return Knee(
+        dimension=dimension,
+        value=None if found is None else _rounded(values[found]),
+        tolerance=TOLERANCE,
+        curve=tuple(
+            CurvePoint(value=value, seconds_per_unit=time) for value, time in zip(values, times, strict=True)
+        ),
+    )
+
+
+def _first_enough(
+    values: Sequence[float], times: Sequence[float], enough: Callable[[float], bool], *, is_better_low: bool
+) -> int | None:
+    """The least that is enough, from which on all is; of latency the most."""
+    order = range(len(values)) if is_better_low else range(len(values) - 1, -1, -1)
+    found = None
+    for index in order:
+        if not enough(times[index]):
+            break
+        found = index
+    return found
+
+
+def _between(values: Sequence[float], found: int, *, is_better_low: bool) -> tuple[float, float] | None:
+    """The step that decides: from the last that is not enough to the first that is; None at the end."""
+    other = found + 1 if is_better_low else found - 1
+    if not 0 <= other < len(values):
+        return None
+    return min(values[found], values[other]), max(values[found], values[other])
+
+
+def _merged(
+    values: Sequence[float], times: Sequence[float], more: Sequence[float], more_times: Sequence[float]
+) -> tuple[list[float], list[float]]:
+    pairs = sorted([*zip(values, times, strict=True), *zip(more, more_times, strict=True)])
+    return [value for value, _ in pairs], [time for _, time in pairs]
+
+
+def _steps(least: float, most: float, count: int) -> list[float]:
+    factor = (most / least) ** (1 / (count - 1))
+    return [least * factor**step for step in range(count)]
+
+
+def _rounded(value: float) -> float:
+    """Two digits: the steps are no finer."""
+    digits = 1 - math.floor(math.log10(value))
+    return round(value, digits)
+
+
+def _limited(unit: Unit, rate: float, latency: Latency) -> VolumeModel:
+    limiter = Limiter(
+        name=unit,
+        scope="volume",
+        unit=unit,
+        rate=max(1, round(rate)),
+        peak=max(1, round(rate)),
+        capacity=0,
+        fill=0,
+        quantum_bytes=_QUANTUM_BYTES if unit == "operations" else 1,
+        merging=unit == "operations",
+        reset_period_s=None,
+    )
+    return _model(rate, (limiter,), latency)
+
+
+def _model(value: float, limiters: tuple[Limiter, ...], latency: Latency) -> VolumeModel:
+    return VolumeModel(
+        name=f"{value:g}",
+        stripes=Stripes(count=1, width_bytes=_QUANTUM_BYTES),
+        limiters=limiters,
+        latency=latency,
+    )
+
+
+def _of(latency_ms: float) -> Latency:
+    one = Distribution(median_ns=latency_ms * 1e6, sigma=0.2 if latency_ms else 0.0, bytes_per_second=None)
+    flush = Distribution(median_ns=0.0, sigma=0.0, bytes_per_second=None)
+    return Latency(read=one, write=one, flush=flush)

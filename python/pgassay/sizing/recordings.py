@@ -1,0 +1,212 @@
+"""The traces of a stored experiment: which trials have one, what they measured, and how to replay them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pgassay.environment.storage.trace import TRACE_FILE
+from pgassay.errors import UsageError
+from pgassay.model.arm import Arm
+from pgassay.model.experiment import Experiment
+from pgassay.model.trial import TrialRecord
+from pgassay.model.volumes.size import SizeUnit
+from pgassay.native.simulate import RecordedSpec
+from pgassay.record import layout
+from pgassay.record.read import StoredExperiment, StoredTrial
+
+_HOW_TO_RECORD = (
+    "record them with --storage volume:unlimited,trace=yes, or let 'pgassay size --workload …' do it all"
+)
+
+_Key = tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A trial on an imitated volume; `trace` is None where its requests were not recorded.
+
+    `storage`: the volume's own text. `parts`: the stretches of CLOCK_MONOTONIC that are replayed, of a load
+    with its warm-up. `progress` of a load: (seconds from their beginning, units done by then), from the end
+    of the warm-up second by second; () of statements. `clients`: of a load, each of which waits for its own
+    requests; 0 of statements, whose server may look ahead.
+    """
+
+    trial: int
+    attempt: int
+    storage: str
+    model: dict[str, object]
+    elapsed_s: float
+    units: int
+    parts: tuple[tuple[int, int], ...]
+    processors: float
+    trace: Path | None
+    progress: tuple[tuple[float, float], ...] = ()
+    clients: int = 0
+
+    @property
+    def seconds_per_unit(self) -> float:
+        """How long a unit took."""
+        return self.elapsed_s / self.units
+
+    def recorded(self) -> RecordedSpec:
+        """What the native code replays; the trial has a trace."""
+        return {
+            "path": str(self.trace),
+            "processors": self.processors,
+            "clients": self.clients,
+            "parts": self.parts,
+        }
+
+
+@dataclass(frozen=True)
+class Group:
+    """The trials of arms that differ in their storage alone, those with traces first."""
+
+    name: str
+    unit: SizeUnit
+    measured: tuple[Measured, ...]
+
+    @property
+    def recordings(self) -> tuple[Measured, ...]:
+        """Those whose requests were recorded."""
+        return tuple(each for each in self.measured if each.trace is not None)
+
+
+def groups_of(stored: StoredExperiment, proofs: Sequence[StoredExperiment] = ()) -> tuple[Group, ...]:
+    """The groups that have a recording, in the order of the arms, with what others measured of them.
+
+    Raises UsageError where there is none, which says what to do, and for a proof of something else.
+    """
+    experiment = stored.experiment
+    if any(arm.spec.server is not None for arm in experiment.arms):
+        raise UsageError(
+            f"{stored.folder}: its servers run elsewhere, where no requests of their disks can be recorded: "
+            "see with 'pgassay diagnose' what share of the time they wait for reads, the most that any "
+            "volume can save; or record the workload on servers of pgassay's own with "
+            "'pgassay size --workload …'."
+        )
+    if all(arm.spec.workload.is_maintenance for arm in experiment.arms):
+        raise UsageError(f"{stored.folder}: a size is for statements or a load, not for maintenance.")
+    found: dict[_Key, list[Measured]] = {}
+    names: dict[_Key, tuple[str, SizeUnit]] = {}
+    for arm, made in _measured_arms(stored):
+        key = _key(arm)
+        names.setdefault(key, (_name(arm), "run" if arm.spec.workload.load is None else "transaction"))
+        found.setdefault(key, []).append(made)
+    for proof in proofs:
+        measured = [(_key(arm), made) for arm, made in _measured_arms(proof) if _key(arm) in found]
+        if not measured:
+            raise UsageError(
+                f"{proof.folder} has no trial of what {stored.folder} recorded on an imitated volume: "
+                "name an experiment with the same data, settings and workload"
+            )
+        for key, made in measured:
+            found[key].append(replace(made, trace=None))
+    groups = tuple(
+        Group(*names[key], tuple(sorted(trials, key=lambda each: each.trace is None)))
+        for key, trials in found.items()
+        if any(each.trace is not None for each in trials)
+    )
+    if not groups:
+        raise UsageError(f"{stored.folder} has no trial whose requests were recorded: {_HOW_TO_RECORD}.")
+    return groups
+
+
+def _measured_arms(stored: StoredExperiment) -> Iterator[tuple[Arm, Measured]]:
+    arms = {arm.id: arm for arm in stored.experiment.arms}
+    for trial in stored.trials:
+        arm = arms.get(trial.record.arm_id)
+        if arm is None or trial.record.status != "ok":
+            continue
+        made = _measured(trial, arm, stored.experiment)
+        if made is not None:
+            yield arm, made
+
+
+def _key(arm: Arm) -> _Key:
+    """All of an arm that decides its requests, but for its storage."""
+    spec = arm.spec
+    return (
+        spec.build.version,
+        spec.build.binary_sha256,
+        spec.dataset,
+        spec.prepare,
+        tuple(sorted(spec.settings.items())),
+        spec.workload,
+        spec.memory_bytes,
+        spec.cpus,
+    )
+
+
+def _name(arm: Arm) -> str:
+    return ", ".join(f"{name}={level}" for name, level in arm.levels.items() if name != "storage")
+
+
+def _measured(trial: StoredTrial, arm: Arm, experiment: Experiment) -> Measured | None:
+    """What a trial on an imitated volume measured; None for one on another storage, or without its clock."""
+    record = trial.record
+    volume = record.facts.storage.get("volume")
+    if arm.spec.storage.kind != "volume" or not isinstance(volume, dict):
+        return None
+    model = volume.get("model")
+    parts = _parts(record, arm)
+    if not isinstance(model, dict) or not parts:
+        return None
+    if record.load is not None:
+        elapsed_s, units = record.load.elapsed_s, record.load.transactions
+    else:
+        elapsed_s, units = sum(each.elapsed_s for each in record.statements), 1
+    if units == 0 or elapsed_s <= 0:
+        return None
+    trace = trial.folder / layout.OBSERVATIONS_FOLDER / TRACE_FILE
+    return Measured(
+        trial=record.number,
+        attempt=record.attempt,
+        storage=str(model.get("name", "")),
+        model=dict(model),
+        elapsed_s=elapsed_s,
+        units=units,
+        parts=parts,
+        processors=_processors(record, arm, experiment, elapsed_s),
+        trace=trace if trace.is_file() else None,
+        progress=_progress(record, arm),
+        clients=0 if arm.spec.workload.load is None else arm.spec.workload.load.clients,
+    )
+
+
+def _progress(record: TrialRecord, arm: Arm) -> tuple[tuple[float, float], ...]:
+    """A load does not ask for the same all the time: caches fill while it runs."""
+    if record.load is None or arm.spec.workload.load is None:
+        return ()
+    load, warmup_s = record.load, arm.spec.workload.load.warmup_s
+    done = float(load.warmup_transactions)
+    points = [(0.0, 0.0)] if warmup_s > 0 else []
+    points.append((warmup_s, done))
+    for second, transactions in enumerate(load.per_second, 1):
+        done += transactions
+        points.append((warmup_s + min(float(second), load.elapsed_s), done))
+    return tuple(points)
+
+
+def _parts(record: TrialRecord, arm: Arm) -> tuple[tuple[int, int], ...]:
+    if record.load is not None:
+        if record.clock_ns is None or arm.spec.workload.load is None:
+            return ()
+        begin_ns, end_ns = record.clock_ns
+        return ((begin_ns - round(arm.spec.workload.load.warmup_s * 1e9), end_ns),)
+    clocks = [each.clock_ns for each in record.statements]
+    found = [clock for clock in clocks if clock is not None]
+    return tuple(sorted(found)) if len(found) == len(clocks) else ()
+
+
+def _processors(record: TrialRecord, arm: Arm, experiment: Experiment, elapsed_s: float) -> float:
+    """How many those had who computed: of a load as many as there are, of statements as many as were used.
+
+    A statement computes in one process unless its plan is parallel; then its server used more than one.
+    """
+    machine = experiment.environment.machine
+    there = min(float(machine.cores_usable or machine.cores_online or 1), arm.spec.cpus or float("inf"))
+    if arm.spec.workload.load is not None:
+        return max(1.0, min(there, float(arm.spec.workload.load.clients)))
+    used = (record.server_cpu_s or 0.0) / elapsed_s
+    return max(1.0, min(there, used))

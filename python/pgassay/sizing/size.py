@@ -1,0 +1,242 @@
+"""From recordings and volumes to a recommendation: cheapest within a slow-down, knees, proof."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgassay import __version__
+from pgassay.model.volumes.offer import CatalogueFacts, Distribution, VolumeModel, VolumeOffer
+from pgassay.model.volumes.size import SizedGroup, SizedVolume, SizeResult, Within
+from pgassay.record.read import StoredExperiment
+from pgassay.sizing.knees import knees
+from pgassay.sizing.predict import Predicted, Predictor
+from pgassay.sizing.recordings import Group, groups_of
+from pgassay.sizing.words import equivalents_of, sentences_of, warnings_of
+from pgassay.volumes.catalogue import LoadedCatalogue
+from pgassay.volumes.price import HOURS
+
+RECOMMENDED_MAX = 5
+_MILLION = 1e6
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a user asks for.
+
+    slow_down: what is allowed, as a share. against: the volume that all are compared with; None: the fastest.
+    size_gib: what is to be stored.
+    """
+
+    slow_down: float
+    size_gib: int
+    against: VolumeOffer | None = None
+
+
+def size(
+    stored: StoredExperiment,
+    offers: Sequence[VolumeOffer],
+    wanted: Wanted,
+    loaded: LoadedCatalogue,
+    proofs: Sequence[StoredExperiment] = (),
+) -> SizeResult:
+    """Every group of the experiment on every volume; `proofs` measured some of these volumes.
+
+    Raises:
+        UsageError: no requests were recorded, or a trace can't be read.
+        MeasurementError: the native process ended.
+    """
+    groups = tuple(_sized(group, offers, wanted) for group in groups_of(stored, proofs))
+    return SizeResult(
+        pgassay_version=__version__,
+        catalogue=CatalogueFacts(date=loaded.catalogue.date, files=loaded.files),
+        folder=str(Path(stored.folder)),
+        workload=stored.experiment.arms[0].spec.workload.text,
+        slow_down=wanted.slow_down,
+        size_gib=wanted.size_gib,
+        groups=groups,
+        sentences=(
+            *(line for group in groups for line in sentences_of(group, wanted.slow_down)),
+            *equivalents_of(groups),
+        ),
+        warnings=tuple(line for group in groups for line in warnings_of(group)),
+    )
+
+
+def _sized(group: Group, offers: Sequence[VolumeOffer], wanted: Wanted) -> SizedGroup:
+    predictor = Predictor(group)
+    everything = list(offers)
+    if wanted.against is not None and wanted.against.model.name not in {each.model.name for each in offers}:
+        everything.append(wanted.against)
+    predicted = dict(
+        zip(
+            (offer.model.name for offer in everything),
+            predictor.predict([offer.model for offer in everything]),
+            strict=True,
+        )
+    )
+    against = wanted.against or min(
+        everything,
+        key=lambda each: (predicted[each.model.name].seconds_per_unit, each.price.per_month or 0.0),
+    )
+    against_s = predicted[against.model.name].seconds_per_unit
+    front = _front(everything, predicted)
+    allowed_s = against_s * (1 + wanted.slow_down)
+    # The range of latency decides of what is near the bound, and is told of what is worth its price.
+    looked_at = [
+        offer
+        for offer in everything
+        if offer.model.name in {*front, against.model.name}
+        or predicted[offer.model.name].seconds_per_unit <= allowed_s * 1.5
+    ]
+    ends = _ends(predictor, looked_at)
+    volumes = [
+        _volume(offer, predicted, ends, _reference(offer, against, against_s, ends), wanted.slow_down, front)
+        for offer in everything
+    ]
+    volumes.sort(key=lambda each: (each.price_per_month is None, each.price_per_month or 0.0, each.volume))
+    within = [each for each in volumes if each.within == "yes" and each.price_per_month is not None]
+    perhaps = [
+        each
+        for each in volumes
+        if each.within == "depends on latency"
+        and each.price_per_month is not None
+        and (not within or each.price_per_month < (within[0].price_per_month or 0.0))
+    ]
+    recommended = tuple(each.volume for each in (*within[:RECOMMENDED_MAX], *perhaps[:RECOMMENDED_MAX]))
+    volumes = [each.model_copy(update={"is_recommended": each.volume in recommended}) for each in volumes]
+    chosen = next(
+        (offer for offer in everything if recommended and offer.model.name == recommended[0]), against
+    )
+    return SizedGroup(
+        name=group.name,
+        unit=group.unit,
+        recordings=predictor.recordings(),
+        floor_s=predictor.floor_s,
+        against=against.model.name,
+        against_s=against_s,
+        volumes=tuple(volumes),
+        recommended=recommended,
+        neighbours=_neighbours(volumes, recommended),
+        knees=knees(predictor, chosen.model.latency),
+        checks=predictor.checks(),
+    )
+
+
+def _front(offers: Sequence[VolumeOffer], predicted: dict[str, Predicted]) -> frozenset[str]:
+    """Those of which none is both cheaper and as fast, or faster at the same price."""
+    priced = [
+        (offer.price.per_month, predicted[offer.model.name].seconds_per_unit, offer.model.name)
+        for offer in offers
+        if offer.price.per_month is not None
+    ]
+    front, best_s = set(), float("inf")
+    for _, seconds, name in sorted(priced):
+        if seconds < best_s:
+            front.add(name)
+            best_s = seconds
+    return frozenset(front)
+
+
+def _ends(predictor: Predictor, offers: Sequence[VolumeOffer]) -> dict[str, tuple[float, float]]:
+    """What a unit takes at both ends of the range of latency."""
+    models = [
+        _at_latency(offer.model, end_ms / offer.latency.median_ms)
+        for offer in offers
+        for end_ms in (offer.latency.low_ms, offer.latency.high_ms)
+    ]
+    seconds = [each.seconds_per_unit for each in predictor.predict(models)]
+    return {
+        offer.model.name: (min(pair), max(pair))
+        for offer, pair in zip(offers, zip(seconds[::2], seconds[1::2], strict=True), strict=True)
+    }
+
+
+def _at_latency(model: VolumeModel, factor: float) -> VolumeModel:
+    def scaled(distribution: Distribution) -> Distribution:
+        return distribution.model_copy(update={"median_ns": distribution.median_ns * factor})
+
+    latency = model.latency
+    return model.model_copy(
+        update={
+            "latency": latency.model_copy(
+                update={"read": scaled(latency.read), "write": scaled(latency.write)},
+            )
+        }
+    )
+
+
+def _reference(
+    offer: VolumeOffer, against: VolumeOffer, against_s: float, ends: dict[str, tuple[float, float]]
+) -> tuple[float, float, float]:
+    """What an offer is compared with: the other's time, and that at both ends of the range of latency.
+
+    Of a type with the same latency the ends are compared with each other: whatever it is, both have it.
+    """
+    if offer.latency != against.latency:
+        return against_s, against_s, against_s
+    return against_s, *ends[against.model.name]
+
+
+def _volume(
+    offer: VolumeOffer,
+    predicted: dict[str, Predicted],
+    ends: dict[str, tuple[float, float]],
+    reference: tuple[float, float, float],
+    allowed: float,
+    front: frozenset[str],
+) -> SizedVolume:
+    name = offer.model.name
+    found = predicted[name]
+    low_s, high_s = ends.get(name, (None, None))
+    against_s, against_low_s, against_high_s = reference
+    slow_low = None if low_s is None else low_s / against_low_s - 1
+    slow_high = None if high_s is None else high_s / against_high_s - 1
+    slow_down = found.seconds_per_unit / against_s - 1
+    price = offer.price.per_month
+    per_month = HOURS * 3600 / found.seconds_per_unit
+    return SizedVolume(
+        volume=name,
+        title=offer.title,
+        provider=offer.provider,
+        price_per_month=price,
+        currency=offer.price.currency,
+        seconds_per_unit=found.seconds_per_unit,
+        low_s=low_s,
+        high_s=high_s,
+        slow_down=slow_down,
+        slow_down_low=slow_low,
+        slow_down_high=slow_high,
+        within=_within(slow_down, slow_low, slow_high, allowed),
+        price_per_million=None if price is None else price / per_month * _MILLION,
+        credits_ended_s=found.credits_ended_s,
+        is_on_front=name in front,
+        is_recommended=False,
+        latency_assumed=offer.latency.assumed,
+    )
+
+
+def _within(slow_down: float, low: float | None, high: float | None, allowed: float) -> Within:
+    """Whether it holds wherever in its range the latency lies."""
+    ends = [end for end in (low, slow_down, high) if end is not None]
+    if max(ends) <= allowed:
+        return "yes"
+    return "no" if min(ends) > allowed else "depends on latency"
+
+
+def _neighbours(volumes: Sequence[SizedVolume], recommended: Sequence[str]) -> tuple[str, ...]:
+    """What proves a recommendation: it, the next cheaper one that is too slow, and the next faster one."""
+    if not recommended:
+        return ()
+    index = next(place for place, each in enumerate(volumes) if each.volume == recommended[0])
+    chosen = volumes[index]
+    slower = [
+        each
+        for each in volumes[:index]
+        if each.is_on_front and each.seconds_per_unit > chosen.seconds_per_unit
+    ]
+    faster = [
+        each
+        for each in volumes[index + 1 :]
+        if each.is_on_front and each.seconds_per_unit < chosen.seconds_per_unit
+    ]
+    return tuple(each.volume for each in (*slower[-1:], chosen, *faster[:1]))

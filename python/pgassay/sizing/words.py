@@ -1,0 +1,134 @@
+"""What was found, in sentences."""
+
+from collections.abc import Iterator, Sequence
+
+from pgassay.model.volumes.size import Dimension, Knee, SizedGroup, SizedVolume
+from pgassay.words import join, percent_rounded, ratio, seconds
+
+# A prediction that is further off than this is a warning.
+ERROR_MAX = 0.1
+# Times that are nearer than this are equal.
+EQUAL_MAX = 0.02
+_AMOUNTS: dict[Dimension, str] = {
+    "operations": "{:,.0f} IOPS",
+    "throughput": "{:,.0f} MiB/s",
+    "latency": "{:g} ms",
+}
+
+
+def sentences_of(group: SizedGroup, slow_down: float) -> Iterator[str]:
+    """The recommendation, the knees, and how far the predictions were right."""
+    head = f"{group.name}: " if group.name else ""
+    volumes = {each.volume: each for each in group.volumes}
+    allowed = f"at most {percent_rounded(slow_down)} slower than {group.against}"
+    sure = [volumes[name] for name in group.recommended if volumes[name].within == "yes"]
+    unsure = [volumes[name] for name in group.recommended if volumes[name].within != "yes"]
+    if sure:
+        yield f"{head}the cheapest volume that is {allowed}: {_offer(sure[0], group)}."
+    elif unsure:
+        yield f"{head}no volume with a price is {allowed} wherever its assumed latency lies."
+    else:
+        yield f"{head}no volume with a price is {allowed}."
+    if unsure:
+        first = unsure[0]
+        least, most = first.slow_down_low or 0.0, first.slow_down_high or 0.0
+        yield (
+            f"{head}cheaper, if its latency is as low as it may be: {_offer(first, group)}; it would be "
+            f"{_slower(least)} to {_slower(most)} at the ends of the range that is assumed."
+        )
+    enough = [
+        f"{'latency below ' if knee.dimension == 'latency' else ''}{amount(knee)}"
+        for knee in group.knees
+        if knee.value is not None
+    ]
+    if enough:
+        tolerance = percent_rounded(group.knees[0].tolerance)
+        yield f"{head}beyond {join(enough)} nothing is gained (within {tolerance})."
+    without = [knee.dimension for knee in group.knees if knee.value is None]
+    if without:
+        yield f"{head}all that can be had of {join(without)} still gains."
+    fair = [check for check in group.checks if check.is_fair]
+    if fair:
+        worst = max(fair, key=lambda check: abs(check.ratio - 1))
+        yield (
+            f"{head}predictions that were measured: {len(fair)}; the worst is {ratio(worst.ratio)} of what "
+            f"was measured ({worst.storage})."
+        )
+
+
+def equivalents_of(groups: Sequence[SizedGroup]) -> Iterator[str]:
+    """What the levels of other factors are worth in operations a second, each beside the first group's."""
+    first = groups[0]
+    volume = first.recommended[0] if first.recommended else first.against
+    for other in groups[1:]:
+        of_first, of_other = _time_on(volume, first), _time_on(volume, other)
+        if of_first is None or of_other is None:
+            continue
+        if max(of_first / of_other, of_other / of_first) <= 1 + EQUAL_MAX:
+            yield f"on {volume} {other.name} is as fast as {first.name}."
+            continue
+        slow, fast = (first, other) if of_first > of_other else (other, first)
+        least_s, most_s = sorted((of_first, of_other))
+        needed = _operations_for(least_s, slow)
+        worth = "no IOPS make up for that" if needed is None else f"it would take {needed:,.0f} IOPS for that"
+        yield (
+            f"on {volume} {fast.name} takes {seconds(least_s)} a {fast.unit} and {slow.name} "
+            f"{seconds(most_s)}: {worth}."
+        )
+
+
+def _time_on(volume: str, group: SizedGroup) -> float | None:
+    return next((each.seconds_per_unit for each in group.volumes if each.volume == volume), None)
+
+
+def _operations_for(wanted_s: float, group: SizedGroup) -> float | None:
+    """The fewest operations with which a unit takes no longer, of those on the curve."""
+    for knee in group.knees:
+        if knee.dimension == "operations":
+            enough = [
+                point.value for point in knee.curve if point.seconds_per_unit <= wanted_s * (1 + EQUAL_MAX)
+            ]
+            return min(enough, default=None)
+    return None
+
+
+def warnings_of(group: SizedGroup) -> Iterator[str]:
+    """What makes the predictions doubtful."""
+    head = f"{group.name}: " if group.name else ""
+    for recording in group.recordings:
+        if not recording.is_complete:
+            yield f"{head}the trace of trial {recording.trial} ends early: what follows is not predicted."
+        elif recording.lost > (recording.reads + recording.writes) / 1000:
+            yield f"{head}the trace of trial {recording.trial} lacks {recording.lost:,} requests."
+    if group.floor_s is None:
+        yield (
+            f"{head}requests were recorded on one volume alone: computing that its answers hid is not seen, "
+            "so fast volumes may look faster than they are. Record on volume:unlimited and on "
+            "volume:unlimited,latency=1ms."
+        )
+    for check in group.checks:
+        if check.is_fair and abs(check.ratio - 1) > ERROR_MAX:
+            yield (
+                f"{head}on {check.storage} a {group.unit} was predicted to take "
+                f"{seconds(check.predicted_s)} and took {seconds(check.measured_s)}: predictions of such "
+                "volumes are that far off."
+            )
+    if not any(check.is_fair for check in group.checks):
+        yield f"{head}no prediction was measured: run the neighbours as a proof (--prove)."
+
+
+def amount(knee: Knee) -> str:
+    """The knee with its unit; raises nothing where there is none."""
+    return "" if knee.value is None else _AMOUNTS[knee.dimension].format(knee.value)
+
+
+def _offer(volume: SizedVolume, group: SizedGroup) -> str:
+    price = f"{volume.price_per_month:,.2f} {volume.currency} a month"
+    return f"{volume.volume}, {price}, {seconds(volume.seconds_per_unit)} a {group.unit}"
+
+
+def _slower(share: float) -> str:
+    """A slow-down in words; a negative one is a gain."""
+    if abs(share) < 0.005:
+        return "as fast"
+    return f"{percent_rounded(abs(share))} {'slower' if share > 0 else 'faster'}"

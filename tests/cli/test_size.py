@@ -1,0 +1,61 @@
+"""`pgassay size` as its user types it wrongly: one sentence each, before anything is measured."""
+
+from pathlib import Path
+
+import pytest
+
+import whole_tool
+from pgassay.environment.storage.parse import parse_storage
+from pgassay.environment.storage.volume import catalogue, model_for
+from pgassay.errors import UsageError
+
+Capture = pytest.CaptureFixture[str]
+
+SLIPS = {
+    "nothing": ([], ["needs an experiment's folder, or a workload", "--workload full-scan"]),
+    "both": (["FOLDER", "--workload", "full-scan"], ["--workload is of a recording", "leave one out"]),
+    "varied": (["FOLDER", "--vary", "work_mem=1MB,2MB"], ["--vary is of a recording"]),
+    "a server elsewhere": (["--workload", "tpcb", "--server", "host=db"], ["--server", "pgassay diagnose"]),
+    "a storage": (["--workload", "tpcb", "--storage", "loop"], ["--storage", "leave it out"]),
+    "a factor of storages": (["--workload", "tpcb", "--vary", "storage=host,loop"], ["--volume"]),
+    "a control": (["--workload", "tpcb", "--control", "work_mem=1MB"], ["--control has no meaning"]),
+    "a volume": (["FOLDER", "--volume", "gp9,size=1GiB"], ["no volume 'gp9'"]),
+    "against": (["FOLDER", "--against", "gp3"], ["has no size", "size=100GiB"]),
+    "a size": (["FOLDER", "--size", "large"], ["--size=large", "4GB"]),
+    "a provider": (["FOLDER", "--provider", "acme"], ["no provider 'acme'"]),
+    "a slow-down": (["FOLDER", "--slow-down", "much"], ["much", "3%"]),
+    "no experiment": (["FOLDER"], ["holds no experiment", "experiment.json"]),
+}
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_a_slip_of_the_fingers(slip: str, tmp_path: Path, capsys: Capture) -> None:
+    words, told = SLIPS[slip]
+    typed = [str(tmp_path) if word == "FOLDER" else word for word in words]
+    complaint = whole_tool.assert_one_sentence(whole_tool.run_here(capsys, "size", *typed), 2)
+    for word in told:
+        assert word in complaint
+
+
+@pytest.mark.parametrize(
+    ("storage", "told"),
+    [
+        ("volume:gp3,size=100GiB,latency=1ms", "is of volume:unlimited"),
+        ("volume:unlimited,size=100GiB", "has no limits: leave size out"),
+        ("volume:unlimited,iops=100", "has no limits: leave iops out"),
+        ("volume:unlimited,latency=fast", "is no latency up to a second"),
+        ("volume:unlimited,latency=2000ms", "is no latency up to a second"),
+        ("volume:unlimited,trace=no", "type trace=yes, or leave it out"),
+    ],
+)
+def test_a_volume_without_limits_has_none(storage: str, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        model_for(parse_storage(storage), catalogue())
+
+
+def test_a_volume_without_limits_answers_after_its_latency() -> None:
+    model = model_for(parse_storage("volume:unlimited,latency=500us,trace=yes"), catalogue())
+    assert model.limiters == () and model.latency.read.median_ns == 500_000
+    assert model.latency.flush.median_ns == 0
+    at_once = model_for(parse_storage("volume:unlimited"), catalogue())
+    assert at_once.latency.write.median_ns == 0 and at_once.name == "unlimited"

@@ -1,0 +1,318 @@
+"""Sizes of volumes from recordings whose parts are known: the oracles are closed forms."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import report_examples as examples
+from pgassay.errors import UsageError
+from pgassay.model.storage import StorageSpec
+from pgassay.model.trial import TrialFacts
+from pgassay.model.volumes.offer import Distribution, Latency, Stripes, VolumeModel
+from pgassay.model.volumes.size import SizedGroup, SizeResult
+from pgassay.record.read import StoredExperiment
+from pgassay.report import schema
+from pgassay.report.size import html, text
+from pgassay.sizing.candidates import candidates
+from pgassay.sizing.knees import TOLERANCE, knees
+from pgassay.sizing.predict import Predictor
+from pgassay.sizing.recordings import Group, Measured, groups_of
+from pgassay.sizing.size import Wanted, size
+from pgassay.sizing.words import equivalents_of
+from pgassay.volumes.catalogue import load_catalogue
+from pgassay.volumes.explain import explain
+from volume_traces import one_client, write_trace
+
+LOADED = load_catalogue()
+COUNT = 2000
+LATENCY_NS, COMPUTING_NS = 1_000_000, 400_000
+MS = 1e-3
+
+
+def constant(latency_ms: float) -> VolumeModel:
+    """A volume without limits, whose every request takes as long."""
+    one = Distribution(median_ns=latency_ms * 1e6, sigma=0.0, bytes_per_second=None)
+    return VolumeModel(
+        name=f"{latency_ms} ms",
+        stripes=Stripes(count=1, width_bytes=1 << 18),
+        limiters=(),
+        latency=Latency(read=one, write=one, flush=one),
+    )
+
+
+def measured(folder: Path, latency_ns: int, *, trial: int = 0, has_trace: bool = True) -> Measured:
+    """One client that reads COUNT pages, a unit each, on such a volume."""
+    elapsed_ns = COUNT * (latency_ns + COMPUTING_NS)
+    requests = one_client(COUNT, latency_ns, COMPUTING_NS)
+    return Measured(
+        trial=trial,
+        attempt=1,
+        storage=f"constant {latency_ns}",
+        model=constant(latency_ns / 1e6).model_dump(mode="json"),
+        elapsed_s=elapsed_ns / 1e9,
+        units=COUNT,
+        parts=((0, elapsed_ns),),
+        processors=1.0,
+        trace=write_trace(folder / f"{trial}.trace", requests) if has_trace else None,
+    )
+
+
+def test_a_cache_that_fills_is_compared_at_equal_progress(tmp_path: Path) -> None:
+    """Of the first 1,000 units each reads a page, of the next 2,000 every second one."""
+    reads = [(unit, number) for number, unit in enumerate([*range(1000), *range(1000, 3000, 2)])]
+    cycle = LATENCY_NS + COMPUTING_NS
+    requests = [
+        (number * cycle, number * cycle + LATENCY_NS, "r", number * 81920, 8192) for _, number in reads
+    ]
+    # A unit without a read computes for no time, so that the oracle stays a sum.
+    elapsed_s = len(reads) * cycle / 1e9
+    by_half = ((0.0, 0.0), (elapsed_s / 2, 1000.0), (elapsed_s, 3000.0))
+    trial = Measured(
+        trial=0,
+        attempt=1,
+        storage="constant",
+        model=constant(1).model_dump(mode="json"),
+        elapsed_s=elapsed_s,
+        units=3000,
+        parts=((0, round(elapsed_s * 1e9)),),
+        processors=1.0,
+        trace=write_trace(tmp_path / "0.trace", requests),
+        progress=by_half,
+    )
+    same, slower, faster = Predictor(group(trial)).predict([constant(1), constant(2.4), constant(0.3)])
+    assert same.seconds_per_unit == pytest.approx(elapsed_s / 3000, rel=1e-3)
+    # Twice as long for each: in the time it gets through the first half alone, 1,000 units.
+    assert slower.seconds_per_unit == pytest.approx(elapsed_s / 1000, rel=1e-2)
+    # Half as long: 3,000 units in half the time, and as many as in the last quarter from then on.
+    assert faster.seconds_per_unit == pytest.approx(elapsed_s / (3000 + 4000 * 0.5 * 2), rel=1e-2)
+
+
+def group(*trials: Measured) -> Group:
+    return Group(name="", unit="transaction", measured=trials)
+
+
+def test_a_time_is_latency_and_computing(tmp_path: Path) -> None:
+    predictor = Predictor(group(measured(tmp_path, LATENCY_NS)))
+    times = [each.seconds_per_unit for each in predictor.predict([constant(ms) for ms in (0, 0.3, 1, 5)])]
+    assert times == pytest.approx([0.4 * MS, 0.7 * MS, 1.4 * MS, 5.4 * MS], rel=1e-6)
+
+
+def test_no_prediction_is_below_the_time_on_the_fastest_volume(tmp_path: Path) -> None:
+    slow, fast = measured(tmp_path, LATENCY_NS), measured(tmp_path, 200_000, trial=1)
+    predictor = Predictor(group(fast, slow))
+    assert predictor.base is slow and predictor.floor_s == pytest.approx(0.6 * MS)
+    (fastest,) = predictor.predict([constant(0)])
+    assert fastest.seconds_per_unit == pytest.approx(0.6 * MS)
+
+
+def test_checks_hold_predictions_against_what_was_measured_elsewhere(tmp_path: Path) -> None:
+    recorded = [measured(tmp_path, LATENCY_NS), measured(tmp_path, 200_000, trial=1)]
+    other = measured(tmp_path, 3_000_000, trial=2, has_trace=False)
+    checks = Predictor(group(*recorded, other)).checks()
+    fair = [check for check in checks if check.is_fair]
+    assert [(check.recorded_on, check.storage) for check in fair] == [
+        ("constant 1000000", "constant 3000000")
+    ]
+    assert fair[0].measured_s == pytest.approx(3.4 * MS) and fair[0].ratio == pytest.approx(1, rel=1e-6)
+    # From each recording of each other volume; never of its own.
+    assert len(checks) == 4 and all(check.recorded_on != check.storage for check in checks)
+    assert all(check.ratio == pytest.approx(1, rel=1e-3) for check in checks)
+
+
+def test_a_knee_is_where_the_closed_form_has_it(tmp_path: Path) -> None:
+    """1 / (0.6 + 0.4 ms) is 1,000 a second: 1 / 1.02 of it is enough, in steps of 7 %."""
+    predictor = Predictor(group(measured(tmp_path, LATENCY_NS)))
+    operations, throughput, latency = knees(predictor, constant(0.6).latency)
+    steps = 1.09
+    assert operations.value is not None and throughput.value is not None
+    assert 1000 / (1 + TOLERANCE) * 0.97 <= operations.value <= 1000 * steps
+    pages_a_s = throughput.value * 2**20 / 8192
+    assert 1000 / (1 + TOLERANCE) * 0.97 <= pages_a_s <= 1000 * steps
+    # 0.4 ms of computing: even 0.02 ms of latency is more than 2 % of it.
+    assert latency.value is None
+    for knee in (operations, throughput):
+        values = [point.value for point in knee.curve]
+        times = [point.seconds_per_unit for point in knee.curve]
+        assert values == sorted(values)
+        assert all(later <= earlier * 1.001 for earlier, later in pairwise(times))
+    half = min(operations.curve, key=lambda point: abs(point.value - 250))
+    assert half.seconds_per_unit == pytest.approx(1 / half.value, rel=0.03)
+
+
+def test_a_setting_is_worth_operations(tmp_path: Path) -> None:
+    (base,) = sized(tmp_path, "gp3,size=100GiB", "io2,size=100GiB,iops=3000").groups
+    slow = base.model_copy(update={"name": "io_method=sync"})
+    by_half = [
+        each.model_copy(update={"seconds_per_unit": each.seconds_per_unit / 2}) for each in base.volumes
+    ]
+    fast = base.model_copy(update={"name": "io_method=worker", "volumes": tuple(by_half)})
+    (line,) = equivalents_of([slow, fast])
+    assert "io_method=worker takes" in line and "no IOPS make up for that" in line
+    # Half as fast on a volume that limits it to 250 a second, it needs 500.
+    (operations,) = (knee for knee in base.knees if knee.dimension == "operations")
+    at_250 = next(point for point in operations.curve if point.value >= 250)
+    limited = [each.model_copy(update={"seconds_per_unit": at_250.seconds_per_unit}) for each in base.volumes]
+    twice = [
+        each.model_copy(update={"seconds_per_unit": at_250.seconds_per_unit / 2}) for each in base.volumes
+    ]
+    slow = slow.model_copy(update={"volumes": tuple(limited)})
+    fast = fast.model_copy(update={"volumes": tuple(twice)})
+    (line,) = equivalents_of([fast, slow])
+    needed = float(line.partition("it would take ")[2].partition(" IOPS")[0].replace(",", ""))
+    assert 2 * at_250.value * 0.97 <= needed <= 2 * at_250.value * 1.7
+    (line,) = equivalents_of([slow, slow.model_copy(update={"name": "io_method=worker"})])
+    assert line.endswith("io_method=worker is as fast as io_method=sync.")
+
+
+def test_candidates_hold_what_is_needed_and_have_a_price() -> None:
+    found = candidates(LOADED, 500)
+    assert len(found) >= 60
+    assert all(offer.spec.size_gib >= 500 for offer in found)
+    prices = [offer.price.per_month for offer in found]
+    assert None not in prices and prices == sorted(price for price in prices if price is not None)
+    assert len({offer.model.name for offer in found}) == len(found)
+    aws = candidates(LOADED, 100, providers=["aws"], instance="r7i.2xlarge")
+    assert {offer.provider for offer in aws} == {"aws"}
+    assert all(offer.spec.instance == "r7i.2xlarge" for offer in aws)
+    (named,) = candidates(LOADED, 100, volumes=["st1,size=500GiB"])
+    assert named.price.per_month is None
+
+
+@settings(max_examples=25, deadline=None)
+@given(size_gib=st.integers(1, 100_000))
+def test_whatever_is_to_be_stored_there_are_candidates_or_a_sentence(size_gib: int) -> None:
+    try:
+        found = candidates(LOADED, size_gib)
+    except UsageError as refused:
+        assert f"holds {size_gib} GiB" in str(refused)
+        return
+    assert found and all(offer.spec.size_gib >= size_gib for offer in found)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"providers": ["acme"]}, "no provider 'acme': it has aws, azure, google"),
+        ({"instance": "x9.huge"}, "doesn't know the instance 'x9.huge'"),
+        ({"volumes": ["gp9,size=1GiB"]}, "no volume 'gp9'"),
+        (
+            {"providers": ["azure"], "size_gib": 70_000},
+            "No volume of the catalogue with a price holds 70000 GiB",
+        ),
+    ],
+)
+def test_what_is_unknown_gets_a_sentence(changes: dict, words: str) -> None:
+    given_size = changes.pop("size_gib", 100)
+    with pytest.raises(UsageError, match=words):
+        candidates(LOADED, given_size, **changes)
+
+
+def stored(folder: Path, *, has_trace: bool = True) -> StoredExperiment:
+    """Three statements of which each reads pages, on two volumes: an experiment as it lies on a disk."""
+    made = examples.stored(levels=["volume:unlimited", "volume:gp3,size=100GiB"], blocks=1)
+    elapsed_ns = COUNT * (LATENCY_NS + COMPUTING_NS)
+    trials = []
+    for trial in made.trials:
+        place = folder / f"{trial.record.number}"
+        (place / "observations").mkdir(parents=True)
+        is_recorded = trial.record.arm_id == made.experiment.arms[0].id
+        if has_trace and is_recorded:
+            write_trace(
+                place / "observations" / "volume.trace", one_client(3 * COUNT, LATENCY_NS, COMPUTING_NS)
+            )
+        model = constant(1.0) if is_recorded else explain(["gp3,size=100GiB"], LOADED).volumes[0].model
+        statements = tuple(
+            each.model_copy(
+                update={
+                    "clock_ns": (place_in * elapsed_ns, (place_in + 1) * elapsed_ns),
+                    "elapsed_s": elapsed_ns / 1e9,
+                }
+            )
+            for place_in, each in enumerate(trial.record.statements)
+        )
+        facts = TrialFacts.model_validate({"storage": {"volume": {"model": model.model_dump(mode="json")}}})
+        record = trial.record.model_copy(update={"facts": facts, "statements": statements})
+        trials.append(type(trial)(record, trial.plans, place))
+    arms = tuple(
+        arm.model_copy(
+            update={
+                "levels": {"storage": arm.levels["io_method"]},
+                "spec": arm.spec.model_copy(update={"storage": StorageSpec(kind="volume"), "settings": {}}),
+            }
+        )
+        for arm in made.experiment.arms
+    )
+    experiment = made.experiment.model_copy(update={"arms": arms})
+    return StoredExperiment(folder=folder, experiment=experiment, trials=tuple(trials))
+
+
+def sized(folder: Path, *volumes: str, slow_down: float = 0.1) -> SizeResult:
+    offers = candidates(LOADED, 100, volumes=volumes)
+    return size(stored(folder), offers, Wanted(slow_down=slow_down, size_gib=100), LOADED)
+
+
+def only(result: SizeResult) -> SizedGroup:
+    (found,) = result.groups
+    return found
+
+
+def test_the_cheapest_within_the_slow_down_is_recommended(tmp_path: Path) -> None:
+    result = sized(tmp_path, "gp3,size=100GiB", "gp2,size=100GiB,credits=empty", "gp3,size=100GiB,iops=6000")
+    found = only(result)
+    by_name = {each.volume: each for each in found.volumes}
+    # One client at 1 ms a page makes 1,000 a second: 300 of them are too few, 3,000 enough.
+    assert found.recommended[0] == "gp3,size=100GiB"
+    slow = by_name["gp2,size=100GiB,credits=empty"]
+    assert slow.within == "no" and slow.seconds_per_unit == pytest.approx(3 * COUNT / 300, rel=0.01)
+    assert by_name["gp3,size=100GiB,iops=6000"].is_on_front is False
+    price = by_name["gp3,size=100GiB"].price_per_million
+    month_s = 730 * 3600
+    assert price == pytest.approx(8.0 / (month_s / by_name["gp3,size=100GiB"].seconds_per_unit) * 1e6)
+    assert any("gp3,size=100GiB, 8.00 USD a month" in line for line in result.sentences)
+    # The twin of gp3 was measured with a made-up time, so the prediction is said to be off.
+    assert any(check.is_fair for check in found.checks)
+
+
+def test_assumed_latency_makes_a_recommendation_depend_on_it(tmp_path: Path) -> None:
+    offers = candidates(LOADED, 100, volumes=["gp3,size=100GiB", "io2,size=100GiB,iops=3000"])
+    found = only(size(stored(tmp_path), offers, Wanted(0.2, 100, against=offers[1]), LOADED))
+    by_name = {each.volume: each for each in found.volumes}
+    gp3 = by_name["gp3,size=100GiB"]
+    assert gp3.low_s is not None and gp3.high_s is not None
+    assert gp3.low_s < gp3.seconds_per_unit < gp3.high_s
+    assert gp3.within == "depends on latency"
+    # A volume is as fast as itself, whatever its latency is.
+    io2 = by_name["io2,size=100GiB,iops=3000"]
+    assert (io2.slow_down, io2.slow_down_low, io2.slow_down_high, io2.within) == (0, 0, 0, "yes")
+
+
+def test_the_report_says_the_same_everywhere(tmp_path: Path) -> None:
+    result = sized(tmp_path, "gp3,size=100GiB", "gp2,size=100GiB,credits=empty")
+    document = json.loads(text.render_json(result))
+    jsonschema.validate(document, schema.SIZE.schema(), cls=jsonschema.Draft202012Validator)
+    assert schema.SIZE.file.read_text(encoding="utf-8") == schema.SIZE.text()
+    for shown in (text.render(result, width=100), text.render_markdown(result), html.render(result)):
+        assert "gp3,size=100GiB" in shown and "8.00" in shown and "IOPS" in shown
+    page = html.render(result)
+    assert page.count("<svg") >= 4 and "Price and time of the volumes" in page
+    assert text.render(result, width=80, unicode=False).isascii()
+
+
+def test_what_was_not_recorded_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(
+        UsageError, match=r"no trial whose requests were recorded: record them with --storage"
+    ):
+        groups_of(stored(tmp_path, has_trace=False))
+
+
+def test_a_trace_that_is_none_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    trial = measured(tmp_path, LATENCY_NS)
+    assert trial.trace is not None
+    trial.trace.write_bytes(b"something else that is longer than a header")
+    with pytest.raises(UsageError, match=r"no trace of a block device"):
+        Predictor(group(trial)).predict([constant(1)])
