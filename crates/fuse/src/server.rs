@@ -202,7 +202,9 @@ impl Server<'_> {
 
     fn impose(&mut self, model: &Model, seed: u64, now: u64) -> Result<Facts, Fault> {
         let volume = Box::new(Volume::new(model, seed)?);
-        self.tracing.begin(now, self.overhead_ns, self.mailbox)?;
+        let mailbox = self.mailbox.clone();
+        let on_end = move |traced| mailbox.send(Command::Traced(traced));
+        self.tracing.begin(now, self.overhead_ns, on_end)?;
         self.regime = Regime::Model {
             volume,
             began_ns: now,

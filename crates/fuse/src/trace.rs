@@ -15,8 +15,6 @@ use pgassay_volume::recording::{Encoder, Recorded, header, trailer};
 use pgassay_volume::{Fault, Kind};
 use serde::Serialize;
 
-use crate::mailbox::{Command, Mailbox};
-
 /// Chunks of 64 KiB that may wait to be written: half a second of 500 MB/s in sequence, and far more.
 const CHUNKS_WAITING_MAX: usize = 256;
 /// A file is no longer: some twenty million requests.
@@ -65,8 +63,13 @@ impl Tracing {
         self.asked = Some(path);
     }
 
-    /// Begins, where it was asked for; time 0 is now.
-    pub(crate) fn begin(&mut self, now_ns: u64, overhead_ns: u64, mailbox: &Mailbox) -> Result<(), Fault> {
+    /// Begins, where it was asked for; time 0 is now. `on_end` is told by the writing thread that the file is whole.
+    pub(crate) fn begin(
+        &mut self,
+        now_ns: u64,
+        overhead_ns: u64,
+        on_end: impl FnOnce(Traced) + Send + 'static,
+    ) -> Result<(), Fault> {
         // A model in place of another is another recording.
         self.end();
         let Some(path) = self.asked.take() else {
@@ -76,9 +79,8 @@ impl Tracing {
             let mut file = new_file(&path)?;
             file.write_all(&header(now_ns, overhead_ns))?;
             let (parts, written) = sync_channel(CHUNKS_WAITING_MAX);
-            let mailbox = mailbox.clone();
             thread::Builder::new().name("trace".to_owned()).spawn(move || {
-                mailbox.send(Command::Traced(write_parts(file, &written)));
+                on_end(write_parts(file, &written));
             })?;
             Ok(parts)
         };
@@ -197,33 +199,27 @@ fn write_parts(mut file: File, parts: &Receiver<Part>) -> Traced {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::channel;
     use std::time::{Duration, Instant};
     use std::{env, fs, process};
 
     use pgassay_volume::recording::decode;
 
     use super::*;
-    use crate::mailbox::{Inbox, mailbox};
 
     fn file(name: &str) -> PathBuf {
         env::temp_dir().join(format!("pgassay-trace-{name}-{}", process::id()))
     }
 
-    fn traced(inbox: &Inbox) -> Traced {
-        match inbox.commands.recv_timeout(Duration::from_secs(30)) {
-            Ok(Command::Traced(traced)) => traced,
-            other => panic!("{other:?}"),
-        }
-    }
-
     #[test]
     fn what_was_served_is_in_the_file_with_its_times() {
         let path = file("served");
-        let (mailbox, inbox) = mailbox().unwrap();
+        let (tell, told) = channel();
         let mut tracing = Tracing::default();
         tracing.answered(1, 50);
         tracing.ask_for(path.clone());
-        tracing.begin(1000, 70, &mailbox).unwrap();
+        let on_end = move |traced| tell.send(traced).unwrap();
+        tracing.begin(1000, 70, on_end).unwrap();
         for number in 0..20_000 {
             tracing.issued(number, 1000 + number * 10, Kind::Read, number * 8192, 8192);
             if number >= 3 {
@@ -231,7 +227,7 @@ mod tests {
             }
         }
         tracing.end();
-        let traced = traced(&inbox);
+        let traced = told.recv_timeout(Duration::from_secs(30)).unwrap();
         let bytes = fs::read(&path).unwrap();
         fs::remove_file(&path).unwrap();
         let recording = decode(&bytes).unwrap();
@@ -256,10 +252,9 @@ mod tests {
     fn a_file_that_is_there_is_refused_and_left_as_it_is() {
         let path = file("there");
         fs::write(&path, b"mine").unwrap();
-        let (mailbox, _inbox) = mailbox().unwrap();
         let mut tracing = Tracing::default();
         tracing.ask_for(path.clone());
-        let refused = tracing.begin(0, 0, &mailbox).unwrap_err().to_string();
+        let refused = tracing.begin(0, 0, |_| {}).unwrap_err().to_string();
         assert!(refused.contains("can't record in"), "{refused}");
         assert_eq!(fs::read(&path).unwrap(), b"mine");
         fs::remove_file(&path).unwrap();

@@ -45,9 +45,8 @@ def _kind(volume: SizedVolume) -> str:
     return "worth its price" if volume.is_on_front else "another"
 
 
-def pareto(group: SizedGroup, slow_down: float, *, width_px: int) -> Specification:
-    """A point for each volume that has a price: its price to the right, its time upwards."""
-    rows = [
+def _volume_rows(group: SizedGroup) -> list[dict[str, object]]:
+    return [
         {
             "volume": each.volume,
             "price": each.price_per_month,
@@ -63,6 +62,11 @@ def pareto(group: SizedGroup, slow_down: float, *, width_px: int) -> Specificati
         for each in group.volumes
         if each.price_per_month is not None
     ]
+
+
+def pareto(group: SizedGroup, slow_down: float, *, width_px: int) -> Specification:
+    """A point for each volume that has a price: its price to the right, its time upwards."""
+    rows = _volume_rows(group)
     scale = {"type": "log", "nice": False}
     x = field("price", scale=scale, axis={"title": "price of a month", "format": "~s", "tickCount": 6})
     time_axis = {"title": f"seconds of a {group.unit}", "format": "~g", "tickCount": 6}
