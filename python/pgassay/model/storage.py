@@ -95,7 +95,7 @@ class VolumeFacts(Recorded):
 
     `requests` were answered, `operations` counted as the volume does; `queued_s`: the sum of what limits kept
     them. `latency_ms`: the mean time of an answer as the model says, limits included; `own_delay_us`: by how
-    much the mean answer was sent later than that, and `way_delay_us`: by how much the mean request of the block
+    much the mean answer was sent later than that, and `way_delay_us`: by how much the mean request of the
     device took longer, with its way through the kernel, None where that is not known. `late_share`: of the
     answers, those later by more than a twentieth of their own latency. `cpu_share`: of all processors, what
     imitating took. `credits_ended_s`: when the first credits were gone, None where they lasted.
