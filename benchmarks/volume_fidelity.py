@@ -218,9 +218,12 @@ def reaches_goal(
 ) -> bool:
     """Whether a volume with one limit gives all of it, at no more CPU time a request than is allowed."""
     latency = {"median_ns": 500_000.0, "sigma": 0.0}
+    limiter = {"name": unit, "unit": unit, "rate": rate}
+    if unit == "operations":
+        limiter["quantum_bytes"] = 1 << 18
     model = {
         "name": "goal",
-        "limiters": [{"name": unit, "unit": unit, "rate": rate}],
+        "limiters": [limiter],
         "latency": {"read": latency, "write": latency, "flush": latency},
     }
     served.impose(model, seed=1)

@@ -349,8 +349,8 @@ def warnings_of(figures: Mapping[str, object], name: str) -> list[str]:
         late_share = float(str(figures["late_share"]))
         found.append(
             f"imitating {name} took {delay_ms * 1e3:.0f} µs a request more than its latency of "
-            f"{latency_ms:.2f} ms ({delay_ms / latency_ms:.0%}; {late_share:.0%} of the answers were late): "
-            "leave the machine more processors"
+            f"{latency_ms:.2f} ms ({delay_ms / latency_ms:.0%}; {late_share:.0%} of the answers "
+            "were sent late): leave the machine more processors"
         )
     share = float(str(figures["cpu_share"]))
     if share > IMITATION_CPU_SHARE_MAX:
