@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from pydantic import Field
+
 from pgassay.model.base import Frozen
 from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.tune.facts.schema import SchemaFacts
@@ -40,8 +42,8 @@ class StatementRewrite(Frozen):
 class Candidate(Frozen):
     """Something that may help, as a patch of the arm that is measured as it is.
 
-    `id` is short, unique within a run and the same whenever the same candidate is found ("index:orders(a,b)").
-    `kind` is the finder's or the rewrite's name. `reason` is the evidence in a sentence with the figures of
+    `id` is short, unique within a run and the same whenever the same candidate is found
+    ("index:orders(a,b)"). `kind` is the finder's or the rewrite's name. `reason` is the evidence in a sentence with the figures of
     the plan. `statements` are the names of those whose plans or tables it touches. `sql` is applied in order,
     each statement outside of a transaction; `undo` takes it back, () with `undoable` False where nothing can
     (VACUUM). `settings` are of the server; `restart` says that one of them needs a restart. `physical`: it
@@ -59,12 +61,12 @@ class Candidate(Frozen):
     sql: tuple[str, ...] = ()
     undo: tuple[str, ...] = ()
     undoable: bool = True
-    settings: dict[str, str] = {}
+    settings: dict[str, str] = Field(default_factory=dict)
     rewrites: tuple[StatementRewrite, ...] = ()
     restart: bool = False
     physical: bool = False
     described: bool = False
-    predicted: dict[str, float] = {}
+    predicted: dict[str, float] = Field(default_factory=dict)
     bytes: int | None = None
 
 

@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from pydantic import Field
+
 from pgassay.model.base import Frozen
 
 
@@ -97,7 +99,7 @@ class TableFacts(Frozen):
     pages: int = 0
     all_visible_pages: int = 0
     bytes: int = 0
-    options: dict[str, str] = {}
+    options: dict[str, str] = Field(default_factory=dict)
     parent: str | None = None
     partition_key: str | None = None
     partition_bound: str | None = None
@@ -157,7 +159,7 @@ class SchemaFacts(Frozen):
     tables: tuple[TableFacts, ...] = ()
     functions: tuple[FunctionFacts, ...] = ()
     statistics: tuple[ExtendedStatisticsFacts, ...] = ()
-    settings: dict[str, str] = {}
+    settings: dict[str, str] = Field(default_factory=dict)
     extensions: tuple[str, ...] = ()
     extensions_available: tuple[str, ...] = ()
     block_bytes: int = 8192
