@@ -44,12 +44,13 @@ class Candidate(Frozen):
 
     `id` is short, unique within a run and the same whenever the same candidate is found
     ("index:orders(a,b)"). `kind` is the finder's or the rewrite's name. `reason` is the evidence in a
-    sentence with the figures of the plan. `statements` are the names of those whose plans or tables it touches. `sql` is applied in order,
-    each statement outside of a transaction; `undo` takes it back, () with `undoable` False where nothing can
-    (VACUUM). `settings` are of the server; `restart` says that one of them needs a restart. `physical`: it
-    mends what a logical copy does not have (bloat, visibility). `described`: told and never tried (deep
-    OFFSET to keyset). `predicted` is new time over old time for each statement, as far as it can be said
-    before a trial; `bytes` what it is expected to take on the disk.
+    sentence with the figures of the plan. `statements` are the names of those whose plans or tables it
+    touches. `sql` is applied in order, each statement outside of a transaction; `undo` takes it back, ()
+    with `undoable` False where nothing can (VACUUM). `settings` are of the server; `restart` says that one
+    of them needs a restart. `physical`: it mends what a logical copy does not have (bloat, visibility).
+    `described`: told and never tried (deep OFFSET to keyset). `predicted` is new time over old time for
+    each statement, as far as it can be said before a trial; `bytes` what it is expected to take on the
+    disk.
     """
 
     id: str
