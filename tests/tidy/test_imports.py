@@ -48,7 +48,7 @@ ALLOWED = {
     },
     "cli": {
         "model", "environment", "record", "analysis", "report", "experiment", "probe", "live", "terminal",
-        "volumes", "native",
+        "volumes", "native", "tune",
     },
 }  # fmt: skip
 HEAVY = ("numpy", "scipy", "psycopg", "pyarrow", "altair", "pydantic", "rich", "jinja2", "hdrh", "vl_convert")

@@ -28,6 +28,7 @@ from pgassay.cli.commands import (
     report,
     resume,
     run,
+    tune,
     volumes,
     watch,
 )
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 # A new command is one file and one line here.
 COMMANDS = (
     compare,
+    tune,
     run,
     resume,
     report,

@@ -19,7 +19,7 @@ from pgassay.errors import InterruptionError, MeasurementError, UsageError
 from pgassay.experiment.planning.connections import reconnect
 from pgassay.experiment.planning.plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.experiment.planning.servers import Connections
+from pgassay.experiment.planning.servers import Connections, ParsedRequest
 from pgassay.experiment.running import ledger
 from pgassay.experiment.running.folder import check_folder, new_folder
 from pgassay.experiment.running.forecast import announce
@@ -49,20 +49,25 @@ def run_new(
     parsed = parse_request(request, progress.stage)
     for sentence in parsed.servers.messages:
         progress.message(sentence)
-    with _host_lock(progress, wait=wait):
-        planned = plan(parsed, progress.stage)
-        earlier = history.recall(planned)
-        experiment = history.with_known_scale(planned, earlier)
-        contract = experiment.contract
-        limits = RunLimits(contract.blocks_max, contract.time_max_s, until_decided=until_decided)
-        folder = new_folder(request.out, experiment)
-        try:
-            return _run_planned(experiment, earlier, folder, parsed.servers.connections, limits, progress)
-        except BaseException:
-            # Nothing is kept of what ended before its first trial was recorded.
-            if not attempt_folders(folder):
-                shutil.rmtree(folder, ignore_errors=True)
-            raise
+    with host_lock(progress, wait=wait):
+        return run_parsed(parsed, progress, until_decided=until_decided)
+
+
+def run_parsed(parsed: ParsedRequest, progress: Progress, *, until_decided: bool = True) -> StoredExperiment:
+    """Plan and run what was parsed; the caller holds the host's lock. Raises as `run_new`."""
+    planned = plan(parsed, progress.stage)
+    earlier = history.recall(planned)
+    experiment = history.with_known_scale(planned, earlier)
+    contract = experiment.contract
+    limits = RunLimits(contract.blocks_max, contract.time_max_s, until_decided=until_decided)
+    folder = new_folder(parsed.request.out, experiment)
+    try:
+        return _run_planned(experiment, earlier, folder, parsed.servers.connections, limits, progress)
+    except BaseException:
+        # Nothing is kept of what ended before its first trial was recorded.
+        if not attempt_folders(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def _run_planned(
@@ -96,7 +101,7 @@ def run_resumed(
     contract = stored.experiment.contract
     chosen = limits or RunLimits(contract.blocks_max, contract.time_max_s)
     connections = Connections(reconnect(stored.experiment))
-    with _host_lock(progress, wait=wait):
+    with host_lock(progress, wait=wait):
         # Whoever held the lock may have been measuring this very experiment.
         stored = load(folder)
         _refuse_another_machine(stored)
@@ -177,7 +182,7 @@ def _remembered(ended: StoredExperiment) -> StoredExperiment:
 
 
 @contextmanager
-def _host_lock(progress: Progress, *, wait: bool) -> Iterator[None]:
+def host_lock(progress: Progress, *, wait: bool) -> Iterator[None]:
     """Hold the host's lock, with what dead owners left behind removed; raises UsageError with wait=False."""
 
     def waiting(holder: int | None) -> None:

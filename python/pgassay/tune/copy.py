@@ -1,0 +1,278 @@
+"""A copy of the data with a server on it, to try candidates on: built for real, measured, taken back.
+
+What is measured here steers the search and proves nothing: one copy, no blocks, no twin. Its server listens
+on a Unix socket alone; as root it has no way out to any network either (`without_network`).
+"""
+
+import contextlib
+import ctypes
+import math
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psycopg
+
+from pgassay.analysis.plans.find import FoundPlan
+from pgassay.analysis.plans.read import explained
+from pgassay.environment.datasets import OnStage, snapshots
+from pgassay.environment.linux import pagecache
+from pgassay.environment.server.server import Server
+from pgassay.environment.server.sessions import ControlSession, control
+from pgassay.environment.server.settings import classify, describe_settings
+from pgassay.environment.storage.base import Volume
+from pgassay.environment.storage.registry import provide
+from pgassay.errors import MeasurementError, UsageError, first_line
+from pgassay.model.arm import ArmSpec
+from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.native.process import StatementError
+from pgassay.native.sql import SqlSession
+from pgassay.tune.candidate import Candidate
+from pgassay.tune.statements import MeasuredStatement
+
+# Warm runs of a statement: so many at most, and no further one once they took so long together.
+RUNS_MAX, RUNS_S = 5, 0.5
+# A statement that a candidate makes slower than that is stopped: it is known to be worse.
+SLOWER_TIMES_MAX, TIMEOUT_MIN_S = 3.0, 2.0
+# A database that is read by nobody else; of the data's own size once more for what is built on it.
+WORKING_ROOM_BYTES = 256 * 1024**2
+CLONE_NEWNET = 0x40000000
+_COLD = ("cold", "cold-each")
+_EXPLAIN = "EXPLAIN (ANALYZE, BUFFERS, VERBOSE, SETTINGS, FORMAT JSON) "
+_ESTIMATE = "EXPLAIN (VERBOSE, SETTINGS, FORMAT JSON) "
+
+
+def without_network() -> str:
+    """Leave the network for good, with all processes that are started from now on; '' when that was done.
+
+    Else why it could not be, as a sentence. A Unix socket's path is reached from any network namespace. The
+    lock of the host is one within a namespace (`environment/lock.py`): it is to be held before.
+    """
+    if os.geteuid() != 0:
+        return (
+            "the copy's server listens on a Unix socket alone, but what it runs could reach the network "
+            "(foreign tables, dblink): only root can take that away"
+        )
+    if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET) != 0:
+        reason = os.strerror(ctypes.get_errno())
+        return f"the copy's server could not be taken off the network ({reason}): it listens on a Unix socket"
+    return ""
+
+
+class TrialCopy:
+    """A working copy of an arm's data, and the server on it; both go away with the `with` block.
+
+    Its working copy is number 0 of the snapshot, which the trials of the proof use afterwards.
+    """
+
+    def __init__(
+        self, spec: ArmSpec, *, is_cold: bool, statement_timeout_s: float, on_stage: OnStage
+    ) -> None:
+        self.spec = spec
+        self._is_cold = is_cold
+        self._timeout_s = statement_timeout_s
+        self._on_stage = on_stage
+        self._stack = contextlib.ExitStack()
+        self._settings = dict(spec.settings)
+        self._applied: list[Candidate] = []
+        self._server: Server | None = None
+        self._session: SqlSession | None = None
+        self._control: ControlSession | None = None
+
+    def __enter__(self) -> Self:
+        spec = self.spec
+        self.snapshot = snapshots.ensure(spec.build, spec.dataset, spec.prepare, self._on_stage)
+        self._volume: Volume = provide(spec.storage, 2 * self.snapshot.bytes + WORKING_ROOM_BYTES)
+        self._stack.callback(self._volume.remove)
+        self._on_stage("copying the data", None)
+        self._working: Path = self._volume.clone(self.snapshot.path, self.snapshot.key, 0)
+        if not self._volume.is_clean(self._working):
+            self._volume.reset(self._working, self.snapshot.path)
+        try:
+            self._start()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._stop()
+        finally:
+            self._stack.close()
+
+    @property
+    def session(self) -> ControlSession:
+        """A session of the copy's server for looking and for applying; it commits each statement."""
+        if self._control is None or self._control.closed:
+            if self._server is None:
+                raise AssertionError("the copy is entered before it is used")
+            self._control = control(self._server, self.snapshot.database)
+        return self._control
+
+    def _start(self) -> None:
+        self._volume.activate()
+        self._volume.mark(self._working, clean=False)
+        self._server = Server(self.spec.build, self._working, self._settings)
+        self._server.start()
+        self._session = SqlSession()
+        self._connect()
+
+    def _stop(self) -> None:
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+        if self._server is not None:
+            self._server.stop()
+            self._server = None
+
+    def _connect(self) -> None:
+        assert self._session is not None and self._server is not None
+        self._session.connect(self._server.connection_parameters(dbname=self.snapshot.database))
+
+    def needs_restart(self, names: Sequence[str]) -> bool:
+        """Whether a change of one of these settings takes effect at a start alone."""
+        facts = describe_settings(self.session)
+        return any(classify(facts, name) == "restart" for name in names)
+
+    def apply(self, statements: Sequence[str]) -> float:
+        """Run these statements, each on its own; the seconds that they took together.
+
+        Raises UsageError with the server's words.
+        """
+        begun = time.monotonic()
+        for statement in statements:
+            try:
+                self.session.execute(statement.encode(), prepare=False)
+            except psycopg.Error as error:
+                raise UsageError(f"'{statement}' failed on the copy: {first_line(error)}") from error
+        return time.monotonic() - begun
+
+    def bytes(self) -> int:
+        """The size of the database."""
+        row = self.session.execute("SELECT pg_database_size(current_database())").fetchone()
+        return int(row[0]) if row else 0
+
+    # --- Plans and times.
+
+    def estimate(self, sql: str, name: str) -> ExplainedPlan:
+        """The plan with its cost, not executed."""
+        return self._plan(_ESTIMATE + sql, name)
+
+    def executed(self, sql: str, name: str, *, writes: bool) -> ExplainedPlan:
+        """The executed plan; what it wrote is rolled back."""
+        mode = "READ WRITE" if writes else "READ ONLY"
+        with self.session.transaction(force_rollback=True):
+            self.session.execute(f"SET TRANSACTION {mode}".encode())
+            self.session.execute(f"SET LOCAL statement_timeout = '{self._timeout_s:.0f}s'".encode())
+            return self._plan(_EXPLAIN + sql, name)
+
+    def _plan(self, sql: str, name: str) -> ExplainedPlan:
+        try:
+            row = self.session.execute(sql.encode(), prepare=False).fetchone()
+        except psycopg.Error as error:
+            reason = error.diag.message_primary or first_line(error)
+            raise UsageError(
+                f"statement {name} fails ({reason}): correct its SQL, or leave it out"
+            ) from error
+        document = row[0][0] if row else {}
+        return explained(FoundPlan(document, "json"), 1, f"the plan of {name}")
+
+    def seconds(self, statement: MeasuredStatement, sql: str, *, usual_s: float | None = None) -> float:
+        """The least of a few runs, by the clock of the trials; infinite where it was stopped as much slower.
+
+        Warm: after a first run that does not count. Cold: a start of the server with nothing of its data in
+        the page cache before each. `usual_s`: what it took before, which bounds what is waited for.
+        """
+        timeout_s = self._timeout_s
+        if usual_s is not None and math.isfinite(usual_s):
+            timeout_s = min(timeout_s, max(TIMEOUT_MIN_S, SLOWER_TIMES_MAX * usual_s))
+        found: list[float] = []
+        try:
+            if not self._is_cold:
+                self._run(statement, sql, timeout_s)
+            while len(found) < RUNS_MAX and (not found or math.fsum(found) < RUNS_S):
+                found.append(self._run(statement, sql, timeout_s))
+        except StatementError as error:
+            if error.sqlstate == "57014":  # query_canceled: by the timeout
+                return math.inf
+            raise UsageError(
+                f"statement {statement.name} fails ({first_line(error)}): correct its SQL, or leave it out"
+            ) from error
+        return min(found)
+
+    def _run(self, statement: MeasuredStatement, sql: str, timeout_s: float) -> float:
+        if self._is_cold:
+            self._empty_caches()
+        assert self._session is not None
+        self._session.execute("timeout", f"SET statement_timeout = '{timeout_s * 1000:.0f}ms'")
+        if not statement.of.writes:
+            return self._session.execute(statement.name, sql).elapsed_s
+        self._session.execute("begin", "BEGIN")
+        try:
+            return self._session.execute(statement.name, sql).elapsed_s
+        finally:
+            self._session.execute("rollback", "ROLLBACK")
+
+    def _empty_caches(self) -> None:
+        self._stop()
+        pagecache.evict([*pagecache.relation_files(self._working)])
+        self._start()
+
+    # --- Candidates on it, one upon the other.
+
+    def push(self, candidate: Candidate) -> float:
+        """Apply a candidate on top of those that are applied; the seconds that its SQL took.
+
+        Raises UsageError with the server's words; the copy is then as it was before.
+        """
+        self._applied.append(candidate)
+        try:
+            self._restart_with_settings()
+            return self.apply(candidate.sql)
+        except (UsageError, MeasurementError):
+            self._applied.pop()
+            self._again()
+            raise
+
+    def align(self, wanted: Sequence[Candidate]) -> None:
+        """Have exactly these applied, in this order."""
+        while [each.id for each in self._applied] != [each.id for each in wanted[: len(self._applied)]]:
+            self.pop()
+        for candidate in wanted[len(self._applied) :]:
+            self.push(candidate)
+
+    def pop(self) -> None:
+        """Take the last one back: by its own SQL, or by putting all data back and applying the rest again."""
+        candidate = self._applied.pop()
+        if candidate.sql and not (candidate.undoable and candidate.undo):
+            self._again()
+            return
+        self.apply(candidate.undo)
+        self._restart_with_settings()
+
+    def _again(self) -> None:
+        self._stop()
+        self._volume.reset(self._working, self.snapshot.path)
+        self._settings = {**self.spec.settings, **self._settings_of_applied()}
+        self._start()
+        for candidate in self._applied:
+            self.apply(candidate.sql)
+
+    def _settings_of_applied(self) -> dict[str, str]:
+        return {name: value for each in self._applied for name, value in each.settings.items()}
+
+    def _restart_with_settings(self) -> None:
+        wanted = {**self.spec.settings, **self._settings_of_applied()}
+        if wanted != self._settings:
+            self._stop()
+            self._settings = wanted
+            self._start()

@@ -1,0 +1,308 @@
+"""`pgassay tune` from its symptom to its answer, at any moment with what is known so far."""
+
+import contextlib
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pgassay.durable import replace_file
+from pgassay.environment.datasets import snapshots
+from pgassay.environment.linux import machine
+from pgassay.environment.storage.registry import provide
+from pgassay.errors import InterruptionError, UsageError
+from pgassay.experiment.running.folder import check_folder, folder_titled
+from pgassay.experiment.running.run import host_lock
+from pgassay.model.arm import ArmSpec
+from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.model.tuning.answer import TuneResult
+from pgassay.record.read import StoredExperiment, load
+from pgassay.terminal.progress import Progress
+from pgassay.tune.answer import Judged, proof_of, ranked, summary
+from pgassay.tune.candidate import Machine, Symptom
+from pgassay.tune.copy import TrialCopy, without_network
+from pgassay.tune.facts.schema import SchemaFacts
+from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune
+from pgassay.tune.proof import arms_of, prove, read_proof
+from pgassay.tune.scripts import apply_script, undo_script
+from pgassay.tune.search import Baseline, Clock, Searched, best_so_far, search
+from pgassay.tune.selection import total_s
+from pgassay.tune.statements import measured
+from pgassay.tune.symptom import cause_of, symptom_of
+from pgassay.tune.tools import Gathered, Tools, gather
+
+TUNE_FILE, PREDICTIONS_FILE, PROOF_FOLDER = "tune.json", "predictions.json", "proof"
+# Of the time that is left once the workload was measured as it is.
+SEARCH_SHARE = 0.4
+# When the best so far is told, as a share of the whole time.
+TELLS_AT_SHARE = 1 / 6
+# What a trial takes beside its statements, about; and the blocks that a proof should have room for.
+TRIAL_OVERHEAD_S, BLOCKS_WANTED = 3.0, 6
+# Of a trial: warming the caches reads what the statements read.
+TRIAL_TIMES = 2.0
+PROOF_S_MIN = 10.0
+
+
+@dataclass
+class Known:
+    """What is known so far; each step adds to it."""
+
+    planned: PlannedTune
+    folder: Path
+    began_at: float
+    facts: SchemaFacts | None = None
+    baseline: Baseline | None = None
+    plans: dict[str, tuple[ExplainedPlan, ...]] = field(default_factory=dict)
+    gathered: Gathered = field(default_factory=Gathered)
+    searched: Searched = field(default_factory=Searched)
+    predicted: dict[str, float] = field(default_factory=dict)
+    predicted_together: float | None = None
+    stored: StoredExperiment | None = None
+    copy_notes: tuple[str, ...] = ()
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def left_s(self) -> float:
+        """The time that is left of what was given."""
+        return self.began_at + self.planned.request.max_time_s - time.monotonic()
+
+
+def run_tune(
+    request: TuneRequest, tools: Tools, progress: Progress, *, wait: bool, isolates: bool = True
+) -> TuneResult:
+    """Find the fixes, prove them, and say so; writes tune.json, apply.sql and undo.sql into the folder.
+
+    `isolates`: take this process off the network once it has the host's lock. An interruption after the
+    workload was measured ends in the answer with what is known. Raises UsageError
+    before anything is measured and for a statement that fails, and MeasurementError.
+    """
+    check_folder(request.out)
+    planned = plan_tune(request, progress.stage)
+    with host_lock(progress, wait=wait):
+        warning = without_network() if isolates else ""
+        planned = planned.with_data_format()
+        title = f"tune {planned.request.workload}, {planned.data}"
+        known = Known(planned, folder_titled(request.out, title), time.monotonic())
+        if warning:
+            progress.message(warning)
+            known.warnings.append(warning)
+        with _removed_afterwards(known):
+            return _run(known, tools, request, progress)
+
+
+def _run(known: Known, tools: Tools, request: TuneRequest, progress: Progress) -> TuneResult:
+    is_interrupted = False
+    try:
+        _look(known, tools, request, progress)
+        members = known.searched.selection.ids
+        if members:
+            _prove(known, request, progress)
+    except (KeyboardInterrupt, InterruptionError):
+        if known.baseline is None:
+            known.folder.rmdir()
+            raise
+        is_interrupted = True
+        proof = known.folder / PROOF_FOLDER
+        with contextlib.suppress(UsageError):
+            known.stored = load(proof)
+    except BaseException:
+        if not any(known.folder.iterdir()):
+            known.folder.rmdir()
+        raise
+    result = result_of(known, is_interrupted=is_interrupted)
+    write_result(known.folder, result)
+    return result
+
+
+def _look(known: Known, tools: Tools, request: TuneRequest, progress: Progress) -> None:
+    """Measure the workload as it is, gather candidates, and try them on the copy."""
+    planned = known.planned
+    with TrialCopy(
+        planned.spec,
+        is_cold=planned.is_cold,
+        statement_timeout_s=max(10.0, planned.request.max_time_s / 10),
+        on_stage=progress.stage,
+    ) as copy:
+        known.copy_notes = tuple(copy.snapshot.facts.get("notes", ()))
+        progress.stage("measuring the workload as it is")
+        known.baseline, known.plans = _baseline(copy, planned)
+        progress.stage("looking for candidates")
+        known.facts = tools.read_facts(copy.session)
+        symptom = _symptom(known, known.facts)
+        known.gathered = gather(tools, symptom, copy.session)
+        to_try = known.gathered.to_try
+        progress.message(
+            f"{total_s(known.baseline.weights, known.baseline.seconds):.3g} s for all statements; "
+            f"{len(known.gathered.candidates)} candidates, {len(to_try)} to be tried on a copy"
+        )
+        clock = Clock(
+            time.monotonic() + SEARCH_SHARE * max(known.left_s, 0.0),
+            known.began_at + TELLS_AT_SHARE * planned.request.max_time_s,
+        )
+        progress.stage("trying candidates on a copy")
+        search(
+            copy,
+            known.baseline,
+            to_try,
+            clock,
+            known.searched,
+            progress.message,
+            gain_min=1 + planned.request.margin,
+            members_max=_members_max(known, request),
+        )
+        progress.message(best_so_far(known.baseline, to_try, known.searched))
+
+
+def _baseline(copy: TrialCopy, planned: PlannedTune) -> tuple[Baseline, dict[str, tuple[ExplainedPlan, ...]]]:
+    statements = measured(planned.statements)
+    plans: dict[str, tuple[ExplainedPlan, ...]] = {}
+    seconds, estimates = {}, {}
+    for each in statements:
+        executed = copy.executed(each.sql, each.name, writes=each.of.writes)
+        plans[each.of.name] = (*plans.get(each.of.name, ()), executed)
+        seconds[each.name] = copy.seconds(each, each.sql)
+        if seconds[each.name] == float("inf"):
+            raise UsageError(
+                f"statement {each.name} takes too long for this --max-time: give more, or leave it out"
+            )
+        estimates[each.name] = copy.estimate(each.sql, each.name)
+    return Baseline(statements, seconds, estimates), plans
+
+
+def _symptom(known: Known, facts: SchemaFacts) -> Symptom:
+    baseline, planned = known.baseline, known.planned
+    assert baseline is not None
+    whole = total_s(baseline.weights, baseline.seconds)
+    share: dict[str, float] = {}
+    for each in baseline.statements:
+        share[each.of.name] = share.get(each.of.name, 0.0) + baseline.seconds[each.name] / (whole or 1.0)
+    cores = machine.facts().get("cores_usable")
+    return Symptom(
+        statements=planned.statements,
+        plans=known.plans,
+        facts=facts,
+        share=share,
+        machine=Machine(
+            memory_bytes=planned.spec.memory_bytes or machine.memory_bytes(),
+            processors=int(cores) if isinstance(cores, int | float) else None,
+        ),
+        has_physical_state=planned.has_physical_state,
+    )
+
+
+def _members_max(known: Known, request: TuneRequest) -> int:
+    """How many fixes a proof has time for: each is an arm more in every block."""
+    assert known.baseline is not None
+    whole = total_s(known.baseline.weights, known.baseline.seconds)
+    arm_s = BLOCKS_WANTED * (TRIAL_OVERHEAD_S + TRIAL_TIMES * whole)
+    arms = int((1 - SEARCH_SHARE) * known.left_s / arm_s)
+    # The chosen set, its twin and the workload as it is are there in any case.
+    return max(1, min(request.members_max, arms - 3))
+
+
+def _prove(known: Known, request: TuneRequest, progress: Progress) -> None:
+    del request
+    assert known.baseline is not None
+    by_id = {each.id: each for each in known.gathered.candidates}
+    selection = known.searched.selection
+    before = total_s(known.baseline.weights, known.baseline.seconds)
+    known.predicted_together = before / selection.steps[-1].total_s
+    for step in selection.steps:
+        known.predicted[step.id] = before / step.total_s
+        before = step.total_s
+    document = {"together": known.predicted_together, "fixes": known.predicted}
+    replace_file(known.folder / PREDICTIONS_FILE, json.dumps(document, indent=1).encode() + b"\n")
+    write_result(known.folder, result_of(known, is_interrupted=True))
+    members = [by_id[name] for name in selection.ids]
+    progress.stage("proving what was chosen in fresh blocks")
+    known.stored = prove(
+        known.planned,
+        known.baseline.statements,
+        members,
+        seconds=max(PROOF_S_MIN, known.left_s),
+        folder=known.folder / PROOF_FOLDER,
+        progress=progress,
+    )
+
+
+def result_of(known: Known, *, is_interrupted: bool) -> TuneResult:
+    """The answer with what is known."""
+    baseline, planned = known.baseline, known.planned
+    assert baseline is not None
+    by_id = {each.id: each for each in known.gathered.candidates}
+    ids = known.searched.selection.ids
+    members = [by_id[name] for name in ids]
+    proved = read_proof(known.stored, members) if known.stored is not None and members else None
+    judged = Judged(
+        candidates=known.gathered.candidates,
+        baseline=baseline,
+        searched=known.searched,
+        members=ids,
+        predicted=known.predicted,
+        proved=proved,
+        margin=planned.request.margin,
+        checks=known.gathered.checks,
+        unsafe=known.gathered.unsafe,
+        left_out=known.gathered.left_out,
+    )
+    fixes = ranked(judged)
+    chosen = [by_id[fix.id] for fix in fixes if fix.verdict == "recommended"]
+    proof = proof_of(proved, ids, known.predicted_together) if proved else None
+    whole = total_s(baseline.weights, baseline.seconds)
+    return TuneResult(
+        schema=1,
+        folder=str(known.folder),
+        symptom=symptom_of(planned, baseline, known.plans, known.copy_notes),
+        cause=cause_of(proved.result if proved else None, baseline, known.plans),
+        fixes=fixes,
+        nothing_to_do=not chosen,
+        verdict=summary(fixes, proof, whole, margin=planned.request.margin),
+        proof=proof,
+        apply_sql=apply_script(chosen, known.facts),
+        undo_sql=undo_script(chosen, known.facts),
+        parameter_group=tuple(
+            f"{name} = {value}" for each in chosen for name, value in each.settings.items()
+        ),
+        seconds_used=round(time.monotonic() - known.began_at, 1),
+        interrupted=is_interrupted,
+        not_rewritten=known.gathered.refused,
+        warnings=(*known.warnings, *(proved.result.warning_sentences if proved else ())),
+    )
+
+
+def write_result(folder: Path, result: TuneResult) -> None:
+    """tune.json, whole or not at all, and the two scripts where something is recommended."""
+    replace_file(folder / TUNE_FILE, (result.model_dump_json(by_alias=True, indent=1) + "\n").encode())
+    for name, text in (("apply.sql", result.apply_sql), ("undo.sql", result.undo_sql)):
+        if text:
+            replace_file(folder / name, text.encode())
+
+
+@contextlib.contextmanager
+def _removed_afterwards(known: Known) -> Iterator[None]:
+    """Remove every copy of the data that was not there before, however the run ends."""
+    before = {snapshot.key for snapshot in snapshots.list_snapshots()}
+    try:
+        yield
+    finally:
+        specs: Mapping[str, ArmSpec] = {}
+        by_id = {each.id: each for each in known.gathered.candidates}
+        members = [by_id[name] for name in known.searched.selection.ids]
+        if known.baseline is not None:
+            specs = arms_of(known.planned.spec, known.baseline.statements, members)
+        volume = provide(known.planned.spec.storage, 0)
+        try:
+            for spec in [known.planned.spec, *specs.values()]:
+                key = snapshots.key(spec.build, spec.dataset, spec.prepare)
+                if key not in before:
+                    volume.keep_only(key, ())
+                    with contextlib.suppress(UsageError):
+                        snapshots.remove(key)
+        finally:
+            volume.remove()
+
+
+def with_rewrites(tools: Tools, *, wanted: bool) -> Tools:
+    """The tools without those that rewrite statements, where none is to be rewritten."""
+    return tools if wanted else replace(tools, rewrites=None)

@@ -1,0 +1,137 @@
+"""The statements of a workload, read by PostgreSQL's own grammar, and their values put into them."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pglast import ast, parse_sql
+from pglast.parser import ParseError
+from pglast.stream import RawStream
+from pglast.visitors import Visitor
+
+from pgassay.errors import UsageError
+from pgassay.model.workload import Statement, WorkloadSpec
+from pgassay.tune.candidate import TunedStatement
+from pgassay.workloads.statements import changes_data
+
+_PLANNED = (ast.SelectStmt, ast.InsertStmt, ast.UpdateStmt, ast.DeleteStmt, ast.MergeStmt)
+# What reaches the machine or another one, whatever the catalog says of it.
+_REACHING_OUT = re.compile(
+    r"pg_read_(binary_)?file|pg_ls_\w+|pg_stat_file|lo_(import|export)|dblink\w*|pg_file_\w+"
+)
+
+
+@dataclass(frozen=True)
+class MeasuredStatement:
+    """A statement with one set of its values: what is run. `sql` holds the values."""
+
+    name: str
+    of: TunedStatement
+    set_index: int
+    sql: str
+
+
+def statements_of(workload: WorkloadSpec) -> tuple[TunedStatement, ...]:
+    """The statements of a list; raises UsageError for what has no plan, or reaches out of the database."""
+    if workload.kind != "statements" or workload.is_maintenance:
+        raise UsageError(
+            f"tune measures a list of statements, and {workload.family} is none: write --workload sql:FILE"
+        )
+    return tuple(_checked(statement, workload.text) for statement in workload.statements)
+
+
+def _checked(statement: Statement, source: str) -> TunedStatement:
+    root = parsed(statement.sql, f"{source}, statement {statement.name}")
+    if not isinstance(root, _PLANNED) or (isinstance(root, ast.SelectStmt) and root.intoClause):
+        raise UsageError(
+            f"{source}: {statement.name} is no query, INSERT, UPDATE, DELETE or MERGE, so it has no plan: "
+            "leave it out"
+        )
+    found = _Names()
+    found(root)
+    for name in found.functions:
+        if _REACHING_OUT.fullmatch(name):
+            raise UsageError(
+                f"{source}: {statement.name} calls {name}, which reaches out of the database: leave it out"
+            )
+    return TunedStatement(name=statement.name, sql=statement.sql, writes=changes_data(statement.sql))
+
+
+def parsed(sql: str, where: str) -> ast.Node:
+    """The tree of one statement; raises UsageError with the parser's words, `where` saying whose it is."""
+    try:
+        statements = parse_sql(sql)
+    except ParseError as error:
+        raise UsageError(f"{where}: {error.args[0]}: correct its SQL") from None
+    if len(statements) != 1:
+        raise UsageError(f"{where} holds {len(statements)} statements: write one")
+    root = statements[0].stmt
+    if root is None:
+        raise UsageError(f"{where} is empty: write a statement")
+    return root
+
+
+class _Names(Visitor):
+    """The names of the functions that a statement calls."""
+
+    def __init__(self) -> None:
+        self.functions: list[str] = []
+
+    def visit_FuncCall(self, _ancestors: object, node: ast.FuncCall) -> None:  # noqa: N802
+        if node.funcname:
+            self.functions.append(str(node.funcname[-1].sval))
+
+
+class _Values(Visitor):
+    """Puts literals in the place of $1, $2 …: one without a type gets it as a parameter does."""
+
+    def __init__(self, values: Sequence[str | None]) -> None:
+        self.values = values
+
+    def visit_ParamRef(self, _ancestors: object, node: ast.ParamRef) -> ast.Node:  # noqa: N802
+        value = self.values[(node.number or 1) - 1]
+        if value is None:
+            return ast.A_Const(isnull=True)
+        return ast.A_Const(isnull=False, val=ast.String(value))
+
+
+def with_values(sql: str, values: Sequence[str | None]) -> str:
+    """The statement with these values in the place of its parameters; as it is without any."""
+    if not values:
+        return sql
+    root = parse_sql(sql)
+    _Values(values)(root)
+    return str(RawStream()(root))
+
+
+def measured(statements: Sequence[TunedStatement]) -> tuple[MeasuredStatement, ...]:
+    """Every statement once for each set of its values, `NAME [2]` being its second."""
+    made = []
+    for each in statements:
+        sets = each.parameters or ((),)
+        for index, values in enumerate(sets):
+            name = each.name if len(sets) == 1 else f"{each.name} [{index + 1}]"
+            made.append(MeasuredStatement(name, each, index, with_values(each.sql, values)))
+    return tuple(made)
+
+
+def workload_of(
+    statements: Sequence[MeasuredStatement], base: WorkloadSpec, rewritten: Mapping[str, str]
+) -> WorkloadSpec:
+    """The workload that trials run; `rewritten`: by the statement's name the SQL that replaces it."""
+    return base.model_copy(
+        update={
+            "statements": tuple(
+                Statement(name=each.name, sql=sql_with(each, rewritten)) for each in statements
+            )
+        }
+    )
+
+
+def sql_with(statement: MeasuredStatement, rewritten: Mapping[str, str]) -> str:
+    """What is run of a statement where some are rewritten."""
+    other = rewritten.get(statement.of.name)
+    if other is None:
+        return statement.sql
+    sets = statement.of.parameters
+    return with_values(other, sets[statement.set_index] if sets else ())

@@ -1,0 +1,126 @@
+"""The parts that tune is given: who reads a schema, who proposes candidates, who compares results."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pgassay.environment.server.sessions import ControlSession
+from pgassay.errors import PgassayError
+from pgassay.tune.candidate import Candidate, StatementRewrite, Symptom, TunedStatement
+from pgassay.tune.facts.schema import SchemaFacts
+
+
+class Rewritten(Protocol):
+    """What rewriting a statement came to: what was found, and in sentences what was refused."""
+
+    @property
+    def found(self) -> tuple[StatementRewrite, ...]:
+        """Other texts of the statement."""
+
+    @property
+    def refused(self) -> Sequence[object]:
+        """Why it is not rewritten, or not in some way."""
+
+
+class Sameness(Protocol):
+    """Whether two statements return the same rows."""
+
+    @property
+    def verdict(self) -> str:
+        """'proven', 'equal on N instances', 'different' or 'not checked'."""
+
+    @property
+    def reason(self) -> str:
+        """In what they differ, or why it was not checked."""
+
+
+@dataclass(frozen=True)
+class Tools:
+    """The parts, each replaceable: `rewrites` None where no statement is to be rewritten."""
+
+    read_facts: Callable[[ControlSession], SchemaFacts]
+    find: Callable[[Symptom], tuple[Candidate, ...]]
+    rewrites: Callable[[TunedStatement, SchemaFacts], Rewritten] | None = None
+    same_results: Callable[[ControlSession, TunedStatement, str, SchemaFacts], Sameness] | None = None
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """The candidates that may be tried, and by id what is known of the others.
+
+    `checks`: what is said of the same results; `unsafe`, `left_out`: why one is not tried; `refused`: in
+    sentences what was not rewritten.
+    """
+
+    candidates: tuple[Candidate, ...] = ()
+    checks: dict[str, str] = field(default_factory=dict)
+    unsafe: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    refused: tuple[str, ...] = ()
+
+    @property
+    def to_try(self) -> list[Candidate]:
+        """Those that are neither unsafe nor left out."""
+        return [each for each in self.candidates if each.id not in self.unsafe | self.left_out]
+
+
+NOT_ON_A_DUMP = "a dump has lost what this mends: give a physical copy, --dataset folder:BASEBACKUP"
+DESCRIBED = "it changes the contract with the application, so it is described and never tried"
+
+
+def gather(tools: Tools, symptom: Symptom, session: ControlSession) -> Gathered:
+    """Ask all finders, rewrite every statement, and check what must be checked before it is tried."""
+    candidates = list(tools.find(symptom))
+    checks: dict[str, str] = {}
+    unsafe: dict[str, str] = {}
+    refused: list[str] = []
+    if tools.rewrites is not None:
+        for statement in symptom.statements:
+            rewritten = tools.rewrites(statement, symptom.facts)
+            refused += [f"{statement.name}: {each}" for each in rewritten.refused]
+            candidates += [_candidate(each, number) for number, each in enumerate(rewritten.found, start=1)]
+    candidates = list({candidate.id: candidate for candidate in candidates}.values())
+    by_name = {statement.name: statement for statement in symptom.statements}
+    for candidate in candidates:
+        for rewrite in candidate.rewrites:
+            said, why = _sameness(tools, session, by_name[rewrite.statement], rewrite, symptom.facts)
+            if why:
+                unsafe[candidate.id] = why
+            checks[candidate.id] = said
+    left_out = {each.id: DESCRIBED for each in candidates if each.described}
+    if not symptom.has_physical_state:
+        left_out |= {each.id: NOT_ON_A_DUMP for each in candidates if each.physical}
+    return Gathered(tuple(candidates), checks, unsafe, left_out, tuple(refused))
+
+
+def _candidate(rewrite: StatementRewrite, number: int) -> Candidate:
+    return Candidate(
+        id=f"rewrite:{rewrite.statement}:{number}",
+        layer="design",
+        kind="rewrite",
+        title=f"write {rewrite.statement} otherwise",
+        reason=rewrite.condition,
+        statements=(rewrite.statement,),
+        rewrites=(rewrite,),
+    )
+
+
+def _sameness(
+    tools: Tools,
+    session: ControlSession,
+    statement: TunedStatement,
+    rewrite: StatementRewrite,
+    facts: SchemaFacts,
+) -> tuple[str, str]:
+    """(what is said of the same results, why the rewrite is not to be used or '')."""
+    if rewrite.proof == "proven":
+        return "proven", ""
+    if tools.same_results is None:
+        return "not checked", "whether it returns the same rows was not checked"
+    try:
+        found = tools.same_results(session, statement, rewrite.sql, facts)
+    except PgassayError as error:
+        return "not checked", f"whether it returns the same rows could not be checked: {error}"
+    if found.verdict.startswith(("equal", "proven")):
+        return found.verdict, ""
+    return "not checked", f"{found.verdict}: {found.reason}"
