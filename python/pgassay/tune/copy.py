@@ -8,6 +8,7 @@ import contextlib
 import ctypes
 import math
 import os
+import statistics
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,14 +34,16 @@ from pgassay.native.sql import SqlSession
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.statements import MeasuredStatement
 
-# Warm runs of a statement: so many at most, and no further one once they took so long together.
-RUNS_MAX, RUNS_S = 5, 0.5
+# Runs of a statement: at least and at most so many, and no further one once they took so long together.
+RUNS_MIN, RUNS_MAX, RUNS_S = 3, 7, 0.3
 # A statement that a candidate makes slower than that is stopped: it is known to be worse.
 SLOWER_TIMES_MAX, TIMEOUT_MIN_S = 3.0, 2.0
 # A database that is read by nobody else; of the data's own size once more for what is built on it.
 WORKING_ROOM_BYTES = 256 * 1024**2
 CLONE_NEWNET = 0x40000000
 _COLD = ("cold", "cold-each")
+_QUERY_CANCELED = "57014"
+_EVICTS = "SELECT to_regproc('pg_buffercache_evict_all') IS NOT NULL"
 _EXPLAIN = "EXPLAIN (ANALYZE, BUFFERS, VERBOSE, SETTINGS, FORMAT JSON) "
 _ESTIMATE = "EXPLAIN (VERBOSE, SETTINGS, FORMAT JSON) "
 
@@ -68,11 +71,9 @@ class TrialCopy:
     Its working copy is number 0 of the snapshot, which the trials of the proof use afterwards.
     """
 
-    def __init__(
-        self, spec: ArmSpec, *, is_cold: bool, statement_timeout_s: float, on_stage: OnStage
-    ) -> None:
+    def __init__(self, spec: ArmSpec, *, cache: str, statement_timeout_s: float, on_stage: OnStage) -> None:
         self.spec = spec
-        self._is_cold = is_cold
+        self._cache = cache
         self._timeout_s = statement_timeout_s
         self._on_stage = on_stage
         self._stack = contextlib.ExitStack()
@@ -187,45 +188,56 @@ class TrialCopy:
         return explained(FoundPlan(document, "json"), 1, f"the plan of {name}")
 
     def seconds(self, statement: MeasuredStatement, sql: str, *, usual_s: float | None = None) -> float:
-        """The least of a few runs, by the clock of the trials; infinite where it was stopped as much slower.
+        """The median of a few runs, by the clock of the trials and in their cache state.
 
-        Warm: after a first run that does not count. Cold: a start of the server with nothing of its data in
-        the page cache before each. `usual_s`: what it took before, which bounds what is waited for.
+        Infinite where it was stopped as much slower. Before each run a new session, its catalogs warmed by
+        EXPLAIN, as a trial has. `usual_s`: what it took before, which bounds what is waited for.
         """
         timeout_s = self._timeout_s
         if usual_s is not None and math.isfinite(usual_s):
             timeout_s = min(timeout_s, max(TIMEOUT_MIN_S, SLOWER_TIMES_MAX * usual_s))
         found: list[float] = []
         try:
-            if not self._is_cold:
-                self._run(statement, sql, timeout_s)
-            while len(found) < RUNS_MAX and (not found or math.fsum(found) < RUNS_S):
+            if self._cache not in _COLD:
+                self._run(statement, sql, timeout_s)  # what it reads is in memory from now on
+            while len(found) < RUNS_MAX and (len(found) < RUNS_MIN or math.fsum(found) < RUNS_S):
+                self._prepare_caches()
                 found.append(self._run(statement, sql, timeout_s))
         except StatementError as error:
-            if error.sqlstate == "57014":  # query_canceled: by the timeout
+            if error.sqlstate == _QUERY_CANCELED:
                 return math.inf
             raise UsageError(
                 f"statement {statement.name} fails ({first_line(error)}): correct its SQL, or leave it out"
             ) from error
-        return min(found)
+        return statistics.median_low(found)
 
     def _run(self, statement: MeasuredStatement, sql: str, timeout_s: float) -> float:
-        if self._is_cold:
-            self._empty_caches()
-        assert self._session is not None
-        self._session.execute("timeout", f"SET statement_timeout = '{timeout_s * 1000:.0f}ms'")
+        session = self._session
+        assert session is not None
+        self._connect()
+        session.execute("timeout", f"SET statement_timeout = '{timeout_s * 1000:.0f}ms'")
+        session.execute("warm the catalogs", f"EXPLAIN {sql}")
         if not statement.of.writes:
-            return self._session.execute(statement.name, sql).elapsed_s
-        self._session.execute("begin", "BEGIN")
+            return session.execute(statement.name, sql).elapsed_s
+        session.execute("begin", "BEGIN")
         try:
-            return self._session.execute(statement.name, sql).elapsed_s
+            return session.execute(statement.name, sql).elapsed_s
         finally:
-            self._session.execute("rollback", "ROLLBACK")
+            session.execute("rollback", "ROLLBACK")
 
-    def _empty_caches(self) -> None:
-        self._stop()
-        pagecache.evict([*pagecache.relation_files(self._working)])
-        self._start()
+    def _prepare_caches(self) -> None:
+        """Empty shared buffers, as a trial's state wants; cold: the page cache as well."""
+        if self._cache in _COLD:
+            self._stop()
+            pagecache.evict([*pagecache.relation_files(self._working)])
+            self._start()
+        elif self._cache == "warm-pages":
+            known = self.session.execute(_EVICTS).fetchone()
+            if known and known[0]:
+                self.session.execute("SELECT pg_buffercache_evict_all()")
+            else:
+                self._stop()
+                self._start()
 
     # --- Candidates on it, one upon the other.
 

@@ -41,11 +41,6 @@ class PlannedTune:
     statements: tuple[TunedStatement, ...]
 
     @property
-    def is_cold(self) -> bool:
-        """Whether each statement starts with nothing of its data in memory."""
-        return self.base.protocol.cache in ("cold", "cold-each")
-
-    @property
     def has_physical_state(self) -> bool:
         """Whether bloat, dead rows and visibility are those of the source: a dump has lost them."""
         return self.spec.dataset.kind != "dump"

@@ -22,7 +22,9 @@ from pgassay.terminal.progress import Progress
 from pgassay.tune.answer import Judged, proof_of, ranked, summary
 from pgassay.tune.candidate import Machine, Symptom
 from pgassay.tune.copy import TrialCopy, without_network
+from pgassay.tune.facts.read import read_facts
 from pgassay.tune.facts.schema import SchemaFacts
+from pgassay.tune.finders.registry import find
 from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune
 from pgassay.tune.proof import arms_of, prove, read_proof
 from pgassay.tune.scripts import apply_script, undo_script
@@ -120,7 +122,7 @@ def _look(known: Known, tools: Tools, request: TuneRequest, progress: Progress) 
     planned = known.planned
     with TrialCopy(
         planned.spec,
-        is_cold=planned.is_cold,
+        cache=planned.base.protocol.cache,
         statement_timeout_s=max(10.0, planned.request.max_time_s / 10),
         on_stage=progress.stage,
     ) as copy:
@@ -301,6 +303,9 @@ def _removed_afterwards(known: Known) -> Iterator[None]:
                         snapshots.remove(key)
         finally:
             volume.remove()
+
+
+TOOLS = Tools(read_facts, find)
 
 
 def with_rewrites(tools: Tools, *, wanted: bool) -> Tools:

@@ -71,7 +71,7 @@ def parsed(sql: str, where: str) -> ast.Node:
     return root
 
 
-class _Names(Visitor):
+class _Names(Visitor):  # type: ignore[misc]  # the base has no types
     """The names of the functions that a statement calls."""
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class _Names(Visitor):
             self.functions.append(str(node.funcname[-1].sval))
 
 
-class _Values(Visitor):
+class _Values(Visitor):  # type: ignore[misc]  # the base has no types
     """Puts literals in the place of $1, $2 …: one without a type gets it as a parameter does."""
 
     def __init__(self, values: Sequence[str | None]) -> None:

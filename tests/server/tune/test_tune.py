@@ -25,7 +25,9 @@ SLOW = "-- name: slow\nSELECT count(*), max(note) FROM orders WHERE customer = 4
 
 
 def facts(session: ControlSession) -> SchemaFacts:
-    return SchemaFacts(version=session.info.server_version, database="postgres", encoding="UTF8", collation="C")
+    return SchemaFacts(
+        version=session.info.server_version, database="postgres", encoding="UTF8", collation="C"
+    )
 
 
 def find(symptom: Symptom) -> tuple[Candidate, ...]:
