@@ -17,6 +17,8 @@ from pgassay.tune.candidate import Candidate
 from pgassay.tune.proof import Effect, Proved
 from pgassay.tune.search import Baseline, Searched
 from pgassay.tune.selection import gain_of
+from pgassay.words import percent
+from pgassay.words import seconds as duration
 
 _ORDER: dict[FixVerdict, int] = {
     "recommended": 0,
@@ -226,6 +228,6 @@ def _nothing(fixes: Sequence[Fix], seconds: float, margin: float) -> str:
         )
     gains = [fix.gain for fix in fixes if fix.gain is not None and fix.verdict in ("no help", "worse")]
     gain = max([*gains, 1.0]) - 1
-    most = f"the next best thing gains {'less than ' if gain < margin else ''}{max(gain, margin):.0%}"
+    most = f"the next best thing gains {'less than ' if gain < margin else ''}{percent(max(gain, margin))}"
     ended = most if gains else "no candidate was found whose plan shows that it could gain"
-    return f"Nothing to do: {seconds * 1000:.3g} ms for the whole workload; {ended}."
+    return f"Nothing to do: {duration(seconds)} for the whole workload; {ended}."

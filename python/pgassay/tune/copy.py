@@ -8,7 +8,6 @@ import contextlib
 import ctypes
 import math
 import os
-import statistics
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,6 +26,7 @@ from pgassay.environment.server.settings import classify, describe_settings
 from pgassay.environment.storage.base import Volume
 from pgassay.environment.storage.registry import provide
 from pgassay.errors import MeasurementError, UsageError, first_line
+from pgassay.experiment.running.result_bag import Bag, read_bag
 from pgassay.model.arm import ArmSpec
 from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.native.process import StatementError
@@ -176,6 +176,13 @@ class TrialCopy:
             self.session.execute(f"SET LOCAL statement_timeout = '{self._timeout_s:.0f}s'".encode())
             return self._plan(_EXPLAIN + sql, name)
 
+    def rows(self, sql: str) -> Bag:
+        """What a query returns, as a bag of rows; raises psycopg.Error."""
+        with self.session.transaction(force_rollback=True):
+            self.session.execute("SET TRANSACTION READ ONLY")
+            self.session.execute(f"SET LOCAL statement_timeout = '{self._timeout_s:.0f}s'".encode())
+            return read_bag(self.session, sql)
+
     def _plan(self, sql: str, name: str) -> ExplainedPlan:
         try:
             row = self.session.execute(sql.encode(), prepare=False).fetchone()
@@ -188,7 +195,7 @@ class TrialCopy:
         return explained(FoundPlan(document, "json"), 1, f"the plan of {name}")
 
     def seconds(self, statement: MeasuredStatement, sql: str, *, usual_s: float | None = None) -> float:
-        """The median of a few runs, by the clock of the trials and in their cache state.
+        """The least of a few runs, by the clock of the trials and in their cache state.
 
         Infinite where it was stopped as much slower. Before each run a new session, its catalogs warmed by
         EXPLAIN, as a trial has. `usual_s`: what it took before, which bounds what is waited for.
@@ -209,7 +216,7 @@ class TrialCopy:
             raise UsageError(
                 f"statement {statement.name} fails ({first_line(error)}): correct its SQL, or leave it out"
             ) from error
-        return statistics.median_low(found)
+        return min(found)
 
     def _run(self, statement: MeasuredStatement, sql: str, timeout_s: float) -> float:
         session = self._session

@@ -7,12 +7,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import psycopg
+
 from pgassay.durable import replace_file
 from pgassay.environment.datasets import snapshots
 from pgassay.environment.linux import machine
 from pgassay.environment.storage.registry import provide
-from pgassay.errors import InterruptionError, UsageError
+from pgassay.errors import InterruptionError, MeasurementError, UsageError
 from pgassay.experiment.running.folder import check_folder, folder_titled
+from pgassay.experiment.running.result_bag import Bag
 from pgassay.experiment.running.run import host_lock
 from pgassay.model.arm import ArmSpec
 from pgassay.model.plans.plan import ExplainedPlan
@@ -30,7 +33,7 @@ from pgassay.tune.proof import arms_of, prove, read_proof
 from pgassay.tune.scripts import apply_script, undo_script
 from pgassay.tune.search import Baseline, Clock, Searched, best_so_far, search
 from pgassay.tune.selection import total_s
-from pgassay.tune.statements import measured
+from pgassay.tune.statements import MeasuredStatement, measured
 from pgassay.tune.symptom import cause_of, symptom_of
 from pgassay.tune.tools import Gathered, Tools, gather
 
@@ -44,6 +47,8 @@ TRIAL_OVERHEAD_S, BLOCKS_WANTED = 3.0, 6
 # Of a trial: warming the caches reads what the statements read.
 TRIAL_TIMES = 2.0
 PROOF_S_MIN = 10.0
+# Rows are compared of statements that take no longer.
+ROWS_S_MAX = 1.0
 
 
 @dataclass
@@ -99,7 +104,7 @@ def _run(known: Known, tools: Tools, request: TuneRequest, progress: Progress) -
         _look(known, tools, request, progress)
         members = known.searched.selection.ids
         if members:
-            _prove(known, request, progress)
+            _prove(known, progress)
     except (KeyboardInterrupt, InterruptionError):
         if known.baseline is None:
             known.folder.rmdir()
@@ -160,6 +165,7 @@ def _baseline(copy: TrialCopy, planned: PlannedTune) -> tuple[Baseline, dict[str
     statements = measured(planned.statements)
     plans: dict[str, tuple[ExplainedPlan, ...]] = {}
     seconds, estimates = {}, {}
+    rows: dict[str, Bag] = {}
     for each in statements:
         executed = copy.executed(each.sql, each.name, writes=each.of.writes)
         plans[each.of.name] = (*plans.get(each.of.name, ()), executed)
@@ -169,7 +175,18 @@ def _baseline(copy: TrialCopy, planned: PlannedTune) -> tuple[Baseline, dict[str
                 f"statement {each.name} takes too long for this --max-time: give more, or leave it out"
             )
         estimates[each.name] = copy.estimate(each.sql, each.name)
-    return Baseline(statements, seconds, estimates), plans
+        if not each.of.writes and seconds[each.name] <= ROWS_S_MAX:
+            rows |= _rows(copy, each)
+    return Baseline(statements, seconds, estimates, rows), plans
+
+
+def _rows(copy: TrialCopy, statement: MeasuredStatement) -> dict[str, Bag]:
+    """What a query returns, where it returns the same twice."""
+    try:
+        first, second = copy.rows(statement.sql), copy.rows(statement.sql)
+    except psycopg.Error:
+        return {}  # EXPLAIN runs it, and COPY does not: nothing is said of its rows
+    return {} if first.buckets_unlike(second) else {statement.name: first}
 
 
 def _symptom(known: Known, facts: SchemaFacts) -> Symptom:
@@ -203,8 +220,7 @@ def _members_max(known: Known, request: TuneRequest) -> int:
     return max(1, min(request.members_max, arms - 3))
 
 
-def _prove(known: Known, request: TuneRequest, progress: Progress) -> None:
-    del request
+def _prove(known: Known, progress: Progress) -> None:
     assert known.baseline is not None
     by_id = {each.id: each for each in known.gathered.candidates}
     selection = known.searched.selection
@@ -218,14 +234,19 @@ def _prove(known: Known, request: TuneRequest, progress: Progress) -> None:
     write_result(known.folder, result_of(known, is_interrupted=True))
     members = [by_id[name] for name in selection.ids]
     progress.stage("proving what was chosen in fresh blocks")
-    known.stored = prove(
-        known.planned,
-        known.baseline.statements,
-        members,
-        seconds=max(PROOF_S_MIN, known.left_s),
-        folder=known.folder / PROOF_FOLDER,
-        progress=progress,
-    )
+    try:
+        known.stored = prove(
+            known.planned,
+            known.baseline.statements,
+            members,
+            seconds=max(PROOF_S_MIN, known.left_s),
+            folder=known.folder / PROOF_FOLDER,
+            progress=progress,
+        )
+    except (UsageError, MeasurementError) as error:
+        # What was found stands, without its proof: a disk that can't hold all arms, most of all.
+        known.warnings.append(f"the proof could not be run: {error}")
+        progress.message(known.warnings[-1])
 
 
 def result_of(known: Known, *, is_interrupted: bool) -> TuneResult:
@@ -244,7 +265,8 @@ def result_of(known: Known, *, is_interrupted: bool) -> TuneResult:
         predicted=known.predicted,
         proved=proved,
         margin=planned.request.margin,
-        checks=known.gathered.checks,
+        checks=known.gathered.checks | known.searched.checks,
+        notes=known.searched.notes,
         unsafe=known.gathered.unsafe,
         left_out=known.gathered.left_out,
     )

@@ -4,7 +4,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import psycopg
+
 from pgassay.errors import MeasurementError, UsageError
+from pgassay.experiment.running.result_bag import Bag
 from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
@@ -20,11 +23,15 @@ _TOLD_BY_COST = "CREATE INDEX"
 
 @dataclass(frozen=True)
 class Baseline:
-    """The workload as it is: seconds and estimated plan by the measured statement's name."""
+    """The workload as it is: seconds and estimated plan by the measured statement's name.
+
+    `rows`: what the quick queries return, of those that return the same twice.
+    """
 
     statements: tuple[MeasuredStatement, ...]
     seconds: Seconds
     estimates: Mapping[str, ExplainedPlan]
+    rows: Mapping[str, Bag] = field(default_factory=dict)
 
     @property
     def weights(self) -> dict[str, float]:
@@ -37,6 +44,8 @@ class Searched:
     """What the search has found so far; it grows while it goes on, and is whole at any moment."""
 
     tried: dict[str, Tried] = field(default_factory=dict)
+    checks: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
     screened: dict[str, str] = field(default_factory=dict)
     selection: Selection = field(default_factory=Selection)
     is_complete: bool = False
@@ -121,6 +130,8 @@ def _try(copy: TrialCopy, baseline: Baseline, candidate: Candidate, found: Searc
             found.screened[candidate.id] = "the planner uses it in no statement, once it is there"
             return
         seconds = _measured(copy, baseline, candidate, touched)
+        if not candidate.rewrites:
+            _compare_rows(copy, baseline, candidate, touched, found)
         found.tried[candidate.id] = Tried(
             candidate.id, seconds, round(build_s, 3), copy.bytes() - before_bytes
         )
@@ -173,6 +184,36 @@ def _measured(
         each.name: copy.seconds(each, sql_with(each, rewritten), usual_s=baseline.seconds[each.name])
         for each in touched
     }
+
+
+def _compare_rows(
+    copy: TrialCopy,
+    baseline: Baseline,
+    candidate: Candidate,
+    touched: Sequence[MeasuredStatement],
+    found: Searched,
+) -> None:
+    """Whether the quick ones of the touched statements still return the same rows, as other plans may not."""
+    compared, unlike = 0, []
+    for statement in touched:
+        before = baseline.rows.get(statement.name)
+        if before is None:
+            continue
+        try:
+            after = copy.rows(statement.sql)
+        except psycopg.Error:
+            continue
+        compared += 1
+        if before.types != after.types or before.buckets_unlike(after):
+            unlike.append(statement.name)
+    if unlike:
+        found.checks[candidate.id] = "different"
+        found.notes[candidate.id] = (
+            f"{', '.join(unlike)} returned other rows than before: it takes some of its rows without a total "
+            "order, or a sum of floats differs in its last digits"
+        )
+    elif compared:
+        found.checks[candidate.id] = "equal on 1 instance"
 
 
 def _on_top(

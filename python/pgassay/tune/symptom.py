@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pgassay.model.cause import UNKNOWN
 from pgassay.model.plans.plan import ExplainedPlan, PlanNode
 from pgassay.model.result import CompareResult
-from pgassay.model.tuning.answer import SymptomStatement, TuneCause, TuneSymptom
+from pgassay.model.tuning.answer import FixLayer, SymptomStatement, TuneCause, TuneSymptom
 from pgassay.tune.plan import PlannedTune
 from pgassay.tune.proof import AS_IT_IS, FACTOR
 from pgassay.tune.search import Baseline
@@ -16,7 +16,7 @@ COLLATION_NOTE = (
     "the source's with --locale"
 )
 # What a finding of a plan says about where the time is lost.
-_LAYER_OF_FINDING = {
+_LAYER_OF_FINDING: dict[str, FixLayer] = {
     "misestimate": "operations",
     "heap-fetches": "operations",
     "spill": "infrastructure",
@@ -80,7 +80,7 @@ def hottest(plan: ExplainedPlan) -> PlanNode | None:
 def cause_of(result: CompareResult | None, baseline: Baseline, plans: Plans) -> TuneCause:
     """Where the time is lost: by the trials of the workload as it is; without any by the executed plans."""
     for cause in result.causes if result else ():
-        if cause.arm == f"{FACTOR}={AS_IT_IS}" and cause.kind == "limit" and cause.cause != UNKNOWN:
+        if cause.arm == f"{FACTOR}={AS_IT_IS}" and cause.cause != UNKNOWN and cause.layer != "measurement":
             share = "" if cause.share is None else f"{cause.share:.0%} of the time"
             figures = ", ".join(f"{name} {_figure(value)}" for name, value in cause.evidence.items())
             sentence = "; ".join(part for part in (share, figures) if part)
@@ -90,13 +90,10 @@ def cause_of(result: CompareResult | None, baseline: Baseline, plans: Plans) -> 
     node = hottest(plan)
     findings = [each for each in plan.findings if node is not None and each.node == node.id] or plan.findings
     for finding in findings:
-        layer = _LAYER_OF_FINDING.get(finding.kind)
-        if layer == "operations":
-            return TuneCause(layer="operations", cause=finding.kind, sentence=finding.sentence)
-        if layer == "infrastructure":
-            return TuneCause(layer="infrastructure", cause=finding.kind, sentence=finding.sentence)
-        if layer == "design":
-            return TuneCause(layer="design", cause=finding.kind, sentence=finding.sentence)
+        if finding.kind in _LAYER_OF_FINDING:
+            return TuneCause(
+                layer=_LAYER_OF_FINDING[finding.kind], cause=finding.kind, sentence=finding.sentence
+            )
     return TuneCause(layer="design", cause="work", sentence=f"{worst.name}: {plan_line(plan)}")
 
 

@@ -51,7 +51,7 @@ class TuneSymptom(Frozen):
 class TuneCause(Frozen):
     """Which layer the time is lost in, and why: a name, and a sentence with the figures it rests on."""
 
-    layer: Literal["design", "operations", "infrastructure", "measurement"]
+    layer: FixLayer
     cause: str
     sentence: str = ""
 
