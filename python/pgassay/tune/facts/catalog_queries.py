@@ -116,7 +116,8 @@ WHERE {_OURS}
 ORDER BY i.indrelid, x.relname
 """
 
-# Included columns have no operator class: unnest fills up with nulls.
+# Included columns have no operator class: unnest fills up with nulls. Of several arrays it is syntax and not
+# looked up in the search path (transformRangeFunction of src/backend/parser/parse_clause.c).
 INDEX_KEYS = f"""
 SELECT i.indexrelid::bigint AS index, a.attname AS column,
     CASE WHEN k.attribute = 0 THEN
@@ -125,12 +126,12 @@ SELECT i.indexrelid::bigint AS index, a.attname AS column,
 FROM pg_catalog.pg_index i
     JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid
     JOIN pg_catalog.pg_namespace n ON n.oid = x.relnamespace
-    CROSS JOIN LATERAL pg_catalog.unnest(i.indkey::int2[], i.indclass::oid[], i.indcollation::oid[],
-        i.indoption::int2[]) WITH ORDINALITY AS k (attribute, class, collation, option, position)
+    CROSS JOIN LATERAL unnest(i.indkey::int2[], i.indclass::oid[], i.indcollation::oid[],
+        i.indoption::int2[]) WITH ORDINALITY AS k (attribute, class, collated, option, position)
     LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attribute
         AND k.attribute <> 0
     LEFT JOIN pg_catalog.pg_opclass p ON p.oid = k.class
-    LEFT JOIN pg_catalog.pg_collation o ON o.oid = k.collation
+    LEFT JOIN pg_catalog.pg_collation o ON o.oid = k.collated
 WHERE {_OURS}
 ORDER BY i.indexrelid, k.position
 """
