@@ -1,0 +1,6 @@
+"""All plants."""
+
+from tune_plants import indexes
+from tune_plants.base import Plant
+
+PLANTS: tuple[Plant, ...] = (*indexes.PLANTS,)

@@ -1,0 +1,192 @@
+"""One planted defect in a real server: made, executed, read, and what the finders say of it."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgassay.analysis.plans.read import read_plans
+from pgassay.environment.builds.registry import resolve
+from pgassay.environment.server.initdb import make_cluster
+from pgassay.environment.server.server import Server
+from pgassay.environment.server.sessions import ControlSession, control
+from pgassay.model.arm import DatasetSpec
+from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.tune.candidate import Candidate, Symptom, TunedStatement
+from pgassay.tune.facts.read import read_facts
+from pgassay.tune.finders.registry import find
+from tune_plants.base import Drawn, Plant
+
+SETTINGS = {
+    "shared_buffers": "512MB",
+    "max_connections": "20",
+    "fsync": "off",
+    "autovacuum": "off",
+    "max_parallel_workers_per_gather": "0",
+    "track_io_timing": "on",
+    "jit": "off",
+    "random_page_cost": "1.1",
+    "max_wal_size": "4GB",
+    "work_mem": "16MB",
+}
+DATABASE = "plant"
+# The planner's cost of a statement with the candidate, over that without: below this it is worth a trial.
+COST_RATIO_MAX = 0.9
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the finders offered; `screened` are those of them that the planner's cost speaks against."""
+
+    offered: tuple[Candidate, ...]
+    screened: frozenset[str]
+    found: bool
+    symptom: Symptom
+
+    @property
+    def left(self) -> tuple[Candidate, ...]:
+        """What would go into trials."""
+        return tuple(
+            each for each in self.offered if each.id not in self.screened and not each.described
+        )
+
+
+class Laboratory:
+    """A data directory of one version, and a server on it, started anew where a plant wants other settings."""
+
+    def __init__(self, version: str, folder: Path) -> None:
+        self._build = resolve(version)
+        self._data = folder / f"data-{version}"
+        make_cluster(self._build, self._data, DatasetSpec())
+        self._server: Server | None = None
+
+    def close(self) -> None:
+        """Stop the server."""
+        if self._server is not None:
+            self._server.stop()
+            self._server = None
+
+    def run(self, plant: Plant, seed: int, *, decoy: bool) -> Outcome:
+        """Make the plant (or its decoy) and ask the finders."""
+        drawn = plant.drawn(seed, decoy=decoy)
+        server = self._with(SETTINGS | drawn.settings)
+        with control(server) as session:
+            session.execute(f"DROP DATABASE IF EXISTS {DATABASE}")
+            session.execute(f"CREATE DATABASE {DATABASE} TEMPLATE template0")
+        with control(server, DATABASE) as session:
+            for sql in drawn.setup:
+                session.execute(sql)
+            if session.info.server_version >= 150000:
+                session.execute("SELECT pg_stat_force_next_flush()")
+        with control(server, DATABASE) as session:
+            facts = read_facts(session)
+        if drawn.cold:
+            server = self._cold(SETTINGS | drawn.settings)
+        with control(server, DATABASE) as session:
+            plans = {
+                each.name: _plans(session, each, repetitions=1 if drawn.cold else 2)
+                for each in drawn.statements
+            }
+            times = {
+                each.name: each.weight * sum(plan.execution_ms or 0 for plan in plans[each.name])
+                for each in drawn.statements
+            }
+            total = sum(times.values()) or 1.0
+            symptom = Symptom(
+                statements=drawn.statements,
+                plans=plans,
+                facts=facts,
+                share={name: time / total for name, time in times.items()},
+                machine=drawn.machine,
+            )
+            offered = find(symptom)
+            screened = {each.id for each in offered if _costs_no_less(session, each, drawn)}
+        return Outcome(
+            offered,
+            frozenset(screened),
+            any(drawn.fix(each) for each in offered if each.id not in screened),
+            symptom,
+        )
+
+    def _with(self, settings: dict[str, str]) -> Server:
+        if self._server is not None and self._server.settings == settings:
+            return self._server
+        self.close()
+        self._server = Server(self._build, self._data, settings)
+        self._server.start()
+        return self._server
+
+    def _cold(self, settings: dict[str, str]) -> Server:
+        """The same server, started anew, with its files out of the page cache."""
+        self.close()
+        for path in self._data.rglob("*"):
+            if path.is_file():
+                with path.open("rb") as stream:
+                    os.fsync(stream.fileno())
+                    os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        return self._with(settings)
+
+
+@contextmanager
+def laboratory(version: str, folder: Path) -> Iterator[Laboratory]:
+    """A laboratory in a folder that the servers' account can reach; its server is stopped afterwards."""
+    made = Laboratory(version, folder)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def _plans(session: ControlSession, statement: TunedStatement, repetitions: int) -> tuple[ExplainedPlan, ...]:
+    """A plan for each set of parameters, of the last execution, so that the caches are warm; rolled back."""
+    made = []
+    for values in statement.parameters or ((),):
+        plan: ExplainedPlan | None = None
+        for _ in range(repetitions):
+            with session.transaction(force_rollback=True):
+                sql, arguments = _with_values(session, statement, values)
+                row = session.execute(
+                    f"EXPLAIN (ANALYZE, BUFFERS, VERBOSE, WAL, SETTINGS, FORMAT JSON) {sql}{arguments}"
+                ).fetchone()
+                assert row is not None
+                plan = read_plans(json.dumps(row[0]), statement.name)[0]
+        assert plan is not None
+        made.append(plan)
+    return tuple(made)
+
+
+def _with_values(
+    session: ControlSession, statement: TunedStatement, values: tuple[str | None, ...]
+) -> tuple[str, str]:
+    """The statement as EXPLAIN takes it: one with parameters prepared, and executed with literals."""
+    if not values:
+        return statement.sql, ""
+    session.execute("DEALLOCATE ALL")
+    session.execute("SET LOCAL plan_cache_mode = force_custom_plan")
+    session.execute(f"PREPARE tuned AS {statement.sql}")
+    literals = ", ".join("NULL" if each is None else "'" + each.replace("'", "''") + "'" for each in values)
+    return "EXECUTE tuned", f"({literals})"
+
+
+def _costs_no_less(session: ControlSession, candidate: Candidate, drawn: Drawn) -> bool:
+    """Whether the planner's cost speaks against an index: built in a transaction that is rolled back."""
+    if not any(sql.startswith("CREATE INDEX") for sql in candidate.sql):
+        return False
+    touched = [each for each in drawn.statements if each.name in candidate.predicted and not each.writes]
+    before = {each.name: _cost(session, each) for each in touched}
+    with session.transaction(force_rollback=True):
+        for sql in candidate.sql:
+            session.execute(sql)
+        after = {each.name: _cost(session, each) for each in touched}
+    return bool(touched) and all(after[name] > COST_RATIO_MAX * before[name] for name in before)
+
+
+def _cost(session: ControlSession, statement: TunedStatement) -> float:
+    with session.transaction(force_rollback=True):
+        values = statement.parameters[0] if statement.parameters else ()
+        sql, arguments = _with_values(session, statement, values)
+        row = session.execute(f"EXPLAIN (FORMAT JSON) {sql}{arguments}").fetchone()
+        assert row is not None
+        return float(row[0][0]["Plan"]["Total Cost"])
