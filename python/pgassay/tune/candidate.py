@@ -31,12 +31,13 @@ class TunedStatement(Frozen):
 
 
 class StatementRewrite(Frozen):
-    """One rewritten statement. `condition` is why it returns the same rows, in a sentence."""
+    """One rewritten statement. `condition` is why it returns the same rows, in a sentence; `kind` the rewrite."""
 
     statement: str
     sql: str
     condition: str
     proof: RewriteProof
+    kind: str = ""
 
 
 class Candidate(Frozen):

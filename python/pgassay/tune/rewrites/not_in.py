@@ -1,0 +1,79 @@
+"""NOT IN (subquery) → NOT EXISTS, where neither side can be NULL."""
+
+from collections.abc import Iterator
+
+from pglast import ast
+from pglast.enums import BoolExprType, SubLinkType
+
+from pgassay.tune.rewrites.base import Context, Edit, Rewrite, Site, named, qualified, scope_of_site
+from pgassay.tune.rewrites.proofs import has_aggregates, never_null
+from pgassay.tune.rewrites.safety import scopes_below
+from pgassay.tune.rewrites.scope import INTEGERS, KNOWN_TYPES, Found, is_plain
+from pgassay.tune.rewrites.tree import (
+    RefusedError,
+    changed_select,
+    conjunction,
+    exists,
+    integer,
+    items,
+    negation,
+    operation,
+    target,
+)
+
+
+def _sites(context: Context) -> Iterator[Site]:
+    for site in context.nodes():
+        if _sublink(site.node) is not None:
+            yield site
+
+
+def _sublink(node: ast.Node) -> ast.SubLink | None:
+    """The subquery of `x NOT IN (…)`; `x <> ALL (…)` is another node and not looked at."""
+    if not isinstance(node, ast.BoolExpr) or node.boolop != BoolExprType.NOT_EXPR:
+        return None
+    link = items(node.args)[0]
+    plain = isinstance(link, ast.SubLink) and link.subLinkType == SubLinkType.ANY_SUBLINK
+    return link if isinstance(link, ast.SubLink) and plain and not link.operName else None
+
+
+def alike(one: Found, other: Found) -> bool:
+    """Whether two columns are compared by PostgreSQL's own equality without a cast that matters."""
+    types = {one.column.type, other.column.type}
+    return types <= INTEGERS or (len(types) == 1 and types <= KNOWN_TYPES)
+
+
+def _edit(context: Context, site: Site) -> Edit:
+    del context
+    scope = scope_of_site(site)
+    link = _sublink(site.node)
+    assert link is not None
+    outer, select = link.testexpr, link.subselect
+    if not isinstance(outer, ast.ColumnRef):
+        raise RefusedError("what stands before NOT IN is no plain column")
+    if not isinstance(select, ast.SelectStmt) or not is_plain(select) or has_aggregates(select):
+        raise RefusedError("the subquery of NOT IN is grouped, ordered, limited or a set operation")
+    inner = scopes_below(select, scope)
+    targets = items(select.targetList)
+    value = targets[0].val if len(targets) == 1 and isinstance(targets[0], ast.ResTarget) else None
+    if inner is None or not isinstance(value, ast.ColumnRef):
+        raise RefusedError("the subquery of NOT IN returns no plain column")
+    left, right = scope.resolve(outer), inner.resolve(value)
+    if right.level:
+        raise RefusedError("the subquery of NOT IN returns a column of the statement around it")
+    if not alike(left, right):
+        raise RefusedError(f"{named(left, outer)} and {named(right, value)} are of different types")
+    for found, reference, place in ((left, outer, scope), (right, value, inner)):
+        if not never_null(place, reference):
+            raise RefusedError(f"{named(found, reference)} may be NULL, and then NOT IN is never true")
+    condition = operation(value, "=", qualified(scope, outer, inner))
+    new = changed_select(
+        select,
+        targetList=(target(integer(1)),),
+        whereClause=conjunction([*((select.whereClause,) if select.whereClause else ()), condition]),
+    )
+    reason = f"{named(left, outer)} and {named(right, value)} are never NULL."
+    return Edit(((site.node, negation(exists(new))),), reason)
+
+
+REWRITE = Rewrite("not-in", _sites, _edit)

@@ -1,0 +1,356 @@
+"""Statements whose rows are not decided by the data alone, and expressions that can't raise an error.
+
+Functions are judged by a list of PostgreSQL's own that are immutable, or stable and decided by settings of the
+session; one that is not listed and not among the facts counts as volatile. An operator of an unknown name does
+as well.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from pglast import ast
+from pglast.enums import A_Expr_Kind, SubLinkType
+from pglast.enums.parsenodes import FRAMEOPTION_ROWS
+
+from pgassay.tune.facts.schema import SchemaFacts, TableFacts
+from pgassay.tune.rewrites.proofs import (
+    AGGREGATES,
+    COMPARISONS,
+    has_total_order,
+    orders_totally,
+    output_expression,
+)
+from pgassay.tune.rewrites.scope import (
+    FLOATS,
+    INTEGERS,
+    KNOWN_TYPES,
+    SYSTEM_COLUMNS,
+    Scope,
+    plain_subselect,
+    references,
+    scoped_selects,
+)
+from pgassay.tune.rewrites.tree import RefusedError, constant, items, meaning, names_of, new_select, walk
+
+Errors = Literal["never", "overflow", "may"]
+NOW_LIKE = frozenset(
+    {
+        "now", "transaction_timestamp", "statement_timestamp", "clock_timestamp", "timeofday", "random",
+        "random_normal", "gen_random_uuid", "uuidv4", "uuidv7", "nextval", "currval", "lastval", "setval",
+        "pg_sleep", "txid_current", "pg_current_xact_id", "setseed",
+    }
+)  # fmt: skip
+NOW_WORDS = frozenset({"now", "today", "tomorrow", "yesterday"})
+ORDERED_AGGREGATES = frozenset(
+    {"array_agg", "string_agg", "json_agg", "jsonb_agg", "json_object_agg", "jsonb_object_agg", "xmlagg"}
+)
+# An arbitrary value by their definition.
+ARBITRARY_AGGREGATES = frozenset({"any_value", "mode"})
+TIE_PROOF_WINDOWS = frozenset({"rank", "dense_rank", "percent_rank", "cume_dist"})
+TIED_WINDOWS = frozenset({"row_number", "ntile", "lag", "lead", "first_value", "last_value", "nth_value"})
+DECIDED_FUNCTIONS = frozenset(
+    """abs acos array_append array_cat array_fill array_length array_lower array_ndims array_position
+    array_positions array_prepend array_remove array_replace array_to_json array_to_string array_upper ascii asin
+    atan atan2 bit_count bit_length btrim cardinality cbrt ceil ceiling char_length character_length chr coalesce
+    concat concat_ws convert_from convert_to cos cot date_bin date_part date_trunc decode degrees div encode erf
+    exp extract factorial floor format gcd generate_series generate_subscripts get_bit get_byte initcap isempty
+    isfinite json_array_elements json_array_elements_text json_array_length json_build_array json_build_object
+    json_each json_each_text json_extract_path json_extract_path_text json_typeof jsonb_array_elements
+    jsonb_array_elements_text jsonb_array_length jsonb_build_array jsonb_build_object jsonb_each jsonb_each_text
+    jsonb_exists jsonb_extract_path jsonb_extract_path_text jsonb_object_keys jsonb_path_exists jsonb_path_query
+    jsonb_set jsonb_strip_nulls jsonb_typeof justify_days justify_hours justify_interval lcm left length
+    like_escape ln log log10 lower lower_inc lower_inf lpad ltrim make_date make_interval make_time
+    make_timestamp make_timestamptz md5 min_scale mod num_nonnulls num_nulls octet_length overlay phraseto_tsquery
+    pi plainto_tsquery position power quote_ident quote_literal quote_nullable radians range_merge regexp_count
+    regexp_instr regexp_like regexp_match regexp_matches regexp_replace regexp_split_to_array
+    regexp_split_to_table regexp_substr repeat replace reverse right round row_to_json rpad rtrim scale sha224
+    sha256 sha384 sha512 sign similar_to_escape sin split_part sqrt starts_with string_to_array string_to_table
+    strpos substr substring tan timezone to_ascii to_char to_date to_hex to_json to_jsonb to_number to_timestamp
+    to_tsquery to_tsvector translate trim trim_array trim_scale trunc ts_headline ts_rank ts_rank_cd unnest upper
+    upper_inc upper_inf websearch_to_tsquery width_bucket""".split()
+)
+OPERATORS = frozenset(
+    """+ - * / % ^ = <> != < > <= >= || ~ ~* !~ !~* ~~ !~~ ~~* !~~* -> ->> #> #>> @> <@ ? ?| ?& && @@ @@@ << >> &
+    | # -|- @ |/ ||/ &< &> @? #- !!""".split()
+)
+# These raise no error, whatever is in a column of the known types.
+ERROR_FREE_FUNCTIONS = frozenset(
+    {"lower", "upper", "length", "char_length", "coalesce", "btrim", "ltrim", "rtrim"}
+)
+# Units that dates have as well as timestamps.
+DAY_UNITS = frozenset({"day", "week", "month", "quarter", "year"})
+
+
+def scopes_by_select(tree: ast.Node, facts: SchemaFacts) -> dict[int, Scope]:
+    """The scope of each SELECT that has one, by the SELECT's id."""
+    return {id(one.select): one for one in scoped_selects(tree, facts) if isinstance(one, Scope)}
+
+
+def why_undecided(tree: ast.Node, facts: SchemaFacts) -> str | None:
+    """Why the statement's rows are not decided by the data alone; None when they are."""
+    if not isinstance(tree, ast.SelectStmt):
+        return "it is no SELECT"
+    scopes = scopes_by_select(tree, facts)
+    for node in walk(tree):
+        reason = _of_node(node, facts)
+        if reason is None and isinstance(node, ast.SelectStmt):
+            try:
+                reason = _of_select(node, scopes)
+            except RefusedError as refused:
+                reason = f"its order can't be judged: {refused}"
+        if reason is not None:
+            return reason
+    return None
+
+
+def _of_node(node: ast.Node, facts: SchemaFacts) -> str | None:
+    if isinstance(node, ast.FuncCall):
+        return _of_call(node, facts)
+    if isinstance(node, ast.InsertStmt | ast.UpdateStmt | ast.DeleteStmt | ast.MergeStmt):
+        return "it changes data in WITH"
+    if isinstance(node, ast.SQLValueFunction):
+        return "its rows depend on the time or the user of its run"
+    if isinstance(node, ast.A_Const) and isinstance(constant(node), str):
+        return (
+            "a constant means the time of its run"
+            if str(constant(node)).strip().lower() in NOW_WORDS
+            else None
+        )
+    if isinstance(node, ast.RangeTableSample):
+        return "TABLESAMPLE chooses rows by chance"
+    if isinstance(node, ast.ColumnRef) and names_of(node)[-1] in SYSTEM_COLUMNS:
+        return f"{names_of(node)[-1]} is a system column"
+    if isinstance(node, ast.RangeTableFunc | ast.JsonTable):
+        return "XMLTABLE and JSON_TABLE are not judged"
+    if isinstance(node, ast.A_Expr) and node.kind == A_Expr_Kind.AEXPR_OP:
+        words = names_of(node.name)
+        if words[-1] not in OPERATORS or (len(words) > 1 and words[0] != "pg_catalog"):
+            return f"what the operator {'.'.join(words)} does is not known"
+    return None
+
+
+def _of_call(node: ast.FuncCall, facts: SchemaFacts) -> str | None:
+    words = names_of(node.funcname)
+    name = words[-1]
+    own = [one for one in facts.functions if one.name == name and words[:-1] in ((), (one.schema_,))]
+    if words[:-1] == ("pg_catalog",):
+        own = []
+    if any(one.volatility == "v" for one in own):
+        return f"{name}() is volatile"
+    if name in NOW_LIKE or (name == "age" and len(items(node.args)) == 1):
+        return f"{name}() has another value at each run"
+    builtin = words[:-1] in ((), ("pg_catalog",))
+    listed = DECIDED_FUNCTIONS | AGGREGATES | TIE_PROOF_WINDOWS | TIED_WINDOWS | {"age"}
+    if not own and not (builtin and name in listed):
+        return f"{'.'.join(words)}() is not known to be immutable or stable"
+    if node.over is not None:
+        return None
+    if name in ARBITRARY_AGGREGATES:
+        return f"{name}() may choose among values"
+    if name in ORDERED_AGGREGATES and not _orders_its_arguments(node):
+        return f"{name}() without an order of all that it collects"
+    return None
+
+
+def _orders_its_arguments(node: ast.FuncCall) -> bool:
+    """Ties in the aggregate's order are then equal values."""
+    ordered = {repr(meaning(one.node)) for one in items(node.agg_order) if isinstance(one, ast.SortBy)}
+    return all(isinstance(one, ast.A_Const) or repr(meaning(one)) in ordered for one in items(node.args))
+
+
+def _of_select(select: ast.SelectStmt, scopes: Mapping[int, Scope]) -> str | None:
+    scope = scopes.get(id(select))
+    if select.lockingClause:
+        return "it locks rows (FOR UPDATE or its kin)"
+    if select.intoClause:
+        return "it makes a table"
+    if select.limitCount or select.limitOffset:
+        # LIMIT NULL and LIMIT ALL are no limits.
+        count = select.limitCount
+        unlimited = isinstance(count, ast.A_Const) and count.isnull and not select.limitOffset
+        if not unlimited and not has_total_order(select, scopes):
+            return "LIMIT or OFFSET without an order that is total"
+    if select.distinctClause and select.distinctClause != (None,):
+        if scope is None or not _distinct_on_is_decided(select, scope):
+            return "DISTINCT ON without an order that is total"
+    for node in walk(select, into_selects=False):
+        if isinstance(node, ast.FuncCall) and node.over is not None:
+            reason = _of_window(node, select, scope)
+            if reason is not None:
+                return reason
+    return None
+
+
+def _distinct_on_is_decided(select: ast.SelectStmt, scope: Scope) -> bool:
+    by = [one.node for one in items(select.sortClause) if isinstance(one, ast.SortBy)]
+    values = [output_expression(select, one, None) for one in by if isinstance(one, ast.Node)]
+    plain = new_select(
+        targetList=select.targetList, fromClause=select.fromClause, whereClause=select.whereClause
+    )
+    if select.groupClause or not select.sortClause:
+        return False
+    return orders_totally(
+        Scope(plain, scope.facts, scope.parent, scope.blind, scope.ctes, scope.entries), values
+    )
+
+
+def _of_window(node: ast.FuncCall, select: ast.SelectStmt, scope: Scope | None) -> str | None:
+    name = names_of(node.funcname)[-1]
+    if name in TIE_PROOF_WINDOWS:
+        return None
+    definition = node.over
+    named = {str(one.name): one for one in items(select.windowClause) if isinstance(one, ast.WindowDef)}
+    if definition is not None and definition.name:
+        definition = named.get(str(definition.name))
+    if definition is None or definition.refname:
+        return "a window that refers to another"
+    by_range = not (definition.frameOptions or 0) & FRAMEOPTION_ROWS
+    collects = name in ORDERED_AGGREGATES or name in ARBITRARY_AGGREGATES
+    if name in AGGREGATES and by_range and not collects:
+        return None
+    order = [one.node for one in items(definition.orderClause) if isinstance(one, ast.SortBy)]
+    by = [*items(definition.partitionClause), *(one for one in order if isinstance(one, ast.Node))]
+    if scope is None or select.groupClause or not order or not orders_totally(scope, by):
+        return f"{name}() over an order that is not total"
+    return None
+
+
+def why_untrusted(tree: ast.Node, facts: SchemaFacts) -> str | None:
+    """Why what the catalog says of a table in the statement proves nothing; None when it does."""
+    common = {str(node.ctename) for node in walk(tree) if isinstance(node, ast.CommonTableExpr)}
+    for node in walk(tree):
+        if not isinstance(node, ast.RangeVar) or (node.schemaname is None and node.relname in common):
+            continue
+        table = facts.table(str(node.relname), node.schemaname)
+        if table is None:
+            return f"the facts have no table {node.relname}"
+        reason = why_untrusted_table(table, facts)
+        if reason is not None:
+            return reason
+    return None
+
+
+def why_untrusted_table(table: TableFacts, facts: SchemaFacts) -> str | None:
+    """Row security, rules, views, foreign tables and inheritance: keys and NOT NULL say less there."""
+    if table.row_security:
+        return f"{table.name} has row security"
+    if table.has_rules:
+        return f"{table.name} has rules"
+    if table.kind in ("view", "foreign"):
+        return f"{table.name} is a {table.kind}{' table' if table.kind == 'foreign' else ''}"
+    names = (table.name, f"{table.schema_}.{table.name}")
+    if table.kind != "partitioned" and any(one.parent in names for one in facts.tables if one.parent):
+        return f"{table.name} has tables that inherit from it"
+    return None
+
+
+def errors_of(node: object, scope: Scope) -> Errors:
+    """Whether evaluating the expression can raise an error: never, by an overflow only, or by other things."""
+    worst: Errors = "never"
+    for part in _error_parts(node, scope):
+        if part == "may":
+            return "may"
+        worst = part if part != "never" else worst
+    return worst
+
+
+def _error_parts(node: object, scope: Scope) -> Iterator[Errors]:
+    if isinstance(node, tuple):
+        for one in node:
+            yield from _error_parts(one, scope)
+        return
+    if not isinstance(node, ast.Node) or _is_constant(node):
+        return
+    if isinstance(node, ast.ColumnRef):
+        yield "never" if scope.resolve(node).column.type in KNOWN_TYPES else "may"
+        return
+    if isinstance(node, ast.SubLink):
+        yield from _errors_of_sublink(node, scope)
+        return
+    yield _own_errors(node)
+    for name in node:
+        if name not in ("name", "funcname", "typeName"):
+            yield from _error_parts(getattr(node, name), scope)
+
+
+def _errors_of_sublink(node: ast.SubLink, scope: Scope) -> Iterator[Errors]:
+    kinds = (SubLinkType.EXISTS_SUBLINK, SubLinkType.ANY_SUBLINK)
+    select = next((found for kind in kinds if (found := plain_subselect(node, kind))), None)
+    inner = scopes_below(select, scope) if select is not None else None
+    if (
+        select is None
+        or inner is None
+        or any(not isinstance(one, ast.RangeVar) for one in items(select.fromClause))
+    ):
+        yield "may"
+        return
+    yield from _error_parts(node.testexpr, scope)
+    yield from _error_parts(select.whereClause, inner)
+    if node.subLinkType == SubLinkType.ANY_SUBLINK:
+        yield from _error_parts(
+            tuple(one.val for one in items(select.targetList) if isinstance(one, ast.ResTarget)), inner
+        )
+
+
+def scopes_below(select: ast.SelectStmt, scope: Scope) -> Scope | None:
+    """The scope of a SELECT in an expression of another."""
+    made = next(iter(scoped_selects(select, scope.facts, scope, scope.ctes)), None)
+    return made if isinstance(made, Scope) else None
+
+
+def _is_constant(node: ast.Node) -> bool:
+    """Constants and parameters, and what is computed of them alone: any error is raised by the planner."""
+    return next(references(node), None) is None and not any(
+        isinstance(one, ast.SubLink | ast.SelectStmt) for one in walk(node)
+    )
+
+
+def _own_errors(node: ast.Node) -> Errors:
+    if isinstance(node, ast.BoolExpr | ast.NullTest | ast.BooleanTest | ast.CoalesceExpr | ast.CaseExpr):
+        return "never"
+    if isinstance(node, ast.CaseWhen | ast.MinMaxExpr | ast.A_ArrayExpr | ast.CollateClause):
+        return "never"
+    if isinstance(node, ast.A_Expr):
+        return _errors_of_operator(node)
+    if isinstance(node, ast.FuncCall):
+        words = names_of(node.funcname)
+        args = items(node.args)
+        if words[-1] in ERROR_FREE_FUNCTIONS:
+            return "never"
+        first = constant(args[0]) if args else None
+        if words[-1] in ("date_trunc", "extract", "date_part") and first in DAY_UNITS:
+            return "never"
+    return "may"
+
+
+def _errors_of_operator(node: ast.A_Expr) -> Errors:
+    kinds = (
+        A_Expr_Kind.AEXPR_IN, A_Expr_Kind.AEXPR_BETWEEN, A_Expr_Kind.AEXPR_NOT_BETWEEN,
+        A_Expr_Kind.AEXPR_DISTINCT, A_Expr_Kind.AEXPR_NOT_DISTINCT, A_Expr_Kind.AEXPR_NULLIF,
+        A_Expr_Kind.AEXPR_OP_ANY, A_Expr_Kind.AEXPR_OP_ALL,
+    )  # fmt: skip
+    name = names_of(node.name)[-1]
+    if node.kind in kinds and name in (*COMPARISONS, "BETWEEN", "NOT BETWEEN"):
+        return "never"
+    if node.kind in (A_Expr_Kind.AEXPR_LIKE, A_Expr_Kind.AEXPR_ILIKE):
+        pattern = constant(node.rexpr)
+        # "LIKE pattern must not end with escape character"
+        return "never" if isinstance(pattern, str) and not pattern.endswith("\\") else "may"
+    if node.kind == A_Expr_Kind.AEXPR_OP and name in COMPARISONS:
+        return "never"
+    if node.kind == A_Expr_Kind.AEXPR_OP and name in ("+", "-", "*"):
+        return "overflow"
+    return "may"
+
+
+def sums_floats(call: ast.FuncCall, scope: Scope) -> bool:
+    """Whether an aggregate's value depends on the order of its rows by rounding, or might."""
+    name = names_of(call.funcname)[-1]
+    if name in ("count", "min", "max", "bool_and", "bool_or", "every"):
+        return False
+    for reference in references(call.args):
+        kind = scope.resolve(reference).column.type
+        if kind in FLOATS or kind not in INTEGERS | {"numeric", "interval"}:
+            return True
+    # A constant like 1e0 is numeric; a cast or a function may give a float.
+    return any(isinstance(node, ast.TypeCast | ast.FuncCall) for node in walk(call.args))
