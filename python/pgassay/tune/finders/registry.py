@@ -11,9 +11,21 @@ from pgassay.tune.finders.design.covering import COVERING
 from pgassay.tune.finders.design.expression import EXPRESSION
 from pgassay.tune.finders.design.foreign_key import FOREIGN_KEY
 from pgassay.tune.finders.design.gin import GIN
+from pgassay.tune.finders.design.join import JOIN
 from pgassay.tune.finders.design.like_prefix import LIKE_PREFIX
 from pgassay.tune.finders.design.partial import PARTIAL
+from pgassay.tune.finders.design.unneeded import UNNEEDED
 from pgassay.tune.finders.evidence.evidence import Evidence, statement_ms
+from pgassay.tune.finders.infrastructure.memory import MEMORY
+from pgassay.tune.finders.infrastructure.planner_costs import PLANNER_COSTS
+from pgassay.tune.finders.infrastructure.processors import PROCESSORS
+from pgassay.tune.finders.infrastructure.reading_and_writing import READING_AND_WRITING
+from pgassay.tune.finders.operations.analyze import ANALYZE
+from pgassay.tune.finders.operations.autovacuum import AUTOVACUUM
+from pgassay.tune.finders.operations.bloat import BLOAT
+from pgassay.tune.finders.operations.fillfactor import FILLFACTOR
+from pgassay.tune.finders.operations.freeze import FREEZE
+from pgassay.tune.finders.operations.vacuum import VACUUM
 
 # A tenth of a statement's time is the least that a trial of some minutes tells from noise; two hundredths of
 # the workload's are the least that anybody would change a schema for.
@@ -25,6 +37,7 @@ RATIO_MIN = 0.002
 
 FINDERS: tuple[Finder, ...] = (
     BTREE,
+    JOIN,
     LIKE_PREFIX,
     PARTIAL,
     EXPRESSION,
@@ -32,6 +45,17 @@ FINDERS: tuple[Finder, ...] = (
     GIN,
     BRIN,
     FOREIGN_KEY,
+    UNNEEDED,
+    ANALYZE,
+    VACUUM,
+    AUTOVACUUM,
+    BLOAT,
+    FILLFACTOR,
+    FREEZE,
+    MEMORY,
+    PLANNER_COSTS,
+    PROCESSORS,
+    READING_AND_WRITING,
 )
 
 

@@ -1,0 +1,73 @@
+"""VACUUM where dead rows are read again and again, or index-only scans go to the heap.
+
+Evidence: an index-only scan whose heap fetches are a fifth of its rows and more, on a table with pages that
+are not marked all-visible; a scan of a table of which a fifth and more are dead rows (pg_stat_user_tables).
+Threshold: a fifth is where autovacuum itself starts (autovacuum_vacuum_scale_factor); below, it will soon.
+Prediction: the fetches from the heap go; a dead row costs half of one that is read, since it is looked at and
+not compared. The pages stay: see bloat. A logical copy has neither dead rows nor this visibility.
+"""
+
+from collections.abc import Iterator
+
+from pgassay.tune.candidate import Candidate
+from pgassay.tune.facts.schema import TableFacts
+from pgassay.tune.finders.base import Finder, Offer, Saving
+from pgassay.tune.finders.evidence.building import place
+from pgassay.tune.finders.evidence.evidence import Evidence, Scan
+from pgassay.tune.finders.evidence.work import FETCH_MS
+
+DEAD_MIN = 0.2
+FETCHED_MIN = 0.2
+_VISIBLE_MAX = 0.9
+_ROWS_MIN = 1000
+
+
+def dead_share(table: TableFacts) -> float:
+    """The dead rows' share of all that lie in the table."""
+    dead, live = float(table.dead_rows or 0), max(table.rows, 0.0) or float(table.live_rows or 0)
+    return dead / (dead + live) if dead + live >= _ROWS_MIN else 0.0
+
+
+def harmed(evidence: Evidence) -> Iterator[tuple[Scan, float, str]]:
+    """Scans that VACUUM would help, with the milliseconds that it saves them and why."""
+    for scan in evidence.scans:
+        table = scan.read_table
+        fetches = float(scan.node.heap_fetches or 0)
+        visible = table.all_visible_pages / table.pages if table.pages else 1.0
+        if (
+            scan.node.type == "Index Only Scan"
+            and fetches >= FETCHED_MIN * max(scan.rows_in, _ROWS_MIN)
+            and visible < _VISIBLE_MAX
+        ):
+            yield scan, min(fetches * FETCH_MS, 0.8 * scan.ms), (
+                f"an index-only scan of {scan.rows_in:,.0f} rows went to the heap for {fetches:,.0f}: {visible:.0%} "
+                f"of {table.name}'s pages are marked all-visible"
+            )  # fmt: skip
+        dead = dead_share(table)
+        if dead >= DEAD_MIN and scan.node.type != "Index Only Scan":
+            yield scan, scan.ms * dead * 0.5, (
+                f"{dead:.0%} of {table.name}'s rows are dead, and every scan looks at them ({scan.ms:.1f} ms)"
+            )  # fmt: skip
+
+
+def _find(evidence: Evidence) -> Iterator[Offer]:
+    for scan, saved, why in harmed(evidence):
+        where = place(scan.read_table)
+        yield Offer(
+            Candidate(
+                id=f"vacuum:{where}",
+                layer="operations",
+                kind="vacuum",
+                title=f"VACUUM {scan.read_table.name}",
+                reason=why,
+                statements=(),
+                sql=(f"VACUUM (ANALYZE) {where}",),
+                undoable=False,
+                physical=True,
+                bytes=0,
+            ),
+            (Saving(scan.statement.name, scan.plan_number, saved),),
+        )
+
+
+VACUUM = Finder("vacuum", "operations", ("vacuum",), _find)
