@@ -1,6 +1,6 @@
 """The parts that tune is given: who reads a schema, who proposes candidates, who compares results."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -8,18 +8,7 @@ from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import PgassayError
 from pgassay.tune.candidate import Candidate, StatementRewrite, Symptom, TunedStatement
 from pgassay.tune.facts.schema import SchemaFacts
-
-
-class Rewritten(Protocol):
-    """What rewriting a statement came to: what was found, and in sentences what was refused."""
-
-    @property
-    def found(self) -> tuple[StatementRewrite, ...]:
-        """Other texts of the statement."""
-
-    @property
-    def refused(self) -> Sequence[object]:
-        """Why it is not rewritten, or not in some way."""
+from pgassay.tune.rewrites.registry import Description, Rewritten
 
 
 class Sameness(Protocol):
@@ -77,7 +66,8 @@ def gather(tools: Tools, symptom: Symptom, session: ControlSession) -> Gathered:
     if tools.rewrites is not None:
         for statement in symptom.statements:
             rewritten = tools.rewrites(statement, symptom.facts)
-            refused += [f"{statement.name}: {each}" for each in rewritten.refused]
+            refused += [f"{statement.name}, {each.kind}: {each.reason}" for each in rewritten.refused]
+            candidates += [_described(statement, each) for each in rewritten.described]
             candidates += [_candidate(each, number) for number, each in enumerate(rewritten.found, start=1)]
     candidates = list({candidate.id: candidate for candidate in candidates}.values())
     by_name = {statement.name: statement for statement in symptom.statements}
@@ -94,14 +84,27 @@ def gather(tools: Tools, symptom: Symptom, session: ControlSession) -> Gathered:
 
 
 def _candidate(rewrite: StatementRewrite, number: int) -> Candidate:
+    words = rewrite.kind.replace("-", " ").replace("_", " ")
     return Candidate(
-        id=f"rewrite:{rewrite.statement}:{number}",
+        id=f"rewrite:{rewrite.statement}:{rewrite.kind}:{number}",
         layer="design",
-        kind="rewrite",
-        title=f"write {rewrite.statement} otherwise",
+        kind=rewrite.kind,
+        title=f"Write {rewrite.statement} otherwise ({words})",
         reason=rewrite.condition,
         statements=(rewrite.statement,),
         rewrites=(rewrite,),
+    )
+
+
+def _described(statement: TunedStatement, description: Description) -> Candidate:
+    return Candidate(
+        id=f"described:{statement.name}:{description.kind}",
+        layer="design",
+        kind=description.kind,
+        title=f"Another contract for {statement.name} ({description.kind})",
+        reason=description.text,
+        statements=(statement.name,),
+        described=True,
     )
 
 

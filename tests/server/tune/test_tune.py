@@ -133,7 +133,7 @@ def test_nothing_to_do_is_an_answer_and_needs_no_proof(tmp_path: Path) -> None:
 
 
 def test_a_statement_that_fails_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="statement slow fails .*nothing.* does not exist"):
+    with pytest.raises(UsageError, match=r"statement slow fails .*nothing.* does not exist"):
         tuned(tmp_path, lambda _symptom: (), statements="-- name: slow\nSELECT nothing FROM orders;\n")
     assert not (tmp_path / "out").exists()
 
