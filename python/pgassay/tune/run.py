@@ -48,6 +48,8 @@ TRIAL_OVERHEAD_S, BLOCKS_WANTED = 3.0, 6
 # Of a trial: warming the caches reads what the statements read.
 TRIAL_TIMES = 2.0
 PROOF_S_MIN = 10.0
+# What a server has that nobody configured, and the servers of trials have otherwise.
+SOURCE_SETTINGS = {"autovacuum": "on"}
 # Rows are compared of statements that take no longer.
 ROWS_S_MAX = 1.0
 
@@ -136,7 +138,7 @@ def _look(known: Known, tools: Tools, request: TuneRequest, progress: Progress) 
         progress.stage("measuring the workload as it is")
         known.baseline, known.plans = _baseline(copy, planned)
         progress.stage("looking for candidates")
-        known.facts = tools.read_facts(copy.session)
+        known.facts = as_of_the_source(tools.read_facts(copy.session), planned.given)
         symptom = _symptom(known, known.facts)
         known.gathered = gather(tools, symptom, copy.session)
         to_try = known.gathered.to_try
@@ -209,6 +211,15 @@ def _symptom(known: Known, facts: SchemaFacts) -> Symptom:
         ),
         has_physical_state=planned.has_physical_state,
     )
+
+
+def as_of_the_source(facts: SchemaFacts, given: Mapping[str, str]) -> SchemaFacts:
+    """The facts without what pgassay's own servers are started with so that nothing disturbs a trial.
+
+    A source has autovacuum on, unless it was said that it has not.
+    """
+    settings = facts.settings | {name: SOURCE_SETTINGS[name] for name in SOURCE_SETTINGS if name not in given}
+    return facts.model_copy(update={"settings": settings})
 
 
 def _members_max(known: Known, request: TuneRequest) -> int:

@@ -57,7 +57,7 @@ def tuned(folder: Path, finder: Finder, **changes: object) -> TuneResult:
     )
 
 
-def index(name: str, sql: str, **changes: object) -> Candidate:
+def index(name: str, statement: str = "", **changes: object) -> Candidate:
     known: dict[str, object] = {
         "id": f"index:{name}",
         "layer": "design",
@@ -65,7 +65,7 @@ def index(name: str, sql: str, **changes: object) -> Candidate:
         "title": f"index {name}",
         "reason": "rows are discarded",
         "statements": ("slow",),
-        "sql": (sql,),
+        "sql": (statement,),
         "undo": (f"DROP INDEX {name}",),
     }
     return Candidate.model_validate(known | changes)
@@ -152,9 +152,9 @@ def test_fixes_of_several_layers_are_proven_together_and_one_that_is_not_needed_
         return (
             index("by_customer", "CREATE INDEX by_customer ON orders (customer)"),
             index("by_customer_id", "CREATE INDEX by_customer_id ON orders (customer, id)"),
-            index("rewritten", "", sql=(), undo=(), statements=("sorted",), rewrites=(other,)),
+            index("rewritten", sql=(), undo=(), statements=("sorted",), rewrites=(other,)),
             index(
-                "memory", "", sql=(), undo=(), statements=("sorted",), layer="infrastructure",
+                "memory", sql=(), undo=(), statements=("sorted",), layer="infrastructure",
                 settings={"work_mem": "64MB"},
             ),
             index("analysed", "ANALYZE orders", undo=(), undoable=False, layer="operations"),
