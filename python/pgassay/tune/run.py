@@ -198,7 +198,7 @@ def _symptom(known: Known, facts: SchemaFacts) -> Symptom:
     whole = total_s(baseline.weights, baseline.seconds)
     share: dict[str, float] = {}
     for each in baseline.statements:
-        share[each.of.name] = share.get(each.of.name, 0.0) + baseline.seconds[each.name] / (whole or 1.0)
+        share[each.of.name] = share.get(each.of.name, 0.0) + _weighted(baseline, each.name) / (whole or 1.0)
     cores = machine.facts().get("cores_usable")
     return Symptom(
         statements=planned.statements,
@@ -211,6 +211,10 @@ def _symptom(known: Known, facts: SchemaFacts) -> Symptom:
         ),
         has_physical_state=planned.has_physical_state,
     )
+
+
+def _weighted(baseline: Baseline, name: str) -> float:
+    return baseline.weights[name] * baseline.seconds[name]
 
 
 def as_of_the_source(facts: SchemaFacts, given: Mapping[str, str]) -> SchemaFacts:

@@ -12,7 +12,7 @@ from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.selection import Seconds, Selection, Tried, gain_of, select
-from pgassay.tune.statements import MeasuredStatement, sql_with
+from pgassay.tune.statements import MeasuredStatement, sql_with, weights_of
 
 # Below that a difference of the planner's cost is none.
 COST_CHANGE_MIN = 0.01
@@ -35,8 +35,8 @@ class Baseline:
 
     @property
     def weights(self) -> dict[str, float]:
-        """How often each runs; a statement's weight is shared by its sets of values."""
-        return {each.name: 1.0 for each in self.statements}
+        """How often each counts in the workload's time."""
+        return weights_of(self.statements)
 
 
 @dataclass

@@ -47,7 +47,8 @@ def symptom_of(planned: PlannedTune, baseline: Baseline, plans: Plans, notes: Se
                 name=each.name,
                 sql=each.sql,
                 seconds=baseline.seconds[each.name],
-                share=baseline.seconds[each.name] / whole if whole else 0.0,
+                weight=baseline.weights[each.name],
+                share=baseline.weights[each.name] * baseline.seconds[each.name] / whole if whole else 0.0,
                 writes=each.of.writes,
                 plan=plan_line(plans[each.of.name][each.set_index]),
             )

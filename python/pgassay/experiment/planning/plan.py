@@ -140,6 +140,7 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
         equivalence="each",
         drift="neighbours",
         clipped_share=CLIPPED_SHARE,
+        weights=parsed.workload.weights,
     )
     return Experiment(
         pgassay_version=__version__,

@@ -24,20 +24,21 @@ VERDICTS: tuple[FixVerdict, ...] = (
 class SymptomStatement(Frozen):
     """One measured statement as it was found: a statement with one set of its parameters.
 
-    `seconds`: the least of its warm runs; `share`: of all statements together, 0 to 1. `plan` is its executed
-    plan in a line, from the top node to the one that took most.
+    `seconds`: the least of its runs; `weight`: how often it counts; `share`: its part of all, 0 to 1. `plan`:
+    the node of its executed plan that took most.
     """
 
     name: str
     sql: str
     seconds: float
     share: float
+    weight: float = 1.0
     writes: bool = False
     plan: str = ""
 
 
 class TuneSymptom(Frozen):
-    """The workload as it is. `seconds`: all statements once; `copy_notes`: how the copy differs."""
+    """The workload as it is. `seconds`: all statements by weight; `copy_notes`: how the copy differs."""
 
     workload: str
     data: str
