@@ -224,13 +224,13 @@ def why_untrusted(tree: ast.Node, facts: SchemaFacts) -> str | None:
         table = facts.table(str(node.relname), node.schemaname)
         if table is None:
             return f"the facts have no table {node.relname}"
-        reason = why_untrusted_table(table, facts)
+        reason = why_untrusted_table(table)
         if reason is not None:
             return reason
     return None
 
 
-def why_untrusted_table(table: TableFacts, facts: SchemaFacts) -> str | None:
+def why_untrusted_table(table: TableFacts) -> str | None:
     """Row security, rules, views, foreign tables and inheritance: keys and NOT NULL say less there."""
     if table.row_security:
         return f"{table.name} has row security"
@@ -238,8 +238,7 @@ def why_untrusted_table(table: TableFacts, facts: SchemaFacts) -> str | None:
         return f"{table.name} has rules"
     if table.kind in ("view", "foreign"):
         return f"{table.name} is a {table.kind}{' table' if table.kind == 'foreign' else ''}"
-    names = (table.name, f"{table.schema_}.{table.name}")
-    if table.kind != "partitioned" and any(one.parent in names for one in facts.tables if one.parent):
+    if table.inherited:
         return f"{table.name} has tables that inherit from it"
     return None
 

@@ -59,7 +59,10 @@ class NewIndex:
     @property
     def name(self) -> str:
         """Its name: the table's and the keys', cut to what PostgreSQL keeps, with a hash of all of it."""
-        words = [self.table.name, *("".join(c if c.isalnum() else "_" for c in key.text) for key in self.keys)]
+        words = [
+            self.table.name,
+            *("".join(c if c.isalnum() else "_" for c in key.text) for key in self.keys),
+        ]
         digest = hashlib.sha256(self.id.encode()).hexdigest()[:6]
         stem = "_".join(words).encode()[: _NAME_BYTES_MAX - 11].decode(errors="ignore")
         return f"{stem}_pga{digest}"

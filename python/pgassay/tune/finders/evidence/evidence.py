@@ -142,9 +142,7 @@ class Evidence:
             below = [each for each in plan.nodes if _is_within_bitmap(plan, each, node)]
             sort, keys, limit = _order_above(plan, node)
             texts = [node.conditions.get(key, "") for key in ("Index Cond", "Recheck Cond", "Filter")]
-            found = [
-                each for text in texts if text for each in conditions(text, node.alias or table.name)
-            ]
+            found = [each for text in texts if text for each in conditions(text, node.alias or table.name)]
             yield Scan(
                 statement=statement,
                 plan_number=number,

@@ -47,7 +47,13 @@ def miss_share(scan: Scan) -> float:
 
 
 def index_ms(
-    scan: Scan, rows: float, machine: Machine, *, beside: bool = False, only: bool = False, descents: float = 1
+    scan: Scan,
+    rows: float,
+    machine: Machine,
+    *,
+    beside: bool = False,
+    only: bool = False,
+    descents: float = 1,
 ) -> float:
     """Reading `rows` rows by an index instead of as the scan did; `beside`: they lie next to each other."""
     row_ms = INDEX_ONLY_ROW_MS if only else FETCH_BESIDE_MS if beside else FETCH_MS
