@@ -59,7 +59,8 @@ SCHEMA = (
     "CREATE FUNCTION fixed(int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT $1 + 1'",
 )
 SCHEMA_18 = (
-    "CREATE TABLE late_null (id int, v int, CONSTRAINT filled NOT NULL id NOT VALID)",
+    "CREATE TABLE late_null (id int, v int)",
+    "ALTER TABLE late_null ADD CONSTRAINT filled NOT NULL id NOT VALID",
     "INSERT INTO late_null SELECT i, i FROM generate_series(1, 5) i",
 )
 DATA = (

@@ -16,6 +16,7 @@ from pgassay.tune.facts.schema import SchemaFacts, TableFacts
 from pgassay.tune.rewrites.proofs import (
     AGGREGATES,
     COMPARISONS,
+    has_aggregates,
     has_total_order,
     orders_totally,
     output_expression,
@@ -173,11 +174,28 @@ def _of_select(select: ast.SelectStmt, scopes: Mapping[int, Scope]) -> str | Non
     if select.distinctClause and select.distinctClause != (None,):
         if scope is None or not _distinct_on_is_decided(select, scope):
             return "DISTINCT ON without an order that is total"
+    if scope is not None and (select.distinctClause or has_aggregates(select)):
+        blind = _blind_column(select, scope)
+        if blind is not None:
+            return f"which of the equal texts of {blind} it returns is left open"
     for node in walk(select, into_selects=False):
         if isinstance(node, ast.FuncCall) and node.over is not None:
             reason = _of_window(node, select, scope)
             if reason is not None:
                 return reason
+    return None
+
+
+def _blind_column(select: ast.SelectStmt, scope: Scope) -> str | None:
+    """A text column among the output or the groups whose collation calls different texts equal."""
+    for node in walk((select.targetList, select.groupClause), into_selects=False):
+        if isinstance(node, ast.ColumnRef) and "*" not in names_of(node):
+            try:
+                found = scope.resolve(node)
+            except RefusedError:
+                continue
+            if found.column.source is not None and not found.column.deterministic:
+                return found.column.name
     return None
 
 

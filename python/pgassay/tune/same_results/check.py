@@ -34,7 +34,7 @@ from pgassay.tune.same_results.rows import (
 from pgassay.tune.same_results.values import constants
 
 Verdict = Literal["proven", "equal", "different", "not checked"]
-INSTANCES = 40
+INSTANCES = 100
 TIMEOUT_MS = 60_000
 ROWS_MAX = 5_000_000
 

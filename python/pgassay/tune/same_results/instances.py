@@ -14,7 +14,7 @@ from psycopg import pq
 from psycopg.pq.abc import PGconn
 
 from pgassay.tune.facts.schema import ColumnFacts, IndexFacts, SchemaFacts, TableFacts
-from pgassay.tune.rewrites.scope import base_type
+from pgassay.tune.rewrites.scope import base_type, table_columns
 from pgassay.tune.rewrites.tree import RefusedError, changed, names_of, substitute, walk
 from pgassay.tune.same_results.rows import CommandError, command
 from pgassay.tune.same_results.values import candidates
@@ -68,11 +68,9 @@ class Scratch:
     def __init__(self, session: PGconn, tables: tuple[TableFacts, ...], said: tuple[str, ...]) -> None:
         self.session = session
         self.tables = self._referenced_first(tables)
-        self.pools = {
-            (table.name, column.name): self._pool(table, column, said)
-            for table in self.tables
-            for column in table.columns
-        }
+        self.pools: dict[tuple[str, str], tuple[str, ...]] = {}
+        for table in self.tables:
+            self._read_values(table, said)
         for table in self.tables:
             self._create(table)
         for table in self.tables:
@@ -93,25 +91,24 @@ class Scratch:
     def _refers(self, table: TableFacts) -> set[str]:
         return {one.referenced_table or "" for one in table.constraints if one.kind == "foreign"}
 
-    def _pool(self, table: TableFacts, column: ColumnFacts, said: tuple[str, ...]) -> tuple[str, ...]:
-        name = _quoted(column.name)
+    def _read_values(self, table: TableFacts, said: tuple[str, ...]) -> None:
+        """What the columns may hold: values of the statement, of the data's first rows, and an enum's labels."""
         place = f"{_quoted(table.schema_)}.{_quoted(table.name)}"
-        sampled = [
-            row[0]
-            for row in command(
-                self.session,
-                f"SELECT v::text FROM (SELECT {name} AS v FROM {place} LIMIT {SAMPLED_ROWS * 25}) s "
-                f"WHERE v IS NOT NULL GROUP BY v::text ORDER BY v::text LIMIT {SAMPLED_ROWS}",
-            )
-        ]
+        columns = ", ".join(f"{_quoted(column.name)}::text" for column in table.columns)
+        sampled = (
+            command(self.session, f"SELECT {columns} FROM {place} LIMIT {SAMPLED_ROWS}") if columns else []
+        )
         labels = command(
             self.session,
-            "SELECT e.enumlabel FROM pg_catalog.pg_enum e JOIN pg_catalog.pg_attribute a "
+            "SELECT a.attname, e.enumlabel FROM pg_catalog.pg_enum e JOIN pg_catalog.pg_attribute a "
             f"ON a.atttypid = e.enumtypid WHERE a.attrelid = {self._literal(place)}::pg_catalog.regclass "
-            f"AND a.attname = {self._literal(column.name)} ORDER BY e.enumsortorder LIMIT {SAMPLED_ROWS}",
+            "ORDER BY e.enumsortorder",
         )
-        known = [row[0] for row in labels] + sampled + list(column.common[:4])
-        return candidates(column, said, tuple(value for value in known if value is not None))
+        for number, column in enumerate(table.columns):
+            known = [label for name, label in labels if name == column.name]
+            known += [*(row[number] for row in sampled), *column.common[:4]]
+            values = tuple(value for value in known if value is not None)
+            self.pools[table.name, column.name] = candidates(column, said, values)
 
     def _create(self, table: TableFacts) -> None:
         name = _quoted(table.name)
@@ -159,7 +156,11 @@ class Scratch:
         for table in self.tables:
             rows: list[dict[str, str | None]] = []
             keyed = {key.column for index in table.indexes if index.unique for key in index.keys}
-            shares = {column.name: chance.choice(NULL_SHARES) for column in table.columns}
+            filled = {column.name for column in table_columns(table) if column.not_null}
+            shares = {
+                column.name: 0.0 if column.name in filled else chance.choice(NULL_SHARES)
+                for column in table.columns
+            }
             for _ in range(chance.choice(ROWS)):
                 rows.append(self._row(table, chance, narrow, keyed, shares, rows))
             inserts += [self._insert(table, row) for row in rows]
@@ -183,11 +184,13 @@ class Scratch:
             pool = self.pools[table.name, column.name]
             if copied is not None and column.name not in keyed:
                 row[column.name] = copied[column.name]
-            elif not pool or (not column.not_null and chance.random() < shares[column.name]):
+            elif not pool or chance.random() < shares[column.name]:
                 row[column.name] = None
             else:
                 few = self._few(column, pool, chance, narrow)
-                row[column.name] = chance.choice([*few, *pool[:12]] if column.name in keyed else few)
+                row[column.name] = chance.choice(
+                    [*few, *few, *few, *pool[:10]] if column.name in keyed else few
+                )
         return row
 
     def _few(

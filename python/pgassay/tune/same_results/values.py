@@ -18,6 +18,8 @@ MOMENTS = (
     "2024-01-01 00:00:00", "2023-12-31 23:59:59.999999", "2024-03-31 01:30:00", "2024-10-27 00:30:00",
     "2024-11-03 05:30:00", "2024-02-29 12:00:00",
 )  # fmt: skip
+# Half an hour into the day of zones that statements name, so that their days are told from UTC's.
+ZONE_OFFSETS = tuple(datetime.timedelta(hours=hours, minutes=30) for hours in (-9, -2, -1, 0, 3, 4, 5, 7))
 INFINITIES = ("infinity", "-infinity")
 YEARS = range(1901, 2100)
 ISO = re.compile(r"\s*(\d{4})-(\d{2})-(\d{2})(?:[ T](\d{2}):(\d{2})(?::(\d{2}))?)?")
@@ -63,7 +65,8 @@ def candidates(column: ColumnFacts, said: tuple[str, ...], sampled: tuple[str, .
     elif kind == "date":
         made = (*(moment.date().isoformat() for moment in _moments(said)), *INFINITIES)
     elif kind.startswith("timestamp"):
-        made = (*(str(moment) for moment in _moments(said)), *INFINITIES)
+        near = ZONE_OFFSETS if any("/" in value for value in said) and kind.endswith("with time zone") else ()
+        made = (*(str(moment) for moment in _moments(said, near)), *INFINITIES)
     elif kind.endswith("[]"):
         made = ("{}", *(f"{{{value}}}" for value in said if value.isalnum()), *sampled)
     else:
@@ -84,12 +87,13 @@ def _integers(said: tuple[str, ...], limit: int) -> Iterator[str]:
         for value in (whole, whole + 1, whole - 1):
             if -limit <= value < limit:
                 yield str(value)
-    yield from ("1", "2", "0", "3")
+    yield from ("1", "2", "0", "3", "100", "-1")
 
 
 def _numbers(said: tuple[str, ...], kind: str) -> Iterator[str]:
     for number in _numbers_in(said):
-        yield from (str(number), str(number + 1), str(number - 1))
+        # 1.50 and 1.5 are equal and not written alike.
+        yield from (str(number), f"{number.normalize():f}", str(number + 1), str(number - 1))
     yield from ("1", "2.5", "0", "10")
     if kind != "numeric":
         yield from ("0.1", "NaN")
@@ -99,15 +103,16 @@ def _texts(said: tuple[str, ...], column_type: str) -> Iterator[str]:
     length = re.search(r"\((\d+)\)", column_type)
     for value in said:
         plain = value.replace("%", "").replace("_", "")
-        for text in (value, value.swapcase(), plain, f"{plain}x", f"{value} "):
+        for text in (value, value.swapcase(), value.capitalize(), plain, f"{plain}x", f"{value} "):
             if not length or len(text) <= int(length[1]):
                 yield text
     yield from TEXTS
 
 
-def _moments(said: tuple[str, ...]) -> Iterator[datetime.datetime]:
+def _moments(said: tuple[str, ...], near: tuple[datetime.timedelta, ...] = ()) -> Iterator[datetime.datetime]:
     for value in said:
         for moment in _moments_of(value):
+            yield from (moment + day + offset for offset in near for day in (0 * DAY, DAY))
             yield from (moment, moment - MICROSECOND, moment + DAY, moment + DAY - MICROSECOND, moment - DAY)
             yield moment + DAY / 2
             month = (moment.replace(day=1) + 32 * DAY).replace(day=1)
