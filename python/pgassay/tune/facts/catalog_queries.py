@@ -53,6 +53,7 @@ SELECT c.oid::bigint AS oid, n.nspname AS schema_, c.relname AS name,
         WHERE i.inhrelid = c.oid AND c.relispartition) AS parent,
     CASE WHEN c.relkind = 'p' THEN pg_catalog.pg_get_partkeydef(c.oid) END AS partition_key,
     pg_catalog.pg_get_expr(c.relpartbound, c.oid) AS partition_bound,
+    EXISTS (SELECT FROM pg_catalog.pg_inherits i WHERE i.inhparent = c.oid AND c.relkind <> 'p') AS inherited,
     c.relrowsecurity AS row_security, c.relhasrules AND c.relkind <> 'v' AS has_rules,
     ARRAY(SELECT t.tgname::text FROM pg_catalog.pg_trigger t
         WHERE t.tgrelid = c.oid AND NOT t.tgisinternal ORDER BY t.tgname) AS triggers,

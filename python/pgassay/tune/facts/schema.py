@@ -104,6 +104,8 @@ class TableFacts(Frozen):
     partition_key: str | None = None
     partition_bound: str | None = None
     row_security: bool = False
+    # Tables that inherit from it and are no partitions: its keys and some of its constraints are not theirs.
+    inherited: bool = False
     has_rules: bool = False
     triggers: tuple[str, ...] = ()
     live_rows: int | None = None

@@ -16,6 +16,7 @@ from pgassay.tune.facts.schema import SchemaFacts, TableFacts
 from pgassay.tune.rewrites.proofs import (
     AGGREGATES,
     COMPARISONS,
+    has_aggregates,
     has_total_order,
     orders_totally,
     output_expression,
@@ -173,11 +174,28 @@ def _of_select(select: ast.SelectStmt, scopes: Mapping[int, Scope]) -> str | Non
     if select.distinctClause and select.distinctClause != (None,):
         if scope is None or not _distinct_on_is_decided(select, scope):
             return "DISTINCT ON without an order that is total"
+    if scope is not None and (select.distinctClause or has_aggregates(select)):
+        blind = _blind_column(select, scope)
+        if blind is not None:
+            return f"which of the equal texts of {blind} it returns is left open"
     for node in walk(select, into_selects=False):
         if isinstance(node, ast.FuncCall) and node.over is not None:
             reason = _of_window(node, select, scope)
             if reason is not None:
                 return reason
+    return None
+
+
+def _blind_column(select: ast.SelectStmt, scope: Scope) -> str | None:
+    """A text column among the output or the groups whose collation calls different texts equal."""
+    for node in walk((select.targetList, select.groupClause), into_selects=False):
+        if isinstance(node, ast.ColumnRef) and "*" not in names_of(node):
+            try:
+                found = scope.resolve(node)
+            except RefusedError:
+                continue
+            if found.column.source is not None and not found.column.deterministic:
+                return found.column.name
     return None
 
 
@@ -224,13 +242,13 @@ def why_untrusted(tree: ast.Node, facts: SchemaFacts) -> str | None:
         table = facts.table(str(node.relname), node.schemaname)
         if table is None:
             return f"the facts have no table {node.relname}"
-        reason = why_untrusted_table(table, facts)
+        reason = why_untrusted_table(table)
         if reason is not None:
             return reason
     return None
 
 
-def why_untrusted_table(table: TableFacts, facts: SchemaFacts) -> str | None:
+def why_untrusted_table(table: TableFacts) -> str | None:
     """Row security, rules, views, foreign tables and inheritance: keys and NOT NULL say less there."""
     if table.row_security:
         return f"{table.name} has row security"
@@ -238,8 +256,7 @@ def why_untrusted_table(table: TableFacts, facts: SchemaFacts) -> str | None:
         return f"{table.name} has rules"
     if table.kind in ("view", "foreign"):
         return f"{table.name} is a {table.kind}{' table' if table.kind == 'foreign' else ''}"
-    names = (table.name, f"{table.schema_}.{table.name}")
-    if table.kind != "partitioned" and any(one.parent in names for one in facts.tables if one.parent):
+    if table.inherited:
         return f"{table.name} has tables that inherit from it"
     return None
 

@@ -121,8 +121,8 @@ def _edit(context: Context, site: Site) -> Edit:
             overflow = _check(inner)
             keys, rest = _split(inner)
             made = _one(inner, keys, rest, joined, f"{base}_{len(joined) + 1}")
-        except RefusedError as reason:
-            reasons.append(reason)
+        except RefusedError as refused:
+            reasons.append(refused)
             continue
         replaced[id(node)] = made
         proof = "by test" if overflow else proof

@@ -303,7 +303,30 @@ def _output_column(inner: Scope, node: ast.ResTarget, grouped: bool) -> Column:
         # ROLLUP and its kin put NULL in place of a column's value.
         sure = found.not_null and not (grouped and has_grouping_sets(inner.select))
         return Column(name, found.column.type, sure, found.column.deterministic)
+    if isinstance(node.val, ast.FuncCall) and node.val.over is None:
+        kind = _aggregate_type(inner, node.val)
+        return Column(name, kind, False, kind not in ("text", "character varying", "character", ""))
     return Column(name, "", False, False)
+
+
+def _aggregate_type(inner: Scope, call: ast.FuncCall) -> str:
+    """The type of count, sum, avg, min or max of a plain column; '' of anything else."""
+    function, args = names_of(call.funcname)[-1], items(call.args)
+    if function == "count":
+        return "bigint"
+    try:
+        kind = (
+            inner.resolve(args[0]).column.type
+            if len(args) == 1 and isinstance(args[0], ast.ColumnRef)
+            else ""
+        )
+    except RefusedError:
+        return ""
+    if function in ("min", "max"):
+        return kind
+    if function == "sum" and kind in ("smallint", "integer"):
+        return "bigint"
+    return "numeric" if function in ("sum", "avg") and kind in (*INTEGERS, "numeric") else ""
 
 
 def has_grouping_sets(select: ast.SelectStmt) -> bool:

@@ -45,8 +45,8 @@ def read(sql: str) -> ast.Node:
 def write(tree: ast.Node) -> str:
     """The statement as text, which parses to this very tree. Raises `RefusedError` when the writer loses something."""
     try:
-        text = RawStream()(tree)
-        again = pglast.parse_sql(text)
+        written: str = RawStream()(tree)
+        again = pglast.parse_sql(written)
     except (
         pglast.Error,
         RecursionError,
@@ -58,7 +58,7 @@ def write(tree: ast.Node) -> str:
         raise RefusedError(f"the rewritten statement can't be written: {error}") from error
     if len(again) != 1 or meaning(again[0].stmt) != meaning(tree):
         raise RefusedError("the rewritten statement can't be written without a change of meaning")
-    return text
+    return written
 
 
 def depth(node: object) -> int:
