@@ -5,15 +5,15 @@ from tune_plants.base import Draw, Drawn, IsFix, Plant, filled, kind_is, stateme
 from tune_plants.indexes import scattered
 
 
-def _joined(draw: Draw, one: str, many: str, where: str) -> str:
-    return f"SELECT count(*) FROM {one} o JOIN {many} m ON m.k = o.k WHERE {where}"
+def _joined(one: str, many: str, where: str) -> str:
+    return f"SELECT count(*), max(m.filler) FROM {one} o JOIN {many} m ON m.k = o.k WHERE {where}"
 
 
 def _many(draw: Draw, many: str, keys: int) -> tuple[str, ...]:
-    """A large table that is joined by an index, or whole."""
-    rows = keys * draw.size(3, 5)
+    """A large table that is joined by an index, whose rows lie anywhere, or whole."""
+    rows = keys * draw.size(3, 4)
     return (
-        *filled(many, f"k integer, {draw.filler()}", rows, [f"1 + i % {keys}", "repeat('y', 40)"]),
+        *filled(many, f"k integer, {draw.filler()}", rows, [f"1 + {scattered(keys)}", "repeat('y', 40)"]),
         f"CREATE INDEX ON {many} (k)",
         f"VACUUM ANALYZE {many}",
     )
@@ -27,7 +27,7 @@ def _stale(draw: Draw) -> Drawn:
     setup += (f"INSERT INTO {one} SELECT i, 1 FROM generate_series(1, {rows}) AS i",)
     if draw.decoy:
         setup += (f"VACUUM ANALYZE {one}",)
-    return Drawn(setup, (statement(_joined(draw, one, many, "o.state = 1")),), kind_is("analyze"))
+    return Drawn(setup, (statement(_joined(one, many, "o.state = 1")),), kind_is("analyze"))
 
 
 def _never_analysed(draw: Draw) -> Drawn:
@@ -38,7 +38,7 @@ def _never_analysed(draw: Draw) -> Drawn:
     if draw.decoy:
         setup += (f"VACUUM ANALYZE {one}",)
     where = "o.state = 1 AND o.at = '2024-01-01'"
-    return Drawn(setup, (statement(_joined(draw, one, many, where)),), kind_is("analyze"))
+    return Drawn(setup, (statement(_joined(one, many, where)),), kind_is("analyze"))
 
 
 def _harmless(draw: Draw) -> Drawn:
@@ -47,7 +47,7 @@ def _harmless(draw: Draw) -> Drawn:
     setup = _many(draw, many, rows)
     setup += filled(one, "k integer, state text", 300, ["i", "'new'"])
     setup += (f"INSERT INTO {one} SELECT i, 'done' FROM generate_series(1, {rows}) AS i",)
-    sql = _joined(draw, one, many, "o.state = 'done'")
+    sql = _joined(one, many, "o.state = 'done'")
     if draw.decoy:
         sql = f"SELECT count(*) FROM {one} WHERE state = 'done'"
     return Drawn(setup, (statement(sql),), kind_is("analyze"))
@@ -61,38 +61,48 @@ def _kinds(kind: str) -> IsFix:
 
 
 def _dependent(draw: Draw) -> Drawn:
-    """Two columns of which one says the other; decoy: they are independent, and the estimate is right."""
+    """Columns of which one says the others; decoy: statistics of them are there."""
     one, many, rows = draw.table(), draw.table(), draw.rows(60_000, 80_000)
-    a, b, n = draw.column(), draw.column(), draw.size(15, 25)
-    other = f"(i * 31 / {n}) % {n}" if draw.decoy else f"i % {n}"
+    columns, n = [draw.column() for _ in range(5)], draw.size(3, 5)
     setup = _many(draw, many, rows)
-    setup += filled(one, f"k integer, {a} integer, {b} integer, c integer", rows, ["i", f"i % {n}", other, other])
-    where = f"o.{a} = 3 AND o.{b} = 3 AND o.c = 3"
-    return Drawn(setup, (statement(_joined(draw, one, many, where)),), _kinds("dependencies"))
+    setup += filled(
+        one, "k integer, " + ", ".join(f"{each} integer" for each in columns), rows,
+        ["i", *(f"i % {n} + {number}" for number, _ in enumerate(columns))],
+    )  # fmt: skip
+    if draw.decoy:
+        setup += (f"CREATE STATISTICS have (dependencies, mcv) ON {', '.join(columns)} FROM {one}", f"ANALYZE {one}")
+    where = " AND ".join(f"o.{each} = {1 + number}" for number, each in enumerate(columns))
+    return Drawn(setup, (statement(_joined(one, many, where)),), _kinds("dependencies"))
 
 
 def _most_common(draw: Draw) -> Drawn:
-    """A pair with a range that depends; decoy: statistics of it are there."""
+    """Ranges of columns that say each other; decoy: statistics of them are there."""
     one, many, rows = draw.table(), draw.table(), draw.rows(60_000, 80_000)
-    a, b, n = draw.column(), draw.column(), draw.size(40, 60)
+    columns = [draw.column() for _ in range(7)]
     setup = _many(draw, many, rows)
-    setup += filled(one, f"k integer, {a} integer, {b} integer", rows, ["i", f"i % {n}", f"i % {n}"])
+    setup += filled(
+        one, "k integer, " + ", ".join(f"{each} integer" for each in columns), rows,
+        ["i", *("i % 4" for _ in columns)],
+    )  # fmt: skip
     if draw.decoy:
-        setup += (f"CREATE STATISTICS have (mcv) ON {a}, {b} FROM {one}", f"ANALYZE {one}")
-    where = f"o.{a} = 3 AND o.{b} < 4"
-    return Drawn(setup, (statement(_joined(draw, one, many, where)),), _kinds("mcv"))
+        setup += (f"CREATE STATISTICS have (mcv) ON {', '.join(columns)} FROM {one}", f"ANALYZE {one}")
+    where = " AND ".join([f"o.{columns[0]} = 1", *(f"o.{each} < 2" for each in columns[1:])])
+    return Drawn(setup, (statement(_joined(one, many, where)),), _kinds("mcv"))
 
 
 def _distinct(draw: Draw) -> Drawn:
-    """Groups of columns that say each other, planned as a sort; decoy: independent columns."""
-    table, rows = draw.table(), draw.rows(150_000, 200_000)
-    a, b, n = draw.column(), draw.column(), draw.size(300, 500)
-    other = f"(i / {n}) % {n}" if draw.decoy else f"i % {n} + 7"
-    setup = filled(table, f"{a} integer, {b} integer, c integer", rows, [f"i % {n}", other, other + " + 1"])
-    return Drawn(
-        setup, (statement(f"SELECT {a}, {b}, c, count(*) FROM {table} GROUP BY {a}, {b}, c"),), _kinds("ndistinct"),
-        settings={"work_mem": "1MB" if not draw.decoy else "64MB"},
-    )  # fmt: skip
+    """Groups of columns that say each other, joined as if they were many; decoy: statistics are there."""
+    table, many, rows = draw.table(), draw.table(), draw.rows(60_000, 80_000)
+    a, b, n = draw.column(), draw.column(), draw.size(60, 90)
+    setup = _many(draw, many, rows)
+    setup += filled(table, f"{a} integer, {b} integer, k integer", rows, [f"i % {n}"] * 3)
+    if draw.decoy:
+        setup += (f"CREATE STATISTICS have (ndistinct) ON {a}, {b}, k FROM {table}", f"ANALYZE {table}")
+    sql = (
+        f"SELECT count(*), max(m.filler) FROM (SELECT {a}, {b}, k, count(*) FROM {table} GROUP BY {a}, {b}, k) g "
+        f"JOIN {many} m ON m.k = g.k"
+    )
+    return Drawn(setup, (statement(sql),), _kinds("ndistinct"))
 
 
 def _target(draw: Draw) -> Drawn:
@@ -111,7 +121,7 @@ def _target(draw: Draw) -> Drawn:
     )
     values = ", ".join(str(each) for each in range(40, 80))
     where = f"o.{a} IN ({values})"
-    return Drawn(setup, (statement(_joined(draw, one, many, where)),), kind_is("statistics-target"))
+    return Drawn(setup, (statement(_joined(one, many, where)),), kind_is("statistics-target"))
 
 
 def _visibility(draw: Draw) -> Drawn:
@@ -187,7 +197,7 @@ def _switched_off(draw: Draw) -> Drawn:
     setup = filled(table, "id integer, amount integer, filler text", rows, ["i", "i % 100", "repeat('y', 60)"])
     setup += (f"ALTER TABLE {table} SET (autovacuum_enabled = false)",)
     if not draw.decoy:
-        setup += (f"UPDATE {table} SET amount = amount + 1",)
+        setup += (f"DELETE FROM {table} WHERE id % 4 <> 0",)
     setup += (f"ANALYZE {table}",)
     return Drawn(setup, (statement(f"SELECT sum(amount) FROM {table}"),), kind_is("autovacuum"))
 
@@ -197,7 +207,7 @@ def _too_slow(draw: Draw) -> Drawn:
     table, rows = draw.table(), draw.rows(60_000, 80_000)
     setup = filled(table, "id integer, amount integer, filler text", rows, ["i", "i % 100", "repeat('y', 60)"])
     if not draw.decoy:
-        setup += (f"UPDATE {table} SET amount = amount + 1",)
+        setup += (f"DELETE FROM {table} WHERE id % 5 <> 0",)
     setup += (f"ANALYZE {table}",)
     return Drawn(setup, (statement(f"SELECT sum(amount) FROM {table}"),), kind_is("autovacuum"))
 

@@ -95,9 +95,11 @@ def _requested_checkpoints(draw: Draw) -> Drawn:
     """Checkpoints by the WAL's size, again and again; decoy: a size that lasts."""
     table, rows = draw.table(), draw.rows(60_000, 80_000)
     setup = filled(table, "id integer PRIMARY KEY, n integer, filler text", rows, ["i", "0", "repeat('y', 200)"])
-    setup += tuple(f"UPDATE {table} SET n = n + 1 WHERE id % 2 = {k % 2}" for k in range(6))
-    setup += (f"VACUUM ANALYZE {table}", "CHECKPOINT")
-    sql = f"UPDATE {table} SET n = n + 1 WHERE id % {draw.size(15, 30)} = 3"
+    setup += ("CREATE TABLE loaded (filler text)",)
+    setup += ("INSERT INTO loaded SELECT repeat('z', 900) FROM generate_series(1, 40000)", "TRUNCATE loaded") * 5
+    setup += ("CHECKPOINT",)
+    first = draw.size(1, 1000)
+    sql = f"UPDATE {table} SET n = n + 1 WHERE id BETWEEN {first} AND {first + draw.size(9_000, 12_000)}"
     return Drawn(
         setup, (statement(sql, writes=True),), setting_is("max_wal_size"),
         settings={"max_wal_size": "4GB" if draw.decoy else "32MB", "min_wal_size": "32MB"},

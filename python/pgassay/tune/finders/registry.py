@@ -14,6 +14,7 @@ from pgassay.tune.finders.design.gin import GIN
 from pgassay.tune.finders.design.join import JOIN
 from pgassay.tune.finders.design.like_prefix import LIKE_PREFIX
 from pgassay.tune.finders.design.partial import PARTIAL
+from pgassay.tune.finders.design.partitioning import PARTITIONING
 from pgassay.tune.finders.design.unneeded import UNNEEDED
 from pgassay.tune.finders.evidence.evidence import Evidence, statement_ms
 from pgassay.tune.finders.infrastructure.memory import MEMORY
@@ -46,6 +47,7 @@ FINDERS: tuple[Finder, ...] = (
     BRIN,
     FOREIGN_KEY,
     UNNEEDED,
+    PARTITIONING,
     ANALYZE,
     VACUUM,
     AUTOVACUUM,

@@ -3,7 +3,7 @@
 Evidence: a scan that fetches many rows from the heap, a statement that names few columns of the table (never
 `*`), and pages that VACUUM has marked all-visible: others are visited all the same (PostgreSQL's manual,
 "Index-Only Scans and Covering Indexes").
-Threshold: at least 80 % of the pages all-visible, at most four further columns of 80 bytes together, and a
+Threshold: at least 80 % of the pages all-visible, at most three further columns of 32 bytes together, and a
 tenth of the statement's time more than the same index without them would save.
 Prediction: the rows come from the index alone.
 """
@@ -17,7 +17,7 @@ from pgassay.tune.finders.evidence.evidence import Evidence, Scan, statement_ms
 from pgassay.tune.finders.evidence.work import btree_bytes, index_ms, is_correlated, width_of
 
 VISIBLE_MIN = 0.8
-INCLUDED_MAX, INCLUDED_BYTES_MAX = 4, 80
+INCLUDED_MAX, INCLUDED_BYTES_MAX = 3, 32
 GAIN_OVER_PLAIN_MIN = 0.1
 # A page of an index that is read whole, cached; rows of a narrow index, each handed on.
 _PAGE_MS = 0.0008

@@ -17,7 +17,7 @@ table once; half of the node's time where the better plan can't be told.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pgassay.model.plans.plan import PlanNode
+from pgassay.model.plans.plan import ExplainedPlan, PlanNode
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import TableFacts
 from pgassay.tune.finders.base import Finder, Offer, Saving
@@ -50,23 +50,24 @@ def factor_of(node: PlanNode) -> float:
     return max(estimated / came, came / estimated)
 
 
-def _dependent(evidence: Evidence, scan: Scan) -> tuple[PlanNode, float] | None:
-    """What was planned for the wrong number, and what the right number would save in it."""
-    plan, total = scan.plan, statement_ms(scan.plan)
-    too_few = (scan.node.rows or 0.0) > (scan.node.rows_estimated or 0.0)
-    below = scan.node
-    for node in parents(plan, scan.node):
+def _dependent(evidence: Evidence, plan: ExplainedPlan, wrong: PlanNode) -> tuple[PlanNode, float] | None:
+    """What was planned for the wrong number of a node's rows, and what the right one would save in it."""
+    total = statement_ms(plan)
+    rows = (wrong.rows or 0.0) * (wrong.loops or 0.0)
+    too_few = (wrong.rows or 0.0) > (wrong.rows_estimated or 0.0)
+    below = wrong
+    for node in parents(plan, wrong):
         sides = [each for each in plan.nodes if each.parent == node.id and each.subplan is None]
         if node.type == "Nested Loop" and too_few and len(sides) == 2 and sides[0].id == below.id:
             inner = sides[1]
             spent = inner.total_ms or 0.0
-            once = _inner_once_ms(evidence, scan, inner)
+            once = _inner_once_ms(evidence, plan, rows, inner)
             if spent >= DEPENDENT_SHARE_MIN * total and once < spent:
                 return node, spent - once
         if node.type in JOINS - {"Nested Loop"} and not too_few and len(sides) == 2:
             other = next(each for each in sides if each.id != below.id)
             spent = (other.total_ms or 0.0) + (node.own_ms or 0.0)
-            lookups = max(scan.rows, 1.0) * 0.005
+            lookups = max(rows, 1.0) * 0.005
             if spent >= DEPENDENT_SHARE_MIN * total and lookups < spent and _has_index(evidence, plan_nodes=sides):
                 return node, spent - lookups
         if node.disk and (node.own_ms or 0.0) >= DEPENDENT_SHARE_MIN * total:
@@ -75,15 +76,14 @@ def _dependent(evidence: Evidence, scan: Scan) -> tuple[PlanNode, float] | None:
     return None
 
 
-def _inner_once_ms(evidence: Evidence, scan: Scan, inner: PlanNode) -> float:
+def _inner_once_ms(evidence: Evidence, plan: ExplainedPlan, outer: float, inner: PlanNode) -> float:
     """Reading the inner side's tables once and hashing them."""
-    plan = scan.plan
     rows = 0.0
     for node in plan.nodes:
         if node.relation and (node is inner or inner in parents(plan, node)):
             table = evidence.table_of(node)
             rows += evidence.rows_of(table) if table else 0.0
-    return rows * SEQUENTIAL_ROW_MS * 3 + scan.rows * SEQUENTIAL_ROW_MS * 2
+    return rows * SEQUENTIAL_ROW_MS * 3 + outer * SEQUENTIAL_ROW_MS * 2
 
 
 def _has_index(evidence: Evidence, plan_nodes: list[PlanNode]) -> bool:
@@ -101,7 +101,7 @@ def wrong_scans(evidence: Evidence) -> Iterator[_Wrong]:
         most = max(scan.node.rows or 0.0, scan.node.rows_estimated or 0.0)
         if factor < FACTOR_MIN or most < _ROWS_MIN or scan.limit is not None:
             continue
-        found = _dependent(evidence, scan)
+        found = _dependent(evidence, scan.plan, scan.node)
         if found is not None:
             yield _Wrong(scan, factor, *found)
 
@@ -207,23 +207,26 @@ def _groups(evidence: Evidence) -> Iterator[Offer]:
             names = [key.column for key in keys if key.alias in (scan.alias, None) and key.column]
             if len(names) < 2 or len(names) != len(keys) or factor_of(node) < FACTOR_MIN:
                 continue
-            input_ms = sum(
-                each.own_ms or 0.0 for each in parents(scan.plan, scan.node)
-                if each.depth >= node.depth and each.type in ("Sort", "Incremental Sort", "Aggregate")
-            )  # fmt: skip
-            sorted_for_it = any(
-                each.type in ("Sort", "Incremental Sort") and each.depth == node.depth + 1
-                for each in parents(scan.plan, scan.node)
-            )
-            if not (sorted_for_it or node.disk) or input_ms < DEPENDENT_SHARE_MIN * statement_ms(scan.plan):
+            found = _dependent(evidence, scan.plan, node) or _sorted_for(scan, node)
+            if found is None:
                 continue
-            wrong = _Wrong(scan, factor_of(node), node, 0.6 * input_ms)
+            wrong = _Wrong(scan, factor_of(node), *found)
             for each in _statistics(evidence, wrong, [str(name) for name in names], ("ndistinct",)):
                 reason = (
                     f"{node.rows_estimated or 0:,.0f} groups expected, {node.rows or 0:,.0f} came: the columns "
                     f"{', '.join(str(name) for name in names)} of {scan.table.name} depend on each other"
                 )
                 yield Offer(each.candidate.model_copy(update={"reason": reason}), each.savings)
+
+
+def _sorted_for(scan: Scan, aggregate: PlanNode) -> tuple[PlanNode, float] | None:
+    """A sort below the aggregate, for groups too many to be hashed, or an aggregate that went to disk."""
+    between = [each for each in parents(scan.plan, scan.node) if each.depth > aggregate.depth]
+    sorts = [each for each in between if each.type in ("Sort", "Incremental Sort")]
+    spent = sum(each.own_ms or 0.0 for each in (*sorts, *([aggregate] if aggregate.disk else [])))
+    if spent < DEPENDENT_SHARE_MIN * statement_ms(scan.plan):
+        return None
+    return aggregate, 0.6 * spent
 
 
 ANALYZE = Finder(

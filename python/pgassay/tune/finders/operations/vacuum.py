@@ -1,7 +1,7 @@
 """VACUUM where dead rows are read again and again, or index-only scans go to the heap.
 
 Evidence: an index-only scan whose heap fetches are a fifth of its rows and more, on a table with pages that
-are not marked all-visible; a scan of a table of which a fifth and more are dead rows (pg_stat_user_tables).
+are not marked all-visible, or a scan by an index that would need no heap on such pages; a scan of a table of which a fifth and more are dead rows (pg_stat_user_tables).
 Threshold: a fifth is where autovacuum itself starts (autovacuum_vacuum_scale_factor); below, it will soon.
 Prediction: the fetches from the heap go; a dead row costs half of one that is read, since it is looked at and
 not compared. The pages stay: see bloat. A logical copy has neither dead rows nor this visibility.
@@ -14,7 +14,7 @@ from pgassay.tune.facts.schema import TableFacts
 from pgassay.tune.finders.base import Finder, Offer, Saving
 from pgassay.tune.finders.evidence.building import place
 from pgassay.tune.finders.evidence.evidence import Evidence, Scan
-from pgassay.tune.finders.evidence.work import FETCH_MS
+from pgassay.tune.finders.evidence.work import FETCH_MS, index_ms
 
 DEAD_MIN = 0.2
 FETCHED_MIN = 0.2
@@ -26,6 +26,20 @@ def dead_share(table: TableFacts) -> float:
     """The dead rows' share of all that lie in the table."""
     dead, live = float(table.dead_rows or 0), max(table.rows, 0.0) or float(table.live_rows or 0)
     return dead / (dead + live) if dead + live >= _ROWS_MIN else 0.0
+
+
+def _covered_ms(evidence: Evidence, scan: Scan) -> tuple[str, float] | None:
+    """The index of a scan that could do without the heap, and what it would take then."""
+    if scan.node.type not in ("Index Scan", "Bitmap Heap Scan") or scan.rows_in < _ROWS_MIN:
+        return None
+    read = evidence.text(scan.statement).columns_read(scan.table, scan.alias)
+    for name in scan.indexes if read is not None else ():
+        index = evidence.index(scan.read_table, name)
+        if index is None or index.method != "btree" or read is None:
+            continue
+        if read <= {*(key.column for key in index.keys), *index.included}:
+            return name, index_ms(scan, scan.rows_in, evidence.symptom.machine, only=True)
+    return None
 
 
 def harmed(evidence: Evidence) -> Iterator[tuple[Scan, float, str]]:
@@ -42,6 +56,12 @@ def harmed(evidence: Evidence) -> Iterator[tuple[Scan, float, str]]:
             yield scan, min(fetches * FETCH_MS, 0.8 * scan.ms), (
                 f"an index-only scan of {scan.rows_in:,.0f} rows went to the heap for {fetches:,.0f}: {visible:.0%} "
                 f"of {table.name}'s pages are marked all-visible"
+            )  # fmt: skip
+        covered = _covered_ms(evidence, scan) if visible < _VISIBLE_MAX else None
+        if covered is not None:
+            yield scan, scan.ms - covered[1], (
+                f"{covered[0]} has all columns that are read of {table.name}, but {visible:.0%} of the pages are "
+                f"marked all-visible, so that the heap is visited ({scan.ms:.1f} ms)"
             )  # fmt: skip
         dead = dead_share(table)
         if dead >= DEAD_MIN and scan.node.type != "Index Only Scan":
