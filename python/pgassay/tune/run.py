@@ -31,6 +31,7 @@ from pgassay.tune.finders.registry import find
 from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune
 from pgassay.tune.proof import arms_of, prove, read_proof
 from pgassay.tune.rewrites.registry import rewrites
+from pgassay.tune.same_results.check import same_results
 from pgassay.tune.scripts import apply_script, undo_script
 from pgassay.tune.search import Baseline, Clock, Searched, best_so_far, search
 from pgassay.tune.selection import total_s
@@ -343,7 +344,7 @@ def _removed_afterwards(known: Known) -> Iterator[None]:
             volume.remove()
 
 
-TOOLS = Tools(read_facts, find, rewrites)
+TOOLS = Tools(read_facts, find, rewrites, same_results)
 
 
 def with_rewrites(tools: Tools, *, wanted: bool) -> Tools:

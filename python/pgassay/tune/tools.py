@@ -6,21 +6,25 @@ from typing import Protocol
 
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import PgassayError
-from pgassay.tune.candidate import Candidate, StatementRewrite, Symptom, TunedStatement
+from pgassay.tune.candidate import Candidate, RewriteProof, StatementRewrite, Symptom, TunedStatement
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.rewrites.registry import Description, Rewritten
+from pgassay.tune.same_results.check import SameResults
 
 
-class Sameness(Protocol):
-    """Whether two statements return the same rows."""
+class Compares(Protocol):
+    """Whether two statements return the same rows: on the data, and on small instances of the schema."""
 
-    @property
-    def verdict(self) -> str:
-        """'proven', 'equal on N instances', 'different' or 'not checked'."""
-
-    @property
-    def reason(self) -> str:
-        """In what they differ, or why it was not checked."""
+    def __call__(
+        self,
+        connection: ControlSession,
+        original: TunedStatement,
+        other_sql: str,
+        facts: SchemaFacts,
+        *,
+        proof: RewriteProof | None,
+    ) -> SameResults:
+        """Compare them; `proof` is the rewrite's."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,7 @@ class Tools:
     read_facts: Callable[[ControlSession], SchemaFacts]
     find: Callable[[Symptom], tuple[Candidate, ...]]
     rewrites: Callable[[TunedStatement, SchemaFacts], Rewritten] | None = None
-    same_results: Callable[[ControlSession, TunedStatement, str, SchemaFacts], Sameness] | None = None
+    same_results: Compares | None = None
 
 
 @dataclass(frozen=True)
@@ -116,14 +120,12 @@ def _sameness(
     facts: SchemaFacts,
 ) -> tuple[str, str]:
     """(what is said of the same results, why the rewrite is not to be used or '')."""
-    if rewrite.proof == "proven":
-        return "proven", ""
     if tools.same_results is None:
-        return "not checked", "whether it returns the same rows was not checked"
+        return ("proven", "") if rewrite.proof == "proven" else ("not checked", "its rows were not compared")
     try:
-        found = tools.same_results(session, statement, rewrite.sql, facts)
+        found = tools.same_results(session, statement, rewrite.sql, facts, proof=rewrite.proof)
     except PgassayError as error:
         return "not checked", f"whether it returns the same rows could not be checked: {error}"
-    if found.verdict.startswith(("equal", "proven")):
-        return found.verdict, ""
-    return "not checked", f"{found.verdict}: {found.reason}"
+    if found.accepted:
+        return found.words, ""
+    return "not checked", f"{found.words}: {found.reason}"

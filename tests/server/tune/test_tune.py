@@ -163,10 +163,10 @@ def test_fixes_of_several_layers_are_proven_together_and_one_that_is_not_needed_
     result = tuned(tmp_path, finders, statements=statements, max_time_s=240)
     verdicts = {fix.id: (fix.verdict, fix.evidence) for fix in result.fixes}
     assert verdicts["index:rewritten"] == ("recommended", "proof")
-    both = {verdicts["index:by_customer"], verdicts["index:by_customer_id"]}
-    assert ("recommended", "proof") in both and len(both) == 2
-    assert verdicts["index:analysed"][0] != "recommended"
+    # Of two indexes that do the same, one at most is chosen.
     assert result.proof is not None
+    assert len({"index:by_customer", "index:by_customer_id"} & set(result.proof.members)) == 1
+    assert verdicts["index:analysed"][0] != "recommended"
     assert set(result.proof.members) >= {"index:rewritten"}
     assert "Replace the statement sorted" in result.apply_sql
 
