@@ -21,6 +21,8 @@ def statements(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
+        ((), "write --workload sql:FILE, or --demo"),
+        (("--demo", "--dataset", "pgbench"), "leave --workload and --dataset out"),
         (("--workload", "tpcb"), "write --workload sql:FILE"),
         (("--workload", "sql:/nowhere.sql"), "can't read the SQL file /nowhere.sql"),
         (("--workload", "sql:{file}", "--max-time", "5s"), "--max-time 5 s is too short"),

@@ -31,7 +31,7 @@ class TunedStatement(Frozen):
 
 
 class StatementRewrite(Frozen):
-    """One rewritten statement. `condition` is why it returns the same rows, in a sentence; `kind` the rewrite."""
+    """One rewritten statement. `condition`: why it returns the same rows; `kind`: the rewrite's name."""
 
     statement: str
     sql: str

@@ -37,10 +37,14 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         formatter_class=options.HelpFormatter,
     )
     add = parser.add_argument
-    add("--workload", required=True, metavar="sql:FILE", help="the statements that are too slow")
+    add("--workload", metavar="sql:FILE", help="the statements that are too slow")
+    add(
+        "--demo",
+        action="store_true",
+        help="tune statements that are known to be slow, and one that is not, on data of pgassay's own",
+    )
     add(
         "--dataset",
-        default="pgbench",
         metavar="KIND[:SOURCE]",
         help="dump:FILE, folder:DATADIR (a physical copy), script:FILE or pgbench (default)",
     )
@@ -119,11 +123,30 @@ def _require_parser() -> None:
         )
 
 
+def _choose_demo(arguments: argparse.Namespace) -> None:
+    """Put the demonstration's files in the place of --workload and --dataset; raises UsageError for both."""
+    from importlib.resources import files
+
+    from pgassay.errors import UsageError
+
+    if arguments.demo:
+        if arguments.workload is not None or arguments.dataset is not None:
+            raise UsageError("--demo brings its own statements and data: leave --workload and --dataset out")
+        shipped = files("pgassay.tune.demo")
+        arguments.workload = f"sql:{shipped / 'slow.sql'}"
+        arguments.dataset, arguments.settle = f"script:{shipped / 'data.sql'}", "off"
+    elif arguments.workload is None:
+        raise UsageError("tune needs the statements that are too slow: write --workload sql:FILE, or --demo")
+    else:
+        arguments.dataset = arguments.dataset or "pgbench"
+
+
 def request_of(arguments: argparse.Namespace) -> "TuneRequest":
     """The request that the command line makes."""
     from pgassay.experiment.planning.request import CompareRequest
     from pgassay.tune.plan import TuneRequest
 
+    _choose_demo(arguments)
     compare = CompareRequest(
         factors=(),
         workload=arguments.workload,
