@@ -24,8 +24,8 @@ _TEXTS = ("name", "email", "title", "label", "reference", "note", "Full Name")
 class Drawn:
     """One drawing of a plant. `setup`: SQL run one by one, outside of a transaction.
 
-    `settings`: of the server, which is started with them. `cold`: the data are out of all caches before the
-    statements are explained.
+    `settings`: of the server, which is started with them. `executions`: how often a statement is executed
+    before its plan counts, two for warm caches.
     """
 
     setup: tuple[str, ...]
@@ -33,7 +33,7 @@ class Drawn:
     fix: IsFix
     settings: dict[str, str] = field(default_factory=dict)
     machine: Machine = field(default_factory=Machine)
-    cold: bool = False
+    executions: int = 2
 
 
 class Draw:

@@ -102,7 +102,7 @@ def _requested_checkpoints(draw: Draw) -> Drawn:
     sql = f"UPDATE {table} SET n = n + 1 WHERE id BETWEEN {first} AND {first + draw.size(9_000, 12_000)}"
     return Drawn(
         setup, (statement(sql, writes=True),), setting_is("max_wal_size"),
-        settings={"max_wal_size": "4GB" if draw.decoy else "32MB", "min_wal_size": "32MB"},
+        settings={"max_wal_size": "4GB" if draw.decoy else "32MB", "min_wal_size": "32MB"}, executions=1,
     )  # fmt: skip
 
 

@@ -1,7 +1,8 @@
 """One planted defect in a real server: made, executed, read, and what the finders say of it."""
 
 import json
-import os
+import statistics
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ SETTINGS = {
 DATABASE = "plant"
 # The planner's cost of a statement with the candidate, over that without: below this it is worth a trial.
 COST_RATIO_MAX = 0.9
+REPETITIONS = 6
 
 
 @dataclass(frozen=True)
@@ -43,15 +45,13 @@ class Outcome:
 
     offered: tuple[Candidate, ...]
     screened: frozenset[str]
-    found: bool
+    fix: Candidate | None
     symptom: Symptom
 
     @property
     def left(self) -> tuple[Candidate, ...]:
-        """What would go into trials."""
-        return tuple(
-            each for each in self.offered if each.id not in self.screened and not each.described
-        )
+        """What would be told or go into trials."""
+        return tuple(each for each in self.offered if each.id not in self.screened)
 
 
 class Laboratory:
@@ -83,11 +83,9 @@ class Laboratory:
                 session.execute("SELECT pg_stat_force_next_flush()")
         with control(server, DATABASE) as session:
             facts = read_facts(session)
-        if drawn.cold:
-            server = self._cold(SETTINGS | drawn.settings)
         with control(server, DATABASE) as session:
             plans = {
-                each.name: _plans(session, each, repetitions=1 if drawn.cold else 2)
+                each.name: _plans(session, each, drawn.executions)
                 for each in drawn.statements
             }
             times = {
@@ -107,7 +105,7 @@ class Laboratory:
         return Outcome(
             offered,
             frozenset(screened),
-            any(drawn.fix(each) for each in offered if each.id not in screened),
+            next((each for each in offered if each.id not in screened and drawn.fix(each)), None),
             symptom,
         )
 
@@ -119,15 +117,20 @@ class Laboratory:
         self._server.start()
         return self._server
 
-    def _cold(self, settings: dict[str, str]) -> Server:
-        """The same server, started anew, with its files out of the page cache."""
-        self.close()
-        for path in self._data.rglob("*"):
-            if path.is_file():
-                with path.open("rb") as stream:
-                    os.fsync(stream.fileno())
-                    os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        return self._with(settings)
+    def measured(self, outcome: Outcome, candidate: Candidate) -> dict[str, float]:
+        """New time over old of each statement with the candidate applied, as a session measures them."""
+        assert self._server is not None
+        names = {each.name for each in outcome.symptom.statements} & candidate.predicted.keys()
+        statements = [each for each in outcome.symptom.statements if each.name in names]
+        settings = dict(self._server.settings)
+        with control(self._server, DATABASE) as session:
+            before = {each.name: _duration(session, each) for each in statements}
+            for sql in candidate.sql:
+                session.execute(sql)
+        server = self._with(settings | candidate.settings)
+        with control(server, DATABASE) as session:
+            after = {each.name: _duration(session, each) for each in statements}
+        return {name: after[name] / before[name] for name in before}
 
 
 @contextmanager
@@ -140,12 +143,12 @@ def laboratory(version: str, folder: Path) -> Iterator[Laboratory]:
         made.close()
 
 
-def _plans(session: ControlSession, statement: TunedStatement, repetitions: int) -> tuple[ExplainedPlan, ...]:
+def _plans(session: ControlSession, statement: TunedStatement, executions: int) -> tuple[ExplainedPlan, ...]:
     """A plan for each set of parameters, of the last execution, so that the caches are warm; rolled back."""
     made = []
     for values in statement.parameters or ((),):
         plan: ExplainedPlan | None = None
-        for _ in range(repetitions):
+        for _ in range(executions):
             with session.transaction(force_rollback=True):
                 sql, arguments = _with_values(session, statement, values)
                 row = session.execute(
@@ -156,6 +159,18 @@ def _plans(session: ControlSession, statement: TunedStatement, repetitions: int)
         assert plan is not None
         made.append(plan)
     return tuple(made)
+
+
+def _duration(session: ControlSession, statement: TunedStatement) -> float:
+    """The median of several executions in seconds, the first left out; rolled back."""
+    times = []
+    for _ in range(REPETITIONS):
+        with session.transaction(force_rollback=True):
+            sql, arguments = _with_values(session, statement, (statement.parameters or ((),))[0])
+            start = time.perf_counter()
+            session.execute(sql + arguments)
+            times.append(time.perf_counter() - start)
+    return statistics.median(times[1:])
 
 
 def _with_values(

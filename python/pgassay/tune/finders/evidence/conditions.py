@@ -26,6 +26,8 @@ _TEXT_OPERATORS: dict[str, ConditionKind] = {
     "@@": "match",
 }
 # What EXPLAIN prints for results of other plans is no SQL (get_parameter of ruleutils.c).
+# What a text that is no expression makes of the statement around it: another kind of statement, or no list.
+_NO_EXPRESSION = (AttributeError, TypeError, IndexError, ValueError)
 _SUBPLAN = re.compile(r"\(?(?:hashed )?\b(?:InitPlan|SubPlan) \d+(?: \(returns [^)]*\))?\)?(?:\.col\d+)?")
 
 
@@ -77,7 +79,7 @@ def expression_of(text: str) -> ast.Node | None:
     for attempt in (text, _SUBPLAN.sub("$1", text)):
         try:
             return parse_sql(f"SELECT 1 WHERE {attempt}")[0].stmt.whereClause
-        except ParseError:
+        except (ParseError, *_NO_EXPRESSION):
             continue
     return None
 
@@ -103,7 +105,7 @@ def sort_columns(text: str) -> tuple[SortColumn, ...]:
     """The keys of "Sort Key" or "Group Key"; () where one can't be read."""
     try:
         clause = parse_sql(f"SELECT 1 ORDER BY {text}")[0].stmt.sortClause
-    except ParseError:
+    except (ParseError, *_NO_EXPRESSION):
         return ()
     made = []
     for each in clause or ():
@@ -195,10 +197,9 @@ def without_alias(node: ast.Node) -> str:
 def normalised(text: str) -> str:
     """An expression in one spelling, so that two can be compared; the text itself where it is no SQL."""
     try:
-        tree = parse_sql(f"SELECT {text}")[0].stmt.targetList[0].val
-    except ParseError:
+        return without_alias(parse_sql(f"SELECT {text}")[0].stmt.targetList[0].val)
+    except (ParseError, *_NO_EXPRESSION):
         return text
-    return without_alias(tree)
 
 
 def constants(node: ast.Node | None) -> tuple[str, ...]:
