@@ -187,6 +187,8 @@ class TrialCopy:
         try:
             row = self.session.execute(sql.encode(), prepare=False).fetchone()
         except psycopg.Error as error:
+            if error.sqlstate == _QUERY_CANCELED:
+                raise UsageError(self._too_long(name)) from error
             reason = error.diag.message_primary or first_line(error)
             raise UsageError(
                 f"statement {name} fails ({reason}): correct its SQL, or leave it out"
@@ -233,7 +235,7 @@ class TrialCopy:
             session.execute("rollback", "ROLLBACK")
 
     def _prepare_caches(self) -> None:
-        """Empty shared buffers, as a trial's state wants; cold: the page cache as well."""
+        """Empty shared buffers where a trial's state wants that; cold: the page cache as well."""
         if self._cache in _COLD:
             self._stop()
             pagecache.evict([*pagecache.relation_files(self._working)])
@@ -245,6 +247,12 @@ class TrialCopy:
             else:
                 self._stop()
                 self._start()
+
+    def _too_long(self, name: str) -> str:
+        return (
+            f"statement {name} takes longer than {self._timeout_s:.0f} s, too long to be tried often: "
+            "give more --max-time, or leave it out"
+        )
 
     # --- Candidates on it, one upon the other.
 

@@ -4,18 +4,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pgassay.environment import datasets
-from pgassay.environment.server.validation import with_data_format
+from pgassay.environment.server.settings import SHARED_BUFFERS_SHIPPED
+from pgassay.environment.server.validation import shared_buffers_bytes, with_data_format
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.plan import choose_servers
 from pgassay.experiment.planning.request import CompareRequest, check_request, parse_settings
 from pgassay.experiment.planning.servers import Base, OnStage, Servers
 from pgassay.model.arm import ArmSpec
+from pgassay.model.experiment import CacheState
 from pgassay.tune.candidate import TunedStatement
 from pgassay.tune.statements import statements_of
 from pgassay.workloads.registry import parse_workload
 
-# What a list of statements is in unless another state is named: most are slow in memory.
-CACHE_DEFAULT = "warm-pages"
+# The cache state unless another is named: in shared buffers where the data fit there with room for what is
+# built on them, as a server that runs for a while has them; else in the page cache.
+CACHE_FITTING: CacheState = "warm-buffers"
+CACHE_DEFAULT: CacheState = "warm-pages"
+BUFFERS_SHARE_MAX = 0.6
 MAX_TIME_MIN_S = 20.0
 
 
@@ -39,6 +44,7 @@ class PlannedTune:
     given: dict[str, str]
     spec: ArmSpec
     statements: tuple[TunedStatement, ...]
+    chooses_cache: bool = False
 
     @property
     def has_physical_state(self) -> bool:
@@ -55,6 +61,25 @@ class PlannedTune:
         build = with_data_format(self.spec.build)
         return replace(self, spec=self.spec.model_copy(update={"build": build}))
 
+    def with_cache_for(self, relation_bytes: int) -> "PlannedTune":
+        """The same in the cache state that data of this size are usually in, unless one was named."""
+        build = self.spec.build
+        buffers = shared_buffers_bytes(
+            build, self.spec.settings.get("shared_buffers", SHARED_BUFFERS_SHIPPED)
+        )
+        if (
+            not self.chooses_cache
+            or "pg_prewarm" not in build.extensions
+            or relation_bytes > BUFFERS_SHARE_MAX * buffers
+        ):
+            return self
+        protocol = self.base.protocol.model_copy(update={"cache": CACHE_FITTING})
+        return replace(
+            self,
+            base=replace(self.base, protocol=protocol),
+            request=replace(self.request, cache=CACHE_FITTING),
+        )
+
 
 def plan_tune(request: TuneRequest, on_stage: OnStage) -> PlannedTune:
     """Read every word of a request; raises UsageError for the first that can't be meant.
@@ -62,7 +87,8 @@ def plan_tune(request: TuneRequest, on_stage: OnStage) -> PlannedTune:
     Needs no lock and starts no server.
     """
     compare = request.compare
-    if compare.cache is None:
+    chooses_cache = compare.cache is None
+    if chooses_cache:
         compare = replace(compare, cache=CACHE_DEFAULT)
     check_request(compare)
     if compare.max_time_s < MAX_TIME_MIN_S:
@@ -80,4 +106,4 @@ def plan_tune(request: TuneRequest, on_stage: OnStage) -> PlannedTune:
         if spec.dataset.kind == "folder":
             raise UsageError("--locale means nothing for a physical copy, which has its own: leave it out")
         spec = spec.model_copy(update={"dataset": spec.dataset.model_copy(update={"locale": request.locale})})
-    return PlannedTune(compare, servers, base, given, spec, statements)
+    return PlannedTune(compare, servers, base, given, spec, statements, chooses_cache)

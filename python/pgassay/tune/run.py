@@ -51,6 +51,8 @@ TRIAL_TIMES = 2.0
 PROOF_S_MIN = 10.0
 # What a server has that nobody configured, and the servers of trials have otherwise.
 SOURCE_SETTINGS = {"autovacuum": "on"}
+# A statement may take so much of the whole time, or so many seconds.
+STATEMENT_SHARE_MAX, STATEMENT_S_MIN = 0.2, 10.0
 # Rows are compared of statements that take no longer.
 ROWS_S_MAX = 1.0
 
@@ -129,10 +131,14 @@ def _run(known: Known, tools: Tools, request: TuneRequest, progress: Progress) -
 def _look(known: Known, tools: Tools, request: TuneRequest, progress: Progress) -> None:
     """Measure the workload as it is, gather candidates, and try them on the copy."""
     planned = known.planned
+    spec = planned.spec
+    snapshot = snapshots.ensure(spec.build, spec.dataset, spec.prepare, progress.stage)
+    sizes = [relation["bytes"] for relation in snapshot.facts["relations"].values()]
+    planned = known.planned = planned.with_cache_for(sum(sizes))
     with TrialCopy(
         planned.spec,
         cache=planned.base.protocol.cache,
-        statement_timeout_s=max(10.0, planned.request.max_time_s / 10),
+        statement_timeout_s=max(STATEMENT_S_MIN, STATEMENT_SHARE_MAX * planned.request.max_time_s),
         on_stage=progress.stage,
     ) as copy:
         known.copy_notes = tuple(copy.snapshot.facts.get("notes", ()))

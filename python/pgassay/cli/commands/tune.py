@@ -56,7 +56,11 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="TIME",
         help="at most so long, as 10m, 1h (default 30m)",
     )
-    add("--cache", metavar="STATE", help="warm-pages (default), cold, cold-each, warm-buffers or as-is")
+    add(
+        "--cache",
+        metavar="STATE",
+        help="warm-buffers (default where the data fit), warm-pages, cold, cold-each, as-is",
+    )
     add(
         "--set",
         action="append",
