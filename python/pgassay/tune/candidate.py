@@ -31,7 +31,8 @@ class TunedStatement(Frozen):
 
 
 class StatementRewrite(Frozen):
-    """One rewritten statement. `condition` is why it returns the same rows, in a sentence; `kind` the rewrite."""
+    """One rewritten statement. `condition` is why it returns the same rows, in a sentence; `kind` the
+    rewrite."""
 
     statement: str
     sql: str
