@@ -26,6 +26,7 @@ PLUG_IN_FOLDERS = frozenset(
         "factors",
         "report/charts",
         "trial/observe",
+        "tune/rewrites",
         "workloads",
     }
 )

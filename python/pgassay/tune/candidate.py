@@ -31,7 +31,8 @@ class TunedStatement(Frozen):
 
 
 class StatementRewrite(Frozen):
-    """One rewritten statement. `condition`: why it returns the same rows; `kind`: the rewrite's name."""
+    """One rewritten statement. `condition` is why it returns the same rows, in a sentence; `kind` the
+    rewrite."""
 
     statement: str
     sql: str

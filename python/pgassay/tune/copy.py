@@ -283,8 +283,11 @@ class TrialCopy:
         if candidate.sql and not (candidate.undoable and candidate.undo):
             self._again()
             return
-        self.apply(candidate.undo)
-        self._restart_with_settings()
+        try:
+            self.apply(candidate.undo)
+            self._restart_with_settings()
+        except (UsageError, MeasurementError):
+            self._again()
 
     def _again(self) -> None:
         self._stop()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import psycopg
 
-from pgassay.errors import MeasurementError, UsageError
+from pgassay.errors import MeasurementError, UsageError, first_line
 from pgassay.experiment.running.result_bag import Bag
 from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.tune.candidate import Candidate
@@ -135,8 +135,12 @@ def _try(copy: TrialCopy, baseline: Baseline, candidate: Candidate, found: Searc
         found.tried[candidate.id] = Tried(
             candidate.id, seconds, round(build_s, 3), copy.bytes() - before_bytes
         )
-    except UsageError as error:
+    except (UsageError, MeasurementError) as error:
         found.tried[candidate.id] = Tried(candidate.id, refused=str(error))
+    except psycopg.Error as error:
+        found.tried[candidate.id] = Tried(
+            candidate.id, refused=f"the copy's server failed: {first_line(error)}"
+        )
     finally:
         copy.pop()
 

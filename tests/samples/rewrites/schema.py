@@ -40,7 +40,8 @@ SCHEMA = (
     "CREATE UNIQUE INDEX ON lower_key (lower(name))",
     "CREATE TABLE broken_key (id int NOT NULL, v int)",
     "INSERT INTO broken_key VALUES (1, 1), (1, 1)",
-    "CREATE TABLE event (id int NOT NULL, day date NOT NULL, v int, PRIMARY KEY (id, day)) PARTITION BY RANGE (day)",
+    "CREATE TABLE event (id int NOT NULL, day date NOT NULL, v int, PRIMARY KEY (id, day)) PARTITION BY "
+    "RANGE (day)",
     "CREATE TABLE event_old PARTITION OF event FOR VALUES FROM ('2000-01-01') TO ('2024-01-01')",
     "CREATE TABLE event_new PARTITION OF event FOR VALUES FROM ('2024-01-01') TO ('2100-01-01')",
     "CREATE UNIQUE INDEX ON event_old (id)",
@@ -67,10 +68,12 @@ DATA = (
     "INSERT INTO region SELECT i, 'region ' || i, i FROM generate_series(1, 4) i",
     f"INSERT INTO customer SELECT i, 'name ' || i, 1 + i % 4, i || '@shop', "
     "('00000000-0000-0000-0000-' || lpad(i::text, 12, '0'))::uuid, 'c' || i, i, i, "
-    "timestamp '2024-01-01' + i * interval '20 days', timestamptz '2024-01-01 12:00' + i * interval '20 days', "
+    "timestamp '2024-01-01' + i * interval '20 days', timestamptz '2024-01-01 12:00' + i * interval '20 "
+    "days', "
     f"i % 2 = 0 FROM generate_series(1, {ROWS}) i",
     "INSERT INTO orders SELECT i, i, i, i * 10, i, 1, CASE WHEN i % 2 = 0 THEN 'paid' ELSE 'open' END, i, "
-    "timestamp '2024-01-01 10:00' + i * interval '9 days', timestamptz '2024-01-01 12:00' + i * interval '9 days', "
+    "timestamp '2024-01-01 10:00' + i * interval '9 days', timestamptz '2024-01-01 12:00' + i * "
+    "interval '9 days', "
     f"date '2024-01-01' + i * 9 FROM generate_series(1, {ROWS}) i",
     f"INSERT INTO payment SELECT i, i, i * 10, 'card' FROM generate_series(1, {ROWS}) i",
     f"INSERT INTO tag SELECT i, 'label ' || i FROM generate_series(1, {ROWS}) i",
@@ -86,4 +89,7 @@ DATA = (
 )
 # Outside of a transaction; it fails and leaves an index that is not valid.
 BROKEN_INDEX = "CREATE UNIQUE INDEX CONCURRENTLY broken_key_id ON broken_key (id)"
-AFTERWARDS = ("DELETE FROM broken_key", f"INSERT INTO broken_key SELECT i, i FROM generate_series(1, {ROWS}) i")
+AFTERWARDS = (
+    "DELETE FROM broken_key",
+    f"INSERT INTO broken_key SELECT i, i FROM generate_series(1, {ROWS}) i",
+)

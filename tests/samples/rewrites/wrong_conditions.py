@@ -1,4 +1,5 @@
-"""Tempting rewrites that are wrong: NULLs, copies, keys that are none. Each returns the same on the data at hand."""
+"""Tempting rewrites that are wrong: NULLs, copies, keys that are none. Each returns the same on the "
+"data at hand."""
 
 from rewrites.schema import Case
 
@@ -58,7 +59,8 @@ WRONG_NULLS = (
     ),
     Case(
         "count of a nullable column", "count-exists",
-        "SELECT c.id FROM customer c WHERE (SELECT count(o.referrer_id) FROM orders o WHERE o.customer_id = c.id) > 0",
+        "SELECT c.id FROM customer c WHERE (SELECT count(o.referrer_id) FROM orders o WHERE "
+        "o.customer_id = c.id) > 0",
         "SELECT c.id FROM customer c WHERE EXISTS (SELECT 1 FROM orders o WHERE o.customer_id = c.id)",
     ),
     Case(
@@ -98,14 +100,17 @@ WRONG_NULLS = (
     ),
     Case(
         "an inner join loses rows", "",
-        "SELECT c.id, (SELECT sum(o.amount) FROM orders o WHERE o.customer_id = c.id) AS total FROM customer c",
+        "SELECT c.id, (SELECT sum(o.amount) FROM orders o WHERE o.customer_id = c.id) AS total FROM "
+        "customer c",
         "SELECT c.id, s.total FROM customer c JOIN (SELECT customer_id, sum(amount) AS total FROM orders "
         "GROUP BY customer_id) s ON s.customer_id = c.id",
     ),
     Case(
         "coalesce where the sum was NULL", "",
-        "SELECT c.id, (SELECT sum(o.amount) FROM orders o WHERE o.customer_id = c.id) AS total FROM customer c",
-        "SELECT c.id, coalesce(s.total, 0) AS total FROM customer c LEFT JOIN (SELECT customer_id, sum(amount) AS "
+        "SELECT c.id, (SELECT sum(o.amount) FROM orders o WHERE o.customer_id = c.id) AS total FROM "
+        "customer c",
+        "SELECT c.id, coalesce(s.total, 0) AS total FROM customer c LEFT JOIN (SELECT customer_id, "
+        "sum(amount) AS "
         "total FROM orders GROUP BY customer_id) s ON s.customer_id = c.id",
     ),
     Case(
@@ -154,13 +159,15 @@ WRONG_KEYS = (
     Case(
         "half a key", "aggregate-before-join",
         "SELECT e.id, sum(o.amount) FROM event e JOIN orders o ON o.customer_id = e.id GROUP BY e.id",
-        "SELECT e.id, s.sum FROM event e JOIN (SELECT customer_id, sum(amount) FROM orders GROUP BY customer_id) s "
+        "SELECT e.id, s.sum FROM event e JOIN (SELECT customer_id, sum(amount) FROM orders GROUP BY "
+        "customer_id) s "
         "ON s.customer_id = e.id",
     ),
     Case(
         "key of a mother table", "scalar-subquery",
         "SELECT o.id, (SELECT m.v FROM mother m WHERE m.id = o.qty) AS v FROM orders o",
-        "SELECT o.id, m.v FROM orders o LEFT JOIN (mother CROSS JOIN (VALUES (1), (2)) w (n)) m ON m.id = o.qty",
+        "SELECT o.id, m.v FROM orders o LEFT JOIN (mother CROSS JOIN (VALUES (1), (2)) w (n)) m ON m.id "
+        "= o.qty",
     ),
     Case(
         "distinct without a key", "",
@@ -180,7 +187,8 @@ WRONG_KEYS = (
     Case(
         "distinct returns the other side", "distinct-exists",
         "SELECT DISTINCT c.id, o.status FROM customer c JOIN orders o ON o.customer_id = c.id",
-        "SELECT c.id, (SELECT min(o.status) FROM orders o WHERE o.customer_id = c.id) AS status FROM customer c "
+        "SELECT c.id, (SELECT min(o.status) FROM orders o WHERE o.customer_id = c.id) AS status FROM "
+        "customer c "
         "WHERE EXISTS (SELECT 1 FROM orders o WHERE o.customer_id = c.id)",
     ),
     Case(
@@ -209,20 +217,24 @@ WRONG_KEYS = (
         "two joins multiply", "aggregate-before-join",
         "SELECT c.id, sum(o.amount) FROM customer c JOIN orders o ON o.customer_id = c.id "
         "JOIN payment p ON p.order_id = c.id GROUP BY c.id",
-        "SELECT c.id, s.sum FROM customer c JOIN (SELECT customer_id, sum(amount) FROM orders GROUP BY customer_id) s "
+        "SELECT c.id, s.sum FROM customer c JOIN (SELECT customer_id, sum(amount) FROM orders GROUP BY "
+        "customer_id) s "
         "ON s.customer_id = c.id WHERE EXISTS (SELECT 1 FROM payment p WHERE p.order_id = c.id)",
     ),
     Case(
         "sums of both sides", "aggregate-before-join",
-        "SELECT c.id, sum(o.amount) AS a, sum(c.balance) AS b FROM customer c JOIN orders o ON o.customer_id = c.id "
+        "SELECT c.id, sum(o.amount) AS a, sum(c.balance) AS b FROM customer c JOIN orders o ON "
+        "o.customer_id = c.id "
         "GROUP BY c.id",
-        "SELECT c.id, s.a, c.balance AS b FROM customer c JOIN (SELECT customer_id, sum(amount) AS a FROM orders "
+        "SELECT c.id, s.a, c.balance AS b FROM customer c JOIN (SELECT customer_id, sum(amount) AS a "
+        "FROM orders "
         "GROUP BY customer_id) s ON s.customer_id = c.id",
     ),
     Case(
         "count of a left join's row", "",
         "SELECT c.id, count(*) AS n FROM customer c LEFT JOIN orders o ON o.customer_id = c.id GROUP BY c.id",
-        "SELECT c.id, coalesce(s.n, 0) AS n FROM customer c LEFT JOIN (SELECT customer_id, count(*) AS n FROM orders "
+        "SELECT c.id, coalesce(s.n, 0) AS n FROM customer c LEFT JOIN (SELECT customer_id, count(*) AS "
+        "n FROM orders "
         "GROUP BY customer_id) s ON s.customer_id = c.id",
     ),
     Case(
@@ -242,14 +254,17 @@ WRONG_KEYS = (
     ),
     Case(
         "union of kinds that are one number", "union-all",
-        "SELECT id, '1' AS kind FROM region UNION SELECT id, '01' FROM region UNION SELECT id, parent_id FROM region",
+        "SELECT id, '1' AS kind FROM region UNION SELECT id, '01' FROM region UNION SELECT id, "
+        "parent_id FROM region",
         "SELECT id, '1' AS kind FROM region UNION ALL SELECT id, '01' FROM region UNION ALL "
         "SELECT id, parent_id FROM region",
     ),
     Case(
         "union after a join without a key", "union-all",
-        "SELECT o.id, 'a' AS k FROM orders o JOIN tag t ON t.order_id = o.id UNION SELECT id, 'b' FROM region",
-        "SELECT o.id, 'a' AS k FROM orders o JOIN tag t ON t.order_id = o.id UNION ALL SELECT id, 'b' FROM region",
+        "SELECT o.id, 'a' AS k FROM orders o JOIN tag t ON t.order_id = o.id UNION SELECT id, 'b' FROM "
+        "region",
+        "SELECT o.id, 'a' AS k FROM orders o JOIN tag t ON t.order_id = o.id UNION ALL SELECT id, 'b' "
+        "FROM region",
     ),
     Case(
         "NOT NULL that is not validated", "not-in",

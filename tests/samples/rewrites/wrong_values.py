@@ -1,4 +1,5 @@
-"""Tempting rewrites that are wrong: time zones, collations, casts, order, errors, what is not decided by data."""
+"""Tempting rewrites that are wrong: time zones, collations, casts, order, errors, what is not decided "
+"by data."""
 
 from rewrites.schema import Case
 
@@ -155,17 +156,21 @@ WRONG_DECISIONS = (
     Case(
         "limit without an order", "not-in",
         "SELECT id FROM region WHERE id NOT IN (SELECT customer_id FROM orders) LIMIT 1",
-        "SELECT id FROM region r WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE o.customer_id = r.id) LIMIT 1",
+        "SELECT id FROM region r WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE o.customer_id = r.id) "
+        "LIMIT 1",
     ),
     Case(
         "dice thrown once or twice", "cte-materialized",
-        "WITH d AS MATERIALIZED (SELECT id, dice(id) AS v FROM orders) SELECT a.id FROM d a JOIN d b ON a.v = b.v",
-        "WITH d AS NOT MATERIALIZED (SELECT id, dice(id) AS v FROM orders) SELECT a.id FROM d a JOIN d b ON a.v = b.v",
+        "WITH d AS MATERIALIZED (SELECT id, dice(id) AS v FROM orders) SELECT a.id FROM d a JOIN d b ON "
+        "a.v = b.v",
+        "WITH d AS NOT MATERIALIZED (SELECT id, dice(id) AS v FROM orders) SELECT a.id FROM d a JOIN d "
+        "b ON a.v = b.v",
     ),
     Case(
         "random rows", "not-in",
         "SELECT id FROM region WHERE id NOT IN (SELECT customer_id FROM orders WHERE random() < 2)",
-        "SELECT id FROM region r WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE random() < 2 AND o.customer_id = r.id)",
+        "SELECT id FROM region r WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE random() < 2 AND "
+        "o.customer_id = r.id)",
     ),
     Case(
         "rows of today", "function-range",
@@ -180,13 +185,15 @@ WRONG_DECISIONS = (
     Case(
         "a list in no order", "scalar-subquery",
         "SELECT c.id, (SELECT array_agg(o.id) FROM orders o WHERE o.customer_id = c.id) FROM customer c",
-        "SELECT c.id, s.a AS array_agg FROM customer c LEFT JOIN (SELECT customer_id, array_agg(id ORDER BY id) AS a "
+        "SELECT c.id, s.a AS array_agg FROM customer c LEFT JOIN (SELECT customer_id, array_agg(id "
+        "ORDER BY id) AS a "
         "FROM orders GROUP BY customer_id) s ON s.customer_id = c.id",
     ),
     Case(
         "a sum of floats put together", "aggregate-before-join",
         "SELECT c.id, sum(o.weight) FROM customer c JOIN orders o ON o.customer_id = c.id GROUP BY c.id",
-        "SELECT c.id, s.sum::float8 FROM customer c JOIN (SELECT customer_id, sum(weight::numeric(12,0)) FROM orders "
+        "SELECT c.id, s.sum::float8 FROM customer c JOIN (SELECT customer_id, "
+        "sum(weight::numeric(12,0)) FROM orders "
         "GROUP BY customer_id) s ON s.customer_id = c.id",
     ),
     Case(
@@ -198,7 +205,8 @@ WRONG_DECISIONS = (
     Case(
         "a division before its guard", "or-union",
         "SELECT id FROM orders WHERE qty = 0 OR 100 / qty > 60 AND amount > 0",
-        "SELECT id FROM orders WHERE 100 / qty > 60 AND amount > 0 UNION ALL SELECT id FROM orders WHERE qty = 0 "
+        "SELECT id FROM orders WHERE 100 / qty > 60 AND amount > 0 UNION ALL SELECT id FROM orders "
+        "WHERE qty = 0 "
         "AND (100 / qty > 60 AND amount > 0) IS NOT TRUE",
     ),
     Case(
@@ -242,7 +250,8 @@ WRONG_DECISIONS = (
     Case(
         "other names for the client", "",
         "SELECT c.id, (SELECT sum(o.amount) FROM orders o WHERE o.customer_id = c.id) FROM customer c",
-        "SELECT c.id, s.total FROM customer c LEFT JOIN (SELECT customer_id, sum(amount) AS total FROM orders "
+        "SELECT c.id, s.total FROM customer c LEFT JOIN (SELECT customer_id, sum(amount) AS total FROM "
+        "orders "
         "GROUP BY customer_id) s ON s.customer_id = c.id",
     ),
     Case(

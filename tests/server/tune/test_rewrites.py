@@ -1,4 +1,5 @@
-"""Rewrites on real servers: tempting ones that are wrong are refused whole, valid ones are offered and agree."""
+"""Rewrites on real servers: tempting ones that are wrong are refused whole, valid ones are offered and
+agree."""
 
 import contextlib
 from collections.abc import Iterator

@@ -3,7 +3,13 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pgassay.tune.finders.evidence.conditions import conditions, join_columns, normalised, quoted, sort_columns
+from pgassay.tune.finders.evidence.conditions import (
+    conditions,
+    join_columns,
+    normalised,
+    quoted,
+    sort_columns,
+)
 
 # Columns, operators and noise as EXPLAIN strings them together.
 PIECES = st.sampled_from(

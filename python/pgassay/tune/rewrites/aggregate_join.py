@@ -1,8 +1,9 @@
 """GROUP BY after a join → the many rows are aggregated first, and their groups joined.
 
-Right where each group is one row of the other tables (GROUP BY holds their keys), so that every aggregate is of
-all rows of the aggregated table with one value of its join column: no sums have to be put together, and none is
-multiplied. Below a LEFT JOIN a group without partners has one row of NULLs: count(*) is 1 there, count(x) is 0.
+Right where each group is one row of the other tables (GROUP BY holds their keys), so that every aggregate
+is of all rows of the aggregated table with one value of its join column: no sums have to be put together,
+and none is multiplied. Below a LEFT JOIN a group without partners has one row of NULLs: count(*) is 1
+there, count(x) is 0.
 """
 
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ from pgassay.tune.rewrites.proofs import (
     resolved,
 )
 from pgassay.tune.rewrites.safety import errors_of, sums_floats
-from pgassay.tune.rewrites.scope import Entry, Scope, has_grouping_sets, references
+from pgassay.tune.rewrites.scope import Entry, Scope
 from pgassay.tune.rewrites.tree import (
     RefusedError,
     changed_select,
@@ -33,6 +34,7 @@ from pgassay.tune.rewrites.tree import (
     conjunction,
     conjuncts,
     fresh,
+    has_grouping_sets,
     integer,
     is_operation,
     items,
@@ -40,6 +42,7 @@ from pgassay.tune.rewrites.tree import (
     names_of,
     new_select,
     operation,
+    references,
     sides,
     substitute,
     target,
@@ -104,7 +107,7 @@ def _edit(context: Context, site: Site) -> Edit:
     made = changed_select(
         _without_groups(new), fromClause=(join(left, item, kind, condition),), whereClause=where
     )
-    reason = f"Each group is one row of the other tables, by their keys, so {many.name} can be grouped before the join."
+    reason = f"Each group is one row of the other tables, by their keys, so {many.name} is grouped alone."
     return Edit(((select, made),), reason, proof)
 
 
@@ -234,8 +237,8 @@ def _check_groups(scope: Scope, many: Entry) -> None:
     missing = {entry.name for entry in scope.entries} - rows - {many.name}
     if missing:
         raise RefusedError(
-            f"a group may hold several rows of {sorted(missing)[0]}: GROUP BY has no key of it that is valid, "
-            "enforced, checked at once and never NULL"
+            f"a group may hold several rows of {sorted(missing)[0]}: GROUP BY has no key of it that is "
+            "valid, enforced, checked at once and never NULL"
         )
 
 

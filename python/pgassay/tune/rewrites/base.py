@@ -1,4 +1,5 @@
-"""What a rewrite is: where its pattern stands in a statement, and the change with the reason why it is right."""
+"""What a rewrite is: where its pattern stands in a statement, and the change with the reason why it is
+right."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field

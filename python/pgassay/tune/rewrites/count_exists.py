@@ -8,7 +8,7 @@ from pglast.enums import SubLinkType
 from pgassay.tune.rewrites.base import Context, Edit, Rewrite, Site, scope_of_site
 from pgassay.tune.rewrites.proofs import never_null
 from pgassay.tune.rewrites.safety import scopes_below
-from pgassay.tune.rewrites.scope import Scope, is_plain
+from pgassay.tune.rewrites.scope import Scope
 from pgassay.tune.rewrites.tree import (
     RefusedError,
     changed_select,
@@ -16,6 +16,7 @@ from pgassay.tune.rewrites.tree import (
     exists,
     integer,
     is_operation,
+    is_plain,
     items,
     names_of,
     negation,

@@ -42,7 +42,7 @@ def _edit(context: Context, site: Site) -> Edit:
     always, never = CTEMaterialize.CTEMaterializeAlways, CTEMaterialize.CTEMaterializeNever
     now = node.ctematerialized == always or (node.ctematerialized != never and uses > 1)
     made = changed(node, ctematerialized=never if now else always)
-    reason = f"{node.ctename} reads only, is not recursive, and its rows follow from the data; nothing can raise an error."
+    reason = f"{node.ctename} only reads, its rows follow from the data, and no condition can raise an error."
     return Edit(((node, made),), reason)
 
 

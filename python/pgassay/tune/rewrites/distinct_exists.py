@@ -1,7 +1,7 @@
 """SELECT DISTINCT columns of a FROM a JOIN b → SELECT … FROM a WHERE EXISTS (SELECT … FROM b …).
 
-The join makes each row of `a` as often as it has partners, and DISTINCT takes the copies away again. Where the
-output holds a key of `a`, its rows are distinct without DISTINCT; else DISTINCT stays.
+The join makes each row of `a` as often as it has partners, and DISTINCT takes the copies away again. Where
+the output holds a key of `a`, its rows are distinct without DISTINCT; else DISTINCT stays.
 """
 
 from collections.abc import Iterator
@@ -10,9 +10,10 @@ from pglast import ast
 from pglast.enums import JoinType
 
 from pgassay.tune.rewrites.base import Context, Edit, Rewrite, Site, scope_of_site
+from pgassay.tune.rewrites.outputs import output_name
 from pgassay.tune.rewrites.proofs import has_aggregates, joins, key_columns, output_expression, resolved
 from pgassay.tune.rewrites.safety import errors_of
-from pgassay.tune.rewrites.scope import IDENTITY_TYPES, Entry, Scope, output_name, references
+from pgassay.tune.rewrites.scope import IDENTITY_TYPES, Entry, Scope
 from pgassay.tune.rewrites.tree import (
     RefusedError,
     changed_select,
@@ -23,6 +24,7 @@ from pgassay.tune.rewrites.tree import (
     items,
     names_of,
     new_select,
+    references,
     target,
     walk,
 )

@@ -1,9 +1,9 @@
 """A function of a column → a range of the column, which an index on it can find.
 
-Right where the function is monotonic and its value follows from the column's alone: the day, month or year of a
-timestamp without time zone or a date. With time zone it depends on the session's TimeZone, and in zones that
-have set their clocks back over midnight (Havana) it is not even monotonic: offered for UTC only, whether it is
-written in the statement or the server's setting.
+Right where the function is monotonic and its value follows from the column's alone: the day, month or year
+of a timestamp without time zone or a date. With time zone it depends on the session's TimeZone, and in
+zones that have set their clocks back over midnight (Havana) it is not even monotonic: offered for UTC only,
+whether it is written in the statement or the server's setting.
 """
 
 import datetime

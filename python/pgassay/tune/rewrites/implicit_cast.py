@@ -42,13 +42,14 @@ def _sites(context: Context) -> Iterator[Site]:
             if isinstance(column, ast.TypeCast) and isinstance(column.arg, ast.ColumnRef):
                 if _type(column) in TEXT_TYPES and type_of(site, column.arg) not in TEXTS:
                     yield site
-            elif isinstance(column, ast.ColumnRef) and isinstance(_number(value), Decimal):
-                if type_of(site, column) in INTEGERS | FLOATS:
-                    yield site
+            elif isinstance(_number(value), Decimal) and type_of(site, column) in INTEGERS | FLOATS:
+                yield site
 
 
-def type_of(site: Site, reference: ast.ColumnRef) -> str:
-    """The type of a column at a site, '' where it is not known."""
+def type_of(site: Site, reference: ast.Node) -> str:
+    """The type of a column at a site, '' where it is not known or is no column."""
+    if not isinstance(reference, ast.ColumnRef):
+        return ""
     try:
         return scope_of_site(site).resolve(reference).column.type
     except RefusedError:

@@ -1,4 +1,5 @@
-"""A deep OFFSET: pages by key instead are another contract with the application, so they are only described."""
+"""A deep OFFSET: pages by key instead are another contract with the application, so they are only
+described."""
 
 from collections.abc import Iterator
 
@@ -25,10 +26,10 @@ def descriptions(context: Context) -> Iterator[str]:
         except RefusedError:
             continue
         yield (
-            f"OFFSET reads and throws away every row before the page. Where the application passes the last row's "
-            f"values of {keys} (with a unique column last), WHERE (…) > (…) finds the next page by an index. "
-            "Pages then can't be jumped to by number, and rows that are added or removed meanwhile don't shift "
-            "them: the application has to want that, so it is never done by itself."
+            "OFFSET reads and throws away every row before the page. Where the application passes the last "
+            f"row's values of {keys} (with a unique column last), WHERE (…) > (…) finds the next page by an "
+            "index. Pages then can't be jumped to by number, and rows that are added or removed meanwhile "
+            "don't shift them: the application has to want that, so it is never done by itself."
         )
 
 

@@ -1,7 +1,7 @@
 """WHERE a OR b → two SELECTs under UNION ALL, the second without the rows of the first.
 
-Each branch can then use an index of its own. "Without the rows of the first" is `(a) IS NOT TRUE`: NOT a would
-lose the rows for which a is NULL.
+Each branch can then use an index of its own. "Without the rows of the first" is `(a) IS NOT TRUE`: NOT a
+would lose the rows for which a is NULL.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from pglast.enums import BoolExprType, BoolTestType, LimitOption, SetOperation
 from pgassay.tune.rewrites.base import Context, Edit, Rewrite, Site, scope_of_site
 from pgassay.tune.rewrites.proofs import has_aggregates, output_expression, same_value
 from pgassay.tune.rewrites.safety import errors_of
-from pgassay.tune.rewrites.scope import Scope, references
+from pgassay.tune.rewrites.scope import Scope
 from pgassay.tune.rewrites.tree import (
     RefusedError,
     changed,
@@ -25,6 +25,7 @@ from pgassay.tune.rewrites.tree import (
     items,
     names_of,
     new_select,
+    references,
     walk,
 )
 

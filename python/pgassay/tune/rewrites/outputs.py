@@ -65,7 +65,8 @@ def _of_subquery(node: ast.SubLink) -> Named:
 
 
 def keep_names(root: object, replaced: Collection[int]) -> dict[int, ast.Node]:
-    """Output columns in whose expression something is replaced, each with the name written out that it had."""
+    """Output columns in whose expression something is replaced, each with the name written out that it
+    had."""
     found: dict[int, ast.Node] = {}
     for select in walk(root):
         for one in items(select.targetList) if isinstance(select, ast.SelectStmt) else ():
@@ -76,3 +77,11 @@ def keep_names(root: object, replaced: Collection[int]) -> dict[int, ast.Node]:
             ):
                 found[id(one)] = changed(one, name=figured_name(one))
     return found
+
+
+def output_name(node: ast.ResTarget) -> str:
+    """The name of an output column; one of its own where PostgreSQL's rules for it are not known here."""
+    try:
+        return figured_name(node)
+    except RefusedError:
+        return f"?{id(node)}"

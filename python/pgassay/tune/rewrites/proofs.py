@@ -1,4 +1,5 @@
-"""What keys and constraints prove: columns that are never NULL, rows that are determined, orders that are total."""
+"""What keys and constraints prove: columns that are never NULL, rows that are determined, orders that are
+total."""
 
 from collections.abc import Iterator, Mapping
 
@@ -6,11 +7,13 @@ from pglast import ast
 from pglast.enums import A_Expr_Kind, BoolTestType, JoinType, NullTestType, SetOperation
 
 from pgassay.tune.facts.schema import TableFacts
-from pgassay.tune.rewrites.scope import KNOWN_TYPES, Entry, Found, Scope, has_grouping_sets, output_name
+from pgassay.tune.rewrites.outputs import output_name
+from pgassay.tune.rewrites.scope import KNOWN_TYPES, Entry, Found, Scope
 from pgassay.tune.rewrites.tree import (
     RefusedError,
     conjuncts,
     constant,
+    has_grouping_sets,
     is_operation,
     items,
     meaning,
@@ -30,15 +33,21 @@ AGGREGATES = frozenset(
         "any_value", "range_agg", "range_intersect_agg",
     }
 )  # fmt: skip
+STRICT_KINDS = (
+    A_Expr_Kind.AEXPR_IN,
+    A_Expr_Kind.AEXPR_BETWEEN,
+    A_Expr_Kind.AEXPR_LIKE,
+    A_Expr_Kind.AEXPR_ILIKE,
+)
 Name = tuple[str, str]
 
 
 def key_columns(table: TableFacts, nulls: bool) -> Iterator[tuple[str, ...]]:
     """The columns of each key that holds now and at any moment.
 
-    A key counts when its index is unique, valid, checked at once, without a predicate, and of plain columns in
-    their own deterministic collation. With `nulls` the columns may be NULL, and then several rows are: enough
-    where rows are looked up by equality. Without it they are NOT NULL, or NULLS NOT DISTINCT.
+    A key counts when its index is unique, valid, checked at once, without a predicate, and of plain columns
+    in their own deterministic collation. With `nulls` the columns may be NULL, and then several rows are:
+    enough where rows are looked up by equality. Without it they are NOT NULL, or NULLS NOT DISTINCT.
     """
     known = {column.name: column for column in table.columns}
     doubtful = {
@@ -92,14 +101,12 @@ def strict_references(condition: ast.Node) -> Iterator[ast.ColumnRef]:
             yield condition.arg
     elif is_operation(condition, *COMPARISONS):
         yield from (side for side in sides(condition) if isinstance(side, ast.ColumnRef))
-    elif isinstance(condition, ast.A_Expr) and condition.kind in (
-        A_Expr_Kind.AEXPR_IN,
-        A_Expr_Kind.AEXPR_BETWEEN,
-        A_Expr_Kind.AEXPR_LIKE,
-        A_Expr_Kind.AEXPR_ILIKE,
+    elif (
+        isinstance(condition, ast.A_Expr)
+        and condition.kind in STRICT_KINDS
+        and (isinstance(condition.lexpr, ast.ColumnRef) and names_of(condition.name) != ("<>",))
     ):
-        if isinstance(condition.lexpr, ast.ColumnRef) and names_of(condition.name) != ("<>",):
-            yield condition.lexpr
+        yield condition.lexpr
 
 
 def never_null(scope: Scope, reference: ast.ColumnRef) -> bool:
@@ -154,7 +161,8 @@ def _equalities(scope: Scope) -> Iterator[tuple[ast.Node, list[Entry] | None]]:
 def determined(scope: Scope, start: set[Name], besides: frozenset[str] = frozenset()) -> set[str]:
     """The things in FROM of which two result rows have the same row when they agree in the columns `start`.
 
-    A closure over keys and equalities, as of functional dependencies. `besides` are entries that are left out.
+    A closure over keys and equalities, as of functional dependencies. `besides` are entries that are left
+    out.
     """
     known = set(start)
     rows: set[str] = set()
@@ -269,7 +277,8 @@ def orders_totally(scope: Scope, by: list[ast.Node]) -> bool:
 
 
 def has_total_order(select: ast.SelectStmt, scopes: Mapping[int, Scope]) -> bool:
-    """Whether ORDER BY leaves no choice; `scopes` are those of the SELECTs by their ids. Raises `RefusedError`."""
+    """Whether ORDER BY leaves no choice; `scopes` are those of the SELECTs by their ids. Raises
+    `RefusedError`."""
     if select.valuesLists:
         return False
     branches = _branches(select)
@@ -310,7 +319,8 @@ def _branches(select: ast.SelectStmt) -> list[ast.SelectStmt] | None:
 
 
 def _excludes(one: ast.SelectStmt, other: ast.SelectStmt) -> bool:
-    """Whether the second SELECT is the first with other conditions, one of which is that the first's is not true."""
+    """Whether the second SELECT is the first with other conditions, one of which is that the first's is
+    not true."""
     if meaning(one.fromClause) != meaning(other.fromClause) or meaning(one.targetList) != meaning(
         other.targetList
     ):

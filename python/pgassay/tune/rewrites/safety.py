@@ -1,8 +1,8 @@
 """Statements whose rows are not decided by the data alone, and expressions that can't raise an error.
 
-Functions are judged by a list of PostgreSQL's own that are immutable, or stable and decided by settings of the
-session; one that is not listed and not among the facts counts as volatile. An operator of an unknown name does
-as well.
+Functions are judged by a list of PostgreSQL's own that are immutable, or stable and decided by settings of
+the session; one that is not listed and not among the facts counts as volatile. An operator of an unknown
+name does as well.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,6 +13,18 @@ from pglast.enums import A_Expr_Kind, SubLinkType
 from pglast.enums.parsenodes import FRAMEOPTION_ROWS
 
 from pgassay.tune.facts.schema import SchemaFacts, TableFacts
+from pgassay.tune.rewrites.functions import (
+    ARBITRARY_AGGREGATES,
+    DAY_UNITS,
+    DECIDED_FUNCTIONS,
+    ERROR_FREE_FUNCTIONS,
+    NOW_LIKE,
+    NOW_WORDS,
+    OPERATORS,
+    ORDERED_AGGREGATES,
+    TIE_PROOF_WINDOWS,
+    TIED_WINDOWS,
+)
 from pgassay.tune.rewrites.proofs import (
     AGGREGATES,
     COMPARISONS,
@@ -21,65 +33,20 @@ from pgassay.tune.rewrites.proofs import (
     orders_totally,
     output_expression,
 )
-from pgassay.tune.rewrites.scope import (
-    FLOATS,
-    INTEGERS,
-    KNOWN_TYPES,
-    SYSTEM_COLUMNS,
-    Scope,
+from pgassay.tune.rewrites.scope import FLOATS, INTEGERS, KNOWN_TYPES, SYSTEM_COLUMNS, Scope, scoped_selects
+from pgassay.tune.rewrites.tree import (
+    RefusedError,
+    constant,
+    items,
+    meaning,
+    names_of,
+    new_select,
     plain_subselect,
     references,
-    scoped_selects,
+    walk,
 )
-from pgassay.tune.rewrites.tree import RefusedError, constant, items, meaning, names_of, new_select, walk
 
 Errors = Literal["never", "overflow", "may"]
-NOW_LIKE = frozenset(
-    {
-        "now", "transaction_timestamp", "statement_timestamp", "clock_timestamp", "timeofday", "random",
-        "random_normal", "gen_random_uuid", "uuidv4", "uuidv7", "nextval", "currval", "lastval", "setval",
-        "pg_sleep", "txid_current", "pg_current_xact_id", "setseed",
-    }
-)  # fmt: skip
-NOW_WORDS = frozenset({"now", "today", "tomorrow", "yesterday"})
-ORDERED_AGGREGATES = frozenset(
-    {"array_agg", "string_agg", "json_agg", "jsonb_agg", "json_object_agg", "jsonb_object_agg", "xmlagg"}
-)
-# An arbitrary value by their definition.
-ARBITRARY_AGGREGATES = frozenset({"any_value", "mode"})
-TIE_PROOF_WINDOWS = frozenset({"rank", "dense_rank", "percent_rank", "cume_dist"})
-TIED_WINDOWS = frozenset({"row_number", "ntile", "lag", "lead", "first_value", "last_value", "nth_value"})
-DECIDED_FUNCTIONS = frozenset(
-    """abs acos array_append array_cat array_fill array_length array_lower array_ndims array_position
-    array_positions array_prepend array_remove array_replace array_to_json array_to_string array_upper ascii asin
-    atan atan2 bit_count bit_length btrim cardinality cbrt ceil ceiling char_length character_length chr coalesce
-    concat concat_ws convert_from convert_to cos cot date_bin date_part date_trunc decode degrees div encode erf
-    exp extract factorial floor format gcd generate_series generate_subscripts get_bit get_byte initcap isempty
-    isfinite json_array_elements json_array_elements_text json_array_length json_build_array json_build_object
-    json_each json_each_text json_extract_path json_extract_path_text json_typeof jsonb_array_elements
-    jsonb_array_elements_text jsonb_array_length jsonb_build_array jsonb_build_object jsonb_each jsonb_each_text
-    jsonb_exists jsonb_extract_path jsonb_extract_path_text jsonb_object_keys jsonb_path_exists jsonb_path_query
-    jsonb_set jsonb_strip_nulls jsonb_typeof justify_days justify_hours justify_interval lcm left length
-    like_escape ln log log10 lower lower_inc lower_inf lpad ltrim make_date make_interval make_time
-    make_timestamp make_timestamptz md5 min_scale mod num_nonnulls num_nulls octet_length overlay phraseto_tsquery
-    pi plainto_tsquery position power quote_ident quote_literal quote_nullable radians range_merge regexp_count
-    regexp_instr regexp_like regexp_match regexp_matches regexp_replace regexp_split_to_array
-    regexp_split_to_table regexp_substr repeat replace reverse right round row_to_json rpad rtrim scale sha224
-    sha256 sha384 sha512 sign similar_to_escape sin split_part sqrt starts_with string_to_array string_to_table
-    strpos substr substring tan timezone to_ascii to_char to_date to_hex to_json to_jsonb to_number to_timestamp
-    to_tsquery to_tsvector translate trim trim_array trim_scale trunc ts_headline ts_rank ts_rank_cd unnest upper
-    upper_inc upper_inf websearch_to_tsquery width_bucket""".split()
-)
-OPERATORS = frozenset(
-    """+ - * / % ^ = <> != < > <= >= || ~ ~* !~ !~* ~~ !~~ ~~* !~~* -> ->> #> #>> @> <@ ? ?| ?& && @@ @@@ << >> &
-    | # -|- @ |/ ||/ &< &> @? #- !!""".split()
-)
-# These raise no error, whatever is in a column of the known types.
-ERROR_FREE_FUNCTIONS = frozenset(
-    {"lower", "upper", "length", "char_length", "coalesce", "btrim", "ltrim", "rtrim"}
-)
-# Units that dates have as well as timestamps.
-DAY_UNITS = frozenset({"day", "week", "month", "quarter", "year"})
 
 
 def scopes_by_select(tree: ast.Node, facts: SchemaFacts) -> dict[int, Scope]:
@@ -171,9 +138,8 @@ def _of_select(select: ast.SelectStmt, scopes: Mapping[int, Scope]) -> str | Non
         unlimited = isinstance(count, ast.A_Const) and count.isnull and not select.limitOffset
         if not unlimited and not has_total_order(select, scopes):
             return "LIMIT or OFFSET without an order that is total"
-    if select.distinctClause and select.distinctClause != (None,):
-        if scope is None or not _distinct_on_is_decided(select, scope):
-            return "DISTINCT ON without an order that is total"
+    if not _distinct_on_is_decided(select, scope):
+        return "DISTINCT ON without an order that is total"
     if scope is not None and (select.distinctClause or has_aggregates(select)):
         blind = _blind_column(select, scope)
         if blind is not None:
@@ -199,7 +165,11 @@ def _blind_column(select: ast.SelectStmt, scope: Scope) -> str | None:
     return None
 
 
-def _distinct_on_is_decided(select: ast.SelectStmt, scope: Scope) -> bool:
+def _distinct_on_is_decided(select: ast.SelectStmt, scope: Scope | None) -> bool:
+    if not select.distinctClause or select.distinctClause == (None,):
+        return True
+    if scope is None:
+        return False
     by = [one.node for one in items(select.sortClause) if isinstance(one, ast.SortBy)]
     values = [output_expression(select, one, None) for one in by if isinstance(one, ast.Node)]
     plain = new_select(
@@ -262,7 +232,8 @@ def why_untrusted_table(table: TableFacts) -> str | None:
 
 
 def errors_of(node: object, scope: Scope) -> Errors:
-    """Whether evaluating the expression can raise an error: never, by an overflow only, or by other things."""
+    """Whether evaluating the expression can raise an error: never, by an overflow only, or by other
+    things."""
     worst: Errors = "never"
     for part in _error_parts(node, scope):
         if part == "may":

@@ -1,8 +1,8 @@
 """A correlated scalar subquery → LEFT JOIN on a subquery that is computed once for all rows.
 
-(SELECT sum(u.x) FROM u WHERE u.k = t.k) becomes LEFT JOIN (SELECT k, sum(x) … GROUP BY k). An aggregate without
-GROUP BY has one row always: where none matches it is NULL, or 0 for a count. A subquery without an aggregate must
-have a key in its conditions: with two rows it has to fail, and a join would return both.
+(SELECT sum(u.x) FROM u WHERE u.k = t.k) becomes LEFT JOIN (SELECT k, sum(x) … GROUP BY k). An aggregate
+without GROUP BY has one row always: where none matches it is NULL, or 0 for a count. A subquery without an
+aggregate must have a key in its conditions: with two rows it has to fail, and a join would return both.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from pgassay.tune.rewrites.not_in import alike
 from pgassay.tune.rewrites.outputs import keep_names
 from pgassay.tune.rewrites.proofs import has_aggregates, is_aggregate, key_columns, resolved
 from pgassay.tune.rewrites.safety import errors_of, scopes_below, sums_floats
-from pgassay.tune.rewrites.scope import Scope, is_plain, references
+from pgassay.tune.rewrites.scope import Scope
 from pgassay.tune.rewrites.tree import (
     RefusedError,
     changed_select,
@@ -28,12 +28,14 @@ from pgassay.tune.rewrites.tree import (
     fresh,
     integer,
     is_operation,
+    is_plain,
     items,
     join,
     meaning,
     names_of,
     new_select,
     operation,
+    references,
     sides,
     substitute,
     target,
@@ -46,7 +48,8 @@ NULL_OF_NONE = frozenset({"sum", "avg", "min", "max", "bool_and", "bool_or", "ev
 
 @dataclass
 class Joined:
-    """A subquery in FROM that takes the place of one or more scalar subqueries with the same FROM and WHERE."""
+    """A subquery in FROM that takes the place of one or more scalar subqueries with the same FROM and
+    WHERE."""
 
     name: str
     select: ast.SelectStmt
@@ -203,7 +206,8 @@ def _aggregates(value: ast.Node) -> list[ast.FuncCall]:
 
 
 def _split(inner: Scope) -> tuple[list[tuple[ast.ColumnRef, ast.Node]], list[ast.Node]]:
-    """The equalities between a column of the subquery and one around it; and the conditions on itself alone."""
+    """The equalities between a column of the subquery and one around it; and the conditions on itself
+    alone."""
     keys: list[tuple[ast.ColumnRef, ast.Node]] = []
     rest = []
     for condition in conjuncts(inner.select.whereClause):

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pglast import ast
-from pglast.enums import JoinType, SetOperation, SubLinkType
+from pglast.enums import JoinType, SetOperation
 
 from pgassay.tune.facts.schema import ColumnFacts, SchemaFacts, TableFacts
-from pgassay.tune.rewrites.outputs import figured_name
-from pgassay.tune.rewrites.tree import RefusedError, conjuncts, items, names_of
+from pgassay.tune.rewrites.outputs import output_name
+from pgassay.tune.rewrites.tree import RefusedError, has_grouping_sets, items, names_of, references
 
 SYSTEM_COLUMNS = frozenset({"ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"})
 INTEGERS = frozenset({"smallint", "integer", "bigint"})
@@ -45,7 +45,8 @@ class Column:
 
 @dataclass
 class Entry:
-    """One thing in FROM. `columns` is None where they are not known; `nullable`: an outer join may empty it."""
+    """One thing in FROM. `columns` is None where they are not known; `nullable`: an outer join may empty
+    it."""
 
     name: str
     node: ast.Node
@@ -76,7 +77,8 @@ class Found:
 
 @dataclass
 class Scope:
-    """The names that one SELECT sees. `blind`: a subquery in FROM, which does not see what stands beside it."""
+    """The names that one SELECT sees. `blind`: a subquery in FROM, which does not see what stands beside
+    it."""
 
     select: ast.SelectStmt
     facts: SchemaFacts
@@ -329,19 +331,6 @@ def _aggregate_type(inner: Scope, call: ast.FuncCall) -> str:
     return "numeric" if function in ("sum", "avg") and kind in (*INTEGERS, "numeric") else ""
 
 
-def has_grouping_sets(select: ast.SelectStmt) -> bool:
-    """GROUP BY with ROLLUP, CUBE or GROUPING SETS."""
-    return any(isinstance(node, ast.GroupingSet) for node in items(select.groupClause))
-
-
-def output_name(node: ast.ResTarget) -> str:
-    """The name of an output column; one of its own where PostgreSQL's rules for it are not known here."""
-    try:
-        return figured_name(node)
-    except RefusedError:
-        return f"?{id(node)}"
-
-
 def scoped_selects(
     node: object,
     facts: SchemaFacts,
@@ -396,47 +385,3 @@ def _below(
     elif isinstance(node, tuple):
         for part in node:
             yield from _below(part, facts, parent, ctes, in_from)
-
-
-def plain_subselect(node: object, kind: SubLinkType) -> ast.SelectStmt | None:
-    """The SELECT of a subquery expression of that kind that only filters: no groups, limits or set operations."""
-    if not isinstance(node, ast.SubLink) or node.subLinkType != kind:
-        return None
-    select = node.subselect
-    return select if isinstance(select, ast.SelectStmt) and is_plain(select) else None
-
-
-def is_plain(select: ast.SelectStmt) -> bool:
-    """FROM, WHERE and output columns, and nothing else."""
-    return not (
-        select.op != SetOperation.SETOP_NONE
-        or select.valuesLists
-        or select.distinctClause
-        or select.groupClause
-        or select.havingClause
-        or select.windowClause
-        or select.sortClause
-        or select.limitCount
-        or select.limitOffset
-        or select.lockingClause
-        or select.withClause
-        or not select.fromClause
-    )
-
-
-def references(node: object) -> Iterator[ast.ColumnRef]:
-    """The columns that are named in a tree, those of subqueries too."""
-    stack = [node]
-    while stack:
-        place = stack.pop()
-        if isinstance(place, ast.ColumnRef):
-            yield place
-        elif isinstance(place, ast.Node):
-            stack.extend(getattr(place, name) for name in place)
-        elif isinstance(place, tuple):
-            stack.extend(place)
-
-
-def where(scope: Scope) -> list[ast.Node]:
-    """The conditions of WHERE."""
-    return conjuncts(scope.select.whereClause)

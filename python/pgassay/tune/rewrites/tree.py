@@ -17,8 +17,8 @@ from pglast.stream import RawStream
 # Where a node stands in the text, and how a call was spelled: no part of what a statement means.
 IGNORED = frozenset(
     {
-        "location", "stmt_location", "stmt_len", "funcformat", "rexpr_list_start", "rexpr_list_end", "subLinkId",
-        "rtindex", "cterefcount",
+        "location", "stmt_location", "stmt_len", "funcformat", "rexpr_list_start", "rexpr_list_end",
+        "subLinkId", "rtindex", "cterefcount",
     }
 )  # fmt: skip
 TREE_DEPTH_MAX = 200
@@ -43,18 +43,12 @@ def read(sql: str) -> ast.Node:
 
 
 def write(tree: ast.Node) -> str:
-    """The statement as text, which parses to this very tree. Raises `RefusedError` when the writer loses something."""
+    """The statement as text, which parses to this very tree. Raises `RefusedError` when the writer loses
+    something."""
     try:
         written: str = RawStream()(tree)
         again = pglast.parse_sql(written)
-    except (
-        pglast.Error,
-        RecursionError,
-        NotImplementedError,
-        AttributeError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except (pglast.Error, RuntimeError, AttributeError, TypeError, ValueError) as error:
         raise RefusedError(f"the rewritten statement can't be written: {error}") from error
     if len(again) != 1 or meaning(again[0].stmt) != meaning(tree):
         raise RefusedError("the rewritten statement can't be written without a change of meaning")
@@ -270,7 +264,8 @@ def sides(node: ast.Node) -> tuple[ast.Node, ast.Node]:
 
 
 def constant(node: object) -> str | int | bool | Decimal | None:
-    """The value of a constant; None where it is none, or NULL. Numbers with a point or of many digits: Decimal."""
+    """The value of a constant; None where it is none, or NULL. Numbers with a point or of many digits:
+    Decimal."""
     if not isinstance(node, ast.A_Const) or node.isnull:
         return None
     value = node.val
@@ -310,3 +305,48 @@ def fresh(tree: ast.Node, stem: str) -> str:
     while any(word.startswith(f"{stem}_{number}") for word in used):
         number += 1
     return f"{stem}_{number}"
+
+
+def references(node: object) -> Iterator[ast.ColumnRef]:
+    """The columns that are named in a tree, those of subqueries too."""
+    stack = [node]
+    while stack:
+        place = stack.pop()
+        if isinstance(place, ast.ColumnRef):
+            yield place
+        elif isinstance(place, ast.Node):
+            stack.extend(getattr(place, name) for name in place)
+        elif isinstance(place, tuple):
+            stack.extend(place)
+
+
+def is_plain(select: ast.SelectStmt) -> bool:
+    """FROM, WHERE and output columns, and nothing else."""
+    return not (
+        select.op != SetOperation.SETOP_NONE
+        or select.valuesLists
+        or select.distinctClause
+        or select.groupClause
+        or select.havingClause
+        or select.windowClause
+        or select.sortClause
+        or select.limitCount
+        or select.limitOffset
+        or select.lockingClause
+        or select.withClause
+        or not select.fromClause
+    )
+
+
+def plain_subselect(node: object, kind: SubLinkType) -> ast.SelectStmt | None:
+    """The SELECT of a subquery expression of that kind that only filters: no groups, limits or set
+    operations."""
+    if not isinstance(node, ast.SubLink) or node.subLinkType != kind:
+        return None
+    select = node.subselect
+    return select if isinstance(select, ast.SelectStmt) and is_plain(select) else None
+
+
+def has_grouping_sets(select: ast.SelectStmt) -> bool:
+    """GROUP BY with ROLLUP, CUBE or GROUPING SETS."""
+    return any(isinstance(node, ast.GroupingSet) for node in items(select.groupClause))

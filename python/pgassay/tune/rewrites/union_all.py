@@ -14,12 +14,13 @@ from pgassay.tune.rewrites.proofs import (
     resolved,
     same_value,
 )
-from pgassay.tune.rewrites.scope import INTEGERS, Scope, has_grouping_sets
+from pgassay.tune.rewrites.scope import INTEGERS, Scope
 from pgassay.tune.rewrites.tree import (
     RefusedError,
     changed_select,
     conjuncts,
     constant,
+    has_grouping_sets,
     is_operation,
     items,
     names_of,
@@ -40,8 +41,9 @@ def _sites(context: Context) -> Iterator[Site]:
         for side in (node.larg, node.rarg)
     }
     for node in walk(context.tree):
-        if isinstance(node, ast.SelectStmt) and node.op == SetOperation.SETOP_UNION and id(node) not in below:
-            if any(isinstance(one, ast.SelectStmt) and not one.all for one in _unions(node)):
+        if isinstance(node, ast.SelectStmt) and id(node) not in below:
+            unions = list(_unions(node))
+            if any(not one.all for one in unions):
                 yield Site(node)
 
 

@@ -1,9 +1,9 @@
 """Whether another statement returns the same rows as the original.
 
-Both run in one snapshot on the data, for every set of parameters, and their rows are compared as bags, in their
-order where the original orders them. Then they run on small instances made from the schema, which hold what data
-seldom do: NULLs, copies, empty groups, ties, boundaries. A difference is a proof; equality is evidence, and the
-verdict says how much.
+Both run in one snapshot on the data, for every set of parameters, and their rows are compared as bags, in
+their order where the original orders them. Then they run on small instances made from the schema, which
+hold what data seldom do: NULLs, copies, empty groups, ties, boundaries. A difference is a proof; equality
+is evidence, and the verdict says how much.
 """
 
 import random
@@ -43,8 +43,9 @@ ROWS_MAX = 5_000_000
 class SameResults:
     """The verdict and what it rests on.
 
-    `instances` is how many small instances agreed, `with_rows` how many of them gave a row. `counterexample` is
-    the parameters and the rows on which they differ. "equal" never says more than that no difference was found.
+    `instances` is how many small instances agreed, `with_rows` how many of them gave a row.
+    `counterexample` is the parameters and the rows on which they differ. "equal" never says more than that
+    no difference was found.
     """
 
     verdict: Verdict
@@ -95,8 +96,8 @@ def same_results(
     """Compare a statement with another that is meant to return the same rows.
 
     `connection` is one to the copy, outside of a transaction; nothing that is done stays. `proof` is the
-    rewrite's: with "proven" an equality on all that was run is a "proven". A statement runs for `timeout_ms` at
-    most, each time. Raises psycopg.OperationalError when the connection is lost.
+    rewrite's: with "proven", equality on all that was run is "proven". Each run of a statement has
+    `timeout_ms`. Raises psycopg.OperationalError when the connection is lost.
     """
     try:
         trees = (read(original.sql), read(other_sql))
@@ -134,7 +135,8 @@ class _Wanted:
 
 
 def _order(trees: tuple[ast.Node, ...], facts: SchemaFacts) -> Order:
-    """What of the original's order has to be kept. Raises `RefusedError` where that can't be seen in the rows."""
+    """What of the original's order has to be kept. Raises `RefusedError` where that can't be seen in the
+    rows."""
     tree, other = trees
     if not isinstance(tree, ast.SelectStmt) or not tree.sortClause:
         return Order()

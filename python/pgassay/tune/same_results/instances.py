@@ -1,8 +1,9 @@
-"""Small instances of the tables that a statement reads, in temporary tables that are gone with the transaction.
+"""Small instances of the tables that a statement reads, in temporary tables that are gone with the
+transaction.
 
-A temporary table is found before any other of its name (src/backend/catalog/namespace.c), so the statements run
-as they are. It has the original's columns, NOT NULL, checks and those keys that are valid, enforced and checked
-at once: whatever the catalog does not forbid may come.
+A temporary table is found before any other of its name (src/backend/catalog/namespace.c), so the statements
+run as they are. It has the original's columns, NOT NULL, checks and those keys that are valid, enforced and
+checked at once: whatever the catalog does not forbid may come.
 """
 
 import random
@@ -92,7 +93,8 @@ class Scratch:
         return {one.referenced_table or "" for one in table.constraints if one.kind == "foreign"}
 
     def _read_values(self, table: TableFacts, said: tuple[str, ...]) -> None:
-        """What the columns may hold: values of the statement, of the data's first rows, and an enum's labels."""
+        """What the columns may hold: values of the statement, of the data's first rows, and an enum's
+        labels."""
         place = f"{_quoted(table.schema_)}.{_quoted(table.name)}"
         columns = ", ".join(f"{_quoted(column.name)}::text" for column in table.columns)
         sampled = (
@@ -175,7 +177,8 @@ class Scratch:
         shares: dict[str, float],
         before: list[dict[str, str | None]],
     ) -> dict[str, str | None]:
-        """A row: a copy of an earlier one but for its keys, or of few values for each type, so that joins match."""
+        """A row: a copy of an earlier one but for its keys, or of few values for each type, so that joins
+        match."""
         copied = chance.choice(before) if before and chance.random() < COPY_SHARE else None
         row: dict[str, str | None] = {}
         for column in table.columns:
@@ -196,7 +199,8 @@ class Scratch:
     def _few(
         self, column: ColumnFacts, pool: tuple[str, ...], chance: random.Random, narrow: dict[str, list[str]]
     ) -> list[str]:
-        """Two to four values for all columns of the type in this instance, most often those of the statement."""
+        """Two to four values for all columns of the type in this instance, most often those of the
+        statement."""
         kind = base_type(column.type)
         kind = "integer" if kind in ("smallint", "bigint") else kind
         if kind not in narrow:
