@@ -68,13 +68,11 @@ def select(
     *,
     gain_min: float,
     members_max: int,
-    slower_max: float = math.inf,
 ) -> Selection:
     """Take fixes one after the other, the one that gains most first, until none gains `gain_min`.
 
     `weights`: how often each statement runs. `measure(taken, id)`: the seconds of the statements that `id`
-    touches on top of those taken; None where it can't be applied there, or no time is left. `slower_max`: a
-    fix that makes a statement so many times slower is not taken.
+    touches on top of those taken; None where it can't be applied there, or no time is left.
     """
     current = dict(base)
     known: dict[str, Seconds] = {each.id: each.seconds for each in tried if not each.refused}
@@ -86,9 +84,6 @@ def select(
         if gains[best] < gain_min:
             break
         touched = known.pop(best)
-        if _slows(current, touched, slower_max):
-            beside[best] = gains[best]
-            continue
         current.update(touched)
         steps.append(Step(best, total_s(weights, current), dict(current)))
         taken = [step.id for step in steps]
@@ -100,7 +95,3 @@ def select(
                 known[name] = again
     beside |= {name: gain_of(weights, current, touched) for name, touched in known.items()}
     return Selection(tuple(steps), beside)
-
-
-def _slows(before: Seconds, after: Seconds, slower_max: float) -> bool:
-    return any(after[name] > slower_max * before[name] for name in after)

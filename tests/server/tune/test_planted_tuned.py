@@ -36,7 +36,7 @@ def tuned(folder: Path, drawn: Drawn) -> TuneResult:
         dataset=f"script:{folder / 'data.sql'}",
         settings=tuple(f"{name}={value}" for name, value in (SETTINGS | drawn.settings).items()),
         build=best_build().bin_directory,
-        max_time_s=120,
+        max_time_s=300,
         seed=1,
     )
     return run_tune(
