@@ -48,7 +48,6 @@ class Searched:
     notes: dict[str, str] = field(default_factory=dict)
     screened: dict[str, str] = field(default_factory=dict)
     selection: Selection = field(default_factory=Selection)
-    is_complete: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,6 @@ def search(
         gain_min=gain_min,
         members_max=members_max,
     )
-    found.is_complete = len(found.tried) + len(found.screened) >= len(candidates)
 
 
 def best_so_far(baseline: Baseline, candidates: Sequence[Candidate], found: Searched) -> str:
