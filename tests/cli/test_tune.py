@@ -7,7 +7,7 @@ import pytest
 
 import tune_samples as samples
 from pgassay.cli.commands import tune
-from pgassay.tune.run import write_result
+from pgassay.tune.stored import write_result
 from whole_tool import assert_one_sentence, run_here
 
 
@@ -22,6 +22,8 @@ def statements(tmp_path: Path) -> Path:
     ("words", "complaint"),
     [
         ((), "write --workload sql:FILE, or --demo"),
+        (("/nowhere",), "holds no search of tune"),
+        (("/nowhere", "--set", "work_mem=1MB"), "--set has no place beside a FOLDER"),
         (("--demo", "--dataset", "pgbench"), "leave --workload and --dataset out"),
         (("--workload", "tpcb"), "write --workload sql:FILE"),
         (("--workload", "sql:/nowhere.sql"), "can't read the SQL file /nowhere.sql"),

@@ -224,7 +224,7 @@ def _nothing(fixes: Sequence[Fix], seconds: float, margin: float) -> str:
         best = max(undecided, key=lambda fix: fix.gain or 0.0)
         return (
             f"Nothing is proven: {len(undecided)} of {len(fixes)} candidates are not decided, among them "
-            f"{best.title}. Give more time with --max-time."
+            f"{best.title}. Go on with pgassay tune FOLDER, or give more --max-time."
         )
     gains = [fix.gain for fix in fixes if fix.gain is not None and fix.verdict in ("no help", "worse")]
     gain = max([*gains, 1.0]) - 1

@@ -9,7 +9,7 @@ import ctypes
 import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -63,6 +63,21 @@ def without_network() -> str:
         reason = os.strerror(ctypes.get_errno())
         return f"the copy's server could not be taken off the network ({reason}): it listens on a Unix socket"
     return ""
+
+
+def remove_copies(specs: Iterable[ArmSpec], kept: Collection[str]) -> None:
+    """Remove the data that were made for these arms, but for the snapshots whose keys are `kept`."""
+    for spec in specs:
+        key = snapshots.key(spec.build, spec.dataset, spec.prepare)
+        if key in kept:
+            continue
+        volume = provide(spec.storage, 0)
+        try:
+            volume.keep_only(key, ())
+            with contextlib.suppress(UsageError):
+                snapshots.remove(key)
+        finally:
+            volume.remove()
 
 
 class TrialCopy:

@@ -1,7 +1,6 @@
 """`pgassay tune` from its symptom to its answer, at any moment with what is known so far."""
 
 import contextlib
-import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -9,37 +8,40 @@ from pathlib import Path
 
 import psycopg
 
-from pgassay.durable import replace_file
 from pgassay.environment.datasets import snapshots
 from pgassay.environment.linux import machine
-from pgassay.environment.storage.registry import provide
 from pgassay.errors import InterruptionError, MeasurementError, UsageError
 from pgassay.experiment.running.folder import check_folder, folder_titled
 from pgassay.experiment.running.result_bag import Bag
 from pgassay.experiment.running.run import host_lock
-from pgassay.model.arm import ArmSpec
 from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.model.tuning.answer import TuneResult
 from pgassay.record.read import StoredExperiment, load
 from pgassay.terminal.progress import Progress
-from pgassay.tune.answer import Judged, proof_of, ranked, summary
 from pgassay.tune.candidate import Machine, Symptom
-from pgassay.tune.copy import TrialCopy, without_network
+from pgassay.tune.copy import TrialCopy, remove_copies, without_network
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.finders.registry import find
 from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune
-from pgassay.tune.proof import arms_of, prove, read_proof
+from pgassay.tune.proof import arms_of, prove
 from pgassay.tune.rewrites.registry import rewrites
 from pgassay.tune.same_results.check import same_results
-from pgassay.tune.scripts import apply_script, undo_script
 from pgassay.tune.search import Baseline, Clock, Searched, best_so_far, search
 from pgassay.tune.selection import total_s
 from pgassay.tune.statements import MeasuredStatement, measured
-from pgassay.tune.symptom import cause_of, symptom_of
+from pgassay.tune.stored import (
+    PROOF_FOLDER,
+    StoredSearch,
+    Told,
+    compose,
+    stored_search,
+    write_result,
+    write_search,
+)
+from pgassay.tune.symptom import cause_of_plans, symptom_of
 from pgassay.tune.tools import Gathered, Tools, gather
 
-TUNE_FILE, PREDICTIONS_FILE, PROOF_FOLDER = "tune.json", "predictions.json", "proof"
 # Of the time that is left once the workload was measured as it is.
 SEARCH_SHARE = 0.4
 # When the best so far is told, as a share of the whole time.
@@ -69,8 +71,6 @@ class Known:
     plans: dict[str, tuple[ExplainedPlan, ...]] = field(default_factory=dict)
     gathered: Gathered = field(default_factory=Gathered)
     searched: Searched = field(default_factory=Searched)
-    predicted: dict[str, float] = field(default_factory=dict)
-    predicted_together: float | None = None
     stored: StoredExperiment | None = None
     copy_notes: tuple[str, ...] = ()
     warnings: list[str] = field(default_factory=list)
@@ -84,7 +84,7 @@ class Known:
 def run_tune(
     request: TuneRequest, tools: Tools, progress: Progress, *, wait: bool, isolates: bool = True
 ) -> TuneResult:
-    """Find the fixes, prove them, and say so; writes tune.json, apply.sql and undo.sql into the folder.
+    """Find the fixes, prove them, and say so; writes what was found into the folder (`stored.py`).
 
     `isolates`: take this process off the network once it has the host's lock. An interruption after the
     workload was measured ends in the answer with what is known. Raises UsageError
@@ -245,23 +245,15 @@ def _members_max(known: Known, request: TuneRequest) -> int:
 
 def _prove(known: Known, progress: Progress) -> None:
     assert known.baseline is not None
-    by_id = {each.id: each for each in known.gathered.candidates}
-    selection = known.searched.selection
-    before = total_s(known.baseline.weights, known.baseline.seconds)
-    known.predicted_together = before / selection.steps[-1].total_s
-    for step in selection.steps:
-        known.predicted[step.id] = before / step.total_s
-        before = step.total_s
-    document = {"together": known.predicted_together, "fixes": known.predicted}
-    replace_file(known.folder / PREDICTIONS_FILE, json.dumps(document, indent=1).encode() + b"\n")
+    search_found = search_of(known)
+    write_search(known.folder, search_found)
     write_result(known.folder, result_of(known, is_interrupted=True))
-    members = [by_id[name] for name in selection.ids]
     progress.stage("proving what was chosen in fresh blocks")
     try:
         known.stored = prove(
             known.planned,
             known.baseline.statements,
-            members,
+            search_found.members,
             seconds=max(PROOF_S_MIN, known.left_s),
             folder=known.folder / PROOF_FOLDER,
             progress=progress,
@@ -272,58 +264,32 @@ def _prove(known: Known, progress: Progress) -> None:
         progress.message(known.warnings[-1])
 
 
+def search_of(known: Known) -> StoredSearch:
+    """What is to be kept of the search."""
+    assert known.baseline is not None
+    planned = known.planned
+    return stored_search(
+        planned.statements,
+        known.baseline,
+        known.gathered,
+        known.searched,
+        known.facts,
+        planned.request.margin,
+    )
+
+
 def result_of(known: Known, *, is_interrupted: bool) -> TuneResult:
     """The answer with what is known."""
-    baseline, planned = known.baseline, known.planned
-    assert baseline is not None
-    by_id = {each.id: each for each in known.gathered.candidates}
-    ids = known.searched.selection.ids
-    members = [by_id[name] for name in ids]
-    proved = read_proof(known.stored, members) if known.stored is not None and members else None
-    judged = Judged(
-        candidates=known.gathered.candidates,
-        baseline=baseline,
-        searched=known.searched,
-        members=ids,
-        predicted=known.predicted,
-        proved=proved,
-        margin=planned.request.margin,
-        checks=known.gathered.checks | known.searched.checks,
-        notes=known.searched.notes,
-        unsafe=known.gathered.unsafe,
-        left_out=known.gathered.left_out,
+    assert known.baseline is not None
+    told = Told(
+        folder=known.folder,
+        symptom=symptom_of(known.planned, known.baseline, known.plans, known.copy_notes),
+        plan_cause=cause_of_plans(known.baseline, known.plans),
+        seconds_used=time.monotonic() - known.began_at,
+        is_interrupted=is_interrupted,
+        warnings=known.warnings,
     )
-    fixes = ranked(judged)
-    chosen = [by_id[fix.id] for fix in fixes if fix.verdict == "recommended"]
-    proof = proof_of(proved, ids, known.predicted_together) if proved else None
-    whole = total_s(baseline.weights, baseline.seconds)
-    return TuneResult(
-        schema=1,
-        folder=str(known.folder),
-        symptom=symptom_of(planned, baseline, known.plans, known.copy_notes),
-        cause=cause_of(proved.result if proved else None, baseline, known.plans),
-        fixes=fixes,
-        nothing_to_do=not chosen,
-        verdict=summary(fixes, proof, whole, margin=planned.request.margin),
-        proof=proof,
-        apply_sql=apply_script(chosen, known.facts),
-        undo_sql=undo_script(chosen, known.facts),
-        parameter_group=tuple(
-            f"{name} = {value}" for each in chosen for name, value in each.settings.items()
-        ),
-        seconds_used=round(time.monotonic() - known.began_at, 1),
-        interrupted=is_interrupted,
-        not_rewritten=known.gathered.refused,
-        warnings=(*known.warnings, *(proved.result.warning_sentences if proved else ())),
-    )
-
-
-def write_result(folder: Path, result: TuneResult) -> None:
-    """tune.json, whole or not at all, and the two scripts where something is recommended."""
-    replace_file(folder / TUNE_FILE, (result.model_dump_json(by_alias=True, indent=1) + "\n").encode())
-    for name, text in (("apply.sql", result.apply_sql), ("undo.sql", result.undo_sql)):
-        if text:
-            replace_file(folder / name, text.encode())
+    return compose(search_of(known), told, known.stored)
 
 
 @contextlib.contextmanager
@@ -333,21 +299,11 @@ def _removed_afterwards(known: Known) -> Iterator[None]:
     try:
         yield
     finally:
-        specs: Mapping[str, ArmSpec] = {}
-        by_id = {each.id: each for each in known.gathered.candidates}
-        members = [by_id[name] for name in known.searched.selection.ids]
+        specs = [known.planned.spec]
         if known.baseline is not None:
-            specs = arms_of(known.planned.spec, known.baseline.statements, members)
-        volume = provide(known.planned.spec.storage, 0)
-        try:
-            for spec in [known.planned.spec, *specs.values()]:
-                key = snapshots.key(spec.build, spec.dataset, spec.prepare)
-                if key not in before:
-                    volume.keep_only(key, ())
-                    with contextlib.suppress(UsageError):
-                        snapshots.remove(key)
-        finally:
-            volume.remove()
+            members = search_of(known).members
+            specs += arms_of(known.planned.spec, known.baseline.statements, members).values()
+        remove_copies(specs, before)
 
 
 TOOLS = Tools(read_facts, find, rewrites, same_results)

@@ -78,14 +78,19 @@ def hottest(plan: ExplainedPlan) -> PlanNode | None:
     return max(timed, key=lambda node: node.own_ms or 0.0, default=None)
 
 
-def cause_of(result: CompareResult | None, baseline: Baseline, plans: Plans) -> TuneCause:
-    """Where the time is lost: by the trials of the workload as it is; without any by the executed plans."""
-    for cause in result.causes if result else ():
+def cause_of_trials(result: CompareResult) -> TuneCause | None:
+    """Where the time is lost by the trials of the workload as it is; None where they don't tell."""
+    for cause in result.causes:
         if cause.arm == f"{FACTOR}={AS_IT_IS}" and cause.cause != UNKNOWN and cause.layer != "measurement":
             share = "" if cause.share is None else f"{cause.share:.0%} of the time"
             figures = ", ".join(f"{name} {_figure(value)}" for name, value in cause.evidence.items())
             sentence = "; ".join(part for part in (share, figures) if part)
             return TuneCause(layer=cause.layer, cause=cause.cause, sentence=sentence)
+    return None
+
+
+def cause_of_plans(baseline: Baseline, plans: Plans) -> TuneCause:
+    """Where the time is lost by the executed plan of the statement that takes longest."""
     worst = max(baseline.statements, key=lambda each: baseline.seconds[each.name])
     plan = plans[worst.of.name][worst.set_index]
     node = hottest(plan)

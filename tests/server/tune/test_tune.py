@@ -17,6 +17,7 @@ from pgassay.tune.candidate import Candidate, StatementRewrite, Symptom
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.finders.registry import find
+from pgassay.tune.go_on import go_on
 from pgassay.tune.plan import TuneRequest, plan_tune
 from pgassay.tune.run import run_tune
 from pgassay.tune.tools import Tools
@@ -96,10 +97,10 @@ def test_a_missing_index_is_found_proven_applied_and_taken_back(tmp_path: Path) 
     # What was stored is what was said, and the prediction is older than the first trial.
     stored = json.loads((tmp_path / "out" / "tune.json").read_text())
     assert stored == json.loads(result.model_dump_json(by_alias=True))
-    predictions = tmp_path / "out" / "predictions.json"
+    search = tmp_path / "out" / "search.json"
     first_trial = min((tmp_path / "out" / "proof" / "trials").glob("*/attempt-*/trial.json"))
-    assert json.loads(predictions.read_text())["fixes"] == {best.id: best.predicted_gain}
-    assert predictions.stat().st_mtime < first_trial.stat().st_mtime
+    assert json.loads(search.read_text())["predicted"] == {best.id: best.predicted_gain}
+    assert search.stat().st_mtime < first_trial.stat().st_mtime
     # Nothing of the data is left but what was there before.
     assert {snapshot.key for snapshot in snapshots.list_snapshots()} == before
     apply_and_undo(tmp_path, result)
@@ -169,6 +170,22 @@ def test_fixes_of_several_layers_are_proven_together_and_one_that_is_not_needed_
     assert verdicts["index:analysed"][0] != "recommended"
     assert set(result.proof.members) >= {"index:rewritten"}
     assert "Replace the statement sorted" in result.apply_sql
+
+
+@pytest.mark.slow
+def test_a_proof_without_a_verdict_goes_on_and_the_answer_follows(tmp_path: Path) -> None:
+    def finders(_symptom: Symptom) -> tuple[Candidate, ...]:
+        return (index("by_customer", "CREATE INDEX by_customer ON orders (customer)"),)
+
+    first = tuned(tmp_path, finders, max_time_s=20)
+    assert first.fixes[0].predicted_gain is not None
+    assert first.proof is not None and first.proof.blocks < 4
+    assert first.fixes[0].verdict == "not decided"
+    again = go_on(tmp_path / "out", 240, NullProgress(), wait=True, isolates=False)
+    assert again.proof is not None and again.proof.blocks > first.proof.blocks
+    assert again.fixes[0].verdict == "recommended"
+    assert again.fixes[0].predicted_gain == first.fixes[0].predicted_gain
+    assert "CREATE INDEX CONCURRENTLY" in (tmp_path / "out" / "apply.sql").read_text()
 
 
 @pytest.mark.slow

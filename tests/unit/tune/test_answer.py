@@ -1,6 +1,8 @@
 """From what was tried and proved to verdicts, ranks and the scripts' document."""
 
 import json
+import math
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -14,6 +16,8 @@ from pgassay.tune.answer import ranked, summary
 from pgassay.tune.proof import turned
 from pgassay.tune.search import Searched
 from pgassay.tune.selection import Tried
+from pgassay.tune.stored import Told, compose, read_folder, stored_search, write_result, write_search
+from pgassay.tune.tools import Gathered
 
 
 def by_name(fixes: tuple[Fix, ...]) -> dict[str, Fix]:
@@ -132,3 +136,36 @@ def test_redacted_output_holds_no_literal_anywhere() -> None:
         assert "Neill" not in shown
         assert "4711" not in shown
         assert "orders" in shown
+
+
+def test_a_stored_search_gives_the_same_answer_again(tmp_path: Path) -> None:
+    known = samples.judged()
+    gathered = Gathered(tuple(known.candidates), dict(known.checks), dict(known.unsafe), dict(known.left_out))
+    search = stored_search(samples.STATEMENTS, known.baseline, gathered, known.searched, None, known.margin)
+    assert search.predicted == {
+        "index:good": pytest.approx(1.6 / 0.7),
+        "index:second": pytest.approx(0.7 / 0.3),
+    }
+    answer = samples.answer()
+    write_search(tmp_path, search)
+    write_result(tmp_path, answer)
+    again, result = read_folder(tmp_path)
+    assert (again, result) == (search, answer)
+    told = Told(tmp_path, answer.symptom, answer.cause, 1.0)
+    composed = compose(again, told, None)
+    assert [(fix.id, fix.verdict) for fix in composed.fixes if fix.verdict == "worse"] == [
+        ("index:harmful", "worse")
+    ]
+    assert composed.nothing_to_do  # without its proof nothing is recommended
+
+
+def test_an_endless_statement_survives_the_file(tmp_path: Path) -> None:
+    searched = Searched(tried={"index:useless": Tried("index:useless", {"list": math.inf})})
+    gathered = Gathered((samples.candidate("useless"),))
+    search = stored_search(samples.STATEMENTS, samples.BASELINE, gathered, searched, None, 0.03)
+    write_search(tmp_path, search)
+    write_result(tmp_path, samples.answer())
+    again, _ = read_folder(tmp_path)
+    assert again.tried["index:useless"].seconds == {"list": math.inf}
+    fix = compose(again, Told(tmp_path, samples.answer().symptom, samples.answer().cause, 1.0), None).fixes[0]
+    assert (fix.verdict, fix.gain, fix.statements[0].ratio) == ("worse", 0.0, 0.0)

@@ -37,6 +37,13 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         formatter_class=options.HelpFormatter,
     )
     add = parser.add_argument
+    add(
+        "folder",
+        type=options.folder,
+        nargs="?",
+        metavar="FOLDER",
+        help="go on with the proof of results that are there, for --max-time more",
+    )
     add("--workload", metavar="sql:FILE", help="the statements that are too slow")
     add(
         "--demo",
@@ -106,9 +113,15 @@ def run(arguments: argparse.Namespace) -> int:
     """Find, prove, print, and write the page."""
     _require_parser()
     from pgassay.cli.outcome import progress_of
+    from pgassay.tune.go_on import go_on
     from pgassay.tune.run import TOOLS, run_tune, with_rewrites
 
     with progress_of(arguments) as progress:
+        if arguments.folder is not None:
+            _refuse_other_options(arguments)
+            result = go_on(arguments.folder, arguments.max_time, progress, wait=not arguments.no_wait)
+            show(result, arguments)
+            return EXIT_INTERRUPTED if result.interrupted else 0
         tools = with_rewrites(TOOLS, wanted=not arguments.no_rewrites)
         result = run_tune(request_of(arguments), tools, progress, wait=not arguments.no_wait)
     show(result, arguments)
@@ -125,6 +138,19 @@ def _require_parser() -> None:
         raise UsageError(
             f"tune reads SQL with {PARSER_LIBRARY}, which is not installed: type pip install 'pgassay[tune]'"
         )
+
+
+def _refuse_other_options(arguments: argparse.Namespace) -> None:
+    """What was measured decides what is gone on with: raises UsageError for words that would change it."""
+    from pgassay.errors import UsageError
+
+    given = ("workload", "dataset", "demo", "cache", "settings", "locale", "memory", "cpus", "pg", "prepare")
+    for name in (*given, "seed", "out"):
+        if getattr(arguments, name):
+            option = "--set" if name == "settings" else f"--{name}"
+            raise UsageError(
+                f"{option} has no place beside a FOLDER, whose proof goes on as it was planned: leave it out"
+            )
 
 
 def _choose_demo(arguments: argparse.Namespace) -> None:

@@ -97,23 +97,28 @@ def run_resumed(
     Raises UsageError when the folder holds no experiment, it was planned on another machine, or the binary of
     one of its builds is another one now.
     """
+    connections = Connections(reconnect(load(folder).experiment))
+    with host_lock(progress, wait=wait):
+        return resume_held(folder, limits, progress, connections)
+
+
+def resume_held(
+    folder: Path, limits: RunLimits | None, progress: Progress, connections: Connections | None = None
+) -> StoredExperiment:
+    """Continue a stored experiment; the caller holds the host's lock. Raises as `run_resumed`."""
+    connections = connections or Connections()
+    # Whoever held the lock may have been measuring this very experiment.
     stored = load(folder)
     contract = stored.experiment.contract
     chosen = limits or RunLimits(contract.blocks_max, contract.time_max_s)
-    connections = Connections(reconnect(stored.experiment))
-    with host_lock(progress, wait=wait):
-        # Whoever held the lock may have been measuring this very experiment.
-        stored = load(folder)
-        _refuse_another_machine(stored)
-        for build in {
-            arm.spec.build.bin_directory: arm.spec.build for arm in stored.experiment.arms
-        }.values():
-            refuse_changed(build)
-        with open_target(stored.experiment, connections.parameters, progress.stage) as opened:
-            earlier = history.recall(stored.experiment)
-            with held(folder), opened.target:
-                ended = _run_trials(stored, earlier, opened.target, connections, chosen, progress)
-            return _remembered(ended)
+    _refuse_another_machine(stored)
+    for build in {arm.spec.build.bin_directory: arm.spec.build for arm in stored.experiment.arms}.values():
+        refuse_changed(build)
+    with open_target(stored.experiment, connections.parameters, progress.stage) as opened:
+        earlier = history.recall(stored.experiment)
+        with held(folder), opened.target:
+            ended = _run_trials(stored, earlier, opened.target, connections, chosen, progress)
+        return _remembered(ended)
 
 
 def _run_trials(
