@@ -220,11 +220,49 @@ def test_functions_of_the_user_are_judged_by_their_volatility() -> None:
         "SELECT 1 FROM generate_series(1, 3) g (id) WHERE id NOT IN (SELECT customer_id FROM orders)",
         "SELECT 1 FROM elsewhere.customer WHERE id NOT IN (SELECT customer_id FROM orders)",
         "SELECT 1 FROM pg_class WHERE oid NOT IN (SELECT customer_id FROM orders)",
-        "WITH orders AS (SELECT region_id AS customer_id FROM customer) " + NOT_IN,
     ],
 )
 def test_names_that_are_in_doubt_or_mean_something_else(sql: str) -> None:
     assert offered(sql, "not-in") is None
+
+
+def test_a_cte_hides_the_table_of_its_name() -> None:
+    sql = offered("WITH orders AS (SELECT region_id AS customer_id FROM customer) " + NOT_IN, "not-in")
+    assert sql is not None and "customer_id IS NULL" in sql
+
+
+def test_nulls_are_written_out_in_where_alone() -> None:
+    sql = "SELECT id FROM customer WHERE region_id NOT IN (SELECT region_id FROM customer)"
+    assert (
+        offered(sql.replace("(SELECT", "(SELECT i.").replace("FROM customer)", "FROM customer i)"), "not-in")
+    ) == (
+        "SELECT id FROM customer WHERE NOT EXISTS (SELECT 1 FROM customer AS i "
+        "WHERE i.region_id = customer.region_id) AND NOT EXISTS (SELECT 1 FROM customer AS i WHERE i.region_id IS NULL)"
+        " AND (region_id IS NOT NULL OR NOT EXISTS (SELECT 1 FROM customer AS i))"
+    )
+    output = "SELECT region_id NOT IN (SELECT id FROM region) FROM customer"
+    assert refusal(output, "not-in").startswith("customer.region_id may be NULL")
+
+
+def test_a_parameter_in_several_places_keeps_its_place() -> None:
+    sql = GROUPED.replace(" GROUP", " WHERE c.region_id = $1 AND o.amount > $1 GROUP")
+    assert "$1 stands in several places" in refusal(sql, "aggregate-before-join")
+    assert offered(sql.replace("o.amount > $1", "o.amount > $2"), "aggregate-before-join") is not None
+
+
+def test_conditions_that_may_fail_are_not_moved() -> None:
+    having = f"{GROUPED} HAVING 10 / (count(*) - 2) > 1"
+    assert "HAVING can raise an error" in refusal(having, "aggregate-before-join")
+    scalar = "SELECT c.id FROM customer c WHERE 1 / (SELECT sum(o.amount) FROM orders o "
+        "WHERE o.customer_id = c.id) > 1"
+    assert "can raise an error" in refusal(scalar, "scalar-subquery")
+    divided = GROUPED.replace("sum(o.amount)", "sum(1 / o.amount)")
+    assert "can raise an error" in refusal(divided, "aggregate-before-join")
+
+
+def test_recursion_is_left_alone() -> None:
+    sql = "WITH RECURSIVE r AS (SELECT 1 AS n UNION SELECT DISTINCT 2 FROM r) SELECT n FROM r"
+    assert "WITH RECURSIVE" in refusal(sql, "union-all")
 
 
 def test_a_column_of_using_is_the_left_one_s() -> None:
