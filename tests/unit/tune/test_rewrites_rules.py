@@ -237,8 +237,8 @@ def test_nulls_are_written_out_in_where_alone() -> None:
         offered(sql.replace("(SELECT", "(SELECT i.").replace("FROM customer)", "FROM customer i)"), "not-in")
     ) == (
         "SELECT id FROM customer WHERE NOT EXISTS (SELECT 1 FROM customer AS i "
-        "WHERE i.region_id = customer.region_id) AND NOT EXISTS (SELECT 1 FROM customer AS i WHERE i.region_id IS NULL)"
-        " AND (region_id IS NOT NULL OR NOT EXISTS (SELECT 1 FROM customer AS i))"
+        "WHERE i.region_id = customer.region_id) AND NOT EXISTS (SELECT 1 FROM customer AS i "
+        "WHERE i.region_id IS NULL) AND (region_id IS NOT NULL OR NOT EXISTS (SELECT 1 FROM customer AS i))"
     )
     output = "SELECT region_id NOT IN (SELECT id FROM region) FROM customer"
     assert refusal(output, "not-in").startswith("customer.region_id may be NULL")
@@ -253,8 +253,10 @@ def test_a_parameter_in_several_places_keeps_its_place() -> None:
 def test_conditions_that_may_fail_are_not_moved() -> None:
     having = f"{GROUPED} HAVING 10 / (count(*) - 2) > 1"
     assert "HAVING can raise an error" in refusal(having, "aggregate-before-join")
-    scalar = "SELECT c.id FROM customer c WHERE 1 / (SELECT sum(o.amount) FROM orders o "
+    scalar = (
+        "SELECT c.id FROM customer c WHERE 1 / (SELECT sum(o.amount) FROM orders o "
         "WHERE o.customer_id = c.id) > 1"
+    )
     assert "can raise an error" in refusal(scalar, "scalar-subquery")
     divided = GROUPED.replace("sum(o.amount)", "sum(1 / o.amount)")
     assert "can raise an error" in refusal(divided, "aggregate-before-join")
