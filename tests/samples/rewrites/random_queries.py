@@ -3,9 +3,13 @@
 from random import Random
 
 INTEGERS = {
-    "customer": ("id", "region_id"), "orders": ("id", "customer_id", "referrer_id", "qty"),
-    "region": ("id", "parent_id"), "tag": ("order_id",), "loose_key": ("id", "v"), "payment": ("id", "order_id"),
-}  # fmt: skip
+    "customer": ("id", "region_id"),
+    "orders": ("id", "customer_id", "referrer_id", "qty"),
+    "region": ("id", "parent_id"),
+    "tag": ("order_id",),
+    "loose_key": ("id", "v"),
+    "payment": ("id", "order_id"),
+}
 TEXTS = {
     "customer": ("name", "email"), "orders": ("status",), "region": ("name",), "tag": ("label",),
     "payment": ("method",),
@@ -69,7 +73,7 @@ class Drawn:
         if kind == 0:
             return f"{self.integer(tables)} IS {self.one('NULL', 'NOT NULL')}"
         if kind == 1 and text:
-            return f"{text} {self.one('=', '<>', 'LIKE')} {self.one(chr(39) + 'a' + chr(39), chr(39) + 'paid' + chr(39))}"
+            return f"{text} {self.one('=', '<>', 'LIKE')} '{self.one('a', 'paid')}'"
         if kind == 2:
             return f"{self.integer(tables)} {self.one(*OPERATORS)} {self.integer(tables)}"
         if kind == 3:
@@ -84,7 +88,8 @@ class Drawn:
             )
             return f"({joined})"
         if kind in (9, 10):
-            return f"{self.integer(tables)} {self.one('NOT IN', 'NOT IN', 'IN')} ({self.subquery(tables, depth, '')})"
+            word = self.one("NOT IN", "NOT IN", "IN")
+            return f"{self.integer(tables)} {word} ({self.subquery(tables, depth, '')})"
         if kind == 11:
             compared = self.one("> 0", "= 0", ">= 1", "> 1")
             counted = self.one("count(*)", "count({})")
@@ -149,7 +154,8 @@ class Drawn:
             )
             for _ in range(1 + self.chance.randrange(2))
         ]
-        query = f"SELECT {', '.join([*groups, *values])} FROM {text}{self.where(tables)} GROUP BY {', '.join(groups)}"
+        query = f"SELECT {', '.join([*groups, *values])} FROM {text}{self.where(tables)}"
+        query += f" GROUP BY {', '.join(groups)}"
         if self.chance.random() < 0.3:
             query += f" HAVING {values[0]} {self.one(*OPERATORS)} {self.number()}"
         return query

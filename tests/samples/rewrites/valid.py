@@ -17,6 +17,9 @@ _NOT_IN = (
     ("several tables inside", "SELECT id FROM region WHERE id NOT IN (SELECT c.id FROM customer c JOIN "
     "orders o "
      "ON o.customer_id = c.id WHERE o.qty > 3)"),
+    ("NULLs inside written out", "SELECT id FROM region WHERE id NOT IN (SELECT referrer_id FROM orders)"),
+    ("NULLs on both sides written out",
+     "SELECT id FROM orders WHERE referrer_id NOT IN (SELECT parent_id FROM region) AND qty < 9"),
     ("texts", "SELECT id FROM customer WHERE name NOT IN (SELECT name FROM region)"),
 )  # fmt: skip
 _COUNT = (

@@ -5,43 +5,54 @@ from rewrites.schema import Case
 
 WRONG_NULLS = (
     Case(
-        "not in, inner NULL", "not-in",
+        "not in, inner NULL", "",
         "SELECT id FROM customer WHERE id NOT IN (SELECT referrer_id FROM orders)",
         "SELECT id FROM customer c WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE o.referrer_id = c.id)",
     ),
     Case(
-        "not in, outer NULL", "not-in",
+        "not in, outer NULL", "",
         "SELECT id FROM orders WHERE referrer_id NOT IN (SELECT id FROM region)",
         "SELECT id FROM orders o WHERE NOT EXISTS (SELECT 1 FROM region r WHERE r.id = o.referrer_id)",
     ),
     Case(
-        "not in, NULL by an outer join", "not-in",
+        "not in, NULL by an outer join", "",
         "SELECT c.id FROM customer c LEFT JOIN orders o ON o.id = c.id + 1 WHERE o.customer_id NOT IN "
         "(SELECT id FROM region)",
         "SELECT c.id FROM customer c LEFT JOIN orders o ON o.id = c.id + 1 WHERE NOT EXISTS "
         "(SELECT 1 FROM region r WHERE r.id = o.customer_id)",
     ),
     Case(
-        "not in, NULL by an outer join inside", "not-in",
+        "not in, NULL by an outer join inside", "",
         "SELECT id FROM region WHERE id NOT IN (SELECT o.customer_id FROM customer c LEFT JOIN orders o "
         "ON o.customer_id = c.id WHERE c.id > 4)",
         "SELECT id FROM region r WHERE NOT EXISTS (SELECT 1 FROM customer c LEFT JOIN orders o "
         "ON o.customer_id = c.id WHERE c.id > 4 AND o.customer_id = r.id)",
     ),
     Case(
-        "not in, condition in OR proves nothing", "not-in",
+        "not in, condition in OR proves nothing", "",
         "SELECT id FROM region WHERE id NOT IN (SELECT referrer_id FROM orders WHERE referrer_id IS NOT NULL "
         "OR qty > 5)",
         "SELECT id FROM region r WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE (o.referrer_id IS NOT NULL "
         "OR o.qty > 5) AND o.referrer_id = r.id)",
     ),
     Case(
-        "not in a nullable key", "not-in",
+        "not in a nullable key", "",
         "SELECT id FROM region WHERE id NOT IN (SELECT id FROM loose_key)",
         "SELECT id FROM region r WHERE NOT EXISTS (SELECT 1 FROM loose_key k WHERE k.id = r.id)",
     ),
     Case(
-        "not in as a left join", "not-in",
+        "not in of NULLs in the output", "not-in",
+        "SELECT o.id, o.referrer_id NOT IN (SELECT parent_id FROM region) AS missing FROM orders o",
+        "SELECT o.id, NOT EXISTS (SELECT 1 FROM region r WHERE r.parent_id = o.referrer_id) AS missing "
+        "FROM orders o",
+    ),
+    Case(
+        "not in of NULLs below NOT", "not-in",
+        "SELECT o.id FROM orders o WHERE (o.referrer_id NOT IN (SELECT parent_id FROM region)) IS NOT TRUE",
+        "SELECT o.id FROM orders o WHERE EXISTS (SELECT 1 FROM region r WHERE r.parent_id = o.referrer_id)",
+    ),
+    Case(
+        "not in as a left join", "",
         "SELECT r.id FROM region r WHERE r.id NOT IN (SELECT referrer_id FROM orders)",
         "SELECT r.id FROM region r LEFT JOIN orders o ON o.referrer_id = r.id WHERE o.id IS NULL",
     ),
@@ -267,7 +278,7 @@ WRONG_KEYS = (
         "FROM region",
     ),
     Case(
-        "NOT NULL that is not validated", "not-in",
+        "NOT NULL that is not validated", "",
         "SELECT id FROM region WHERE id NOT IN (SELECT id FROM late_null)",
         "SELECT id FROM region r WHERE NOT EXISTS (SELECT 1 FROM late_null n WHERE n.id = r.id)",
         version=18,

@@ -19,7 +19,6 @@ from pgassay.tune.rewrites.not_in import alike
 from pgassay.tune.rewrites.outputs import keep_names
 from pgassay.tune.rewrites.proofs import (
     determined,
-    has_aggregates,
     is_aggregate,
     joins,
     output_expression,
@@ -264,8 +263,11 @@ def _check_calls(scope: Scope, parts: Sides) -> RewriteProof:
         for one in references(part):
             if id(one) not in inside and scope.resolve(one).entry is parts.many:
                 raise RefusedError(f"a column of {parts.many.name} stands outside of the aggregates")
-    if not has_aggregates(scope.select):
-        raise RefusedError("nothing is aggregated")
+    # HAVING becomes a condition that the server may evaluate before the join.
+    column_of_any = {id(call): parts.keys[0][0] for call in calls}
+    for condition in conjuncts(scope.select.havingClause):
+        if errors_of(substitute(condition, column_of_any), scope) == "may":
+            raise RefusedError("HAVING can raise an error for groups that the join leaves out")
     return proof
 
 
@@ -298,4 +300,4 @@ def _summed(name: str, calls: list[ast.FuncCall], parts: Sides) -> ast.RangeSubs
     return ast.RangeSubselect(lateral=False, subquery=select, alias=ast.Alias(aliasname=name))
 
 
-REWRITE = Rewrite("aggregate-before-join", _sites, _edit)
+REWRITE = Rewrite("aggregate-before-join", _sites, _edit, moves=True)

@@ -54,12 +54,14 @@ class Rewrite:
     """A kind of rewrite. `edit` raises `RefusedError` where a site's condition is not proven.
 
     All sites of a statement are changed together, unless `apart`: then each makes a statement of its own.
+    `moves`: conditions come to stand in another order, in which a parameter may get its type elsewhere.
     """
 
     kind: str
     sites: Callable[[Context], Iterator[Site]]
     edit: Callable[[Context, Site], Edit]
     apart: bool = False
+    moves: bool = False
 
 
 def scope_of_site(site: Site) -> Scope:

@@ -143,4 +143,4 @@ def _check_order(scope: Scope, columns: list[str], kept: Entry) -> None:
         raise RefusedError("two output columns have one name")
 
 
-REWRITE = Rewrite("distinct-exists", _sites, _edit, apart=True)
+REWRITE = Rewrite("distinct-exists", _sites, _edit, apart=True, moves=True)

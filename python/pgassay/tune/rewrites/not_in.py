@@ -1,9 +1,14 @@
-"""NOT IN (subquery) → NOT EXISTS, where neither side can be NULL."""
+"""NOT IN (subquery) → NOT EXISTS, which the server can join.
+
+Where neither side can be NULL they mean the same. Else NOT IN is never true when the subquery has a NULL, nor
+for a NULL when it has any row; in WHERE, where "neither true nor false" is as good as false, that is written
+out.
+"""
 
 from collections.abc import Iterator
 
 from pglast import ast
-from pglast.enums import BoolExprType, SubLinkType
+from pglast.enums import BoolExprType, NullTestType, SubLinkType
 
 from pgassay.tune.rewrites.base import Context, Edit, Rewrite, Site, named, qualified, scope_of_site
 from pgassay.tune.rewrites.proofs import has_aggregates, never_null
@@ -13,6 +18,7 @@ from pgassay.tune.rewrites.tree import (
     RefusedError,
     changed_select,
     conjunction,
+    conjuncts,
     exists,
     integer,
     is_plain,
@@ -64,17 +70,32 @@ def _edit(context: Context, site: Site) -> Edit:
         raise RefusedError("the subquery of NOT IN returns a column of the statement around it")
     if not alike(left, right):
         raise RefusedError(f"{named(left, outer)} and {named(right, value)} are of different types")
-    for found, reference, place in ((left, outer, scope), (right, value, inner)):
-        if not never_null(place, reference):
-            raise RefusedError(f"{named(found, reference)} may be NULL, and then NOT IN is never true")
-    condition = operation(value, "=", qualified(scope, outer, inner))
-    new = changed_select(
-        select,
-        targetList=(target(integer(1)),),
-        whereClause=conjunction([*((select.whereClause,) if select.whereClause else ()), condition]),
-    )
-    reason = f"{named(left, outer)} and {named(right, value)} are never NULL."
-    return Edit(((site.node, negation(exists(new))),), reason)
+    filled = never_null(scope, outer), never_null(inner, value)
+    parts = [negation(exists(_with(select, operation(value, "=", qualified(scope, outer, inner)))))]
+    if all(filled):
+        reason = f"{named(left, outer)} and {named(right, value)} are never NULL."
+        return Edit(((site.node, parts[0]),), reason)
+    empty = [
+        named(*pair) for pair, full in zip(((left, outer), (right, value)), filled, strict=True) if not full
+    ]
+    if not any(one is site.node for one in conjuncts(scope.select.whereClause)):
+        raise RefusedError(f"{empty[0]} may be NULL, and NOT IN is then neither true nor false")
+    if not filled[1]:
+        null = ast.NullTest(arg=value, nulltesttype=NullTestType.IS_NULL, argisrow=False)
+        parts.append(negation(exists(_with(select, null))))
+    if not filled[0]:
+        known = ast.NullTest(arg=outer, nulltesttype=NullTestType.IS_NOT_NULL, argisrow=False)
+        no_row = negation(exists(_with(select)))
+        parts.append(ast.BoolExpr(boolop=BoolExprType.OR_EXPR, args=(known, no_row)))
+    made = conjunction(parts)
+    assert made is not None
+    return Edit(((site.node, made),), f"What NOT IN says of NULLs in {' and '.join(empty)} is written out.")
+
+
+def _with(select: ast.SelectStmt, *more: ast.Node) -> ast.SelectStmt:
+    """SELECT 1 of the subquery's rows that meet one more condition."""
+    where = conjunction([*conjuncts(select.whereClause), *more])
+    return changed_select(select, targetList=(target(integer(1)),), whereClause=where)
 
 
 REWRITE = Rewrite("not-in", _sites, _edit)

@@ -23,7 +23,7 @@ from pgassay.tune.rewrites.base import Context, Edit, Rewrite, Site
 from pgassay.tune.rewrites.outputs import keep_names
 from pgassay.tune.rewrites.safety import why_undecided, why_untrusted
 from pgassay.tune.rewrites.scope import scoped_selects
-from pgassay.tune.rewrites.tree import RefusedError, meaning, read, substitute, write
+from pgassay.tune.rewrites.tree import RefusedError, meaning, read, substitute, walk, write
 
 REWRITES: tuple[Rewrite, ...] = (
     aggregate_join.REWRITE,
@@ -78,6 +78,7 @@ def rewrites(statement: TunedStatement, facts: SchemaFacts) -> Rewritten:
         return Rewritten()
     context = Context.of(tree, facts)
     unsafe = why_undecided(tree, facts) or why_untrusted(tree, facts)
+    repeated = _repeated_parameter(tree)
     found: list[StatementRewrite] = []
     refused: list[Refusal] = []
     for rewrite in REWRITES:
@@ -86,6 +87,8 @@ def rewrites(statement: TunedStatement, facts: SchemaFacts) -> Rewritten:
             try:
                 if unsafe is not None:
                     raise RefusedError(unsafe)
+                if rewrite.moves and repeated:
+                    raise RefusedError(f"{repeated} stands in several places, one of which gives it its type")
                 edits.append(rewrite.edit(context, site))
             except RefusedError as reason:
                 refused.append(Refusal(rewrite.kind, str(reason)))
@@ -96,6 +99,13 @@ def rewrites(statement: TunedStatement, facts: SchemaFacts) -> Rewritten:
                 refused.append(Refusal(rewrite.kind, str(reason)))
     texts = tuple(Description("keyset", text) for text in keyset.descriptions(context))
     return Rewritten(tuple(found), tuple(dict.fromkeys(refused)), texts)
+
+
+def _repeated_parameter(tree: ast.Node) -> str:
+    """A parameter that stands in several places without a cast, '' when none does."""
+    cast = {id(node.arg) for node in walk(tree) if isinstance(node, ast.TypeCast)}
+    numbers = [node.number for node in walk(tree) if isinstance(node, ast.ParamRef) and id(node) not in cast]
+    return next((f"${number}" for number in numbers if numbers.count(number) > 1), "")
 
 
 def _made(

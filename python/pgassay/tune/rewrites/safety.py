@@ -207,9 +207,14 @@ def why_untrusted(tree: ast.Node, facts: SchemaFacts) -> str | None:
     """Why what the catalog says of a table in the statement proves nothing; None when it does."""
     common = {str(node.ctename) for node in walk(tree) if isinstance(node, ast.CommonTableExpr)}
     for node in walk(tree):
-        if not isinstance(node, ast.RangeVar) or (node.schemaname is None and node.relname in common):
+        if isinstance(node, ast.WithClause) and node.recursive:
+            return "WITH RECURSIVE stops by the rows that it finds"
+        if not isinstance(node, ast.RangeVar):
             continue
+        # The name of a CTE may mean a table elsewhere in the statement: then both have to be sure.
         table = facts.table(str(node.relname), node.schemaname)
+        if table is None and node.schemaname is None and node.relname in common:
+            continue
         if table is None:
             return f"the facts have no table {node.relname}"
         reason = why_untrusted_table(table)
@@ -336,6 +341,8 @@ def sums_floats(call: ast.FuncCall, scope: Scope) -> bool:
     name = names_of(call.funcname)[-1]
     if name in ("count", "min", "max", "bool_and", "bool_or", "every"):
         return False
+    if name.startswith(("corr", "covar", "regr")):
+        return True
     for reference in references(call.args):
         kind = scope.resolve(reference).column.type
         if kind in FLOATS or kind not in INTEGERS | {"numeric", "interval"}:

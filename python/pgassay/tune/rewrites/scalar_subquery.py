@@ -123,6 +123,7 @@ def _edit(context: Context, site: Site) -> Edit:
             _check_place(scope, node)
             overflow = _check(inner)
             keys, rest = _split(inner)
+            _check_condition(scope, node, keys[0][1])
             made = _one(inner, keys, rest, joined, f"{base}_{len(joined) + 1}")
         except RefusedError as refused:
             reasons.append(refused)
@@ -161,6 +162,19 @@ def _check_place(scope: Scope, node: ast.SubLink) -> None:
     in_where = any(one is node for one in walk(select.whereClause, into_selects=False))
     if has_aggregates(select) and not in_where:
         raise RefusedError("the statement around the subquery is grouped")
+
+
+def _check_condition(scope: Scope, node: ast.SubLink, stand_in: ast.Node) -> None:
+    """In WHERE the value becomes a column, and its condition may be evaluated for all values of the join."""
+    for condition in conjuncts(scope.select.whereClause):
+        if any(one is node for one in walk(condition, into_selects=False)):
+            others = {
+                id(one): stand_in
+                for one in walk(condition, into_selects=False)
+                if isinstance(one, ast.SubLink) and one.subLinkType == SubLinkType.EXPR_SUBLINK
+            }
+            if errors_of(substitute(condition, others), scope) == "may":
+                raise RefusedError("the condition on it can raise an error for rows not asked for before")
 
 
 def _is_bare_star(node: ast.ResTarget) -> bool:
@@ -302,4 +316,4 @@ def _has_key(inner: Scope, keys: list[tuple[ast.ColumnRef, ast.Node]], rest: lis
     return any(set(key) <= fixed for key in key_columns(inner.entries[0].table, nulls=True))
 
 
-REWRITE = Rewrite("scalar-subquery", _sites, _edit)
+REWRITE = Rewrite("scalar-subquery", _sites, _edit, moves=True)

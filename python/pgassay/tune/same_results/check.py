@@ -12,7 +12,7 @@ from typing import Literal
 
 from pglast import ast
 from pglast.enums import SetOperation
-from psycopg import Connection, pq
+from psycopg import Connection, OperationalError, pq
 from psycopg.pq.abc import PGconn
 from psycopg.rows import TupleRow
 
@@ -121,7 +121,7 @@ def same_results(
         return found.result
     except CommandError as error:
         if session.status != pq.ConnStatus.OK:
-            raise
+            raise OperationalError(str(error)) from error
         return SameResults("not checked", f"the check itself failed: {str(error).strip()}")
 
 

@@ -41,9 +41,11 @@ def read_tables(trees: tuple[ast.Node, ...], facts: SchemaFacts) -> tuple[TableF
     for tree in trees:
         common = {str(node.ctename) for node in walk(tree) if isinstance(node, ast.CommonTableExpr)}
         for node in walk(tree):
-            if not isinstance(node, ast.RangeVar) or (node.schemaname is None and node.relname in common):
+            if not isinstance(node, ast.RangeVar):
                 continue
             table = facts.table(str(node.relname), node.schemaname)
+            if table is None and node.schemaname is None and node.relname in common:
+                continue
             if table is None or table.kind in ("view", "foreign"):
                 raise RefusedError(f"{node.relname} is no table that can be made anew")
             if found.setdefault(table.name, table).schema_ != table.schema_:
