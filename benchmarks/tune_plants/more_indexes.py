@@ -154,7 +154,7 @@ def _partitioning(draw: Draw) -> Drawn:
     return Drawn(
         setup,
         (
-            statement(f"SELECT sum(amount), max(filler) FROM {table} WHERE {month}", weight=0.05 if draw.decoy else 1),
+            statement(f"SELECT sum(amount), max(filler) FROM {table} WHERE {month}", weight=0.01 if draw.decoy else 1),
             statement(f"SELECT avg(amount), min(filler) FROM {table} WHERE {others}", name="q2"),
         ),
         kind_is("partitioning"),

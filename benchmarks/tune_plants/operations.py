@@ -136,20 +136,25 @@ def _visibility(draw: Draw) -> Drawn:
     return Drawn(setup, (statement(f"SELECT count(*) FROM {table} WHERE {a} BETWEEN 3 AND 5"),), kind_is("vacuum"))
 
 
-def _wide(draw: Draw, table: str, rows: int) -> tuple[str, ...]:
-    """A table of wide rows, which are read whole for a count."""
-    width = draw.size(350, 450)
-    return filled(table, "id integer, amount integer, filler text", rows, ["i", "i % 100", f"repeat('y', {width})"])
+def _wide(draw: Draw, table: str) -> tuple[tuple[str, ...], str]:
+    """A table of wide rows with an index on scattered values, and a statement that reads some by a bitmap."""
+    width, rows = draw.size(350, 450), draw.rows(60_000, 80_000)
+    setup = filled(
+        table, "id integer, k integer, filler text", rows, ["i", scattered(1000), f"repeat('y', {width})"]
+    )  # fmt: skip
+    setup += (f"CREATE INDEX ON {table} (k)",)
+    first = draw.size(1, 500)
+    return setup, f"SELECT count(filler) FROM {table} WHERE k BETWEEN {first} AND {first + draw.size(60, 90)}"
 
 
 def _dead(draw: Draw) -> Drawn:
-    """Dead rows in a table that is read whole; decoy: few of them."""
-    table, rows = draw.table(), draw.rows(60_000, 90_000)
+    """Dead rows that an index still leads to; decoy: few of them."""
+    table = draw.table()
     keep = 20 if draw.decoy else draw.one_of(3, 4)
     word = "<>" if not draw.decoy else "="
-    setup = _wide(draw, table, rows)
+    setup, sql = _wide(draw, table)
     setup += (f"DELETE FROM {table} WHERE id % {keep} {word} 0", f"ANALYZE {table}")
-    return Drawn(setup, (statement(f"SELECT count(*) FROM {table}"),), kind_is("vacuum"))
+    return Drawn(setup, (statement(sql),), kind_is("vacuum"))
 
 
 def _bloated_table(draw: Draw) -> Drawn:
@@ -201,23 +206,23 @@ def _threshold(draw: Draw) -> Drawn:
 
 def _switched_off(draw: Draw) -> Drawn:
     """Autovacuum switched off for a table that is full of dead rows; decoy: off, and nothing to do there."""
-    table, rows = draw.table(), draw.rows(60_000, 80_000)
-    setup = _wide(draw, table, rows)
+    table = draw.table()
+    setup, sql = _wide(draw, table)
     setup += (f"ALTER TABLE {table} SET (autovacuum_enabled = false)",)
     if not draw.decoy:
         setup += (f"DELETE FROM {table} WHERE id % 4 <> 0",)
     setup += (f"ANALYZE {table}",)
-    return Drawn(setup, (statement(f"SELECT count(*) FROM {table}"),), kind_is("autovacuum"))
+    return Drawn(setup, (statement(sql),), kind_is("autovacuum"))
 
 
 def _too_slow(draw: Draw) -> Drawn:
     """Many more dead rows than autovacuum's threshold; decoy: none."""
-    table, rows = draw.table(), draw.rows(60_000, 80_000)
-    setup = _wide(draw, table, rows)
+    table = draw.table()
+    setup, sql = _wide(draw, table)
     if not draw.decoy:
         setup += (f"DELETE FROM {table} WHERE id % 5 <> 0",)
     setup += (f"ANALYZE {table}",)
-    return Drawn(setup, (statement(f"SELECT count(*) FROM {table}"),), kind_is("autovacuum"))
+    return Drawn(setup, (statement(sql),), kind_is("autovacuum"))
 
 
 def _hot(draw: Draw) -> Drawn:

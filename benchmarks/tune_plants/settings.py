@@ -13,31 +13,36 @@ def _sort(draw: Draw) -> Drawn:
     setup = filled(table, "id integer, k text", rows, ["i", "md5(i::text)"])
     return Drawn(
         setup, (statement(f"SELECT * FROM {table} ORDER BY k"),), setting_is("work_mem"),
-        settings={"work_mem": "64MB" if draw.decoy else "1MB"}, machine=Machine(memory_bytes=16 * GB),
+        settings={"work_mem": "64MB" if draw.decoy else "64kB"}, machine=Machine(memory_bytes=16 * GB),
     )  # fmt: skip
 
 
-def _hash(draw: Draw) -> Drawn:
-    """A hash in batches; decoy: enough memory for it."""
-    one, many, rows = draw.table(), draw.table(), draw.rows(120_000, 160_000)
-    setup = filled(one, "id integer, label text", rows, ["i", "repeat('z', 30)"])
-    setup += filled(many, "k integer, n integer", rows, [scattered(rows), "i"])
+def _bitmap(draw: Draw) -> Drawn:
+    """A bitmap that keeps pages without their rows; decoy: it has room."""
+    table, k, rows = draw.table(), draw.column(), draw.rows(300_000, 350_000)
+    setup = filled(
+        table, f"id integer, {k} integer, filler text", rows, ["i", "hashint4(i) & 1023", "repeat('y', 30)"]
+    )  # fmt: skip
+    setup += (f"CREATE INDEX ON {table} ({k})", f"VACUUM ANALYZE {table}")
+    first = draw.size(1, 500)
     return Drawn(
-        setup, (statement(f"SELECT count(label) FROM {many} m JOIN {one} o ON o.id = m.k"),),
-        setting_is("hash_mem_multiplier", "work_mem"),
-        settings={"work_mem": "32MB" if draw.decoy else "1MB"}, machine=Machine(memory_bytes=16 * GB),
+        setup, (statement(f"SELECT count(filler || id) FROM {table} WHERE {k} BETWEEN {first} AND {first + 15}"),),
+        setting_is("work_mem"),
+        settings={"work_mem": "16MB" if draw.decoy else "64kB", "enable_seqscan": "off", "enable_indexscan": "off"},
+        machine=Machine(memory_bytes=16 * GB),
     )  # fmt: skip
 
 
-def _aggregate(draw: Draw) -> Drawn:
-    """Groups that spill; decoy: the same work_mem, and few groups."""
-    table, rows = draw.table(), draw.rows(150_000, 200_000)
-    groups = 50 if draw.decoy else rows // 2
-    setup = filled(table, "k integer, n integer", rows, [scattered(groups), "i"])
+def _not_hashed(draw: Draw) -> Drawn:
+    """NOT IN whose rows are too many to be hashed; decoy: they fit."""
+    one, many = draw.table(), draw.table()
+    rows = draw.size(6_000, 9_000)
+    setup = filled(one, "id integer NOT NULL", rows // 3, ["i"])
+    setup += filled(many, "k integer NOT NULL", rows, ["i + 50"])
     return Drawn(
-        setup, (statement(f"SELECT k, sum(n) FROM {table} GROUP BY k"),),
-        setting_is("hash_mem_multiplier", "work_mem"),
-        settings={"work_mem": "1MB", "enable_sort": "off"}, machine=Machine(memory_bytes=16 * GB),
+        setup, (statement(f"SELECT count(*) FROM {one} WHERE id NOT IN (SELECT k FROM {many})"),),
+        setting_is("work_mem", "hash_mem_multiplier"),
+        settings={"work_mem": "16MB" if draw.decoy else "64kB"}, machine=Machine(memory_bytes=16 * GB),
     )  # fmt: skip
 
 
@@ -95,7 +100,11 @@ def _requested_checkpoints(draw: Draw) -> Drawn:
     """Checkpoints by the WAL's size, again and again; decoy: a size that lasts."""
     table, rows = draw.table(), draw.rows(60_000, 80_000)
     setup = filled(table, "id integer PRIMARY KEY, n integer, filler text", rows, ["i", "0", "repeat('y', 200)"])
-    setup += ("CREATE TABLE loaded (filler text)",)
+    setup += (
+        "DO $$BEGIN PERFORM pg_stat_reset_shared(CASE WHEN current_setting('server_version_num')::int < 170000 "
+        "THEN 'bgwriter' ELSE 'checkpointer' END); END$$",
+        "CREATE TABLE loaded (filler text)",
+    )
     setup += ("INSERT INTO loaded SELECT repeat('z', 900) FROM generate_series(1, 40000)", "TRUNCATE loaded") * 5
     setup += ("CHECKPOINT",)
     first = draw.size(1, 1000)
@@ -108,8 +117,8 @@ def _requested_checkpoints(draw: Draw) -> Drawn:
 
 PLANTS = (
     Plant("work-mem-sort", "work-mem", _sort),
-    Plant("work-mem-hash", "hash-memory", _hash),
-    Plant("work-mem-aggregate", "hash-memory", _aggregate),
+    Plant("work-mem-bitmap", "work-mem", _bitmap),
+    Plant("work-mem-subplan", "work-mem", _not_hashed),
     Plant("shared-buffers", "shared-buffers", _buffers),
     Plant("random-page-cost", "planner-costs", _random_page_cost),
     Plant("parallel-none", "parallel", _parallel),

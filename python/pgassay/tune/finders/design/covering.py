@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from pgassay.tune.finders.base import Finder, Offer
 from pgassay.tune.finders.design.btree import fetched, ranges, single_values
-from pgassay.tune.finders.evidence.building import Key, NewIndex, index_offer, is_there
+from pgassay.tune.finders.evidence.building import Key, NewIndex, index_offer, is_there, serves
 from pgassay.tune.finders.evidence.evidence import Evidence, Scan, statement_ms
 from pgassay.tune.finders.evidence.work import btree_bytes, index_ms, is_correlated, width_of
 
@@ -56,6 +56,9 @@ def _for_scan(evidence: Evidence, scan: Scan, read: frozenset[str]) -> Iterator[
     pages = size / 8192 * wanted / max(rows, 1.0)
     after = index_ms(scan, wanted, machine, only=True, descents=max(scan.loops, 1.0)) + pages * _PAGE_MS
     plain = min(index_ms(scan, wanted, machine, beside=beside, descents=max(scan.loops, 1.0)), scan.ms)
+    if any(serves(index, names, [Key(first)] if first else []) for index in scan.table.indexes):
+        # The plain index is there, and this is what it takes.
+        plain = scan.ms
     if plain - after < GAIN_OVER_PLAIN_MIN * statement_ms(scan.plan):
         return
     yield from index_offer(

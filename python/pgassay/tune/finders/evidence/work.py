@@ -16,7 +16,7 @@ from pgassay.tune.finders.evidence.evidence import Scan
 SEQUENTIAL_ROW_MS = 0.00008
 FETCH_MS = 0.00045
 FETCH_BESIDE_MS = 0.00018
-INDEX_ONLY_ROW_MS = 0.00011
+INDEX_ONLY_ROW_MS = 0.00008
 DESCENT_MS = 0.003
 # What EXPLAIN and the executor need at least for a statement with one node.
 FLOOR_MS = 0.02

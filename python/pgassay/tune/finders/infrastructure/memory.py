@@ -5,23 +5,32 @@ read from the system though the statements' tables and indexes would fit into a 
 Threshold: what is needed times the statement's such nodes, processes and clients must fit into a quarter of
 the machine's memory, or into 1 GB where that is not known, since work_mem is taken by each of them;
 shared_buffers at most 40 % of memory (PostgreSQL's manual, "Resource Consumption": more is unlikely to help).
-Prediction: writing and reading a block of a temporary file in the page cache, and what the plan measured
-where it timed I/O; a page copied from the page cache, likewise.
+Also: a bitmap that kept whole pages instead of rows, and a subplan of IN whose rows were too many to be hashed.
+Prediction: for sorts by how often their runs were written; for hashes only the I/O that the plan timed, since
+many small ones fit the processor's caches and a large one does not; a page copied from the page cache.
 """
 
 import math
 from collections.abc import Iterator
 
 from pgassay.model.plans.plan import ExplainedPlan, PlanNode
-from pgassay.tune.candidate import Candidate
+from pgassay.tune.candidate import Candidate, TunedStatement
 from pgassay.tune.finders.base import Finder, Offer, Saving
-from pgassay.tune.finders.evidence.evidence import Evidence
+from pgassay.tune.finders.evidence.evidence import Evidence, Scan
 from pgassay.tune.finders.evidence.work import size_in_words
 
 _MEMORY_SHARE, _MEMORY_UNKNOWN_KB = 0.25, 1 << 20
 _BUFFERS_SHARE, _READ_MIN = 0.4, 0.2
 _HASH_MULTIPLIER_MAX = 8.0
-_TEMP_BLOCK_MS, _READ_BLOCK_MS = 0.0025, 0.0012
+_READ_BLOCK_MS = 0.0012
+# Measured on PostgreSQL 18 with temporary files in the page cache: what a sort of 200,000 texts, and groups in
+# more than 32 batches, gained by memory. A hash join in 8 batches lost by it.
+_SORT_SHARE, _AGGREGATE_SHARE, _MANY_BATCHES = 0.09, 0.12, 32
+_WAIT_SHARE_MIN = 0.25
+# tidbitmap.c: an entry of a page, with the room that its hash table leaves free.
+_BITMAP_PAGE_BYTES = 100
+# The hash table of a subplan is estimated at its rows; some room is left for an estimate that is a little low.
+_HASHED_TIMES = 1.5
 # In memory a row of a sort or hash has a header, padding and its place in an array (tuplesort.c, nodeHash.c).
 _ROW_OVERHEAD_BYTES = 56
 _KB = 1024
@@ -38,15 +47,49 @@ def _needed_kb(node: PlanNode) -> float:
     return max(by_width, (node.sort_kb or node.disk_kb or 0) * 1.3)
 
 
-def _own_temp_ms(plan: ExplainedPlan, node: PlanNode) -> float:
-    """What the node's own temporary blocks took: counts and times include those of the nodes below."""
+def _saved_ms(plan: ExplainedPlan, node: PlanNode) -> float:
+    """What memory would save in a node that went to disk; times include those of the nodes below."""
     below = [each for each in plan.nodes if each.parent == node.id]
-    blocks = (node.temp_read or 0) + (node.temp_written or 0)
-    blocks -= sum((each.temp_read or 0) + (each.temp_written or 0) for each in below)
     timed = (node.temp_io_read_ms or 0.0) + (node.temp_io_write_ms or 0.0)
     timed -= sum((each.temp_io_read_ms or 0.0) + (each.temp_io_write_ms or 0.0) for each in below)
-    # The time of the calls is not all: rows are packed and unpacked, and runs merged.
-    return min(max(max(timed, 0.0) * 1.5, max(blocks, 0) * _TEMP_BLOCK_MS), 0.8 * (node.own_ms or 0.0))
+    own = node.own_ms or 0.0
+    share = 0.0
+    if node.sort_kb:
+        # Runs are written once and read once for each pass that merges them.
+        blocks = max(node.sort_kb / 8, 1.0)
+        share = min(_SORT_SHARE * max((node.temp_written or 0) / blocks, 1.0), 0.5)
+    elif node.type == "Aggregate":
+        share = _AGGREGATE_SHARE if (node.batches or 0) > _MANY_BATCHES else 0.0
+    # A hash in batches fits the processor's caches better than a large one: only its I/O is a loss.
+    waited = timed if timed > _WAIT_SHARE_MIN * own else 0.0
+    return min(max(waited, share * own), 0.8 * own)
+
+
+def _lossy(evidence: Evidence) -> Iterator[tuple[Scan, float, float]]:
+    """Bitmap scans whose bitmap kept pages without their rows: with what it needs in kB, and what that saves."""
+    for scan in evidence.scans:
+        lossy, exact = scan.node.heap_blocks_lossy or 0, scan.node.heap_blocks_exact or 0
+        if scan.node.type == "Bitmap Heap Scan" and lossy > exact:
+            again = 1 - scan.rows / max(scan.rows_in, 1.0)
+            yield scan, (lossy + exact) * _BITMAP_PAGE_BYTES / _KB, 0.8 * scan.ms * again
+
+
+def _not_hashed(evidence: Evidence) -> Iterator[tuple[TunedStatement, int, PlanNode, float, float]]:
+    """Subplans of IN that were run through for each row, since a hash of their rows was too large."""
+    for statement, number, plan in evidence.plans:
+        for node in plan.nodes:
+            loops = node.loops or 0.0
+            if not (node.subplan or "").startswith("SubPlan") or node.type != "Materialize" or loops < 100:
+                continue
+            top = plan.nodes[node.parent] if node.parent is not None else None
+            condition = top.conditions.get("Filter", "") if top is not None else ""
+            if top is None or str(node.subplan) not in condition or f"hashed {node.subplan}" in condition:
+                continue
+            # ExecSubPlan takes its time in the node above; the estimate decides (subplan_is_hashable).
+            rows = max(node.rows_estimated or 0.0, 1.0)
+            needed = rows * ((node.width or 8) + _ROW_OVERHEAD_BYTES) * _HASHED_TIMES / _KB
+            spent = (node.total_ms or 0.0) + (top.own_ms or 0.0)
+            yield statement, number, node, needed, 0.95 * spent
 
 
 def _is_hash(node: PlanNode) -> bool:
@@ -73,9 +116,24 @@ def _work_mem(evidence: Evidence) -> Iterator[Offer]:
                 continue
             needed[kind] = max(needed.get(kind, 0.0), need_kb)
             above = plan.nodes[node.parent] if node.parent is not None and node.type == "Hash" else None
-            saved = _own_temp_ms(plan, node) + (_own_temp_ms(plan, above) if above else 0.0)
+            saved = _saved_ms(plan, node) + (_saved_ms(plan, above) if above else 0.0)
             savings[kind].append(Saving(statement.name, number, saved))
             sentences.append(f"{node.name} of {statement.name} went to disk ({need_kb / _KB:,.0f} MB would do)")
+    for scan, need_kb, saved in _lossy(evidence):
+        needed["sort"] = max(needed.get("sort", 0.0), need_kb)
+        savings["sort"].append(Saving(scan.statement.name, scan.plan_number, saved))
+        sentences.append(
+            f"of the bitmap of {scan.read_table.name} {scan.node.heap_blocks_lossy or 0:,} pages did not fit with "
+            "their rows, and all of these were compared"
+        )
+    for statement, number, node, need_kb, saved in _not_hashed(evidence):
+        if need_kb * clients <= limit_kb:
+            needed["hash"] = max(needed.get("hash", 0.0), need_kb)
+            savings["hash"].append(Saving(statement.name, number, saved))
+            sentences.append(
+                f"{node.subplan} of {statement.name} was gone through {node.loops or 0:,.0f} times instead of being "
+                "hashed"
+            )
     if not needed:
         return
     reason = "; ".join(list(dict.fromkeys(sentences))[:3])

@@ -3,8 +3,9 @@
 Evidence: an UPDATE of the workload that sets no column of an index, on a table whose updates were HOT in
 less than half of the cases (pg_stat_user_tables), with the fillfactor at 100.
 Threshold: half; 10,000 updates before the share means anything.
-Prediction: ModifyTable's own time without the indexes' part of it, for the share that was not HOT
-(src/backend/access/heap/README.HOT). The table is written anew, or old pages stay full.
+Prediction: half of the indexes' part of ModifyTable's own time, for the share that was not HOT
+(src/backend/access/heap/README.HOT): the row itself and the WAL stay, and pages fill up again. The table is
+written anew, or old pages stay full.
 """
 
 from collections.abc import Iterator
@@ -58,7 +59,7 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
                     physical=True,
                     bytes=int(table.bytes * (100 / _FILLFACTOR - 1)),
                 ),
-                (Saving(statement.name, number, node.own_ms * (1 - hot / updated) * count / (count + 1)),),
+                (Saving(statement.name, number, node.own_ms * (1 - hot / updated) * 0.5 * count / (count + 2)),),
             )  # fmt: skip
 
 
