@@ -18,11 +18,12 @@ import psycopg
 
 from pgassay.analysis.plans.find import FoundPlan
 from pgassay.analysis.plans.read import explained
+from pgassay.environment.cgroup.group import Cgroup
 from pgassay.environment.datasets import OnStage, snapshots
 from pgassay.environment.linux import pagecache
+from pgassay.environment.server.limits import server_limits
 from pgassay.environment.server.server import Server
 from pgassay.environment.server.sessions import ControlSession, control
-from pgassay.environment.server.settings import classify, describe_settings
 from pgassay.environment.storage.base import Volume
 from pgassay.environment.storage.registry import provide
 from pgassay.errors import MeasurementError, UsageError, first_line
@@ -38,7 +39,7 @@ from pgassay.tune.statements import MeasuredStatement
 RUNS_MIN, RUNS_MAX, RUNS_S = 3, 7, 0.3
 # A statement that a candidate makes slower than that is stopped: it is known to be worse.
 SLOWER_TIMES_MAX, TIMEOUT_MIN_S = 3.0, 2.0
-# A database that is read by nobody else; of the data's own size once more for what is built on it.
+# Beside the data and as much again for what is built on them.
 WORKING_ROOM_BYTES = 256 * 1024**2
 CLONE_NEWNET = 0x40000000
 _COLD = ("cold", "cold-each")
@@ -95,6 +96,7 @@ class TrialCopy:
         self._settings = dict(spec.settings)
         self._applied: list[Candidate] = []
         self._server: Server | None = None
+        self._group: Cgroup | None = None
         self._session: SqlSession | None = None
         self._control: ControlSession | None = None
 
@@ -134,7 +136,9 @@ class TrialCopy:
     def _start(self) -> None:
         self._volume.activate()
         self._volume.mark(self._working, clean=False)
-        self._server = Server(self.spec.build, self._working, self._settings)
+        limits = {**self._volume.limits_cgroup(), **server_limits(self.spec)}
+        self._group = Cgroup.create("server", limits) if limits else None
+        self._server = Server(self.spec.build, self._working, self._settings, self._group)
         self._server.start()
         self._session = SqlSession()
         self._connect()
@@ -149,15 +153,13 @@ class TrialCopy:
         if self._server is not None:
             self._server.stop()
             self._server = None
+        if self._group is not None:
+            self._group.remove()
+            self._group = None
 
     def _connect(self) -> None:
         assert self._session is not None and self._server is not None
         self._session.connect(self._server.connection_parameters(dbname=self.snapshot.database))
-
-    def needs_restart(self, names: Sequence[str]) -> bool:
-        """Whether a change of one of these settings takes effect at a start alone."""
-        facts = describe_settings(self.session)
-        return any(classify(facts, name) == "restart" for name in names)
 
     def apply(self, statements: Sequence[str]) -> float:
         """Run these statements, each on its own; the seconds that they took together.
