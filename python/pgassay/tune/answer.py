@@ -28,6 +28,8 @@ _ORDER: dict[FixVerdict, int] = {
     "unsafe": 4,
     "screened out": 5,
 }
+# A few runs on one copy call nothing worse that is slower by less than that: it may be noise.
+SEARCH_WORSE_MAX = 0.9
 NO_TIME = "no time was left to try it: give more with --max-time"
 
 
@@ -117,7 +119,7 @@ def verdict_of(judged: Judged, candidate: Candidate) -> tuple[FixVerdict, Eviden
     if tried.refused:
         return "screened out", "none", None, tried.refused
     alone = gain_of(judged.baseline.weights, judged.baseline.seconds, tried.seconds)
-    if alone < 1 / (1 + judged.margin):
+    if alone < SEARCH_WORSE_MAX:
         return "worse", "search", None, ""
     beside = judged.searched.selection.beside.get(name)
     if alone < 1 + judged.margin:

@@ -33,7 +33,7 @@ SLOW = "-- name: slow\nSELECT count(*), max(note) FROM orders WHERE customer = 4
 Finder = Callable[[Symptom], tuple[Candidate, ...]]
 
 
-def request(folder: Path, statements: str = SLOW, *, max_time_s: float = 60) -> TuneRequest:
+def request(folder: Path, statements: str = SLOW, *, max_time_s: float = 300) -> TuneRequest:
     (folder / "data.sql").write_text(DATA)
     (folder / "slow.sql").write_text(statements)
     compare = CompareRequest(
@@ -143,7 +143,10 @@ def test_a_statement_that_fails_is_one_sentence_and_leaves_nothing(tmp_path: Pat
 def test_fixes_of_several_layers_are_proven_together_and_one_that_is_not_needed_is_told(
     tmp_path: Path,
 ) -> None:
-    statements = SLOW + "-- name: sorted\nSELECT note, id FROM orders ORDER BY note, id DESC OFFSET 149990;\n"
+    often = SLOW.replace("slow\n", "slow\n-- weight: 40\n")
+    statements = (
+        f"{often}-- name: sorted\nSELECT note, id FROM orders ORDER BY note, id DESC OFFSET 149990;\n"
+    )
 
     def finders(_symptom: Symptom) -> tuple[Candidate, ...]:
         other = StatementRewrite(
@@ -161,7 +164,7 @@ def test_fixes_of_several_layers_are_proven_together_and_one_that_is_not_needed_
             index("analysed", "ANALYZE orders", undo=(), undoable=False, layer="operations"),
         )  # fmt: skip
 
-    result = tuned(tmp_path, finders, statements=statements, max_time_s=240)
+    result = tuned(tmp_path, finders, statements=statements, max_time_s=900)
     verdicts = {fix.id: (fix.verdict, fix.evidence) for fix in result.fixes}
     assert verdicts["index:rewritten"] == ("recommended", "proof")
     # Of two indexes that do the same, one at most is chosen.
