@@ -51,6 +51,8 @@ TRIAL_OVERHEAD_S, BLOCKS_WANTED = 3.0, 6
 # Of a trial: warming the caches reads what the statements read.
 TRIAL_TIMES = 2.0
 PROOF_S_MIN = 10.0
+# Of the time that is left: the data of its arms are made before its first trial.
+PROOF_SHARE = 0.85
 # What a server has that nobody configured, and the servers of trials have otherwise.
 SOURCE_SETTINGS = {"autovacuum": "on"}
 # A statement may take so much of the whole time, or so many seconds.
@@ -254,7 +256,7 @@ def _prove(known: Known, progress: Progress) -> None:
             known.planned,
             known.baseline.statements,
             search_found.members,
-            seconds=max(PROOF_S_MIN, known.left_s),
+            seconds=max(PROOF_S_MIN, PROOF_SHARE * known.left_s),
             folder=known.folder / PROOF_FOLDER,
             progress=progress,
         )
