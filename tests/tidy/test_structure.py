@@ -26,6 +26,9 @@ PLUG_IN_FOLDERS = frozenset(
         "factors",
         "report/charts",
         "trial/observe",
+        "tune/finders/design",
+        "tune/finders/infrastructure",
+        "tune/finders/operations",
         "workloads",
     }
 )

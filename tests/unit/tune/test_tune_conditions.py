@@ -3,13 +3,20 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pgassay.tune.finders.evidence.conditions import conditions, join_columns, normalised, quoted, sort_columns
+from pgassay.tune.finders.evidence.conditions import (
+    conditions,
+    join_columns,
+    normalised,
+    quoted,
+    sort_columns,
+)
 
 # Columns, operators and noise as EXPLAIN strings them together.
 PIECES = st.sampled_from(
     [
-        "o.a", "b", '"Odd name"', "=", "<", "~~", "@>", "ANY", "(", ")", "'x'::text", "'{1,2}'::integer[]", "AND",
-        "OR", "NOT", "IS NULL", "$1", "(InitPlan 1).col1", "hashed SubPlan 2", "lower(", "::date", "\0", "'", "--",
+        "o.a", "b", '"Odd name"', "=", "<", "~~", "@>", "ANY", "(", ")", "'x'::text", "'{1,2}'::integer[]",
+        "AND", "OR", "NOT", "IS NULL", "$1", "(InitPlan 1).col1", "hashed SubPlan 2", "lower(", "::date", "\0",
+        "'", "--",
         ";", "NULL", "ROW(", ",", "1", "-", "é", "\\",
     ]
 )  # fmt: skip

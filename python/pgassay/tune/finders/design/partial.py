@@ -45,7 +45,9 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
         fixed = min(few, key=lambda each: share(each, scan.table, rows))
         column = scan.table.column(str(fixed.column))
         # A value of its own for each row is a key and no predicate.
-        if column is None or (fixed.kind == "equal" and (column.distinct is None or not 0 < column.distinct <= 100)):
+        if column is None or (
+            fixed.kind == "equal" and (column.distinct is None or not 0 < column.distinct <= 100)
+        ):
             continue
         yield from _for_condition(evidence, scan, fixed, rows)
 

@@ -59,7 +59,10 @@ class NewIndex:
     @property
     def name(self) -> str:
         """Its name: the table's and the keys', cut to what PostgreSQL keeps, with a hash of all of it."""
-        words = [self.table.name, *("".join(c if c.isalnum() else "_" for c in key.text) for key in self.keys)]
+        words = [
+            self.table.name,
+            *("".join(c if c.isalnum() else "_" for c in key.text) for key in self.keys),
+        ]
         digest = hashlib.sha256(self.id.encode()).hexdigest()[:6]
         stem = "_".join(words).encode()[: _NAME_BYTES_MAX - 11].decode(errors="ignore")
         return f"{stem}_pga{digest}"
@@ -131,7 +134,7 @@ def finds_one(table: TableFacts, equal: Sequence[str]) -> bool:
 
 
 def is_there(index: NewIndex) -> bool:
-    """Whether the table has a valid index of this method on the same keys and predicate, as its first keys."""
+    """Whether the table has a valid index of this method and predicate that begins with the keys."""
     wanted = [normalised(key.text) if key.is_expression else key.text for key in index.keys]
     for have in index.table.indexes:
         names = [key.column or normalised(key.expression or "") for key in have.keys]

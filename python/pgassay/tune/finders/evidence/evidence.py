@@ -22,8 +22,8 @@ class Scan:
 
     `table` is the partitioned table where a partition is read. `rows_in` are the rows looked at and `rows`
     those that passed, both over all loops and processes. `ms` is the statement's time in it. `sort`: the keys
-    that a Sort just above it asks for, `sort_node` that node, `limit` the rows that a Limit above lets through.
-    """
+    that a Sort just above it asks for, `sort_node` that node, `limit` the rows that a Limit above lets
+    through."""
 
     statement: TunedStatement
     plan_number: int
@@ -142,9 +142,7 @@ class Evidence:
             below = [each for each in plan.nodes if _is_within_bitmap(plan, each, node)]
             sort, keys, limit = _order_above(plan, node)
             texts = [node.conditions.get(key, "") for key in ("Index Cond", "Recheck Cond", "Filter")]
-            found = [
-                each for text in texts if text for each in conditions(text, node.alias or table.name)
-            ]
+            found = [each for text in texts if text for each in conditions(text, node.alias or table.name)]
             yield Scan(
                 statement=statement,
                 plan_number=number,
