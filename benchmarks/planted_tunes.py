@@ -2,10 +2,10 @@
 
     python benchmarks/planted_tunes.py [--seeds 1-5] [--only NAME,NAME] [--pg 16,17,18] [--show] [--measure]
 
-Plants each kind of defect in a small database of a real server, drawn anew by each seed (names, types, sizes),
-and its decoy, which differs in one fact and needs nothing. The statements are executed under EXPLAIN, the
-catalogs read, and the finders asked; what the planner's cost speaks against, with the index really built, is
-taken away. A plant counts as found when its fix is among what is left, a decoy as clean when nothing is. The
+Plants each kind of defect in a small database of a real server, drawn anew by each seed (names, types,
+sizes), and its decoy, which differs in one fact and needs nothing. The statements are executed under EXPLAIN,
+the catalogs read, and the finders asked; what the planner's cost speaks against, with the index really built,
+is taken away. A plant counts as found when its fix is among what is left, a decoy when nothing is. The
 seeds take the versions in turn. --measure applies each fix and sets the gain that it was predicted to bring
 beside the one measured. Exit code 1 when less than 95 % of either is as it should be.
 """
@@ -86,7 +86,11 @@ def _compare(title: str, fix: Candidate, measured: dict[str, float]) -> None:
     for name, ratio in measured.items():
         predicted, gain = 1 - fix.predicted[name], 1 - ratio
         near = abs(predicted - gain) <= 0.25 * max(abs(gain), 0.01)
-        print(f"{'near   ' if near else 'far    '} {title} {name}: predicted {predicted:.2f}, gained {gain:.2f}", flush=True)
+        print(
+            f"{'near   ' if near else 'far    '} {title} {name}: predicted {predicted:.2f}, gained "
+            f"{gain:.2f}",
+            flush=True,
+        )
 
 
 def _tell(outcome: Outcome) -> None:
@@ -96,8 +100,10 @@ def _tell(outcome: Outcome) -> None:
             print(f"            {plan.execution_ms} ms")
             for node in plan.nodes:
                 print(
-                    f"            {'  ' * node.depth}{node.type} {node.relation or ''} {node.index or ''} est "
-                    f"{node.rows_estimated} rows {node.rows} x {node.loops} own {node.own_ms} {node.conditions}"
+                    f"            {'  ' * node.depth}{node.type} {node.relation or ''} "
+                    f"{node.index or ''} est "
+                    f"{node.rows_estimated} rows {node.rows} x {node.loops} own {node.own_ms} "
+                    f"{node.conditions}"
                 )
     for each in outcome.offered:
         gone = " (cost says no)" if each.id in outcome.screened else ""
@@ -106,7 +112,9 @@ def _tell(outcome: Outcome) -> None:
 
 
 def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seeds", default="1-5")
     parser.add_argument("--only", default="")
     parser.add_argument("--pg", default="16,17,18")

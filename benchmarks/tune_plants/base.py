@@ -89,7 +89,7 @@ def _quoted(name: str) -> str:
 
 @dataclass(frozen=True)
 class Plant:
-    """A kind of defect: its name, the kind of candidate that mends it, and a drawing of it or of its decoy."""
+    """A kind of defect: its name, the kind of candidate that mends it, and its drawing."""
 
     name: str
     kind: str
@@ -138,7 +138,9 @@ def setting_is(*names: str) -> IsFix:
     return lambda candidate: bool(candidate.settings.keys() & set(names))
 
 
-def filled(table: str, columns: str, rows: int, values: Sequence[str], *, analyze: bool = True) -> tuple[str, ...]:
+def filled(
+    table: str, columns: str, rows: int, values: Sequence[str], *, analyze: bool = True
+) -> tuple[str, ...]:
     """SQL that makes a table and fills it: `values` of i, which runs from 1 to `rows`."""
     return (
         f"CREATE TABLE {table} ({columns})",

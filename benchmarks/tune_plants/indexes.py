@@ -11,6 +11,11 @@ def scattered(distinct: int) -> str:
     return f"(({SCATTERED.format(n=distinct * 97 + 1)}) % {distinct})::int"
 
 
+def scattered_time(rows: int) -> str:
+    """SQL of a minute among as many as there are rows, without order on the disk."""
+    return f"timestamp '2024-01-01' + ({scattered(rows)}) * interval '1 minute'"
+
+
 def _equality(draw: Draw) -> Drawn:
     """One column, one value; decoy: the index exists, or the table is small, or half of the rows match."""
     table, a, b, rows = draw.table(), draw.column(), draw.column(), draw.rows()
@@ -23,7 +28,9 @@ def _equality(draw: Draw) -> Drawn:
     )  # fmt: skip
     if why == "exists":
         setup += (f"CREATE INDEX ON {table} ({a})",)
-    return Drawn(setup, (statement(f"SELECT * FROM {table} WHERE {a} = 1"),), index_with(f"({a})", kind="btree"))
+    return Drawn(
+        setup, (statement(f"SELECT * FROM {table} WHERE {a} = 1"),), index_with(f"({a})", kind="btree")
+    )
 
 
 def _two_columns(draw: Draw) -> Drawn:
@@ -46,7 +53,7 @@ def _equality_and_range(draw: Draw) -> Drawn:
     distinct = 2 if draw.decoy else draw.size(10, 40)
     setup = filled(
         table, f"{a} integer, {at} timestamp, {draw.filler()}", rows,
-        [scattered(distinct), f"timestamp '2024-01-01' + ({scattered(rows)}) * interval '1 minute'", "repeat('y', 80)"],
+        [scattered(distinct), scattered_time(rows), "repeat('y', 80)"],
     )  # fmt: skip
     days = 0 if draw.decoy else rows // 1440 - draw.size(2, 4)
     sql = f"SELECT * FROM {table} WHERE {a} = 1 AND {at} >= timestamp '2024-01-01' + interval '{days} days'"
@@ -58,7 +65,7 @@ def _order_and_limit(draw: Draw) -> Drawn:
     table, a, at, rows = draw.table(), draw.column(), draw.time(), draw.rows()
     setup = filled(
         table, f"{a} {draw.integer()}, {at} timestamp, {draw.filler()}", rows,
-        [scattered(draw.size(5, 30)), f"timestamp '2024-01-01' + ({scattered(rows)}) * interval '1 minute'", "repeat('y', 80)"],
+        [scattered(draw.size(5, 30)), scattered_time(rows), "repeat('y', 80)"],
     )  # fmt: skip
     if draw.decoy:
         setup += (f"CREATE INDEX ON {table} ({a}, {at})", f"ANALYZE {table}")
@@ -112,7 +119,9 @@ def _correlated(draw: Draw) -> Drawn:
 def _extreme(draw: Draw) -> Drawn:
     """max() of a column; decoy: it has an index."""
     table, a, rows = draw.table(), draw.column(), draw.rows()
-    setup = filled(table, f"{a} {draw.integer()}, {draw.filler()}", rows, [scattered(rows), "repeat('y', 60)"])
+    setup = filled(
+        table, f"{a} {draw.integer()}, {draw.filler()}", rows, [scattered(rows), "repeat('y', 60)"]
+    )
     if draw.decoy:
         setup += (f"CREATE INDEX ON {table} ({a})", f"VACUUM ANALYZE {table}")
     sql = f"SELECT {draw.one_of('max', 'min')}({a}) FROM {table}"
@@ -128,7 +137,10 @@ def _prefix(draw: Draw) -> Drawn:
         table, f'{name} {type_} COLLATE "en-x-icu", {draw.filler()}', rows,
         ["'ab' || i" if why == "all" else "md5(i::text)", "repeat('y', 60)"],
     )  # fmt: skip
-    setup += (f"CREATE INDEX ON {table} ({name}{' text_pattern_ops' if why == 'exists' else ''})", f"ANALYZE {table}")
+    setup += (
+        f"CREATE INDEX ON {table} ({name}{' text_pattern_ops' if why == 'exists' else ''})",
+        f"ANALYZE {table}",
+    )
     pattern = "ab" if why == "all" else draw.one_of("abc", "f00", "12d")
     sql = f"SELECT * FROM {table} WHERE {name} LIKE '{pattern}%'"
     return Drawn(setup, (statement(sql),), index_with("pattern_ops", kind="like-prefix"))

@@ -37,9 +37,14 @@ def _trigrams(draw: Draw) -> Drawn:
     table, name, rows = draw.table(), draw.text(), draw.rows(30_000, 60_000)
     setup = filled(
         table, f"{name} text, {draw.filler()}", rows,
-        [f"md5(i::text) || CASE WHEN i % {draw.size(400, 900)} = 5 THEN 'needle' END || 'x'", "repeat('y', 60)"],
+        [f"md5(i::text) || CASE WHEN i % {draw.size(400, 900)} = 5 THEN 'needle' END || 'x'",
+         "repeat('y', 60)"],
     )  # fmt: skip
-    setup += (f"UPDATE {table} SET {name} = 'plain' WHERE {name} IS NULL", f"VACUUM (FULL, ANALYZE) {table}", f"VACUUM {table}")
+    setup += (
+        f"UPDATE {table} SET {name} = 'plain' WHERE {name} IS NULL",
+        f"VACUUM (FULL, ANALYZE) {table}",
+        f"VACUUM {table}",
+    )
     pattern = "%n%d%z%" if draw.decoy else draw.one_of("%needle%", "%eedle%")
     operator = draw.one_of("LIKE", "ILIKE")
     return Drawn(
@@ -51,7 +56,8 @@ def _trigrams(draw: Draw) -> Drawn:
 def _full_text(draw: Draw) -> Drawn:
     """A word in a text; decoy: a tsvector column with its index."""
     table, rows = draw.table(), draw.rows(15_000, 25_000)
-    words = f"'common words ' || CASE WHEN i % {draw.size(300, 700)} = 3 THEN 'giraffe ' ELSE 'horse ' END || md5(i::text)"
+    animal = f"CASE WHEN i % {draw.size(300, 700)} = 3 THEN 'giraffe ' ELSE 'horse ' END"
+    words = f"'common words ' || {animal} || md5(i::text)"
     setup = filled(table, f"id integer, body text, {draw.filler()}", rows, ["i", words, "repeat('y', 60)"])
     expression = "to_tsvector('english', body)"
     if draw.decoy:
@@ -68,7 +74,10 @@ def _brin(draw: Draw) -> Drawn:
         ["i", "timestamp '2024-01-01' + i * interval '1 minute'", f"repeat('y', {draw.size(80, 120)})"],
     )  # fmt: skip
     if draw.decoy:
-        setup += (f"CREATE INDEX ON {table} USING brin ({at}) WITH (pages_per_range = 16)", f"ANALYZE {table}")
+        setup += (
+            f"CREATE INDEX ON {table} USING brin ({at}) WITH (pages_per_range = 16)",
+            f"ANALYZE {table}",
+        )
     days = draw.size(20, 60)
     sql = (
         f"SELECT count(filler) FROM {table} WHERE {at} >= '2024-01-01'::timestamp + interval '{days} days' "
@@ -99,11 +108,13 @@ def _unneeded(why: str) -> IsFix:
 
 
 def _written(draw: Draw, table: str, columns: str, values: str) -> str:
-    return f"INSERT INTO {table} ({columns}) SELECT {values} FROM generate_series(1, {draw.size(200, 500)}) AS i"
+    return (
+        f"INSERT INTO {table} ({columns}) SELECT {values} FROM generate_series(1, {draw.size(200, 500)}) AS i"
+    )
 
 
 def _duplicate(draw: Draw) -> Drawn:
-    """Two indexes of the same keys; decoy: one of them is of a unique constraint's and alone, or another class."""
+    """Two indexes of the same keys; decoy: of another operator class, or one of a constraint."""
     table, a, b, rows = draw.table(), draw.column(), draw.column(), draw.rows(40_000, 60_000)
     setup = filled(table, f"{a} integer, {b} text", rows, ["i", "'t' || i"])
     if draw.decoy:
@@ -131,7 +142,11 @@ def _never_scanned(draw: Draw) -> Drawn:
     """An index that nothing reads on a table that is read often; decoy: this one is read as well."""
     table, a, b, rows = draw.table(), draw.column(), draw.column(), draw.rows(40_000, 60_000)
     setup = filled(table, f"{a} integer, {b} integer", rows, ["i", scattered(20_000)])
-    setup += (f"CREATE INDEX used ON {table} ({a})", f"CREATE INDEX idle ON {table} ({b})", f"ANALYZE {table}")
+    setup += (
+        f"CREATE INDEX used ON {table} ({a})",
+        f"CREATE INDEX idle ON {table} ({b})",
+        f"ANALYZE {table}",
+    )
     for column in (a, b) if draw.decoy else (a,):
         setup += (
             "SET enable_seqscan = off",
@@ -154,7 +169,10 @@ def _partitioning(draw: Draw) -> Drawn:
     return Drawn(
         setup,
         (
-            statement(f"SELECT sum(amount), max(filler) FROM {table} WHERE {month}", weight=0.01 if draw.decoy else 1),
+            statement(
+                f"SELECT sum(amount), max(filler) FROM {table} WHERE {month}",
+                weight=0.01 if draw.decoy else 1,
+            ),
             statement(f"SELECT avg(amount), min(filler) FROM {table} WHERE {others}", name="q2"),
         ),
         kind_is("partitioning"),

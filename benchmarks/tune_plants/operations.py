@@ -34,7 +34,9 @@ def _never_analysed(draw: Draw) -> Drawn:
     """A table without statistics, whose condition lets nearly all rows through; decoy: analysed."""
     one, many, rows = draw.table(), draw.table(), draw.rows(40_000, 60_000)
     setup = _many(draw, many, rows)
-    setup += filled(one, "k integer, state integer, at date", rows, ["i", "1", "date '2024-01-01'"], analyze=False)
+    setup += filled(
+        one, "k integer, state integer, at date", rows, ["i", "1", "date '2024-01-01'"], analyze=False
+    )
     if draw.decoy:
         setup += (f"VACUUM ANALYZE {one}",)
     where = "o.state = 1 AND o.at = '2024-01-01'"
@@ -70,7 +72,10 @@ def _dependent(draw: Draw) -> Drawn:
         ["i", *(f"i % {n} + {number}" for number, _ in enumerate(columns))],
     )  # fmt: skip
     if draw.decoy:
-        setup += (f"CREATE STATISTICS have (dependencies, mcv) ON {', '.join(columns)} FROM {one}", f"ANALYZE {one}")
+        setup += (
+            f"CREATE STATISTICS have (dependencies, mcv) ON {', '.join(columns)} FROM {one}",
+            f"ANALYZE {one}",
+        )
     where = " AND ".join(f"o.{each} = {1 + number}" for number, each in enumerate(columns))
     return Drawn(setup, (statement(_joined(one, many, where)),), _kinds("dependencies"))
 
@@ -100,7 +105,8 @@ def _distinct(draw: Draw) -> Drawn:
     if draw.decoy:
         setup += (f"CREATE STATISTICS have (ndistinct) ON {a}, {b}, k FROM {table}", f"ANALYZE {table}")
     sql = (
-        f"SELECT count(*), max(m.filler) FROM (SELECT {a}, {b}, k, count(*) FROM {table} GROUP BY {a}, {b}, k) g "
+        f"SELECT count(*), max(m.filler) FROM (SELECT {a}, {b}, k, count(*) FROM {table} GROUP BY "
+        f"{a}, {b}, k) g "
         f"JOIN {many} m ON m.k = g.k"
     )
     return Drawn(setup, (statement(sql),), _kinds("ndistinct"), settings={"random_page_cost": "4"})
@@ -129,11 +135,15 @@ def _target(draw: Draw) -> Drawn:
 def _visibility(draw: Draw) -> Drawn:
     """An index-only scan that goes to the heap; decoy: vacuumed."""
     table, a, rows = draw.table(), draw.column(), draw.rows(80_000, 120_000)
-    setup = filled(table, f"{a} integer, filler text", rows, [scattered(20), "repeat('y', 150)"], analyze=False)
+    setup = filled(
+        table, f"{a} integer, filler text", rows, [scattered(20), "repeat('y', 150)"], analyze=False
+    )
     setup += (f"CREATE INDEX ON {table} ({a})", f"ANALYZE {table}")
     if draw.decoy:
         setup += (f"VACUUM {table}",)
-    return Drawn(setup, (statement(f"SELECT count(*) FROM {table} WHERE {a} BETWEEN 3 AND 5"),), kind_is("vacuum"))
+    return Drawn(
+        setup, (statement(f"SELECT count(*) FROM {table} WHERE {a} BETWEEN 3 AND 5"),), kind_is("vacuum")
+    )
 
 
 def _wide(draw: Draw, table: str) -> tuple[tuple[str, ...], str]:
@@ -160,7 +170,9 @@ def _dead(draw: Draw) -> Drawn:
 def _bloated_table(draw: Draw) -> Drawn:
     """Pages that were emptied; decoy: they are full."""
     table, rows = draw.table(), draw.rows(120_000, 160_000)
-    setup = filled(table, "id integer, amount integer, filler text", rows, ["i", "i % 100", "repeat('y', 150)"])
+    setup = filled(
+        table, "id integer, amount integer, filler text", rows, ["i", "i % 100", "repeat('y', 150)"]
+    )
     if not draw.decoy:
         setup += (f"DELETE FROM {table} WHERE id % {draw.size(12, 25)} <> 0", f"VACUUM (ANALYZE) {table}")
     return Drawn(setup, (statement(f"SELECT sum(amount) FROM {table}"),), kind_is("bloat"))
@@ -246,7 +258,8 @@ def _old(draw: Draw) -> Drawn:
     setup = filled(table, "id integer", 2000, ["i"])
     setup += (
         "CREATE TABLE spent (i integer)",
-        "DO $$BEGIN FOR i IN 1..82000 LOOP BEGIN INSERT INTO spent VALUES (1); EXCEPTION WHEN division_by_zero "
+        "DO $$BEGIN FOR i IN 1..82000 LOOP BEGIN INSERT INTO spent VALUES (1); EXCEPTION WHEN "
+        "division_by_zero "
         "THEN NULL; END; END LOOP; END$$",
         "DROP TABLE spent",
     )

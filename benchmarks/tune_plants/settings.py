@@ -25,10 +25,11 @@ def _bitmap(draw: Draw) -> Drawn:
     )  # fmt: skip
     setup += (f"CREATE INDEX ON {table} ({k})", f"VACUUM ANALYZE {table}")
     first = draw.size(1, 500)
+    sql = f"SELECT count(filler || id) FROM {table} WHERE {k} BETWEEN {first} AND {first + 15}"
+    room = "16MB" if draw.decoy else "64kB"
     return Drawn(
-        setup, (statement(f"SELECT count(filler || id) FROM {table} WHERE {k} BETWEEN {first} AND {first + 15}"),),
-        setting_is("work_mem"),
-        settings={"work_mem": "16MB" if draw.decoy else "64kB", "enable_seqscan": "off", "enable_indexscan": "off"},
+        setup, (statement(sql),), setting_is("work_mem"),
+        settings={"work_mem": room, "enable_seqscan": "off", "enable_indexscan": "off"},
         machine=Machine(memory_bytes=16 * GB),
     )  # fmt: skip
 
@@ -60,11 +61,18 @@ def _random_page_cost(draw: Draw) -> Drawn:
     """An index that the planner finds too dear; decoy: no probe says so, or the cost is right already."""
     one, many, rows = draw.table(), draw.table(), draw.rows(150_000, 200_000)
     few = draw.size(1200, 1800)
-    setup = filled(one, "id integer PRIMARY KEY, s integer", rows // 10, ["i", f"CASE WHEN i <= {few} THEN 1 ELSE 2 END"])
+    setup = filled(
+        one, "id integer PRIMARY KEY, s integer", rows // 10, ["i", f"CASE WHEN i <= {few} THEN 1 ELSE 2 END"]
+    )
     setup += (f"CREATE INDEX ON {one} (s)", f"VACUUM ANALYZE {one}")
-    setup += filled(many, f"k integer, n integer, {draw.filler()}", rows, [scattered(rows // 10), "i", "repeat('y', 30)"])
+    setup += filled(
+        many, f"k integer, n integer, {draw.filler()}", rows, [scattered(rows // 10), "i", "repeat('y', 30)"]
+    )
     setup += (f"CREATE INDEX ON {many} (k)", f"VACUUM ANALYZE {many}")
-    sql = f"SELECT sum(m.n), max(m.filler) FROM {one} o JOIN {many} m ON m.k = o.id WHERE o.s = 1 AND o.id <= {few // 10}"
+    sql = (
+        f"SELECT sum(m.n), max(m.filler) FROM {one} o JOIN {many} m ON m.k = o.id "
+        f"WHERE o.s = 1 AND o.id <= {few // 10}"
+    )
     return Drawn(
         setup, (statement(sql),), setting_is("random_page_cost", "effective_cache_size"),
         settings={} if draw.decoy else {"random_page_cost": "40", "effective_cache_size": "1MB"},
@@ -99,13 +107,19 @@ def _workers_taken(draw: Draw) -> Drawn:
 def _requested_checkpoints(draw: Draw) -> Drawn:
     """Checkpoints by the WAL's size, again and again; decoy: a size that lasts."""
     table, rows = draw.table(), draw.rows(60_000, 80_000)
-    setup = filled(table, "id integer PRIMARY KEY, n integer, filler text", rows, ["i", "0", "repeat('y', 200)"])
+    setup = filled(
+        table, "id integer PRIMARY KEY, n integer, filler text", rows, ["i", "0", "repeat('y', 200)"]
+    )
     setup += (
-        "DO $$BEGIN PERFORM pg_stat_reset_shared(CASE WHEN current_setting('server_version_num')::int < 170000 "
+        "DO $$BEGIN PERFORM pg_stat_reset_shared(CASE WHEN "
+        "current_setting('server_version_num')::int < 170000 "
         "THEN 'bgwriter' ELSE 'checkpointer' END); END$$",
         "CREATE TABLE loaded (filler text)",
     )
-    setup += ("INSERT INTO loaded SELECT repeat('z', 900) FROM generate_series(1, 40000)", "TRUNCATE loaded") * 5
+    setup += (
+        "INSERT INTO loaded SELECT repeat('z', 900) FROM generate_series(1, 40000)",
+        "TRUNCATE loaded",
+    ) * 5
     setup += ("CHECKPOINT",)
     first = draw.size(1, 1000)
     sql = f"UPDATE {table} SET n = n + 1 WHERE id BETWEEN {first} AND {first + draw.size(9_000, 12_000)}"

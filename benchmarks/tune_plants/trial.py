@@ -55,7 +55,7 @@ class Outcome:
 
 
 class Laboratory:
-    """A data directory of one version, and a server on it, started anew where a plant wants other settings."""
+    """A data directory of one version, and a server on it with the settings that a plant wants."""
 
     def __init__(self, version: str, folder: Path) -> None:
         self._build = resolve(version)
@@ -84,10 +84,7 @@ class Laboratory:
         with control(server, DATABASE) as session:
             facts = read_facts(session)
         with control(server, DATABASE) as session:
-            plans = {
-                each.name: _plans(session, each, drawn.executions)
-                for each in drawn.statements
-            }
+            plans = {each.name: _plans(session, each, drawn.executions) for each in drawn.statements}
             times = {
                 each.name: each.weight * sum(plan.execution_ms or 0 for plan in plans[each.name])
                 for each in drawn.statements

@@ -27,6 +27,9 @@ PLUG_IN_FOLDERS = frozenset(
         "report/charts",
         "trial/observe",
         "tune/rewrites",
+        "tune/finders/design",
+        "tune/finders/infrastructure",
+        "tune/finders/operations",
         "workloads",
     }
 )

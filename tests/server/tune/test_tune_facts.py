@@ -15,7 +15,7 @@ from server_helpers import TINY_SETTINGS, empty_cluster, own_home
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 SCHEMA = (
     # Objects that would be called if a query did not name the system's schema.
-    "CREATE SCHEMA \"Odd 'schema\"",
+    'CREATE SCHEMA "Odd \'schema"',
     "CREATE FUNCTION public.age(xid) RETURNS int LANGUAGE plpgsql AS $$BEGIN RAISE 'called'; END$$",
     'CREATE TABLE public."Ta""ble; --" (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, '
     '"a\'b" varchar(20) COLLATE "C" NOT NULL, tags text[], twice int GENERATED ALWAYS AS (1 + 2) STORED, '
@@ -28,10 +28,11 @@ SCHEMA = (
     "DEFERRABLE INITIALLY DEFERRED NOT VALID",
     'ALTER TABLE public."Ta""ble; --" ALTER COLUMN tags SET STATISTICS 17',
     'CREATE UNIQUE INDEX "in dex" ON public."Ta""ble; --" USING btree '
-    "(lower(\"a'b\") text_pattern_ops DESC, id) INCLUDE (tags) WHERE id > 5",
+    '(lower("a\'b") text_pattern_ops DESC, id) INCLUDE (tags) WHERE id > 5',
     'CREATE STATISTICS "st at" (dependencies, mcv) ON id, tags FROM public."Ta""ble; --"',
     "CREATE TABLE public.parted (at date, k int) PARTITION BY RANGE (at)",
-    "CREATE TABLE public.parted_1 PARTITION OF public.parted FOR VALUES FROM ('2024-01-01') TO ('2025-01-01')",
+    "CREATE TABLE public.parted_1 PARTITION OF public.parted FOR VALUES FROM ('2024-01-01') TO "
+    "('2025-01-01')",
     'CREATE VIEW public.looked AS SELECT 1 AS "one;"',
     # Counts of a session arrive later than those of ANALYZE unless told so.
     "SELECT pg_stat_force_next_flush()",
@@ -61,7 +62,7 @@ def test_facts_are_those_of_the_catalogs(session: ControlSession) -> None:
     name = table.column("a'b")
     assert name is not None and name.type == "character varying(20)" and name.not_null
     assert name.collation == "C" and name.deterministic
-    assert name.common == ("it's, \"so\"",) and name.common_share == (0.25,)
+    assert name.common == ('it\'s, "so"',) and name.common_share == (0.25,)
     tags, twice, identity = (table.column(each) for each in ("tags", "twice", "id"))
     assert tags is not None and tags.statistics_target == 17 and tags.common == ('{"{x,y}"}',)
     assert twice is not None and twice.generated and identity is not None and identity.identity
@@ -70,7 +71,7 @@ def test_facts_are_those_of_the_catalogs(session: ControlSession) -> None:
     assert index.unique and not index.primary and index.predicate == "id > 5" and index.included == ("tags",)
     first, second = index.keys
     assert first.column is None and first.opclass == "text_pattern_ops" and not first.default_opclass
-    assert first.descending and first.nulls_first and first.expression == "lower(\"a'b\"::text)"
+    assert first.descending and first.nulls_first and first.expression == 'lower("a\'b"::text)'
     assert second.column == "id" and second.opclass == "int8_ops" and not second.descending
     key = next(each for each in table.indexes if each.primary)
     assert key.constraint == key.name and key.bytes >= 8192

@@ -14,8 +14,9 @@ from pgassay.tune.finders.evidence.conditions import (
 # Columns, operators and noise as EXPLAIN strings them together.
 PIECES = st.sampled_from(
     [
-        "o.a", "b", '"Odd name"', "=", "<", "~~", "@>", "ANY", "(", ")", "'x'::text", "'{1,2}'::integer[]", "AND",
-        "OR", "NOT", "IS NULL", "$1", "(InitPlan 1).col1", "hashed SubPlan 2", "lower(", "::date", "\0", "'", "--",
+        "o.a", "b", '"Odd name"', "=", "<", "~~", "@>", "ANY", "(", ")", "'x'::text", "'{1,2}'::integer[]",
+        "AND", "OR", "NOT", "IS NULL", "$1", "(InitPlan 1).col1", "hashed SubPlan 2", "lower(", "::date", "\0",
+        "'", "--",
         ";", "NULL", "ROW(", ",", "1", "-", "é", "\\",
     ]
 )  # fmt: skip

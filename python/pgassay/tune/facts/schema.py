@@ -164,7 +164,8 @@ class SchemaFacts(Frozen):
     settings: dict[str, str] = Field(default_factory=dict)
     extensions: tuple[str, ...] = ()
     extensions_available: tuple[str, ...] = ()
-    # Since the server's statistics were reset: by time, and because max_wal_size was reached or somebody asked.
+    # Since the server's statistics were reset: by time, and because max_wal_size was reached or somebody
+    # asked.
     checkpoints_timed: int | None = None
     checkpoints_requested: int | None = None
     block_bytes: int = 8192

@@ -1,4 +1,4 @@
-"""The table of finders: a new one is a file and a line here. What they offer is merged and thinned out here."""
+"""The table of finders: a new one is a file and a line here. What they offer is merged and thinned out."""
 
 from collections import defaultdict
 from collections.abc import Iterable

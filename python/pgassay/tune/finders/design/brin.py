@@ -47,7 +47,8 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
             )  # fmt: skip
             yield from index_offer(
                 evidence, "brin", scan, index, scan.ms * (1 - part) - _SEARCH_MS,
-                f"{scan.sentence}; rows lie in the order of {name} (correlation {column.correlation:.2f}), so "
+                f"{scan.sentence}; rows lie in the order of {name} (correlation "
+                f"{column.correlation:.2f}), so "
                 f"that a BRIN index of a few pages leaves out {1 - part:.0%} of the table",
                 size=8192 * (3 + table.pages / width * 24 / 8192),
             )  # fmt: skip

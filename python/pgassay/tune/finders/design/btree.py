@@ -20,6 +20,8 @@ from pgassay.tune.finders.evidence.shares import distinct_values, together
 from pgassay.tune.finders.evidence.work import index_ms, is_correlated
 
 KEYS_MAX = 4
+# Of the rows that are looked at now; more are read as fast one after the other, whatever a noisy clock says.
+SCATTERED_SHARE_MAX, BESIDE_SHARE_MAX = 0.2, 0.5
 # A column whose condition lets more than this through makes an index larger and no scan shorter.
 _SHARE_MAX = 0.8
 
@@ -88,6 +90,8 @@ def _for_filter(evidence: Evidence, scan: Scan) -> Iterator[Offer]:
     used = equal + (bounds[most] if most else [])
     wanted = fetched(scan, used, rows)
     beside = is_correlated(scan.table, keys[0].text)
+    if wanted > (BESIDE_SHARE_MAX if beside else SCATTERED_SHARE_MAX) * scan.rows_in:
+        return
     after = index_ms(scan, wanted, evidence.symptom.machine, beside=beside, descents=max(scan.loops, 1.0))
     yield from index_offer(
         evidence, "btree", scan, NewIndex(scan.table, tuple(keys)), scan.ms - after,
@@ -123,7 +127,7 @@ def _for_order(evidence: Evidence, scan: Scan) -> Iterator[Offer]:
     before = scan.ms + (scan.sort_node.own_ms or 0.0) + _handing_on_ms(scan)
     limit = f" for {scan.limit:,.0f} rows" if scan.limit is not None else ""
     yield from index_offer(
-        evidence, "btree", scan, NewIndex(scan.table, tuple([Key(name) for name in names] + order)), before - after,
+        evidence, "btree", scan, NewIndex(scan.table, (*map(Key, names), *order)), before - after,
         f"{scan.sentence} and sorted{limit} ({scan.sort_node.own_ms or 0:.1f} ms); the index has their order "
         f"and {wanted:,.0f} rows are read",
     )  # fmt: skip

@@ -51,7 +51,8 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
                         layer="design",
                         kind="foreign-key",
                         title=f"Index on {index.id.removeprefix('index:')}",
-                        reason=f"the check of {constraint.name} took {trigger.ms:.1f} ms in {calls:,.0f} calls, "
+                        reason=f"the check of {constraint.name} took {trigger.ms:.1f} ms in "
+                        f"{calls:,.0f} calls, "
                         f"each reading {top.name}, which has no index on {', '.join(constraint.columns)}",
                         statements=(),
                         sql=(index.sql,),

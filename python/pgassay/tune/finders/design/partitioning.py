@@ -1,9 +1,9 @@
 """Partitioning a large table by range or list, by a key that nearly all of its statements filter by.
 
-Evidence: statements that read the table whole and let a part of it through by one and the same column: a range
-of dates or numbers, or one of few values; hardly any reads it without.
-Threshold: 1,000 pages; three quarters of the time that is spent in the table filters by the column; between 2 and
-30 % of the rows (below, an index does it; above, little is left out); rows that don't lie in that order
+Evidence: statements that read the table whole and let a part of it through by one and the same column: a
+range of dates or numbers, or one of few values; hardly any reads it without.
+Threshold: 1,000 pages; three quarters of the time that is spent in the table filters by the column; between 2
+and 30 % of the rows (below, an index does it; above, little is left out); rows that don't lie in that order
 already, which BRIN uses at no price. Nothing refers to the table, and every unique key has the column, or the
 change is told and not tried.
 Prediction: of the scan's time the part that the partitions hold, and one partition more.
@@ -14,6 +14,7 @@ a unique key must have it; a default partition takes what no other does; privile
 import re
 from collections.abc import Iterator
 from datetime import date, timedelta
+from itertools import pairwise
 
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import ColumnFacts, TableFacts
@@ -76,10 +77,7 @@ def _parts(evidence: Evidence, table: TableFacts, column: ColumnFacts, how: str)
     bounds = _bounds(column)
     if bounds is None:
         return None
-    return [
-        f"FOR VALUES FROM ({_literal(first)}) TO ({_literal(last)})"
-        for first, last in zip(bounds, bounds[1:], strict=False)
-    ]
+    return [f"FOR VALUES FROM ({_literal(first)}) TO ({_literal(last)})" for first, last in pairwise(bounds)]
 
 
 def _obstacle(evidence: Evidence, table: TableFacts, key: str) -> str:
@@ -92,7 +90,12 @@ def _obstacle(evidence: Evidence, table: TableFacts, key: str) -> str:
         for constraint in other.constraints
     ):
         return f"foreign keys refer to {table.name}"
-    if table.triggers or table.has_rules or table.row_security or any(each.identity for each in table.columns):
+    if (
+        table.triggers
+        or table.has_rules
+        or table.row_security
+        or any(each.identity for each in table.columns)
+    ):
         return f"{table.name} has triggers, rules, policies or an identity column"
     return ""
 
@@ -102,7 +105,8 @@ def _sql(table: TableFacts, key: str, how: str, parts: list[str]) -> tuple[tuple
     where, schema = place(table), quoted(table.schema_)
     made = [
         f"ALTER TABLE {where} RENAME TO {old}",
-        f"CREATE TABLE {where} (LIKE {schema}.{old} INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING GENERATED "
+        f"CREATE TABLE {where} (LIKE {schema}.{old} INCLUDING DEFAULTS INCLUDING CONSTRAINTS "
+        "INCLUDING GENERATED "
         f"INCLUDING STORAGE INCLUDING COMMENTS) PARTITION BY {how} ({quoted(key)})",
     ]
     for number, bound in enumerate([*parts, "DEFAULT"], start=1):

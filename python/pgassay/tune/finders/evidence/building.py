@@ -134,7 +134,7 @@ def finds_one(table: TableFacts, equal: Sequence[str]) -> bool:
 
 
 def is_there(index: NewIndex) -> bool:
-    """Whether the table has a valid index of this method on the same keys and predicate, as its first keys."""
+    """Whether the table has a valid index of this method and predicate that begins with the keys."""
     wanted = [normalised(key.text) if key.is_expression else key.text for key in index.keys]
     for have in index.table.indexes:
         names = [key.column or normalised(key.expression or "") for key in have.keys]

@@ -1,4 +1,4 @@
-"""The conditions of a plan's node, parsed by PostgreSQL's grammar: which column, which operator, which values."""
+"""The conditions of a plan's node, parsed by PostgreSQL's grammar: columns, operators, values."""
 
 import re
 from collections.abc import Iterator
@@ -285,7 +285,7 @@ _IMMUTABLE = frozenset(
     {
         "lower", "upper", "md5", "length", "char_length", "abs", "coalesce", "substr", "substring", "left",
         "right", "btrim", "ltrim", "rtrim", "replace", "reverse", "floor", "ceil", "round", "sqrt", "mod",
-        "jsonb_extract_path_text", "jsonb_array_length", "cardinality", "array_length", "split_part", "sha256",
+        "jsonb_extract_path_text", "jsonb_array_length", "cardinality", "array_length", "split_part",
     }
 )  # fmt: skip
 _IMMUTABLE_CASTS = frozenset(

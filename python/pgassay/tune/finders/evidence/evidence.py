@@ -22,8 +22,8 @@ class Scan:
 
     `table` is the partitioned table where a partition is read. `rows_in` are the rows looked at and `rows`
     those that passed, both over all loops and processes. `ms` is the statement's time in it. `sort`: the keys
-    that a Sort just above it asks for, `sort_node` that node, `limit` the rows that a Limit above lets through.
-    """
+    that a Sort just above it asks for, `sort_node` that node, `limit` the rows that a Limit above lets
+    through."""
 
     statement: TunedStatement
     plan_number: int

@@ -69,7 +69,7 @@ def _key(value: str) -> tuple[int, float, str]:
 
 
 def share(condition: Condition, table: TableFacts, rows: float) -> float:
-    """The share of the table's rows that a condition lets through, 0 to 1, by statistics or PostgreSQL's defaults.
+    """The share of the rows that a condition lets through, 0 to 1, by statistics or PostgreSQL's defaults.
 
     Two bounds of one column are two conditions: multiply nothing, see `together`.
     """

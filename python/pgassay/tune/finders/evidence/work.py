@@ -25,13 +25,20 @@ _LEAF_FILL, _ENTRY_BYTES, _PAGE_BYTES = 0.9, 8 + 4, 8192
 _CORRELATED = 0.9
 _MANY = 0.1
 _UNKNOWN_WIDTH = 16
+_SIMPLE = frozenset({"equal", "in", "outer", "range", "null", "not null", "true", "false"})
+_PACE_MAX, _PACE_COSTLY_MAX = 20.0, 3.0
 
 
 def pace(scan: Scan) -> float:
-    """How slow this machine's rows are beside the figures above, from the scan's own: 0.5 to 3."""
+    """How slow this machine's rows are beside the figures above, from the scan's own time.
+
+    A regular expression's time is its own and not the machine's: such scans say less.
+    """
     if not scan.is_sequential or scan.rows_in < 1000 or not scan.ms:
         return 1.0
-    return min(max(scan.ms * max(scan.node.processes, 1.0) / scan.rows_in / SEQUENTIAL_ROW_MS, 0.5), 3.0)
+    simple = all(each.kind in _SIMPLE and each.column for each in scan.conditions)
+    times = scan.ms * max(scan.node.processes, 1.0) / scan.rows_in / SEQUENTIAL_ROW_MS
+    return min(max(times, 0.5), _PACE_MAX if simple else _PACE_COSTLY_MAX)
 
 
 def is_correlated(table: TableFacts, column: str | None) -> bool:

@@ -1,13 +1,14 @@
-"""work_mem and hash_mem_multiplier where nodes went to disk; shared_buffers where the same pages are read again.
+"""work_mem and hash_mem_multiplier where nodes went to disk; shared_buffers where pages are read again.
 
 Evidence: a sort, hash, aggregate or stored result on disk in an executed plan, with what it took there; pages
 read from the system though the statements' tables and indexes would fit into a larger shared_buffers.
 Threshold: what is needed times the statement's such nodes, processes and clients must fit into a quarter of
 the machine's memory, or into 1 GB where that is not known, since work_mem is taken by each of them;
 shared_buffers at most 40 % of memory (PostgreSQL's manual, "Resource Consumption": more is unlikely to help).
-Also: a bitmap that kept whole pages instead of rows, and a subplan of IN whose rows were too many to be hashed.
-Prediction: for sorts by how often their runs were written; for hashes only the I/O that the plan timed, since
-many small ones fit the processor's caches and a large one does not; a page copied from the page cache.
+Also: a bitmap that kept whole pages instead of rows, and a subplan of IN whose rows were too many to be
+hashed. Prediction: for sorts by how often their runs were written; for hashes only the I/O that the plan
+timed, since many small ones fit the processor's caches and a large one does not; a page as copied
+from the page cache.
 """
 
 import math
@@ -23,13 +24,14 @@ _MEMORY_SHARE, _MEMORY_UNKNOWN_KB = 0.25, 1 << 20
 _BUFFERS_SHARE, _READ_MIN = 0.4, 0.2
 _HASH_MULTIPLIER_MAX = 8.0
 _READ_BLOCK_MS = 0.0012
-# Measured on PostgreSQL 18 with temporary files in the page cache: what a sort of 200,000 texts, and groups in
-# more than 32 batches, gained by memory. A hash join in 8 batches lost by it.
+# Measured on PostgreSQL 18 with temporary files in the page cache: what a sort of 200,000 texts, and groups
+# in more than 32 batches, gained by memory. A hash join in 8 batches lost by it.
 _SORT_SHARE, _AGGREGATE_SHARE, _MANY_BATCHES = 0.09, 0.12, 32
 _WAIT_SHARE_MIN = 0.25
 # tidbitmap.c: an entry of a page, with the room that its hash table leaves free.
 _BITMAP_PAGE_BYTES = 100
-# The hash table of a subplan is estimated at its rows; some room is left for an estimate that is a little low.
+# The hash table of a subplan is estimated at its rows; some room is left for an estimate that is a little
+# low.
 _HASHED_TIMES = 1.5
 # In memory a row of a sort or hash has a header, padding and its place in an array (tuplesort.c, nodeHash.c).
 _ROW_OVERHEAD_BYTES = 56
@@ -66,7 +68,7 @@ def _saved_ms(plan: ExplainedPlan, node: PlanNode) -> float:
 
 
 def _lossy(evidence: Evidence) -> Iterator[tuple[Scan, float, float]]:
-    """Bitmap scans whose bitmap kept pages without their rows: with what it needs in kB, and what that saves."""
+    """Scans whose bitmap kept pages without their rows, with what it needs in kB and what that saves."""
     for scan in evidence.scans:
         lossy, exact = scan.node.heap_blocks_lossy or 0, scan.node.heap_blocks_exact or 0
         if scan.node.type == "Bitmap Heap Scan" and lossy > exact:
@@ -118,12 +120,15 @@ def _work_mem(evidence: Evidence) -> Iterator[Offer]:
             above = plan.nodes[node.parent] if node.parent is not None and node.type == "Hash" else None
             saved = _saved_ms(plan, node) + (_saved_ms(plan, above) if above else 0.0)
             savings[kind].append(Saving(statement.name, number, saved))
-            sentences.append(f"{node.name} of {statement.name} went to disk ({need_kb / _KB:,.0f} MB would do)")
+            sentences.append(
+                f"{node.name} of {statement.name} went to disk ({need_kb / _KB:,.0f} MB would do)"
+            )
     for scan, need_kb, saved in _lossy(evidence):
         needed["sort"] = max(needed.get("sort", 0.0), need_kb)
         savings["sort"].append(Saving(scan.statement.name, scan.plan_number, saved))
         sentences.append(
-            f"of the bitmap of {scan.read_table.name} {scan.node.heap_blocks_lossy or 0:,} pages did not fit with "
+            f"of the bitmap of {scan.read_table.name} {scan.node.heap_blocks_lossy or 0:,} pages did "
+            "not fit with "
             "their rows, and all of these were compared"
         )
     for statement, number, node, need_kb, saved in _not_hashed(evidence):
@@ -131,7 +136,8 @@ def _work_mem(evidence: Evidence) -> Iterator[Offer]:
             needed["hash"] = max(needed.get("hash", 0.0), need_kb)
             savings["hash"].append(Saving(statement.name, number, saved))
             sentences.append(
-                f"{node.subplan} of {statement.name} was gone through {node.loops or 0:,.0f} times instead of being "
+                f"{node.subplan} of {statement.name} was gone through {node.loops or 0:,.0f} times "
+                "instead of being "
                 "hashed"
             )
     if not needed:
@@ -178,7 +184,7 @@ def _shared_buffers(evidence: Evidence) -> Iterator[Offer]:
     # A scan of a table larger than a quarter of shared_buffers keeps to a small ring (freelist.c).
     largest = max((table.pages * block for table in touched.values()), default=0)
     wanted = max(working * 1.2, largest * 4.2)
-    if working * 0.9 < have and largest * 4 < have or wanted > _BUFFERS_SHARE * memory:
+    if (working * 0.9 < have and largest * 4 < have) or wanted > _BUFFERS_SHARE * memory:
         return
     size_mb = 2 ** math.ceil(math.log2(max(wanted / (1 << 20), 128)))
     size_mb = min(size_mb, int(_BUFFERS_SHARE * memory / (1 << 20)))

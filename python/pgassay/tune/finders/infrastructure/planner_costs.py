@@ -1,12 +1,12 @@
 """random_page_cost and effective_cache_size, where they keep the planner from an index that is there.
 
-Evidence: a table that is read whole though an index on the very conditions, or on the column that it is joined
-by, is there and would find few rows; and the storage probe of the machine that the server runs on.
+Evidence: a table that is read whole though an index on the very conditions, or on the column that it is
+joined by, is there and would find few rows; and the storage probe of the machine that the server runs on.
 Threshold: the probe's ratio, of a random read to a sequential one, times the share of pages that are not in
 memory, differs from random_page_cost by more than a third. That share is what the default rests on: storage
-40 times slower at random and 90 % cached make 4 (PostgreSQL's manual, random_page_cost). Without a probe of that
-machine nothing is offered. effective_cache_size: three quarters of memory, where it is set to less than half
-of that.
+40 times slower at random and 90 % cached make 4 (PostgreSQL's manual, random_page_cost). Without a probe of
+that machine nothing is offered. effective_cache_size: three quarters of memory, where it is set to less than
+half of that.
 Prediction: as of an index that is made anew.
 """
 
@@ -81,7 +81,8 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
                 kind="planner-costs",
                 title=words,
                 reason=f"{scan.sentence}, though {found[0]} is there; the probe of this machine took "
-                f"{evidence.symptom.machine.random_read_us:,.0f} µs for a random page, and {miss_share(scan):.0%} "
+                f"{evidence.symptom.machine.random_read_us:,.0f} µs for a random page, and "
+                f"{miss_share(scan):.0%} "
                 "of the pages were read",
                 statements=(),
                 settings=settings,

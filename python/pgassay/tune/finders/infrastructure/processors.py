@@ -2,8 +2,8 @@
 
 Evidence: a long statement that reads large tables in one process, on a machine with processors that its
 clients leave idle; JIT's time in an executed plan.
-Threshold: 50 ms, since starting workers takes a few; a table above min_parallel_table_scan_size; for each client
-a processor of its own and one more. JIT: a tenth of the statement.
+Threshold: 50 ms, since starting workers takes a few; a table above min_parallel_table_scan_size; for each
+client a processor of its own and one more. JIT: a tenth of the statement.
 Prediction: scans, hash joins and aggregates share their time among the processes; starting them takes 3 ms.
 JIT's own time goes, and what it made faster is not known before the trial.
 """
@@ -76,7 +76,8 @@ def _jit(evidence: Evidence) -> Iterator[Offer]:
                 layer="infrastructure",
                 kind="jit",
                 title="jit = off",
-                reason=f"compiling {plan.jit_functions or 0} functions took {plan.jit_ms:.1f} of {total:.1f} ms of "
+                reason=f"compiling {plan.jit_functions or 0} functions took {plan.jit_ms:.1f} of "
+                f"{total:.1f} ms of "
                 f"{statement.name}",
                 statements=(),
                 settings={"jit": "off"},

@@ -3,10 +3,10 @@
 Evidence: a bitmap heap scan or a sequential scan most of whose time is reads that took as long as a device's
 (track_io_timing), with effective_io_concurrency at 0 or 1, or io_method = sync from 18 on; checkpoints that
 max_wal_size asked for, with full-page images in the WAL of the workload's writes.
-Threshold: 30 µs for a page, which no page cache takes, and a third of the node's time; the machine's own probe
-must be known. Checkpoints: three that were asked for, and half of all; a third of the WAL full-page images.
-Prediction: with reads under way together the wait of a bitmap scan falls to a quarter, a sequential scan's,
-which the system reads ahead for already, by a third. Half of what writing the images took.
+Threshold: 30 µs for a page, which no page cache takes, and a third of the node's time; the machine's own
+probe must be known. Checkpoints: three that were asked for, and half of all; a third of the WAL full-page
+images. Prediction: with reads under way together the wait of a bitmap scan falls to a quarter, a sequential
+scan's, which the system reads ahead for already, by a third. Half of what writing the images took.
 """
 
 from collections.abc import Iterator
@@ -52,7 +52,8 @@ def _reading(evidence: Evidence) -> Iterator[Offer]:
                 layer="infrastructure",
                 kind="io",
                 title=words,
-                reason=f"{scan.node.type} on {scan.read_table.name} waited {waited:.0f} of {scan.ms:.0f} ms for "
+                reason=f"{scan.node.type} on {scan.read_table.name} waited {waited:.0f} of "
+                f"{scan.ms:.0f} ms for "
                 f"{read:,} pages, one after the other",
                 statements=(),
                 settings=settings,
@@ -87,7 +88,8 @@ def _writing(evidence: Evidence) -> Iterator[Offer]:
                 kind="wal",
                 title=f"max_wal_size = {wanted_mb}MB",
                 reason=f"{requested:,} checkpoints were asked for, {timed or 0:,} came by time; of "
-                f"{size_in_words(written)} of WAL {min(images / written, 1.0):.0%} were whole pages, which follow "
+                f"{size_in_words(written)} of WAL {min(images / written, 1.0):.0%} were whole pages, "
+                "which follow "
                 "each checkpoint; a crash takes longer to recover from",
                 statements=(),
                 settings={"max_wal_size": f"{wanted_mb}MB"},

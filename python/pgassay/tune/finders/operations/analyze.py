@@ -70,7 +70,11 @@ def _dependent(evidence: Evidence, plan: ExplainedPlan, wrong: PlanNode) -> tupl
             other = next(each for each in sides if each.id != below.id)
             spent = (other.total_ms or 0.0) + (node.own_ms or 0.0)
             lookups = max(rows, 1.0) * 0.005
-            if spent >= DEPENDENT_SHARE_MIN * total and lookups < spent and _has_index(evidence, plan_nodes=sides):
+            if (
+                spent >= DEPENDENT_SHARE_MIN * total
+                and lookups < spent
+                and _has_index(evidence, plan_nodes=sides)
+            ):
                 return node, spent - lookups
         if node.disk and (node.own_ms or 0.0) >= DEPENDENT_SHARE_MIN * total:
             return node, 0.5 * (node.own_ms or 0.0)
@@ -119,12 +123,15 @@ def is_stale(evidence: Evidence, table: TableFacts) -> bool:
 def _sentence(wrong: _Wrong) -> str:
     node = wrong.scan.node
     return (
-        f"{wrong.scan.read_table.name}: {node.rows_estimated or 0:,.0f} rows expected, {node.rows or 0:,.0f} came; "
+        f"{wrong.scan.read_table.name}: {node.rows_estimated or 0:,.0f} rows expected, "
+        f"{node.rows or 0:,.0f} came; "
         f"the {wrong.dependent.name} above was planned for the wrong number"
     )
 
 
-def _offer(wrong: _Wrong, kind: str, id_: str, title: str, reason: str, sql: tuple[str, ...], undo: str) -> Offer:
+def _offer(
+    wrong: _Wrong, kind: str, id_: str, title: str, reason: str, sql: tuple[str, ...], undo: str
+) -> Offer:
     scan = wrong.scan
     return Offer(
         Candidate(
@@ -143,7 +150,8 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
             when = table.last_analyze[:16] if table.last_analyze else "never"
             yield _offer(
                 wrong, "analyze", f"analyze:{where}", f"ANALYZE {name}",
-                f"{_sentence(wrong)}; last analysed: {when}, {table.changed_since_analyze or 0:,} rows changed since",
+                f"{_sentence(wrong)}; last analysed: {when}, {table.changed_since_analyze or 0:,} "
+                "rows changed since",
                 (f"ANALYZE {where}",), "",
             )  # fmt: skip
             continue
@@ -215,7 +223,8 @@ def _groups(evidence: Evidence) -> Iterator[Offer]:
             wrong = _Wrong(scan, factor_of(node), *found)
             for each in _statistics(evidence, wrong, [str(name) for name in names], ("ndistinct",)):
                 reason = (
-                    f"{node.rows_estimated or 0:,.0f} groups expected, {node.rows or 0:,.0f} came: the columns "
+                    f"{node.rows_estimated or 0:,.0f} groups expected, {node.rows or 0:,.0f} came: "
+                    "the columns "
                     f"{', '.join(str(name) for name in names)} of {scan.table.name} depend on each other"
                 )
                 yield Offer(each.candidate.model_copy(update={"reason": reason}), each.savings)

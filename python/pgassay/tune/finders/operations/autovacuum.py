@@ -27,7 +27,9 @@ def _option(evidence: Evidence, table: TableFacts, name: str, default: float) ->
     return float(value) if value is not None else evidence.setting(name, default)
 
 
-def _remedy(evidence: Evidence, table: TableFacts) -> tuple[str, str, tuple[str, ...], str, dict[str, str]] | None:
+def _remedy(
+    evidence: Evidence, table: TableFacts
+) -> tuple[str, str, tuple[str, ...], str, dict[str, str]] | None:
     """Id, title, SQL, why, and settings."""
     where, name = place(table), table.name
     if table.options.get("autovacuum_enabled") in ("false", "off"):

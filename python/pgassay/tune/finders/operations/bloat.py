@@ -52,7 +52,8 @@ def _table(evidence: Evidence, scan: Scan) -> Iterator[Offer]:
             layer="operations",
             kind="bloat",
             title=f"Write {table.name} anew",
-            reason=f"{table.name} takes {table.pages:,} pages; its {rows:,.0f} rows need about {needed:,.0f}; it "
+            reason=f"{table.name} takes {table.pages:,} pages; its {rows:,.0f} rows need about "
+            f"{needed:,.0f}; it "
             "is locked against reads and writes meanwhile",
             statements=(),
             sql=(f"REPACK (ANALYZE) {where}" if has_repack else f"VACUUM (FULL, ANALYZE) {where}",
@@ -68,7 +69,12 @@ def _table(evidence: Evidence, scan: Scan) -> Iterator[Offer]:
 def _index(evidence: Evidence, scan: Scan) -> Iterator[Offer]:
     table = scan.read_table
     index: IndexFacts | None = next((each for each in table.indexes if each.name == scan.node.index), None)
-    if index is None or index.method != "btree" or index.predicate or any(not key.column for key in index.keys):
+    if (
+        index is None
+        or index.method != "btree"
+        or index.predicate
+        or any(not key.column for key in index.keys)
+    ):
         return
     rows = evidence.rows_of(table)
     columns = [str(key.column) for key in index.keys] + list(index.included)
@@ -85,7 +91,8 @@ def _index(evidence: Evidence, scan: Scan) -> Iterator[Offer]:
             layer="operations",
             kind="bloat",
             title=f"Build {index.name} anew",
-            reason=f"{index.name} takes {index.pages:,} pages; {rows:,.0f} entries need about {needed:,.0f}; a "
+            reason=f"{index.name} takes {index.pages:,} pages; {rows:,.0f} entries need about "
+            f"{needed:,.0f}; a "
             f"scan went through {touched:,}",
             statements=(),
             sql=(f"REINDEX INDEX CONCURRENTLY {name}",),

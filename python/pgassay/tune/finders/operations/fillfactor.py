@@ -44,13 +44,15 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
             if updated < UPDATES_MIN or hot > HOT_MAX * updated or _touches_index(table, columns):
                 continue
             where, count = place(table), len(table.indexes)
+            part = 0.5 * count / (count + 2)
             yield Offer(
                 Candidate(
                     id=f"fillfactor:{where}",
                     layer="operations",
                     kind="fillfactor",
                     title=f"Leave a fifth of {table.name}'s pages free for updates",
-                    reason=f"of {updated:,.0f} updates {hot / updated:.0%} were HOT, though the statement sets no "
+                    reason=f"of {updated:,.0f} updates {hot / updated:.0%} were HOT, though the "
+                    "statement sets no "
                     f"column of an index: the other pages were full, and {count} indexes got new entries",
                     statements=(),
                     sql=(f"ALTER TABLE {where} SET (fillfactor = {_FILLFACTOR})",
@@ -59,7 +61,7 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
                     physical=True,
                     bytes=int(table.bytes * (100 / _FILLFACTOR - 1)),
                 ),
-                (Saving(statement.name, number, node.own_ms * (1 - hot / updated) * 0.5 * count / (count + 2)),),
+                (Saving(statement.name, number, node.own_ms * (1 - hot / updated) * part),),
             )  # fmt: skip
 
 

@@ -1,8 +1,8 @@
 """Tables near the age at which PostgreSQL freezes them whatever else is going on.
 
 Evidence: the age of relfrozenxid beside autovacuum_freeze_max_age.
-Threshold: three quarters of it: from there on a forced run, which takes no notice of locks that it blocks, can
-begin on a busy day. Prediction: no statement becomes faster; it is told for its risk, and not tried.
+Threshold: three quarters of it: from there on a forced run, which takes no notice of locks that it blocks,
+can begin on a busy day. Prediction: no statement becomes faster; it is told for its risk, and not tried.
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,8 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
             layer="operations",
             kind="freeze",
             title=f"Freeze {len(old)} table{'s' if len(old) > 1 else ''} at a time of your choice",
-            reason=f"{old[0].name} is {old[0].transactions_age or 0:,} transactions old; at {limit:,.0f} a forced "
+            reason=f"{old[0].name} is {old[0].transactions_age or 0:,} transactions old; at "
+            f"{limit:,.0f} a forced "
             f"VACUUM begins, of {sum(table.pages for table in old):,} pages in all",
             statements=(),
             sql=tuple(f"VACUUM (FREEZE) {place(table)}" for table in old),

@@ -21,9 +21,9 @@ DEAD_MIN = 0.2
 FETCHED_MIN = 0.2
 _VISIBLE_MAX = 0.9
 _ROWS_MIN = 1000
-# A bitmap scan visits the pages of dead rows each time; an index scan marks their entries and skips them later
-# (kill_prior_tuple, src/backend/access/index/indexam.c). A sequential scan prunes the pages that it reads and
-# is no faster for a VACUUM, which leaves the pages there: see bloat.py.
+# A bitmap scan visits the pages of dead rows each time; an index scan marks their entries and skips them
+# later (kill_prior_tuple, src/backend/access/index/indexam.c). A sequential scan prunes the pages that it
+# reads and is no faster for a VACUUM, which leaves the pages there: see bloat.py.
 _DEAD_COSTS = {"Bitmap Heap Scan": 0.8, "Index Scan": 0.3}
 
 
@@ -59,20 +59,23 @@ def harmed(evidence: Evidence) -> Iterator[tuple[Scan, float, str]]:
             and visible < _VISIBLE_MAX
         ):
             yield scan, min(fetches * FETCH_MS, 0.8 * scan.ms), (
-                f"an index-only scan of {scan.rows_in:,.0f} rows went to the heap for {fetches:,.0f}: {visible:.0%} "
+                f"an index-only scan of {scan.rows_in:,.0f} rows went to the heap for {fetches:,.0f}: "
+                f"{visible:.0%} "
                 f"of {table.name}'s pages are marked all-visible"
             )  # fmt: skip
         covered = _covered_ms(evidence, scan) if visible < _VISIBLE_MAX else None
         if covered is not None:
             yield scan, scan.ms - covered[1], (
-                f"{covered[0]} has all columns that are read of {table.name}, but {visible:.0%} of the pages are "
+                f"{covered[0]} has all columns that are read of {table.name}, but {visible:.0%} of "
+                "the pages are "
                 f"marked all-visible, so that the heap is visited ({scan.ms:.1f} ms)"
             )  # fmt: skip
         dead = dead_share(table)
         part = _DEAD_COSTS.get(scan.node.type, 0.0)
         if dead >= DEAD_MIN and part:
             yield scan, scan.ms * dead * part, (
-                f"{dead:.0%} of {table.name}'s rows are dead, and {', '.join(scan.indexes)} still leads to them "
+                f"{dead:.0%} of {table.name}'s rows are dead, and {', '.join(scan.indexes)} still "
+                "leads to them "
                 f"({scan.ms:.1f} ms)"
             )  # fmt: skip
 
