@@ -1,5 +1,7 @@
 """Rewrites by facts alone: what is offered, as which text, and what refuses it."""
 
+import re
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -105,7 +107,11 @@ def test_each_rewrite_is_written(kind: str, sql: str, expected: str) -> None:
     assert offered(sql, kind) == expected
 
 
-def test_every_kind_has_its_case() -> None:
+def test_every_kind_has_its_case_and_its_row_in_the_guide() -> None:
+    guide = Path(__file__).resolve().parents[3] / "docs" / "tune-rewrites.md"
+    section = guide.read_text("utf-8").split("\n## ")[1]
+    rows = re.findall(r"^\| `([a-z-]+)` \|", section, re.MULTILINE)
+    assert sorted(rows) == sorted(KINDS)
     marks = test_each_rewrite_is_written.pytestmark  # type: ignore[attr-defined]  # pytest puts it there
     assert {case[0] for case in marks[0].args[1]} == set(KINDS)
 

@@ -43,6 +43,8 @@ def read_tables(trees: tuple[ast.Node, ...], facts: SchemaFacts) -> tuple[TableF
         for node in walk(tree):
             if not isinstance(node, ast.RangeVar):
                 continue
+            if node.schemaname is not None and node.relname in common:
+                raise RefusedError(f"{node.relname} is the name of a table and of a CTE")
             table = facts.table(str(node.relname), node.schemaname)
             if table is None and node.schemaname is None and node.relname in common:
                 continue

@@ -12,6 +12,8 @@ from psycopg.pq.abc import PGconn
 FLOAT_TYPES = frozenset({700, 701})
 RELATIVE_ERROR, ABSOLUTE_ERROR = 1e-9, 1e-12
 SHOWN_ROWS_MAX = 5
+# Above this many rows the bag is a sum of digests alone, which two bags share by a chance of 2⁻¹²⁸.
+BAG_ROWS_MAX = 300_000
 Row = tuple[str | None, ...]
 QUERY_CANCELED = "57014"
 
@@ -25,7 +27,8 @@ class Outcome:
     """What one run of a statement gave: its columns and rows, or the SQLSTATE of its error.
 
     Rows are kept as digests of 16 bytes with how often each came; the values of columns of floats are kept
-    beside them. `chain` is a digest of the sequence of all rows, `keys_chain` of the columns it is sorted by.
+    beside them. `total` is the sum of all digests, which is all that is kept of very many rows. `chain` is a
+    digest of the sequence of all rows, `keys_chain` of the columns it is sorted by.
     """
 
     columns: tuple[tuple[str, int], ...] = ()
@@ -33,6 +36,7 @@ class Outcome:
     message: str = ""
     rows: int = 0
     bag: Counter[bytes] = field(default_factory=Counter)
+    total: int = 0
     floats: dict[bytes, list[Row]] = field(default_factory=lambda: defaultdict(list))
     chain: bytes = b""
     keys_chain: bytes = b""
@@ -44,11 +48,18 @@ class Outcome:
         exact = [value for place, value in enumerate(row) if place not in places]
         digest = _digest(exact)
         self.rows += 1
-        self.bag[digest] += 1
+        self.total = (self.total + int.from_bytes(digest)) % 2**128
+        if self.rows <= BAG_ROWS_MAX:
+            self.bag[digest] += 1
+        elif places:
+            # Floats of so many rows can't be told apart from their rounding.
+            self.too_many = True
+        else:
+            self.bag.clear()
         self.chain = _digest([digest.hex()], self.chain)
         if keys:
             self.keys_chain = _digest([row[place] for place in keys if place not in places], self.keys_chain)
-        if places:
+        if places and not self.too_many:
             self.floats[digest].append(tuple(row[place] for place in places))
         if len(self.first) < SHOWN_ROWS_MAX:
             self.first.append(row)
@@ -145,7 +156,7 @@ def difference(one: Outcome, other: Outcome, ordered: bool) -> str | None:
         return (
             "their columns have other names" if names[0] != names[1] else "their columns are of other types"
         )
-    if one.bag != other.bag:
+    if (one.rows, one.total, one.bag) != (other.rows, other.total, other.bag):
         return "their rows differ"
     if not _close(one.floats, other.floats):
         return "their floats differ by more than rounding"
