@@ -57,6 +57,15 @@ def test_results_that_are_there_already_are_not_overwritten(
     assert "is not empty" in assert_one_sentence(run_here(capsys, "tune", *words), 2)
 
 
+def test_the_exit_status_tells_an_end_before_its_time_and_nothing_of_the_answer() -> None:
+    answer = samples.answer()
+    assert answer.proof is not None
+    failed = answer.model_copy(update={"proof": answer.proof.model_copy(update={"stopped": "failed"})})
+    stopped = answer.model_copy(update={"interrupted": True})
+    nothing = samples.answer(samples.judged(proved=None))
+    assert [tune.status_of(each) for each in (answer, nothing, failed, stopped)] == [0, 0, 1, 130]
+
+
 def test_a_stored_answer_is_shown_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_result(tmp_path, samples.answer())
     finished = run_here(capsys, "report", tmp_path, "--json")

@@ -20,6 +20,7 @@ Nothing is applied anywhere but on copies of pgassay's own, which are removed at
 the end. What is recommended is written to apply.sql and undo.sql.
 """
 EXIT_INTERRUPTED = 130
+EXIT_FAILED = 1
 REPORT_FILE = "report.html"
 PARSER_LIBRARY = "pglast"
 
@@ -121,11 +122,18 @@ def run(arguments: argparse.Namespace) -> int:
             _refuse_other_options(arguments)
             result = go_on(arguments.folder, arguments.max_time, progress, wait=not arguments.no_wait)
             show(result, arguments)
-            return EXIT_INTERRUPTED if result.interrupted else 0
+            return status_of(result)
         tools = with_rewrites(TOOLS, wanted=not arguments.no_rewrites)
         result = run_tune(request_of(arguments), tools, progress, wait=not arguments.no_wait)
     show(result, arguments)
-    return EXIT_INTERRUPTED if result.interrupted else 0
+    return status_of(result)
+
+
+def status_of(result: "TuneResult") -> int:
+    """130 where it was stopped, 1 where trials failed for good, else 0 whatever the answer is."""
+    if result.interrupted:
+        return EXIT_INTERRUPTED
+    return EXIT_FAILED if result.proof is not None and result.proof.stopped == "failed" else 0
 
 
 def _require_parser() -> None:
