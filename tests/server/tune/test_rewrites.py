@@ -70,7 +70,7 @@ def shop() -> Iterator[Shop]:
 
 
 def accepted_wrongly(shop: Shop, *, offers_too: bool) -> list[str]:
-    """What a wrong rewrite passed: the rules, or the comparison; with `offers_too` offers are compared as well."""
+    """What a wrong rewrite passed: rules or comparison; with `offers_too` what is offered is compared too."""
     failed = []
     for case in WRONG:
         if case.version > shop.major:
