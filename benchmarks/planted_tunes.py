@@ -21,6 +21,7 @@ from pathlib import Path
 
 import psycopg
 
+from pgassay.environment.builds.registry import resolve
 from pgassay.environment.home import account, home
 from pgassay.tune.candidate import Candidate
 from tune_plants.base import Plant
@@ -49,7 +50,7 @@ def main(words: Sequence[str] | None = None) -> int:
             mine = [seed for seed in seeds if seed % len(versions) == number]
             if not mine:
                 continue
-            with laboratory(version, folder) as made:
+            with laboratory(resolve(version), folder) as made:
                 for plant in plants:
                     for seed in mine:
                         for decoy in (False, True):

@@ -25,7 +25,7 @@ class Drawn:
     """One drawing of a plant. `setup`: SQL run one by one, outside of a transaction.
 
     `settings`: of the server, which is started with them. `executions`: how often a statement is executed
-    before its plan counts, two for warm caches.
+    for its plan; the first of several warms the caches.
     """
 
     setup: tuple[str, ...]
@@ -33,7 +33,7 @@ class Drawn:
     fix: IsFix
     settings: dict[str, str] = field(default_factory=dict)
     machine: Machine = field(default_factory=Machine)
-    executions: int = 2
+    executions: int = 4
 
 
 class Draw:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgassay.analysis.plans.read import read_plans
-from pgassay.environment.builds.registry import resolve
 from pgassay.environment.server.initdb import make_cluster
 from pgassay.environment.server.server import Server
 from pgassay.environment.server.sessions import ControlSession, control
 from pgassay.model.arm import DatasetSpec
+from pgassay.model.build import Build
 from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.tune.candidate import Candidate, Symptom, TunedStatement
 from pgassay.tune.facts.read import read_facts
@@ -57,9 +57,9 @@ class Outcome:
 class Laboratory:
     """A data directory of one version, and a server on it with the settings that a plant wants."""
 
-    def __init__(self, version: str, folder: Path) -> None:
-        self._build = resolve(version)
-        self._data = folder / f"data-{version}"
+    def __init__(self, build: Build, folder: Path) -> None:
+        self._build = build
+        self._data = folder / f"data-{build.major}"
         make_cluster(self._build, self._data, DatasetSpec())
         self._server: Server | None = None
 
@@ -131,9 +131,9 @@ class Laboratory:
 
 
 @contextmanager
-def laboratory(version: str, folder: Path) -> Iterator[Laboratory]:
+def laboratory(build: Build, folder: Path) -> Iterator[Laboratory]:
     """A laboratory in a folder that the servers' account can reach; its server is stopped afterwards."""
-    made = Laboratory(version, folder)
+    made = Laboratory(build, folder)
     try:
         yield made
     finally:
@@ -141,10 +141,13 @@ def laboratory(version: str, folder: Path) -> Iterator[Laboratory]:
 
 
 def _plans(session: ControlSession, statement: TunedStatement, executions: int) -> tuple[ExplainedPlan, ...]:
-    """A plan for each set of parameters, of the last execution, so that the caches are warm; rolled back."""
+    """A plan for each set of parameters, of the shortest execution but the first; rolled back.
+
+    The first warms the caches; what else the machine did meanwhile is in the others' time.
+    """
     made = []
     for values in statement.parameters or ((),):
-        plan: ExplainedPlan | None = None
+        seen = []
         for _ in range(executions):
             with session.transaction(force_rollback=True):
                 sql, arguments = _with_values(session, statement, values)
@@ -152,9 +155,8 @@ def _plans(session: ControlSession, statement: TunedStatement, executions: int) 
                     f"EXPLAIN (ANALYZE, BUFFERS, VERBOSE, WAL, SETTINGS, FORMAT JSON) {sql}{arguments}"
                 ).fetchone()
                 assert row is not None
-                plan = read_plans(json.dumps(row[0]), statement.name)[0]
-        assert plan is not None
-        made.append(plan)
+                seen.append(read_plans(json.dumps(row[0]), statement.name)[0])
+        made.append(min(seen[1:] or seen, key=lambda plan: plan.execution_ms or 0.0))
     return tuple(made)
 
 

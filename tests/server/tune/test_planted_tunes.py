@@ -11,6 +11,7 @@ import pytest
 
 import whole_tool
 from pgassay.environment.builds.registry import resolve
+from pgassay.tune.finders.registry import FINDERS
 from server_helpers import own_home
 
 # The bench is no package: its table is found as its own script finds it.
@@ -27,8 +28,8 @@ SEED = 1
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Laboratory]:
-    resolve("18")
-    with own_home() as home, laboratory("18", home / "data") as made:
+    build = resolve("18")
+    with own_home() as home, laboratory(build, home / "data") as made:
         yield made
 
 
@@ -56,5 +57,9 @@ def test_every_other_plant_is_found_and_its_decoy_left_alone(lab: Laboratory, pl
     check(lab, plant)
 
 
-def test_every_finder_has_a_plant() -> None:
+def test_every_kind_of_candidate_has_a_plant() -> None:
     assert len({plant.name for plant in PLANTS}) == len(PLANTS) >= 36
+    planted = {plant.kind for plant in PLANTS}
+    # They need a build with LLVM, a slow device for data, and one for temporary files.
+    not_planted = {"jit", "io", "hash-memory"}
+    assert {kind for finder in FINDERS for kind in finder.kinds} == planted | not_planted

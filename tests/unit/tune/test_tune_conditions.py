@@ -15,8 +15,8 @@ from pgassay.tune.finders.evidence.conditions import (
 PIECES = st.sampled_from(
     [
         "o.a", "b", '"Odd name"', "=", "<", "~~", "@>", "ANY", "(", ")", "'x'::text", "'{1,2}'::integer[]",
-        "AND", "OR", "NOT", "IS NULL", "$1", "(InitPlan 1).col1", "hashed SubPlan 2", "lower(", "::date", "\0",
-        "'", "--",
+        "AND", "OR", "NOT", "IS NULL", "$1", "(InitPlan 1).col1", "hashed SubPlan 2", "lower(", "::date",
+        "\0", "'", "--",
         ";", "NULL", "ROW(", ",", "1", "-", "é", "\\",
     ]
 )  # fmt: skip
