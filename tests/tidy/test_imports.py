@@ -51,7 +51,10 @@ ALLOWED = {
         "volumes", "native", "tune",
     },
 }  # fmt: skip
-HEAVY = ("numpy", "scipy", "psycopg", "pyarrow", "altair", "pydantic", "rich", "jinja2", "hdrh", "pglast", "vl_convert")
+HEAVY = (
+    "numpy", "scipy", "psycopg", "pyarrow", "altair", "pydantic", "rich", "jinja2", "hdrh", "pglast",
+    "vl_convert",
+)  # fmt: skip
 
 
 def name_of(path: Path) -> str:
