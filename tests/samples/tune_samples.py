@@ -169,5 +169,3 @@ def answer(known: Judged | None = None) -> TuneResult:
         apply_sql=apply_script(chosen, None),
         undo_sql=undo_script(chosen, None),
     )
-
-

@@ -43,8 +43,8 @@ ALLOWED = {
     },
     # A candidate is an arm of an experiment; its symptom is a plan, its answer a report's sections.
     "tune": {
-        "model", "environment", "workloads", "factors", "record", "analysis", "experiment", "native", "sql_text",
-        "durable", "words", "terminal",
+        "model", "environment", "workloads", "factors", "record", "analysis", "experiment", "native",
+        "sql_text", "durable", "words", "terminal",
     },
     "cli": {
         "model", "environment", "record", "analysis", "report", "experiment", "probe", "live", "terminal",
