@@ -101,3 +101,13 @@ def test_an_empty_symptom_and_an_unreadable_condition_offer_nothing() -> None:
 
 def test_finders_have_names_of_their_own() -> None:
     assert len({finder.name for finder in FINDERS}) == len(FINDERS) and all(each.kinds for each in FINDERS)
+
+
+def test_an_index_for_a_partition_is_made_on_the_table_above() -> None:
+    part = facts().tables[0].model_copy(update={"parent": "t", "schema_": "parts"})
+    top = part.model_copy(update={"parent": None, "schema_": "public", "kind": "partitioned", "pages": 0})
+    known = facts().model_copy(update={"tables": (part, top), "search_path": ("parts", "public")})
+    seen = plan()
+    node = seen.nodes[0].model_copy(update={"relation_schema": "parts"})
+    found = find(symptom(seen.model_copy(update={"nodes": (node,)}), known=known))
+    assert "index:t(a)" in [each.id for each in found]

@@ -110,9 +110,14 @@ class Evidence:
 
     def root_of(self, table: TableFacts) -> TableFacts:
         """The partitioned table on top of a partition, else the table itself."""
-        parent = self.facts.table(table.parent, None) if table.parent else None
-        parent = parent or next((each for each in self.facts.tables if each.name == table.parent), None)
-        return self.root_of(parent) if parent is not None else table
+        # A partition may have its parent's name in another schema.
+        parents_of = [
+            each
+            for each in self.facts.tables
+            if each.name == table.parent and each.kind == "partitioned" and each is not table
+        ]
+        near = [each for each in parents_of if each.schema_ == table.schema_]
+        return self.root_of((near or parents_of)[0]) if parents_of else table
 
     def rows_of(self, table: TableFacts) -> float:
         """The rows of a table as far as they are known; those of its partitions together."""
