@@ -140,6 +140,7 @@ def test_a_statement_that_fails_is_one_sentence_and_leaves_nothing(tmp_path: Pat
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_fixes_of_several_layers_are_proven_together_and_one_that_is_not_needed_is_told(
     tmp_path: Path,
 ) -> None:
@@ -164,7 +165,7 @@ def test_fixes_of_several_layers_are_proven_together_and_one_that_is_not_needed_
             index("analysed", "ANALYZE orders", undo=(), undoable=False, layer="operations"),
         )  # fmt: skip
 
-    result = tuned(tmp_path, finders, statements=statements, max_time_s=900)
+    result = tuned(tmp_path, finders, statements=statements, max_time_s=540)
     verdicts = {fix.id: (fix.verdict, fix.evidence) for fix in result.fixes}
     assert verdicts["index:rewritten"] == ("recommended", "proof")
     # Of two indexes that do the same, one at most is chosen.
