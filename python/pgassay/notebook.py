@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from pgassay.analysis.accounts.arms import connection_accounts, trial_accounts
 from pgassay.analysis.verdicts.compare import analyse
-from pgassay.analysis.verdicts.metrics import primary_measure
+from pgassay.analysis.verdicts.metrics import contract_measure
 from pgassay.errors import UsageError
 from pgassay.model.account import Account
 from pgassay.model.arm import Arm
@@ -81,7 +81,7 @@ class OpenedExperiment:
 
         The columns after `value` are the load's, null for statements.
         """
-        measure = primary_measure(self.stored.experiment.contract.metric)
+        measure = contract_measure(self.stored.experiment.contract)
         rows = []
         for trial in self.stored.trials:
             record = trial.record

@@ -56,6 +56,7 @@ from pgassay.trial.observe.memory import MemorySampler
 from pgassay.trial.observe.page_cache import PageCacheSampler
 from pgassay.trial.observe.pressure import PressureSampler
 from pgassay.trial.observe.registry import samplers
+from pgassay.tune.finders.registry import FINDERS
 from pgassay.workloads.load import OPTIONS as LOAD_OPTIONS
 from pgassay.workloads.oltp import OPTIONS as OLTP_OPTIONS
 from pgassay.workloads.registry import FAMILIES, parse_workload
@@ -211,6 +212,7 @@ def code_words(page: str) -> set[str]:
         ("storage.md", [name for name in StorageSpec.model_fields if name.endswith(("_mb_s", "_iops"))]),
         ("builds.md", [origin.name for origin in ORIGINS]),
         ("builds.md", ["build", "kernel", "limits"]),
+        ("tune-finders.md", [name for finder in FINDERS for name in (finder.name, *finder.kinds)]),
         ("causes.md", [*(rule.cause for rule in CAUSE_RULES), "unknown"]),
         ("results-folder.md", [view.name for view in VIEWS]),
         ("results-folder.md", [*DeviceSampler.columns, *HostCpuSampler.columns]),

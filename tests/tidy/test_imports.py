@@ -43,13 +43,21 @@ ALLOWED = {
         "model", "environment", "workloads", "factors", "design", "record", "trial", "analysis", "terminal",
         "probe",
     },
+    # A candidate is an arm of an experiment; its symptom is a plan, its answer a report's sections.
+    "tune": {
+        "model", "environment", "workloads", "factors", "record", "analysis", "experiment", "native",
+        "sql_text", "durable", "words", "terminal",
+    },
     # What can be typed is completed: factors and workloads by name.
     "cli": {
         "model", "environment", "record", "analysis", "report", "experiment", "probe", "live", "terminal",
-        "volumes", "native", "factors", "workloads", "sizing",
+        "volumes", "native", "factors", "workloads", "sizing", "tune",
     },
 }  # fmt: skip
-HEAVY = ("numpy", "scipy", "psycopg", "pyarrow", "altair", "pydantic", "rich", "jinja2", "hdrh", "vl_convert")
+HEAVY = (
+    "numpy", "scipy", "psycopg", "pyarrow", "altair", "pydantic", "rich", "jinja2", "hdrh", "pglast",
+    "vl_convert",
+)  # fmt: skip
 
 
 def name_of(path: Path) -> str:

@@ -26,6 +26,10 @@ PLUG_IN_FOLDERS = frozenset(
         "factors",
         "report/charts",
         "trial/observe",
+        "tune/rewrites",
+        "tune/finders/design",
+        "tune/finders/infrastructure",
+        "tune/finders/operations",
         "workloads",
     }
 )

@@ -32,6 +32,7 @@ from pgassay.cli.commands import (
     resume,
     run,
     size,
+    tune,
     volumes,
     watch,
 )
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 # A new command is one file and one line here.
 COMMANDS = (
     compare,
+    tune,
     run,
     resume,
     report,

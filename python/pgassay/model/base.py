@@ -41,7 +41,8 @@ class Extended(Frozen):
     def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
         dumped: dict[str, object] = handler(self)
         fields = type(self).model_fields
-        kept = {name for name in self.LATER_FIELDS if getattr(self, name) != fields[name].get_default()}
+        defaults = {name: fields[name].get_default(call_default_factory=True) for name in self.LATER_FIELDS}
+        kept = {name for name, default in defaults.items() if getattr(self, name) != default}
         return {
             name: value for name, value in dumped.items() if name in kept or name not in self.LATER_FIELDS
         }

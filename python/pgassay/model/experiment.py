@@ -71,7 +71,8 @@ class StatisticalContract(Extended):
 
     `margin` is the equivalence margin as a fraction (0.03 is 3 %), `alpha` the error rate over all
     contrasts, `blocks_max` and `time_max_s` the limits, `contrasts` the number of comparisons with
-    a control (m), `pool_twin` whether the twin counts as a second control.
+    a control (m), `pool_twin` whether the twin counts as a second control. `weights`: how often each
+    statement counts in the metric, by its name; one that is not named counts once.
 
     `sharpness` is the grid of the evidence (least, most, points), `sharpness_weights` what each of its points
     counts (all alike without them), `first_scale` the spread that is assumed before the first block,
@@ -88,6 +89,7 @@ class StatisticalContract(Extended):
         "equivalence",
         "drift",
         "clipped_share",
+        "weights",
     )
 
     metric: Metric
@@ -105,6 +107,7 @@ class StatisticalContract(Extended):
     equivalence: Literal["shared", "each"] = "shared"
     drift: Literal["none", "neighbours"] = "none"
     clipped_share: float = 0.0
+    weights: dict[str, float] = Field(default_factory=dict)
 
 
 class BlockDesign(Frozen):

@@ -1,8 +1,10 @@
 """What is run, and what is measured from it."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
-from pgassay.model.base import Frozen
+from pydantic import Field
+
+from pgassay.model.base import Extended, Frozen
 
 QueryProtocol = Literal["prepared", "simple"]
 Distribution = Literal["uniform", "special"]
@@ -58,12 +60,15 @@ class LoadSpec(Frozen):
     oltp_read_only: ReadOnlyOptions | None = None
 
 
-class WorkloadSpec(Frozen):
+class WorkloadSpec(Extended):
     """Either a list of statements, timed one by one, or a load.
 
     `text` is the workload as the user typed it. `writes` says whether it changes data: a
-    read-only workload that dirties blocks or writes WAL makes its trial invalid.
+    read-only workload that dirties blocks or writes WAL makes its trial invalid. `weights`: how often each
+    statement of a list counts in their total time, by its name; one that is not named counts once.
     """
+
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("weights",)
 
     text: str
     family: str
@@ -72,6 +77,7 @@ class WorkloadSpec(Frozen):
     writes: bool
     statements: tuple[Statement, ...] = ()
     load: LoadSpec | None = None
+    weights: dict[str, float] = Field(default_factory=dict)
 
     @property
     def is_maintenance(self) -> bool:

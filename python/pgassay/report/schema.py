@@ -21,6 +21,7 @@ from pgassay.model.machines.combined import COMBINED_SCHEMA, CombinedResult
 from pgassay.model.plans.plan import EXPLAIN_SCHEMA, ExplainResult
 from pgassay.model.probe import PROBE_SCHEMA, ProbeResult
 from pgassay.model.result import PLANNED_SCHEMA, RESULT_SCHEMA, CompareResult, Planned
+from pgassay.model.tuning.answer import TUNE_SCHEMA, TuneResult
 from pgassay.model.volumes.offer import VOLUMES_SCHEMA, VolumesResult
 from pgassay.model.volumes.size import SIZE_SCHEMA, SizeResult
 
@@ -72,6 +73,7 @@ WATCH = Published("watch", WatchSample, WATCH_SCHEMA)
 EXPLAIN = Published("explain", ExplainResult, EXPLAIN_SCHEMA)
 VOLUMES = Published("volumes", VolumesResult, VOLUMES_SCHEMA)
 SIZE = Published("size", SizeResult, SIZE_SCHEMA)
+TUNE = Published("tune", TuneResult, TUNE_SCHEMA)
 GATE = Published("gate", GateResult, GATE_SCHEMA)
 HISTORY = Published("history", HistoryResult, HISTORY_SCHEMA)
 PUBLISHED = (
@@ -85,6 +87,7 @@ PUBLISHED = (
     EXPLAIN,
     VOLUMES,
     SIZE,
+    TUNE,
     GATE,
     HISTORY,
 )

@@ -1,12 +1,12 @@
 """What is compared, computed from a trial's raw record: the primary metric, statements, server CPU."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from pgassay.errors import UsageError
-from pgassay.model.experiment import Covariate, Experiment
+from pgassay.model.experiment import Covariate, Experiment, StatisticalContract
 from pgassay.model.trial import TrialRecord
 from pgassay.model.workload import Metric
 
@@ -53,11 +53,14 @@ def throughput(record: TrialRecord) -> float | None:
     return _positive(record.load.transactions / record.load.elapsed_s)
 
 
-def total_elapsed_s(record: TrialRecord) -> float | None:
-    """The sum of the statements' elapsed times, in seconds."""
+def total_elapsed_s(record: TrialRecord, weights: Mapping[str, float] | None = None) -> float | None:
+    """The sum of the statements' elapsed times, in seconds; each as often as its weight says, else once."""
     if not record.statements:
         return None
-    return _positive(math.fsum(statement.elapsed_s for statement in record.statements))
+    often = weights or {}
+    return _positive(
+        math.fsum(often.get(statement.name, 1.0) * statement.elapsed_s for statement in record.statements)
+    )
 
 
 def statement_elapsed_s(record: TrialRecord, name: str) -> float | None:
@@ -84,8 +87,8 @@ def covariate_log_s(name: Covariate, record: TrialRecord) -> float:
     return math.nan if value is None else math.log(value)
 
 
-def primary_measure(metric: Metric) -> Measure:
-    """The primary metric: throughput when higher is better, else the total elapsed time.
+def primary_measure(metric: Metric, weights: Mapping[str, float] | None = None) -> Measure:
+    """The primary metric: throughput when higher is better, else the statements' total time by weights.
 
     Raises UsageError when a time has a unit that is no unit of time.
     """
@@ -94,10 +97,15 @@ def primary_measure(metric: Metric) -> Measure:
     factor = per_second(metric.unit)
 
     def total(record: TrialRecord) -> float | None:
-        seconds = total_elapsed_s(record)
+        seconds = total_elapsed_s(record, weights)
         return None if seconds is None else seconds * factor
 
     return Measure(metric.name, metric.unit, "primary", -1, total)
+
+
+def contract_measure(contract: StatisticalContract) -> Measure:
+    """The primary metric of an experiment; raises UsageError as `primary_measure`."""
+    return primary_measure(contract.metric, contract.weights)
 
 
 def statement_measure(name: str) -> Measure:

@@ -10,7 +10,7 @@ from pgassay.analysis.statistics.contrasts import ContrastSet, Rows
 from pgassay.analysis.statistics.eprocess import EvidenceRules, FloatArray
 from pgassay.analysis.statistics.power import minimum_blocks
 from pgassay.analysis.verdicts.blocks import BlockTable, complete_blocks
-from pgassay.analysis.verdicts.metrics import Measure, covariate_log_s, primary_measure, statement_measures
+from pgassay.analysis.verdicts.metrics import Measure, contract_measure, covariate_log_s, statement_measures
 from pgassay.analysis.verdicts.rows import owns_data, replicates, rows_of
 from pgassay.errors import UsageError
 from pgassay.model.arm import Arm
@@ -197,7 +197,7 @@ def gather_study(stored: StoredExperiment) -> Study:
     """The arrays of a stored experiment; raises UsageError when its contrasts name arms it does not have."""
     experiment = stored.experiment
     _check_contrasts(experiment)
-    primary = primary_measure(experiment.contract.metric)
+    primary = contract_measure(experiment.contract)
     table = complete_blocks(stored, primary)
     present = table.present
     measures, logs = [primary], [table.logs(primary)]

@@ -1,9 +1,11 @@
 """`pgassay report`: what a stored experiment found; needs no server."""
 
 import argparse
+import shutil
 import sys
 
 from pgassay.cli import options
+from pgassay.cli.output import write_page
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,6 +13,9 @@ if TYPE_CHECKING:
 
     from pgassay.model.result import CompareResult
     from pgassay.record.read import StoredExperiment
+
+# What `pgassay tune` writes into the folder of its results.
+TUNE_FILE = "tune.json"
 
 
 def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -43,6 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.report.compare import html
     from pgassay.report.compare.page import render_markdown
 
+    if (arguments.folder / TUNE_FILE).is_file():
+        return _report_tuning(arguments)
     stored, result = analysed(load(arguments.folder), redact=arguments.redact)
     target = arguments.html or arguments.folder / REPORT_FILE
     page = html.render(result, stored, chart_library=chart_library())
@@ -62,6 +69,40 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"report: {target}")
         if arguments.png:
             print(f"plots: {arguments.png}")
+    return 0
+
+
+def _report_tuning(arguments: argparse.Namespace) -> int:
+    """The answer that `pgassay tune` stored in the folder; its proof/ is an experiment like any other."""
+    from pydantic import ValidationError
+
+    from pgassay.analysis.redaction.tuning import redacted
+    from pgassay.cli.output import is_unicode
+    from pgassay.errors import UsageError
+    from pgassay.model.tuning.answer import TuneResult
+    from pgassay.report.tune import text
+
+    file = arguments.folder / TUNE_FILE
+    try:
+        result = TuneResult.model_validate_json(file.read_bytes())
+    except (OSError, ValidationError) as error:
+        raise UsageError(
+            f"{file} can't be read as this version's answer of tune ({type(error).__name__}): run tune again"
+        ) from error
+    if arguments.png:
+        raise UsageError(f"an answer of tune has no plots: name its proof, {arguments.folder / 'proof'}")
+    shown = redacted(result) if arguments.redact else result
+    target = arguments.html or arguments.folder / "report.html"
+    write_page(target, text.render_html(shown))
+    if arguments.json:
+        sys.stdout.write(text.render_json(shown))
+    elif arguments.markdown:
+        sys.stdout.write(text.render_markdown(shown))
+    else:
+        width = shutil.get_terminal_size((100, 24)).columns
+        colour = sys.stdout.isatty()
+        sys.stdout.write(text.render(shown, width=width, colour=colour, unicode=is_unicode()))
+        print(f"report: {target}")
     return 0
 
 

@@ -1,10 +1,19 @@
 """From a request to an experiment: the arms, the protocol and the contract, fixed before the first trial."""
 
 import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from pgassay import __version__
-from pgassay.design.arms import apply_levels, build_arms, choose_control, combinations, without_partner
+from pgassay.design.arms import (
+    Compared,
+    apply_levels,
+    build_arms,
+    choose_control,
+    combinations,
+    without_partner,
+)
 from pgassay.design.copies import planned_design
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.connections import is_remote
@@ -18,10 +27,12 @@ from pgassay.experiment.planning.request import (
     parse_settings,
     repeatable,
 )
-from pgassay.experiment.planning.servers import Grid, OnStage, ParsedRequest, Servers
+from pgassay.experiment.planning.servers import Base, Grid, OnStage, ParsedRequest, Servers
 from pgassay.factors import sql
+from pgassay.factors.base import Factor, FactorKind
+from pgassay.factors.levels import split_levels
 from pgassay.factors.registry import parse_factors
-from pgassay.model.arm import Arm
+from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.experiment import BlockDesign, Experiment, StatisticalContract
 
 # Low, so that a small effect in much noise is found sooner, and few, since all points share the evidence.
@@ -33,6 +44,15 @@ SHARPNESS_WEIGHTS = (3.0, 12.0, 8.0, 2.0, 8.0)
 # Nothing is lost by it where noise is normal, and many blocks are saved where it has tails. Where noise
 # drifts, evidence that weighs neighbours must keep the greater part (`test_clipped.py`).
 CLIPPED_SHARE = 0.4
+
+
+@dataclass(frozen=True)
+class GivenArms:
+    """Arms by the level that names each, the factor that they are levels of, and which is the control."""
+
+    factor: str
+    control: str
+    specs: Mapping[str, ArmSpec]
 
 
 def parse_request(
@@ -61,6 +81,31 @@ def parse_request(
     ]
     servers.check(candidates)
     return ParsedRequest(request, servers, workload, given, base, compared, candidates)
+
+
+def parse_arms(
+    request: CompareRequest, servers: Servers, base: Base, given: dict[str, str], arms: GivenArms
+) -> ParsedRequest:
+    """A request whose arms are given whole, by the names of the levels of one factor.
+
+    Raises UsageError for arms that can't run on these servers.
+    """
+
+    def apply(_name: str, level: str, _spec: ArmSpec) -> ArmSpec:
+        return arms.specs[level]
+
+    factor = Factor(arms.factor, tuple(arms.specs), FactorKind(split=split_levels, apply=apply))
+    candidates = [({arms.factor: level}, spec) for level, spec in arms.specs.items()]
+    servers.check(candidates)
+    return ParsedRequest(
+        request,
+        servers,
+        arms.specs[arms.control].workload,
+        given,
+        replace(base, factors=(factor,)),
+        Compared(arms.factor, arms.control),
+        candidates,
+    )
 
 
 def choose_servers(request: CompareRequest, on_stage: OnStage) -> Servers:
@@ -96,6 +141,7 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
         equivalence="each",
         drift="neighbours",
         clipped_share=CLIPPED_SHARE,
+        weights=parsed.workload.weights,
     )
     return Experiment(
         pgassay_version=__version__,

@@ -19,7 +19,12 @@ def new_folder(out: Path | None, experiment: Experiment) -> Path:
     It is made here, so that a place where nothing can be written is found before the measuring.
     Raises UsageError when it holds something already, or can't be made.
     """
-    folder = out if out is not None else DEFAULT_PARENT / _dated_name(experiment)
+    return folder_titled(out, experiment.title)
+
+
+def folder_titled(out: Path | None, title: str) -> Path:
+    """The same for results of any kind with a title; raises UsageError."""
+    folder = out if out is not None else DEFAULT_PARENT / _dated_name(title)
     check_folder(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -46,8 +51,8 @@ def check_folder(folder: Path | None) -> None:
         raise UsageError(f"--out {folder} is not empty: name a new folder, or 'pgassay resume {folder}'")
 
 
-def _dated_name(experiment: Experiment) -> str:
-    words = re.sub(r"[^A-Za-z0-9]+", "-", experiment.title).strip("-").lower()[:_NAME_LENGTH_MAX].strip("-")
+def _dated_name(title: str) -> str:
+    words = re.sub(r"[^A-Za-z0-9]+", "-", title).strip("-").lower()[:_NAME_LENGTH_MAX].strip("-")
     stamp = datetime.now().strftime("%Y-%m-%d-%H%M%S")
     name = f"{stamp}-{words}"
     number = 2

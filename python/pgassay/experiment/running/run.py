@@ -19,7 +19,7 @@ from pgassay.errors import InterruptionError, MeasurementError, UsageError
 from pgassay.experiment.planning.connections import reconnect
 from pgassay.experiment.planning.plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.experiment.planning.servers import Connections
+from pgassay.experiment.planning.servers import Connections, ParsedRequest
 from pgassay.experiment.running import ledger
 from pgassay.experiment.running.folder import check_folder, new_folder
 from pgassay.experiment.running.forecast import Resolution, announce, resolution
@@ -56,20 +56,31 @@ def run_new(
     for sentence in parsed.servers.messages:
         progress.message(sentence)
     with host_lock(progress, wait=wait):
-        planned = plan(parsed, progress.stage)
-        earlier = history.recall(planned)
-        experiment = history.with_known_scale(planned, earlier)
-        contract = experiment.contract
-        limits = RunLimits(contract.blocks_max, contract.time_max_s, until_decided=until_decided)
-        folder = new_folder(request.out, experiment)
-        try:
-            run = _Run(earlier, parsed.servers.connections, limits, progress, said_by)
-            return _run_planned(experiment, folder, run)
-        except BaseException:
-            # Nothing is kept of what ended before its first trial was recorded.
-            if not attempt_folders(folder):
-                shutil.rmtree(folder, ignore_errors=True)
-            raise
+        return run_parsed(parsed, progress, until_decided=until_decided, said_by=said_by)
+
+
+def run_parsed(
+    parsed: ParsedRequest,
+    progress: Progress,
+    *,
+    until_decided: bool = True,
+    said_by: Resolution = resolution,
+) -> StoredExperiment:
+    """Plan and run what was parsed; the caller holds the host's lock. Raises as `run_new`."""
+    planned = plan(parsed, progress.stage)
+    earlier = history.recall(planned)
+    experiment = history.with_known_scale(planned, earlier)
+    contract = experiment.contract
+    limits = RunLimits(contract.blocks_max, contract.time_max_s, until_decided=until_decided)
+    folder = new_folder(parsed.request.out, experiment)
+    try:
+        run = _Run(earlier, parsed.servers.connections, limits, progress, said_by)
+        return _run_planned(experiment, folder, run)
+    except BaseException:
+        # Nothing is kept of what ended before its first trial was recorded.
+        if not attempt_folders(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 @dataclass(frozen=True)
@@ -104,23 +115,28 @@ def run_resumed(
     Raises UsageError when the folder holds no experiment, it was planned on another machine, or the binary of
     one of its builds is another one now.
     """
+    connections = Connections(reconnect(load(folder).experiment))
+    with host_lock(progress, wait=wait):
+        return resume_held(folder, limits, progress, connections)
+
+
+def resume_held(
+    folder: Path, limits: RunLimits | None, progress: Progress, connections: Connections | None = None
+) -> StoredExperiment:
+    """Continue a stored experiment; the caller holds the host's lock. Raises as `run_resumed`."""
+    connections = connections or Connections()
+    # Whoever held the lock may have been measuring this very experiment.
     stored = load(folder)
     contract = stored.experiment.contract
     chosen = limits or RunLimits(contract.blocks_max, contract.time_max_s)
-    connections = Connections(reconnect(stored.experiment))
-    with host_lock(progress, wait=wait):
-        # Whoever held the lock may have been measuring this very experiment.
-        stored = load(folder)
-        _refuse_another_machine(stored)
-        for build in {
-            arm.spec.build.bin_directory: arm.spec.build for arm in stored.experiment.arms
-        }.values():
-            refuse_changed(build)
-        with open_target(stored.experiment, connections.parameters, progress.stage) as opened:
-            earlier = history.recall(stored.experiment)
-            with held(folder), opened.target:
-                ended = _run_trials(stored, opened.target, _Run(earlier, connections, chosen, progress))
-            return _remembered(ended)
+    _refuse_another_machine(stored)
+    for build in {arm.spec.build.bin_directory: arm.spec.build for arm in stored.experiment.arms}.values():
+        refuse_changed(build)
+    with open_target(stored.experiment, connections.parameters, progress.stage) as opened:
+        earlier = history.recall(stored.experiment)
+        with held(folder), opened.target:
+            ended = _run_trials(stored, opened.target, _Run(earlier, connections, chosen, progress))
+        return _remembered(ended)
 
 
 def _run_trials(stored: StoredExperiment, target: Target, run: _Run) -> StoredExperiment:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from pgassay.analysis.changes.timeline import Timeline, timeline
-from pgassay.analysis.verdicts.metrics import primary_measure
+from pgassay.analysis.verdicts.metrics import contract_measure
 from pgassay.errors import UsageError
 from pgassay.record import observations
 from pgassay.record.read import StoredExperiment, StoredTrial
@@ -57,7 +57,7 @@ def arm_timelines(stored: StoredExperiment, damaged: list[str]) -> tuple[str, tu
 
 def typical_trial(stored: StoredExperiment, trials: Sequence[StoredTrial]) -> StoredTrial | None:
     """The trial whose metric is nearest to the median of all; None without any."""
-    measure = primary_measure(stored.experiment.contract.metric)
+    measure = contract_measure(stored.experiment.contract)
     known = [(value, trial) for trial in trials if (value := measure.value(trial.record)) is not None]
     if not known:
         return None

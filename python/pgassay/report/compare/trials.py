@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from pgassay.analysis.verdicts.metrics import primary_measure
+from pgassay.analysis.verdicts.metrics import contract_measure
 from pgassay.model.arm import Arm
 from pgassay.record.read import StoredExperiment, StoredTrial
 from pgassay.report import text
@@ -79,7 +79,7 @@ def trial_rows(stored: StoredExperiment) -> list[TrialRow]:
     """Every attempt of the experiment, failed ones included; raises UsageError for an unknown unit."""
     arms = {arm.id: arm for arm in stored.experiment.arms}
     factors = compared_factors(stored.experiment.arms)
-    measure = primary_measure(stored.experiment.contract.metric)
+    measure = contract_measure(stored.experiment.contract)
     rows = []
     for order, trial in enumerate(in_run_order(stored), start=1):
         record = trial.record

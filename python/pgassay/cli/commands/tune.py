@@ -1,0 +1,228 @@
+"""`pgassay tune`: what is slow, why, what mends it, and what does not."""
+
+import argparse
+import shutil
+import sys
+
+from pgassay.cli import options
+from pgassay.cli.output import is_unicode, write_page
+
+TYPE_CHECKING = False  # typing itself is not worth its import here
+if TYPE_CHECKING:
+    from pgassay.model.tuning.answer import TuneResult
+    from pgassay.tune.plan import TuneRequest
+
+EPILOG = """\
+example:
+  pgassay tune --dataset dump:shop.dump --workload sql:slow.sql --max-time 30m
+
+Nothing is applied anywhere but on copies of pgassay's own, which are removed at
+the end. What is recommended is written to apply.sql and undo.sql.
+"""
+EXIT_INTERRUPTED = 130
+EXIT_FAILED = 1
+REPORT_FILE = "report.html"
+PARSER_LIBRARY = "pglast"
+
+
+def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the command line."""
+    parser = subparsers.add_parser(
+        "tune",
+        help="find what makes statements faster, prove it on a copy, and say what did not help",
+        description="Measures the statements of a file on a copy of the data, looks for indexes, other texts "
+        "of them, maintenance and settings, tries each on the copy, and proves what is worth it in fresh "
+        "blocks of trials: the whole chosen set, and the set without each of its members.",
+        epilog=EPILOG,
+        allow_abbrev=False,
+        formatter_class=options.HelpFormatter,
+    )
+    add = parser.add_argument
+    add(
+        "folder",
+        type=options.folder,
+        nargs="?",
+        metavar="FOLDER",
+        help="go on with the proof of results that are there, for --max-time more",
+    )
+    add("--workload", metavar="sql:FILE", help="the statements that are too slow")
+    add(
+        "--demo",
+        action="store_true",
+        help="tune statements that are known to be slow, and one that is not, on data of pgassay's own",
+    )
+    add(
+        "--dataset",
+        metavar="KIND[:SOURCE]",
+        help="dump:FILE, folder:DATADIR (a physical copy), script:FILE or pgbench (default)",
+    )
+    add("--scale", type=options.whole, default=10, metavar="N", help="pgbench scale of the data (default 10)")
+    add(
+        "--max-time",
+        type=options.duration,
+        default=1800.0,
+        metavar="TIME",
+        help="at most so long, as 10m, 1h (default 30m)",
+    )
+    add(
+        "--cache",
+        metavar="STATE",
+        help="warm-buffers (default where the data fit), warm-pages, cold, cold-each, as-is",
+    )
+    add(
+        "--set",
+        action="append",
+        default=[],
+        dest="settings",
+        metavar="NAME=VALUE",
+        help="a setting of the server as it is",
+    )
+    add("--locale", metavar="NAME", help="the collation of the source's database, as en_US.utf8 (default C)")
+    add("--storage", default="host", metavar="KIND[:OPTIONS]", help="where the copies lie, as for compare")
+    add("--memory", metavar="SIZE", help="cap on the server's memory, page cache included, as 2GB")
+    add("--cpus", metavar="NUMBER", help="cap on the server's processors, as 1 or 0.5")
+    add("--pg", metavar="BUILD", help="18, apt:18, installed:17, or a path to a bin folder")
+    add("--prepare", action="append", default=[], metavar="SQL|FILE", help="SQL run once on the copied data")
+    add(
+        "--settle",
+        default="on",
+        metavar="on|off",
+        help="off: dead rows and hint bits are met as the load left them (default on)",
+    )
+    add(
+        "--margin",
+        type=options.fraction,
+        default=0.03,
+        metavar="FRACTION",
+        help="gains smaller than this do not matter (default 0.03, that is 3%%)",
+    )
+    add("--no-rewrites", action="store_true", help="leave the statements as they are written")
+    add("--seed", type=options.whole, metavar="N", help="seed of the order of the trials (default: drawn)")
+    add("--out", type=options.folder, metavar="FOLDER", help="a new folder for the results")
+    formats = parser.add_mutually_exclusive_group()
+    formats.add_argument("--json", action="store_true", help="print the answer as one JSON document")
+    formats.add_argument(
+        "--markdown", action="store_true", help="print Markdown, for an issue or a pull request"
+    )
+    options.add_redact(parser)
+    add("--quiet", action="store_true", help="say nothing while it runs")
+    add("--no-wait", action="store_true", help="refuse at once when another experiment runs on this host")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Find, prove, print, and write the page."""
+    _require_parser()
+    from pgassay.cli.outcome import progress_of
+    from pgassay.tune.go_on import go_on
+    from pgassay.tune.run import TOOLS, run_tune, with_rewrites
+
+    with progress_of(arguments) as progress:
+        if arguments.folder is not None:
+            _refuse_other_options(arguments)
+            result = go_on(arguments.folder, arguments.max_time, progress, wait=not arguments.no_wait)
+            show(result, arguments)
+            return status_of(result)
+        tools = with_rewrites(TOOLS, wanted=not arguments.no_rewrites)
+        result = run_tune(request_of(arguments), tools, progress, wait=not arguments.no_wait)
+    show(result, arguments)
+    return status_of(result)
+
+
+def status_of(result: "TuneResult") -> int:
+    """130 where it was stopped, 1 where trials failed for good, else 0 whatever the answer is."""
+    if result.interrupted:
+        return EXIT_INTERRUPTED
+    return EXIT_FAILED if result.proof is not None and result.proof.stopped == "failed" else 0
+
+
+def _require_parser() -> None:
+    """Raises UsageError where the library is missing that reads SQL by PostgreSQL's own grammar."""
+    from importlib.util import find_spec
+
+    from pgassay.errors import UsageError
+
+    if find_spec(PARSER_LIBRARY) is None:
+        raise UsageError(
+            f"tune reads SQL with {PARSER_LIBRARY}, which is not installed: type pip install 'pgassay[tune]'"
+        )
+
+
+def _refuse_other_options(arguments: argparse.Namespace) -> None:
+    """What was measured decides what is gone on with: raises UsageError for words that would change it."""
+    from pgassay.errors import UsageError
+
+    given = ("workload", "dataset", "demo", "cache", "settings", "locale", "memory", "cpus", "pg", "prepare")
+    for name in (*given, "seed", "out"):
+        if getattr(arguments, name):
+            option = "--set" if name == "settings" else f"--{name}"
+            raise UsageError(
+                f"{option} has no place beside a FOLDER, whose proof goes on as it was planned: leave it out"
+            )
+
+
+def _choose_demo(arguments: argparse.Namespace) -> None:
+    """Put the demonstration's files in the place of --workload and --dataset; raises UsageError for both."""
+    from importlib.resources import files
+
+    from pgassay.errors import UsageError
+
+    if arguments.demo:
+        if arguments.workload is not None or arguments.dataset is not None:
+            raise UsageError("--demo brings its own statements and data: leave --workload and --dataset out")
+        shipped = files("pgassay.tune.demo")
+        arguments.workload = f"sql:{shipped / 'slow.sql'}"
+        arguments.dataset, arguments.settle = f"script:{shipped / 'data.sql'}", "off"
+    elif arguments.workload is None:
+        raise UsageError("tune needs the statements that are too slow: write --workload sql:FILE, or --demo")
+    else:
+        arguments.dataset = arguments.dataset or "pgbench"
+
+
+def request_of(arguments: argparse.Namespace) -> "TuneRequest":
+    """The request that the command line makes."""
+    from pgassay.experiment.planning.request import CompareRequest
+    from pgassay.tune.plan import TuneRequest
+
+    _choose_demo(arguments)
+    compare = CompareRequest(
+        factors=(),
+        workload=arguments.workload,
+        scale=arguments.scale,
+        dataset=arguments.dataset,
+        prepare=tuple(arguments.prepare),
+        settle=arguments.settle,
+        cache=arguments.cache,
+        settings=tuple(arguments.settings),
+        storage=arguments.storage,
+        memory=arguments.memory,
+        cpus=arguments.cpus,
+        build=arguments.pg,
+        max_time_s=arguments.max_time,
+        margin=arguments.margin,
+        seed=arguments.seed,
+        command=tuple(arguments.words),
+    )
+    return TuneRequest(compare, out=arguments.out, locale=arguments.locale)
+
+
+def show(result: "TuneResult", arguments: argparse.Namespace) -> None:
+    """Print the answer, and write the page into the folder of its results."""
+    from pathlib import Path
+
+    from pgassay.analysis.redaction.tuning import redacted
+    from pgassay.report.tune import text
+
+    shown = redacted(result) if arguments.redact else result
+    if arguments.json:
+        sys.stdout.write(text.render_json(shown))
+    elif arguments.markdown:
+        sys.stdout.write(text.render_markdown(shown))
+    else:
+        width = shutil.get_terminal_size((100, 24)).columns
+        sys.stdout.write(text.render(shown, width=width, colour=sys.stdout.isatty(), unicode=is_unicode()))
+    sys.stdout.flush()  # the answer is said, whatever happens to the page
+    page = Path(result.folder) / REPORT_FILE
+    write_page(page, text.render_html(shown))
+    if not arguments.json and not arguments.markdown:
+        print(f"report: {page}")

@@ -1,0 +1,1 @@
+"""What `pgassay tune` found: the document that `--json` prints and that tune.json keeps."""

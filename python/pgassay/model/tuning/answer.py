@@ -1,0 +1,152 @@
+"""The answer of `pgassay tune`: the symptom, its cause, and every fix that was tried, ranked.
+
+Times are seconds on the copy, in the cache state that is named. Ratios are speeds: old time over new time,
+so that above 1 is faster with the fix.
+"""
+
+from typing import Literal
+
+from pydantic import Field
+
+from pgassay.model.base import Frozen
+
+TUNE_SCHEMA = 1
+FixLayer = Literal["design", "operations", "infrastructure"]
+FixVerdict = Literal["recommended", "no help", "worse", "unsafe", "screened out", "not decided"]
+# What the verdict rests on: fresh blocks of randomised trials, the search, the planner's word, or nothing.
+Evidence = Literal["proof", "search", "planner", "none"]
+Ends = tuple[float | None, float | None]
+VERDICTS: tuple[FixVerdict, ...] = (
+    *("recommended", "no help", "worse", "unsafe", "screened out", "not decided"),
+)
+
+
+class SymptomStatement(Frozen):
+    """One measured statement as it was found: a statement with one set of its parameters.
+
+    `seconds`: the least of its runs; `weight`: how often it counts; `share`: its part of all, 0 to 1. `plan`:
+    the node of its executed plan that took most.
+    """
+
+    name: str
+    sql: str
+    seconds: float
+    share: float
+    weight: float = 1.0
+    writes: bool = False
+    plan: str = ""
+
+
+class TuneSymptom(Frozen):
+    """The workload as it is. `seconds`: all statements by weight; `copy_notes`: how the copy differs."""
+
+    workload: str
+    data: str
+    version: str
+    cache: str
+    seconds: float
+    statements: tuple[SymptomStatement, ...]
+    copy_notes: tuple[str, ...] = ()
+
+
+class TuneCause(Frozen):
+    """Which layer the time is lost in, and why: a name, and a sentence with the figures it rests on."""
+
+    layer: FixLayer
+    cause: str
+    sentence: str = ""
+
+
+class FixStatement(Frozen):
+    """What a fix does to one statement. `interval`: None for what the search alone measured."""
+
+    name: str
+    ratio: float
+    interval: Ends | None = None
+
+
+class FixCost(Frozen):
+    """What a fix costs. None: not known.
+
+    `build_s`: what applying it took on the copy; `bytes`: by how much the database grew; `write_ratio`: the
+    time of the statements that write with the fix over without, above 1 is slower; `per_month`: in the
+    currency of a priced volume or instance.
+    """
+
+    build_s: float | None = None
+    bytes: int | None = None
+    write_ratio: float | None = None
+    per_month: float | None = None
+
+
+class Fix(Frozen):
+    """A candidate with its verdict.
+
+    `gain`: the speed of the whole workload with it over that without, as `evidence` says: in the proof the
+    chosen set against the set without this member. `predicted_gain` was stored before the first proof trial.
+    `applied_by`: 'sql', 'setting', 'setting and restart', 'statement' (its text is replaced) or 'hand'.
+    `rewritten`: the new text of each statement that is replaced. `note`: what qualifies the verdict.
+    """
+
+    rank: int
+    id: str
+    layer: FixLayer
+    kind: str
+    title: str
+    reason: str
+    sql: str
+    undo: str
+    verdict: FixVerdict
+    evidence: Evidence
+    gain: float | None = None
+    interval: Ends | None = None
+    predicted_gain: float | None = None
+    statements: tuple[FixStatement, ...] = ()
+    cost: FixCost = FixCost()
+    same_results: str = "not checked"
+    applied_by: str = "sql"
+    rewritten: dict[str, str] = Field(default_factory=dict)
+    note: str = ""
+
+
+class TuneProof(Frozen):
+    """The experiment of fresh blocks. `gain`: all chosen fixes together over the workload as it was.
+
+    `members`: the ids of the chosen fixes; `statements`: what the set does to each statement; `slower`: the
+    names of those that it was found to make slower.
+    """
+
+    folder: str
+    members: tuple[str, ...]
+    blocks: int
+    stopped: str
+    gain: float | None
+    interval: Ends | None
+    verdict: str
+    predicted_gain: float | None = None
+    statements: tuple[FixStatement, ...] = ()
+    slower: tuple[str, ...] = ()
+
+
+class TuneResult(Frozen):
+    """The contract for scripts; schema in schemas/tune.schema.json.
+
+    `nothing_to_do`: nothing is recommended. `verdict`: the answer in a few sentences. `apply_sql` and
+    `undo_sql` hold what is recommended, '' when nothing is. `interrupted`: it was stopped before its end.
+    """
+
+    schema_: int = Field(default=TUNE_SCHEMA, alias="schema")
+    folder: str
+    symptom: TuneSymptom
+    cause: TuneCause
+    fixes: tuple[Fix, ...]
+    nothing_to_do: bool
+    verdict: str
+    proof: TuneProof | None = None
+    apply_sql: str = ""
+    undo_sql: str = ""
+    parameter_group: tuple[str, ...] = ()
+    seconds_used: float = 0.0
+    interrupted: bool = False
+    not_rewritten: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()

@@ -1,0 +1,1 @@
+"""The answer of `pgassay tune`: terminal, Markdown, a page, and the JSON document for scripts."""

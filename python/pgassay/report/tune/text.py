@@ -1,0 +1,225 @@
+"""Symptom, cause, candidates and proof as sections: what is recommended, and what did not help."""
+
+from collections.abc import Iterator, Sequence
+
+from pgassay import __version__
+from pgassay.model.tuning.answer import Ends, Fix, FixVerdict, TuneResult
+from pgassay.report import markdown, terminal
+from pgassay.report.compare.json import render_document
+from pgassay.report.html import page
+from pgassay.report.section import (
+    ALARM,
+    HTML,
+    QUIET,
+    STRONG,
+    WARNING,
+    Block,
+    Cell,
+    Code,
+    Column,
+    Fold,
+    Group,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+    Tone,
+    Tree,
+    TreeLine,
+    bullets,
+    plain_table,
+)
+from pgassay.words import percent, plural, seconds, size
+
+_TONES: dict[FixVerdict, Tone] = {
+    "recommended": STRONG,
+    "worse": ALARM,
+    "unsafe": ALARM,
+    "not decided": WARNING,
+    "no help": QUIET,
+    "screened out": QUIET,
+}
+_EVIDENCE = {"proof": "proven", "search": "tried", "planner": "by the planner", "none": ""}
+# As many as are read; --json has them all.
+_OTHERS_SHOWN_MAX = 40
+_SQL_SHOWN_MAX = 300
+
+
+def render(result: TuneResult, *, width: int, colour: bool, unicode: bool) -> str:
+    """The answer for a terminal."""
+    return terminal.render(sections(result), width=width, colour=colour, unicode=unicode)
+
+
+def render_markdown(result: TuneResult) -> str:
+    """The answer for an issue or a pull request."""
+    return markdown.render(sections(result))
+
+
+def render_html(result: TuneResult) -> str:
+    """One page that needs nothing but itself and runs no script, to be written as UTF-8."""
+    title = f"What mends {result.symptom.workload}"
+    return page.render(title, sections(result), footer=f"Made by pgassay {__version__}.")
+
+
+def render_json(result: TuneResult) -> str:
+    """One JSON document with a newline at its end; schema in schemas/tune.schema.json."""
+    return render_document(result)
+
+
+def sections(result: TuneResult) -> list[Section]:
+    """The answer first, then the way to it."""
+    recommended = [fix for fix in result.fixes if fix.verdict == "recommended"]
+    others = [fix for fix in result.fixes if fix.verdict != "recommended"]
+    made = [
+        Section("", "answer", tuple(_answer(result))),
+        Section("Symptom", "symptom", tuple(_symptom(result))),
+        Section("Cause", "cause", (Paragraph(_cause(result)),)),
+    ]
+    if recommended:
+        made.append(Section("What helps", "fixes", tuple(_recommended(result, recommended))))
+    if others:
+        made.append(Section("What was tried and is not recommended", "others", tuple(_others(others))))
+    made.append(Section("From symptom to proof", "tree", (Tree(tuple(_tree(result)), where=HTML),)))
+    if result.not_rewritten:
+        refused = bullets(result.not_rewritten)
+        made.append(Section("Not rewritten", "not-rewritten", (refused,), folded=HTML))
+    if result.warnings:
+        made.append(Section("Warnings", "warnings", (bullets(result.warnings, tone=WARNING),)))
+    made.append(Section("", "folder", (Code(result.folder, label="Folder"),)))
+    return made
+
+
+def _answer(result: TuneResult) -> Iterator[Block]:
+    yield Paragraph(result.verdict, STRONG)
+    proof = result.proof
+    if proof is not None and proof.slower:
+        yield Paragraph(f"Slower with the chosen fixes: {', '.join(proof.slower)}.", ALARM)
+    if result.interrupted:
+        yield Paragraph("It was stopped before its end: this is what was known then.", WARNING)
+
+
+def _symptom(result: TuneResult) -> Iterator[Block]:
+    symptom = result.symptom
+    yield Paragraph(
+        f"{plural(len(symptom.statements), 'statement')} of {symptom.workload} on {symptom.data}, PostgreSQL "
+        f"{symptom.version}, cache {symptom.cache}: {seconds(symptom.seconds)} for all of them once."
+    )
+    rows = [(each.name, seconds(each.seconds), percent(each.share), each.plan) for each in symptom.statements]
+    heads = ("statement", "time", "share", "where most of it goes")
+    made = plain_table(heads, rows)
+    columns = tuple(Column(head, is_figure=head in ("time", "share")) for head in heads)
+    yield Table(columns, made.groups)
+    if symptom.copy_notes:
+        yield bullets(symptom.copy_notes, title="The copy")
+
+
+def _cause(result: TuneResult) -> str:
+    cause = result.cause
+    return f"{cause.layer}: {cause.cause}" + (f" ({cause.sentence})" if cause.sentence else "")
+
+
+def _recommended(result: TuneResult, fixes: Sequence[Fix]) -> Iterator[Block]:
+    yield _table(fixes)
+    for fix in fixes:
+        yield Paragraph(f"{fix.rank}. {fix.title}: {fix.reason}")
+        if fix.statements:
+            yield bullets([_statement_words(each.name, each.ratio, each.interval) for each in fix.statements])
+        for name, text in fix.rewritten.items():
+            yield Code(text, label=f"{name} as it is to be written")
+    if result.apply_sql:
+        yield Fold("apply.sql", (Code(result.apply_sql),), is_open=True)
+        yield Fold("undo.sql", (Code(result.undo_sql),))
+    if result.parameter_group:
+        yield Fold("As lines of a parameter group", (Code("\n".join(result.parameter_group)),))
+    if result.proof is not None and result.proof.statements:
+        yield bullets(
+            [_statement_words(each.name, each.ratio, each.interval) for each in result.proof.statements],
+            title="All chosen fixes together, statement by statement",
+        )
+
+
+def _statement_words(name: str, ratio: float, interval: Ends | None) -> str:
+    return f"{name}: {_gain(ratio)}{_ends(interval)}"
+
+
+def _others(fixes: Sequence[Fix]) -> Iterator[Block]:
+    yield _table(fixes[:_OTHERS_SHOWN_MAX])
+    notes = [f"{fix.rank}. {fix.title}: {fix.note}" for fix in fixes[:_OTHERS_SHOWN_MAX] if fix.note]
+    if notes:
+        yield bullets(notes)
+    if len(fixes) > _OTHERS_SHOWN_MAX:
+        yield Paragraph(f"… and {len(fixes) - _OTHERS_SHOWN_MAX} more: --json has them all.", QUIET)
+
+
+_COLUMNS = (
+    Column("rank"),
+    Column("fix", is_figure=False),
+    Column("layer", is_figure=False),
+    Column("verdict", is_figure=False),
+    Column("times as fast"),
+    Column("predicted"),
+    Column("takes"),
+    Column("on disk"),
+    Column("writes"),
+    Column("same rows", is_figure=False),
+)
+
+
+def _table(fixes: Sequence[Fix]) -> Table:
+    return Table(_COLUMNS, (Group(tuple(_row(fix) for fix in fixes)),))
+
+
+def _row(fix: Fix) -> Row:
+    how = _EVIDENCE[fix.evidence]
+    verdict = f"{fix.verdict} ({how})" if how and fix.verdict != "screened out" else fix.verdict
+    cost = fix.cost
+    cells = (
+        Cell(str(fix.rank)),
+        Cell(fix.title),
+        Cell(fix.layer),
+        Cell(verdict, _TONES[fix.verdict]),
+        Cell("" if fix.gain is None else f"{_gain(fix.gain)}{_ends(fix.interval)}"),
+        Cell("" if fix.predicted_gain is None else _gain(fix.predicted_gain)),
+        Cell("" if cost.build_s is None else seconds(cost.build_s)),
+        Cell("" if not cost.bytes else _bytes(cost.bytes)),
+        Cell("" if cost.write_ratio is None else f"{cost.write_ratio:.2f} ×"),
+        Cell(fix.same_results if fix.rewritten else ""),
+    )
+    return Row(cells)
+
+
+def _bytes(count: int) -> str:
+    return size(count) if count >= 0 else f"−{size(-count)}"
+
+
+def _gain(value: float) -> str:
+    return f"{value:.3g} ×" if value < 100 else f"{value:,.0f} ×"
+
+
+def _ends(interval: Ends | None) -> str:
+    if interval is None:
+        return ""
+    low, high = ("?" if end is None else f"{end:.3g}" for end in interval)
+    return f" ({low} to {high})"
+
+
+def _tree(result: TuneResult) -> Iterator[TreeLine]:
+    """Symptom → cause → candidate → proof."""
+    symptom = result.symptom
+    yield TreeLine(0, f"{symptom.workload}: {seconds(symptom.seconds)}", STRONG)
+    for each in symptom.statements:
+        yield TreeLine(1, f"{each.name}: {seconds(each.seconds)}, {percent(each.share)}; {each.plan}")
+    yield TreeLine(1, f"cause: {_cause(result)}", STRONG)
+    for fix in result.fixes:
+        yield TreeLine(2, f"{fix.title} [{fix.kind}]: {fix.reason}", _TONES[fix.verdict])
+        gain = "" if fix.gain is None else f", {_gain(fix.gain)}{_ends(fix.interval)}"
+        how = _EVIDENCE[fix.evidence]
+        yield TreeLine(
+            3, f"{fix.verdict}{f' ({how})' if how else ''}{gain}{f'; {fix.note}' if fix.note else ''}"
+        )
+    proof = result.proof
+    if proof is not None:
+        gain = "no figure yet" if proof.gain is None else f"{_gain(proof.gain)}{_ends(proof.interval)}"
+        yield TreeLine(
+            1, f"proof: {plural(proof.blocks, 'block')} of {proof.folder}, {gain}, {proof.verdict}", STRONG
+        )

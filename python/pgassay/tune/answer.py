@@ -1,0 +1,235 @@
+"""From what was tried and proved to the ranked answer. Pure."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pgassay.model.tuning.answer import (
+    Ends,
+    Evidence,
+    Fix,
+    FixCost,
+    FixStatement,
+    FixVerdict,
+    TuneProof,
+)
+from pgassay.tune.candidate import Candidate
+from pgassay.tune.proof import Effect, Proved
+from pgassay.tune.search import Baseline, Searched
+from pgassay.tune.selection import gain_of
+from pgassay.words import percent
+from pgassay.words import seconds as duration
+
+_ORDER: dict[FixVerdict, int] = {
+    "recommended": 0,
+    "not decided": 1,
+    "no help": 2,
+    "worse": 3,
+    "unsafe": 4,
+    "screened out": 5,
+}
+# A few runs on one copy call nothing worse that is slower by less than that: it may be noise.
+SEARCH_WORSE_MAX = 0.9
+NO_TIME = "no time was left to try it: give more with --max-time"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What is known of all candidates; `checks`: by id what is said of the same results.
+
+    `unsafe`: by id why a candidate's results are not the same, or could not be shown to be. `left_out`: by id
+    why one was not tried at all.
+    """
+
+    candidates: Sequence[Candidate]
+    baseline: Baseline
+    searched: Searched
+    members: tuple[str, ...] = ()
+    predicted: Mapping[str, float] = field(default_factory=dict)
+    proved: Proved | None = None
+    margin: float = 0.03
+    checks: Mapping[str, str] = field(default_factory=dict)
+    unsafe: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+
+def ranked(judged: Judged) -> tuple[Fix, ...]:
+    """Every candidate with its verdict: what is recommended first, by what it gains."""
+    fixes = [_fix(judged, candidate) for candidate in judged.candidates]
+    fixes.sort(key=lambda fix: (_ORDER[fix.verdict], -(fix.gain or 0.0), fix.id))
+    return tuple(fix.model_copy(update={"rank": rank}) for rank, fix in enumerate(fixes, start=1))
+
+
+def _fix(judged: Judged, candidate: Candidate) -> Fix:
+    tried = judged.searched.tried.get(candidate.id)
+    verdict, evidence, effect, note = verdict_of(judged, candidate)
+    statements: tuple[FixStatement, ...] = ()
+    gain, interval = None, None
+    if effect is not None:
+        gain, interval, statements = effect.gain, effect.interval, effect.statements
+    elif tried is not None and not tried.refused:
+        gain = gain_of(judged.baseline.weights, judged.baseline.seconds, tried.seconds)
+        statements = tuple(
+            FixStatement(name=name, ratio=judged.baseline.seconds[name] / seconds if seconds else math.inf)
+            for name, seconds in tried.seconds.items()
+        )
+    others = judged.notes.get(candidate.id, "")
+    return Fix(
+        rank=0,
+        id=candidate.id,
+        layer=candidate.layer,
+        kind=candidate.kind,
+        title=candidate.title,
+        reason=candidate.reason,
+        sql=_joined(candidate.sql),
+        undo=_joined(candidate.undo),
+        verdict=verdict,
+        evidence=evidence,
+        gain=gain,
+        interval=interval,
+        predicted_gain=judged.predicted.get(candidate.id),
+        statements=statements,
+        cost=FixCost(
+            build_s=tried.build_s if tried else None,
+            bytes=tried.bytes if tried else candidate.bytes,
+            write_ratio=_write_ratio(judged.baseline, statements),
+        ),
+        same_results=judged.checks.get(candidate.id, "not checked"),
+        applied_by=_applied_by(candidate),
+        rewritten={each.statement: each.sql for each in candidate.rewrites},
+        note="; ".join(part for part in (note, others) if part),
+    )
+
+
+def verdict_of(judged: Judged, candidate: Candidate) -> tuple[FixVerdict, Evidence, Effect | None, str]:
+    """(verdict, what it rests on, what the proof says, why)."""
+    name = candidate.id
+    if name in judged.unsafe:
+        return "unsafe", "none", None, judged.unsafe[name]
+    if name in judged.left_out:
+        return "screened out", "none", None, judged.left_out[name]
+    if name in judged.searched.screened:
+        return "screened out", "planner", None, judged.searched.screened[name]
+    if name in judged.members:
+        return _proven(judged, name)
+    tried = judged.searched.tried.get(name)
+    if tried is None:
+        return "not decided", "none", None, NO_TIME
+    if tried.refused:
+        return "screened out", "none", None, tried.refused
+    alone = gain_of(judged.baseline.weights, judged.baseline.seconds, tried.seconds)
+    if alone < SEARCH_WORSE_MAX:
+        return "worse", "search", None, ""
+    beside = judged.searched.selection.beside.get(name)
+    if alone < 1 + judged.margin:
+        return "no help", "search", None, ""
+    if beside is not None and beside < 1 + judged.margin:
+        return "no help", "search", None, "it helps alone, and nothing beside what was chosen"
+    if beside is not None:
+        return "not decided", "search", None, "more was promising than could be proved in the time"
+    return "no help", "search", None, "it could not be combined with what was chosen, which gains more"
+
+
+def _proven(judged: Judged, name: str) -> tuple[FixVerdict, Evidence, Effect | None, str]:
+    effect = judged.proved.members.get(name) if judged.proved else None
+    if effect is None or effect.gain is None:
+        return "not decided", "search", None, "it was chosen, and its proof was not run to a verdict"
+    if effect.word == "slower":
+        small = _is_within(effect.interval, judged.margin)
+        return (
+            ("no help", "proof", effect, "it gains less than matters")
+            if small
+            else (
+                "recommended",
+                "proof",
+                effect,
+                _slowed(effect),
+            )
+        )
+    if effect.word == "faster":
+        return "worse", "proof", effect, ""
+    if effect.word == "equivalent":
+        return "no help", "proof", effect, ""
+    return "not decided", "proof", effect, "the proof came to no verdict in its time"
+
+
+def _slowed(effect: Effect) -> str:
+    return f"it makes {', '.join(effect.slowed)} slower" if effect.slowed else ""
+
+
+def _is_within(interval: Ends | None, margin: float) -> bool:
+    return interval is not None and interval[1] is not None and interval[1] < 1 + margin
+
+
+def _joined(statements: Sequence[str]) -> str:
+    return "\n".join(f"{each.rstrip().rstrip(';')};" for each in statements)
+
+
+def _applied_by(candidate: Candidate) -> str:
+    if candidate.described:
+        return "hand"
+    if candidate.rewrites:
+        return "statement"
+    if candidate.settings:
+        return "setting and restart" if candidate.restart else "setting"
+    return "sql"
+
+
+def _write_ratio(baseline: Baseline, statements: Sequence[FixStatement]) -> float | None:
+    """The time of the statements that write with the fix over without; None where none writes."""
+    writing = {each.name for each in baseline.statements if each.of.writes}
+    if not writing:
+        return None
+    ratios = {each.name: each.ratio for each in statements}
+    before = math.fsum(baseline.seconds[name] for name in writing)
+    after = math.fsum(baseline.seconds[name] / (ratios.get(name) or 1.0) for name in writing)
+    return after / before if before else None
+
+
+def proof_of(proved: Proved, members: Sequence[str], predicted: float | None) -> TuneProof:
+    """The proof of all chosen fixes together."""
+    effect = proved.together
+    return TuneProof(
+        folder=proved.result.folder,
+        members=tuple(members),
+        blocks=proved.result.blocks,
+        stopped=proved.result.stopped,
+        gain=effect.gain,
+        interval=effect.interval,
+        verdict={"slower": "faster", "faster": "slower"}.get(effect.word, effect.word),
+        predicted_gain=predicted,
+        statements=effect.statements,
+        slower=effect.slowed,
+    )
+
+
+def summary(fixes: Sequence[Fix], proof: TuneProof | None, seconds: float, *, margin: float) -> str:
+    """The answer in a few sentences."""
+    recommended = [fix for fix in fixes if fix.verdict == "recommended"]
+    if not recommended:
+        return _nothing(fixes, seconds, margin)
+    names = "; ".join(fix.title for fix in recommended)
+    lines = [f"Recommended: {names}."]
+    if proof is not None and proof.gain is not None:
+        low, high = proof.interval or (None, None)
+        ends = f" ({low:.2f} to {high:.2f})" if low is not None and high is not None else ""
+        lines.append(f"All chosen fixes together: {proof.gain:.2f} × as fast{ends}.")
+        if proof.slower:
+            lines.append(f"Slower with them: {', '.join(proof.slower)}.")
+    return " ".join(lines)
+
+
+def _nothing(fixes: Sequence[Fix], seconds: float, margin: float) -> str:
+    undecided = [fix for fix in fixes if fix.verdict == "not decided"]
+    if undecided:
+        best = max(undecided, key=lambda fix: fix.gain or 0.0)
+        return (
+            f"Nothing is proven: {len(undecided)} of {len(fixes)} candidates are not decided, among them "
+            f"{best.title}. Go on with pgassay tune FOLDER, or give more --max-time."
+        )
+    gains = [fix.gain for fix in fixes if fix.gain is not None and fix.verdict in ("no help", "worse")]
+    gain = max([*gains, 1.0]) - 1
+    most = f"the next best thing gains {'less than ' if gain < margin else ''}{percent(max(gain, margin))}"
+    ended = most if gains else "no candidate was found whose plan shows that it could gain"
+    return f"Nothing to do: {duration(seconds)} for the whole workload; {ended}."

@@ -1,0 +1,104 @@
+"""What the parts of `tune` hand to each other: statements with their values, plans, candidates."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pydantic import Field
+
+from pgassay.model.base import Frozen
+from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.tune.facts.schema import SchemaFacts
+
+Layer = Literal["design", "operations", "infrastructure"]
+# `proven`: by keys and constraints of the catalog, whatever the data are. `by test`: rows must be compared.
+RewriteProof = Literal["proven", "by test"]
+
+
+class TunedStatement(Frozen):
+    """A statement of the workload.
+
+    `sql` has $1, $2 … where `parameters` is not empty; each of `parameters` is one set of values in
+    PostgreSQL's text form (None: NULL), the most frequent set first. `weight` is how often it runs, relative
+    to the others of its workload. `writes`: it changes data.
+    """
+
+    name: str
+    sql: str
+    parameters: tuple[tuple[str | None, ...], ...] = ()
+    weight: float = 1.0
+    writes: bool = False
+
+
+class StatementRewrite(Frozen):
+    """One rewritten statement. `condition` is why it returns the same rows, in a sentence; `kind` the
+    rewrite."""
+
+    statement: str
+    sql: str
+    condition: str
+    proof: RewriteProof
+    kind: str = ""
+
+
+class Candidate(Frozen):
+    """Something that may help, as a patch of the arm that is measured as it is.
+
+    `id` is short, unique within a run and the same whenever the same candidate is found
+    ("index:orders(a,b)"). `kind` is the finder's or the rewrite's name. `reason` is the evidence in a
+    sentence with the figures of the plan. `statements` are the names of those whose plans or tables it
+    touches. `sql` is applied in order, each statement outside of a transaction; `undo` takes it back, ()
+    with `undoable` False where nothing can (VACUUM). `settings` are of the server; `restart` says that one
+    of them needs a restart. `physical`: it mends what a logical copy does not have (bloat, visibility).
+    `described`: told and never tried (deep OFFSET to keyset). `predicted` is new time over old time for
+    each statement, as far as it can be said before a trial; `bytes` what it is expected to take on the
+    disk.
+    """
+
+    id: str
+    layer: Layer
+    kind: str
+    title: str
+    reason: str
+    statements: tuple[str, ...]
+    sql: tuple[str, ...] = ()
+    undo: tuple[str, ...] = ()
+    undoable: bool = True
+    settings: dict[str, str] = Field(default_factory=dict)
+    rewrites: tuple[StatementRewrite, ...] = ()
+    restart: bool = False
+    physical: bool = False
+    described: bool = False
+    predicted: dict[str, float] = Field(default_factory=dict)
+    bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The machine that the advice is for, as far as it is known; never this one's for a remote server.
+
+    `random_read_us` and `sequential_read_mb_s` are the storage probe's.
+    """
+
+    memory_bytes: int | None = None
+    processors: int | None = None
+    random_read_us: float | None = None
+    sequential_read_mb_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Symptom:
+    """What finders judge: the workload as it is.
+
+    `plans` holds for each statement one executed plan per set of parameters, in their order (one where it has
+    none). `share` is each statement's part of the workload's time, 0 to 1. `has_physical_state` is false on a
+    logical copy. `clients` is how many connections run it at once.
+    """
+
+    statements: tuple[TunedStatement, ...]
+    plans: Mapping[str, tuple[ExplainedPlan, ...]]
+    facts: SchemaFacts
+    share: Mapping[str, float]
+    machine: Machine = field(default_factory=Machine)
+    has_physical_state: bool = True
+    clients: int = 1

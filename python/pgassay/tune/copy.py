@@ -1,0 +1,325 @@
+"""A copy of the data with a server on it, to try candidates on: built for real, measured, taken back.
+
+What is measured here steers the search and proves nothing: one copy, no blocks, no twin. Its server listens
+on a Unix socket alone; as root it has no way out to any network either (`without_network`).
+"""
+
+import contextlib
+import ctypes
+import math
+import os
+import time
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psycopg
+
+from pgassay.analysis.plans.find import FoundPlan
+from pgassay.analysis.plans.read import explained
+from pgassay.environment.cgroup.group import Cgroup
+from pgassay.environment.datasets import OnStage, snapshots
+from pgassay.environment.linux import pagecache
+from pgassay.environment.server.limits import server_limits
+from pgassay.environment.server.server import Server
+from pgassay.environment.server.sessions import ControlSession, control
+from pgassay.environment.storage.base import Volume
+from pgassay.environment.storage.registry import provide
+from pgassay.errors import MeasurementError, UsageError, first_line
+from pgassay.experiment.running.result_bag import Bag, read_bag
+from pgassay.model.arm import ArmSpec
+from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.native.process import StatementError
+from pgassay.native.sql import SqlSession
+from pgassay.tune.candidate import Candidate
+from pgassay.tune.statements import MeasuredStatement
+
+# Runs of a statement: at least and at most so many, and no further one once they took so long together.
+RUNS_MIN, RUNS_MAX, RUNS_S = 3, 7, 0.3
+# A statement that a candidate makes slower than that is stopped: it is known to be worse.
+SLOWER_TIMES_MAX, TIMEOUT_MIN_S = 3.0, 2.0
+# Beside the data and as much again for what is built on them.
+WORKING_ROOM_BYTES = 256 * 1024**2
+CLONE_NEWNET = 0x40000000
+_COLD = ("cold", "cold-each")
+_QUERY_CANCELED = "57014"
+_EVICTS = "SELECT to_regproc('pg_buffercache_evict_all') IS NOT NULL"
+_EXPLAIN = "EXPLAIN (ANALYZE, BUFFERS, VERBOSE, SETTINGS, FORMAT JSON) "
+_ESTIMATE = "EXPLAIN (VERBOSE, SETTINGS, FORMAT JSON) "
+
+
+def without_network() -> str:
+    """Leave the network for good, with all processes that are started from now on; '' when that was done.
+
+    Else why it could not be, as a sentence. A Unix socket's path is reached from any network namespace. The
+    lock of the host is one within a namespace (`environment/lock.py`): it is to be held before.
+    """
+    if os.geteuid() != 0:
+        return (
+            "the copy's server listens on a Unix socket alone, but what it runs could reach the network "
+            "(foreign tables, dblink): only root can take that away"
+        )
+    if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET) != 0:
+        reason = os.strerror(ctypes.get_errno())
+        return f"the copy's server could not be taken off the network ({reason}): it listens on a Unix socket"
+    return ""
+
+
+def remove_copies(specs: Iterable[ArmSpec], kept: Collection[str]) -> None:
+    """Remove the data that were made for these arms, but for the snapshots whose keys are `kept`."""
+    for spec in specs:
+        key = snapshots.key(spec.build, spec.dataset, spec.prepare)
+        if key in kept:
+            continue
+        volume = provide(spec.storage, 0)
+        try:
+            volume.keep_only(key, ())
+            with contextlib.suppress(UsageError):
+                snapshots.remove(key)
+        finally:
+            volume.remove()
+
+
+class TrialCopy:
+    """A working copy of an arm's data, and the server on it; both go away with the `with` block.
+
+    Its working copy is number 0 of the snapshot, which the trials of the proof use afterwards.
+    """
+
+    def __init__(self, spec: ArmSpec, *, cache: str, statement_timeout_s: float, on_stage: OnStage) -> None:
+        self.spec = spec
+        self._cache = cache
+        self._timeout_s = statement_timeout_s
+        self._on_stage = on_stage
+        self._stack = contextlib.ExitStack()
+        self._settings = dict(spec.settings)
+        self._applied: list[Candidate] = []
+        self._server: Server | None = None
+        self._group: Cgroup | None = None
+        self._session: SqlSession | None = None
+        self._control: ControlSession | None = None
+
+    def __enter__(self) -> Self:
+        spec = self.spec
+        self.snapshot = snapshots.ensure(spec.build, spec.dataset, spec.prepare, self._on_stage)
+        self._volume: Volume = provide(spec.storage, 2 * self.snapshot.bytes + WORKING_ROOM_BYTES)
+        self._stack.callback(self._volume.remove)
+        self._on_stage("copying the data", None)
+        self._working: Path = self._volume.clone(self.snapshot.path, self.snapshot.key, 0)
+        if not self._volume.is_clean(self._working):
+            self._volume.reset(self._working, self.snapshot.path)
+        try:
+            self._start()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._stop()
+        finally:
+            self._stack.close()
+
+    @property
+    def session(self) -> ControlSession:
+        """A session of the copy's server for looking and for applying; it commits each statement."""
+        if self._control is None or self._control.closed:
+            if self._server is None:
+                raise AssertionError("the copy is entered before it is used")
+            self._control = control(self._server, self.snapshot.database)
+        return self._control
+
+    def _start(self) -> None:
+        self._volume.activate()
+        self._volume.mark(self._working, clean=False)
+        limits = {**self._volume.limits_cgroup(), **server_limits(self.spec)}
+        self._group = Cgroup.create("server", limits) if limits else None
+        self._server = Server(self.spec.build, self._working, self._settings, self._group)
+        self._server.start()
+        self._session = SqlSession()
+        self._connect()
+
+    def _stop(self) -> None:
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+        if self._server is not None:
+            self._server.stop()
+            self._server = None
+        if self._group is not None:
+            self._group.remove()
+            self._group = None
+
+    def _connect(self) -> None:
+        assert self._session is not None and self._server is not None
+        self._session.connect(self._server.connection_parameters(dbname=self.snapshot.database))
+
+    def apply(self, statements: Sequence[str]) -> float:
+        """Run these statements, each on its own; the seconds that they took together.
+
+        Raises UsageError with the server's words.
+        """
+        begun = time.monotonic()
+        for statement in statements:
+            try:
+                self.session.execute(statement.encode(), prepare=False)
+            except psycopg.Error as error:
+                raise UsageError(f"'{statement}' failed on the copy: {first_line(error)}") from error
+        return time.monotonic() - begun
+
+    def bytes(self) -> int:
+        """The size of the database."""
+        row = self.session.execute("SELECT pg_database_size(current_database())").fetchone()
+        return int(row[0]) if row else 0
+
+    # --- Plans and times.
+
+    def estimate(self, sql: str, name: str) -> ExplainedPlan:
+        """The plan with its cost, not executed."""
+        return self._plan(_ESTIMATE + sql, name)
+
+    def executed(self, sql: str, name: str, *, writes: bool) -> ExplainedPlan:
+        """The executed plan; what it wrote is rolled back."""
+        mode = "READ WRITE" if writes else "READ ONLY"
+        with self.session.transaction(force_rollback=True):
+            self.session.execute(f"SET TRANSACTION {mode}".encode())
+            self.session.execute(f"SET LOCAL statement_timeout = '{self._timeout_s:.0f}s'".encode())
+            return self._plan(_EXPLAIN + sql, name)
+
+    def rows(self, sql: str) -> Bag:
+        """What a query returns, as a bag of rows; raises psycopg.Error."""
+        with self.session.transaction(force_rollback=True):
+            self.session.execute("SET TRANSACTION READ ONLY")
+            self.session.execute(f"SET LOCAL statement_timeout = '{self._timeout_s:.0f}s'".encode())
+            return read_bag(self.session, sql)
+
+    def _plan(self, sql: str, name: str) -> ExplainedPlan:
+        try:
+            row = self.session.execute(sql.encode(), prepare=False).fetchone()
+        except psycopg.Error as error:
+            if error.sqlstate == _QUERY_CANCELED:
+                raise UsageError(self._too_long(name)) from error
+            reason = error.diag.message_primary or first_line(error)
+            raise UsageError(
+                f"statement {name} fails ({reason}): correct its SQL, or leave it out"
+            ) from error
+        document = row[0][0] if row else {}
+        return explained(FoundPlan(document, "json"), 1, f"the plan of {name}")
+
+    def seconds(self, statement: MeasuredStatement, sql: str, *, usual_s: float | None = None) -> float:
+        """The least of a few runs, by the clock of the trials and in their cache state.
+
+        Infinite where it was stopped as much slower. Before each run a new session, its catalogs warmed by
+        EXPLAIN, as a trial has. `usual_s`: what it took before, which bounds what is waited for.
+        """
+        timeout_s = self._timeout_s
+        if usual_s is not None and math.isfinite(usual_s):
+            timeout_s = min(timeout_s, max(TIMEOUT_MIN_S, SLOWER_TIMES_MAX * usual_s))
+        found: list[float] = []
+        try:
+            if self._cache not in _COLD:
+                self._run(statement, sql, timeout_s)  # what it reads is in memory from now on
+            while len(found) < RUNS_MAX and (len(found) < RUNS_MIN or math.fsum(found) < RUNS_S):
+                self._prepare_caches()
+                found.append(self._run(statement, sql, timeout_s))
+        except StatementError as error:
+            if error.sqlstate == _QUERY_CANCELED:
+                return math.inf
+            raise UsageError(
+                f"statement {statement.name} fails ({first_line(error)}): correct its SQL, or leave it out"
+            ) from error
+        return min(found)
+
+    def _run(self, statement: MeasuredStatement, sql: str, timeout_s: float) -> float:
+        session = self._session
+        assert session is not None
+        self._connect()
+        session.execute("timeout", f"SET statement_timeout = '{timeout_s * 1000:.0f}ms'")
+        session.execute("warm the catalogs", f"EXPLAIN {sql}")
+        if not statement.of.writes:
+            return session.execute(statement.name, sql).elapsed_s
+        session.execute("begin", "BEGIN")
+        try:
+            return session.execute(statement.name, sql).elapsed_s
+        finally:
+            session.execute("rollback", "ROLLBACK")
+
+    def _prepare_caches(self) -> None:
+        """Empty shared buffers where a trial's state wants that; cold: the page cache as well."""
+        if self._cache in _COLD:
+            self._stop()
+            pagecache.evict([*pagecache.relation_files(self._working)])
+            self._start()
+        elif self._cache == "warm-pages":
+            known = self.session.execute(_EVICTS).fetchone()
+            if known and known[0]:
+                self.session.execute("SELECT pg_buffercache_evict_all()")
+            else:
+                self._stop()
+                self._start()
+
+    def _too_long(self, name: str) -> str:
+        return (
+            f"statement {name} takes longer than {self._timeout_s:.0f} s, too long to be tried often: "
+            "give more --max-time, or leave it out"
+        )
+
+    # --- Candidates on it, one upon the other.
+
+    def push(self, candidate: Candidate) -> float:
+        """Apply a candidate on top of those that are applied; the seconds that its SQL took.
+
+        Raises UsageError with the server's words; the copy is then as it was before.
+        """
+        self._applied.append(candidate)
+        try:
+            self._restart_with_settings()
+            return self.apply(candidate.sql)
+        except (UsageError, MeasurementError):
+            self._applied.pop()
+            self._again()
+            raise
+
+    def align(self, wanted: Sequence[Candidate]) -> None:
+        """Have exactly these applied, in this order."""
+        while [each.id for each in self._applied] != [each.id for each in wanted[: len(self._applied)]]:
+            self.pop()
+        for candidate in wanted[len(self._applied) :]:
+            self.push(candidate)
+
+    def pop(self) -> None:
+        """Take the last one back: by its own SQL, or by putting all data back and applying the rest again."""
+        candidate = self._applied.pop()
+        if candidate.sql and not (candidate.undoable and candidate.undo):
+            self._again()
+            return
+        try:
+            self.apply(candidate.undo)
+            self._restart_with_settings()
+        except (UsageError, MeasurementError):
+            self._again()
+
+    def _again(self) -> None:
+        self._stop()
+        self._volume.reset(self._working, self.snapshot.path)
+        self._settings = {**self.spec.settings, **self._settings_of_applied()}
+        self._start()
+        for candidate in self._applied:
+            self.apply(candidate.sql)
+
+    def _settings_of_applied(self) -> dict[str, str]:
+        return {name: value for each in self._applied for name, value in each.settings.items()}
+
+    def _restart_with_settings(self) -> None:
+        wanted = {**self.spec.settings, **self._settings_of_applied()}
+        if wanted != self._settings:
+            self._stop()
+            self._settings = wanted
+            self._start()

@@ -1,0 +1,179 @@
+"""Tables, columns, indexes and constraints as the catalogs have them, as frozen data."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from pgassay.model.base import Frozen
+
+
+class ColumnFacts(Frozen):
+    """A column, and what pg_stats says of it.
+
+    `type` is format_type's ("numeric(10,2)"), `collation` its name ("default" for the database's; '' where
+    the type has none), `deterministic` that collation's. `distinct` is n_distinct as pg_stats has it:
+    negative for a share of the rows. `common` holds most_common_vals as text, with `common_share` beside it.
+    """
+
+    name: str
+    type: str
+    not_null: bool
+    collation: str = ""
+    deterministic: bool = True
+    generated: bool = False
+    identity: bool = False
+    null_share: float | None = None
+    distinct: float | None = None
+    correlation: float | None = None
+    width: int | None = None
+    common: tuple[str, ...] = ()
+    common_share: tuple[float, ...] = ()
+    histogram: tuple[str, ...] = ()
+    statistics_target: int | None = None
+
+
+class IndexKey(Frozen):
+    """One key of an index: a column, or an expression as pg_get_indexdef prints it."""
+
+    column: str | None
+    expression: str | None = None
+    opclass: str = ""
+    default_opclass: bool = True
+    collation: str = ""
+    descending: bool = False
+    nulls_first: bool = False
+
+
+class IndexFacts(Frozen):
+    """An index. `constraint`: the name of the constraint that owns it; `scans`: pg_stat_user_indexes."""
+
+    schema_: str
+    name: str
+    table: str
+    method: str
+    keys: tuple[IndexKey, ...]
+    included: tuple[str, ...] = ()
+    unique: bool = False
+    primary: bool = False
+    nulls_not_distinct: bool = False
+    # Checked at once, and not at the end of the transaction (pg_index.indimmediate).
+    immediate: bool = True
+    valid: bool = True
+    predicate: str | None = None
+    constraint: str | None = None
+    replica_identity: bool = False
+    bytes: int = 0
+    pages: int = 0
+    scans: int | None = None
+    definition: str = ""
+
+
+class ConstraintFacts(Frozen):
+    """A constraint; `enforced` is false for NOT ENFORCED (18 and newer)."""
+
+    name: str
+    kind: Literal["primary", "unique", "foreign", "check", "not null", "exclusion"]
+    columns: tuple[str, ...]
+    referenced_schema: str | None = None
+    referenced_table: str | None = None
+    referenced_columns: tuple[str, ...] = ()
+    valid: bool = True
+    enforced: bool = True
+    deferrable: bool = False
+    definition: str = ""
+
+
+class TableFacts(Frozen):
+    """A table, partitioned table or materialised view, with pg_class's and pg_stat_user_tables's figures.
+
+    `rows` is reltuples (-1 before the first ANALYZE). `partition_key` is pg_get_partkeydef's.
+    """
+
+    schema_: str
+    name: str
+    kind: Literal["table", "partitioned", "materialized view", "view", "foreign"]
+    columns: tuple[ColumnFacts, ...]
+    indexes: tuple[IndexFacts, ...] = ()
+    constraints: tuple[ConstraintFacts, ...] = ()
+    rows: float = -1
+    pages: int = 0
+    all_visible_pages: int = 0
+    bytes: int = 0
+    options: dict[str, str] = Field(default_factory=dict)
+    parent: str | None = None
+    partition_key: str | None = None
+    partition_bound: str | None = None
+    row_security: bool = False
+    # Tables that inherit from it and are no partitions: its keys and some of its constraints are not theirs.
+    inherited: bool = False
+    has_rules: bool = False
+    triggers: tuple[str, ...] = ()
+    live_rows: int | None = None
+    dead_rows: int | None = None
+    changed_since_analyze: int | None = None
+    inserted: int | None = None
+    updated: int | None = None
+    hot_updated: int | None = None
+    deleted: int | None = None
+    sequential_scans: int | None = None
+    last_vacuum: str | None = None
+    last_analyze: str | None = None
+    transactions_age: int | None = None
+
+    def column(self, name: str) -> ColumnFacts | None:
+        """The column of that name, if there is one."""
+        return next((column for column in self.columns if column.name == name), None)
+
+
+class FunctionFacts(Frozen):
+    """A function, one for each signature; `volatility`: i, s or v as pg_proc.provolatile."""
+
+    schema_: str
+    name: str
+    arguments: str
+    volatility: Literal["i", "s", "v"]
+    strict: bool = False
+
+
+class ExtendedStatisticsFacts(Frozen):
+    """CREATE STATISTICS: on which columns of which table, and which kinds (ndistinct, dependencies, mcv)."""
+
+    name: str
+    table: str
+    columns: tuple[str, ...]
+    kinds: tuple[str, ...]
+
+
+class SchemaFacts(Frozen):
+    """What one database says of itself. Tables of the system's own schemas are left out.
+
+    `functions` are those that users made; of the system's own, and of operators, ask the server. `settings`
+    are pg_settings in their base unit, as text. `search_path` is resolved: schemas in order.
+    """
+
+    version: int
+    database: str
+    encoding: str
+    collation: str
+    deterministic: bool = True
+    time_zone: str = "UTC"
+    search_path: tuple[str, ...] = ("public",)
+    tables: tuple[TableFacts, ...] = ()
+    functions: tuple[FunctionFacts, ...] = ()
+    statistics: tuple[ExtendedStatisticsFacts, ...] = ()
+    settings: dict[str, str] = Field(default_factory=dict)
+    extensions: tuple[str, ...] = ()
+    extensions_available: tuple[str, ...] = ()
+    # Since the server's statistics were reset: by time, and because max_wal_size was reached or somebody
+    # asked.
+    checkpoints_timed: int | None = None
+    checkpoints_requested: int | None = None
+    block_bytes: int = 8192
+
+    def table(self, name: str, schema: str | None = None) -> TableFacts | None:
+        """The table that a name without (or with) a schema means by the search path."""
+        for place in (schema,) if schema else self.search_path:
+            for table in self.tables:
+                if table.name == name and table.schema_ == place:
+                    return table
+        return None

@@ -1,0 +1,38 @@
+"""An index on an expression that the statement compares and no index has.
+
+Evidence: a scan whose condition has an expression on one side (lower(email), data ->> 'key', a % 10) that is
+surely immutable: one whose value depends on the session's time zone or settings can't be indexed.
+Threshold: as for every index. Prediction: the rows that passed are fetched. Without statistics of the
+expression the planner takes half a per cent of the rows for it, so ANALYZE follows.
+"""
+
+from collections.abc import Iterator
+
+from pgassay.tune.finders.base import Finder, Offer
+from pgassay.tune.finders.design.btree import fetched
+from pgassay.tune.finders.evidence.building import Key, NewIndex, index_offer, is_there
+from pgassay.tune.finders.evidence.evidence import Evidence
+from pgassay.tune.finders.evidence.work import index_ms
+
+
+def _find(evidence: Evidence) -> Iterator[Offer]:
+    for scan in evidence.scans:
+        for condition in scan.conditions:
+            if condition.expression is None or not condition.immutable or not condition.columns:
+                continue
+            if condition.kind not in ("equal", "outer", "in", "range"):
+                continue
+            index = NewIndex(scan.table, (Key(condition.expression, is_expression=True),))
+            if is_there(index):
+                continue
+            used = [each for each in scan.conditions if each.expression == condition.expression]
+            wanted = fetched(scan, used, evidence.rows_of(scan.table))
+            after = index_ms(scan, wanted, evidence.symptom.machine)
+            yield from index_offer(
+                evidence, "expression", scan, index, scan.ms - after,
+                f"{scan.sentence}; {condition.expression} is compared, which no index has",
+                analyze=True,
+            )  # fmt: skip
+
+
+EXPRESSION = Finder("expression", "design", ("expression",), _find)

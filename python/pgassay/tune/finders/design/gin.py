@@ -1,0 +1,88 @@
+"""GIN for arrays, jsonb, text search and parts of words.
+
+Evidence: a scan with @>, && or ? on an array or jsonb column; @@ on a tsvector, or on to_tsvector with a
+configuration that is written out (only then it is immutable); LIKE '%part%', ILIKE or a regular expression
+with three letters in a row, where the extension pg_trgm is at hand.
+Threshold: as for every index; none where a GIN or GiST index on it is there.
+Prediction: the rows that passed are fetched, twice as many for trigrams, of which some are looked at in vain;
+the index's size by the column's width.
+"""
+
+import re
+from collections.abc import Iterator
+
+from pgassay.tune.finders.base import Finder, Offer
+from pgassay.tune.finders.design.btree import fetched
+from pgassay.tune.finders.evidence.building import Key, NewIndex, index_offer
+from pgassay.tune.finders.evidence.conditions import Condition, normalised, quoted
+from pgassay.tune.finders.evidence.evidence import Evidence, Scan
+from pgassay.tune.finders.evidence.work import index_ms, width_of
+
+_LETTERS = re.compile(r"[^\W_]{3}")
+_SEARCH_MS = 0.05
+# Entries of a row's elements compress well: about half of the column's width, more for trigrams.
+_SIZE_OF_WIDTH, _TRIGRAMS_OF_WIDTH = 0.6, 1.5
+
+
+def _key(evidence: Evidence, scan: Scan, condition: Condition) -> tuple[Key, str] | None:
+    """The key with its operator class, and what it searches; None where GIN has none."""
+    column = scan.table.column(condition.column) if condition.column else None
+    text = condition.column or condition.expression
+    if text is None or (condition.column is None and not condition.immutable):
+        return None
+    is_expression = condition.column is None
+    if condition.kind == "contains":
+        if column is not None and column.type.endswith("[]"):
+            return Key(text), "arrays that have the elements"
+        if column is not None and column.type == "jsonb":
+            opclass = "jsonb_path_ops" if condition.operator in ("@>", "@?") else ""
+            return Key(text, opclass=opclass), "documents that have the keys or values"
+        return None
+    if condition.kind == "match":
+        if (column is not None and column.type == "tsvector") or (is_expression and "to_tsvector" in text):
+            return Key(text, is_expression=is_expression), "documents that have the words"
+        return None
+    if condition.kind in ("like", "ilike", "regex") and condition.values:
+        if "pg_trgm" not in (*evidence.facts.extensions, *evidence.facts.extensions_available):
+            return None
+        pattern = re.sub(r"\\.", " ", condition.values[0])
+        # A fixed beginning is a B-tree's.
+        from_start = condition.kind == "like" and pattern[:1] not in ("%", "_")
+        if _LETTERS.search(pattern) and not from_start:
+            return Key(text, is_expression=is_expression, opclass="gin_trgm_ops"), "texts with these letters"
+    return None
+
+
+def _is_there(scan: Scan, key: Key) -> bool:
+    wanted = normalised(key.text) if key.is_expression else key.text
+    return any(
+        index.valid
+        and index.method in ("gin", "gist")
+        and any((have.column or normalised(have.expression or "")) == wanted for have in index.keys)
+        and (key.opclass != "gin_trgm_ops" or any("trgm" in have.opclass for have in index.keys))
+        for index in scan.table.indexes
+    )
+
+
+def _find(evidence: Evidence) -> Iterator[Offer]:
+    for scan in evidence.scans:
+        for condition in scan.conditions:
+            found = _key(evidence, scan, condition)
+            if found is None or _is_there(scan, found[0]):
+                continue
+            key, what = found
+            trigrams = key.opclass == "gin_trgm_ops"
+            rows = evidence.rows_of(scan.table)
+            wanted = fetched(scan, [condition], rows) * (2 if trigrams else 1)
+            after = index_ms(scan, wanted, evidence.symptom.machine) + _SEARCH_MS
+            size = rows * width_of(scan.table, condition.columns)
+            extension = trigrams and "pg_trgm" not in evidence.facts.extensions
+            before = (f"CREATE EXTENSION IF NOT EXISTS {quoted('pg_trgm')}",) if extension else ()
+            yield from index_offer(
+                evidence, "gin", scan, NewIndex(scan.table, (key,), method="gin"), scan.ms - after,
+                f"{scan.sentence}; a GIN index finds {what}",
+                size=size * (_TRIGRAMS_OF_WIDTH if trigrams else _SIZE_OF_WIDTH), before=before,
+            )  # fmt: skip
+
+
+GIN = Finder("gin", "design", ("gin",), _find)

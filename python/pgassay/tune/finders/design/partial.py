@@ -1,0 +1,92 @@
+"""An index of the few rows that a statement always asks for: WHERE status = 'open', deleted_at IS NULL.
+
+Evidence: a condition that stands in the statement's own text with its value (a parameter can't be known to be
+it when a generic plan is made), or a boolean column or NULL test, that a small share of the rows passes.
+Threshold: at most a fifth of the rows by the column's statistics, so that the index is at most a fifth as
+large as a full one, and writes of other rows leave it alone.
+Prediction: the rows that the other keys let through are fetched.
+"""
+
+from collections.abc import Iterator
+
+from pgassay.tune.finders.base import Finder, Offer
+from pgassay.tune.finders.design.btree import KEYS_MAX, fetched, ranges, single_values
+from pgassay.tune.finders.evidence.building import Key, NewIndex, finds_one, index_offer, is_there, serves
+from pgassay.tune.finders.evidence.conditions import Condition
+from pgassay.tune.finders.evidence.evidence import Evidence, Scan
+from pgassay.tune.finders.evidence.shares import same, share
+from pgassay.tune.finders.evidence.work import btree_bytes, index_ms
+
+SHARE_MAX = 0.2
+
+
+def _is_literal(evidence: Evidence, scan: Scan, condition: Condition) -> bool:
+    if condition.kind in ("true", "false", "null", "not null"):
+        return True
+    return condition.kind == "equal" and any(
+        name == condition.column and condition.values and same(value, condition.values[0])
+        for name, value in evidence.text(scan.statement).literals
+    )
+
+
+def _find(evidence: Evidence) -> Iterator[Offer]:
+    for scan in evidence.scans:
+        rows = evidence.rows_of(scan.table)
+        few = [
+            each
+            for each in scan.conditions
+            if each.column
+            and _is_literal(evidence, scan, each)
+            and scan.table.column(each.column) is not None
+            and share(each, scan.table, rows) <= SHARE_MAX
+        ]
+        if not few:
+            continue
+        fixed = min(few, key=lambda each: share(each, scan.table, rows))
+        column = scan.table.column(str(fixed.column))
+        # A value of its own for each row is a key and no predicate.
+        if column is None or (
+            fixed.kind == "equal" and (column.distinct is None or not 0 < column.distinct <= 100)
+        ):
+            continue
+        yield from _for_condition(evidence, scan, fixed, rows)
+
+
+def _for_condition(evidence: Evidence, scan: Scan, fixed: Condition, rows: float) -> Iterator[Offer]:
+    equal = [each for each in single_values(scan, rows) if each.column != fixed.column]
+    bounds = [name for name in ranges(scan) if name != fixed.column]
+    names = [str(each.column) for each in equal]
+    order = [
+        Key(str(each.column), descending=each.descending, nulls_first=each.nulls_first)
+        for each in scan.sort
+        if each.column not in (*names, fixed.column)
+    ]
+    if order and scan.limit is not None:
+        tail, used = order, [fixed, *equal]
+    else:
+        tail = [Key(bounds[0])] if bounds else []
+        used = [fixed, *equal, *(ranges(scan)[bounds[0]] if bounds else [])]
+    keys = [*(Key(name) for name in names), *tail] or [Key(str(fixed.column))]
+    if len(keys) > KEYS_MAX or finds_one(scan.table, [*names, str(fixed.column)]):
+        return
+    full = [*names, *([str(fixed.column)] if fixed.kind in ("equal", "null") else [])]
+    if any(serves(index, full, tail) for index in scan.table.indexes):
+        return
+    index = NewIndex(scan.table, tuple(keys), predicate=fixed.text)
+    if is_there(index):
+        return
+    wanted = fetched(scan, used, rows)
+    saved = scan.ms
+    if order and scan.limit is not None:
+        wanted = min(scan.limit * max(wanted / max(scan.rows, 1.0), 1.0), wanted)
+        saved += (scan.sort_node.own_ms or 0.0) if scan.sort_node else 0.0
+    part = share(fixed, scan.table, rows)
+    after = index_ms(scan, wanted, evidence.symptom.machine)
+    yield from index_offer(
+        evidence, "partial", scan, index, saved - after,
+        f"{scan.sentence}; {fixed.text} holds for {part:.1%} of the rows, which are all that the index has",
+        size=max(btree_bytes(scan.table, rows * part, [key.text for key in keys]), 16384),
+    )  # fmt: skip
+
+
+PARTIAL = Finder("partial", "design", ("partial",), _find)

@@ -1,0 +1,104 @@
+"""Indexes that nobody needs: the same twice, the beginning of another, never scanned.
+
+Evidence: the catalogs. Two B-trees of the same keys, classes, order and predicate; one whose keys another
+begins with; one that was never scanned since the statistics were reset, though its table was read by others
+often, and that no plan of this workload uses. Never one that a constraint, uniqueness or the replica identity
+rests on: those are told apart, and a plain index beside a unique one of the same keys goes.
+Threshold: 1 MB, or a statement of the workload that changes the table; a hundred scans of the table before
+"never" means anything. Scans on standbys are counted there alone, which the reason says.
+Prediction: an INSERT, or an UPDATE that is not HOT, saves this index's part of ModifyTable's time: one part
+of the indexes and the row itself.
+"""
+
+from collections.abc import Iterator
+
+from pgassay.tune.candidate import Candidate
+from pgassay.tune.facts.schema import IndexFacts, TableFacts
+from pgassay.tune.finders.base import Finder, Offer, Saving
+from pgassay.tune.finders.evidence.conditions import quoted
+from pgassay.tune.finders.evidence.evidence import Evidence
+from pgassay.tune.finders.evidence.work import size_in_words
+
+BYTES_MIN = 1 << 20
+SCANS_MIN = 100
+
+
+def _may_go(index: IndexFacts) -> bool:
+    return not (
+        index.unique or index.primary or index.constraint or index.replica_identity or not index.valid
+    )
+
+
+def _same_keys(index: IndexFacts, other: IndexFacts, length: int) -> bool:
+    return (
+        index.method == other.method
+        and index.keys[:length] == other.keys[:length]
+        and index.predicate == other.predicate
+    )
+
+
+def _why(evidence: Evidence, table: TableFacts, index: IndexFacts) -> tuple[str, str] | None:
+    """The kind of needlessness and its sentence."""
+    for other in table.indexes:
+        if other is index or not other.valid:
+            continue
+        whole = len(index.keys) == len(other.keys) and _same_keys(index, other, len(index.keys))
+        if whole and set(index.included) <= set(other.included):
+            # Of two that are alike one stays: the one of a constraint, else the first by name.
+            if not _may_go(other) or (other.included, other.name) < (index.included, index.name):
+                return "duplicate", f"{other.name} has the same keys"
+            if set(index.included) < set(other.included):
+                return "duplicate", f"{other.name} has the same keys and more columns"
+        longer = len(other.keys) > len(index.keys) and not index.included
+        if longer and index.method == "btree" and _same_keys(index, other, len(index.keys)):
+            return "prefix", f"{other.name} begins with the same keys"
+    used = any(index.name in scan.indexes for scan in evidence.scans)
+    others = sum(each.scans or 0 for each in table.indexes if each is not index)
+    if index.scans == 0 and not used and others + (table.sequential_scans or 0) >= SCANS_MIN:
+        scans = others + (table.sequential_scans or 0)
+        return "never scanned", (
+            f"it was never scanned while {table.name} was read {scans:,} times by other ways; scans on "
+            "standbys are counted there"
+        )
+    return None
+
+
+def _find(evidence: Evidence) -> Iterator[Offer]:
+    for table in evidence.facts.tables:
+        savings = tuple(_savings(evidence, table))
+        for index in table.indexes:
+            if not _may_go(index) or table.parent is not None:
+                continue
+            why = _why(evidence, table, index)
+            if why is None or (index.bytes < BYTES_MIN and not savings):
+                continue
+            name = f"{quoted(index.schema_)}.{quoted(index.name)}"
+            yield Offer(
+                Candidate(
+                    id=f"drop-index:{index.schema_}.{index.name}",
+                    layer="design",
+                    kind="unneeded-index",
+                    title=f"Drop the index {index.name} ({why[0]})",
+                    reason=f"{index.name} takes {size_in_words(index.bytes)} and is kept up by every write: "
+                    f"{why[1]}",
+                    statements=tuple(saving.statement for saving in savings),
+                    sql=(f"DROP INDEX {name}",),
+                    undo=(index.definition,),
+                    bytes=-index.bytes,
+                ),
+                savings,
+                without_gain=True,
+            )
+
+
+def _savings(evidence: Evidence, table: TableFacts) -> Iterator[Saving]:
+    """One index's part of the time of the statements that write new rows or versions into the table."""
+    for statement, number, plan in evidence.plans:
+        for node in plan.nodes:
+            if node.type != "ModifyTable" or node.relation != table.name or not node.own_ms:
+                continue
+            if node.name.startswith(("Insert", "Update", "Merge")):
+                yield Saving(statement.name, number, node.own_ms / (len(table.indexes) + 1))
+
+
+UNNEEDED = Finder("unneeded-index", "design", ("unneeded-index",), _find)

@@ -1,0 +1,185 @@
+"""Candidates of indexes: names, SQL, and whether an index that is there already does the same."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pgassay.tune.candidate import Candidate
+from pgassay.tune.facts.schema import IndexFacts, IndexKey, TableFacts
+from pgassay.tune.finders.base import Offer, Saving
+from pgassay.tune.finders.evidence.conditions import normalised, quoted
+from pgassay.tune.finders.evidence.evidence import Evidence, Scan
+from pgassay.tune.finders.evidence.work import btree_bytes
+
+_NAME_BYTES_MAX = 63
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of an index to be: a column or an expression, its direction and operator class."""
+
+    text: str
+    is_expression: bool = False
+    descending: bool = False
+    nulls_first: bool | None = None
+    opclass: str = ""
+
+    @property
+    def sql(self) -> str:
+        """The key as CREATE INDEX has it."""
+        words = [f"({self.text})" if self.is_expression else quoted(self.text)]
+        words += [self.opclass] if self.opclass else []
+        words += ["DESC"] if self.descending else []
+        if self.nulls_first is not None and self.nulls_first != self.descending:
+            words.append("NULLS FIRST" if self.nulls_first else "NULLS LAST")
+        return " ".join(words)
+
+
+@dataclass(frozen=True)
+class NewIndex:
+    """An index to be made."""
+
+    table: TableFacts
+    keys: tuple[Key, ...]
+    method: str = "btree"
+    included: tuple[str, ...] = ()
+    predicate: str = ""
+    options: str = ""
+
+    @property
+    def id(self) -> str:
+        """The candidate's id: the same whenever the same index is meant."""
+        keys = ",".join(key.sql for key in self.keys)
+        method = "" if self.method == "btree" else f"{self.method}:"
+        tail = (f" include({','.join(self.included)})" if self.included else "") + (
+            f" where {self.predicate}" if self.predicate else ""
+        )
+        return f"index:{method}{_place(self.table)}({keys}){tail}"
+
+    @property
+    def name(self) -> str:
+        """Its name: the table's and the keys', cut to what PostgreSQL keeps, with a hash of all of it."""
+        words = [
+            self.table.name,
+            *("".join(c if c.isalnum() else "_" for c in key.text) for key in self.keys),
+        ]
+        digest = hashlib.sha256(self.id.encode()).hexdigest()[:6]
+        stem = "_".join(words).encode()[: _NAME_BYTES_MAX - 11].decode(errors="ignore")
+        return f"{stem}_pga{digest}"
+
+    @property
+    def sql(self) -> str:
+        """CREATE INDEX."""
+        keys = ", ".join(key.sql for key in self.keys)
+        method = "" if self.method == "btree" else f" USING {self.method}"
+        words = f"CREATE INDEX {quoted(self.name)} ON {place(self.table)}{method} ({keys})"
+        if self.included:
+            words += f" INCLUDE ({', '.join(quoted(name) for name in self.included)})"
+        if self.options:
+            words += f" WITH ({self.options})"
+        return words + (f" WHERE {self.predicate}" if self.predicate else "")
+
+    @property
+    def undo(self) -> str:
+        """DROP INDEX."""
+        return f"DROP INDEX {quoted(self.table.schema_)}.{quoted(self.name)}"
+
+
+def place(table: TableFacts) -> str:
+    """A table's name with its schema, as SQL has it."""
+    return f"{quoted(table.schema_)}.{quoted(table.name)}"
+
+
+def _place(table: TableFacts) -> str:
+    return quoted(table.name) if table.schema_ == "public" else place(table)
+
+
+def serves(index: IndexFacts, equal: Sequence[str], rest: Sequence[Key]) -> bool:
+    """Whether a B-tree that is there finds rows by these columns and gives the rest in this order.
+
+    The columns compared with one value may lead in any order; what follows must stand as asked, all in its
+    direction or all reversed (a B-tree is read both ways).
+    """
+    if index.method != "btree" or not index.valid or index.predicate is not None:
+        return False
+    keys = index.keys
+    if {key.column for key in keys[: len(equal)]} != set(equal) or len(keys) < len(equal) + len(rest):
+        return False
+    following = keys[len(equal) : len(equal) + len(rest)]
+    if any(_name(have) != want.text for have, want in zip(following, rest, strict=True)):
+        return False
+    turned = {_turned(have, want) for have, want in zip(following, rest, strict=True)}
+    return len(turned) <= 1 and None not in turned
+
+
+def _name(key: IndexKey) -> str | None:
+    return key.column if key.column is not None else key.expression
+
+
+def _turned(have: IndexKey, want: Key) -> bool | None:
+    """False: the same direction; True: the opposite one, nulls too; None: neither."""
+    nulls = want.descending if want.nulls_first is None else want.nulls_first
+    if (have.descending, have.nulls_first) == (want.descending, nulls):
+        return False
+    return True if (have.descending, have.nulls_first) == (not want.descending, not nulls) else None
+
+
+def finds_one(table: TableFacts, equal: Sequence[str]) -> bool:
+    """Whether a unique index on some of the columns compared with one value finds at most one row already."""
+    return any(
+        index.unique and index.valid and not index.predicate
+        and {key.column for key in index.keys} <= set(equal)
+        for index in table.indexes
+    )  # fmt: skip
+
+
+def is_there(index: NewIndex) -> bool:
+    """Whether the table has a valid index of this method and predicate that begins with the keys."""
+    wanted = [normalised(key.text) if key.is_expression else key.text for key in index.keys]
+    for have in index.table.indexes:
+        names = [key.column or normalised(key.expression or "") for key in have.keys]
+        same_class = all(
+            not want.opclass or key.opclass == want.opclass
+            for key, want in zip(have.keys, index.keys, strict=False)
+        )
+        predicate = normalised(have.predicate) if have.predicate else ""
+        if (
+            have.valid
+            and have.method == index.method
+            and names[: len(wanted)] == wanted
+            and same_class
+            and predicate == (normalised(index.predicate) if index.predicate else "")
+            and set(index.included) <= {*have.included, *names}
+        ):
+            return True
+    return False
+
+
+def index_offer(
+    evidence: Evidence, kind: str, scan: Scan, index: NewIndex, saved_ms: float, reason: str, *,
+    size: float | None = None, before: Sequence[str] = (), analyze: bool = False,
+) -> Iterator[Offer]:  # fmt: skip
+    """The offer of an index that saves this much in the scan's plan; nothing where it saves nothing.
+
+    `before`: SQL that it needs, as an extension. `analyze`: statistics of its expression are needed.
+    """
+    if saved_ms <= 0 or index.table.kind not in ("table", "partitioned", "materialized view"):
+        return
+    columns = [*(key.text for key in index.keys), *index.included]
+    if size is None:
+        size = btree_bytes(index.table, evidence.rows_of(index.table), columns)
+    after = (f"ANALYZE {place(index.table)}",) if analyze else ()
+    yield Offer(
+        Candidate(
+            id=index.id,
+            layer="design",
+            kind=kind,
+            title=f"Index on {index.id.removeprefix('index:')}",
+            reason=reason,
+            statements=(),
+            sql=(*before, index.sql, *after),
+            undo=(index.undo,),
+            bytes=int(size),
+        ),
+        (Saving(scan.statement.name, scan.plan_number, saved_ms),),
+    )

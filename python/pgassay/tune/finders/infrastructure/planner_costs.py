@@ -1,0 +1,95 @@
+"""random_page_cost and effective_cache_size, where they keep the planner from an index that is there.
+
+Evidence: a table that is read whole though an index on the very conditions, or on the column that it is
+joined by, is there and would find few rows; and the storage probe of the machine that the server runs on.
+Threshold: the probe's ratio, of a random read to a sequential one, times the share of pages that are not in
+memory, differs from random_page_cost by more than a third. That share is what the default rests on: storage
+40 times slower at random and 90 % cached make 4 (PostgreSQL's manual, random_page_cost). Without a probe of
+that machine nothing is offered. effective_cache_size: three quarters of memory, where it is set to less than
+half of that.
+Prediction: as of an index that is made anew.
+"""
+
+from collections.abc import Iterator
+
+from pgassay.tune.candidate import Candidate
+from pgassay.tune.finders.base import Finder, Offer, Saving
+from pgassay.tune.finders.design.btree import fetched, ranges, single_values
+from pgassay.tune.finders.design.join import lookups
+from pgassay.tune.finders.evidence.building import Key, serves
+from pgassay.tune.finders.evidence.evidence import Evidence, Scan
+from pgassay.tune.finders.evidence.work import index_ms, miss_share
+
+COST_MIN, COST_RATIO_MIN = 1.1, 1.33
+_CACHE_OF_MEMORY = 0.75
+_PAGE_BYTES = 8192
+
+
+def _cost(evidence: Evidence, missed: float) -> float | None:
+    """random_page_cost by the probe; None without one."""
+    machine = evidence.symptom.machine
+    if not machine.random_read_us or not machine.sequential_read_mb_s:
+        return None
+    sequential_us = _PAGE_BYTES / machine.sequential_read_mb_s
+    return round(max(machine.random_read_us / sequential_us * max(missed, 0.02), COST_MIN), 1)
+
+
+def _unused(evidence: Evidence, scan: Scan) -> tuple[str, float] | None:
+    """An index that is there and not used, and what using it would save."""
+    rows = evidence.rows_of(scan.table)
+    equal = single_values(scan, rows)
+    names = [str(each.column) for each in equal]
+    bounds = ranges(scan)
+    tail = next((name for name in bounds if name not in names), None)
+    keys = [Key(tail)] if tail else []
+    used = [*equal, *(bounds[tail] if tail else [])]
+    for index in scan.table.indexes if used else ():
+        if serves(index, names, keys):
+            wanted = fetched(scan, used, rows)
+            return index.name, scan.ms - index_ms(scan, wanted, evidence.symptom.machine)
+    joined = lookups(evidence, scan)
+    if joined is not None:
+        for index in scan.table.indexes:
+            if serves(index, joined.columns[:1], ()):
+                return index.name, joined.before_ms - joined.after_ms
+    return None
+
+
+def _find(evidence: Evidence) -> Iterator[Offer]:
+    have_cost = evidence.setting("random_page_cost", 4.0)
+    have_cache = evidence.setting("effective_cache_size") * _PAGE_BYTES
+    memory = evidence.symptom.machine.memory_bytes
+    for scan in evidence.scans:
+        found = _unused(evidence, scan) if scan.is_sequential else None
+        if found is None or found[1] <= 0:
+            continue
+        settings = {}
+        cost = _cost(evidence, miss_share(scan))
+        if cost is None:
+            continue
+        if cost * COST_RATIO_MIN < have_cost:
+            settings["random_page_cost"] = f"{cost:g}"
+        if memory and have_cache < _CACHE_OF_MEMORY * memory / 2:
+            settings["effective_cache_size"] = f"{int(memory * _CACHE_OF_MEMORY) >> 20}MB"
+        if not settings:
+            continue
+        words = ", ".join(f"{name} = {value}" for name, value in sorted(settings.items()))
+        yield Offer(
+            Candidate(
+                id=f"planner-costs:{words.replace(' ', '')}",
+                layer="infrastructure",
+                kind="planner-costs",
+                title=words,
+                reason=f"{scan.sentence}, though {found[0]} is there; the probe of this machine took "
+                f"{evidence.symptom.machine.random_read_us:,.0f} µs for a random page, and "
+                f"{miss_share(scan):.0%} "
+                "of the pages were read",
+                statements=(),
+                settings=settings,
+                bytes=0,
+            ),
+            (Saving(scan.statement.name, scan.plan_number, found[1]),),
+        )
+
+
+PLANNER_COSTS = Finder("planner-costs", "infrastructure", ("planner-costs",), _find)

@@ -1,0 +1,107 @@
+"""Reads ahead of a bitmap scan, the I/O method, and checkpoints that come too often.
+
+Evidence: a bitmap heap scan or a sequential scan most of whose time is reads that took as long as a device's
+(track_io_timing), with effective_io_concurrency at 0 or 1, or io_method = sync from 18 on; checkpoints that
+max_wal_size asked for, with full-page images in the WAL of the workload's writes.
+Threshold: 30 µs for a page, which no page cache takes, and a third of the node's time; the machine's own
+probe must be known. Checkpoints: three that were asked for, and half of all; a third of the WAL full-page
+images. Prediction: with reads under way together the wait of a bitmap scan falls to a quarter, a sequential
+scan's, which the system reads ahead for already, by a third. Half of what writing the images took.
+"""
+
+from collections.abc import Iterator
+
+from pgassay.tune.candidate import Candidate
+from pgassay.tune.finders.base import Finder, Offer, Saving
+from pgassay.tune.finders.evidence.evidence import Evidence
+from pgassay.tune.finders.evidence.work import size_in_words
+
+PAGE_MS_MIN, READ_SHARE_MIN = 0.03, 0.33
+CONCURRENCY = 64
+REQUESTED_MIN, REQUESTED_SHARE_MIN, IMAGES_SHARE_MIN = 3, 0.5, 0.33
+_PAGE_BYTES, _MB = 8192, 1 << 20
+_FIRST_WITH_METHODS = 180_000
+_WAL_MB_MAX = 16384
+
+
+def _reading(evidence: Evidence) -> Iterator[Offer]:
+    if evidence.symptom.machine.random_read_us is None:
+        return
+    for scan in evidence.scans:
+        read, waited = scan.node.own_buffers_read or 0, scan.node.io_read_ms or 0.0
+        if not read or waited < READ_SHARE_MIN * scan.ms:
+            continue
+        bitmap = scan.node.type == "Bitmap Heap Scan"
+        if bitmap and waited / read < PAGE_MS_MIN:
+            continue
+        settings = {}
+        if bitmap and evidence.setting("effective_io_concurrency", 1) <= 1:
+            settings["effective_io_concurrency"] = str(CONCURRENCY)
+        if (
+            evidence.facts.version >= _FIRST_WITH_METHODS
+            and evidence.facts.settings.get("io_method") == "sync"
+            and (bitmap or (scan.is_sequential and waited / read >= PAGE_MS_MIN / 3))
+        ):
+            settings["io_method"] = "worker"
+        if not settings:
+            continue
+        words = ", ".join(f"{name} = {value}" for name, value in sorted(settings.items()))
+        yield Offer(
+            Candidate(
+                id=f"io:{words.replace(' ', '')}",
+                layer="infrastructure",
+                kind="io",
+                title=words,
+                reason=f"{scan.node.type} on {scan.read_table.name} waited {waited:.0f} of "
+                f"{scan.ms:.0f} ms for "
+                f"{read:,} pages, one after the other",
+                statements=(),
+                settings=settings,
+                restart="io_method" in settings,
+                bytes=0,
+            ),
+            (Saving(scan.statement.name, scan.plan_number, waited * (0.75 if bitmap else 0.33)),),
+        )
+
+
+def _writing(evidence: Evidence) -> Iterator[Offer]:
+    requested, timed = evidence.facts.checkpoints_requested, evidence.facts.checkpoints_timed
+    if requested is None or requested < REQUESTED_MIN:
+        return
+    if requested < REQUESTED_SHARE_MIN * (requested + (timed or 0)):
+        return
+    have_mb = evidence.setting("max_wal_size", 1024)
+    wanted_mb = int(min(have_mb * 8, _WAL_MB_MAX))
+    if wanted_mb < 2 * have_mb:
+        return
+    for statement, number, plan in evidence.plans:
+        top = plan.nodes[0]
+        images = (top.wal_fpi or 0) * _PAGE_BYTES
+        written = top.wal_bytes or 0
+        if not written or images < IMAGES_SHARE_MIN * written:
+            continue
+        writing = sum(node.own_ms or 0.0 for node in plan.nodes if node.type == "ModifyTable")
+        yield Offer(
+            Candidate(
+                id=f"max_wal_size:{wanted_mb}MB",
+                layer="infrastructure",
+                kind="wal",
+                title=f"max_wal_size = {wanted_mb}MB",
+                reason=f"{requested:,} checkpoints were asked for, {timed or 0:,} came by time; of "
+                f"{size_in_words(written)} of WAL {min(images / written, 1.0):.0%} were whole pages, "
+                "which follow "
+                "each checkpoint; a crash takes longer to recover from",
+                statements=(),
+                settings={"max_wal_size": f"{wanted_mb}MB"},
+                bytes=(wanted_mb - int(have_mb)) * _MB,
+            ),
+            (Saving(statement.name, number, writing * min(images / written, 1.0) * 0.5),),
+        )
+
+
+def _find(evidence: Evidence) -> Iterator[Offer]:
+    yield from _reading(evidence)
+    yield from _writing(evidence)
+
+
+READING_AND_WRITING = Finder("reading-and-writing", "infrastructure", ("io", "wal"), _find)

@@ -1,0 +1,99 @@
+"""What autovacuum is told of a table, where its statements suffer from what it left.
+
+Evidence: a scan that VACUUM would help (vacuum.py), and why autovacuum did not come: it is off, for the table
+or altogether; the table's size times the scale factor is still ahead of its dead rows though these are a
+tenth and more, and as many rows were changed as it has; or the dead rows are twice that threshold, so that
+autovacuum came too late or was too slow (its cost limit).
+Threshold: see there; 1 % of the rows is offered as scale factor, so that a run has little to do.
+Prediction: what VACUUM saves, kept; no trial of minutes shows it, so these are told and not tried.
+"""
+
+from collections.abc import Iterator
+
+from pgassay.tune.candidate import Candidate
+from pgassay.tune.facts.schema import TableFacts
+from pgassay.tune.finders.base import Finder, Offer, Saving
+from pgassay.tune.finders.evidence.building import place
+from pgassay.tune.finders.evidence.evidence import Evidence
+from pgassay.tune.finders.operations.vacuum import harmed
+
+_ROWS_MIN = 10_000
+_DEAD_MIN, _CHANGED_MIN, _LATE = 0.1, 1.0, 2.0
+_SCALE_FACTOR, _COST_LIMIT = 0.01, 2000
+
+
+def _option(evidence: Evidence, table: TableFacts, name: str, default: float) -> float:
+    value = table.options.get(name)
+    return float(value) if value is not None else evidence.setting(name, default)
+
+
+def _remedy(
+    evidence: Evidence, table: TableFacts
+) -> tuple[str, str, tuple[str, ...], str, dict[str, str]] | None:
+    """Id, title, SQL, why, and settings."""
+    where, name = place(table), table.name
+    if table.options.get("autovacuum_enabled") in ("false", "off"):
+        return (
+            f"autovacuum:{where}:enabled", f"Let autovacuum look after {name}",
+            (f"ALTER TABLE {where} RESET (autovacuum_enabled)",), "autovacuum is switched off for it", {},
+        )  # fmt: skip
+    if evidence.facts.settings.get("autovacuum") == "off":
+        return "autovacuum:on", "Switch autovacuum on", (), "autovacuum is off", {"autovacuum": "on"}
+    rows, dead = evidence.rows_of(table), float(table.dead_rows or 0)
+    factor = _option(evidence, table, "autovacuum_vacuum_scale_factor", 0.2)
+    threshold = _option(evidence, table, "autovacuum_vacuum_threshold", 50) + factor * rows
+    if rows < _ROWS_MIN or dead < _DEAD_MIN * rows:
+        return None
+    if dead > _LATE * threshold:
+        limit = _option(evidence, table, "autovacuum_vacuum_cost_limit", -1)
+        if limit >= _COST_LIMIT:
+            return None
+        return (
+            "autovacuum:cost-limit", "Let autovacuum work faster", (),
+            f"{dead:,.0f} rows are dead, autovacuum should have come at {threshold:,.0f}",
+            {"autovacuum_vacuum_cost_limit": str(_COST_LIMIT)},
+        )  # fmt: skip
+    changed = float((table.updated or 0) + (table.deleted or 0))
+    if dead < threshold and changed >= _CHANGED_MIN * rows and factor > _SCALE_FACTOR:
+        return (
+            f"autovacuum:{where}:threshold", f"Let autovacuum come to {name} more often",
+            (f"ALTER TABLE {where} SET (autovacuum_vacuum_scale_factor = {_SCALE_FACTOR}, "
+             f"autovacuum_vacuum_insert_scale_factor = {_SCALE_FACTOR})",),
+            f"{changed:,.0f} rows were changed; autovacuum waits until {threshold:,.0f} are dead", {},
+        )  # fmt: skip
+    return None
+
+
+def _find(evidence: Evidence) -> Iterator[Offer]:
+    for scan, saved, why in harmed(evidence):
+        table = scan.read_table
+        remedy = _remedy(evidence, table)
+        if remedy is None:
+            continue
+        id_, title, sql, reason, settings = remedy
+        options = (
+            f"ALTER TABLE {place(table)} RESET (autovacuum_vacuum_scale_factor, "
+            "autovacuum_vacuum_insert_scale_factor)",
+        )
+        if id_.endswith(":enabled"):
+            options = (f"ALTER TABLE {place(table)} SET (autovacuum_enabled = false)",)
+        yield Offer(
+            Candidate(
+                id=id_,
+                layer="operations",
+                kind="autovacuum",
+                title=title,
+                reason=f"{why}; {reason}",
+                statements=(),
+                sql=sql,
+                undo=options if sql else (),
+                settings=settings,
+                physical=True,
+                described=True,
+                bytes=0,
+            ),
+            (Saving(scan.statement.name, scan.plan_number, saved),),
+        )
+
+
+AUTOVACUUM = Finder("autovacuum", "operations", ("autovacuum",), _find)

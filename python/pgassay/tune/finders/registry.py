@@ -1,0 +1,119 @@
+"""The table of finders: a new one is a file and a line here. What they offer is merged and thinned out."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from pgassay.tune.candidate import Candidate, Symptom
+from pgassay.tune.finders.base import Finder, Offer
+from pgassay.tune.finders.design.brin import BRIN
+from pgassay.tune.finders.design.btree import BTREE
+from pgassay.tune.finders.design.covering import COVERING
+from pgassay.tune.finders.design.expression import EXPRESSION
+from pgassay.tune.finders.design.foreign_key import FOREIGN_KEY
+from pgassay.tune.finders.design.gin import GIN
+from pgassay.tune.finders.design.join import JOIN
+from pgassay.tune.finders.design.like_prefix import LIKE_PREFIX
+from pgassay.tune.finders.design.partial import PARTIAL
+from pgassay.tune.finders.design.partitioning import PARTITIONING
+from pgassay.tune.finders.design.unneeded import UNNEEDED
+from pgassay.tune.finders.evidence.evidence import Evidence, statement_ms
+from pgassay.tune.finders.infrastructure.memory import MEMORY
+from pgassay.tune.finders.infrastructure.planner_costs import PLANNER_COSTS
+from pgassay.tune.finders.infrastructure.processors import PROCESSORS
+from pgassay.tune.finders.infrastructure.reading_and_writing import READING_AND_WRITING
+from pgassay.tune.finders.operations.analyze import ANALYZE
+from pgassay.tune.finders.operations.autovacuum import AUTOVACUUM
+from pgassay.tune.finders.operations.bloat import BLOAT
+from pgassay.tune.finders.operations.fillfactor import FILLFACTOR
+from pgassay.tune.finders.operations.freeze import FREEZE
+from pgassay.tune.finders.operations.vacuum import VACUUM
+
+# A tenth of a statement's time is the least that a trial of some minutes tells from noise; two hundredths of
+# the workload's are the least that anybody would change a schema for.
+STATEMENT_GAIN_MIN = 0.10
+WORKLOAD_GAIN_MIN = 0.02
+SAVING_MS_MIN = 0.2
+# No fix takes a statement's whole time: a prediction of nothing would be wrong by any factor.
+RATIO_MIN = 0.002
+
+FINDERS: tuple[Finder, ...] = (
+    BTREE,
+    JOIN,
+    LIKE_PREFIX,
+    PARTIAL,
+    EXPRESSION,
+    COVERING,
+    GIN,
+    BRIN,
+    FOREIGN_KEY,
+    UNNEEDED,
+    PARTITIONING,
+    ANALYZE,
+    VACUUM,
+    AUTOVACUUM,
+    BLOAT,
+    FILLFACTOR,
+    FREEZE,
+    MEMORY,
+    PLANNER_COSTS,
+    PROCESSORS,
+    READING_AND_WRITING,
+)
+
+
+def find(symptom: Symptom) -> tuple[Candidate, ...]:
+    """What may help the workload, with what it is predicted to do to each statement; most promising first.
+
+    A candidate whose statements all gain less than STATEMENT_GAIN_MIN, or which the workload gains less than
+    WORKLOAD_GAIN_MIN from, is not among them, unless it is told for another reason than time.
+    """
+    evidence = Evidence(symptom)
+    offers = [offer for finder in FINDERS for offer in finder.find(evidence)]
+    made = [(gain, candidate) for gain, candidate in _merged(offers, evidence)]
+    return tuple(candidate for _, candidate in sorted(made, key=lambda each: (-each[0], each[1].id)))
+
+
+def _merged(offers: Iterable[Offer], evidence: Evidence) -> Iterable[tuple[float, Candidate]]:
+    """Offers of one id as one candidate, with the gain of the workload that it predicts."""
+    groups: dict[str, list[Offer]] = defaultdict(list)
+    for offer in offers:
+        groups[offer.candidate.id].append(offer)
+    for same in groups.values():
+        # The reason is that of the offer that saves most.
+        best = max(same, key=lambda each: sum(saving.ms for saving in each.savings))
+        ratios = _ratios(same, evidence)
+        gain = sum((1 - ratio) * evidence.share(name) for name, ratio in ratios.items())
+        told = any(each.without_gain for each in same)
+        if told or _is_worth_it(same, ratios, gain):
+            names = tuple(
+                each.name
+                for each in evidence.symptom.statements
+                if each.name in ratios or each.name in best.candidate.statements
+            )
+            yield gain, best.candidate.model_copy(update={"statements": names, "predicted": ratios})
+
+
+def _ratios(offers: list[Offer], evidence: Evidence) -> dict[str, float]:
+    """New time over old for each statement: over all its plans, those that nothing changes included."""
+    saved: dict[tuple[str, int], float] = defaultdict(float)
+    for offer in offers:
+        for saving in offer.savings:
+            saved[saving.statement, saving.plan] += saving.ms
+    names = {name for name, _ in saved}
+    total: dict[str, float] = defaultdict(float)
+    less: dict[str, float] = defaultdict(float)
+    for statement, number, plan in evidence.plans:
+        if statement.name in names:
+            time = statement_ms(plan)
+            total[statement.name] += time
+            less[statement.name] += min(saved[statement.name, number], (1 - RATIO_MIN) * time)
+    return {name: round(1 - less[name] / total[name], 4) for name in sorted(total)}
+
+
+def _is_worth_it(offers: list[Offer], ratios: dict[str, float], gain: float) -> bool:
+    most = max((saving.ms for offer in offers for saving in offer.savings), default=0.0)
+    return (
+        most >= SAVING_MS_MIN
+        and min(ratios.values(), default=1.0) <= 1 - STATEMENT_GAIN_MIN
+        and gain >= WORKLOAD_GAIN_MIN
+    )

@@ -1,0 +1,109 @@
+"""From what was typed to what is tuned: the data, the server as it is, the statements."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pgassay.environment import datasets
+from pgassay.environment.server.settings import SHARED_BUFFERS_SHIPPED
+from pgassay.environment.server.validation import shared_buffers_bytes, with_data_format
+from pgassay.errors import UsageError
+from pgassay.experiment.planning.plan import choose_servers
+from pgassay.experiment.planning.request import CompareRequest, check_request, parse_settings
+from pgassay.experiment.planning.servers import Base, OnStage, Servers
+from pgassay.model.arm import ArmSpec
+from pgassay.model.experiment import CacheState
+from pgassay.tune.candidate import TunedStatement
+from pgassay.tune.statements import statements_of
+from pgassay.workloads.registry import parse_workload
+
+# The cache state unless another is named: in shared buffers where the data fit there with room for what is
+# built on them, as a server that runs for a while has them; else in the page cache.
+CACHE_FITTING: CacheState = "warm-buffers"
+CACHE_DEFAULT: CacheState = "warm-pages"
+BUFFERS_SHARE_MAX = 0.6
+MAX_TIME_MIN_S = 20.0
+
+
+@dataclass(frozen=True)
+class TuneRequest:
+    """What a user asks for. `compare` holds what a comparison is asked for as well; its factors are none."""
+
+    compare: CompareRequest
+    out: Path | None = None
+    locale: str | None = None
+    members_max: int = 5
+
+
+@dataclass(frozen=True)
+class PlannedTune:
+    """A request that was understood. `spec`: the arm of the workload as it is."""
+
+    request: CompareRequest
+    servers: Servers
+    base: Base
+    given: dict[str, str]
+    spec: ArmSpec
+    statements: tuple[TunedStatement, ...]
+    chooses_cache: bool = False
+
+    @property
+    def has_physical_state(self) -> bool:
+        """Whether bloat, dead rows and visibility are those of the source: a dump has lost them."""
+        return self.spec.dataset.kind != "dump"
+
+    @property
+    def data(self) -> str:
+        """The data in words."""
+        return datasets.describe(self.spec.dataset)
+
+    def with_data_format(self) -> "PlannedTune":
+        """The same with the formats that the build's initdb writes, which name its snapshots."""
+        build = with_data_format(self.spec.build)
+        return replace(self, spec=self.spec.model_copy(update={"build": build}))
+
+    def with_cache_for(self, relation_bytes: int) -> "PlannedTune":
+        """The same in the cache state that data of this size are usually in, unless one was named."""
+        build = self.spec.build
+        buffers = shared_buffers_bytes(
+            build, self.spec.settings.get("shared_buffers", SHARED_BUFFERS_SHIPPED)
+        )
+        if (
+            not self.chooses_cache
+            or "pg_prewarm" not in build.extensions
+            or relation_bytes > BUFFERS_SHARE_MAX * buffers
+        ):
+            return self
+        protocol = self.base.protocol.model_copy(update={"cache": CACHE_FITTING})
+        return replace(
+            self,
+            base=replace(self.base, protocol=protocol),
+            request=replace(self.request, cache=CACHE_FITTING),
+        )
+
+
+def plan_tune(request: TuneRequest, on_stage: OnStage) -> PlannedTune:
+    """Read every word of a request; raises UsageError for the first that can't be meant.
+
+    Needs no lock and starts no server.
+    """
+    compare = request.compare
+    chooses_cache = compare.cache is None
+    if chooses_cache:
+        compare = replace(compare, cache=CACHE_DEFAULT)
+    check_request(compare)
+    if compare.max_time_s < MAX_TIME_MIN_S:
+        raise UsageError(
+            f"--max-time {compare.max_time_s:g} s is too short to try and to prove anything: use at least "
+            f"{MAX_TIME_MIN_S:g}s"
+        )
+    given = parse_settings(compare.settings)
+    workload = parse_workload(compare.workload)
+    statements = statements_of(workload)
+    servers = choose_servers(compare, on_stage)
+    base = servers.base((), workload, given)
+    spec = base.spec
+    if request.locale is not None:
+        if spec.dataset.kind == "folder":
+            raise UsageError("--locale means nothing for a physical copy, which has its own: leave it out")
+        spec = spec.model_copy(update={"dataset": spec.dataset.model_copy(update={"locale": request.locale})})
+    return PlannedTune(compare, servers, base, given, spec, statements, chooses_cache)

@@ -1,0 +1,143 @@
+"""The proof: fresh blocks of the chosen fixes, of the data as they are, and of the set without each member.
+
+An experiment like any other, on data of its own for each arm; nothing of the search is in it. Its family is
+fixed before its first trial: the chosen set is the control, and every other arm is compared with it. So the
+set's gain is that over the workload as it is, and a member's gain that of the set over the set without it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pgassay.analysis.verdicts.compare import analyse
+from pgassay.experiment.planning.plan import GivenArms, parse_arms
+from pgassay.experiment.running.run import run_parsed
+from pgassay.model.arm import ArmSpec
+from pgassay.model.result import ArmResult, CompareResult
+from pgassay.model.tuning.answer import Ends, FixStatement
+from pgassay.record.read import StoredExperiment
+from pgassay.terminal.progress import Progress
+from pgassay.tune.candidate import Candidate
+from pgassay.tune.plan import PlannedTune
+from pgassay.tune.statements import MeasuredStatement, workload_of
+
+FACTOR = "fixes"
+CHOSEN, AS_IT_IS = "all chosen", "as it is"
+
+
+def without(candidate: Candidate) -> str:
+    """The name of the arm of the set without this member."""
+    return f"without {candidate.id}"
+
+
+def arm_of(base: ArmSpec, statements: Sequence[MeasuredStatement], fixes: Sequence[Candidate]) -> ArmSpec:
+    """The arm with these fixes: its data prepared by their SQL, their settings, their texts."""
+    rewritten = {rewrite.statement: rewrite.sql for each in fixes for rewrite in each.rewrites}
+    settings = {name: value for each in fixes for name, value in each.settings.items()}
+    return base.model_copy(
+        update={
+            "prepare": (*base.prepare, *(statement for each in fixes for statement in each.sql)),
+            "settings": {**base.settings, **settings},
+            "workload": workload_of(statements, base.workload, rewritten),
+        }
+    )
+
+
+def arms_of(
+    base: ArmSpec, statements: Sequence[MeasuredStatement], members: Sequence[Candidate]
+) -> dict[str, ArmSpec]:
+    """Every arm by its name; with one member the set without it is the workload as it is."""
+    arms = {CHOSEN: arm_of(base, statements, members), AS_IT_IS: arm_of(base, statements, ())}
+    if len(members) > 1:
+        for member in members:
+            rest = [each for each in members if each is not member]
+            arms[without(member)] = arm_of(base, statements, rest)
+    return arms
+
+
+def prove(
+    planned: PlannedTune,
+    statements: Sequence[MeasuredStatement],
+    members: Sequence[Candidate],
+    *,
+    seconds: float,
+    folder: Path,
+    progress: Progress,
+) -> StoredExperiment:
+    """Run the experiment in `folder` for at most so many seconds, or until all of it is decided.
+
+    The caller holds the host's lock. Raises UsageError where the disk can't hold the arms' data.
+    """
+    request = replace(planned.request, max_time_s=max(1.0, seconds), out=folder)
+    arms = GivenArms(FACTOR, CHOSEN, arms_of(planned.spec, statements, members))
+    return run_parsed(parse_arms(request, planned.servers, planned.base, planned.given, arms), progress)
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A gain (old time over new) with its interval, and the experiment's word for the arm without it.
+
+    `word`: 'slower' where the arm without is slower, so that the fix helps.
+    """
+
+    gain: float | None
+    interval: Ends | None
+    word: str
+    statements: tuple[FixStatement, ...] = ()
+    slowed: tuple[str, ...] = ()
+    trials: int = 0
+
+
+@dataclass(frozen=True)
+class Proved:
+    """What the experiment says: of the whole set, and of each member by its id."""
+
+    result: CompareResult
+    together: Effect
+    members: Mapping[str, Effect]
+
+
+def read_proof(stored: StoredExperiment, members: Sequence[Candidate]) -> Proved:
+    """The verdicts of a proof, at any moment of it."""
+    result = analyse(stored)
+    together = effect_of(result, AS_IT_IS)
+    if len(members) == 1:
+        return Proved(result, together, {members[0].id: together})
+    return Proved(result, together, {each.id: effect_of(result, without(each)) for each in members})
+
+
+def effect_of(result: CompareResult, arm_name: str) -> Effect:
+    """What the control (the chosen set) gains over this arm, turned round from the arm's own verdict."""
+    arm = _arm(result.arms, arm_name)
+    if arm is None:
+        return Effect(None, None, "inconclusive")
+    statements, slowed = [], []
+    for statement in result.statements:
+        mine = _arm(statement.arms, arm_name)
+        if mine is None or not mine.ratio:
+            continue
+        statements.append(
+            FixStatement(name=statement.name, ratio=1 / mine.ratio, interval=turned(mine.interval))
+        )
+        if mine.verdict == "faster" and not mine.withheld:
+            slowed.append(statement.name)
+    return Effect(
+        1 / arm.ratio if arm.ratio else None,
+        turned(arm.interval),
+        "inconclusive" if arm.withheld else arm.verdict,
+        tuple(statements),
+        tuple(slowed),
+        arm.trials,
+    )
+
+
+def _arm(arms: Sequence[ArmResult], name: str) -> ArmResult | None:
+    return next((arm for arm in arms if arm.levels.get(FACTOR) == name), None)
+
+
+def turned(interval: Ends | None) -> Ends | None:
+    """The interval of the inverse ratio; an end that the data do not bound stays so."""
+    if interval is None:
+        return None
+    low, high = interval
+    return (1 / high if high else None, 1 / low if low else None)

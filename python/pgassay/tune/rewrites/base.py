@@ -1,0 +1,88 @@
+"""What a rewrite is: where its pattern stands in a statement, and the change with the reason why it is
+right."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from pglast import ast
+
+from pgassay.tune.candidate import RewriteProof
+from pgassay.tune.facts.schema import SchemaFacts
+from pgassay.tune.rewrites.scope import Found, Scope, scoped_selects
+from pgassay.tune.rewrites.tree import RefusedError, column, names_of, walk
+
+
+@dataclass(frozen=True)
+class Site:
+    """A place where the pattern stands. `scope` is that of the SELECT around it, None for a set operation."""
+
+    node: ast.Node
+    scope: Scope | None = None
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Nodes and what takes their place, and why the rows stay the same."""
+
+    replacements: tuple[tuple[ast.Node, ast.Node], ...]
+    condition: str
+    proof: RewriteProof = "proven"
+
+
+@dataclass
+class Context:
+    """A statement that is looked at: its tree, the facts, and the scope of each of its SELECTs."""
+
+    tree: ast.Node
+    facts: SchemaFacts
+    scopes: tuple[Scope, ...] = field(default=())
+
+    @classmethod
+    def of(cls, tree: ast.Node, facts: SchemaFacts) -> "Context":
+        """With the scopes of all SELECTs that have one."""
+        return cls(tree, facts, tuple(one for one in scoped_selects(tree, facts) if isinstance(one, Scope)))
+
+    def nodes(self) -> Iterator[Site]:
+        """Every node of every SELECT with its scope, not those of subqueries twice."""
+        for scope in self.scopes:
+            for node in walk(scope.select, into_selects=False):
+                yield Site(node, scope)
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """A kind of rewrite. `edit` raises `RefusedError` where a site's condition is not proven.
+
+    All sites of a statement are changed together, unless `apart`: then each makes a statement of its own.
+    `moves`: conditions come to stand in another order, in which a parameter may get its type elsewhere.
+    """
+
+    kind: str
+    sites: Callable[[Context], Iterator[Site]]
+    edit: Callable[[Context, Site], Edit]
+    apart: bool = False
+    moves: bool = False
+
+
+def scope_of_site(site: Site) -> Scope:
+    """The site's scope; only set operations have none."""
+    if site.scope is None:
+        raise RefusedError("the tables around it are not known")
+    return site.scope
+
+
+def qualified(scope: Scope, reference: ast.ColumnRef, inner: Scope) -> ast.ColumnRef:
+    """The reference with its table's name, to stand inside `inner`, where nothing else may have that name."""
+    found = scope.resolve(reference)
+    name = found.entry.name
+    if not name or any(entry.name == name for entry in inner.entries):
+        raise RefusedError(f"{name or 'a table'} means something else inside the subquery")
+    made = column(name, found.column.name)
+    if scope.resolve(made).entry is not found.entry:
+        raise RefusedError(f"{name} means something else here")
+    return made
+
+
+def named(found: Found, reference: ast.ColumnRef) -> str:
+    """A column as sentences name it."""
+    return f"{found.entry.name}.{found.column.name}" if found.entry.name else ".".join(names_of(reference))

@@ -1,0 +1,316 @@
+"""`pgassay tune` from its symptom to its answer, at any moment with what is known so far."""
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import psycopg
+
+from pgassay.environment.datasets import snapshots
+from pgassay.environment.linux import machine
+from pgassay.errors import InterruptionError, MeasurementError, UsageError
+from pgassay.experiment.running.folder import check_folder, folder_titled
+from pgassay.experiment.running.result_bag import Bag
+from pgassay.experiment.running.run import host_lock
+from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.model.tuning.answer import TuneResult
+from pgassay.record.read import StoredExperiment, load
+from pgassay.terminal.progress import Progress
+from pgassay.tune.candidate import Machine, Symptom
+from pgassay.tune.copy import TrialCopy, remove_copies, without_network
+from pgassay.tune.facts.read import read_facts
+from pgassay.tune.facts.schema import SchemaFacts
+from pgassay.tune.finders.registry import find
+from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune
+from pgassay.tune.proof import arms_of, prove
+from pgassay.tune.rewrites.registry import rewrites
+from pgassay.tune.same_results.check import same_results
+from pgassay.tune.search import Baseline, Clock, Searched, best_so_far, search
+from pgassay.tune.selection import total_s
+from pgassay.tune.statements import MeasuredStatement, measured
+from pgassay.tune.stored import (
+    PROOF_FOLDER,
+    StoredSearch,
+    Told,
+    compose,
+    stored_search,
+    write_result,
+    write_search,
+)
+from pgassay.tune.symptom import cause_of_plans, symptom_of
+from pgassay.tune.tools import Gathered, Tools, gather
+
+# Of the time that is left once the workload was measured as it is.
+SEARCH_SHARE = 0.4
+# When the best so far is told, as a share of the whole time.
+TELLS_AT_SHARE = 1 / 6
+# What a trial takes beside its statements, about; and the blocks that a proof should have room for.
+TRIAL_OVERHEAD_S, BLOCKS_WANTED = 3.0, 6
+# Of a trial: warming the caches reads what the statements read.
+TRIAL_TIMES = 2.0
+PROOF_S_MIN = 10.0
+# Of the time that is left: the data of its arms are made before its first trial.
+PROOF_SHARE = 0.85
+# What a server has that nobody configured, and the servers of trials have otherwise.
+SOURCE_SETTINGS = {"autovacuum": "on"}
+# A statement may take so much of the whole time, or so many seconds.
+STATEMENT_SHARE_MAX, STATEMENT_S_MIN = 0.2, 10.0
+# Rows are compared of statements that take no longer.
+ROWS_S_MAX = 1.0
+
+
+@dataclass
+class Known:
+    """What is known so far; each step adds to it."""
+
+    planned: PlannedTune
+    folder: Path
+    began_at: float
+    facts: SchemaFacts | None = None
+    baseline: Baseline | None = None
+    plans: dict[str, tuple[ExplainedPlan, ...]] = field(default_factory=dict)
+    gathered: Gathered = field(default_factory=Gathered)
+    searched: Searched = field(default_factory=Searched)
+    stored: StoredExperiment | None = None
+    copy_notes: tuple[str, ...] = ()
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def left_s(self) -> float:
+        """The time that is left of what was given."""
+        return self.began_at + self.planned.request.max_time_s - time.monotonic()
+
+
+def run_tune(
+    request: TuneRequest, tools: Tools, progress: Progress, *, wait: bool, isolates: bool = True
+) -> TuneResult:
+    """Find the fixes, prove them, and say so; writes what was found into the folder (`stored.py`).
+
+    `isolates`: take this process off the network once it has the host's lock. An interruption after the
+    workload was measured ends in the answer with what is known. Raises UsageError
+    before anything is measured and for a statement that fails, and MeasurementError.
+    """
+    check_folder(request.out)
+    planned = plan_tune(request, progress.stage)
+    with host_lock(progress, wait=wait):
+        warning = without_network() if isolates else ""
+        planned = planned.with_data_format()
+        title = f"tune {planned.request.workload}, {planned.data}"
+        known = Known(planned, folder_titled(request.out, title), time.monotonic())
+        if warning:
+            progress.message(warning)
+            known.warnings.append(warning)
+        with _removed_afterwards(known):
+            return _run(known, tools, request, progress)
+
+
+def _run(known: Known, tools: Tools, request: TuneRequest, progress: Progress) -> TuneResult:
+    is_interrupted = False
+    try:
+        _look(known, tools, request, progress)
+        members = known.searched.selection.ids
+        if members:
+            _prove(known, progress)
+    except (KeyboardInterrupt, InterruptionError):
+        if known.baseline is None:
+            known.folder.rmdir()
+            raise
+        is_interrupted = True
+        proof = known.folder / PROOF_FOLDER
+        with contextlib.suppress(UsageError):
+            known.stored = load(proof)
+    except BaseException:
+        if not any(known.folder.iterdir()):
+            known.folder.rmdir()
+        raise
+    result = result_of(known, is_interrupted=is_interrupted)
+    write_result(known.folder, result)
+    return result
+
+
+def _look(known: Known, tools: Tools, request: TuneRequest, progress: Progress) -> None:
+    """Measure the workload as it is, gather candidates, and try them on the copy."""
+    planned = known.planned
+    spec = planned.spec
+    snapshot = snapshots.ensure(spec.build, spec.dataset, spec.prepare, progress.stage)
+    sizes = [relation["bytes"] for relation in snapshot.facts["relations"].values()]
+    planned = known.planned = planned.with_cache_for(sum(sizes))
+    with TrialCopy(
+        planned.spec,
+        cache=planned.base.protocol.cache,
+        statement_timeout_s=max(STATEMENT_S_MIN, STATEMENT_SHARE_MAX * planned.request.max_time_s),
+        on_stage=progress.stage,
+    ) as copy:
+        known.copy_notes = tuple(copy.snapshot.facts.get("notes", ()))
+        progress.stage("measuring the workload as it is")
+        known.baseline, known.plans = _baseline(copy, planned)
+        progress.stage("looking for candidates")
+        known.facts = as_of_the_source(tools.read_facts(copy.session), planned.given)
+        symptom = _symptom(known, known.facts)
+        known.gathered = gather(tools, symptom, copy.session)
+        to_try = known.gathered.to_try
+        progress.message(
+            f"{total_s(known.baseline.weights, known.baseline.seconds):.3g} s for all statements; "
+            f"{len(known.gathered.candidates)} candidates, {len(to_try)} to be tried on a copy"
+        )
+        clock = Clock(
+            time.monotonic() + SEARCH_SHARE * max(known.left_s, 0.0),
+            known.began_at + TELLS_AT_SHARE * planned.request.max_time_s,
+        )
+        progress.stage("trying candidates on a copy")
+        search(
+            copy,
+            known.baseline,
+            to_try,
+            clock,
+            known.searched,
+            progress.message,
+            gain_min=1 + planned.request.margin,
+            members_max=_members_max(known, request),
+        )
+        progress.message(best_so_far(known.baseline, to_try, known.searched))
+
+
+def _baseline(copy: TrialCopy, planned: PlannedTune) -> tuple[Baseline, dict[str, tuple[ExplainedPlan, ...]]]:
+    statements = measured(planned.statements)
+    plans: dict[str, tuple[ExplainedPlan, ...]] = {}
+    seconds, estimates = {}, {}
+    rows: dict[str, Bag] = {}
+    for each in statements:
+        executed = copy.executed(each.sql, each.name, writes=each.of.writes)
+        plans[each.of.name] = (*plans.get(each.of.name, ()), executed)
+        seconds[each.name] = copy.seconds(each, each.sql)
+        if seconds[each.name] == float("inf"):
+            raise UsageError(
+                f"statement {each.name} takes too long for this --max-time: give more, or leave it out"
+            )
+        estimates[each.name] = copy.estimate(each.sql, each.name)
+        if not each.of.writes and seconds[each.name] <= ROWS_S_MAX:
+            rows |= _rows(copy, each)
+    return Baseline(statements, seconds, estimates, rows), plans
+
+
+def _rows(copy: TrialCopy, statement: MeasuredStatement) -> dict[str, Bag]:
+    """What a query returns, where it returns the same twice."""
+    try:
+        first, second = copy.rows(statement.sql), copy.rows(statement.sql)
+    except psycopg.Error:
+        return {}  # EXPLAIN runs it, and COPY does not: nothing is said of its rows
+    return {} if first.buckets_unlike(second) else {statement.name: first}
+
+
+def _symptom(known: Known, facts: SchemaFacts) -> Symptom:
+    baseline, planned = known.baseline, known.planned
+    assert baseline is not None
+    whole = total_s(baseline.weights, baseline.seconds)
+    share: dict[str, float] = {}
+    for each in baseline.statements:
+        share[each.of.name] = share.get(each.of.name, 0.0) + _weighted(baseline, each.name) / (whole or 1.0)
+    cores = machine.facts().get("cores_usable")
+    return Symptom(
+        statements=planned.statements,
+        plans=known.plans,
+        facts=facts,
+        share=share,
+        machine=Machine(
+            memory_bytes=planned.spec.memory_bytes or machine.memory_bytes(),
+            processors=int(cores) if isinstance(cores, int | float) else None,
+        ),
+        has_physical_state=planned.has_physical_state,
+    )
+
+
+def _weighted(baseline: Baseline, name: str) -> float:
+    return baseline.weights[name] * baseline.seconds[name]
+
+
+def as_of_the_source(facts: SchemaFacts, given: Mapping[str, str]) -> SchemaFacts:
+    """The facts without what pgassay's own servers are started with so that nothing disturbs a trial.
+
+    A source has autovacuum on, unless it was said that it has not.
+    """
+    settings = facts.settings | {name: SOURCE_SETTINGS[name] for name in SOURCE_SETTINGS if name not in given}
+    return facts.model_copy(update={"settings": settings})
+
+
+def _members_max(known: Known, request: TuneRequest) -> int:
+    """How many fixes a proof has time for: each is an arm more in every block."""
+    assert known.baseline is not None
+    whole = total_s(known.baseline.weights, known.baseline.seconds)
+    arm_s = BLOCKS_WANTED * (TRIAL_OVERHEAD_S + TRIAL_TIMES * whole)
+    arms = int((1 - SEARCH_SHARE) * known.left_s / arm_s)
+    # The chosen set, its twin and the workload as it is are there in any case.
+    return max(1, min(request.members_max, arms - 3))
+
+
+def _prove(known: Known, progress: Progress) -> None:
+    assert known.baseline is not None
+    search_found = search_of(known)
+    write_search(known.folder, search_found)
+    write_result(known.folder, result_of(known, is_interrupted=True))
+    progress.stage("proving what was chosen in fresh blocks")
+    try:
+        known.stored = prove(
+            known.planned,
+            known.baseline.statements,
+            search_found.members,
+            seconds=max(PROOF_S_MIN, PROOF_SHARE * known.left_s),
+            folder=known.folder / PROOF_FOLDER,
+            progress=progress,
+        )
+    except (UsageError, MeasurementError) as error:
+        # What was found stands, without its proof: a disk that can't hold all arms, most of all.
+        known.warnings.append(f"the proof could not be run: {error}")
+        progress.message(known.warnings[-1])
+
+
+def search_of(known: Known) -> StoredSearch:
+    """What is to be kept of the search."""
+    assert known.baseline is not None
+    planned = known.planned
+    return stored_search(
+        planned.statements,
+        known.baseline,
+        known.gathered,
+        known.searched,
+        known.facts,
+        planned.request.margin,
+    )
+
+
+def result_of(known: Known, *, is_interrupted: bool) -> TuneResult:
+    """The answer with what is known."""
+    assert known.baseline is not None
+    told = Told(
+        folder=known.folder,
+        symptom=symptom_of(known.planned, known.baseline, known.plans, known.copy_notes),
+        plan_cause=cause_of_plans(known.baseline, known.plans),
+        seconds_used=time.monotonic() - known.began_at,
+        is_interrupted=is_interrupted,
+        warnings=known.warnings,
+    )
+    return compose(search_of(known), told, known.stored)
+
+
+@contextlib.contextmanager
+def _removed_afterwards(known: Known) -> Iterator[None]:
+    """Remove every copy of the data that was not there before, however the run ends."""
+    before = {snapshot.key for snapshot in snapshots.list_snapshots()}
+    try:
+        yield
+    finally:
+        specs = [known.planned.spec]
+        if known.baseline is not None:
+            members = search_of(known).members
+            specs += arms_of(known.planned.spec, known.baseline.statements, members).values()
+        remove_copies(specs, before)
+
+
+TOOLS = Tools(read_facts, find, rewrites, same_results)
+
+
+def with_rewrites(tools: Tools, *, wanted: bool) -> Tools:
+    """The tools without those that rewrite statements, where none is to be rewritten."""
+    return tools if wanted else replace(tools, rewrites=None)

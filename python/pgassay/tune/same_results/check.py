@@ -1,0 +1,274 @@
+"""Whether another statement returns the same rows as the original.
+
+Both run in one snapshot on the data, for every set of parameters, and their rows are compared as bags, in
+their order where the original orders them. Then they run on small instances made from the schema, which
+hold what data seldom do: NULLs, copies, empty groups, ties, boundaries. A difference is a proof; equality
+is evidence, and the verdict says how much.
+"""
+
+import random
+from dataclasses import dataclass
+from typing import Literal
+
+from pglast import ast
+from pglast.enums import SetOperation
+from psycopg import Connection, OperationalError, pq
+from psycopg.pq.abc import PGconn
+from psycopg.rows import TupleRow
+
+from pgassay.tune.candidate import RewriteProof, TunedStatement
+from pgassay.tune.facts.schema import SchemaFacts
+from pgassay.tune.rewrites.proofs import has_total_order, output_expression
+from pgassay.tune.rewrites.safety import scopes_by_select, why_undecided
+from pgassay.tune.rewrites.tree import RefusedError, items, meaning, names_of, read, write
+from pgassay.tune.same_results.instances import Scratch, read_tables, without_schemas
+from pgassay.tune.same_results.rows import (
+    QUERY_CANCELED,
+    CommandError,
+    Outcome,
+    Row,
+    command,
+    difference,
+    run,
+)
+from pgassay.tune.same_results.values import constants
+
+Verdict = Literal["proven", "equal", "different", "not checked"]
+INSTANCES = 100
+TIMEOUT_MS = 60_000
+ROWS_MAX = 5_000_000
+
+
+@dataclass(frozen=True)
+class SameResults:
+    """The verdict and what it rests on.
+
+    `instances` is how many small instances agreed, `with_rows` how many of them gave a row.
+    `counterexample` is the parameters and the rows on which they differ. "equal" never says more than that
+    no difference was found.
+    """
+
+    verdict: Verdict
+    reason: str
+    instances: int = 0
+    with_rows: int = 0
+    counterexample: str | None = None
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the other statement may take the original's place."""
+        return self.verdict in ("proven", "equal")
+
+    @property
+    def words(self) -> str:
+        """As reports say it: "proven", "equal on 40 instances", "different", "not checked"."""
+        return f"equal on {self.instances} instances" if self.verdict == "equal" else self.verdict
+
+
+@dataclass(frozen=True)
+class Order:
+    """How far the order of rows can be compared: all of it, or of the output columns at these places."""
+
+    total: bool = False
+    keys: tuple[int, ...] = ()
+
+
+class _DecidedError(Exception):
+    """What was found decides; carries the verdict."""
+
+    def __init__(self, result: SameResults) -> None:
+        super().__init__(result.reason)
+        self.result = result
+
+
+def same_results(
+    connection: "Connection[TupleRow]",
+    original: TunedStatement,
+    other_sql: str,
+    facts: SchemaFacts,
+    *,
+    proof: RewriteProof | None = None,
+    instances: int = INSTANCES,
+    seed: int = 1,
+    timeout_ms: int = TIMEOUT_MS,
+    rows_max: int = ROWS_MAX,
+) -> SameResults:
+    """Compare a statement with another that is meant to return the same rows.
+
+    `connection` is one to the copy, outside of a transaction; nothing that is done stays. `proof` is the
+    rewrite's: with "proven", equality on all that was run is "proven". Each run of a statement has
+    `timeout_ms`. Raises psycopg.OperationalError when the connection is lost.
+    """
+    try:
+        trees = (read(original.sql), read(other_sql))
+        order = _order(trees, facts)
+    except RefusedError as reason:
+        return SameResults("not checked", str(reason))
+    for tree in trees:
+        undecided = "the original changes data" if original.writes else why_undecided(tree, facts)
+        if undecided is not None:
+            return SameResults("not checked", undecided)
+    session = connection.pgconn
+    if session.transaction_status != pq.TransactionStatus.IDLE:
+        return SameResults("not checked", "the connection is in a transaction")
+    sets = original.parameters or ((),)
+    try:
+        rows = _on_data(session, (original.sql, other_sql), sets, order, timeout_ms, rows_max)
+        return _on_instances(
+            session, trees, sets, order, facts, _Wanted(proof, instances, seed, timeout_ms, rows)
+        )
+    except _DecidedError as found:
+        return found.result
+    except CommandError as error:
+        if session.status != pq.ConnStatus.OK:
+            raise OperationalError(str(error)) from error
+        return SameResults("not checked", f"the check itself failed: {str(error).strip()}")
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    proof: RewriteProof | None
+    instances: int
+    seed: int
+    timeout_ms: int
+    data_rows: int
+
+
+def _order(trees: tuple[ast.Node, ...], facts: SchemaFacts) -> Order:
+    """What of the original's order has to be kept. Raises `RefusedError` where that can't be seen in the
+    rows."""
+    tree, other = trees
+    if not isinstance(tree, ast.SelectStmt) or not tree.sortClause:
+        return Order()
+    scopes = scopes_by_select(tree, facts)
+    if has_total_order(tree, scopes):
+        return Order(total=True)
+    places = []
+    for item in items(tree.sortClause):
+        place = _place(tree, item)
+        if place is None:
+            break
+        places.append(place)
+    same_clause = isinstance(other, ast.SelectStmt) and meaning(other.sortClause) == meaning(tree.sortClause)
+    if not places and not same_clause:
+        raise RefusedError("it is ordered by what is not in its output, so the order can't be compared")
+    return Order(keys=tuple(places))
+
+
+def _place(tree: ast.SelectStmt, item: ast.Node) -> int | None:
+    """The place of the output column that an item of ORDER BY sorts by."""
+    assert isinstance(item, ast.SortBy) and isinstance(item.node, ast.Node)
+    first = tree
+    while first.op != SetOperation.SETOP_NONE and first.larg is not None:
+        first = first.larg
+    try:
+        value = output_expression(first, item.node, None)
+    except RefusedError:
+        return None
+    for number, node in enumerate(items(first.targetList)):
+        if isinstance(node, ast.ResTarget) and node.val is not None:
+            if isinstance(node.val, ast.ColumnRef) and "*" in names_of(node.val):
+                return None
+            if node.val is value or meaning(node.val) == meaning(value):
+                return number
+    return None
+
+
+def _on_data(
+    session: PGconn,
+    texts: tuple[str, str],
+    sets: tuple[Row, ...],
+    order: Order,
+    timeout_ms: int,
+    rows_max: int,
+) -> int:
+    """Compare on the data in one snapshot; return how many rows came. Raises `_DecidedError`."""
+    command(session, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    try:
+        command(session, f"SET LOCAL statement_timeout = {timeout_ms}")
+        rows = 0
+        for values in sets:
+            one, other = (run(session, text, values, order.keys, rows_max) for text in texts)
+            _compare(one, other, order, values, "the data")
+            rows += one.rows
+        return rows
+    finally:
+        command(session, "ROLLBACK")
+
+
+def _compare(one: Outcome, other: Outcome, order: Order, values: Row, where: str) -> None:
+    late = [outcome for outcome in (one, other) if outcome.error == QUERY_CANCELED]
+    if late:
+        raise _DecidedError(SameResults("not checked", f"it took longer than its time on {where}"))
+    if one.too_many or other.too_many:
+        raise _DecidedError(SameResults("not checked", f"it returns more than {one.rows} rows on {where}"))
+    found = difference(one, other, order.total)
+    if found is not None:
+        given = "".join(f"${number} = {value}; " for number, value in enumerate(values, 1))
+        example = f"{given}the original: {one.shown()}; the other: {other.shown()}"
+        raise _DecidedError(SameResults("different", f"on {where} {found}", counterexample=example))
+
+
+def _on_instances(
+    session: PGconn,
+    trees: tuple[ast.Node, ...],
+    sets: tuple[Row, ...],
+    order: Order,
+    facts: SchemaFacts,
+    wanted: _Wanted,
+) -> SameResults:
+    try:
+        tables = read_tables(trees, facts)
+        texts = tuple(write(without_schemas(tree, tables)) for tree in trees)
+    except RefusedError as reason:
+        return _judged(wanted, 0, 0, f"no instances: {reason}")
+    command(session, "BEGIN")
+    try:
+        command(session, f"SET LOCAL statement_timeout = {wanted.timeout_ms}")
+        command(session, "SET LOCAL client_min_messages = error")
+        scratch = Scratch(session, tables, constants(trees, sets))
+        with_rows = 0
+        for number in range(wanted.instances):
+            instance = scratch.instance(number, wanted.seed)
+            command(session, "SAVEPOINT pgassay_instance")
+            scratch.fill(instance)
+            values = _values(sets, number, wanted.seed)
+            one, other = (run(session, text, values, order.keys) for text in texts)
+            try:
+                _compare(one, other, order, values, "a small instance")
+            except _DecidedError as found:
+                raise _with_content(found.result, scratch) from found
+            with_rows += bool(one.rows)
+            command(session, "ROLLBACK TO SAVEPOINT pgassay_instance")
+        return _judged(wanted, wanted.instances, with_rows, "")
+    finally:
+        command(session, "ROLLBACK")
+
+
+def _with_content(result: SameResults, scratch: Scratch) -> _DecidedError:
+    content = "; ".join(scratch.content())
+    example = f"{content or 'empty tables'}; {result.counterexample}"
+    return _DecidedError(SameResults(result.verdict, result.reason, counterexample=example))
+
+
+def _values(sets: tuple[Row, ...], number: int, seed: int) -> Row:
+    """The parameters of an instance: the given sets in turn; in every fifth instance one value is NULL."""
+    values = sets[number % len(sets)]
+    if values and number % 5 == 4:
+        place = random.Random(f"{seed}/{number}/NULL").randrange(len(values))
+        values = (*values[:place], None, *values[place + 1 :])
+    return values
+
+
+def _judged(wanted: _Wanted, instances: int, with_rows: int, missing: str) -> SameResults:
+    """The verdict when no difference was found."""
+    rows = f"{wanted.data_rows} rows of the data"
+    if wanted.proof == "proven":
+        reason = f"proven by keys and constraints; no difference in {rows} and on {instances} instances"
+        return SameResults("proven", reason, instances, with_rows)
+    if missing:
+        return SameResults("not checked", f"equal in {rows}, and {missing}")
+    if not with_rows:
+        return SameResults("not checked", f"equal in {rows}, and no instance gave a row", instances)
+    reason = f"no difference in {rows} and on {instances} instances, {with_rows} of them with rows"
+    return SameResults("equal", reason, instances, with_rows)

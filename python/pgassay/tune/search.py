@@ -1,0 +1,248 @@
+"""Every candidate tried on the copy: what it touches by its plans, what it gains there, what it costs."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import psycopg
+
+from pgassay.errors import MeasurementError, UsageError, first_line
+from pgassay.experiment.running.result_bag import Bag
+from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.tune.candidate import Candidate
+from pgassay.tune.copy import TrialCopy
+from pgassay.tune.selection import Seconds, Selection, Tried, gain_of, select
+from pgassay.tune.statements import MeasuredStatement, sql_with, weights_of
+
+# Below that a difference of the planner's cost is none.
+COST_CHANGE_MIN = 0.01
+_WRITES = "ModifyTable"
+# Kinds whose effect the planner's cost does not tell: memory, caches, dead rows.
+_TOLD_BY_COST = "CREATE INDEX"
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The workload as it is: seconds and estimated plan by the measured statement's name.
+
+    `rows`: what the quick queries return, of those that return the same twice.
+    """
+
+    statements: tuple[MeasuredStatement, ...]
+    seconds: Seconds
+    estimates: Mapping[str, ExplainedPlan]
+    rows: Mapping[str, Bag] = field(default_factory=dict)
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """How often each counts in the workload's time."""
+        return weights_of(self.statements)
+
+
+@dataclass
+class Searched:
+    """What the search has found so far; it grows while it goes on, and is whole at any moment."""
+
+    tried: dict[str, Tried] = field(default_factory=dict)
+    checks: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+    screened: dict[str, str] = field(default_factory=dict)
+    selection: Selection = field(default_factory=Selection)
+
+
+@dataclass(frozen=True)
+class Clock:
+    """When the search is to end, and when the best so far is to be told (monotonic seconds)."""
+
+    ends_at: float
+    tells_at: float
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no time is left."""
+        return time.monotonic() >= self.ends_at
+
+
+def search(
+    copy: TrialCopy,
+    baseline: Baseline,
+    candidates: Sequence[Candidate],
+    clock: Clock,
+    found: Searched,
+    say: Callable[[str], None],
+    *,
+    gain_min: float,
+    members_max: int,
+) -> None:
+    """Try every candidate alone, then together; `found` holds what is known at any moment."""
+    by_id = {candidate.id: candidate for candidate in candidates}
+    has_told = False
+    for candidate in candidates:
+        if clock.is_over:
+            break
+        _try(copy, baseline, candidate, found)
+        if not has_told and time.monotonic() >= clock.tells_at:
+            has_told = True
+            say(best_so_far(baseline, candidates, found))
+
+    def measure(taken: Sequence[str], name: str) -> Seconds | None:
+        if clock.is_over:
+            return None
+        return _on_top(copy, baseline, [by_id[each] for each in taken], by_id[name], found)
+
+    found.selection = select(
+        baseline.weights,
+        baseline.seconds,
+        list(found.tried.values()),
+        measure,
+        gain_min=gain_min,
+        members_max=members_max,
+    )
+
+
+def best_so_far(baseline: Baseline, candidates: Sequence[Candidate], found: Searched) -> str:
+    """The best candidate that was tried, in a sentence."""
+    gains = {
+        name: gain_of(baseline.weights, baseline.seconds, each.seconds)
+        for name, each in found.tried.items()
+        if not each.refused
+    }
+    best = max(gains, key=lambda name: gains[name], default=None)
+    tried = f"{len(found.tried) + len(found.screened)} of {len(candidates)} candidates tried"
+    if best is None or gains[best] <= 1:
+        return f"{tried}, none gains anything so far"
+    title = next(each.title for each in candidates if each.id == best)
+    return f"{tried}; best so far: {title}, {gains[best]:.2f} × as fast on the copy (not proven)"
+
+
+def _try(copy: TrialCopy, baseline: Baseline, candidate: Candidate, found: Searched) -> None:
+    before_bytes = copy.bytes()
+    try:
+        build_s = copy.push(candidate)
+    except (UsageError, MeasurementError) as error:
+        found.tried[candidate.id] = Tried(candidate.id, refused=str(error))
+        return
+    try:
+        touched, is_used = touched_by(copy, baseline, candidate)
+        if not is_used:
+            found.screened[candidate.id] = "the planner uses it in no statement, once it is there"
+            return
+        seconds = _measured(copy, baseline, candidate, touched)
+        if not candidate.rewrites:
+            _compare_rows(copy, baseline, candidate, touched, found)
+        found.tried[candidate.id] = Tried(
+            candidate.id, seconds, round(build_s, 3), copy.bytes() - before_bytes
+        )
+    except (UsageError, MeasurementError) as error:
+        found.tried[candidate.id] = Tried(candidate.id, refused=str(error))
+    except psycopg.Error as error:
+        found.tried[candidate.id] = Tried(
+            candidate.id, refused=f"the copy's server failed: {first_line(error)}"
+        )
+    finally:
+        copy.pop()
+
+
+def touched_by(
+    copy: TrialCopy, baseline: Baseline, candidate: Candidate
+) -> tuple[list[MeasuredStatement], bool]:
+    """The statements that an applied candidate touches, and whether any plan shows it.
+
+    Those that it was found for, those whose plan or cost is another one now, and, where it puts something
+    into the database, all that write.
+    """
+    rewritten = {each.statement: each.sql for each in candidate.rewrites}
+    touched, is_used = [], not _is_told_by_cost(candidate)
+    for statement in baseline.statements:
+        plan = copy.estimate(sql_with(statement, rewritten), statement.name)
+        is_changed = _differs(baseline.estimates[statement.name], plan)
+        is_used = is_used or is_changed
+        is_written = bool(candidate.sql) and any(node.type == _WRITES for node in plan.nodes)
+        if is_changed or is_written or statement.of.name in candidate.statements:
+            touched.append(statement)
+    return touched, is_used
+
+
+def _is_told_by_cost(candidate: Candidate) -> bool:
+    return bool(candidate.sql) and all(
+        _TOLD_BY_COST in statement.upper().replace("UNIQUE ", "") for statement in candidate.sql
+    )
+
+
+def _differs(before: ExplainedPlan, after: ExplainedPlan) -> bool:
+    if [(node.type, node.index, node.relation) for node in before.nodes] != [
+        (node.type, node.index, node.relation) for node in after.nodes
+    ]:
+        return True
+    costs = [plan.nodes[0].cost_total or 0.0 for plan in (before, after) if plan.nodes]
+    return len(costs) == 2 and abs(costs[1] - costs[0]) > COST_CHANGE_MIN * max(costs)
+
+
+def _measured(
+    copy: TrialCopy, baseline: Baseline, candidate: Candidate, touched: Sequence[MeasuredStatement]
+) -> dict[str, float]:
+    rewritten = {each.statement: each.sql for each in candidate.rewrites}
+    return {
+        each.name: copy.seconds(each, sql_with(each, rewritten), usual_s=baseline.seconds[each.name])
+        for each in touched
+    }
+
+
+def _compare_rows(
+    copy: TrialCopy,
+    baseline: Baseline,
+    candidate: Candidate,
+    touched: Sequence[MeasuredStatement],
+    found: Searched,
+) -> None:
+    """Whether the quick ones of the touched statements still return the same rows, as other plans may not."""
+    compared, unlike = 0, []
+    for statement in touched:
+        before = baseline.rows.get(statement.name)
+        if before is None:
+            continue
+        try:
+            after = copy.rows(statement.sql)
+        except psycopg.Error:
+            continue
+        compared += 1
+        if before.types != after.types or before.buckets_unlike(after):
+            unlike.append(statement.name)
+    if unlike:
+        found.checks[candidate.id] = "different"
+        found.notes[candidate.id] = (
+            f"{', '.join(unlike)} returned other rows than before: it takes some of its rows without a total "
+            "order, or a sum of floats differs in its last digits"
+        )
+    elif compared:
+        found.checks[candidate.id] = "equal on 1 instance"
+
+
+def _on_top(
+    copy: TrialCopy,
+    baseline: Baseline,
+    taken: Sequence[Candidate],
+    candidate: Candidate,
+    found: Searched,
+) -> Seconds | None:
+    """The seconds of what a candidate touches on top of those taken; None where it can't be combined."""
+    rewritten = {rewrite.statement for each in taken for rewrite in each.rewrites}
+    if rewritten & {rewrite.statement for rewrite in candidate.rewrites}:
+        return None  # a statement has one text
+    texts = {rewrite.statement: rewrite.sql for each in (*taken, candidate) for rewrite in each.rewrites}
+    names = found.tried[candidate.id].seconds
+    try:
+        copy.align(taken)
+        copy.push(candidate)
+    except (UsageError, MeasurementError):
+        return None
+    try:
+        return {
+            each.name: copy.seconds(each, sql_with(each, texts), usual_s=baseline.seconds[each.name])
+            for each in baseline.statements
+            if each.name in names
+        }
+    except UsageError:
+        return None
+    finally:
+        copy.pop()

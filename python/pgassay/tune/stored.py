@@ -1,0 +1,173 @@
+"""What the search came to, as search.json keeps it, and the answer that follows from it and from a proof."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from pgassay.durable import replace_file
+from pgassay.errors import UsageError
+from pgassay.model.base import Frozen
+from pgassay.model.tuning.answer import TuneCause, TuneResult, TuneSymptom
+from pgassay.record.read import StoredExperiment
+from pgassay.tune.answer import Judged, proof_of, ranked, summary
+from pgassay.tune.candidate import Candidate, TunedStatement
+from pgassay.tune.facts.schema import SchemaFacts
+from pgassay.tune.proof import read_proof
+from pgassay.tune.scripts import apply_script, undo_script
+from pgassay.tune.search import Baseline, Searched
+from pgassay.tune.selection import Selection, Tried, total_s
+from pgassay.tune.statements import measured
+from pgassay.tune.symptom import cause_of_trials
+from pgassay.tune.tools import Gathered
+
+TUNE_FILE, SEARCH_FILE, PROOF_FOLDER = "tune.json", "search.json", "proof"
+
+
+class StoredSearch(Frozen):
+    """The statements as they were, every candidate, what was tried, and what was taken. Seconds by name."""
+
+    statements: tuple[TunedStatement, ...]
+    seconds: dict[str, float]
+    candidates: tuple[Candidate, ...]
+    checks: dict[str, str]
+    unsafe: dict[str, str]
+    left_out: dict[str, str]
+    refused: tuple[str, ...]
+    tried: dict[str, Tried]
+    screened: dict[str, str]
+    notes: dict[str, str]
+    selection: Selection
+    predicted: dict[str, float]
+    predicted_together: float | None
+    facts: SchemaFacts | None
+    margin: float
+
+    @property
+    def members(self) -> list[Candidate]:
+        """What was chosen, in order."""
+        by_id = {candidate.id: candidate for candidate in self.candidates}
+        return [by_id[name] for name in self.selection.ids]
+
+
+@dataclass(frozen=True)
+class Told:
+    """What an answer says beside its fixes. `plan_cause`: by the plans, where no trial tells."""
+
+    folder: Path
+    symptom: TuneSymptom
+    plan_cause: TuneCause
+    seconds_used: float
+    is_interrupted: bool = False
+    warnings: Sequence[str] = field(default=())
+
+
+def stored_search(
+    statements: tuple[TunedStatement, ...],
+    baseline: Baseline,
+    gathered: Gathered,
+    searched: Searched,
+    facts: SchemaFacts | None,
+    margin: float,
+) -> StoredSearch:
+    """What is to be kept of a search, with what each chosen fix is predicted to gain."""
+    before = total_s(baseline.weights, baseline.seconds)
+    steps = searched.selection.steps
+    together = before / steps[-1].total_s if steps else None
+    predicted = {}
+    for step in steps:
+        predicted[step.id] = before / step.total_s
+        before = step.total_s
+    return StoredSearch(
+        statements=statements,
+        seconds=dict(baseline.seconds),
+        candidates=gathered.candidates,
+        checks=gathered.checks | searched.checks,
+        unsafe=gathered.unsafe,
+        left_out=gathered.left_out,
+        refused=gathered.refused,
+        tried=searched.tried,
+        screened=searched.screened,
+        notes=searched.notes,
+        selection=searched.selection,
+        predicted=predicted,
+        predicted_together=together,
+        facts=facts,
+        margin=margin,
+    )
+
+
+def compose(search: StoredSearch, told: Told, stored: StoredExperiment | None) -> TuneResult:
+    """The answer, with the verdicts of a proof at any moment of it; without one nothing is recommended."""
+    members, baseline = search.members, Baseline(measured(search.statements), search.seconds, {})
+    proved = read_proof(stored, members) if stored is not None and members else None
+    judged = Judged(
+        candidates=search.candidates,
+        baseline=baseline,
+        searched=Searched(
+            tried=search.tried, notes=search.notes, screened=search.screened, selection=search.selection
+        ),
+        members=search.selection.ids,
+        predicted=search.predicted,
+        proved=proved,
+        margin=search.margin,
+        checks=search.checks,
+        notes=search.notes,
+        unsafe=search.unsafe,
+        left_out=search.left_out,
+    )
+    fixes = ranked(judged)
+    by_id = {candidate.id: candidate for candidate in search.candidates}
+    chosen = [by_id[fix.id] for fix in fixes if fix.verdict == "recommended"]
+    proof = proof_of(proved, search.selection.ids, search.predicted_together) if proved else None
+    cause = cause_of_trials(proved.result) if proved else None
+    settings = {name: value for each in chosen for name, value in each.settings.items()}
+    return TuneResult(
+        schema=1,
+        folder=str(told.folder),
+        symptom=told.symptom,
+        cause=cause or told.plan_cause,
+        fixes=fixes,
+        nothing_to_do=not chosen,
+        verdict=summary(fixes, proof, told.symptom.seconds, margin=search.margin),
+        proof=proof,
+        apply_sql=apply_script(chosen, search.facts),
+        undo_sql=undo_script(chosen, search.facts),
+        parameter_group=tuple(f"{name} = {value}" for name, value in settings.items()),
+        seconds_used=round(told.seconds_used, 1),
+        interrupted=told.is_interrupted,
+        not_rewritten=search.refused,
+        warnings=(*told.warnings, *(proved.result.warning_sentences if proved else ())),
+    )
+
+
+def write_search(folder: Path, search: StoredSearch) -> None:
+    """search.json, whole or not at all; it holds the predictions, so it is older than the first trial."""
+    replace_file(folder / SEARCH_FILE, (search.model_dump_json(indent=1) + "\n").encode())
+
+
+def write_result(folder: Path, result: TuneResult) -> None:
+    """tune.json, whole or not at all, and the two scripts where something is recommended."""
+    replace_file(folder / TUNE_FILE, (result.model_dump_json(by_alias=True, indent=1) + "\n").encode())
+    for name, text in (("apply.sql", result.apply_sql), ("undo.sql", result.undo_sql)):
+        if text:
+            replace_file(folder / name, text.encode())
+        else:
+            (folder / name).unlink(missing_ok=True)
+
+
+def read_folder(folder: Path) -> tuple[StoredSearch, TuneResult]:
+    """What tune stored in a folder; raises UsageError for one that holds none, or another version's."""
+    try:
+        search = StoredSearch.model_validate_json((folder / SEARCH_FILE).read_bytes())
+        return search, TuneResult.model_validate_json((folder / TUNE_FILE).read_bytes())
+    except FileNotFoundError as error:
+        raise UsageError(
+            f"{folder} holds no search of tune that came to its end: name the folder of one, or start anew "
+            "with --workload"
+        ) from error
+    except (OSError, ValidationError) as error:
+        raise UsageError(
+            f"{folder} can't be read as this version's results of tune ({type(error).__name__}): run it again"
+        ) from error

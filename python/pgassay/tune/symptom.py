@@ -1,0 +1,107 @@
+"""The symptom and its cause, as the answer tells them. Pure."""
+
+from collections.abc import Mapping, Sequence
+
+from pgassay.model.cause import UNKNOWN
+from pgassay.model.plans.plan import ExplainedPlan, PlanNode
+from pgassay.model.result import CompareResult
+from pgassay.model.tuning.answer import FixLayer, SymptomStatement, TuneCause, TuneSymptom
+from pgassay.tune.plan import PlannedTune
+from pgassay.tune.proof import AS_IT_IS, FACTOR
+from pgassay.tune.search import Baseline
+from pgassay.tune.selection import total_s
+
+COLLATION_NOTE = (
+    "the copy's collation is {locale}: where the source has another, plans that compare text differ; name "
+    "the source's with --locale"
+)
+# What a finding of a plan says about where the time is lost.
+_LAYER_OF_FINDING: dict[str, FixLayer] = {
+    "misestimate": "operations",
+    "heap-fetches": "operations",
+    "spill": "infrastructure",
+    "workers": "infrastructure",
+    "jit": "infrastructure",
+    "lossy": "infrastructure",
+    "rows-removed": "design",
+    "loops": "design",
+    "index-searches": "design",
+}
+Plans = Mapping[str, tuple[ExplainedPlan, ...]]
+
+
+def symptom_of(planned: PlannedTune, baseline: Baseline, plans: Plans, notes: Sequence[str]) -> TuneSymptom:
+    """The workload as it was measured."""
+    whole = total_s(baseline.weights, baseline.seconds)
+    dataset = planned.spec.dataset
+    if dataset.kind == "dump":
+        notes = (*notes, COLLATION_NOTE.format(locale=dataset.locale))
+    return TuneSymptom(
+        workload=planned.request.workload,
+        data=planned.data,
+        version=planned.spec.build.version,
+        cache=planned.base.protocol.cache,
+        seconds=whole,
+        statements=tuple(
+            SymptomStatement(
+                name=each.name,
+                sql=each.sql,
+                seconds=baseline.seconds[each.name],
+                weight=baseline.weights[each.name],
+                share=baseline.weights[each.name] * baseline.seconds[each.name] / whole if whole else 0.0,
+                writes=each.of.writes,
+                plan=plan_line(plans[each.of.name][each.set_index]),
+            )
+            for each in baseline.statements
+        ),
+        copy_notes=tuple(notes),
+    )
+
+
+def plan_line(plan: ExplainedPlan) -> str:
+    """The node that took most of a plan's time, with its figures."""
+    node = hottest(plan)
+    if node is None:
+        return ""
+    where = f" on {node.relation}" if node.relation else ""
+    by = f" by {node.index}" if node.index else ""
+    share = f"{node.own_ms:.3g} of {plan.execution_ms:.3g} ms" if node.own_ms and plan.execution_ms else ""
+    rows = "" if node.rows is None else f"{node.rows * (node.loops or 1):,.0f} rows"
+    removed = "" if not node.rows_removed else f"{node.rows_removed * (node.loops or 1):,.0f} discarded"
+    details = ", ".join(part for part in (share, rows, removed) if part)
+    return f"{node.type}{where}{by}: {details}"
+
+
+def hottest(plan: ExplainedPlan) -> PlanNode | None:
+    """The node with the most time of its own."""
+    timed = [node for node in plan.nodes if node.own_ms is not None]
+    return max(timed, key=lambda node: node.own_ms or 0.0, default=None)
+
+
+def cause_of_trials(result: CompareResult) -> TuneCause | None:
+    """Where the time is lost by the trials of the workload as it is; None where they don't tell."""
+    for cause in result.causes:
+        if cause.arm == f"{FACTOR}={AS_IT_IS}" and cause.cause != UNKNOWN and cause.layer != "measurement":
+            share = "" if cause.share is None else f"{cause.share:.0%} of the time"
+            figures = ", ".join(f"{name} {_figure(value)}" for name, value in cause.evidence.items())
+            sentence = "; ".join(part for part in (share, figures) if part)
+            return TuneCause(layer=cause.layer, cause=cause.cause, sentence=sentence)
+    return None
+
+
+def cause_of_plans(baseline: Baseline, plans: Plans) -> TuneCause:
+    """Where the time is lost by the executed plan of the statement that takes longest."""
+    worst = max(baseline.statements, key=lambda each: baseline.seconds[each.name])
+    plan = plans[worst.of.name][worst.set_index]
+    node = hottest(plan)
+    findings = [each for each in plan.findings if node is not None and each.node == node.id] or plan.findings
+    for finding in findings:
+        if finding.kind in _LAYER_OF_FINDING:
+            return TuneCause(
+                layer=_LAYER_OF_FINDING[finding.kind], cause=finding.kind, sentence=finding.sentence
+            )
+    return TuneCause(layer="design", cause="work", sentence=f"{worst.name}: {plan_line(plan)}")
+
+
+def _figure(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.3g}"

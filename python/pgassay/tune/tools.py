@@ -1,0 +1,131 @@
+"""The parts that tune is given: who reads a schema, who proposes candidates, who compares results."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pgassay.environment.server.sessions import ControlSession
+from pgassay.errors import PgassayError
+from pgassay.tune.candidate import Candidate, RewriteProof, StatementRewrite, Symptom, TunedStatement
+from pgassay.tune.facts.schema import SchemaFacts
+from pgassay.tune.rewrites.registry import Description, Rewritten
+from pgassay.tune.same_results.check import SameResults
+
+
+class Compares(Protocol):
+    """Whether two statements return the same rows: on the data, and on small instances of the schema."""
+
+    def __call__(
+        self,
+        connection: ControlSession,
+        original: TunedStatement,
+        other_sql: str,
+        facts: SchemaFacts,
+        *,
+        proof: RewriteProof | None,
+    ) -> SameResults:
+        """Compare them; `proof` is the rewrite's."""
+
+
+@dataclass(frozen=True)
+class Tools:
+    """The parts, each replaceable: `rewrites` None where no statement is to be rewritten."""
+
+    read_facts: Callable[[ControlSession], SchemaFacts]
+    find: Callable[[Symptom], tuple[Candidate, ...]]
+    rewrites: Callable[[TunedStatement, SchemaFacts], Rewritten] | None = None
+    same_results: Compares | None = None
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """The candidates that may be tried, and by id what is known of the others.
+
+    `checks`: what is said of the same results; `unsafe`, `left_out`: why one is not tried; `refused`: in
+    sentences what was not rewritten.
+    """
+
+    candidates: tuple[Candidate, ...] = ()
+    checks: dict[str, str] = field(default_factory=dict)
+    unsafe: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    refused: tuple[str, ...] = ()
+
+    @property
+    def to_try(self) -> list[Candidate]:
+        """Those that are neither unsafe nor left out."""
+        return [each for each in self.candidates if each.id not in self.unsafe | self.left_out]
+
+
+NOT_ON_A_DUMP = "a dump has lost what this mends: give a physical copy, --dataset folder:BASEBACKUP"
+DESCRIBED = "it changes the contract with the application, so it is described and never tried"
+
+
+def gather(tools: Tools, symptom: Symptom, session: ControlSession) -> Gathered:
+    """Ask all finders, rewrite every statement, and check what must be checked before it is tried."""
+    candidates = list(tools.find(symptom))
+    checks: dict[str, str] = {}
+    unsafe: dict[str, str] = {}
+    refused: list[str] = []
+    if tools.rewrites is not None:
+        for statement in symptom.statements:
+            rewritten = tools.rewrites(statement, symptom.facts)
+            refused += [f"{statement.name}, {each.kind}: {each.reason}" for each in rewritten.refused]
+            candidates += [_described(statement, each) for each in rewritten.described]
+            candidates += [_candidate(each, number) for number, each in enumerate(rewritten.found, start=1)]
+    candidates = list({candidate.id: candidate for candidate in candidates}.values())
+    by_name = {statement.name: statement for statement in symptom.statements}
+    for candidate in candidates:
+        for rewrite in candidate.rewrites:
+            said, why = _sameness(tools, session, by_name[rewrite.statement], rewrite, symptom.facts)
+            if why:
+                unsafe[candidate.id] = why
+            checks[candidate.id] = said
+    left_out = {each.id: DESCRIBED for each in candidates if each.described}
+    if not symptom.has_physical_state:
+        left_out |= {each.id: NOT_ON_A_DUMP for each in candidates if each.physical}
+    return Gathered(tuple(candidates), checks, unsafe, left_out, tuple(refused))
+
+
+def _candidate(rewrite: StatementRewrite, number: int) -> Candidate:
+    words = rewrite.kind.replace("-", " ").replace("_", " ")
+    return Candidate(
+        id=f"rewrite:{rewrite.statement}:{rewrite.kind}:{number}",
+        layer="design",
+        kind=rewrite.kind,
+        title=f"Write {rewrite.statement} otherwise ({words})",
+        reason=rewrite.condition,
+        statements=(rewrite.statement,),
+        rewrites=(rewrite,),
+    )
+
+
+def _described(statement: TunedStatement, description: Description) -> Candidate:
+    return Candidate(
+        id=f"described:{statement.name}:{description.kind}",
+        layer="design",
+        kind=description.kind,
+        title=f"Another contract for {statement.name} ({description.kind})",
+        reason=description.text,
+        statements=(statement.name,),
+        described=True,
+    )
+
+
+def _sameness(
+    tools: Tools,
+    session: ControlSession,
+    statement: TunedStatement,
+    rewrite: StatementRewrite,
+    facts: SchemaFacts,
+) -> tuple[str, str]:
+    """(what is said of the same results, why the rewrite is not to be used or '')."""
+    if tools.same_results is None:
+        return ("proven", "") if rewrite.proof == "proven" else ("not checked", "its rows were not compared")
+    try:
+        found = tools.same_results(session, statement, rewrite.sql, facts, proof=rewrite.proof)
+    except PgassayError as error:
+        return "not checked", f"whether it returns the same rows could not be checked: {error}"
+    if found.accepted:
+        return found.words, ""
+    return "not checked", f"{found.words}: {found.reason}"

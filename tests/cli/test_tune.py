@@ -1,0 +1,79 @@
+"""`pgassay tune` before anything is started: what is refused, and how; and what it stored, shown again."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import tune_samples as samples
+from pgassay.cli.commands import tune
+from pgassay.tune.stored import write_result
+from whole_tool import assert_one_sentence, run_here
+
+
+@pytest.fixture
+def statements(tmp_path: Path) -> Path:
+    file = tmp_path / "slow.sql"
+    file.write_text("SELECT 1;\n")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ((), "write --workload sql:FILE, or --demo"),
+        (("/nowhere",), "holds no search of tune"),
+        (("/nowhere", "--set", "work_mem=1MB"), "--set has no place beside a FOLDER"),
+        (("--demo", "--dataset", "pgbench"), "leave --workload and --dataset out"),
+        (("--workload", "tpcb"), "write --workload sql:FILE"),
+        (("--workload", "sql:/nowhere.sql"), "can't read the SQL file /nowhere.sql"),
+        (("--workload", "sql:{file}", "--max-time", "5s"), "--max-time 5 s is too short"),
+        (("--workload", "sql:{file}", "--dataset", "dump:/nowhere"), "there is no /nowhere"),
+        (("--workload", "sql:{file}", "--set", "work_mem"), "write --set NAME=VALUE"),
+        (("--workload", "sql:{file}", "--margin", "0.9"), "--margin 0.9 is out of range"),
+    ],
+)
+def test_what_cannot_be_tuned_is_one_sentence(
+    words: tuple[str, ...], complaint: str, statements: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed = [word.format(file=statements) for word in words]
+    assert complaint in assert_one_sentence(run_here(capsys, "tune", *typed), 2)
+
+
+def test_without_the_parser_it_says_what_to_install(
+    statements: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tune, "PARSER_LIBRARY", "a_library_that_is_not_there")
+    said = assert_one_sentence(run_here(capsys, "tune", "--workload", f"sql:{statements}"), 2)
+    assert "pip install 'pgassay[tune]'" in said
+
+
+def test_results_that_are_there_already_are_not_overwritten(
+    statements: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "kept").write_text("")
+    words = ("--workload", f"sql:{statements}", "--out", tmp_path / "out")
+    assert "is not empty" in assert_one_sentence(run_here(capsys, "tune", *words), 2)
+
+
+def test_the_exit_status_tells_an_end_before_its_time_and_nothing_of_the_answer() -> None:
+    answer = samples.answer()
+    assert answer.proof is not None
+    failed = answer.model_copy(update={"proof": answer.proof.model_copy(update={"stopped": "failed"})})
+    stopped = answer.model_copy(update={"interrupted": True})
+    nothing = samples.answer(samples.judged(proved=None))
+    assert [tune.status_of(each) for each in (answer, nothing, failed, stopped)] == [0, 0, 1, 130]
+
+
+def test_a_stored_answer_is_shown_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_result(tmp_path, samples.answer())
+    finished = run_here(capsys, "report", tmp_path, "--json")
+    assert finished.returncode == 0
+    assert json.loads(finished.stdout) == json.loads((tmp_path / "tune.json").read_text())
+    assert "From symptom to proof" in (tmp_path / "report.html").read_text()
+    hidden = run_here(capsys, "report", tmp_path, "--markdown", "--redact")
+    assert "Jane" not in hidden.stdout + (tmp_path / "report.html").read_text()
+    assert "Jane" in (tmp_path / "apply.sql").read_text()
+    (tmp_path / "tune.json").write_text("{}")
+    assert "run tune again" in assert_one_sentence(run_here(capsys, "report", tmp_path), 2)

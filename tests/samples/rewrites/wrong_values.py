@@ -1,0 +1,274 @@
+"""Tempting rewrites that are wrong: time zones, collations, casts, order, errors, what is not decided "
+"by data."""
+
+from rewrites.schema import Case
+
+WRONG_VALUES = (
+    Case(
+        "the end of the day", "",
+        "SELECT id FROM orders WHERE placed::date = '2024-02-06'",
+        "SELECT id FROM orders WHERE placed BETWEEN '2024-02-06' AND '2024-02-07'",
+    ),
+    Case(
+        "the last second of the day", "",
+        "SELECT id FROM orders WHERE placed::date = '2024-02-06'",
+        "SELECT id FROM orders WHERE placed >= '2024-02-06' AND placed <= '2024-02-06 23:59:59'",
+    ),
+    Case(
+        "the month's last day", "",
+        "SELECT id FROM orders WHERE date_trunc('month', placed) = '2024-03-01'",
+        "SELECT id FROM orders WHERE placed >= '2024-03-01' AND placed <= '2024-03-31'",
+    ),
+    Case(
+        "a month of any year", "function-range",
+        "SELECT id FROM orders WHERE extract(month FROM placed) = 3",
+        "SELECT id FROM orders WHERE placed >= '2024-03-01' AND placed < '2024-04-01'",
+    ),
+    Case(
+        "an hour of any day", "function-range",
+        "SELECT id FROM orders WHERE extract(hour FROM placed) = 10",
+        "SELECT id FROM orders WHERE placed >= '2024-01-10 10:00' AND placed < '2025-01-10 11:00'",
+    ),
+    Case(
+        "a day of the week", "function-range",
+        "SELECT id FROM orders WHERE extract(dow FROM placed) >= 0",
+        "SELECT id FROM orders WHERE placed > '2000-01-01'",
+    ),
+    Case(
+        "a period that begins in the middle", "function-range",
+        "SELECT id FROM orders WHERE date_trunc('month', placed) = '2024-02-06'",
+        "SELECT id FROM orders WHERE placed >= '2024-02-06' AND placed < '2024-03-06'",
+    ),
+    Case(
+        "the day of another time zone", "function-range",
+        "SELECT id FROM orders WHERE (shipped AT TIME ZONE 'Europe/Berlin')::date = '2024-03-04'",
+        "SELECT id FROM orders WHERE shipped >= '2024-03-04' AND shipped < '2024-03-05'",
+    ),
+    Case(
+        "a day of a zone that turns its clocks", "function-range",
+        "SELECT id FROM orders WHERE (shipped AT TIME ZONE 'America/Havana')::date = '2024-11-03'",
+        "SELECT id FROM orders WHERE shipped >= timestamp '2024-11-03' AT TIME ZONE 'America/Havana' "
+        "AND shipped < timestamp '2024-11-03' AT TIME ZONE 'America/Havana' + interval '1 day'",
+    ),
+    Case(
+        "a date that becomes a moment", "function-range",
+        "SELECT id FROM orders WHERE date_trunc('month', day) = '2024-03-01'",
+        "SELECT id FROM orders WHERE day > '2024-03-01' AND day < '2024-04-01'",
+    ),
+    Case(
+        "a year with a half", "function-range",
+        "SELECT id FROM orders WHERE extract(year FROM placed) < 2024.5",
+        "SELECT id FROM orders WHERE placed < '2024-01-01'",
+    ),
+    Case(
+        "a float is not its literal", "implicit-cast",
+        "SELECT id FROM customer WHERE score = 2.1",
+        "SELECT id FROM customer WHERE score = 2.1::real",
+    ),
+    Case(
+        "a fraction that is cut", "",
+        "SELECT id FROM orders WHERE qty < 2.5",
+        "SELECT id FROM orders WHERE qty < 2",
+    ),
+    Case(
+        "a number that no integer is", "implicit-cast",
+        "SELECT id FROM orders WHERE qty = 100.5",
+        "SELECT id FROM orders WHERE qty = 100",
+    ),
+    Case(
+        "a text with a zero before", "implicit-cast",
+        "SELECT id FROM orders WHERE qty::text = '0100'",
+        "SELECT id FROM orders WHERE qty = 100",
+    ),
+    Case(
+        "order of texts, not of numbers", "implicit-cast",
+        "SELECT id FROM orders WHERE id::text < '9'",
+        "SELECT id FROM orders WHERE id < 9",
+    ),
+    Case(
+        "a uuid in capitals", "implicit-cast",
+        "SELECT id FROM customer WHERE uid::text = 'FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF'",
+        "SELECT id FROM customer WHERE uid = 'FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF'",
+    ),
+    Case(
+        "a padded text", "implicit-cast",
+        "SELECT id FROM customer WHERE code::text = 'x '",
+        "SELECT id FROM customer WHERE code = 'x '",
+    ),
+    Case(
+        "a numeric as it is written", "implicit-cast",
+        "SELECT id FROM customer WHERE balance::text = '1.50'",
+        "SELECT id FROM customer WHERE balance = 1.50",
+    ),
+    Case(
+        "case that is folded", "",
+        "SELECT id FROM customer WHERE lower(name) = 'ab'",
+        "SELECT id FROM customer WHERE name IN ('ab', 'AB')",
+    ),
+    Case(
+        "a prefix as a range of letters", "",
+        "SELECT id FROM customer WHERE name LIKE 'z%'",
+        "SELECT id FROM customer WHERE name > 'z' AND name < '{'",
+    ),
+    Case(
+        "grouping by a blind collation", "aggregate-before-join",
+        "SELECT p.name, sum(v.v) FROM person p JOIN visit v ON v.person = p.name GROUP BY p.name",
+        "SELECT p.name, s.sum FROM person p JOIN (SELECT person COLLATE \"C\" AS person, sum(v) FROM visit "
+        "GROUP BY person COLLATE \"C\") s ON s.person = p.name COLLATE \"C\"",
+    ),
+    Case(
+        "not in by a blind collation", "",
+        "SELECT id FROM visit WHERE person NOT IN (SELECT name FROM person)",
+        "SELECT id FROM visit v WHERE NOT EXISTS (SELECT 1 FROM person p WHERE p.name COLLATE \"C\" = "
+        "v.person COLLATE \"C\")",
+    ),
+    Case(
+        "distinct by a blind collation", "distinct-exists",
+        "SELECT DISTINCT v.person FROM visit v JOIN orders o ON o.id = v.v",
+        "SELECT DISTINCT v.person COLLATE \"C\" AS person FROM visit v WHERE EXISTS "
+        "(SELECT 1 FROM orders o WHERE o.id = v.v)",
+    ),
+)  # fmt: skip
+
+WRONG_DECISIONS = (
+    Case(
+        "order that is lost", "",
+        "SELECT id, qty FROM orders WHERE qty > 1 ORDER BY qty DESC, id",
+        "SELECT id, qty FROM orders WHERE qty > 1",
+    ),
+    Case(
+        "order turned by a union", "",
+        "SELECT id, status FROM orders WHERE status = 'paid' OR qty = 3 ORDER BY id",
+        "(SELECT id, status FROM orders WHERE status = 'paid' ORDER BY id) UNION ALL "
+        "(SELECT id, status FROM orders WHERE qty = 3 AND (status = 'paid') IS NOT TRUE ORDER BY id)",
+    ),
+    Case(
+        "nulls at the other end", "",
+        "SELECT referrer_id FROM orders ORDER BY referrer_id DESC",
+        "SELECT referrer_id FROM orders ORDER BY referrer_id DESC NULLS LAST",
+    ),
+    Case(
+        "limit of ties", "or-union",
+        "SELECT id FROM orders WHERE qty > 3 OR amount > 50 ORDER BY day LIMIT 5",
+        "SELECT id FROM (SELECT id, day FROM orders WHERE qty > 3 UNION ALL SELECT id, day FROM orders "
+        "WHERE amount > 50 AND (qty > 3) IS NOT TRUE) s ORDER BY day LIMIT 5",
+    ),
+    Case(
+        "limit without an order", "not-in",
+        "SELECT id FROM region WHERE id NOT IN (SELECT customer_id FROM orders) LIMIT 1",
+        "SELECT id FROM region r WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE o.customer_id = r.id) "
+        "LIMIT 1",
+    ),
+    Case(
+        "dice thrown once or twice", "cte-materialized",
+        "WITH d AS MATERIALIZED (SELECT id, dice(id) AS v FROM orders) SELECT a.id FROM d a JOIN d b ON "
+        "a.v = b.v",
+        "WITH d AS NOT MATERIALIZED (SELECT id, dice(id) AS v FROM orders) SELECT a.id FROM d a JOIN d "
+        "b ON a.v = b.v",
+    ),
+    Case(
+        "random rows", "not-in",
+        "SELECT id FROM region WHERE id NOT IN (SELECT customer_id FROM orders WHERE random() < 2)",
+        "SELECT id FROM region r WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE random() < 2 AND "
+        "o.customer_id = r.id)",
+    ),
+    Case(
+        "rows of today", "function-range",
+        "SELECT id FROM orders WHERE placed::date = current_date",
+        "SELECT id FROM orders WHERE placed >= current_date AND placed < current_date + 1",
+    ),
+    Case(
+        "locked rows", "not-in",
+        "SELECT id FROM customer WHERE id NOT IN (SELECT customer_id FROM orders) FOR UPDATE",
+        "SELECT id FROM customer c WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE o.customer_id = c.id)",
+    ),
+    Case(
+        "a list in no order", "scalar-subquery",
+        "SELECT c.id, (SELECT array_agg(o.id) FROM orders o WHERE o.customer_id = c.id) FROM customer c",
+        "SELECT c.id, s.a AS array_agg FROM customer c LEFT JOIN (SELECT customer_id, array_agg(id "
+        "ORDER BY id) AS a "
+        "FROM orders GROUP BY customer_id) s ON s.customer_id = c.id",
+    ),
+    Case(
+        "a sum of floats put together", "aggregate-before-join",
+        "SELECT c.id, sum(o.weight) FROM customer c JOIN orders o ON o.customer_id = c.id GROUP BY c.id",
+        "SELECT c.id, s.sum::float8 FROM customer c JOIN (SELECT customer_id, "
+        "sum(weight::numeric(12,0)) FROM orders "
+        "GROUP BY customer_id) s ON s.customer_id = c.id",
+    ),
+    Case(
+        "a division that is asked of all", "scalar-subquery",
+        "SELECT c.id, (SELECT sum(1 / o.qty) FROM orders o WHERE o.customer_id = c.id) FROM customer c",
+        "SELECT c.id, s.sum FROM customer c LEFT JOIN (SELECT customer_id, sum(1 / qty) FROM orders "
+        "GROUP BY customer_id) s ON s.customer_id = c.id",
+    ),
+    Case(
+        "a division before its guard", "or-union",
+        "SELECT id FROM orders WHERE qty = 0 OR 100 / qty > 60 AND amount > 0",
+        "SELECT id FROM orders WHERE 100 / qty > 60 AND amount > 0 UNION ALL SELECT id FROM orders "
+        "WHERE qty = 0 "
+        "AND (100 / qty > 60 AND amount > 0) IS NOT TRUE",
+    ),
+    Case(
+        "two rows must fail", "scalar-subquery",
+        "SELECT id FROM orders o WHERE amount = (SELECT p.amount FROM payment p WHERE p.order_id = o.id)",
+        "SELECT id FROM orders o WHERE EXISTS (SELECT 1 FROM payment p WHERE p.order_id = o.id "
+        "AND p.amount = o.amount)",
+    ),
+    Case(
+        "guarded by row security", "not-in",
+        "SELECT id FROM region WHERE id NOT IN (SELECT id FROM guarded)",
+        "SELECT id FROM region r WHERE NOT EXISTS (SELECT 1 FROM guarded g WHERE g.v = r.id)",
+    ),
+    Case(
+        "a view that may change", "not-in",
+        "SELECT id FROM region WHERE id NOT IN (SELECT customer_id FROM looked)",
+        "SELECT id FROM region r WHERE NOT EXISTS (SELECT 1 FROM looked l WHERE l.customer_id = r.id)",
+    ),
+    Case(
+        "a name that means another table", "not-in",
+        "SELECT o.id FROM region o WHERE o.id NOT IN (SELECT o.customer_id FROM orders o)",
+        "SELECT o.id FROM region o WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE o.customer_id = o.id)",
+    ),
+    Case(
+        "a column of the statement around", "not-in",
+        "SELECT id FROM region WHERE id NOT IN (SELECT parent_id FROM tag)",
+        "SELECT id FROM region WHERE NOT EXISTS (SELECT 1 FROM tag WHERE order_id = id)",
+    ),
+    Case(
+        "a window over half of the rows", "or-union",
+        "SELECT id, count(*) OVER () FROM orders WHERE status = 'paid' OR qty = 3",
+        "SELECT id, count(*) OVER () FROM orders WHERE status = 'paid' UNION ALL SELECT id, count(*) OVER () "
+        "FROM orders WHERE qty = 3 AND (status = 'paid') IS NOT TRUE",
+    ),
+    Case(
+        "groups of half of the rows", "or-union",
+        "SELECT status, count(*) FROM orders WHERE qty = 3 OR id = 5 GROUP BY status",
+        "SELECT status, count(*) FROM orders WHERE qty = 3 GROUP BY status UNION ALL SELECT status, count(*) "
+        "FROM orders WHERE id = 5 AND (qty = 3) IS NOT TRUE GROUP BY status",
+    ),
+    Case(
+        "other names for the client", "",
+        "SELECT c.id, (SELECT sum(o.amount) FROM orders o WHERE o.customer_id = c.id) FROM customer c",
+        "SELECT c.id, s.total FROM customer c LEFT JOIN (SELECT customer_id, sum(amount) AS total FROM "
+        "orders "
+        "GROUP BY customer_id) s ON s.customer_id = c.id",
+    ),
+    Case(
+        "other types for the client", "",
+        "SELECT c.id, (SELECT sum(o.qty) FROM orders o WHERE o.customer_id = c.id) FROM customer c",
+        "SELECT c.id, s.sum FROM customer c LEFT JOIN (SELECT customer_id, sum(qty::bigint) FROM orders "
+        "GROUP BY customer_id) s ON s.customer_id = c.id",
+    ),
+    Case(
+        "a parameter that is NULL", "",
+        "SELECT id FROM orders WHERE ($1::int IS NULL OR customer_id = $1)",
+        "SELECT id FROM orders WHERE customer_id = $1",
+        parameters=(("3",), ("5",)),
+    ),
+    Case(
+        "recursion is no border", "cte-materialized",
+        "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT n FROM r",
+        "SELECT n FROM generate_series(1, 6) n WHERE n < 7",
+    ),
+)  # fmt: skip

@@ -1,0 +1,171 @@
+"""A made-up tuning: a workload of three statements, candidates, what the search and a proof said of them."""
+
+from collections.abc import Mapping
+
+from pgassay.model.result import ArmResult, CompareResult, StatementResult, TwinResult
+from pgassay.model.tuning.answer import TuneCause, TuneResult, TuneSymptom
+from pgassay.model.workload import Metric
+from pgassay.tune.answer import Judged, proof_of, ranked, summary
+from pgassay.tune.candidate import Candidate, TunedStatement
+from pgassay.tune.proof import AS_IT_IS, CHOSEN, FACTOR, Proved, effect_of, without
+from pgassay.tune.scripts import apply_script, undo_script
+from pgassay.tune.search import Baseline, Searched
+from pgassay.tune.selection import Selection, Step, Tried
+from pgassay.tune.statements import measured
+
+SECRET = "Jane O''Neill"
+STATEMENTS = (
+    TunedStatement(name="list", sql=f"SELECT * FROM orders WHERE customer = '{SECRET}' AND id > 4711"),
+    TunedStatement(name="report", sql="SELECT sum(total) FROM orders"),
+    TunedStatement(name="place", sql="INSERT INTO orders VALUES (1)", writes=True),
+)
+BASELINE = Baseline(measured(STATEMENTS), {"list": 1.0, "report": 0.5, "place": 0.1}, {})
+METRIC = Metric(name="total elapsed time", unit="s", better="lower")
+
+
+def candidate(name: str, **changes: object) -> Candidate:
+    """An index on orders of that name."""
+    known: dict[str, object] = {
+        "id": f"index:{name}",
+        "layer": "design",
+        "kind": "btree",
+        "title": f"index {name}",
+        "reason": f"999 rows discarded by customer = 'Jane O''Neill' in {name}",
+        "statements": ("list",),
+        "sql": (f"CREATE INDEX {name} ON orders (customer) WHERE customer <> '{SECRET}'",),
+        "undo": (f"DROP INDEX {name}",),
+    }
+    return Candidate.model_validate(known | changes)
+
+
+def arm(name: str, ratio: float, low: float, high: float, verdict: str) -> ArmResult:
+    """An arm of a proof; its ratio is its speed over that of all chosen fixes."""
+    return ArmResult.model_validate(
+        {
+            "name": f"{FACTOR}={name}",
+            "levels": {FACTOR: name},
+            "ratio": ratio,
+            "interval": (low, high),
+            "verdict": verdict,
+            "meaningful": True,
+            "trials": 6,
+            "failures": 0,
+            "median": 1.0,
+            "values": (1.0,),
+        }
+    )
+
+
+def compared(arms: tuple[ArmResult, ...], statements: Mapping[str, tuple[ArmResult, ...]]) -> CompareResult:
+    """The result of a proof with these arms."""
+    return CompareResult(
+        schema=1,
+        folder="/results/proof",
+        workload="sql:slow.sql",
+        metric=METRIC,
+        control=f"{FACTOR}={CHOSEN}",
+        margin=0.03,
+        alpha=0.05,
+        blocks=6,
+        stopped="decided",
+        arms=arms,
+        twin=TwinResult(ratio=1.0, interval=(0.9, 1.1), ok=None),
+        statements=tuple(
+            StatementResult(name=name, cold=False, aio=False, arms=found)
+            for name, found in statements.items()
+        ),
+    )
+
+
+def proved(*members: str, words: Mapping[str, str] | None = None) -> Proved:
+    """A proof of these members; `words`: the verdict of the arm without one, else 'slower'."""
+    words = words or {}
+    figures = {
+        "slower": (0.5, 0.4, 0.6),
+        "equivalent": (1.0, 0.99, 1.01),
+        "faster": (1.5, 1.2, 1.8),
+        "inconclusive": (0.9, 0.5, 1.4),
+    }
+    arms = [arm(AS_IT_IS, 0.25, 0.2, 0.3, "slower")]
+    for name in members:
+        word = words.get(name, "slower")
+        arms.append(arm(without(candidate(name)), *figures[word], word))
+    statements = {
+        "list": (arm(AS_IT_IS, 0.1, 0.08, 0.12, "slower"),),
+        "place": (arm(AS_IT_IS, 1.25, 1.1, 1.4, "faster"),),
+    }
+    result = compared(tuple(arms), statements)
+    effects = {f"index:{name}": effect_of(result, without(candidate(name))) for name in members}
+    return Proved(result, effect_of(result, AS_IT_IS), effects)
+
+
+def judged(**changes: object) -> Judged:
+    """Two chosen, one that helps nothing, one that is worse, and those that were not tried."""
+    searched = Searched(
+        tried={
+            "index:good": Tried("index:good", {"list": 0.1, "place": 0.12}, 2.5, 8192_000),
+            "index:second": Tried("index:second", {"report": 0.1}, 1.0, 8192),
+            "index:useless": Tried("index:useless", {"list": 0.99}, 1.0, 8192),
+            "index:harmful": Tried("index:harmful", {"place": 0.9}, 1.0, 8192),
+            "index:refused": Tried("index:refused", refused="'CREATE INDEX …' failed on the copy"),
+        },
+        screened={"index:unused": "the planner uses it in no statement, once it is there"},
+        selection=Selection(
+            (Step("index:good", 0.7, {}), Step("index:second", 0.3, {})),
+            {"index:useless": 1.0, "index:harmful": 0.7},
+        ),
+    )
+    names = ("good", "second", "useless", "harmful", "refused", "unused", "unsafe", "described", "late")
+    known: dict[str, object] = {
+        "candidates": tuple(candidate(name) for name in names),
+        "baseline": BASELINE,
+        "searched": searched,
+        "members": ("index:good", "index:second"),
+        "predicted": {"index:good": 2.0, "index:second": 2.3},
+        "proved": proved("good", "second"),
+        "unsafe": {"index:unsafe": "different: 3 rows"},
+        "left_out": {"index:described": "it is described and never tried"},
+    }
+    return Judged(**(known | changes))  # type: ignore[arg-type]  # the fields by name
+
+
+def answer(known: Judged | None = None) -> TuneResult:
+    """The whole answer."""
+    known = known or judged()
+    fixes = ranked(known)
+    chosen = [
+        each
+        for each in known.candidates
+        if any(f.id == each.id and f.verdict == "recommended" for f in fixes)
+    ]
+    proof = proof_of(known.proved, known.members, 4.6) if known.proved else None
+    return TuneResult(
+        schema=1,
+        folder="/results",
+        symptom=TuneSymptom.model_validate(
+            {
+                "workload": "sql:slow.sql",
+                "data": "dump:shop.dump",
+                "version": "18.4",
+                "cache": "warm-pages",
+                "seconds": 1.6,
+                "statements": [
+                    {
+                        "name": each.name,
+                        "sql": each.sql,
+                        "seconds": BASELINE.seconds[each.name],
+                        "share": BASELINE.seconds[each.name] / 1.6,
+                        "plan": "Seq Scan on orders: 999 discarded",
+                    }
+                    for each in BASELINE.statements
+                ],
+            }
+        ),
+        cause=TuneCause(layer="design", cause="rows-removed", sentence=f"customer = '{SECRET}'"),
+        fixes=fixes,
+        nothing_to_do=not chosen,
+        verdict=summary(fixes, proof, 1.6, margin=0.03),
+        proof=proof,
+        apply_sql=apply_script(chosen, None),
+        undo_sql=undo_script(chosen, None),
+    )

@@ -1,0 +1,213 @@
+"""The whole of tune on a real server: a missing index is found, proven, applied and taken back."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import whole_tool
+from pgassay.environment.datasets import snapshots
+from pgassay.errors import UsageError
+from pgassay.experiment.planning.request import CompareRequest
+from pgassay.model.tuning.answer import TuneResult
+from pgassay.sql_text import split_statements, strip_comments
+from pgassay.terminal.progress import NullProgress
+from pgassay.tune.candidate import Candidate, StatementRewrite, Symptom
+from pgassay.tune.copy import TrialCopy
+from pgassay.tune.facts.read import read_facts
+from pgassay.tune.finders.registry import find
+from pgassay.tune.go_on import go_on
+from pgassay.tune.plan import TuneRequest, plan_tune
+from pgassay.tune.run import run_tune
+from pgassay.tune.tools import Tools
+from server_helpers import best_build
+
+pytestmark = pytest.mark.server
+
+DATA = """
+CREATE TABLE orders (id int, customer int, note text);
+INSERT INTO orders SELECT n, n * 7919 % 20000, repeat('x', 60) FROM generate_series(1, 150000) n;
+"""
+SLOW = "-- name: slow\nSELECT count(*), max(note) FROM orders WHERE customer = 4242;\n"
+Finder = Callable[[Symptom], tuple[Candidate, ...]]
+
+
+def request(folder: Path, statements: str = SLOW, *, max_time_s: float = 300) -> TuneRequest:
+    (folder / "data.sql").write_text(DATA)
+    (folder / "slow.sql").write_text(statements)
+    compare = CompareRequest(
+        factors=(),
+        workload=f"sql:{folder / 'slow.sql'}",
+        dataset=f"script:{folder / 'data.sql'}",
+        settings=("shared_buffers=64MB",),
+        build=best_build().bin_directory,
+        max_time_s=max_time_s,
+        seed=1,
+    )
+    return TuneRequest(compare, out=folder / "out")
+
+
+def tuned(folder: Path, finder: Finder, **changes: object) -> TuneResult:
+    return run_tune(
+        request(folder, **changes),  # type: ignore[arg-type]  # by name
+        Tools(read_facts, finder),
+        NullProgress(),
+        wait=True,
+        isolates=False,
+    )
+
+
+def index(name: str, statement: str = "", **changes: object) -> Candidate:
+    known: dict[str, object] = {
+        "id": f"index:{name}",
+        "layer": "design",
+        "kind": "btree",
+        "title": f"index {name}",
+        "reason": "rows are discarded",
+        "statements": ("slow",),
+        "sql": (statement,),
+        "undo": (f"DROP INDEX {name}",),
+    }
+    return Candidate.model_validate(known | changes)
+
+
+def test_a_missing_index_is_found_proven_applied_and_taken_back(tmp_path: Path) -> None:
+    before = {snapshot.key for snapshot in snapshots.list_snapshots()}
+    asked = []
+
+    def finders(symptom: Symptom) -> tuple[Candidate, ...]:
+        """The project's own, with one that the planner does not use and one that fails."""
+        asked.append(symptom)
+        unused = index("unused", "CREATE INDEX unused ON orders (id) WHERE note IS NULL")
+        return (*find(symptom), unused, index("wrong", "CREATE INDEX wrong ON orders (nothing)"))
+
+    result = tuned(tmp_path, finders)
+    verdicts = {fix.id: fix.verdict for fix in result.fixes}
+    best = result.fixes[0]
+    assert (best.verdict, best.evidence, best.rank) == ("recommended", "proof", 1)
+    assert "(customer" in best.sql
+    assert (verdicts["index:unused"], verdicts["index:wrong"]) == ("screened out", "screened out")
+    assert best.gain is not None and best.interval is not None and best.interval[0] is not None
+    assert best.gain > best.interval[0] > 1
+    assert best.same_results == "equal on 1 instance"
+    assert best.cost.bytes is not None and best.cost.bytes > 0
+    assert (asked[0].share, asked[0].has_physical_state) == ({"slow": 1.0}, True)
+    assert not result.nothing_to_do
+    # What was stored is what was said, and the prediction is older than the first trial.
+    stored = json.loads((tmp_path / "out" / "tune.json").read_text())
+    assert stored == json.loads(result.model_dump_json(by_alias=True))
+    search = tmp_path / "out" / "search.json"
+    first_trial = min((tmp_path / "out" / "proof" / "trials").glob("*/attempt-*/trial.json"))
+    assert json.loads(search.read_text())["predicted"] == {best.id: best.predicted_gain}
+    assert search.stat().st_mtime < first_trial.stat().st_mtime
+    # Nothing of the data is left but what was there before.
+    assert {snapshot.key for snapshot in snapshots.list_snapshots()} == before
+    apply_and_undo(tmp_path, result)
+
+
+def apply_and_undo(folder: Path, result: TuneResult) -> None:
+    """Both scripts, as they are, on a copy: the index is there, valid and used, and gone again."""
+    planned = plan_tune(TuneRequest(request(folder).compare), lambda *_: None).with_data_format()
+    with TrialCopy(planned.spec, cache="as-is", statement_timeout_s=60, on_stage=lambda *_: None) as copy:
+
+        def indexes() -> list[tuple[object, ...]]:
+            query = "SELECT indisvalid FROM pg_index WHERE indrelid = 'orders'::regclass"
+            return copy.session.execute(query).fetchall()
+
+        before = copy.session.execute(SLOW.encode()).fetchall()
+        copy.apply([part for part in split_statements(result.apply_sql, "apply.sql") if strip_comments(part)])
+        assert indexes() == [(True,)]
+        plan = copy.estimate(SLOW, "slow")
+        assert any(node.index for node in plan.nodes)
+        assert copy.session.execute(SLOW.encode()).fetchall() == before
+        copy.apply([part for part in split_statements(result.undo_sql, "undo.sql") if strip_comments(part)])
+        assert indexes() == []
+    snapshots.remove(copy.snapshot.key)
+
+
+def test_nothing_to_do_is_an_answer_and_needs_no_proof(tmp_path: Path) -> None:
+    result = tuned(tmp_path, lambda _symptom: (), statements="SELECT count(*) FROM orders;\n")
+    assert (result.nothing_to_do, result.fixes, result.proof) == (True, (), None)
+    assert result.verdict.startswith("Nothing to do: ")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["tune.json"]
+
+
+def test_a_statement_that_fails_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"statement slow fails .*nothing.* does not exist"):
+        tuned(tmp_path, lambda _symptom: (), statements="-- name: slow\nSELECT nothing FROM orders;\n")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_fixes_of_several_layers_are_proven_together_and_one_that_is_not_needed_is_told(
+    tmp_path: Path,
+) -> None:
+    often = SLOW.replace("slow\n", "slow\n-- weight: 40\n")
+    statements = (
+        f"{often}-- name: sorted\nSELECT note, id FROM orders ORDER BY note, id DESC OFFSET 149990;\n"
+    )
+
+    def finders(_symptom: Symptom) -> tuple[Candidate, ...]:
+        other = StatementRewrite(
+            statement="sorted", sql="SELECT note, id FROM orders ORDER BY note DESC, id LIMIT 10",
+            condition="made up", proof="proven",
+        )  # fmt: skip
+        return (
+            index("by_customer", "CREATE INDEX by_customer ON orders (customer)"),
+            index("by_customer_id", "CREATE INDEX by_customer_id ON orders (customer, id)"),
+            index("rewritten", sql=(), undo=(), statements=("sorted",), rewrites=(other,)),
+            index(
+                "memory", sql=(), undo=(), statements=("sorted",), layer="infrastructure",
+                settings={"work_mem": "64MB"},
+            ),
+            index("analysed", "ANALYZE orders", undo=(), undoable=False, layer="operations"),
+        )  # fmt: skip
+
+    result = tuned(tmp_path, finders, statements=statements, max_time_s=540)
+    verdicts = {fix.id: (fix.verdict, fix.evidence) for fix in result.fixes}
+    assert verdicts["index:rewritten"] == ("recommended", "proof")
+    # Of two indexes that do the same, one at most is chosen.
+    assert result.proof is not None
+    assert len({"index:by_customer", "index:by_customer_id"} & set(result.proof.members)) == 1
+    assert verdicts["index:analysed"][0] != "recommended"
+    assert set(result.proof.members) >= {"index:rewritten"}
+    assert "Replace the statement sorted" in result.apply_sql
+
+
+@pytest.mark.slow
+def test_a_proof_without_a_verdict_goes_on_and_the_answer_follows(tmp_path: Path) -> None:
+    def finders(_symptom: Symptom) -> tuple[Candidate, ...]:
+        return (index("by_customer", "CREATE INDEX by_customer ON orders (customer)"),)
+
+    first = tuned(tmp_path, finders, max_time_s=20)
+    assert first.fixes[0].predicted_gain is not None
+    assert first.proof is not None and first.proof.blocks < 4
+    assert first.fixes[0].verdict == "not decided"
+    again = go_on(tmp_path / "out", 240, NullProgress(), wait=True, isolates=False)
+    assert again.proof is not None and again.proof.blocks > first.proof.blocks
+    assert again.fixes[0].verdict == "recommended"
+    assert again.fixes[0].predicted_gain == first.fixes[0].predicted_gain
+    assert "CREATE INDEX CONCURRENTLY" in (tmp_path / "out" / "apply.sql").read_text()
+
+
+@pytest.mark.slow
+def test_the_command_leaves_what_is_known_when_it_is_interrupted(tmp_path: Path) -> None:
+    compare = request(tmp_path).compare
+    process = whole_tool.start(
+        "tune", "--dataset", compare.dataset, "--workload", compare.workload, "--set", "shared_buffers=64MB",
+        "--max-time", "10m", "--out", tmp_path / "out", "--margin", "0.0011", "--json", *whole_tool.build(),
+    )  # fmt: skip
+    trials = tmp_path / "out" / "proof" / "trials"
+    whole_tool.wait_for(
+        lambda: trials.is_dir() and len(list(trials.iterdir())) > 1, "trials", process=process
+    )
+    process.send_signal(2)
+    said, complaint = process.communicate(timeout=whole_tool.TIMEOUT_S)
+    assert process.returncode == 130, complaint
+    assert "Traceback" not in complaint
+    document = json.loads(said)
+    assert document["interrupted"]
+    assert document["fixes"]
+    assert json.loads((tmp_path / "out" / "tune.json").read_text())["interrupted"]

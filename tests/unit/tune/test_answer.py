@@ -1,0 +1,169 @@
+"""From what was tried and proved to verdicts, ranks and the scripts' document."""
+
+import json
+import math
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+import tune_samples as samples
+from pgassay.analysis.redaction.tuning import redacted
+from pgassay.model.tuning.answer import VERDICTS, Fix
+from pgassay.report import schema
+from pgassay.report.tune import text
+from pgassay.tune.answer import ranked, summary
+from pgassay.tune.proof import turned
+from pgassay.tune.search import Searched
+from pgassay.tune.selection import Tried
+from pgassay.tune.stored import Told, compose, read_folder, stored_search, write_result, write_search
+from pgassay.tune.tools import Gathered
+
+
+def by_name(fixes: tuple[Fix, ...]) -> dict[str, Fix]:
+    return {fix.id.removeprefix("index:"): fix for fix in fixes}
+
+
+def test_every_candidate_has_a_verdict_and_what_is_recommended_stands_first() -> None:
+    fixes = ranked(samples.judged())
+    assert {name: fix.verdict for name, fix in by_name(fixes).items()} == {
+        "good": "recommended",
+        "second": "recommended",
+        "useless": "no help",
+        "harmful": "worse",
+        "refused": "screened out",
+        "unused": "screened out",
+        "unsafe": "unsafe",
+        "described": "screened out",
+        "late": "not decided",
+    }
+    assert [fix.rank for fix in fixes] == list(range(1, 10))
+    assert [fix.verdict for fix in fixes[:2]] == ["recommended"] * 2
+    assert {fix.verdict for fix in fixes} == set(VERDICTS)
+
+
+def test_a_gain_is_that_of_the_set_over_the_set_without_and_has_an_interval() -> None:
+    good = by_name(ranked(samples.judged()))["good"]
+    assert good.gain == pytest.approx(2.0)
+    assert good.interval == (pytest.approx(1 / 0.6), pytest.approx(1 / 0.4))
+    assert (good.evidence, good.predicted_gain) == ("proof", 2.0)
+    assert (good.cost.build_s, good.cost.bytes) == (2.5, 8192_000)
+
+
+@pytest.mark.parametrize(
+    ("word", "verdict"), [("equivalent", "no help"), ("faster", "worse"), ("inconclusive", "not decided")]
+)
+def test_a_member_that_its_proof_does_not_bear_out_is_not_recommended(word: str, verdict: str) -> None:
+    known = samples.judged(proved=samples.proved("good", "second", words={"second": word}))
+    fixes = by_name(ranked(known))
+    assert (fixes["second"].verdict, fixes["good"].verdict) == (verdict, "recommended")
+
+
+def test_without_a_proof_nothing_is_recommended() -> None:
+    fixes = ranked(samples.judged(proved=None))
+    assert not [fix for fix in fixes if fix.verdict == "recommended"]
+    assert by_name(fixes)["good"].verdict == "not decided"
+    assert summary(fixes, None, 1.6, margin=0.03).startswith("Nothing is proven")
+
+
+def test_the_time_of_what_writes_is_told_with_the_fix_over_without() -> None:
+    """In the search the index made `place` 1.2 times slower."""
+    tried = ranked(samples.judged(members=(), proved=None))
+    good = by_name(tried)["good"]
+    assert good.cost.write_ratio == pytest.approx(1.2)
+
+
+def test_a_statement_that_becomes_slower_is_told_first() -> None:
+    answer = samples.answer()
+    assert answer.proof is not None
+    assert answer.proof.slower == ("place",)
+    assert "Slower with them: place" in answer.verdict
+
+
+def test_nothing_to_do_says_what_the_next_best_thing_gains() -> None:
+    searched = Searched(tried={"index:useless": Tried("index:useless", {"list": 0.99})})
+    known = samples.judged(
+        candidates=(samples.candidate("useless"),), searched=searched, members=(), proved=None
+    )
+    answer = samples.answer(known)
+    assert answer.nothing_to_do
+    assert answer.verdict == (
+        "Nothing to do: 1.600 s for the whole workload; the next best thing gains less than 3 %."
+    )
+    assert (answer.apply_sql, answer.undo_sql) == ("", "")
+
+
+def test_an_open_end_of_an_interval_stays_open() -> None:
+    assert turned((0.0, 2.0)) == (0.5, None)
+    assert turned((None, None)) == (None, None)
+    assert turned(None) is None
+
+
+def test_the_document_obeys_its_schema_and_the_file_is_up_to_date() -> None:
+    assert schema.TUNE.file.read_text("utf-8") == schema.TUNE.text(), "run python -m pgassay.report.schema"
+    value = json.loads(text.render_json(samples.answer()))
+    jsonschema.validate(value, schema.TUNE.schema(), cls=jsonschema.Draft202012Validator)
+    fix = value["fixes"][0]
+    assert set(fix) >= {
+        *("rank", "layer", "kind", "sql", "verdict", "gain", "interval", "predicted_gain", "statements"),
+        *("cost", "same_results"),
+    }
+    assert set(fix["cost"]) == {"build_s", "bytes", "write_ratio", "per_month"}
+    assert set(value["cause"]) >= {"layer", "cause"}
+    assert set(fix["statements"][0]) == {"name", "ratio", "interval"} if fix["statements"] else True
+    value["fixes"][0]["verdict"] = "perhaps"
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(value, schema.TUNE.schema(), cls=jsonschema.Draft202012Validator)
+
+
+def test_every_output_shows_symptom_cause_candidates_and_proof() -> None:
+    answer = samples.answer()
+    shown = text.render(answer, width=120, colour=False, unicode=True)
+    for words in ("Symptom", "Cause", "What helps", "is not recommended", "apply.sql", "index good"):
+        assert words in shown, words
+    page = text.render_html(answer)
+    assert "From symptom to proof" in page
+    assert "<script" not in page
+    assert "| rank" in text.render_markdown(answer)
+
+
+def test_redacted_output_holds_no_literal_anywhere() -> None:
+    hidden = redacted(samples.answer())
+    for shown in (text.render_json(hidden), text.render_markdown(hidden), text.render_html(hidden)):
+        assert "Jane" not in shown
+        assert "Neill" not in shown
+        assert "4711" not in shown
+        assert "orders" in shown
+
+
+def test_a_stored_search_gives_the_same_answer_again(tmp_path: Path) -> None:
+    known = samples.judged()
+    gathered = Gathered(tuple(known.candidates), dict(known.checks), dict(known.unsafe), dict(known.left_out))
+    search = stored_search(samples.STATEMENTS, known.baseline, gathered, known.searched, None, known.margin)
+    assert search.predicted == {
+        "index:good": pytest.approx(1.6 / 0.7),
+        "index:second": pytest.approx(0.7 / 0.3),
+    }
+    answer = samples.answer()
+    write_search(tmp_path, search)
+    write_result(tmp_path, answer)
+    again, result = read_folder(tmp_path)
+    assert (again, result) == (search, answer)
+    told = Told(tmp_path, answer.symptom, answer.cause, 1.0)
+    composed = compose(again, told, None)
+    assert [(fix.id, fix.verdict) for fix in composed.fixes if fix.verdict == "worse"] == [
+        ("index:harmful", "worse")
+    ]
+    assert composed.nothing_to_do  # without its proof nothing is recommended
+
+
+def test_an_endless_statement_survives_the_file(tmp_path: Path) -> None:
+    searched = Searched(tried={"index:useless": Tried("index:useless", {"list": math.inf})})
+    gathered = Gathered((samples.candidate("useless"),))
+    search = stored_search(samples.STATEMENTS, samples.BASELINE, gathered, searched, None, 0.03)
+    write_search(tmp_path, search)
+    write_result(tmp_path, samples.answer())
+    again, _ = read_folder(tmp_path)
+    assert again.tried["index:useless"].seconds == {"list": math.inf}
+    fix = compose(again, Told(tmp_path, samples.answer().symptom, samples.answer().cause, 1.0), None).fixes[0]
+    assert (fix.verdict, fix.gain, fix.statements[0].ratio) == ("worse", 0.0, 0.0)

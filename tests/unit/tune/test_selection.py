@@ -1,0 +1,86 @@
+"""Forward selection with made-up measures: what is taken, in which order, and what is said of the rest."""
+
+import math
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgassay.tune.selection import Seconds, Tried, gain_of, select, total_s
+
+WEIGHTS = {"a": 1.0, "b": 1.0, "c": 1.0}
+BASE = {"a": 1.0, "b": 1.0, "c": 2.0}
+
+
+def never(taken: Sequence[str], name: str) -> Seconds | None:
+    raise AssertionError(f"{name} on top of {taken} touches nothing that was changed")
+
+
+def test_what_gains_most_is_taken_first_and_what_gains_too_little_is_not() -> None:
+    tried = [Tried("small", {"a": 0.99}), Tried("good", {"b": 0.1}), Tried("best", {"c": 0.1})]
+    selection = select(WEIGHTS, BASE, tried, never, gain_min=1.03, members_max=5)
+    assert selection.ids == ("best", "good")
+    assert [step.total_s for step in selection.steps] == pytest.approx([2.1, 1.2])
+    assert selection.beside == {"small": pytest.approx(1.2 / 1.19)}
+
+
+def test_what_helps_the_same_statement_is_measured_again_on_top() -> None:
+    asked = []
+
+    def measure(taken: Sequence[str], name: str) -> Seconds | None:
+        asked.append((tuple(taken), name))
+        return {"c": 0.1}
+
+    tried = [Tried("one", {"c": 0.1}), Tried("other", {"c": 0.11})]
+    selection = select(WEIGHTS, BASE, tried, measure, gain_min=1.03, members_max=5)
+    assert selection.ids == ("one",)
+    assert asked == [(("one",), "other")]
+    assert selection.beside == {"other": pytest.approx(1.0)}
+
+
+def test_two_that_only_help_together_with_a_third_are_found_on_top_of_it() -> None:
+    """A candidate may gain more on top of another than alone."""
+
+    def measure(_taken: Sequence[str], _name: str) -> Seconds | None:
+        return {"c": 0.1}
+
+    tried = [Tried("first", {"c": 1.0}), Tried("second", {"c": 1.9})]
+    selection = select(WEIGHTS, BASE, tried, measure, gain_min=1.03, members_max=5)
+    assert selection.ids == ("first", "second")
+
+
+def test_what_slows_another_statement_is_weighed_and_an_endless_one_is_never_taken() -> None:
+    tried = [Tried("harm", {"a": 0.1, "b": 3.0}), Tried("endless", {"c": math.inf})]
+    selection = select(WEIGHTS, BASE, tried, never, gain_min=1.03, members_max=5)
+    assert selection.ids == ()
+    assert selection.beside == {"harm": pytest.approx(4.0 / 5.1), "endless": 0.0}
+
+
+def test_what_could_not_be_tried_is_left_out_and_no_more_are_taken_than_can_be_proved() -> None:
+    tried = [Tried("refused", refused="it failed"), Tried("one", {"a": 0.1}), Tried("two", {"b": 0.1})]
+    selection = select(WEIGHTS, BASE, tried, never, gain_min=1.03, members_max=1)
+    assert selection.ids == ("one",)
+    assert set(selection.beside) == {"two"}
+
+
+def test_a_statement_that_runs_more_often_weighs_more() -> None:
+    often = {"a": 10.0, "b": 1.0, "c": 1.0}
+    assert gain_of(often, BASE, {"a": 0.5}) == pytest.approx(13 / 8)
+    assert total_s(often, BASE) == pytest.approx(13)
+
+
+@given(
+    st.lists(st.dictionaries(st.sampled_from("abc"), st.floats(0.01, 10), min_size=1, max_size=3), max_size=6)
+)
+def test_every_step_gains_and_nothing_is_lost(fixes: list[dict[str, float]]) -> None:
+    tried = [Tried(str(number), touched) for number, touched in enumerate(fixes)]
+    touched_by = {each.id: each.seconds for each in tried}
+    selection = select(
+        WEIGHTS, BASE, tried, lambda _taken, name: touched_by[name], gain_min=1.03, members_max=9
+    )
+    before = total_s(WEIGHTS, BASE)
+    for step in selection.steps:
+        assert before / step.total_s >= 1.03 * (1 - 1e-9)
+        before = step.total_s
+    assert {*selection.ids, *selection.beside} == set(touched_by)

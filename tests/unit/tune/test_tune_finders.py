@@ -1,0 +1,113 @@
+"""What finders offer and leave alone, on plans and facts made for it."""
+
+import json
+
+from pgassay.analysis.plans.read import read_plans
+from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.tune.candidate import Symptom, TunedStatement
+from pgassay.tune.facts.schema import ColumnFacts, IndexFacts, IndexKey, SchemaFacts, TableFacts
+from pgassay.tune.finders.registry import FINDERS, find
+
+ROWS = 100_000
+COLUMNS = tuple(
+    ColumnFacts(name=name, type="integer", not_null=True, distinct=distinct, width=4)
+    for name, distinct in (("id", -1.0), ("a", 5000.0), ("b", 2000.0))
+)
+
+
+def index(name: str, *columns: str, **fields: object) -> IndexFacts:
+    keys = tuple(IndexKey(column=column, opclass="int4_ops") for column in columns)
+    plain = {
+        "schema_": "public",
+        "table": "t",
+        "method": "btree",
+        "bytes": 4 << 20,
+        "definition": f"-- {name}",
+    }
+    return IndexFacts.model_validate({"name": name, "keys": keys, **plain, **fields})
+
+
+def facts(*indexes: IndexFacts, **fields: object) -> SchemaFacts:
+    table = TableFacts.model_validate(
+        {"schema_": "public", "name": "t", "kind": "table", "columns": COLUMNS, "indexes": indexes,
+         "rows": ROWS, "pages": 600, "all_visible_pages": 600, **fields}
+    )  # fmt: skip
+    return SchemaFacts(version=180000, database="d", encoding="UTF8", collation="C", tables=(table,))
+
+
+def plan(filter_: str = "(a = 7)", rows: int = 20, ms: float = 20.0, rest_ms: float = 0.1) -> ExplainedPlan:
+    node = {
+        "Node Type": "Seq Scan", "Relation Name": "t", "Alias": "t", "Schema": "public", "Filter": filter_,
+        "Plan Rows": rows, "Plan Width": 12, "Startup Cost": 0, "Total Cost": 100, "Actual Rows": rows,
+        "Actual Loops": 1, "Actual Startup Time": 0.1, "Actual Total Time": ms,
+        "Rows Removed by Filter": ROWS - rows,
+    }  # fmt: skip
+    document = [{"Plan": node, "Planning Time": 0.1, "Execution Time": ms + rest_ms}]
+    return read_plans(json.dumps(document), "made")[0]
+
+
+def symptom(*plans: ExplainedPlan, known: SchemaFacts, share: float = 1.0) -> Symptom:
+    statement = TunedStatement(name="q", sql="SELECT * FROM t WHERE a = $1")
+    return Symptom((statement,), {"q": plans}, known, {"q": share})
+
+
+def test_an_index_is_offered_once_for_all_values() -> None:
+    found = find(symptom(plan(), plan("(a = 9)", rows=2000), known=facts()))
+    (best,) = [each for each in found if each.kind == "btree"]
+    assert best.id == "index:t(a)" and best.sql[0].endswith("ON public.t (a)")
+    assert best.statements == ("q",) and 0 < best.predicted["q"] < 0.3
+    # More rows for one value: less is gained over both.
+    (alone,) = [each for each in find(symptom(plan(), known=facts())) if each.kind == "btree"]
+    assert alone.predicted["q"] < best.predicted["q"] and best.bytes and best.bytes > ROWS * 10
+    assert best.undo[0].startswith("DROP INDEX public.")
+
+
+def test_nothing_is_offered_where_it_would_not_help() -> None:
+    by_id = index("i", "id", unique=True)
+    cases = {
+        "the index is there": symptom(plan(), known=facts(index("i", "a", "b"))),
+        "a unique one finds the row": symptom(plan("((id = 1) AND (a = 7))"), known=facts(by_id)),
+        "another takes the time": symptom(plan(rest_ms=500), known=facts()),
+        "nobody runs it": symptom(plan(), known=facts(), share=0.01),
+        "it takes no time": symptom(plan(ms=0.1), known=facts()),
+        "half of the rows match": symptom(plan(rows=ROWS // 2), known=facts()),
+    }  # fmt: skip
+    for why, case in cases.items():
+        assert not find(case), why
+    # An index that is not valid is no index.
+    assert find(symptom(plan(), known=facts(index("i", "a", valid=False))))
+
+
+def test_indexes_that_constraints_rest_on_stay() -> None:
+    read = plan(ms=0.1)
+    twice = index("one", "a"), index("two", "a")
+    assert [each.id for each in find(symptom(read, known=facts(*twice)))] == ["drop-index:public.two"]
+    for fields in ({"unique": True}, {"constraint": "c"}, {"replica_identity": True}):
+        kept = index("two", "a", **fields)
+        found = find(symptom(read, known=facts(twice[0], kept)))
+        assert [each.id for each in found] == ["drop-index:public.one"], fields
+        assert not find(symptom(read, known=facts(kept, index("three", "a", **fields)))), fields
+    (beginning,) = find(symptom(read, known=facts(index("long", "a", "b"), index("short", "a"))))
+    assert beginning.id == "drop-index:public.short" and beginning.undo == ("-- short",)
+    unread = index("idle", "b", scans=0)
+    assert not find(symptom(read, known=facts(unread, sequential_scans=5)))
+    assert find(symptom(read, known=facts(unread, sequential_scans=500)))
+
+
+def test_an_empty_symptom_and_an_unreadable_condition_offer_nothing() -> None:
+    assert find(Symptom((), {}, facts(), {})) == ()
+    assert find(symptom(plan("(a = ) %% nonsense"), known=facts())) == ()
+
+
+def test_finders_have_names_of_their_own() -> None:
+    assert len({finder.name for finder in FINDERS}) == len(FINDERS) and all(each.kinds for each in FINDERS)
+
+
+def test_an_index_for_a_partition_is_made_on_the_table_above() -> None:
+    part = facts().tables[0].model_copy(update={"parent": "t", "schema_": "parts"})
+    top = part.model_copy(update={"parent": None, "schema_": "public", "kind": "partitioned", "pages": 0})
+    known = facts().model_copy(update={"tables": (part, top), "search_path": ("parts", "public")})
+    seen = plan()
+    node = seen.nodes[0].model_copy(update={"relation_schema": "parts"})
+    found = find(symptom(seen.model_copy(update={"nodes": (node,)}), known=known))
+    assert "index:t(a)" in [each.id for each in found]
