@@ -16,7 +16,6 @@ from pgassay.analysis.gate.rule import (
     standing_of,
 )
 from pgassay.analysis.gate.units import judge_units, units_of
-from pgassay.analysis.verdicts.metrics import statement_measures
 from pgassay.analysis.verdicts.study import gather_study
 from pgassay.model.experiment import Experiment
 from pgassay.model.gates.gate import GatedSystem, GateResult, GateUnit, GateWorkload, Outcome
@@ -54,11 +53,6 @@ def baseline_identity(experiment: Experiment) -> str:
     return hashlib.sha256(control.spec.model_dump_json().encode()).hexdigest()[:16]
 
 
-def units_in(experiment: Experiment) -> tuple[str, ...]:
-    """The units that an experiment will have: '' for the workload, and its statements."""
-    return units_of([measure.name for measure in statement_measures(experiment)])
-
-
 def gate_result(
     gated: Sequence[Gated],
     *,
@@ -75,7 +69,7 @@ def gate_result(
 
     The threshold is for the units that were planned, whether a trial of them succeeded or not.
     """
-    count = sum(len(units_in(each.stored.experiment)) for each in gated)
+    count = sum(len(units_of(each.stored.experiment.arms[0].spec.workload)) for each in gated)
     rule = rule_of(max(count, 1), runs_per_year, false_alarms_per_year)
     known = earlier_runs(earlier, {each.name: baseline_identity(each.stored.experiment) for each in gated})
     units: list[GateUnit] = []

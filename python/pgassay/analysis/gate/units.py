@@ -28,6 +28,7 @@ from pgassay.analysis.verdicts.verdict import (
 )
 from pgassay.model.gates.gate import Finding as Word
 from pgassay.model.gates.gate import GateRule, GateUnit
+from pgassay.model.workload import WorkloadSpec
 from pgassay.words import percent_rounded, plural
 
 # A spread of fewer blocks than these says nothing.
@@ -59,9 +60,13 @@ def judged_measures(study: Study) -> tuple[int, ...]:
     return (0,) if len(study.measures) <= 2 else tuple(range(len(study.measures)))
 
 
-def units_of(statements: Sequence[str]) -> tuple[str, ...]:
-    """The units of a workload with these statements: '' for the whole, then each where there are several."""
-    return ("",) if len(statements) <= 1 else ("", *statements)
+def units_of(workload: WorkloadSpec) -> tuple[str, ...]:
+    """The units of a workload: '' for the whole, then each of its statements where there are several.
+
+    The statements of a load are not timed one by one.
+    """
+    names = [statement.name for statement in workload.statements]
+    return ("",) if len(names) <= 1 or workload.kind == "load" else ("", *names)
 
 
 def figures_of(study: Study, contrast: int = 0) -> Figures:

@@ -91,8 +91,7 @@ def plan_gate(
             build=None if sides.builds is not None else change.system.pg,
             made_factors=(factor_of(made[0], made[1]),),
         )
-        names = [statement.name for statement in specs[0].statements]
-        planned.append(Planned(name, common, units_of(names)))
+        planned.append(Planned(name, common, units_of(specs[0])))
     builds = sides.builds or (resolve(change.system.pg),) * 2
     versions = tuple((f"{build.version} ({build.origin})",) for build in builds)
     return GatePlan(tuple(planned), tuple(equal), (versions[0], versions[1]))
@@ -182,8 +181,8 @@ def _of_servers(
         else:
             made = factor_of(System(settings=dict(before.settings)), System(settings=dict(now.settings)))
             common = replace(common, server=now.server, made_factors=(made,))
-        statements = parse_workload(request.workload).statements
-        planned.append(Planned(workload, common, units_of([each.name for each in statements])))
+        units = units_of(parse_workload(request.workload))
+        planned.append(Planned(workload, common, units))
     return GatePlan(tuple(planned), (), ((), ()))
 
 
