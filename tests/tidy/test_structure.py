@@ -19,6 +19,7 @@ PLUG_IN_FOLDERS = frozenset(
     {
         "analysis/causes/rules",
         "cli/commands",
+        "cli/commands/stored",
         "environment/builds",
         "environment/datasets",
         "environment/doctor",

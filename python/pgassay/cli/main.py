@@ -18,17 +18,12 @@ from pgassay.cli.commands import (
     builds,
     calibrate,
     clean,
-    combine,
     compare,
     diagnose,
-    diff,
     doctor,
     explain,
     gate,
-    history,
-    index,
     probe,
-    report,
     resume,
     run,
     size,
@@ -36,7 +31,8 @@ from pgassay.cli.commands import (
     volumes,
     watch,
 )
-from pgassay.cli.commands import list as list_command
+from pgassay.cli.commands.stored import combine, diff, history, index, report
+from pgassay.cli.commands.stored import list as list_command
 from pgassay.errors import PgassayError
 
 TYPE_CHECKING = False  # typing itself is not worth its import here

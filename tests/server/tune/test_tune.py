@@ -17,9 +17,8 @@ from pgassay.tune.candidate import Candidate, StatementRewrite, Symptom
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.finders.registry import find
-from pgassay.tune.go_on import go_on
 from pgassay.tune.plan import TuneRequest, plan_tune
-from pgassay.tune.run import run_tune
+from pgassay.tune.run import go_on, run_tune
 from pgassay.tune.tools import Tools
 from server_helpers import best_build
 

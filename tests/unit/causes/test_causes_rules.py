@@ -297,17 +297,6 @@ def test_missing_counters_are_no_evidence() -> None:
     assert sum(isinstance(answer, Missing) for answer in answers) >= 5
 
 
-@pytest.mark.parametrize("elapsed_s", [0.2, 0.02])
-def test_a_span_of_a_few_ticks_does_not_tell_whose_the_processors_were(elapsed_s: float) -> None:
-    """/proc/stat counts 10 ms at a time: two processors for 20 ms may be one, seen twice."""
-    busy = {"cpu_s": 1.8 * elapsed_s, "runnable_s": 4 * elapsed_s, "client_s": 2 * elapsed_s}
-    span = {"total_s": 8 * elapsed_s, "elapsed_s": elapsed_s}
-    own = Processors(2.0, 2 * elapsed_s, 1.9 * elapsed_s, 0.0)
-    assert (limit_of(evidence(**busy, **span, processors=own))[0] == "all-cores") is (elapsed_s > 0.1)
-    others = Processors(2.0, 2 * elapsed_s, 0.3 * elapsed_s, 1.65 * elapsed_s)
-    assert ("noise" in faults_of(evidence(**busy, **span, processors=others))) is (elapsed_s > 0.1)
-
-
 def test_a_limit_is_used_up_sooner_than_a_measured_ceiling() -> None:
     """At 25 requests a second the kernel lets 20 pass of those that come one by one."""
     planted = {"read_s": 9.0, "cpu_s": 0.5, "device": DeviceFlow(2e6, 0.2, 20.4, ELAPSED_S, 0.3)}

@@ -17,7 +17,7 @@ from pgassay.model.volumes.offer import Distribution, Latency, Stripes, VolumeMo
 from pgassay.model.volumes.size import SizedGroup, SizeResult
 from pgassay.record.read import StoredExperiment
 from pgassay.report import schema
-from pgassay.report.size import html, text
+from pgassay.report.size import text
 from pgassay.sizing.candidates import candidates
 from pgassay.sizing.knees import TOLERANCE, knees
 from pgassay.sizing.predict import Predictor
@@ -296,9 +296,9 @@ def test_the_report_says_the_same_everywhere(tmp_path: Path) -> None:
     document = json.loads(text.render_json(result))
     jsonschema.validate(document, schema.SIZE.schema(), cls=jsonschema.Draft202012Validator)
     assert schema.SIZE.file.read_text(encoding="utf-8") == schema.SIZE.text()
-    for shown in (text.render(result, width=100), text.render_markdown(result), html.render(result)):
+    for shown in (text.render(result, width=100), text.render_markdown(result), text.render_html(result)):
         assert "gp3,size=100GiB" in shown and "8.00" in shown and "IOPS" in shown
-    page = html.render(result)
+    page = text.render_html(result)
     assert page.count("<svg") >= 4 and "Price and time of the volumes" in page
     assert text.render(result, width=80, unicode=False).isascii()
 

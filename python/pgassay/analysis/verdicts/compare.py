@@ -35,7 +35,7 @@ from pgassay.analysis.verdicts.families import crossed_family_words, estimates_s
 from pgassay.analysis.verdicts.primary import PrimaryResult, analyse_primary
 from pgassay.analysis.verdicts.secondary import analyse_secondary
 from pgassay.analysis.verdicts.sentences import headline
-from pgassay.analysis.verdicts.study import gather_study
+from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.analysis.verdicts.verdict import (
     interval_of,
     ratio_of,
@@ -44,6 +44,7 @@ from pgassay.analysis.verdicts.warnings import collect_warnings
 from pgassay.model.result import (
     ArmResult,
     CompareResult,
+    DesignWarning,
     Stopped,
     TwinResult,
     Verdict,
@@ -177,10 +178,7 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
         compared_defaults=compared_defaults(experiment),
         confounds=(*find_confounds(experiment, study.table), *network_confounds),
         warnings=(
-            *failure_warnings(study, primary.judgements),
-            *carry_over_warnings(primary.judgements, primary.carried),
-            *machine_warnings(check_machine(study)),
-            *imitation_warnings(study),
+            *_warnings_of_trials(study, primary),
             *network_warnings,
             *assumption_sentences(volumes),
             *collect_warnings(stored, study, primary.twins, plan_sentences),
@@ -207,6 +205,16 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
         volumes=volumes,
     )
     return result.model_copy(update={"verdict": headline(result)})
+
+
+def _warnings_of_trials(study: Study, primary: PrimaryResult) -> tuple[DesignWarning, ...]:
+    """What doubtful trials, their order, the machine and what imitates its volumes do to the verdicts."""
+    return (
+        *failure_warnings(study, primary.judgements),
+        *carry_over_warnings(primary.judgements, primary.carried),
+        *machine_warnings(check_machine(study)),
+        *imitation_warnings(study),
+    )
 
 
 def _twin_results(twins: dict[str, TwinCheck]) -> tuple[TwinResult, ...]:

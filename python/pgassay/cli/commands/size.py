@@ -102,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.cli.chart_library import chart_library
     from pgassay.cli.output import write_page
     from pgassay.record.read import load
-    from pgassay.report.size import html
+    from pgassay.report.size.text import render_html
     from pgassay.sizing.size import size
 
     _check(arguments)
@@ -116,7 +116,7 @@ def run(arguments: argparse.Namespace) -> int:
     _show(result, arguments)
     sys.stdout.flush()  # the result is said, whatever happens to the page
     target = arguments.html or stored.folder / PAGE_FILE
-    write_page(target, html.render(result, chart_library=chart_library()))
+    write_page(target, render_html(result, chart_library=chart_library()))
     if not arguments.json and not arguments.markdown:
         print(f"report: {target}")
     return EXIT_FAILED if any(each.stopped == "failed" for each in (stored, *proofs)) else 0

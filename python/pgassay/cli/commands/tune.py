@@ -114,8 +114,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Find, prove, print, and write the page."""
     _require_parser()
     from pgassay.cli.outcome import progress_of
-    from pgassay.tune.go_on import go_on
-    from pgassay.tune.run import TOOLS, run_tune, with_rewrites
+    from pgassay.tune.run import TOOLS, go_on, run_tune, with_rewrites
 
     with progress_of(arguments) as progress:
         if arguments.folder is not None:

@@ -1,4 +1,4 @@
-"""The sections of what `pgassay size` found, as text for a terminal, as Markdown, and the JSON document."""
+"""What `pgassay size` found: its sections for a terminal, Markdown and a page, and the JSON document."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -7,6 +7,7 @@ from itertools import pairwise
 from pgassay.model.volumes.size import Knee, SizedGroup, SizedVolume, SizeResult
 from pgassay.report import markdown, terminal
 from pgassay.report.compare.json import render_document
+from pgassay.report.html import page
 from pgassay.report.section import (
     HTML,
     QUIET,
@@ -47,6 +48,20 @@ def render(result: SizeResult, *, width: int, colour: bool = False, unicode: boo
 def render_markdown(result: SizeResult) -> str:
     """The same for an issue or a wiki."""
     return markdown.render(sections(result))
+
+
+def render_html(result: SizeResult, *, chart_library: str = "") -> str:
+    """A page as text, to be written as UTF-8; `chart_library` as `report.html.page.render`."""
+    # Drawing needs the heaviest libraries of all, and a command imports this module before it knows.
+    from pgassay.report.charts import size_charts
+
+    return page.render(
+        f"Volumes for {result.workload}",
+        sections(result),
+        footer=f"Predicted by pgassay {result.pgassay_version}.",
+        drawings=list(size_charts.drawings(result)),
+        chart_library=chart_library,
+    )
 
 
 def sections(result: SizeResult) -> list[Section]:

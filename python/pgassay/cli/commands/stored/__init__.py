@@ -1,0 +1,1 @@
+"""Commands that read stored experiments and measure nothing."""
