@@ -41,9 +41,9 @@ def is_saturated(evidence: Evidence) -> bool | None:
 
 
 def is_machine_full(evidence: Evidence) -> bool:
-    """Whether all processors were used, by whomever; False when that was not counted, or not to be told."""
+    """Whether all processors were used, by whomever; False when that was not counted."""
     processors = evidence.processors
-    if processors is None or evidence.elapsed_s < _SPAN_MIN_S:
+    if processors is None:
         return False
     used_s = processors.own_s + processors.others_s
     return used_s >= _SATURATED * processors.count * evidence.elapsed_s
