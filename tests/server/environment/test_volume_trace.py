@@ -76,18 +76,23 @@ def test_a_trace_says_what_the_same_takes_elsewhere(home: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_size_from_the_workload_to_the_proof(home: Path) -> None:
+def test_a_size_from_the_workload_to_the_proof(require: Callable[..., None]) -> None:
     """Seconds of a load on small data: the words and the folder; no time is judged."""
-    words = ["size", "--workload", "select-only:clients=2,duration=3s,warmup=1s", "--scale", "1"]
-    words += ["--cache", "cold", "--set", "shared_buffers=1MB", "--plans", "off", "--json", "--quiet"]
-    words += ["--volume", "gp3,size=100GiB", "--volume", "gp2,size=100GiB,credits=empty", "--prove"]
-    finished = whole_tool.run(*words, "--slow-down", "1000%", "--out", str(home / "sized"), home=home)
-    assert finished.returncode == 0, finished.stderr
-    document = json.loads(finished.stdout)
-    (group,) = document["groups"]
-    assert {each["storage"] for each in group["recordings"]} == {"unlimited", "unlimited,latency=1ms"}
-    assert all(each["is_complete"] and each["reads"] > 0 for each in group["recordings"])
-    assert group["recommended"] and group["neighbours"]
-    proved = {check["storage"] for check in group["checks"] if check["is_fair"]}
-    assert proved >= {"gp3,size=100GiB"}
-    assert (home / "sized" / "size.html").read_text("utf-8").count("<svg") >= 4
+    require("loop")
+    require("fuse")
+    require("build")
+    with whole_tool.prepared_home() as home:
+        words = ["size", "--workload", "select-only:clients=2,duration=3s,warmup=1s", "--scale", "1"]
+        words += [*whole_tool.build(), "--cache", "cold", "--plans", "off", "--json", "--quiet"]
+        words += ["--set", "shared_buffers=1MB"]
+        words += ["--volume", "gp3,size=100GiB", "--volume", "gp2,size=100GiB,credits=empty", "--prove"]
+        finished = whole_tool.run(*words, "--slow-down", "1000%", "--out", str(home / "sized"), home=home)
+        assert finished.returncode == 0, finished.stderr
+        document = json.loads(finished.stdout)
+        (group,) = document["groups"]
+        assert {each["storage"] for each in group["recordings"]} == {"unlimited", "unlimited,latency=1ms"}
+        assert all(each["is_complete"] and each["reads"] > 0 for each in group["recordings"])
+        assert group["recommended"] and group["neighbours"]
+        proved = {check["storage"] for check in group["checks"] if check["is_fair"]}
+        assert proved >= {"gp3,size=100GiB"}
+        assert (home / "sized" / "size.html").read_text("utf-8").count("<svg") >= 4

@@ -196,6 +196,8 @@ def _proof(
     if not names:
         raise UsageError("--prove: no volume is recommended: allow a larger --slow-down")
     request, factors = _request_of_stored(stored)
+    # A comparison has two levels at least: of one volume alone the other is that without limits.
+    names += ["unlimited"] if len(names) == 1 else []
     levels = ",".join(f"volume:{name}" for name in names)
     request = replace(
         request,
@@ -216,7 +218,9 @@ def _request_of_stored(stored: "StoredExperiment") -> "tuple[CompareRequest, tup
     from pgassay.cli.main import parser
     from pgassay.errors import UsageError
 
+    # As it was typed, with the program's own name or without.
     words = list(stored.experiment.command)
+    words = words[1:] if words[:1] == ["pgassay"] else words
     name = words[0] if words else ""
     if name not in ("compare", "size"):
         raise UsageError(
