@@ -40,6 +40,7 @@ pub fn volume_of(latency_us: f64, sigma: f64, iops: Option<u64>) -> Model {
             write: latency,
             flush: latency,
         },
+        first_touch: None,
     }
 }
 
