@@ -145,12 +145,9 @@ def _name(arm: Arm) -> str:
 def _measured(trial: StoredTrial, arm: Arm, experiment: Experiment) -> Measured | None:
     """What a trial on an imitated volume measured; None for one on another storage, or without its clock."""
     record = trial.record
-    volume = record.facts.storage.get("volume")
-    if arm.spec.storage.kind != "volume" or not isinstance(volume, dict):
-        return None
-    model = volume.get("model")
+    model = record.facts.storage.volume.model
     parts = _parts(record, arm)
-    if not isinstance(model, dict) or not parts:
+    if arm.spec.storage.kind != "volume" or not model or not parts:
         return None
     if record.load is not None:
         elapsed_s, units = record.load.elapsed_s, record.load.transactions
