@@ -78,7 +78,7 @@ def shrunk(example: Path, folder: Path) -> Path:
     [
         pytest.param("synchronous-commit", marks=pytest.mark.slow),
         "with-index",
-        "two-ways",
+        pytest.param("two-ways", marks=pytest.mark.slow),
         # Cold scans and settings of a session are run by the tests of compare.
         pytest.param("io-method-cold-scan", marks=pytest.mark.slow),
         pytest.param("sql-two-settings", marks=pytest.mark.slow),

@@ -78,6 +78,7 @@ def test_two_versions_take_turns_with_two_loads_of_the_data(
     assert "effective_io_concurrency" not in listed[0], "it is given to both"
 
 
+@pytest.mark.slow
 def test_each_version_as_it_is_shipped(tmp_path: Path, require: Callable[..., None]) -> None:
     """No setting is given; checksums are those of each initdb, and all that differs is compared."""
     require("versions-17-18", "cold-cache")

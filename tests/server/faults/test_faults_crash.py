@@ -151,7 +151,7 @@ def held_in_a_load(home: Path, process: "subprocess.Popen[str]") -> Iterator[int
         os.kill(client, signal.SIGCONT)
 
 
-@pytest.mark.parametrize("kind", ["statement", "load"])
+@pytest.mark.parametrize("kind", ["statement", pytest.param("load", marks=pytest.mark.slow)])
 def test_a_server_killed_in_a_trial(kind: str, home: Path, tmp_path: Path, slow: SlowSql) -> None:
     """The trial is recorded as failed with its reason, repeated once, and the experiment goes on."""
     before = whole_tool.socket_folders()
@@ -301,7 +301,7 @@ def test_killed_at_30_random_moments(
     survives_kills(new_home, tmp_path, storage, MOMENTS, seed=3)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_interrupted_in_a_trial(number: signal.Signals, home: Path, tmp_path: Path, slow: SlowSql) -> None:
     """Exit status 130, the trial kept as interrupted, nothing left; a second signal harms nothing."""
     before = whole_tool.socket_folders()
