@@ -132,7 +132,7 @@ def _key(arm: Arm) -> _Key:
         spec.dataset,
         spec.prepare,
         tuple(sorted(spec.settings.items())),
-        spec.workload,
+        spec.workload.model_dump_json(),
         spec.memory_bytes,
         spec.cpus,
     )

@@ -199,7 +199,9 @@ def _gain(value: float) -> str:
 def _ends(interval: Ends | None) -> str:
     if interval is None:
         return ""
-    low, high = ("?" if end is None else f"{end:.3g}" for end in interval)
+    low, high = (None if end is None else f"{end:.3g}" for end in interval)
+    if low is None or high is None:
+        return f" (at least {low})" if low else f" (at most {high})" if high else " (not bounded yet)"
     return f" ({low} to {high})"
 
 
