@@ -25,12 +25,6 @@ def server() -> Iterator[RemoteTestServer]:
         server.stop()
 
 
-@pytest.fixture
-def home() -> Iterator[Path]:
-    with whole_tool.private_home() as folder:
-        yield folder
-
-
 def restart(server: RemoteTestServer) -> str:
     """A shell command that starts the server anew, as its account."""
     words = [str(server.bin / "pg_ctl"), "-D", str(server.folder / "data"), "-w", "-m", "fast"]

@@ -24,12 +24,6 @@ def server() -> Iterator[DirectServer]:
         server.stop()
 
 
-@pytest.fixture
-def home() -> Iterator[Path]:
-    with whole_tool.private_home() as folder:
-        yield folder
-
-
 def limits(server: DirectServer, home: Path, folder: Path, *words: str) -> dict[str, dict[str, Any]]:
     """The limit of each arm."""
     same = (

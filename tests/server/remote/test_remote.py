@@ -35,12 +35,6 @@ def server() -> Iterator[RemoteTestServer]:
 
 
 @pytest.fixture
-def home() -> Iterator[Path]:
-    with whole_tool.private_home() as folder:
-        yield folder
-
-
-@pytest.fixture
 def libpq_files(tmp_path: Path, server: RemoteTestServer) -> dict[str, str]:
     """The variables of a user who keeps the password in a file, and names the server by a service."""
     passwords, services = tmp_path / "passwords", tmp_path / "services"

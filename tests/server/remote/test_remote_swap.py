@@ -29,12 +29,6 @@ def servers() -> Iterator[tuple[RemoteTestServer, RemoteTestServer]]:
             server.stop()
 
 
-@pytest.fixture
-def home() -> Iterator[Path]:
-    with whole_tool.private_home() as folder:
-        yield folder
-
-
 @pytest.fixture(autouse=True)
 def first_values(servers: tuple[RemoteTestServer, RemoteTestServer]) -> None:
     for server, value in zip(servers, VALUES, strict=True):

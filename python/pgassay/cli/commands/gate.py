@@ -105,25 +105,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _show(result: "GateResult", arguments: argparse.Namespace) -> None:
-    import shutil
-
-    from pgassay.cli.output import is_unicode
+    from pgassay.cli.output import print_result
     from pgassay.record.write import write_file
     from pgassay.report.gate import junit, text
 
-    if arguments.json:
-        sys.stdout.write(text.render_json(result))
-    elif arguments.markdown:
-        sys.stdout.write(text.render_markdown(result))
-    else:
-        sys.stdout.write(
-            text.render(
-                result,
-                width=shutil.get_terminal_size((100, 24)).columns,
-                colour=sys.stdout.isatty(),
-                unicode=is_unicode(),
-            )
-        )
+    if print_result(result, text, arguments):
         print(f"\ngate: {result.folder}; 'pgassay report FOLDER' shows each workload in it")
     sys.stdout.flush()
     if arguments.junit is not None:

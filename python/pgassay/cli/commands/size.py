@@ -1,12 +1,10 @@
 """`pgassay size`: which volume a workload needs, from the requests that it made."""
 
 import argparse
-import shutil
 import sys
 
 from pgassay.cli import options
 from pgassay.cli.commands.compare import add_plan_options, request_of
-from pgassay.cli.output import is_unicode
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
@@ -100,9 +98,9 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run(arguments: argparse.Namespace) -> int:
     """Record or read, replay, prove, print, and write the page."""
     from pgassay.cli.chart_library import chart_library
-    from pgassay.cli.output import write_page
+    from pgassay.cli.output import print_result, write_page
     from pgassay.record.read import load
-    from pgassay.report.size.text import render_html
+    from pgassay.report.size import text
     from pgassay.sizing.size import size
 
     _check(arguments)
@@ -113,11 +111,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.prove:
         proofs.append(_proof(arguments, stored, result))
         result = size(stored, offers, wanted, loaded, proofs)
-    _show(result, arguments)
+    is_for_terminal = print_result(result, text, arguments)
     sys.stdout.flush()  # the result is said, whatever happens to the page
     target = arguments.html or stored.folder / PAGE_FILE
-    write_page(target, render_html(result, chart_library=chart_library()))
-    if not arguments.json and not arguments.markdown:
+    write_page(target, text.render_html(result, chart_library=chart_library()))
+    if is_for_terminal:
         print(f"report: {target}")
     return EXIT_FAILED if any(each.stopped == "failed" for each in (stored, *proofs)) else 0
 
@@ -240,16 +238,3 @@ def _run(request: "CompareRequest", arguments: argparse.Namespace) -> "StoredExp
 
     with progress_of(arguments) as progress:
         return run_new(request, progress, wait=not arguments.no_wait, until_decided=False)
-
-
-def _show(result: "SizeResult", arguments: argparse.Namespace) -> None:
-    from pgassay.report.size import text
-
-    if arguments.json:
-        sys.stdout.write(text.render_json(result))
-    elif arguments.markdown:
-        sys.stdout.write(text.render_markdown(result))
-    else:
-        width = shutil.get_terminal_size((100, 24)).columns
-        shown = text.render(result, width=width, colour=sys.stdout.isatty(), unicode=is_unicode())
-        sys.stdout.write(shown)

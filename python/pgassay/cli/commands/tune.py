@@ -1,11 +1,10 @@
 """`pgassay tune`: what is slow, why, what mends it, and what does not."""
 
 import argparse
-import shutil
 import sys
 
 from pgassay.cli import options
-from pgassay.cli.output import is_unicode, write_page
+from pgassay.cli.output import print_result, write_page
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
@@ -213,15 +212,9 @@ def show(result: "TuneResult", arguments: argparse.Namespace) -> None:
     from pgassay.report.tune import text
 
     shown = redacted(result) if arguments.redact else result
-    if arguments.json:
-        sys.stdout.write(text.render_json(shown))
-    elif arguments.markdown:
-        sys.stdout.write(text.render_markdown(shown))
-    else:
-        width = shutil.get_terminal_size((100, 24)).columns
-        sys.stdout.write(text.render(shown, width=width, colour=sys.stdout.isatty(), unicode=is_unicode()))
+    is_for_terminal = print_result(shown, text, arguments)
     sys.stdout.flush()  # the answer is said, whatever happens to the page
     page = Path(result.folder) / REPORT_FILE
     write_page(page, text.render_html(shown))
-    if not arguments.json and not arguments.markdown:
+    if is_for_terminal:
         print(f"report: {page}")

@@ -18,6 +18,7 @@ from pgassay.tune.rewrites.distinct_exists import inner_tables
 from pgassay.tune.rewrites.not_in import alike
 from pgassay.tune.rewrites.outputs import keep_names
 from pgassay.tune.rewrites.proofs import (
+    NULL_WITHOUT_VALUES,
     determined,
     is_aggregate,
     joins,
@@ -47,9 +48,6 @@ from pgassay.tune.rewrites.tree import (
     target,
     walk,
 )
-
-# Those of which a group of one row of NULLs has the value NULL, as an outer join without a partner gives.
-NULL_OF_NULLS = frozenset({"sum", "avg", "min", "max", "bool_and", "bool_or", "every"})
 
 
 @dataclass(frozen=True)
@@ -277,7 +275,7 @@ def _check_outer(call: ast.FuncCall, name: str) -> None:
     if name == "count" and (call.agg_star or isinstance(items(call.args)[0], ast.ColumnRef)):
         return
     plain = all(isinstance(one, ast.ColumnRef) for one in items(call.args))
-    if name not in NULL_OF_NULLS or not plain:
+    if name not in NULL_WITHOUT_VALUES or not plain:
         raise RefusedError(f"what {name}() is of a row without a partner is not known here")
 
 

@@ -33,6 +33,8 @@ AGGREGATES = frozenset(
         "any_value", "range_agg", "range_intersect_agg",
     }
 )  # fmt: skip
+# NULL for a group of NULLs alone, as an outer join without a partner gives, and for no rows; a count is 0.
+NULL_WITHOUT_VALUES = frozenset({"sum", "avg", "min", "max", "bool_and", "bool_or", "every"})
 STRICT_KINDS = (
     A_Expr_Kind.AEXPR_IN,
     A_Expr_Kind.AEXPR_BETWEEN,

@@ -15,7 +15,13 @@ from pgassay.tune.candidate import RewriteProof
 from pgassay.tune.rewrites.base import Context, Edit, Rewrite, Site, scope_of_site
 from pgassay.tune.rewrites.not_in import alike
 from pgassay.tune.rewrites.outputs import keep_names
-from pgassay.tune.rewrites.proofs import has_aggregates, is_aggregate, key_columns, resolved
+from pgassay.tune.rewrites.proofs import (
+    NULL_WITHOUT_VALUES,
+    has_aggregates,
+    is_aggregate,
+    key_columns,
+    resolved,
+)
 from pgassay.tune.rewrites.safety import errors_of, scopes_below, sums_floats
 from pgassay.tune.rewrites.scope import Scope
 from pgassay.tune.rewrites.tree import (
@@ -41,9 +47,6 @@ from pgassay.tune.rewrites.tree import (
     target,
     walk,
 )
-
-# Aggregates of no rows that are NULL; a count is 0. Others are not looked at.
-NULL_OF_NONE = frozenset({"sum", "avg", "min", "max", "bool_and", "bool_or", "every"})
 
 
 @dataclass
@@ -284,7 +287,7 @@ def _one(
     calls = _aggregates(value)
     for call in calls:
         called = names_of(call.funcname)[-1]
-        if called not in NULL_OF_NONE and called != "count":
+        if called not in NULL_WITHOUT_VALUES and called != "count":
             raise RefusedError(f"what {called}() of no rows is, is not known here")
         if sums_floats(call, inner):
             raise RefusedError(

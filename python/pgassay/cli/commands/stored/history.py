@@ -1,7 +1,6 @@
 """`pgassay history`: effects over stored gates and experiments, and where they changed; needs no server."""
 
 import argparse
-import sys
 
 from pgassay.cli import options
 
@@ -40,10 +39,9 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(arguments: argparse.Namespace) -> int:
     """Read, look for changes, print, and write the page that was asked for."""
-    import shutil
 
     from pgassay.cli.chart_library import chart_library
-    from pgassay.cli.output import is_unicode, write_page
+    from pgassay.cli.output import print_result, write_page
     from pgassay.errors import UsageError
     from pgassay.report.gate import history
 
@@ -52,14 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     found = _found(arguments.folder, arguments.alpha)
     if arguments.html is not None:
         write_page(arguments.html, history.render_html(found, chart_library=chart_library()))
-    if arguments.json:
-        sys.stdout.write(history.render_json(found))
-    elif arguments.markdown:
-        sys.stdout.write(history.render_markdown(found))
-    else:
-        width = shutil.get_terminal_size((100, 24)).columns
-        shown = history.render(found, width=width, colour=sys.stdout.isatty(), unicode=is_unicode())
-        sys.stdout.write(shown)
+    print_result(found, history, arguments)
     return 0
 
 

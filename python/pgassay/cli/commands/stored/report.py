@@ -1,11 +1,10 @@
 """`pgassay report`: what a stored experiment found; needs no server."""
 
 import argparse
-import shutil
 import sys
 
 from pgassay.cli import options
-from pgassay.cli.output import write_page
+from pgassay.cli.output import print_result, write_page
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,7 +76,6 @@ def _report_tuning(arguments: argparse.Namespace) -> int:
     from pydantic import ValidationError
 
     from pgassay.analysis.redaction.tuning import redacted
-    from pgassay.cli.output import is_unicode
     from pgassay.errors import UsageError
     from pgassay.model.tuning.answer import TuneResult
     from pgassay.report.tune import text
@@ -94,14 +92,7 @@ def _report_tuning(arguments: argparse.Namespace) -> int:
     shown = redacted(result) if arguments.redact else result
     target = arguments.html or arguments.folder / "report.html"
     write_page(target, text.render_html(shown))
-    if arguments.json:
-        sys.stdout.write(text.render_json(shown))
-    elif arguments.markdown:
-        sys.stdout.write(text.render_markdown(shown))
-    else:
-        width = shutil.get_terminal_size((100, 24)).columns
-        colour = sys.stdout.isatty()
-        sys.stdout.write(text.render(shown, width=width, colour=colour, unicode=is_unicode()))
+    if print_result(shown, text, arguments):
         print(f"report: {target}")
     return 0
 

@@ -50,7 +50,7 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
                 f"{scan.sentence}; rows lie in the order of {name} (correlation "
                 f"{column.correlation:.2f}), so "
                 f"that a BRIN index of a few pages leaves out {1 - part:.0%} of the table",
-                size=8192 * (3 + table.pages / width * 24 / 8192),
+                size=3 * evidence.facts.block_bytes + table.pages / width * 24,
             )  # fmt: skip
 
 

@@ -52,8 +52,8 @@ def _for_scan(evidence: Evidence, scan: Scan, read: frozenset[str]) -> Iterator[
     wanted = fetched(scan, used, rows)
     machine = evidence.symptom.machine
     beside = is_correlated(scan.table, keys[0])
-    size = btree_bytes(scan.table, rows, [*keys, *included])
-    pages = size / 8192 * wanted / max(rows, 1.0)
+    size = btree_bytes(scan.table, rows, [*keys, *included], evidence.facts.block_bytes)
+    pages = size / evidence.facts.block_bytes * wanted / max(rows, 1.0)
     after = index_ms(scan, wanted, machine, only=True, descents=max(scan.loops, 1.0)) + pages * _PAGE_MS
     plain = min(index_ms(scan, wanted, machine, beside=beside, descents=max(scan.loops, 1.0)), scan.ms)
     if any(serves(index, names, [Key(first)] if first else []) for index in scan.table.indexes):

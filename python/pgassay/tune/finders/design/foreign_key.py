@@ -57,7 +57,9 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
                         statements=(),
                         sql=(index.sql,),
                         undo=(index.undo,),
-                        bytes=btree_bytes(top, evidence.rows_of(top), constraint.columns),
+                        bytes=btree_bytes(
+                            top, evidence.rows_of(top), constraint.columns, evidence.facts.block_bytes
+                        ),
                     ),
                     (Saving(statement.name, number, trigger.ms - calls * _CALL_MS),),
                 )

@@ -85,7 +85,10 @@ def _for_condition(evidence: Evidence, scan: Scan, fixed: Condition, rows: float
     yield from index_offer(
         evidence, "partial", scan, index, saved - after,
         f"{scan.sentence}; {fixed.text} holds for {part:.1%} of the rows, which are all that the index has",
-        size=max(btree_bytes(scan.table, rows * part, [key.text for key in keys]), 16384),
+        size=max(
+            btree_bytes(scan.table, rows * part, [key.text for key in keys], evidence.facts.block_bytes),
+            2 * evidence.facts.block_bytes,
+        ),
     )  # fmt: skip
 
 

@@ -167,7 +167,7 @@ def index_offer(
         return
     columns = [*(key.text for key in index.keys), *index.included]
     if size is None:
-        size = btree_bytes(index.table, evidence.rows_of(index.table), columns)
+        size = btree_bytes(index.table, evidence.rows_of(index.table), columns, evidence.facts.block_bytes)
     after = (f"ANALYZE {place(index.table)}",) if analyze else ()
     yield Offer(
         Candidate(

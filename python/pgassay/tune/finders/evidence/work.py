@@ -21,7 +21,7 @@ DESCENT_MS = 0.003
 # What EXPLAIN and the executor need at least for a statement with one node.
 FLOOR_MS = 0.02
 # B-tree pages are 90 % full when made (BTREE_DEFAULT_FILLFACTOR); an entry has a header and a line pointer.
-_LEAF_FILL, _ENTRY_BYTES, _PAGE_BYTES = 0.9, 8 + 4, 8192
+_LEAF_FILL, _ENTRY_BYTES = 0.9, 8 + 4
 _CORRELATED = 0.9
 _MANY = 0.1
 _UNKNOWN_WIDTH = 16
@@ -82,18 +82,18 @@ def width_of(table: TableFacts, columns: Sequence[str]) -> int:
     return sum((column.width or _UNKNOWN_WIDTH) if column else _UNKNOWN_WIDTH for column in found)
 
 
-def btree_bytes(table: TableFacts, rows: float, columns: Sequence[str]) -> int:
+def btree_bytes(table: TableFacts, rows: float, columns: Sequence[str], block_bytes: int) -> int:
     """A B-tree's size when new: an entry for each row, its keys aligned to eight bytes."""
     key = -(-width_of(table, columns) // 8) * 8
-    pages = rows * (key + _ENTRY_BYTES) / (_LEAF_FILL * _PAGE_BYTES)
-    return int(pages + 2) * _PAGE_BYTES
+    pages = rows * (key + _ENTRY_BYTES) / (_LEAF_FILL * block_bytes)
+    return int(pages + 2) * block_bytes
 
 
-def expected_pages(table: TableFacts, rows: float) -> float:
+def expected_pages(table: TableFacts, rows: float, block_bytes: int) -> float:
     """The pages that these rows would take if they were written anew: header 24, line pointer 4 bytes."""
     row = -(-(24 + width_of(table, [column.name for column in table.columns])) // 8) * 8 + 4
     fill = float(table.options.get("fillfactor", "100")) / 100
-    return max(rows * row / ((_PAGE_BYTES - 24) * fill), 1.0)
+    return max(rows * row / ((block_bytes - 24) * fill), 1.0)
 
 
 def size_in_words(size: float) -> str:

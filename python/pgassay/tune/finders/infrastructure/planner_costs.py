@@ -22,7 +22,6 @@ from pgassay.tune.finders.evidence.work import index_ms, miss_share
 
 COST_MIN, COST_RATIO_MIN = 1.1, 1.33
 _CACHE_OF_MEMORY = 0.75
-_PAGE_BYTES = 8192
 
 
 def _cost(evidence: Evidence, missed: float) -> float | None:
@@ -30,7 +29,7 @@ def _cost(evidence: Evidence, missed: float) -> float | None:
     machine = evidence.symptom.machine
     if not machine.random_read_us or not machine.sequential_read_mb_s:
         return None
-    sequential_us = _PAGE_BYTES / machine.sequential_read_mb_s
+    sequential_us = evidence.facts.block_bytes / machine.sequential_read_mb_s
     return round(max(machine.random_read_us / sequential_us * max(missed, 0.02), COST_MIN), 1)
 
 
@@ -57,7 +56,7 @@ def _unused(evidence: Evidence, scan: Scan) -> tuple[str, float] | None:
 
 def _find(evidence: Evidence) -> Iterator[Offer]:
     have_cost = evidence.setting("random_page_cost", 4.0)
-    have_cache = evidence.setting("effective_cache_size") * _PAGE_BYTES
+    have_cache = evidence.setting("effective_cache_size") * evidence.facts.block_bytes
     memory = evidence.symptom.machine.memory_bytes
     for scan in evidence.scans:
         found = _unused(evidence, scan) if scan.is_sequential else None

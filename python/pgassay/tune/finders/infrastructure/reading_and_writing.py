@@ -19,7 +19,7 @@ from pgassay.tune.finders.evidence.work import size_in_words
 PAGE_MS_MIN, READ_SHARE_MIN = 0.03, 0.33
 CONCURRENCY = 64
 REQUESTED_MIN, REQUESTED_SHARE_MIN, IMAGES_SHARE_MIN = 3, 0.5, 0.33
-_PAGE_BYTES, _MB = 8192, 1 << 20
+_MB = 1 << 20
 _FIRST_WITH_METHODS = 180_000
 _WAL_MB_MAX = 16384
 
@@ -76,7 +76,7 @@ def _writing(evidence: Evidence) -> Iterator[Offer]:
         return
     for statement, number, plan in evidence.plans:
         top = plan.nodes[0]
-        images = (top.wal_fpi or 0) * _PAGE_BYTES
+        images = (top.wal_fpi or 0) * evidence.facts.block_bytes
         written = top.wal_bytes or 0
         if not written or images < IMAGES_SHARE_MIN * written:
             continue

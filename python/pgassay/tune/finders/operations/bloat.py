@@ -35,7 +35,7 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
 def _table(evidence: Evidence, scan: Scan) -> Iterator[Offer]:
     table = scan.read_table
     rows = evidence.rows_of(table)
-    needed = expected_pages(table, rows)
+    needed = expected_pages(table, rows, evidence.facts.block_bytes)
     if table.pages < TIMES_MIN * needed or table.pages - needed < TABLE_PAGES_MIN:
         return
     if not any(column.width for column in table.columns):
@@ -78,7 +78,8 @@ def _index(evidence: Evidence, scan: Scan) -> Iterator[Offer]:
         return
     rows = evidence.rows_of(table)
     columns = [str(key.column) for key in index.keys] + list(index.included)
-    needed = btree_bytes(table, rows, columns) / 8192
+    block_bytes = evidence.facts.block_bytes
+    needed = btree_bytes(table, rows, columns, block_bytes) / block_bytes
     if index.pages < TIMES_MIN * needed or index.pages - needed < INDEX_PAGES_MIN:
         return
     touched = (scan.node.own_buffers_hit or 0) + (scan.node.own_buffers_read or 0)
