@@ -8,8 +8,9 @@ Nothing is started and nothing is written, so hundreds of experiments run in sec
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from pgassay.analysis.statistics.contrasts import evidence_of
 from pgassay.analysis.statistics.eprocess import log_evidence_above, log_evidence_below
 from pgassay.analysis.statistics.equivalence import equivalence_path, interval_level
 from pgassay.analysis.verdicts.compare import Standing, analyse, progress
-from pgassay.analysis.verdicts.study import gather_study
+from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.design.arms import apply_levels, choose_control, combinations
 from pgassay.environment.datasets.snapshots import key as snapshot_key
 from pgassay.environment.storage.parse import describe as describe_storage
@@ -44,8 +45,9 @@ NOWHERE = Path("/nowhere")
 START = "2026-01-01T00:00:00+00:00"
 WORK = 10**9
 NEVER = 10**9
-# How many blocks of one comparison are run at once, before it is asked after which of them it may have ended.
-LOOK_AGAIN_BLOCKS = 8
+# How many blocks of one comparison are run at once, before it is asked after which of them it may have ended:
+# first few, for a difference is found in few, then more.
+FIRST_LOOK_BLOCKS, LOOK_AGAIN_BLOCKS = 8, 16
 # Of experiments in which rates of errors are counted: most blocks, and the spread of a single trial.
 BLOCKS, SPREAD = 24, 0.03
 # What is drawn is put into copies of these: validating each trial would take longer than judging it.
@@ -137,10 +139,18 @@ def as_before(experiment: Experiment) -> Experiment:
 
 @dataclass(frozen=True)
 class Ended:
-    """An experiment that ended: what is stored of it, and where it stood."""
+    """An experiment that ended: what is stored of it, and where it stood.
+
+    has_no_direction: no arm's evidence ever was enough for one, so that nothing need be judged to know.
+    """
 
     stored: StoredExperiment
-    standing: Standing
+    has_no_direction: bool = False
+
+    @cached_property
+    def standing(self) -> Standing:
+        """Where it stood; computed when somebody asks, since it takes as long as all that came before."""
+        return progress(self.stored)
 
     @property
     def trials(self) -> int:
@@ -157,11 +167,16 @@ class Ended:
 
     def directions(self) -> list[str]:
         """The names of the arms that are called faster or slower."""
+        if self.has_no_direction:
+            return []
         return [arm.name for arm in self.standing.arms if arm.verdict in ("faster", "slower")]
 
 
 def ran(factors: tuple[str, ...], run: int, noise: str, **world: Any) -> Ended:
-    """One experiment of equal arms, at most `BLOCKS` blocks; `world` says what is wrong with the machine."""
+    """One experiment of equal arms, at most `BLOCKS` blocks, whose directions are asked for.
+
+    `world` says what is wrong with the machine.
+    """
     experiment = planned(*factors, seed=run, blocks=BLOCKS)
     names = frozenset(arm.name for arm in arms_of(experiment))
     if "carry_over" in world:
@@ -169,7 +184,7 @@ def ran(factors: tuple[str, ...], run: int, noise: str, **world: Any) -> Ended:
     if "failing" in world:
         world["failing_arms"] = names
     random = np.random.default_rng([77, run])
-    return run_whole(experiment, World(noise, SPREAD, random, **world))
+    return run_whole(experiment, World(noise, SPREAD, random, **world), for_directions=True)
 
 
 def run_whole(
@@ -179,27 +194,29 @@ def run_whole(
     record_of: RecordOf | None = None,
     look_at_each: bool = False,
     until_decided: bool = True,
+    for_directions: bool = False,
 ) -> Ended:
     """Run a plan until all is decided (with `until_decided`), or to its limit of blocks.
 
     `look_at_each` asks after each trial what is next, and after each block where it stands, as a real run
     does. Less will do: the rest of a block follows from its begin for as long as no trial fails, and where
     the experiment stands is asked only when the evidence of an arm without a verdict says something. As
-    long as no arm rests, this is asked of several blocks at once.
+    long as no arm rests, this is asked of several blocks at once. `for_directions`: where one arm never has
+    the evidence for a direction, what else it is called, and when, is not asked.
     """
     make = record_of or load_record
     running = _Running(experiment, source, make, ask_always=look_at_each)
     if not until_decided:
         while running.block():
             pass
-        return Ended(running.stored, progress(running.stored))
+        return Ended(running.stored)
     if look_at_each:
         while running.block():
             standing = progress(running.stored)
             if standing.decided:
                 break
             running.resting = decided_arms(running.stored, standing)
-        return Ended(running.stored, standing)
+        return Ended(running.stored)
     if len(experiment.contrasts) > 1:
         return _with_resting_arms(running, _Running(experiment, *deepcopy((source, make))))
     moments: list[StoredExperiment] = []
@@ -208,46 +225,53 @@ def run_whole(
         goes_on = running.block()
         if goes_on:
             moments.append(running.stored)
-        if not goes_on or len(moments) % LOOK_AGAIN_BLOCKS == 0:
-            (first,) = _telling_blocks(running.stored)
+        is_time = not for_directions and len(moments) % LOOK_AGAIN_BLOCKS == FIRST_LOOK_BLOCKS
+        if not goes_on or is_time:
+            study = gather_study(running.stored)
+            if for_directions and telling_blocks(study, of="directions") == [NEVER]:
+                return Ended(running.stored, has_no_direction=True)
+            (first,) = telling_blocks(study)
             for stored in moments[max(first, seen) :]:
-                standing = progress(stored)
-                if standing.decided:
-                    return Ended(stored, standing)
+                ended = Ended(stored)
+                if ended.standing.decided:
+                    return ended
             seen = len(moments)
-    return Ended(running.stored, progress(running.stored))
+    return Ended(running.stored)
 
 
 def _with_resting_arms(running: "_Running", without_rest: "_Running") -> Ended:
     """Run to the end. Both begin alike: until something may be decided in the second, no arm rests."""
     while without_rest.block():
         pass
-    first = min(_telling_blocks(without_rest.stored))
+    first = min(telling_blocks(gather_study(without_rest.stored)))
     if first == NEVER:
-        return Ended(without_rest.stored, progress(without_rest.stored))
-    blocks, standing = 0, None
+        return Ended(without_rest.stored, has_no_direction=True)
+    blocks = 0
     while running.block():
-        blocks, standing = blocks + 1, None
+        blocks += 1
         if blocks <= first:
             continue
-        telling = _telling_blocks(running.stored, running.resting)
+        telling = telling_blocks(gather_study(running.stored), running.resting)
         if all(block == NEVER for block in telling):
             continue
         standing = progress(running.stored)
         if standing.decided:
             break
         running.resting = decided_arms(running.stored, standing)
-    return Ended(running.stored, standing or progress(running.stored))
+    return Ended(running.stored)
 
 
-def _telling_blocks(stored: StoredExperiment, resting: frozenset[str] = frozenset()) -> list[int]:
+def telling_blocks(
+    study: Study,
+    resting: frozenset[str] = frozenset(),
+    of: Literal["verdicts", "directions"] = "verdicts",
+) -> list[int]:
     """Of each comparison the number of the block since which it may have a verdict; NEVER if it has none yet.
 
     From that block on its interval excludes no effect, or lies inside the margin. Neither is ever lost again.
-    Nothing is asked of `resting` arms.
+    Nothing is asked of `resting` arms. `of` directions: since which it may be called faster or slower.
     """
-    study = gather_study(stored)
-    contract, level = stored.experiment.contract, stored.experiment.contract.alpha / study.contrast_count
+    contract, level = study.experiment.contract, study.experiment.contract.alpha / study.contrast_count
     contrasts = study.contrast_set(study.logs[:1])
     found = []
     for place, rows in enumerate(study.rows):
@@ -259,7 +283,9 @@ def _telling_blocks(stored: StoredExperiment, resting: frozenset[str] = frozense
         evidence = evidence_of(members, slots, study.rules)
         highest = np.maximum(log_evidence_above(evidence), log_evidence_below(evidence))
         telling = np.maximum.accumulate(highest) >= np.log(2 / level)
-        telling |= equivalence_path(evidence, contract.margin, interval_level(level, contract.equivalence))
+        if of == "verdicts":
+            inside = interval_level(level, contract.equivalence)
+            telling |= equivalence_path(evidence, contract.margin, inside)
         telling[: study.rows_min(place) - 1] = False
         numbers = study.block_numbers(place)
         found.append(numbers[int(telling.argmax())][-1] if telling.any() else NEVER)
@@ -278,6 +304,7 @@ class _Running:
         self._make = make
         self._ask_always = ask_always
         self._following: tuple[frozenset[str], Step] | None = None
+        self._data: dict[str, str] = {}
 
     def block(self) -> bool:
         """Run the next block to its end, be it void; False when the limits are reached."""
@@ -294,7 +321,10 @@ class _Running:
         self.stored = replace(self.stored, block_plans=plans)
         while step.plan.block == plan.block:
             spec = step.spec
-            status, log_speed = self._source.trial(spec, data_of(spec), spec.arm.data_copy)
+            if spec.arm.id not in self._data:
+                self._data[spec.arm.id] = data_of(spec)
+            data = self._data[spec.arm.id]
+            status, log_speed = self._source.trial(spec, data, spec.arm.data_copy)
             # A folder of its own, by which what is known of a trial is found again.
             folder = NOWHERE / f"{plan.block}-{spec.position}-{spec.attempt}"
             trial = StoredTrial(self._make(spec, status, log_speed), {}, folder)

@@ -20,6 +20,7 @@ from pgassay.model.experiment import BlockDesign, Experiment
 from pgassay.model.result import CompareResult, DesignWarning
 from pgassay.model.trial import TrialRecord
 from simulated_noise import noise
+from whole_experiments import telling_blocks
 
 BLOCKS = 60
 
@@ -79,14 +80,18 @@ class Outcome:
 def outcome(study: Study) -> Outcome:
     """Look after every block until the first verdict.
 
-    Intervals never widen, so a verdict stays and the first is found by halving.
+    Intervals never widen, so a verdict stays and the first is found by halving; mostly it is there as soon as
+    the evidence says something.
     """
-    low, high = 3, study.blocks
+    telling = min(telling_blocks(study)[0] + 1, study.blocks)
+    primary = analyse_primary(first_blocks(study, telling))
+    low, high = (telling - 1, telling) if primary.carried[0] is not None else (telling, study.blocks)
     while high - low > 1:
         middle = (low + high) // 2
         found = analyse_primary(first_blocks(study, middle)).carried[0]
         low, high = (low, middle) if found is not None else (middle, high)
-    primary = analyse_primary(first_blocks(study, high))
+    if high != telling:
+        primary = analyse_primary(first_blocks(study, high))
     judgement = primary.judgements[0]
     warnings = carry_over_warnings(primary.judgements[:1], primary.carried[:1])
     return Outcome(high, judgement.verdict, judgement.withheld, bool(warnings))

@@ -90,9 +90,10 @@ def test_questions_that_are_left_out_change_nothing(factors, runs):
             run_whole(
                 experiment,
                 World(noise, SPREAD, np.random.default_rng([82, run]), **world),
-                look_at_each=each,
+                **how,
             )
-            for each in (False, True)
+            for how in ({"look_at_each": True}, {}, {"for_directions": True})
         ]
+        assert ended[0].directions() == ended[2].directions()
         assert ended[0].standing == ended[1].standing
         assert ended[0].stored == ended[1].stored
