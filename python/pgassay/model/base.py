@@ -27,6 +27,14 @@ class Frozen(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
 
+    def __deepcopy__(self, memo: dict[int, object] | None = None) -> Self:
+        """Itself: what never changes need not be copied.
+
+        pydantic copies a default that can't be hashed for each document that does not have the field, and
+        most of a record's defaults hold a dict: that took longer than all the rest of reading it.
+        """
+        return self
+
 
 class Extended(Frozen):
     """A value object that got fields after experiments had been stored without them.

@@ -1,6 +1,7 @@
 """What a trial's samplers saw, read back: columnar files and the load's histogram."""
 
 import base64
+import math
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -72,7 +73,30 @@ def stddev_ms(content: bytes) -> float:
     """
     from hdrh.histogram import HdrHistogram
 
-    return float(HdrHistogram.decode(base64.b64encode(content)).get_stddev()) / 1000
+    return moments_us(HdrHistogram.decode(base64.b64encode(content)))[1] / 1000
+
+
+def moments_us(found: "HdrHistogram") -> tuple[float, float]:
+    """The mean and the standard deviation of a histogram's values, in their own unit; zeros of none.
+
+    Those of the library to the last digit (get_mean_value and get_stddev of hdrh/histogram.py: each value
+    counts as the middle of its bucket), which walks over every bucket by Python to find the few that are
+    used, and takes a hundred times as long.
+    """
+    counts = np.frombuffer(found.counts, dtype=f"i{found.word_size}")
+    middles = []
+    for place in np.flatnonzero(counts):
+        lowest = found.get_value_from_index(int(place))
+        size = found.get_highest_equivalent_value(lowest) - lowest + 1
+        middles.append((lowest + (size >> 1), int(counts[place])))
+    total = found.get_total_count()
+    if not total:
+        return 0.0, 0.0
+    mean = float(sum(middle * count for middle, count in middles)) / total
+    squares = 0.0
+    for middle, count in middles:
+        squares += (middle - mean) * (middle - mean) * count
+    return mean, math.sqrt(squares / total)
 
 
 def histogram(trial: Path) -> "HdrHistogram | None":

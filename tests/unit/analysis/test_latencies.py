@@ -1,14 +1,17 @@
 """Mean and standard deviation of latencies: as if all transactions of all trials were in one list."""
 
+import base64
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hdrh.histogram import HdrHistogram
 
 from load_records import write_load
 from pgassay.analysis.descriptive.latencies import arm_latencies
 from pgassay.analysis.verdicts.compare import analyse
+from pgassay.record.observations import moments_us, stddev_ms
 from pgassay.record.read import StoredExperiment
 from pgassay.report.compare import html
 from pgassay.report.compare.page import render, render_markdown
@@ -48,6 +51,19 @@ def test_what_the_load_did_not_tell_is_read_from_its_histogram(tmp_path: Path) -
     assert control.latency_mean_ms == pytest.approx(5.005, rel=1e-3)
     assert control.latency_stddev_ms == pytest.approx(10 * np.arange(1, 1001).std() / 1000, rel=1e-3)
     assert worker.latency_stddev_ms == pytest.approx(control.latency_stddev_ms / 2, rel=1e-2)
+
+
+@pytest.mark.parametrize("values", [[], [0], [7, 7], [1, 2000, 10_000_000, 3_599_999_999]])
+def test_moments_of_a_histogram_are_the_library_s_to_the_last_digit(values: list[int]) -> None:
+    random = np.random.default_rng(7)
+    drawn = random.lognormal(6, 2, 3000).astype(int).tolist() if len(values) > 2 else []
+    histogram = HdrHistogram(1, 3_600_000_000, 3)
+    for value in [*values, *drawn]:
+        histogram.record_value(value)
+    expected = histogram.get_mean_value(), histogram.get_stddev()
+    assert moments_us(histogram) == expected
+    stored = base64.b64decode(histogram.encode())
+    assert stddev_ms(stored) == expected[1] / 1000
 
 
 def test_every_output_has_it_beside_the_mean(tmp_path: Path) -> None:

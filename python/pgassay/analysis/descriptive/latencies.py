@@ -65,4 +65,5 @@ def _of_trial(trial: StoredTrial) -> _Moments | None:
         return None
     if found is None or not found.get_total_count():
         return None
-    return _Moments(load.transactions, found.get_mean_value() / 1000, found.get_stddev() / 1000)
+    mean_us, stddev_us = observations.moments_us(found)
+    return _Moments(load.transactions, mean_us / 1000, stddev_us / 1000)
