@@ -14,6 +14,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 import capabilities
+from steps.project import ALONE_FOLDERS
 
 # The same examples in every run, however slow the machine: what fails here fails everywhere.
 settings.register_profile(
@@ -78,7 +79,20 @@ def begins(item: pytest.Item) -> int:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the longest lanes first, and let tests with servers run again."""
     items.sort(key=begins)
+    check_folders(items)
     let_run_again(items)
+
+
+def check_folders(items: list[pytest.Item]) -> None:
+    """Refuse a test that wants the machine for itself where `make test` does not look for one."""
+    folders = tuple(f"{folder}/" for folder in ALONE_FOLDERS)
+    for item in items:
+        alone = item.get_closest_marker("server") and not item.get_closest_marker("shares_machine")
+        if alone and item.nodeid.startswith("tests/") and not item.nodeid.startswith(folders):
+            raise pytest.UsageError(
+                f"{item.nodeid} wants the machine for itself: move it to {' or '.join(folders)}, or mark it "
+                "shares_machine"
+            )
 
 
 def let_run_again(items: list[pytest.Item]) -> None:

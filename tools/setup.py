@@ -17,6 +17,7 @@ from steps.browser import provide_browser
 from steps.demo import run_demonstration
 from steps.native_binary import provide_native_binary
 from steps.project import (
+    ALONE_FOLDERS,
     PGASSAY,
     PYTHON,
     ROOT,
@@ -42,12 +43,16 @@ from steps.wheel import make_wheel
 
 
 def setup() -> None:
-    """Provide all that the checkout needs to run."""
-    provide_python_packages()
-    provide_native_binary()
+    """Provide all that the checkout needs to run; pip waits for the network while cargo builds."""
+    run_side_by_side([provide_python_packages, provide_native_binary])
+    provide_servers()
+    say(f"ready: {PGASSAY.relative_to(ROOT)}")
+
+
+def provide_servers() -> None:
+    """Provide what measuring needs beside the checkout's own packages."""
     provide_storage_tools()
     provide_postgresql()
-    say(f"ready: {PGASSAY.relative_to(ROOT)}")
 
 
 def demo() -> None:
@@ -92,18 +97,32 @@ def test_rust() -> str:
     return run_collected(command, rust_environment())
 
 
-def test(*, slow: bool = False) -> None:
-    """Set up, lint, and run the tests of both languages; pytest's closing lines come last."""
-    setup()
+def set_up_and_check_python() -> None:
+    """All of the set-up and of the checks that needs no cargo."""
+    provide_python_packages()
+    provide_servers()
     provide_browser()
     provide_compared_versions()
-    run_side_by_side([check_python_style, check_python_types, lambda: check_rust() + test_rust()])
+    run_side_by_side([check_python_style, check_python_types])
+
+
+def build_and_check_rust() -> str:
+    """All that needs cargo; one after the other, for cargo uses all processors where it can."""
+    provide_native_binary()
+    return check_rust() + test_rust()
+
+
+def test(*, slow: bool = False) -> None:
+    """Set up, lint, and run the tests of both languages; pytest's closing lines come last."""
+    # Each has long stretches in which one processor is enough for it.
+    run_side_by_side([set_up_and_check_python, build_and_check_rust])
     all_of_them = "" if slow else " and not slow"
     # A server that is measured wants the machine for itself; all other tests run beside each other.
     # One more worker than there are processors: the lane of those that measure waits for its servers a lot.
     workers = ["-n", str((os.cpu_count() or 1) + 1), "--no-loadscope-reorder"]
     beside = [*workers, "-m", f"(not server or shares_machine){all_of_them}"]
-    alone = ["-m", f"server and not shares_machine{all_of_them}"]
+    # Which are in these folders alone (tests/conftest.py): the others need not be collected a second time.
+    alone = [*ALONE_FOLDERS, "-m", f"server and not shares_machine{all_of_them}"]
     # Hundreds of short processes import the same modules: compiling them each time is longer than most tests.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     run_all_openly([[PYTHON, "-m", "pytest", *options] for options in (beside, alone)], environment)

@@ -12,6 +12,8 @@ ROOT = Path(__file__).resolve().parents[2]
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 PGASSAY = VENV / "bin" / "pgassay"
+# Where tests are that want the machine for themselves.
+ALONE_FOLDERS = ("tests/server", "tests/cli")
 _OUTPUT_LINES = 15
 
 # The project's own standard-library modules (home folder, Debian packages) serve the set-up too.
@@ -102,8 +104,11 @@ def run_collected(command: list[str | Path], environment: dict[str, str] | None 
     return result.stdout
 
 
-def run_side_by_side(steps: Sequence[Callable[[], str]]) -> None:
-    """Run steps at the same time and print their outputs in order; raise the first StepError after all."""
+def run_side_by_side(steps: Sequence[Callable[[], str | None]]) -> None:
+    """Run steps at the same time and print their outputs in order; raise the first StepError after all.
+
+    What it raises has no output left to show, so that a step may itself run others side by side.
+    """
     failed: StepError | None = None
     with ThreadPoolExecutor(len(steps)) as pool:
         for step in [pool.submit(step) for step in steps]:
@@ -114,7 +119,7 @@ def run_side_by_side(steps: Sequence[Callable[[], str]]) -> None:
             if output:
                 say(output.rstrip("\n"))
     if failed:
-        raise failed
+        raise StepError(failed.exit_code)
 
 
 def fingerprint(paths: Iterable[Path], *words: str) -> str:
