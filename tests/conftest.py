@@ -6,6 +6,7 @@ PGASSAY_REQUIRE (names separated by commas) lists it: there the test fails.
 
 import os
 import signal
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -14,6 +15,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 import capabilities
+from pgassay.environment.linux import settle
 from steps.project import ALONE_FOLDERS
 
 # The same examples in every run, however slow the machine: what fails here fails everywhere.
@@ -28,6 +30,7 @@ settings.load_profile("pgassay")
 REQUIRED_VARIABLE = "PGASSAY_REQUIRE"
 # What a test without the marker `server` may ask for: it minds no other test beside it.
 HARMLESS = {"apt", "bash", "build", "chromium", "fish", "groff", "root", "wheel-linker", "zsh"}
+SETTLED_BYTES = settle.SETTLED_BYTES
 _marked_server = False
 
 
@@ -109,9 +112,13 @@ def let_run_again(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Know whether the test that runs now has the machine for itself."""
+    """Know whether the test that runs now has servers, and whether it has the machine for itself."""
     global _marked_server
     _marked_server = item.get_closest_marker("server") is not None
+    # A trial begins when all is written; beside other tests something always is. Where time is judged, in
+    # tests that run alone, trials wait as users' do.
+    shares = item.get_closest_marker("shares_machine") is not None
+    settle.SETTLED_BYTES = sys.maxsize if shares else SETTLED_BYTES
 
 
 def stop_passing_on_ignored_signals() -> None:
