@@ -26,6 +26,7 @@ def statement(record: dict[str, Any], name: str) -> dict[str, Any]:
     return next(each for each in record["statements"] if each["name"] == name)
 
 
+@pytest.mark.shares_machine
 @pytest.mark.parametrize("cache", ["cold", "cold-each", "warm-buffers", "warm-pages", "as-is"])
 def test_a_cache_state_is_made_and_verified(cache: str, tmp_path: Path, require: Callable[..., None]) -> None:
     """Two statements read the same table, so only the first can be cold once per trial."""
@@ -136,6 +137,7 @@ def test_a_rate_limit_of_the_storage_shows(tmp_path: Path, require: Callable[...
     assert sorted(each["device"]["read_ahead_kb"] for each in facts.values()) == [128, 128, 256]
 
 
+@pytest.mark.shares_machine
 def test_read_ahead_as_a_factor(tmp_path: Path, require: Callable[..., None]) -> None:
     """Fewer and larger requests reach the device with more read-ahead."""
     require("server", "cold-cache", "loop", "root")

@@ -198,6 +198,7 @@ def test_a_file_is_the_same_experiment(finished: Finished, tmp_path: Path) -> No
     assert order[0] == order[1]
 
 
+@pytest.mark.shares_machine
 def test_no_direction_without_a_difference_that_the_interval_shows(
     tmp_path: Path, require: Callable[..., None]
 ) -> None:
@@ -213,7 +214,10 @@ def test_no_direction_without_a_difference_that_the_interval_shows(
     assert [arm["verdict"] for arm in result["arms"]] == ["control", "inconclusive"]
     assert not result["arms"][1]["meaningful"]
     more = whole_tool.result_of(whole_tool.run("resume", out, "--blocks", "4", "--json", "--quiet"))
-    assert more["arms"][1]["verdict"] in words_of_interval(more["arms"][1]["interval"], margin=0.5)
+    arm = more["arms"][1]
+    # What is called equivalent is so by an interval of its own, which is narrower than the one that is shown.
+    decides = arm["equivalence_interval"] or arm["interval"]
+    assert arm["verdict"] in words_of_interval(decides, margin=0.5)
 
 
 def words_of_interval(interval: list[float | None], margin: float) -> set[str]:
@@ -228,6 +232,7 @@ def words_of_interval(interval: list[float | None], margin: float) -> set[str]:
     return {"inconclusive"}
 
 
+@pytest.mark.shares_machine
 @pytest.mark.parametrize(("speed_up", "verdict"), [(1.0, "equivalent"), (1.2, "faster"), (0.8, "slower")])
 def test_the_word_of_recorded_trials(speed_up: float, verdict: str, tmp_path: Path) -> None:
     """Recorded outcomes instead of a server: the same loop, analysis and report, without the noise."""

@@ -40,7 +40,7 @@ FIRST = {plant.name: plant for plant in reversed(PLANTS)}
 
 @pytest.fixture(scope="module")
 def home() -> Iterator[Path]:
-    with whole_tool.private_home() as folder:
+    with whole_tool.prepared_home() as folder:
         yield folder
         free_memory_disk()
 

@@ -57,7 +57,7 @@ def test_dead_space_and_a_missing_index_are_told_apart(require: Callable[..., No
         *("--workload", f"sql:{query}", "--cache", "warm-buffers", "--blocks", "1", "--seed", "5", "--json"),
         *("--set", "shared_buffers=64MB", "--set", "max_parallel_workers_per_gather=0", "--out", str(out)),
     ]
-    with whole_tool.private_home() as home:
+    with whole_tool.prepared_home() as home:
         result = whole_tool.result_of(whole_tool.run(*words, *whole_tool.build(), home=home))
     faults: dict[str, dict[str, Any]] = {arm["name"]: {} for arm in result["arms"]}
     for cause in result["causes"]:
@@ -173,7 +173,7 @@ def test_autovacuum_that_works_beside_a_load(require: Callable[..., None], tmp_p
         "synchronous_commit": "off",
     }
     words = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
-    with whole_tool.private_home() as home:
+    with whole_tool.prepared_home() as home:
         finished = whole_tool.run(
             *("compare", "autovacuum=on,off", "--workload", "simple-update:duration=10s,clients=8"),
             *("--scale", "10", "--set", "shared_buffers=256MB", "--blocks", "1", "--json", *words),

@@ -35,6 +35,7 @@ def cold() -> tuple[str, ...]:
     )  # fmt: skip
 
 
+@pytest.mark.shares_machine
 def test_two_runs_at_once(tmp_path: Path, require: Callable[..., None]) -> None:
     """The second refuses with --no-wait, and otherwise waits, says for whom, and then runs."""
     require("server")
@@ -95,6 +96,7 @@ def seen_by_all(*folders: Path) -> Iterator[list[Path]]:
         place.rmdir()
 
 
+@pytest.mark.shares_machine
 def test_a_user_without_rights(require: Callable[..., None]) -> None:
     """The whole of compare as `nobody`: the same cold rules, proved the same way."""
     require("server", "cold-cache", "root", "loop")
@@ -172,6 +174,7 @@ GATES = {
 }
 
 
+@pytest.mark.shares_machine
 @pytest.mark.parametrize("gate", GATES)
 def test_io_uring_refused_by_the_kernel_or_the_limits(
     gate: str, tmp_path: Path, require: Callable[..., None]
