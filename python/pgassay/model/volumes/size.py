@@ -135,8 +135,9 @@ class StorageBound(Frozen):
     `looks`: how often connections were looked at, each connection once a look. `share`: the part of their
     time that storage took at most, the sum of `reads_share` (pages of relations), `wal_share`,
     `other_files_share` (temporary files and all others) and `others_share` (waits for somebody who may have
-    waited for storage: locks, latches, other processes), or `timed_share` where that is more: what the server's own clock
-    counted, None where it does not time its input and output. `share_interval`: at 95 %, over `interval_of`.
+    waited for storage: locks, latches, other processes), or `timed_share` where that is more: what the
+    server's own clock counted, None where it does not time its input and output. `share_interval`: at 95 %,
+    over `interval_of`.
 
     `gain_at_most` = 1 / (1 - share), with its interval; None where nothing bounds it. `other_sessions`: the
     most that were at work there beside the workload, whose waits are in it.
