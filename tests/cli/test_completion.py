@@ -136,6 +136,10 @@ def test_values_of_options_are_those_of_the_registries() -> None:
     assert {name.rstrip(":") for name in completion._storages("")} == set(STORAGE_KINDS)
     assert "loop:size=" in completion._storages("loop:")
     assert "volume:gp3" in completion._storages("volume:")
+    assert "volume:gp3,size=1GiB,wal=" in completion._storages("volume:gp3,size=1GiB,")
+    assert "host:wal=volume:io2" in completion._storages("host:wal=volume:")
+    inner = list(completion._storages("loop:size=4GB,wal=loop:"))
+    assert "loop:size=4GB,wal=loop:size=" in inner and not [each for each in inner if each.count("wal=") > 1]
     assert "gp3,size=" in completion._volumes("gp3,")
     assert list(completion._storages("nothing:")) == []
 

@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 
 import whole_tool
+from pgassay.cli.commands.compare import STORAGE_HELP
+from pgassay.environment.storage.options import WAL
 from pgassay.environment.storage.parse import parse_storage
+from pgassay.environment.storage.registry import KINDS
 from pgassay.environment.storage.volume import catalogue, model_for
 from pgassay.errors import UsageError
 
@@ -15,7 +18,14 @@ SLIPS = {
     "nothing": ([], ["needs an experiment's folder, or a workload", "--workload full-scan"]),
     "both": (["FOLDER", "--workload", "full-scan"], ["--workload is of a recording", "leave one out"]),
     "varied": (["FOLDER", "--vary", "work_mem=1MB,2MB"], ["--vary is of a recording"]),
-    "a server elsewhere": (["--workload", "tpcb", "--server", "host=db"], ["--server", "pgassay diagnose"]),
+    "a volume for a server elsewhere": (
+        ["--workload", "tpcb", "--server", "host=db", "--prove"],
+        ["--prove: no requests of a server elsewhere", "leave it out"],
+    ),
+    "something of a server elsewhere": (
+        ["--workload", "tpcb", "--allow-writes", "app"],
+        ["--allow-writes is of a server that runs already", "--server"],
+    ),
     "a storage": (["--workload", "tpcb", "--storage", "loop"], ["--storage", "leave it out"]),
     "a factor of storages": (["--workload", "tpcb", "--vary", "storage=host,loop"], ["--volume"]),
     "a control": (["--workload", "tpcb", "--control", "work_mem=1MB"], ["--control has no meaning"]),
@@ -59,3 +69,12 @@ def test_a_volume_without_limits_answers_after_its_latency() -> None:
     assert model.latency.flush.median_ns == 0
     at_once = model_for(parse_storage("volume:unlimited"), catalogue())
     assert at_once.latency.write.median_ns == 0 and at_once.name == "unlimited"
+
+
+def test_the_help_names_every_key_of_every_storage() -> None:
+    """One text for the command line and the man page; what a kind has more, it says too."""
+    for kind in KINDS.values():
+        assert f"{kind.name}:" in STORAGE_HELP
+        # The first key of a volume is its name, which stands without it.
+        for key in (*kind.keys, WAL):
+            assert key == kind.leading_key or f"{key}=" in STORAGE_HELP, (kind.name, key)

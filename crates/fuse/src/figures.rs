@@ -1,8 +1,13 @@
 //! What was delivered, second by second.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use pgassay_volume::{Completion, Kind, Level};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
+
+/// What the threads of further volumes have counted as theirs, of the CPU time of the process.
+static FURTHER_NS: AtomicU64 = AtomicU64::new(0);
 
 /// How much later than the model says answers were sent, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -50,7 +55,7 @@ pub struct Second {
     pub failed: u64,
     /// The number of the first one's error (errno.h), 0 where there was none.
     pub error: i32,
-    /// CPU time of this process.
+    /// CPU time of this process without that of further volumes, which count the thread that serves them.
     pub cpu_s: f64,
     /// What is left of the credits; none where no model is imposed.
     pub credits: Vec<Level>,
@@ -60,16 +65,20 @@ pub struct Second {
 #[derive(Debug)]
 pub(crate) struct Counting {
     began_ns: u64,
+    /// Whose CPU time is counted.
+    cpu: ClockId,
     began_cpu_s: f64,
     second: Second,
     delays_ns: Vec<u32>,
 }
 
 impl Counting {
-    pub(crate) fn new(now_ns: u64) -> Self {
+    /// `cpu`: the process's, or that of the thread that serves.
+    pub(crate) fn new(now_ns: u64, cpu: ClockId) -> Self {
         Self {
             began_ns: now_ns,
-            began_cpu_s: cpu_s(),
+            cpu,
+            began_cpu_s: cpu_s(cpu),
             second: Second::default(),
             delays_ns: Vec::new(),
         }
@@ -112,7 +121,11 @@ impl Counting {
 
     /// Ends the stretch and begins the next.
     pub(crate) fn take(&mut self, now_ns: u64, in_flight: usize, credits: Vec<Level>) -> Second {
-        let mut ended = std::mem::replace(self, Self::new(now_ns));
+        let mut ended = std::mem::replace(self, Self::new(now_ns, self.cpu));
+        let used_s = self.began_cpu_s - ended.began_cpu_s;
+        if self.cpu == ClockId::ThreadCPUTime {
+            FURTHER_NS.fetch_add((used_s * 1e9) as u64, Ordering::Relaxed);
+        }
         // The larger allocation serves again.
         ended.second.own_delay_us = delay(&mut ended.delays_ns);
         ended.delays_ns.clear();
@@ -121,7 +134,7 @@ impl Counting {
             clock_ns: now_ns,
             elapsed_s: (now_ns - ended.began_ns) as f64 / 1e9,
             in_flight,
-            cpu_s: self.began_cpu_s - ended.began_cpu_s,
+            cpu_s: used_s,
             credits,
             ..ended.second
         }
@@ -143,9 +156,13 @@ fn delay(delays_ns: &mut [u32]) -> Delay {
     }
 }
 
-fn cpu_s() -> f64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+fn cpu_s(cpu: ClockId) -> f64 {
+    let time = clock_gettime(cpu);
+    let further_s = match cpu {
+        ClockId::ProcessCPUTime => FURTHER_NS.load(Ordering::Relaxed) as f64 / 1e9,
+        _ => 0.0,
+    };
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9 - further_s
 }
 
 #[cfg(test)]
@@ -154,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_second_holds_what_was_counted_since_the_last() {
-        let mut counting = Counting::new(0);
+        let mut counting = Counting::new(0, ClockId::ProcessCPUTime);
         let completion = Completion {
             done_ns: 3_000_000,
             latency_ns: 1_000_000,

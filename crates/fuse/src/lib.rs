@@ -13,6 +13,7 @@
 mod connection;
 mod figures;
 mod image;
+mod instance;
 mod mailbox;
 mod overhead;
 mod protocol;
@@ -25,6 +26,7 @@ mod wakeful;
 pub use connection::Connection;
 pub use figures::{Delay, Second};
 pub use image::Image;
+pub use instance::Instance;
 pub use mailbox::{Command, Event, Facts, Inbox, Mailbox, mailbox};
 pub use overhead::{Ceiling, Overhead};
 pub use server::{FILE_NAME, Setup, serve};

@@ -12,14 +12,16 @@ use rustix::io::write;
 use serde::Serialize;
 
 use crate::figures::Second;
+use crate::instance::Instance;
 use crate::overhead::{Ceiling, Overhead};
 use crate::trace::Traced;
 
 /// What the server is told to do.
 #[derive(Debug)]
 pub enum Command {
-    /// Answers as the model says, from its credits at time 0, whatever was before.
-    Impose(Box<Model>, u64),
+    /// Answers as the model says, from its credits at time 0, whatever was before; with the limits of an
+    /// instance that other volumes may share.
+    Impose(Box<Model>, u64, Option<Arc<Instance>>),
     /// Records the requests under the next model in a new file.
     Trace(PathBuf),
     /// What became of the file; the thread that writes it says so.

@@ -2,14 +2,17 @@
 
 use std::io;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::mpsc::TryRecvError;
 use std::thread;
 
 use pgassay_volume::{Completion, Fault, Kind, Model, Request, Volume};
+use rustix::time::ClockId;
 
 use crate::connection::{Connection, Received};
 use crate::figures::{Counting, Second};
 use crate::image::Image;
+use crate::instance::Instance;
 use crate::mailbox::{Command, Event, Facts, Inbox, Mailbox};
 use crate::overhead::{KNOWN_NS, measure, measure_ceiling};
 use crate::protocol::{Answer, Ask, Asked, DISK, IN_HEADER, ROOT, TRANSFER_MAX, decode};
@@ -37,6 +40,8 @@ pub struct Setup {
     pub connection: Connection,
     /// What.
     pub image: Image,
+    /// Whether this process serves another volume already, which counts the CPU time of the whole process.
+    pub is_further: bool,
 }
 
 /// When requests are done.
@@ -48,6 +53,7 @@ enum Regime {
     Model {
         volume: Box<Volume>,
         began_ns: u64,
+        instance: Option<Arc<Instance>>,
     },
 }
 
@@ -57,6 +63,7 @@ struct Server<'a> {
     regime: Regime,
     schedule: Schedule,
     counting: Counting,
+    cpu: ClockId,
     overhead_ns: u64,
     /// While answers have times.
     wakeful: Option<Wakeful>,
@@ -74,12 +81,18 @@ pub fn serve(
     mailbox: &Mailbox,
     mut on_event: impl FnMut(Event),
 ) -> io::Result<()> {
+    let cpu = if setup.is_further {
+        ClockId::ThreadCPUTime
+    } else {
+        ClockId::ProcessCPUTime
+    };
     let mut server = Server {
         setup,
         mailbox,
         regime: Regime::AtOnce,
         schedule: Schedule::default(),
-        counting: Counting::new(now_ns()),
+        counting: Counting::new(now_ns(), cpu),
+        cpu,
         overhead_ns: 0,
         wakeful: None,
         tracing: Tracing::default(),
@@ -141,7 +154,7 @@ impl Server<'_> {
     fn obey(&mut self, command: Command, on_event: &mut impl FnMut(Event)) {
         let now = now_ns();
         match command {
-            Command::Impose(model, seed) => match self.impose(&model, seed, now) {
+            Command::Impose(model, seed, instance) => match self.impose(&model, seed, instance, now) {
                 Ok(facts) => on_event(Event::Imposed(facts)),
                 Err(fault) => on_event(Event::Refused(fault.to_string())),
             },
@@ -200,21 +213,29 @@ impl Server<'_> {
         let _ = thread::Builder::new().name("measuring".to_owned()).spawn(work);
     }
 
-    fn impose(&mut self, model: &Model, seed: u64, now: u64) -> Result<Facts, Fault> {
+    fn impose(
+        &mut self,
+        model: &Model,
+        seed: u64,
+        instance: Option<Arc<Instance>>,
+        now: u64,
+    ) -> Result<Facts, Fault> {
         let volume = Box::new(Volume::new(model, seed)?);
         let mailbox = self.mailbox.clone();
         let on_end = move |traced| mailbox.send(Command::Traced(traced));
         self.tracing.begin(now, self.overhead_ns, on_end)?;
+        let began_ns = instance.as_ref().map_or(now, |shared| shared.began_ns());
         self.regime = Regime::Model {
             volume,
-            began_ns: now,
+            began_ns,
+            instance,
         };
-        self.counting = Counting::new(now);
+        self.counting = Counting::new(now, self.cpu);
         if self.wakeful.is_none() {
             self.wakeful = Wakeful::ask();
         }
         Ok(Facts {
-            clock_ns: now,
+            clock_ns: began_ns,
             overhead_ns: self.overhead_ns,
             wakeful: self.wakeful.is_some(),
         })
@@ -232,7 +253,15 @@ impl Server<'_> {
 
     fn figures(&mut self, now: u64) -> Second {
         let credits = match &self.regime {
-            Regime::Model { volume, began_ns } => volume.levels(now - began_ns),
+            Regime::Model {
+                volume,
+                began_ns,
+                instance,
+            } => {
+                let mut levels = volume.levels(now - began_ns);
+                levels.extend(instance.iter().flat_map(|shared| shared.levels(now)));
+                levels
+            }
             Regime::AtOnce | Regime::Known => Vec::new(),
         };
         self.counting.take(now, self.schedule.len(), credits)
@@ -263,7 +292,9 @@ impl Server<'_> {
     }
 
     fn answer(&mut self, pending: &Pending) -> io::Result<()> {
-        let Setup { connection, image } = &mut self.setup;
+        let Setup {
+            connection, image, ..
+        } = &mut self.setup;
         if pending.error != 0 {
             self.counting.failed(pending.error);
             return connection.answer(pending.unique, pending.error, &[]);
@@ -345,18 +376,28 @@ impl Server<'_> {
     }
 
     fn schedule_one(&mut self, kind: Kind, unique: u64, offset: u64, length: u32, error: i32, what: What) {
-        let now = now_ns();
+        let mut now = now_ns();
         let mut tolerance_ns = u64::MAX;
         let due_ns = match &mut self.regime {
             Regime::AtOnce => now,
             Regime::Known => now + KNOWN_NS,
-            Regime::Model { volume, began_ns } => {
-                let completion: Completion = volume.submit(&Request {
+            Regime::Model {
+                volume,
+                began_ns,
+                instance,
+            } => {
+                let mut shared = instance.as_ref().map(|instance| instance.limits());
+                if shared.is_some() {
+                    now = now_ns();
+                }
+                let request = Request {
                     arrival_ns: now - *began_ns,
                     kind,
                     offset,
                     length,
-                });
+                };
+                let completion: Completion = volume.submit_through(&request, shared.as_deref_mut());
+                drop(shared);
                 self.counting.arrived(kind, length, &completion);
                 self.tracing.issued(unique, now, kind, offset, length);
                 let due_ns = began_ns.saturating_add(completion.done_ns);

@@ -34,6 +34,8 @@ REQUIRED_OFTEN = (
 )
 # What stands where a volume's name would, of `pgassay volumes`.
 _NO_VOLUMES = ("fit", "mount")
+# The last key of any storage: that of pg_wal.
+_WAL = "wal"
 _ONE_OF = "Available values: "
 _EPILOG = """for this shell alone, or once and for all:
   eval "$(pgassay completion bash)"
@@ -234,12 +236,15 @@ def _datasets(prefix: str, **_: object) -> "Iterable[str]":
 def _storages(prefix: str, **_: object) -> "Iterable[str]":
     from pgassay.environment.storage.registry import KINDS
 
+    data, separator, wal = prefix.rpartition(f"{_WAL}=")
+    if separator and data.endswith((",", ":")):
+        return [f"{data}{separator}{each}" for each in _storages(wal) if not each.endswith(f"{_WAL}=")]
     kind, colon, rest = prefix.partition(":")
     if not colon:
         return [name if name == "host" else f"{name}:" for name in KINDS]
     if kind == "volume" and "," not in rest:
         return [f"{kind}:{name}" for name in _volumes(rest) if name not in _NO_VOLUMES]
-    return _with_keys(f"{kind}:", rest, KINDS[kind].keys) if kind in KINDS else ()
+    return _with_keys(f"{kind}:", rest, (*KINDS[kind].keys, _WAL)) if kind in KINDS else ()
 
 
 def _builds(prefix: str, **_: object) -> "Iterable[str]":

@@ -94,7 +94,7 @@ class ImitatedFacts(Recorded):
     """An imitated volume: `name` orders it, `catalogue_date` says how old its figures are.
 
     `assumed`: what no document of a provider says. `model`: what was imitated, as `pgassay volumes` prints
-    it.
+    it. `shared_instance`: the instance whose limits the volumes of data and WAL share.
     """
 
     name: str | None = None
@@ -107,6 +107,7 @@ class ImitatedFacts(Recorded):
     model: dict[str, object] = Field(default_factory=dict)
     overhead_us: Number | None = None
     beyond_ceiling: str | None = None
+    shared_instance: str | None = None
 
 
 class LastingFacts(Recorded):

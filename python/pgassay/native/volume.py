@@ -1,5 +1,7 @@
 """A block device's file that answers as a volume's model says: the native binary's command `volume`.
 
+One process serves one volume, or several that may share the limits of an instance, each by its own thread.
+
 Its figures come each second, asked for or not, so a thread reads them. Nothing here waits for the volume
 itself: who hangs on it must not keep its server from going on.
 """
@@ -14,7 +16,7 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypedDict
 
 from pgassay.errors import MeasurementError
-from pgassay.native.process import NativeProcess
+from pgassay.native.process import NativeProcess, StatementError
 
 _ANSWER_TIMEOUT_S = 20.0
 # So many looks in a row that find nothing new: a machine that stood still for a moment has missed one.
@@ -96,8 +98,42 @@ Counted = Literal[
 ]
 
 
+class _Process:
+    """The native process, which may serve several volumes: its lines go to who they are for.
+
+    `members`: by name, those that are served; the first one has none.
+    """
+
+    def __init__(self) -> None:
+        # The next start finds who served by the mount, so nothing need be known before it is there.
+        self.native = NativeProcess("volume")
+        self.members: dict[str, VolumeServer] = {}
+        self.reader = threading.Thread(target=self._read, name="volume", daemon=True)
+        self._sending = threading.Lock()
+
+    def send(self, document: Mapping[str, object]) -> None:
+        """One line, whole; raises MeasurementError or OSError where nobody reads it."""
+        with self._sending:
+            self.native.send(document)
+
+    def begin_reading(self) -> None:
+        """Hand out lines until the process ends."""
+        self.reader.start()
+
+    def _read(self) -> None:
+        with contextlib.suppress(MeasurementError, ValueError, OSError):
+            while True:
+                document = self.native.receive_line()
+                named = document.get("of")
+                member = self.members.get("" if named is None else named["name"])
+                if member is not None:
+                    member.take(document if named is None else named["line"])
+        for member in list(self.members.values()):
+            member.take({"ended": {}})
+
+
 class VolumeServer:
-    """The serving process; a context manager that ends and unmounts it.
+    """A volume that is served; a context manager that ends and unmounts it.
 
     Args:
         folder: where its file system is mounted; it has one file, `file`.
@@ -106,6 +142,8 @@ class VolumeServer:
         on_hung: called, on a thread of its own, when the process says nothing under a model any more although
             it lives. All who use the volume wait then, and nobody else would end that.
         look_s: how often that is looked for; it takes four looks.
+        beside: another volume, whose process serves this one too: both can share the limits of an instance.
+        name: what this one is called there.
 
     Raises:
         StatementError: FUSE or the image is refused.
@@ -120,9 +158,10 @@ class VolumeServer:
         image: Path | None = None,
         on_hung: Callable[[], object] | None = None,
         look_s: float = 5.0,
+        beside: "VolumeServer | None" = None,
+        name: str = "",
     ) -> None:
-        # The next start finds who served by the mount, so nothing need be known before it is there.
-        self._process = NativeProcess("volume")
+        self._name = "" if beside is None else name
         self._answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._seconds: queue.SimpleQueue[Second] = queue.SimpleQueue()
         self._has_ended = threading.Event()
@@ -130,23 +169,23 @@ class VolumeServer:
         self._is_imposed = False
         self._is_tracing = False
         self.traced: Traced | None = None
-        try:
-            self._process.send(
-                {
-                    "folder": str(folder),
-                    "bytes": size_bytes,
-                    "path": None if image is None else str(image.absolute()),
-                }
-            )
-            ready = self._process.receive()["ready"]
-        except BaseException:
-            self._process.kill()
-            raise
+        image_path = None if image is None else str(image.absolute())
+        document = {"folder": str(folder), "bytes": size_bytes, "path": image_path}
+        if beside is None:
+            self._process = _Process()
+            ready = self._begun(document)
+        else:
+            self._process = beside._process
+            self._process.members[name] = self
+            try:
+                self._process.send({"serve": {"name": name, "volume": document}})
+                ready = self._answer("ready")
+            except MeasurementError as error:
+                del self._process.members[name]
+                raise StatementError(str(error), None) from error
         self.file = Path(ready["file"])
         self.is_locked = bool(ready["locked"])
-        self._run_first()
-        self._reader = threading.Thread(target=self._read, name="volume", daemon=True)
-        self._reader.start()
+        _run_first(int(ready["thread"]))
         if on_hung is not None:
             threading.Thread(
                 target=self._watch, args=(on_hung, look_s), name="volume-watch", daemon=True
@@ -163,22 +202,29 @@ class VolumeServer:
     @property
     def pid(self) -> int:
         """The serving process."""
-        return self._process.pid
+        return self._process.native.pid
 
     @property
     def has_ended(self) -> bool:
         """Whether the process is gone: then every request of the block device fails."""
         return self._has_ended.is_set()
 
-    def impose(self, model: Mapping[str, object], seed: int, trace: Path | None = None) -> int:
+    def impose(
+        self,
+        model: Mapping[str, object],
+        seed: int,
+        trace: Path | None = None,
+        instance: Mapping[str, object] | None = None,
+    ) -> int:
         """Answer as the model says, from its credits at the beginning; returns its time 0 (monotonic).
 
-        `trace`: a new file in which the requests are recorded until `release`.
+        `trace`: a new file in which the requests are recorded until `release`. `instance`: a model of limits
+        that are shared with all volumes of the process on which the same are imposed meanwhile.
         """
         while not self._seconds.empty():
             self._seconds.get()
         path = None if trace is None else str(trace.absolute())
-        told = {"model": model, "seed": seed, "trace": path}
+        told = {"model": model, "seed": seed, "trace": path, "instance": instance}
         clock_ns = self._ask({"impose": told}, "imposed")["clock_ns"]
         self._is_imposed = True
         self._is_tracing, self.traced = trace is not None, None
@@ -225,12 +271,34 @@ class VolumeServer:
     def end(self) -> None:
         """Unmount and end; may be called for one that has ended."""
         with contextlib.suppress(MeasurementError, OSError, ValueError):
-            self._process.send({"end": {}})
-        self._process.end()
-        self._reader.join(_ANSWER_TIMEOUT_S)
+            self._tell({"end": {}})
+        members = self._process.members
+        if members == {self._name: self}:
+            self._process.native.end()
+            self._process.reader.join(_ANSWER_TIMEOUT_S)
+        else:
+            # Others are still served by the process.
+            self._has_ended.wait(_ANSWER_TIMEOUT_S)
+        members.pop(self._name, None)
+
+    def _begun(self, document: Mapping[str, object]) -> dict[str, Any]:
+        """Start the process with this volume as its first."""
+        process = self._process
+        try:
+            process.send(document)
+            ready: dict[str, Any] = process.native.receive()["ready"]
+        except BaseException:
+            process.native.kill()
+            raise
+        process.members[self._name] = self
+        process.begin_reading()
+        return ready
+
+    def _tell(self, document: Mapping[str, object]) -> None:
+        self._process.send({"to": {"name": self._name, "told": document}} if self._name else document)
 
     def _ask(self, document: Mapping[str, object], key: str) -> Any:
-        self._process.send(document)
+        self._tell(document)
         return self._answer(key)
 
     def _answer(self, key: str) -> Any:
@@ -246,21 +314,16 @@ class VolumeServer:
         failure = answer.get("error", {"message": "it has ended"})
         raise MeasurementError(f"The server of the volume failed: {failure['message']}.")
 
-    def _read(self) -> None:
-        try:
-            while True:
-                document = self._process.receive_line()
-                self._has_spoken.set()
-                if "second" in document:
-                    self._seconds.put(document["second"])
-                elif "ended" in document:
-                    break
-                else:
-                    self._answers.put(document)
-        except (MeasurementError, ValueError, OSError):
-            pass
-        self._has_ended.set()
-        self._answers.put({})
+    def take(self, line: dict[str, Any]) -> None:
+        """A line of the process that is for this volume; called by the thread that reads them."""
+        self._has_spoken.set()
+        if "second" in line:
+            self._seconds.put(line["second"])
+        elif "ended" in line:
+            self._has_ended.set()
+            self._answers.put({})
+        else:
+            self._answers.put(line)
 
     def _watch(self, on_hung: Callable[[], object], look_s: float) -> None:
         silent = 0
@@ -271,7 +334,8 @@ class VolumeServer:
                 on_hung()
                 return
 
-    def _run_first(self) -> None:
-        """Let it run before others: a delay of its own would be one of the volume's."""
-        with contextlib.suppress(OSError, AttributeError):
-            os.sched_setscheduler(self.pid, os.SCHED_FIFO, os.sched_param(1))
+
+def _run_first(thread: int) -> None:
+    """Let it run before others: a delay of its own would be one of the volume's."""
+    with contextlib.suppress(OSError, AttributeError):
+        os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(1))

@@ -52,5 +52,9 @@ def gate_folders(parent: Path) -> list[Path]:
 
 
 def load_gates(parent: Path) -> list[GateResult]:
-    """All gates directly below `parent`, oldest first; raises UsageError as `load_gate`."""
-    return sorted((load_gate(folder) for folder in gate_folders(parent)), key=lambda gate: gate.created_at)
+    """All gates directly below `parent` that came to their end, oldest first; raises as `load_gate`.
+
+    An interrupted one is no run: whoever stops what looks bad would choose what counts.
+    """
+    gates = (load_gate(folder) for folder in gate_folders(parent))
+    return sorted((gate for gate in gates if gate.outcome != "interrupted"), key=lambda gate: gate.created_at)

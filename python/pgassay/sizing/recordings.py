@@ -78,13 +78,6 @@ def groups_of(stored: StoredExperiment, proofs: Sequence[StoredExperiment] = ())
     Raises UsageError where there is none, which says what to do, and for a proof of something else.
     """
     experiment = stored.experiment
-    if any(arm.spec.server is not None for arm in experiment.arms):
-        raise UsageError(
-            f"{stored.folder}: its servers run elsewhere, where no requests of their disks can be recorded: "
-            "see with 'pgassay diagnose' what share of the time they wait for reads, the most that any "
-            "volume can save; or record the workload on servers of pgassay's own with "
-            "'pgassay size --workload …'."
-        )
     if all(arm.spec.workload.is_maintenance for arm in experiment.arms):
         raise UsageError(f"{stored.folder}: a size is for statements or a load, not for maintenance.")
     found: dict[_Key, list[Measured]] = {}

@@ -6,12 +6,18 @@ from pathlib import Path
 
 from pgassay import __version__
 from pgassay.model.volumes.offer import CatalogueFacts, Distribution, VolumeModel, VolumeOffer
-from pgassay.model.volumes.size import SizedGroup, SizedVolume, SizeResult, Within
+from pgassay.model.volumes.size import SizedGroup, SizedVolume, SizeResult, StorageBound, Within
 from pgassay.record.read import StoredExperiment
 from pgassay.sizing.knees import knees
 from pgassay.sizing.predict import Predicted, Predictor
 from pgassay.sizing.recordings import Group, groups_of
-from pgassay.sizing.words import equivalents_of, sentences_of, warnings_of
+from pgassay.sizing.words import (
+    equivalents_of,
+    sentences_of,
+    sentences_of_bound,
+    warnings_of,
+    warnings_of_bound,
+)
 from pgassay.volumes.catalogue import LoadedCatalogue
 from pgassay.volumes.price import HOURS
 
@@ -59,6 +65,28 @@ def size(
             *equivalents_of(groups),
         ),
         warnings=tuple(line for group in groups for line in warnings_of(group)),
+    )
+
+
+def bounded(
+    stored: StoredExperiment, bounds: Sequence[StorageBound], wanted: Wanted, loaded: LoadedCatalogue
+) -> SizeResult:
+    """What is known of servers elsewhere: no volume is looked at, since no request was recorded."""
+    return SizeResult(
+        pgassay_version=__version__,
+        catalogue=CatalogueFacts(date=loaded.catalogue.date, files=loaded.files),
+        folder=str(Path(stored.folder)),
+        workload=stored.experiment.arms[0].spec.workload.text,
+        slow_down=wanted.slow_down,
+        size_gib=wanted.size_gib,
+        groups=(),
+        sentences=(
+            *(line for bound in bounds for line in sentences_of_bound(bound)),
+            "This is an upper bound of the gain alone: no volume that can be bought takes no time. What a "
+            "certain one gives takes recorded requests: 'pgassay size --workload …' without --server.",
+        ),
+        warnings=tuple(line for bound in bounds for line in warnings_of_bound(bound)),
+        bounds=tuple(bounds),
     )
 
 

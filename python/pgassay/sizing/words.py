@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 
-from pgassay.model.volumes.size import Dimension, Knee, SizedGroup, SizedVolume
-from pgassay.words import join, percent_rounded, ratio, seconds
+from pgassay.model.volumes.size import Dimension, Knee, SizedGroup, SizedVolume, StorageBound
+from pgassay.words import join, percent_rounded, plural, ratio, seconds
 
 # A prediction that is further off than this is a warning.
 ERROR_MAX = 0.1
 # Times that are nearer than this are equal.
 EQUAL_MAX = 0.02
+# With fewer looks an interval is wide, and its formula rough.
+LOOKS_MIN = 100
 _AMOUNTS: dict[Dimension, str] = {
     "operations": "{:,.0f} IOPS",
     "throughput": "{:,.0f} MiB/s",
@@ -115,6 +117,60 @@ def warnings_of(group: SizedGroup) -> Iterator[str]:
             )
     if not any(check.is_fair for check in group.checks):
         yield f"{head}no prediction was measured: run the neighbours as a proof (--prove)."
+
+
+def sentences_of_bound(bound: StorageBound) -> Iterator[str]:
+    """How much there is to gain at most on a server elsewhere, and what that rests on."""
+    head = f"{bound.name}: " if bound.name else ""
+    low, high = bound.gain_interval
+    if bound.gain_at_most is None:
+        yield (
+            f"{head}nothing bounds what faster storage could gain: all that was seen on {bound.server} "
+            "waited for storage, or for somebody who may."
+        )
+    else:
+        ends = f"at least {low:.3g}" if high is None else f"{low:.3g} to {high:.3g}"
+        yield (
+            f"{head}if storage took no time at all, a {bound.unit} of {seconds(bound.seconds_per_unit)} on "
+            f"{bound.server} would be at most {bound.gain_at_most:.3g} times as fast (95 %: {ends})."
+        )
+    parts = [
+        f"{percent_rounded(share)} {what}"
+        for share, what in (
+            (bound.reads_share, "for pages of tables and indexes"),
+            (bound.wal_share, "for the WAL"),
+            (bound.other_files_share, "for temporary and other files"),
+            (bound.others_share, "for others, who may have waited for storage"),
+        )
+        if share >= 0.0005
+    ]
+    if parts:
+        yield f"{head}of their time connections waited {join(parts)}."
+
+
+def warnings_of_bound(bound: StorageBound) -> Iterator[str]:
+    """What makes a bound doubtful, or looser than it need be."""
+    head = f"{bound.name}: " if bound.name else ""
+    if bound.other_sessions > 0:
+        yield (
+            f"{head}{plural(bound.other_sessions, 'other session')} worked on {bound.server} meanwhile: "
+            "their waits are in the bound, which may be too high."
+        )
+    if bound.timed_share is None:
+        yield (
+            f"{head}{bound.server} does not time its input and output: with track_io_timing=on (and "
+            "track_wal_io_timing) its own clock would stand beside the looks."
+        )
+    elif bound.timed_share >= bound.share:
+        yield (
+            f"{head}the clock of {bound.server} counted more input and output than looks found: the bound is "
+            "by that clock."
+        )
+    if bound.looks < LOOKS_MIN:
+        yield (
+            f"{head}connections were looked at {bound.looks} times alone: measure longer, or with "
+            "--observe fast."
+        )
 
 
 def amount(knee: Knee) -> str:

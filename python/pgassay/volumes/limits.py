@@ -79,6 +79,28 @@ def model_of(spec: VolumeSpec, catalogue: Catalogue, name: str) -> VolumeModel:
     )
 
 
+def instance_of(model: VolumeModel) -> VolumeModel | None:
+    """The limits of the instance in a model, as one that takes no time; None where it has none."""
+    limiters = tuple(each for each in model.limiters if each.scope == "instance")
+    at_once = Distribution(median_ns=0.0, sigma=0.0, bytes_per_second=None)
+    return (
+        VolumeModel(
+            name="instance",
+            stripes=Stripes(count=1, width_bytes=model.stripes.width_bytes),
+            limiters=limiters,
+            latency=Latency(read=at_once, write=at_once, flush=at_once),
+        )
+        if limiters
+        else None
+    )
+
+
+def without_instance(model: VolumeModel) -> VolumeModel:
+    """The same volume without the limits of its instance."""
+    limiters = tuple(each for each in model.limiters if each.scope != "instance")
+    return model.model_copy(update={"limiters": limiters})
+
+
 def _limiter(limit: Limit) -> Limiter:
     def of_one(total: float) -> int:
         return round(total / limit.volumes)

@@ -2,7 +2,8 @@
 
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -10,6 +11,9 @@ import jsonschema
 import pytest
 
 import whole_tool
+from native_servers import NativeTestServer
+from pgassay.environment.builds.registry import ORIGINS, resolve
+from pgassay.model.build import Build
 from pgassay.record.gates import load_gate
 from pgassay.record.read import load
 
@@ -144,6 +148,97 @@ def test_a_migration_s_index_is_on_data_of_its_own(tmp_path: Path, require: Call
     prepared = {arm.name: arm.spec.prepare for arm in stored.experiment.arms}
     assert prepared["system=baseline"] == ("ANALYZE pgbench_branches",)
     assert prepared["system=change"] == ("ANALYZE pgbench_branches", index.rstrip(";"))
+
+
+def another_build() -> Build:
+    """The newest at hand that is none of the change's."""
+    change = resolve("18")
+    found = [
+        each for origin in ORIGINS for each in origin.builds() if each.bin_directory != change.bin_directory
+    ]
+    if not found:
+        pytest.skip("one build of PostgreSQL alone is at hand: pgassay builds install 17")
+    return max(found, key=lambda build: (build.major, build.version))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("typed", ["bin", "above"])
+def test_two_builds_are_a_gate(tmp_path: Path, typed: str, require: Callable[..., None]) -> None:
+    """The baseline is a folder with a server; each side has data that its own initdb made."""
+    require("server")
+    file = repository(tmp_path, 'work_mem = "4MB"', 'work_mem = "4MB"\n')
+    before, out = another_build(), tmp_path / "out"
+    folder = Path(before.bin_directory)
+    baseline = folder if typed == "bin" else folder.parent
+    finished = whole_tool.run(
+        "gate", str(file), "--baseline", str(baseline), "--out", str(out), "--json", "--quiet"
+    )
+    assert finished.returncode in (0, 1, 4), finished.stderr
+    document = json.loads(finished.stdout)
+    jsonschema.validate(document, SCHEMA, cls=jsonschema.Draft202012Validator)
+    assert (document["baseline"]["kind"], document["baseline"]["name"]) == ("build", str(baseline))
+    assert [before.version in version for version in document["baseline"]["versions"]] == [True]
+    assert document["units"][0]["blocks"] == 5, document
+    stored = load(out / "point")
+    builds = {arm.name: arm.spec.build.version for arm in stored.experiment.arms}
+    assert builds["system=baseline"] == before.version != builds["system=change"]
+    # A settings' change would be seen a hundredfold, and both read the same index: no such slow-down.
+    assert document["units"][0]["finding"] != "slow-down" or document["units"][0]["ratio"] > 0.2
+    assert finished.returncode == document["exit_code"]
+
+
+@pytest.mark.slow
+def test_two_servers_are_a_gate(tmp_path: Path, require: Callable[..., None]) -> None:
+    """Servers that run already; on one of them the index that every lookup needs is gone."""
+    require("server")
+    file = tmp_path / "gate.toml"
+    (tmp_path / "point.sql").write_text(POINT_READ)
+    with running_servers(2) as (baseline, change):
+        file.write_text(
+            f'max-time = "3m"\nmargin = 0.5\nruns-per-year = 2\n[system]\nserver = "{change.dsn}"\n'
+            '[workloads.point]\nworkload = "sql:point.sql"\nblocks = 5\nobserve = "off"\n'
+        )
+        words = ("gate", str(file), "--json", "--quiet", "--baseline")
+        same = whole_tool.run(*words, change.dsn, "--out", str(tmp_path / "same"))
+        assert same.returncode == 0 and json.loads(same.stdout)["units"] == []
+        equal = whole_tool.run(*words, baseline.dsn, "--out", str(tmp_path / "equal"))
+        document = json.loads(equal.stdout)
+        assert [each["kind"] for each in (document["baseline"], document["change"])] == ["server"] * 2
+        assert document["units"][0]["blocks"] == 5, equal.stderr
+        assert document["units"][0]["finding"] != "slow-down" or document["units"][0]["ratio"] > 0.2
+        with change.query_connection() as connection:
+            connection.execute("ALTER TABLE pgbench_accounts DROP CONSTRAINT pgbench_accounts_pkey")
+        slower = whole_tool.run(*words, baseline.dsn, "--out", str(tmp_path / "slower"))
+    assert slower.returncode == 1, slower.stderr
+    (unit,) = json.loads(slower.stdout)["units"]
+    assert unit["finding"] == "slow-down" and unit["ratio"] < 0.2
+    stored = load(tmp_path / "slower" / "point")
+    assert len({arm.spec.server.name for arm in stored.experiment.arms if arm.spec.server}) == 2
+    again = whole_tool.run("history", str(tmp_path), "--json")
+    # The one in which nothing differed is a run too, of which no unit was measured.
+    assert [run["outcome"] for run in json.loads(again.stdout)["runs"]] == ["none found"] * 2 + ["slow-down"]
+
+
+class RunningServer(NativeTestServer):
+    """With the tables of pgbench."""
+
+    @property
+    def dsn(self) -> str:
+        """How it is reached."""
+        return f"host={self.folder} port={self.port} dbname=postgres user=postgres"
+
+
+@contextmanager
+def running_servers(count: int) -> Iterator[list[RunningServer]]:
+    """Servers with the same data, by Unix sockets, as somebody else runs them."""
+    servers = [RunningServer() for _ in range(count)]
+    try:
+        for server in servers:
+            server.start()
+        yield servers
+    finally:
+        for server in servers:
+            server.stop()
 
 
 def test_a_dry_run_measures_nothing_and_leaves_nothing(tmp_path: Path, require: Callable[..., None]) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from mmap import mmap
 from pathlib import Path
 
@@ -224,3 +225,37 @@ def test_a_mounted_volume_is_as_slow_as_it_says_until_it_is_interrupted(home: Pa
         _, complaint = process.communicate(timeout=60)
     assert process.returncode == 0, complaint
     assert not mounted_at(folder) and list(folder.iterdir()) == []
+
+
+def test_both_volumes_are_behind_one_instance(home: Path) -> None:
+    """An instance of 200 operations a second, with two volumes of 3,000 each: together they get 200."""
+    (home / "volumes.toml").write_text(
+        'date = "2026-01-01"\n[sources.here]\ntitle = "t"\nurl = "u"\nread = "2026-01"\n'
+        '[instances."tiny.one"]\nprovider = "aws"\nsources = ["here"]\n'
+        "operations = { base = 200, quantum_kib = 256, merging = true }\n"
+    )
+    of_data, count = "volume:gp3,size=100GiB", 120
+    both = provide(parse_storage(f"{of_data},instance=tiny.one,wal=volume:gp3,size=10GiB"), 100 * MB)
+    alone = provide(parse_storage(f"{of_data},instance=tiny.one"), 100 * MB)
+    try:
+        working = both.clone(frozen_directory(home / "frozen", 16), "key", 0)
+        both.mark(working, clean=False)
+        relation, segment = working / "base/5/16384", working / "pg_wal/000000010000000000000001"
+        described = both.facts()
+        assert described["volume"]["shared_instance"] == described["wal"]["volume"]["shared_instance"]  # type: ignore[index]  # of a mapping of documents
+        for _ in range(2):
+            with both.measured() as delivered, ThreadPoolExecutor() as pool:
+                took_s = max(pool.map(read_blocks, (relation, segment), (count, count)))
+            assert delivered is not None
+            # Each by itself would take half as long; the bucket makes up for a pause of 10 ms.
+            assert took_s >= (2 * count - 10) / 200
+            (of_wal,) = delivered.wal
+            counted = [sum(each.columns["operations"]) for each in (delivered, of_wal)]
+            assert min(counted) >= count
+        # An arm without a volume of the WAL has all of the instance for its data.
+        with alone.measured():
+            assert count / 200 * 0.8 <= read_blocks(relation, count)
+        both.mark(working, clean=True)
+    finally:
+        both.remove()
+        alone.remove()

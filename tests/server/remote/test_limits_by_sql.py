@@ -79,3 +79,37 @@ def test_full_processors_by_their_number(server: DirectServer, home: Path, tmp_p
     assert {cause["cause"] for cause in found.values()} == {"all-cores"}, found
     document = json.loads((tmp_path / "out" / "experiment.json").read_bytes())
     assert {each["vcpus"] for each in document["environment"]["servers"].values()} == {1}
+
+
+def test_what_faster_storage_gains_is_below_its_bound(
+    server: DirectServer, require: Callable[..., None], home: Path, tmp_path: Path
+) -> None:
+    """The bound is of a server whose reads are held back; let go, it gets no faster than that."""
+    require("cgroup-limits")
+    workload = ("--workload", "select-only:duration=6s,warmup=1s,clients=2")
+    words = ("--server", server.dsn, *workload, "--blocks", "1", "--seed", "5", "--json", "--quiet")
+
+    def sized(folder: Path) -> dict[str, Any]:
+        finished = whole_tool.run("size", *words, "--out", folder, env=whole_tool.environment(home))
+        assert finished.returncode == 0, finished.stderr
+        document = json.loads(finished.stdout)
+        assert document["groups"] == [] and "upper bound of the gain alone" in " ".join(document["sentences"])
+        (bound,) = document["bounds"]
+        return dict(bound)
+
+    with limited_reads(server, READS_A_SECOND):
+        slow = sized(tmp_path / "slow")
+    fast = sized(tmp_path / "fast")
+    gained = slow["seconds_per_unit"] / fast["seconds_per_unit"]
+    # Nearly all of the time went to reads, and the looks say so: the bound is no empty one.
+    assert slow["trials"] == 3 and slow["reads_share"] > 0.8
+    assert gained > 3, (slow, fast)
+    most = slow["gain_interval"][1]
+    assert most is None or gained <= most, (slow, fast)
+    # Without the limit there is less to gain.
+    assert fast["share"] < slow["share"]
+    assert (tmp_path / "slow" / "size.html").read_text().startswith("<!doctype html>")
+    again = whole_tool.run("size", tmp_path / "slow", "--markdown", env=whole_tool.environment(home))
+    assert again.returncode == 0 and "times as fast" in again.stdout
+    refused = whole_tool.run("size", tmp_path / "slow", "--prove", env=whole_tool.environment(home))
+    assert refused.returncode == 2 and "--prove: no requests of a server elsewhere" in refused.stderr

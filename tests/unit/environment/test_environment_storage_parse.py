@@ -109,6 +109,10 @@ def test_a_relative_path_becomes_absolute(monkeypatch: pytest.MonkeyPatch, tmp_p
             "volume:gp3,size=9GiB,wal=volume:gp3,size=9GiB,instance=m6g.large",
             "belongs to the volume of the data",
         ),
+        (
+            "volume:gp3,size=9GiB,instance=m6g.large,wal=volume:P20",
+            "m6g.large is an instance of aws and P20 a volume of azure",
+        ),
     ],
 )
 def test_an_error_names_the_part_and_the_remedy(text: str, said: str) -> None:

@@ -38,8 +38,8 @@ _SYNCHRONOUS_REPLICATION = frozenset({"SyncRep"})
 # Queues for ProcArrayLock and for the transaction status, whose first one works for all of them
 # (src/backend/storage/ipc/procarray.c, ProcArrayGroupClearXid; src/backend/access/transam/clog.c).
 _GROUPS = frozenset({"ProcArrayGroupUpdate", "ProcarrayGroupUpdate", "XactGroupUpdate", "ClogGroupUpdate"})
-_TEMPORARY = frozenset({"BuffileRead", "BuffileWrite", "BuffileTruncate"})
-_WAL = frozenset(
+TEMPORARY = frozenset({"BuffileRead", "BuffileWrite", "BuffileTruncate"})
+WAL = frozenset(
     {
         *("WALSync", "WALWrite", "WALInitSync", "WALInitWrite", "WalSync", "WalWrite"),
         *("WalInitSync", "WalInitWrite", "WALSyncMethodAssign"),
@@ -125,7 +125,7 @@ def work_times(accounts: Sequence[Account]) -> WorkTimes:
         client_s=of("client"),
         network_s=of("network"),
         cpu_in_reads_s=of("cpu", READS),
-        temporary_cpu_s=of("cpu", _TEMPORARY),
+        temporary_cpu_s=of("cpu", TEMPORARY),
         lwlocks=by_name("lwlock"),
         lock_s=waited("lock"),
         locks=by_name("lock"),
@@ -148,9 +148,9 @@ def _group(item: AccountItem) -> str:
     event = item.wait_event
     if event in READS:
         return "read"
-    if event in _TEMPORARY:
+    if event in TEMPORARY:
         return "temporary"
-    if event in _WAL:
+    if event in WAL:
         return "wal"
     if item.wait_event_type == "Lock":
         return "row lock" if event in _ROWS else "lock"

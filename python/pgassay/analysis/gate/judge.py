@@ -26,7 +26,13 @@ from pgassay.words import comparison, join, percent_rounded, plural, span
 NOTHING_DIFFERS = "Nothing that the gate runs differs from its baseline, so nothing was measured."
 EXIT_SLOW_DOWN = 1
 EXIT_UNDECIDED = 4
-_EXITS: dict[Outcome, int] = {"none found": 0, "slow-down": EXIT_SLOW_DOWN, "undecided": EXIT_UNDECIDED}
+EXIT_INTERRUPTED = 130
+_EXITS: dict[Outcome, int] = {
+    "none found": 0,
+    "slow-down": EXIT_SLOW_DOWN,
+    "undecided": EXIT_UNDECIDED,
+    "interrupted": EXIT_INTERRUPTED,
+}
 _FAILED = "it ended before its time, since its trials failed; the report of its folder says why"
 # Of those that slowed down, how many are named in the sentence; the table has them all.
 _NAMED_MAX = 5
@@ -64,12 +70,15 @@ def gate_result(
     runs_per_year: float = RUNS_PER_YEAR,
     false_alarms_per_year: float = FALSE_ALARMS_PER_YEAR,
     warnings: tuple[str, ...] = (),
+    interrupted_of: int | None = None,
 ) -> GateResult:
     """Judge all units of all workloads together; systems: (baseline, change); earlier: oldest first.
 
     The threshold is for the units that were planned, whether a trial of them succeeded or not.
+    interrupted_of: so many units were planned, and it was interrupted; None: it came to its end.
     """
     count = sum(len(units_of(each.stored.experiment.arms[0].spec.workload)) for each in gated)
+    count = count if interrupted_of is None else interrupted_of
     rule = rule_of(max(count, 1), runs_per_year, false_alarms_per_year)
     known = earlier_runs(earlier, {each.name: baseline_identity(each.stored.experiment) for each in gated})
     units: list[GateUnit] = []
@@ -80,6 +89,10 @@ def gate_result(
 
         units += judge_units(each.name, gather_study(each.stored), rule, standing, each.must_find)
     outcome = outcome_of(units, failed=any(each.stored.stopped == "failed" for each in gated))
+    verdict = sentence_of(units)
+    if interrupted_of is not None:
+        outcome = "interrupted"
+        verdict = interrupted_sentence(units, interrupted_of)
     return GateResult(
         schema=1,
         pgassay_version=__version__,
@@ -91,7 +104,7 @@ def gate_result(
         rule=rule,
         outcome=outcome,
         exit_code=_EXITS[outcome],
-        verdict=sentence_of(units),
+        verdict=verdict,
         units=tuple(units),
         workloads=tuple(_workload(each) for each in gated),
         earlier_runs=len(earlier),
@@ -149,6 +162,15 @@ def sentence_of(units: Sequence[GateUnit]) -> str:
         rest = f" and {len(undecided) - _NAMED_MAX} more" if len(undecided) > _NAMED_MAX else ""
         lines.append(f"Nothing can be said of {named}{rest}: {undecided[0].note}.")
     return "\n".join(lines)
+
+
+def interrupted_sentence(units: Sequence[GateUnit], planned: int) -> str:
+    """What an interrupted gate says: how far it came, and the slow-downs that were found by then."""
+    first = (
+        f"Interrupted: {plural(len(units), 'unit')} of {planned} had been measured, and nothing is decided."
+    )
+    slow = [unit for unit in units if unit.finding == "slow-down"]
+    return "\n".join([first, *(unit_sentence(unit) for unit in slow[:_NAMED_MAX])])
 
 
 def unit_sentence(unit: GateUnit) -> str:

@@ -13,6 +13,16 @@ EPILOG = """examples:
   pgassay compare effective_io_concurrency=1,16 --workload sql:my.sql --storage loop:size=4GB,read_iops=3000
   pgassay compare io_method=sync,worker clients=1,8,50 --workload select-only:duration=20s
 """
+# Every key of every kind; a test holds it against the kinds' own tables.
+STORAGE_HELP = (
+    "where the data lie: host (default) or host:path=FOLDER; loop:size=4GB,read_ahead=128 with path=, a disk "
+    "image of its own; both take limits, read_mb_s=, write_mb_s= (MiB a second), read_iops= and write_iops=. "
+    "Or a cloud volume, imitated: volume:gp3,size=100GiB (pgassay volumes lists them) with iops=, "
+    "throughput=, credits=full|empty|50%%|N, instance=NAME (its limits and memory), flush_latency=2ms, "
+    "first_touch=20ms, read_ahead=, closest=yes, trace=yes (for pgassay size); volume:unlimited,latency=1ms "
+    "has no limits. Last, wal=KIND[:OPTIONS]: pg_wal on a storage of its own, as "
+    "volume:gp3,size=100GiB,wal=volume:io2,size=10GiB,iops=3000"
+)
 
 
 def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -87,8 +97,7 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
         "--storage",
         default="host",
         metavar="KIND[:OPTIONS]",
-        help="host, host:path=FOLDER, or loop:size=4GB,read_ahead=128,read_mb_s=125,read_iops=3000 (limits "
-        "in MiB and in requests a second)",
+        help=STORAGE_HELP,
     )
     add("--memory", metavar="SIZE", help="cap on a server's memory, page cache included, as 2GB")
     add("--cpus", metavar="NUMBER", help="cap on a server's processors, as 1 or 0.5")

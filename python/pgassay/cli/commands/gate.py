@@ -19,7 +19,7 @@ EPILOG = """examples:
   pgassay gate gate.toml --baseline "host=old.example dbname=app"
 
 exit codes: 0 no slow-down found, 1 a slow-down beyond its margin, 2 it can't be done as typed,
-4 nothing can be said of some workload or statement, 5 a server or a trial failed
+4 nothing can be said of some workload or statement, 5 a server or a trial failed, 130 interrupted
 """
 
 
@@ -101,6 +101,11 @@ def run(arguments: argparse.Namespace) -> int:
         failed.exit_code = EXIT_NOT_MEASURED
         raise failed from error
     _show(result, arguments)
+    if result.outcome == "interrupted":
+        print(
+            f"pgassay: interrupted; nothing is left running, and {result.folder} has what is known",
+            file=sys.stderr,
+        )
     return result.exit_code
 
 

@@ -24,7 +24,13 @@ SIZE_DEFAULT = "100GiB"
 RECORDED_ON = ("volume:unlimited,trace=yes", "volume:unlimited,latency=1ms,trace=yes")
 # Trials of each neighbour.
 PROOF_BLOCKS = 2
-_MEANINGLESS = ("control", "swap", "before_trial", "vcpus", "allow_writes", "server")
+_MEANINGLESS = ("control", "swap")
+# Of servers that run already; and of volumes that are looked at, which are none for those.
+_ELSEWHERE = ("before_trial", "vcpus", "allow_writes")
+_OF_VOLUMES = ("against", "provider", "instance", "volume", "prove", "proof")
+# Equal arms, where nothing is varied on a server elsewhere; so many blocks of them.
+EQUAL_ARMS = "copy=first,second"
+ELSEWHERE_BLOCKS = 3
 
 
 def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -35,10 +41,13 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         description="Records the requests that a workload makes of its disk, or takes a stored experiment "
         "whose requests were recorded (--storage volume:…,trace=yes), and replays them on the volumes of the "
         "catalogue: the cheapest ones within a slow-down, beyond which IOPS, throughput and latency nothing "
-        "is gained, and what it costs. --prove runs the workload on the volumes beside the recommended one.",
+        "is gained, and what it costs. --prove runs the workload on the volumes beside the recommended one. "
+        "Of a server elsewhere (--server, or an experiment on one) it says what faster storage could gain at "
+        "most.",
         epilog="examples:\n"
         "  pgassay size --workload select-only:clients=20,duration=30s --scale 100 --slow-down 10%\n"
-        "  pgassay size FOLDER --provider aws --size 500GiB --prove",
+        "  pgassay size FOLDER --provider aws --size 500GiB --prove\n"
+        "  pgassay size --server 'host=db dbname=app' --workload sql:statements.sql",
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,
     )
@@ -106,8 +115,11 @@ def run(arguments: argparse.Namespace) -> int:
     _check(arguments)
     loaded, offers, wanted = _wanted(arguments)
     proofs = [load(folder) for folder in arguments.proof]
-    stored = _recorded(arguments) if arguments.folder is None else load(arguments.folder)
-    result = size(stored, offers, wanted, loaded, proofs)
+    stored = _measured(arguments) if arguments.folder is None else load(arguments.folder)
+    if any(arm.spec.server is not None for arm in stored.experiment.arms):
+        result = _bounded(arguments, stored, wanted, loaded)
+    else:
+        result = size(stored, offers, wanted, loaded, proofs)
     if arguments.prove:
         proofs.append(_proof(arguments, stored, result))
         result = size(stored, offers, wanted, loaded, proofs)
@@ -124,12 +136,15 @@ def _check(arguments: argparse.Namespace) -> None:
     """What makes no sense together is said before anything is measured."""
     from pgassay.errors import UsageError
 
-    if arguments.server is not None:
-        raise UsageError(
-            "--server: requests of a disk elsewhere can't be recorded: leave it out to run the workload on a "
-            "server of pgassay's own, or see with 'pgassay diagnose' how long that server waits for reads, "
-            "which is the most that a volume can save."
-        )
+    if arguments.server is None:
+        for name in _ELSEWHERE:
+            if getattr(arguments, name) is not None:
+                raise UsageError(
+                    f"--{name.replace('_', '-')} is of a server that runs already: leave it out, or name the "
+                    "server (--server)"
+                )
+    else:
+        _refuse_volumes(arguments, "--server")
     for name in _MEANINGLESS:
         if getattr(arguments, name) is not None:
             raise UsageError(f"--{name.replace('_', '-')} has no meaning for a size: leave it out")
@@ -144,6 +159,48 @@ def _check(arguments: argparse.Namespace) -> None:
         raise UsageError(f"{given} is of a recording, and {arguments.folder} was recorded: leave one out")
     if any(each.partition("=")[0].strip() == "storage" for each in arguments.vary):
         raise UsageError("--vary storage=…: every volume is looked at: name some with --volume")
+    if any(each.partition("=")[0].strip() == "server" for each in arguments.vary):
+        raise UsageError("--vary server=…: name one server with --server, and each other one by itself")
+
+
+def _refuse_volumes(arguments: argparse.Namespace, what: str) -> None:
+    """No request of a disk elsewhere can be recorded, so none can be replayed on a volume."""
+    from pgassay.errors import UsageError
+
+    for name in _OF_VOLUMES:
+        if getattr(arguments, name):
+            raise UsageError(
+                f"--{name}: no requests of a server elsewhere can be recorded ({what}), and so no volume "
+                "looked at: leave it out, or run the workload on a server of pgassay's own"
+            )
+
+
+def _bounded(
+    arguments: argparse.Namespace, stored: "StoredExperiment", wanted: "Wanted", loaded: "LoadedCatalogue"
+) -> "SizeResult":
+    """What SQL alone tells of servers elsewhere: how much there is to gain at most."""
+    from pgassay.analysis.descriptive.storage_bound import storage_bounds
+    from pgassay.sizing.size import bounded
+
+    _refuse_volumes(arguments, str(stored.folder))
+    return bounded(stored, storage_bounds(stored), wanted, loaded)
+
+
+def _measured(arguments: argparse.Namespace) -> "StoredExperiment":
+    """The workload on a server elsewhere as it is, or with requests recorded on volumes of our own."""
+    from dataclasses import replace
+
+    if arguments.server is None:
+        return _recorded(arguments)
+    request = request_of(arguments)
+    request = replace(
+        request,
+        factors=tuple(arguments.vary) or (EQUAL_ARMS,),
+        calibrates=not arguments.vary,
+        blocks=request.blocks or ELSEWHERE_BLOCKS,
+        plans=request.plans or "off",
+    )
+    return _run(request, arguments)
 
 
 def _wanted(arguments: argparse.Namespace) -> "tuple[LoadedCatalogue, Sequence[VolumeOffer], Wanted]":

@@ -177,6 +177,10 @@ class StorageKind(ABC):
         `bytes_needed` is the space that the working copies will take; checked before any work.
         """
 
-    def provide_wal(self, spec: StorageSpec, bytes_needed: int) -> Volume:
-        """As `provide`, for pg_wal alone: on another device than that of data of the same description."""
+    def provide_wal(self, spec: StorageSpec, bytes_needed: int, data: Volume) -> Volume:
+        """As `provide`, for pg_wal alone: on another device than that of data of the same description.
+
+        `data`: the storage of the data that it belongs to.
+        """
+        del data  # most kinds have nothing in common with it
         return self.provide(spec, bytes_needed)

@@ -12,7 +12,7 @@ from pathlib import Path
 from pgassay.environment.home import account, home
 from pgassay.environment.linux import device
 from pgassay.environment.linux.mounts import mounted_at
-from pgassay.environment.storage.base import BlockDevice, StorageKind
+from pgassay.environment.storage.base import BlockDevice, StorageKind, Volume
 from pgassay.environment.storage.copied import CopiedVolume
 from pgassay.environment.storage.files import (
     copy_real,
@@ -59,8 +59,9 @@ class LoopKind(StorageKind):
         """Make or reuse the image, attach and mount it; see `StorageKind.provide`."""
         return self._provide(spec, bytes_needed, "loop")
 
-    def provide_wal(self, spec: StorageSpec, bytes_needed: int) -> "LoopVolume":
+    def provide_wal(self, spec: StorageSpec, bytes_needed: int, data: Volume) -> "LoopVolume":
         """The same with an image of its own."""
+        del data
         return self._provide(spec, bytes_needed, "loop-wal")
 
     def _provide(self, spec: StorageSpec, bytes_needed: int, purpose: str) -> "LoopVolume":

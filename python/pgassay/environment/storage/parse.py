@@ -54,8 +54,10 @@ def parse_storage(text: str) -> StorageSpec:
         given[field] = convert(key, value, text)
     in_order = tuple((key, own[key]) for key in KINDS[kind].keys if key in own)
     spec = StorageSpec(kind=kind, own=in_order, **values)
+    if wal is not None:
+        spec = spec.model_copy(update={"wal": _storage_of_wal(wal, text)})
     KINDS[kind].check(spec)
-    return spec if wal is None else spec.model_copy(update={"wal": _storage_of_wal(wal, text)})
+    return spec
 
 
 def describe(spec: StorageSpec) -> str:

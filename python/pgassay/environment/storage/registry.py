@@ -32,7 +32,7 @@ def provide(spec: StorageSpec, bytes_needed: int) -> Volume:
     if spec.wal is None:
         return data
     try:
-        return SeparateWal(data, kind_named(spec.wal.kind).provide_wal(spec.wal, WAL_BYTES))
+        return SeparateWal(data, kind_named(spec.wal.kind).provide_wal(spec.wal, WAL_BYTES, data))
     except BaseException:
         data.remove()
         raise

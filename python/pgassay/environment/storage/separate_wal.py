@@ -9,6 +9,7 @@ import shutil
 import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from pgassay.environment.home import Account, account
@@ -92,9 +93,10 @@ class SeparateWal:
             both.columns.update(data.columns)
             both.facts.update(data.facts)
             both.warnings.extend(data.warnings)
+            both.files.update(data.files)
         if wal is not None:
             both.warnings.extend(f"the WAL's volume: {sentence}" for sentence in wal.warnings)
-            both.wal.append(wal)
+            both.wal.append(replace(wal, files={f"wal_{name}": each for name, each in wal.files.items()}))
 
     def remove(self) -> None:
         """Both; a copy whose link leads nowhere then is put back before its next use, as it is not clean."""

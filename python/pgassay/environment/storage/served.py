@@ -65,7 +65,8 @@ class ServedImage:
     """An image of `size_bytes` with an empty XFS at `root`, of which about `needed_bytes` will be written.
 
     `is_users`: the folder is the user's and stays; else it is pgassay's, for the account of its servers.
-    `on_host`: the image is a file even where memory would do.
+    `on_host`: the image is a file even where memory would do. `beside`: another one, whose process serves
+    this one too where it lives, by this `name`, so that both can share the limits of an instance.
     Raises UsageError when the machine lacks what it takes.
     """
 
@@ -78,11 +79,15 @@ class ServedImage:
         *,
         is_users: bool = False,
         on_host: bool = False,
+        beside: "ServedImage | None" = None,
+        name: str = "",
     ) -> None:
         self.root = root
         self.size_bytes = size_bytes
         self.is_in_memory = not on_host and needed_bytes <= MEMORY_SHARE_MAX * _available_bytes()
         self.overhead_ns = (0, 0)
+        self._beside = None if beside is None or beside.has_ended else beside.server
+        self._name = name
         work = home() / "data" / "work"
         make_folder(work, account())
         self._below = Path(tempfile.mkdtemp(prefix="volume-below-", dir=work))
@@ -109,6 +114,11 @@ class ServedImage:
         if self._server is None or self._server.has_ended:
             raise MeasurementError(_ENDED)
         return self._server
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nobody serves any more."""
+        return self._server is None or self._server.has_ended
 
     @property
     def attached(self) -> AttachedImage:
@@ -166,13 +176,20 @@ class ServedImage:
         numbers = [int(word) for word in (Path("/sys/block") / self.node.name / "stat").read_text().split()]
         return Taken(numbers[0] + numbers[4], numbers[3] + numbers[7])
 
-    def impose(self, model: Mapping[str, object], seed: int, trace: Path | None = None) -> None:
+    def impose(
+        self,
+        model: Mapping[str, object],
+        seed: int,
+        trace: Path | None = None,
+        instance: Mapping[str, object] | None = None,
+    ) -> None:
         """Answer as the model says, its credits at their beginning; `trace`: record in this new file.
 
-        Raises as `release`.
+        `instance`: limits that are shared with the volume beside it, while it has the same. Raises as
+        `release`.
         """
         try:
-            self.server.impose(model, seed, trace)
+            self.server.impose(model, seed, trace, instance)
         except MeasurementError:
             self.check()
             raise
@@ -202,7 +219,14 @@ class ServedImage:
 
         size_bytes = self.size_bytes if image is None else None
         try:
-            return VolumeServer(self._below, size_bytes=size_bytes, image=image, on_hung=give_up)
+            return VolumeServer(
+                self._below,
+                size_bytes=size_bytes,
+                image=image,
+                on_hung=give_up,
+                beside=self._beside,
+                name=self._name,
+            )
         except StatementError as error:
             raise UsageError(
                 f"An imitated volume can't be served here ({error}): use --storage loop."

@@ -6,30 +6,35 @@ once, and each trial begins with the credits that `credits=` says, since time ca
 """
 
 import itertools
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import ClassVar, get_args
+from typing import ClassVar
 
 from pgassay.environment.home import account, home, home_path
 from pgassay.environment.linux import device
-from pgassay.environment.storage.base import Delivered, Instance, StorageKind
+from pgassay.environment.storage.base import Delivered, Instance, StorageKind, Volume
+from pgassay.environment.storage.delivered import (
+    columns_of,
+    failure_of,
+    summary,
+    warnings_of,
+    way_delay_us,
+)
 from pgassay.environment.storage.files import extents_of_largest
 from pgassay.environment.storage.image import SIZE_BYTES_MIN, size_for, usable_bytes
 from pgassay.environment.storage.loop import LoopVolume
 from pgassay.environment.storage.offered import offer_facts, peaks_of, simulated_words, would_last
 from pgassay.environment.storage.options import describe, format_bytes, readable_bytes
-from pgassay.environment.storage.served import Ceiling, ServedImage, Taken, beyond_ceiling, why_not
+from pgassay.environment.storage.served import Ceiling, ServedImage, beyond_ceiling, why_not
 from pgassay.environment.storage.trace import UNLIMITED, Trace, latency_text, unlimited_model
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.model.storage import IMITATION_CPU_SHARE_MAX, IMITATION_DELAY_SHARE_MAX, StorageSpec
+from pgassay.model.storage import StorageSpec
 from pgassay.model.volumes.offer import VolumeModel, VolumeSpec
-from pgassay.native.volume import Counted, Second
 from pgassay.volumes.catalogue import OWN_FILE, LoadedCatalogue, load_catalogue
 from pgassay.volumes.explain import text_of
-from pgassay.volumes.limits import model_of
+from pgassay.volumes.limits import instance_of, model_of, without_instance
 from pgassay.volumes.parse import GIB, parse_volume
 
 # Memory is taken as it is written, so an image may be larger than what the data need.
@@ -37,11 +42,6 @@ _ROOM_FACTOR = 4
 _WAL_BYTES = 1 << 30
 # What is ordered of a volume beside its size; keys of `volumes.parse`.
 _ORDERED = ("iops", "throughput", "credits", "flush_latency", "first_touch", "instance")
-# Those on their way when the model begins and ends are counted by one side alone.
-_COUNT_TOLERANCE = 0.02
-
-_COUNTED: tuple[Counted, ...] = get_args(Counted)
-
 _shared: dict[Path, ServedImage] = {}
 _users: dict[Path, int] = {}
 _seeds = itertools.count(1)
@@ -79,7 +79,10 @@ class VolumeKind(StorageKind):
 
     def check(self, spec: StorageSpec) -> None:
         """Raises UsageError for a volume that the catalogue does not have, or not so."""
-        model_for(spec, catalogue())
+        loaded = catalogue()
+        model_for(spec, loaded)
+        if spec.wal is not None:
+            on_instance_of(spec.wal, spec, loaded)
 
     def instance(self, spec: StorageSpec) -> Instance | None:
         """That of `instance=`, or the one whose local disk it is."""
@@ -111,9 +114,12 @@ class VolumeKind(StorageKind):
         """Make the device with an empty file system, or use the one that is there."""
         return self._provide(spec, bytes_needed, "volume")
 
-    def provide_wal(self, spec: StorageSpec, bytes_needed: int) -> "ImitatedVolume":
-        """The same with a device that the WAL of all arms shares."""
-        return self._provide(spec, bytes_needed, "volume-wal")
+    def provide_wal(self, spec: StorageSpec, bytes_needed: int, data: Volume) -> "ImitatedVolume":
+        """The same with a device that the WAL of all arms shares; behind the instance of the data."""
+        wal = self._provide(spec, bytes_needed, "volume-wal")
+        if isinstance(data, ImitatedVolume):
+            data.share_instance(wal)
+        return wal
 
     def _provide(self, spec: StorageSpec, bytes_needed: int, place: str) -> "ImitatedVolume":
         reason = why_not()
@@ -124,7 +130,8 @@ class VolumeKind(StorageKind):
         root = home() / "data" / "work" / place
         if root not in _shared:
             size_bytes = max(size_for(bytes_needed * _ROOM_FACTOR + _WAL_BYTES), SIZE_BYTES_MIN)
-            _shared[root] = ServedImage(root, size_bytes, bytes_needed, account())
+            beside = next(iter(_shared.values()), None)
+            _shared[root] = ServedImage(root, size_bytes, bytes_needed, account(), beside=beside, name=place)
             _users[root] = 0
         served = _shared[root]
         _users[root] += 1
@@ -166,6 +173,21 @@ class ImitatedVolume(LoopVolume):
         self._served = served
         self._loaded = loaded
         self._beyond = beyond
+        self._own_model = model
+        self._instance: VolumeModel | None = None
+
+    def share_instance(self, wal: "ImitatedVolume") -> None:
+        """Put the volume of the WAL behind the same limits of the instance; nothing where this one has none.
+
+        A local disk of the instance is behind none.
+        """
+        of_wal = on_instance_of(wal.spec, self.spec, self._loaded)
+        of_data = ordered(self.spec, self._loaded)
+        shared = instance_of(self.model)
+        if of_data is None or of_wal is None or shared is None or instance_of(of_wal) is None:
+            return
+        self._instance = wal._instance = shared.model_copy(update={"name": of_data.instance})
+        self._own_model = without_instance(self.model)
 
     def activate(self) -> None:
         """Set the device's read-ahead, and whether it wants to be flushed."""
@@ -189,7 +211,8 @@ class ImitatedVolume(LoopVolume):
         """Impose the model, with the credits that it begins with; tell afterwards what it delivered."""
         delivered = Delivered()
         with Trace(is_wanted="trace" in dict(self.spec.own)) as trace:
-            self._served.impose(self.model.model_dump(mode="json"), next(_seeds), trace.file)
+            instance = None if self._instance is None else self._instance.model_dump(mode="json")
+            self._served.impose(self._own_model.model_dump(mode="json"), next(_seeds), trace.file, instance)
             before = self._served.taken()
             try:
                 yield delivered
@@ -230,6 +253,7 @@ class ImitatedVolume(LoopVolume):
                 "model": self.model.model_dump(mode="json"),
                 "overhead_us": self._served.overhead_ns[0] / 1e3,
                 "beyond_ceiling": self._beyond,
+                "shared_instance": None if self._instance is None else self._instance.name,
             },
         }
 
@@ -272,6 +296,19 @@ def model_for(spec: StorageSpec, loaded: LoadedCatalogue) -> VolumeModel:
     return model_of(found, loaded.catalogue, text_of(found))
 
 
+def on_instance_of(wal: StorageSpec, data: StorageSpec, loaded: LoadedCatalogue) -> VolumeModel | None:
+    """The model of the WAL's volume on the instance of the data's; None where there is none of one of them.
+
+    Raises UsageError for one that can't be attached to that instance.
+    """
+    found = ordered(data, loaded) if data.kind == "volume" else None
+    own = dict(wal.own)
+    if found is None or found.instance is None or wal.kind != "volume" or own["volume"] == UNLIMITED:
+        return None
+    attached = wal.model_copy(update={"own": (*wal.own, ("instance", found.instance))})
+    return model_for(attached, loaded)
+
+
 def ordered(spec: StorageSpec, loaded: LoadedCatalogue) -> VolumeSpec | None:
     """The volume that a storage is, None for the one without limits, which nobody sells.
 
@@ -289,98 +326,6 @@ def ordered(spec: StorageSpec, loaded: LoadedCatalogue) -> VolumeSpec | None:
     parts = [own["volume"], *([] if spec.size_bytes is None else [f"size={format_bytes(spec.size_bytes)}"])]
     parts += [f"{key}={own[key]}" for key in _ORDERED if key in own]
     return parse_volume(",".join(parts), loaded.catalogue)
-
-
-def columns_of(seconds: list[Second]) -> dict[str, list[float] | list[int]]:
-    """The series of the record; credits of a stripe set's volumes are added up."""
-    columns: dict[str, list[float] | list[int]] = {"clock_ns": [second["clock_ns"] for second in seconds]}
-    for counted in _COUNTED:
-        columns[counted] = [float(second[counted]) for second in seconds]
-    columns["own_delay_p50_us"] = [second["own_delay_us"]["p50"] for second in seconds]
-    columns["own_delay_p99_us"] = [second["own_delay_us"]["p99"] for second in seconds]
-    names = dict.fromkeys(level["limiter"] for second in seconds for level in second["credits"])
-    for name in names:
-        columns[f"credits_{name.replace(' ', '_')}"] = [
-            float(sum(level["credits"] for level in second["credits"] if level["limiter"] == name))
-            for second in seconds
-        ]
-    return columns
-
-
-def summary(seconds: list[Second]) -> dict[str, object]:
-    """What was delivered in all, and what imitating it took. Latencies and delays are means of requests."""
-    transfers = sum(second["reads"] + second["writes"] for second in seconds)
-    requests = transfers + sum(second["flushes"] for second in seconds)
-    elapsed_s = sum(second["elapsed_s"] for second in seconds)
-    delay_us = sum(
-        second["own_delay_us"]["mean"] * (second["reads"] + second["writes"] + second["flushes"])
-        for second in seconds
-    )
-    latency_ms = sum(second["latency_ms"] + second["queued_ms"] for second in seconds)
-    cpu_s = sum(second["cpu_s"] for second in seconds)
-    emptied = [
-        (level["emptied_ns"] / 1e9, level["limiter"])
-        for second in seconds
-        for level in second["credits"]
-        if level["emptied_ns"] is not None
-    ]
-    return {
-        "requests": requests,
-        "reads_and_writes": transfers,
-        "operations": sum(second["operations"] for second in seconds),
-        "bytes": sum(second["bytes_read"] + second["bytes_written"] for second in seconds),
-        "queued_s": sum(second["queued_ms"] for second in seconds) / 1e3,
-        "latency_ms": latency_ms / max(requests, 1),
-        "own_delay_us": delay_us / max(requests, 1),
-        "late_share": sum(second["late"] for second in seconds) / max(requests, 1),
-        "cpu_s": cpu_s,
-        "cpu_share": cpu_s / max(elapsed_s, 1e-9) / (os.cpu_count() or 1),
-        "credits_ended_s": min(emptied)[0] if emptied else None,
-        "credits_ended_of": min(emptied)[1] if emptied else None,
-    }
-
-
-def warnings_of(figures: Mapping[str, object], name: str) -> list[str]:
-    """What makes the imitation doubtful, in sentences."""
-    found = []
-    delays_us = [float(str(figures.get(key) or 0)) for key in ("own_delay_us", "way_delay_us")]
-    delay_ms, latency_ms = max(delays_us) / 1e3, float(str(figures["latency_ms"]))
-    if latency_ms > 0 and delay_ms > IMITATION_DELAY_SHARE_MAX * latency_ms:
-        late_share = float(str(figures["late_share"]))
-        found.append(
-            f"imitating {name} took {delay_ms * 1e3:.0f} µs a request more than its latency of "
-            f"{latency_ms:.2f} ms ({delay_ms / latency_ms:.0%}; {late_share:.0%} of the answers "
-            "were sent late): leave the machine more processors"
-        )
-    share = float(str(figures["cpu_share"]))
-    if share > IMITATION_CPU_SHARE_MAX:
-        found.append(
-            f"imitating {name} took {share:.0%} of the processors, which the server lacked: "
-            "a faster volume may look slower than it is"
-        )
-    return found
-
-
-def way_delay_us(figures: Mapping[str, object], before: Taken, after: Taken) -> float | None:
-    """By how much a request of the block device took longer than the model says, in the mean, in µs.
-
-    That holds what the answers' times don't: a request waits for a thread of the kernel before it reaches the
-    server, and its answer for another one after that. None where the device's requests are not the server's.
-    """
-    served, requests = int(str(figures["reads_and_writes"])), after.requests - before.requests
-    if not requests or abs(served - requests) > _COUNT_TOLERANCE * requests:
-        return None
-    return (after.ms - before.ms) * 1e3 / requests - float(str(figures["latency_ms"])) * 1e3
-
-
-def failure_of(seconds: list[Second], name: str) -> str | None:
-    """Which requests the image could not serve, in a sentence; None where it served all."""
-    failed = sum(second["failed"] for second in seconds)
-    if not failed:
-        return None
-    numbers = [second["error"] for second in seconds if second["failed"]]
-    requests = "1 request" if failed == 1 else f"{failed:,} requests"
-    return f"the imitated volume {name} answered {requests} with: {os.strerror(numbers[0])}"
 
 
 def _release(root: Path) -> None:

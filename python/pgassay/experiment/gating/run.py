@@ -13,19 +13,19 @@ from pgassay.analysis.gate.promise import Time, noise_of, opening, promise
 from pgassay.analysis.gate.rule import rule_of
 from pgassay.analysis.verdicts.rows import owns_data
 from pgassay.environment.history import Known
-from pgassay.errors import UsageError
+from pgassay.errors import InterruptionError, UsageError
 from pgassay.experiment.gating.baseline import Baseline, find_baseline, revision_of
 from pgassay.experiment.gating.file import GateFile, read_gate_file
 from pgassay.experiment.gating.requests import GatePlan, Planned, plan_gate, refuse_double_settings
 from pgassay.experiment.planning.plan import parse_request
-from pgassay.experiment.running.folder import check_folder
+from pgassay.experiment.running.folder import check_folder, find_experiments
 from pgassay.experiment.running.loop import RunLimits
 from pgassay.experiment.running.run import run_new
 from pgassay.model.experiment import Experiment
 from pgassay.model.gates.gate import GatedSystem, GateResult, GateRule
 from pgassay.model.redaction import without_secrets
 from pgassay.record.gates import load_gates, write_gate
-from pgassay.record.read import StoredExperiment
+from pgassay.record.read import StoredExperiment, load
 from pgassay.terminal.progress import Progress
 
 PARENT = Path("pgassay-gates")
@@ -93,6 +93,8 @@ def run_gate(
 ) -> GateResult:
     """Run a gate to its end and keep its result; raises UsageError, or MeasurementError of a workload.
 
+    Interrupted, it keeps what is known by then; raises InterruptionError where that is nothing.
+
     on_measured: called with each workload's experiment when it has ended.
     """
     created_at = datetime.now(UTC)
@@ -106,10 +108,20 @@ def run_gate(
         raise
     for sentence in sentences_before(prepared):
         progress.message(sentence)
-    gated = []
-    for each in prepared.plan.planned:
-        gated.append(_run_workload(each, prepared, progress, wait=wait))
-        on_measured(gated[-1].stored)
+    gated: list[Gated] = []
+    is_interrupted = False
+    try:
+        for each in prepared.plan.planned:
+            gated.append(_run_workload(each, prepared, progress, wait=wait))
+            on_measured(gated[-1].stored)
+    except (KeyboardInterrupt, InterruptionError) as interruption:
+        gated = _measured_until(prepared, gated)
+        if not gated:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise InterruptionError(
+                "interrupted before the first trial; nothing is left running and nothing was recorded"
+            ) from interruption
+        is_interrupted = True
     result = gate_result(
         gated,
         systems=prepared.systems,
@@ -120,9 +132,27 @@ def run_gate(
         runs_per_year=prepared.change.runs_per_year,
         false_alarms_per_year=prepared.change.false_alarms_per_year,
         warnings=_warnings(prepared),
+        interrupted_of=_units_of(prepared) if is_interrupted else None,
     )
     write_gate(prepared.folder, result)
     return result
+
+
+def _measured_until(prepared: PreparedGate, gated: Sequence[Gated]) -> list[Gated]:
+    """What was measured before an interruption: whole workloads, and the one that was under way."""
+    found = list(gated)
+    for each in prepared.plan.planned[len(gated) :]:
+        # A folder without a trial has been removed already.
+        if find_experiments(prepared.folder / each.name):
+            stored = load(prepared.folder / each.name)
+            if stored.trials:
+                found.append(Gated(each.name, stored, folder=each.name))
+        break
+    return found
+
+
+def _units_of(prepared: PreparedGate) -> int:
+    return sum(len(each.units) for each in prepared.plan.planned)
 
 
 def sentences_before(prepared: PreparedGate) -> list[str]:

@@ -12,7 +12,7 @@ GATE_SCHEMA = 1
 # Where a system under test comes from.
 SystemKind = Literal["file", "revision", "checkout", "build", "server"]
 Finding = Literal["slow-down", "within the margin", "none found", "excluded", "undecided"]
-Outcome = Literal["slow-down", "none found", "undecided"]
+Outcome = Literal["slow-down", "none found", "undecided", "interrupted"]
 Ends = tuple[float | None, float | None]
 
 
@@ -109,7 +109,11 @@ class GateWorkload(Frozen):
 
 
 class GateResult(Frozen):
-    """One gate; schema in schemas/gate.schema.json. `exit_code`: 0 none found, 1 slow-down, 4 undecided."""
+    """One gate; schema in schemas/gate.schema.json.
+
+    `exit_code`: 0 none found, 1 slow-down, 4 undecided, 130 interrupted: then `units` are those that were
+    measured by then, and no history counts it as a run.
+    """
 
     schema_: int = Field(default=GATE_SCHEMA, alias="schema")
     format: int = GATE_FORMAT

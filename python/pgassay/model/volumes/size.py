@@ -128,8 +128,45 @@ class SizedGroup(Frozen):
     checks: tuple[Check, ...]
 
 
+class StorageBound(Frozen):
+    """How much faster a workload of a server elsewhere could be at most, if storage took no time.
+
+    `name` tells the arm's levels, '' where there is one kind of arm; `server` as the experiment calls it.
+    `looks`: how often connections were looked at, each connection once a look. `share`: the part of their
+    time that storage took at most, the sum of `reads_share` (pages of relations), `wal_share`,
+    `other_files_share` (temporary files and all others) and `others_share` (waits for somebody who may have
+    waited for storage: locks, latches, other processes), or `timed_share` where that is more: what the
+    server's own clock counted, None where it does not time its input and output. `share_interval`: at 95 %,
+    over `interval_of`.
+
+    `gain_at_most` = 1 / (1 - share), with its interval; None where nothing bounds it. `other_sessions`: the
+    most that were at work there beside the workload, whose waits are in it.
+    """
+
+    name: str
+    server: str
+    unit: SizeUnit
+    trials: int
+    looks: int
+    seconds_per_unit: float
+    share: float
+    share_interval: tuple[float, float]
+    interval_of: Literal["trials", "parts of trials"]
+    reads_share: float
+    wal_share: float
+    other_files_share: float
+    others_share: float
+    timed_share: float | None
+    gain_at_most: float | None
+    gain_interval: tuple[float, float | None]
+    other_sessions: int
+
+
 class SizeResult(Frozen):
-    """What `pgassay size --json` prints. `slow_down` is what was allowed; `size_gib` what is to be stored."""
+    """What `pgassay size --json` prints. `slow_down` is what was allowed; `size_gib` what is to be stored.
+
+    `bounds`: of servers elsewhere, in place of `groups`.
+    """
 
     schema_: int = Field(default=SIZE_SCHEMA, alias="schema")
     pgassay_version: str
@@ -141,3 +178,4 @@ class SizeResult(Frozen):
     groups: tuple[SizedGroup, ...]
     sentences: tuple[str, ...]
     warnings: tuple[str, ...]
+    bounds: tuple[StorageBound, ...] = ()

@@ -19,10 +19,16 @@ _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 def render(result: GateResult) -> bytes:
     """The document, UTF-8."""
-    suites = ElementTree.Element("testsuites", {"name": "pgassay gate", **_counts(list(result.units))})
+    counts = _counts(list(result.units))
+    if result.outcome == "interrupted":
+        # What was measured may all have passed, and the gate has not.
+        counts |= {name: str(int(counts[name]) + 1) for name in ("tests", "errors")}
+    suites = ElementTree.Element("testsuites", {"name": "pgassay gate", **counts})
     for workload in result.workloads:
         units = [unit for unit in result.units if unit.workload == workload.name]
         suites.append(_suite(workload, units, result.created_at))
+    if result.outcome == "interrupted":
+        suites.append(_interrupted(result))
     ElementTree.indent(suites)
     document: bytes = ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True)
     return document + b"\n"
@@ -43,6 +49,20 @@ def _suite(workload: GateWorkload, units: list[GateUnit], created_at: str) -> El
         suite.append(_case(unit))
     if workload.promise:
         ElementTree.SubElement(suite, "system-out").text = _legal(workload.promise)
+    return suite
+
+
+def _interrupted(result: GateResult) -> ElementTree.Element:
+    suite = ElementTree.Element(
+        "testsuite", {"name": "pgassay", "tests": "1", "failures": "0", "errors": "1", "time": "0"}
+    )
+    suite.set("timestamp", datetime.fromisoformat(result.created_at).replace(tzinfo=None).isoformat())
+    case = ElementTree.SubElement(
+        suite, "testcase", {"classname": "pgassay", "name": "(whole gate)", "time": "0"}
+    )
+    sentence = _legal(result.verdict.splitlines()[0])
+    error = ElementTree.SubElement(case, "error", {"message": sentence, "type": "interrupted"})
+    error.text = sentence
     return suite
 
 

@@ -62,6 +62,8 @@ def render_json(result: GateResult) -> str:
 def headline(result: GateResult) -> str:
     """The outcome in a few words, for a title."""
     counted = Counter(unit.finding for unit in result.units)
+    if result.outcome == "interrupted":
+        return "Interrupted"
     if result.outcome == "slow-down":
         return f"Slow-down of {plural(counted['slow-down'], 'unit')}"
     return "Undecided" if result.outcome == "undecided" else "No slow-down found"

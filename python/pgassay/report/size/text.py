@@ -73,6 +73,7 @@ def sections(result: SizeResult) -> list[Section]:
             "notes",
             (bullets(result.warnings, title="Warnings", tone=WARNING),) if result.warnings else (),
         ),
+        Section("At most", "bounds", _bounds(result)),
         Section("Volumes", "volumes", _of_groups(result, _volumes)),
         Section("What is enough", "knees", _of_groups(result, _knees)),
         Section("Checked", "checks", _of_groups(result, _checks)),
@@ -94,6 +95,35 @@ def _of_groups(result: SizeResult, make: Callable[[SizedGroup, int], list[Block]
             blocks.append(Subheading(group.name))
         blocks += made
     return tuple(blocks)
+
+
+def _bounds(result: SizeResult) -> tuple[Block, ...]:
+    """Of servers elsewhere: what connections waited for, and what that bounds."""
+    if not result.bounds:
+        return ()
+    rows = []
+    for each in result.bounds:
+        low, high = each.gain_interval
+        ends = f"{low:.3g} – {'∞' if high is None else f'{high:.3g}'}"
+        rows.append(
+            (
+                each.name or each.server,
+                seconds(each.seconds_per_unit),
+                percent_fixed(each.reads_share, 1),
+                percent_fixed(each.wal_share, 1),
+                percent_fixed(each.other_files_share, 1),
+                percent_fixed(each.others_share, 1),
+                "" if each.timed_share is None else percent_fixed(each.timed_share, 1),
+                "∞" if each.gain_at_most is None else f"{each.gain_at_most:.3g}",
+                ends,
+            )
+        )
+    unit = result.bounds[0].unit
+    heads = (
+        *("", f"time of a {unit}", "reads", "WAL", "other files", "for others", "by its clock"),
+        *("times as fast at most", "95 %"),
+    )
+    return (plain_table(heads, rows),)
 
 
 def _volumes(group: SizedGroup, number: int) -> list[Block]:
@@ -225,6 +255,11 @@ def _recorded(group: SizedGroup, _number: int) -> list[Block]:
 
 def _facts(result: SizeResult) -> str:
     files = f" with {', '.join(result.catalogue.files)}" if result.catalogue.files else ""
+    if result.bounds:
+        return (
+            f"{result.workload}, measured in {result.folder} by SQL alone. The shares are of the time of "
+            "connections; no request was recorded."
+        )
     return (
         f"{result.workload}, recorded in {result.folder}; {result.size_gib:,} GiB to be stored. Catalogue of "
         f"{result.catalogue.date}{files}. Times are predicted, unless they are said to be measured."

@@ -68,7 +68,11 @@ def _found(folder: "Path", alpha: float) -> "HistoryResult":
     folders = gate_folders(folder)
     for each in folders:
         try:
-            gates.append((each.name, load_gate(each)))
+            gate = load_gate(each)
+            if gate.outcome == "interrupted":
+                skipped.append(f"{each.name} was interrupted, so it is no run.")
+            else:
+                gates.append((each.name, gate))
         except UsageError as error:
             skipped.append(str(error))
     # A gate's own experiments are in it already.

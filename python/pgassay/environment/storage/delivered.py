@@ -1,0 +1,105 @@
+"""What an imitated volume delivered in a trial: its series, its figures, and what makes them doubtful."""
+
+import os
+from collections.abc import Mapping
+from typing import get_args
+
+from pgassay.environment.storage.served import Taken
+from pgassay.model.storage import IMITATION_CPU_SHARE_MAX, IMITATION_DELAY_SHARE_MAX
+from pgassay.native.volume import Counted, Second
+
+# Those on their way when the model begins and ends are counted by one side alone.
+_COUNT_TOLERANCE = 0.02
+_COUNTED: tuple[Counted, ...] = get_args(Counted)
+
+
+def columns_of(seconds: list[Second]) -> dict[str, list[float] | list[int]]:
+    """The series of the record; credits of a stripe set's volumes are added up."""
+    columns: dict[str, list[float] | list[int]] = {"clock_ns": [second["clock_ns"] for second in seconds]}
+    for counted in _COUNTED:
+        columns[counted] = [float(second[counted]) for second in seconds]
+    columns["own_delay_p50_us"] = [second["own_delay_us"]["p50"] for second in seconds]
+    columns["own_delay_p99_us"] = [second["own_delay_us"]["p99"] for second in seconds]
+    names = dict.fromkeys(level["limiter"] for second in seconds for level in second["credits"])
+    for name in names:
+        columns[f"credits_{name.replace(' ', '_')}"] = [
+            float(sum(level["credits"] for level in second["credits"] if level["limiter"] == name))
+            for second in seconds
+        ]
+    return columns
+
+
+def summary(seconds: list[Second]) -> dict[str, object]:
+    """What was delivered in all, and what imitating it took. Latencies and delays are means of requests."""
+    transfers = sum(second["reads"] + second["writes"] for second in seconds)
+    requests = transfers + sum(second["flushes"] for second in seconds)
+    elapsed_s = sum(second["elapsed_s"] for second in seconds)
+    delay_us = sum(
+        second["own_delay_us"]["mean"] * (second["reads"] + second["writes"] + second["flushes"])
+        for second in seconds
+    )
+    latency_ms = sum(second["latency_ms"] + second["queued_ms"] for second in seconds)
+    cpu_s = sum(second["cpu_s"] for second in seconds)
+    emptied = [
+        (level["emptied_ns"] / 1e9, level["limiter"])
+        for second in seconds
+        for level in second["credits"]
+        if level["emptied_ns"] is not None
+    ]
+    return {
+        "requests": requests,
+        "reads_and_writes": transfers,
+        "operations": sum(second["operations"] for second in seconds),
+        "bytes": sum(second["bytes_read"] + second["bytes_written"] for second in seconds),
+        "queued_s": sum(second["queued_ms"] for second in seconds) / 1e3,
+        "latency_ms": latency_ms / max(requests, 1),
+        "own_delay_us": delay_us / max(requests, 1),
+        "late_share": sum(second["late"] for second in seconds) / max(requests, 1),
+        "cpu_s": cpu_s,
+        "cpu_share": cpu_s / max(elapsed_s, 1e-9) / (os.cpu_count() or 1),
+        "credits_ended_s": min(emptied)[0] if emptied else None,
+        "credits_ended_of": min(emptied)[1] if emptied else None,
+    }
+
+
+def warnings_of(figures: Mapping[str, object], name: str) -> list[str]:
+    """What makes the imitation doubtful, in sentences."""
+    found = []
+    delays_us = [float(str(figures.get(key) or 0)) for key in ("own_delay_us", "way_delay_us")]
+    delay_ms, latency_ms = max(delays_us) / 1e3, float(str(figures["latency_ms"]))
+    if latency_ms > 0 and delay_ms > IMITATION_DELAY_SHARE_MAX * latency_ms:
+        late_share = float(str(figures["late_share"]))
+        found.append(
+            f"imitating {name} took {delay_ms * 1e3:.0f} µs a request more than its latency of "
+            f"{latency_ms:.2f} ms ({delay_ms / latency_ms:.0%}; {late_share:.0%} of the answers "
+            "were sent late): leave the machine more processors"
+        )
+    share = float(str(figures["cpu_share"]))
+    if share > IMITATION_CPU_SHARE_MAX:
+        found.append(
+            f"imitating {name} took {share:.0%} of the processors, which the server lacked: "
+            "a faster volume may look slower than it is"
+        )
+    return found
+
+
+def way_delay_us(figures: Mapping[str, object], before: Taken, after: Taken) -> float | None:
+    """By how much a request of the block device took longer than the model says, in the mean, in µs.
+
+    That holds what the answers' times don't: a request waits for a thread of the kernel before it reaches the
+    server, and its answer for another one after that. None where the device's requests are not the server's.
+    """
+    served, requests = int(str(figures["reads_and_writes"])), after.requests - before.requests
+    if not requests or abs(served - requests) > _COUNT_TOLERANCE * requests:
+        return None
+    return (after.ms - before.ms) * 1e3 / requests - float(str(figures["latency_ms"])) * 1e3
+
+
+def failure_of(seconds: list[Second], name: str) -> str | None:
+    """Which requests the image could not serve, in a sentence; None where it served all."""
+    failed = sum(second["failed"] for second in seconds)
+    if not failed:
+        return None
+    numbers = [second["error"] for second in seconds if second["failed"]]
+    requests = "1 request" if failed == 1 else f"{failed:,} requests"
+    return f"the imitated volume {name} answered {requests} with: {os.strerror(numbers[0])}"
