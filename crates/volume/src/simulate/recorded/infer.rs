@@ -1,5 +1,8 @@
 //! From times of issue and completion to what waited for what.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use super::dependencies::{Dependencies, Facts, Milestone, NO_LOG, Role, STRETCHES, Step, Who};
 use super::lanes::{Cause, causes, in_flight, lanes_nearby};
 use super::order::straighten;
@@ -148,25 +151,29 @@ fn requests_of(recording: &Recording, parts: &[(u64, u64)]) -> Result<(Vec<Recor
 
 /// What a request spends on its way to the recorder and back: what was measured, unless pauses say otherwise.
 ///
-/// From an answer to the next request, where one lane alone is there, passes that way at least. A machine that was
-/// busy when it was measured would make single requests overlap that followed each other. Of several lanes another
-/// may be on the way to the recorder while it sees none.
+/// From an answer to the next request passes that way at least, where one lane alone is there, or where all of them
+/// are seen then: another may be on its way to the recorder otherwise. A machine that was busy when the way was
+/// measured would make requests overlap that followed each other.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a share of a time
 fn way_ns(recording: &Recording) -> u64 {
     let requests = &recording.requests;
     let all: Vec<usize> = (0..requests.len()).collect();
-    let lanes = lanes_nearby(&in_flight(requests, &all));
+    let seen = in_flight(requests, &all);
+    let lanes = lanes_nearby(&seen);
     let mut pauses: Vec<u64> = Vec::new();
-    let mut last_done_ns = u64::MAX;
-    for (request, lanes) in requests.iter().zip(lanes) {
-        if request.issue_ns > last_done_ns && lanes == 1 {
-            pauses.push(request.issue_ns - last_done_ns);
+    let mut ends: BinaryHeap<Reverse<u64>> = BinaryHeap::new();
+    let mut last_done_ns = None;
+    for (index, request) in requests.iter().enumerate() {
+        while ends
+            .peek()
+            .is_some_and(|Reverse(done_ns)| *done_ns <= request.issue_ns)
+        {
+            last_done_ns = ends.pop().map(|Reverse(done_ns)| done_ns);
         }
-        last_done_ns = if last_done_ns == u64::MAX {
-            request.done_ns
-        } else {
-            last_done_ns.max(request.done_ns)
-        };
+        if let Some(done_ns) = last_done_ns.filter(|_| seen[index] >= lanes[index]) {
+            pauses.push(request.issue_ns - done_ns);
+        }
+        ends.push(Reverse(request.done_ns));
     }
     if pauses.len() < PAUSES_MIN {
         return recording.overhead_ns;

@@ -133,7 +133,11 @@ fn causes_with(
             on_the_way.pop();
             done += 1;
             let reading = clock.advance(done_ns, free.len());
-            let lanes_max = if who.clients > 0 { who.clients } else { lanes[which] };
+            let lanes_max = if who.clients > 0 {
+                who.clients
+            } else {
+                lanes[which]
+            };
             if population > lanes_max {
                 population -= 1;
                 ended = Some((done, reading));
@@ -201,7 +205,13 @@ mod tests {
             clients: 1,
             ..Who::on(1.0)
         };
-        let expected = [free(0, 5), free(1, 10), Cause::Request, Cause::Request, free(4, 10)];
+        let expected = [
+            free(0, 5),
+            free(1, 10),
+            Cause::Request,
+            Cause::Request,
+            free(4, 10),
+        ];
         assert_eq!(causes_of(&requests, one), expected);
     }
 
@@ -212,7 +222,10 @@ mod tests {
             clients: 1,
             ..Who::on(1.0)
         };
-        assert_eq!(causes_of(&requests, one), [free(0, 0), Cause::Request, free(1, 10)]);
+        assert_eq!(
+            causes_of(&requests, one),
+            [free(0, 0), Cause::Request, free(1, 10)]
+        );
     }
 
     #[test]

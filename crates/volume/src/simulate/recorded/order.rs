@@ -21,7 +21,10 @@ pub(super) fn straighten(steps: &mut [Step], reads: &[(usize, u32)]) {
         let window = (*lanes as usize).clamp(1, WINDOW_MAX).max(places.len());
         let more = &reads[coming..reads.len().min(coming + window - places.len())];
         coming += more.len();
-        places.extend(more.iter().map(|(next, _)| (steps[*next].offset, steps[*next].length)));
+        places.extend(
+            more.iter()
+                .map(|(next, _)| (steps[*next].offset, steps[*next].length)),
+        );
         let goes_on = places.iter().position(|(offset, _)| ends.contains(offset));
         let Some((offset, length)) = places.remove(goes_on.unwrap_or(0)) else {
             return;
