@@ -1,9 +1,11 @@
-"""Files of traces, made by hand: a second writer of the format of crates/native/README.md."""
+"""Files of traces, made by hand: a second writer of the format of crates/native/README.md; volumes for them."""
 
 import struct
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
+
+from pgassay.model.volumes.offer import Distribution, Latency, Stripes, VolumeModel
 
 # issue and completion in ns from time 0, kind (r, w or f), first byte, bytes
 Request = tuple[int, int, str, int, int]
@@ -44,6 +46,17 @@ def one_client(count: int, latency_ns: int, computing_ns: int, length: int = 819
         (number * cycle, number * cycle + latency_ns, "r", place, length)
         for number, place in enumerate(places)
     ]
+
+
+def constant(latency_ms: float) -> VolumeModel:
+    """A volume without limits, whose every request takes as long."""
+    one = Distribution(median_ns=latency_ms * 1e6, sigma=0.0, bytes_per_second=None)
+    return VolumeModel(
+        name=f"{latency_ms} ms",
+        stripes=Stripes(count=1, width_bytes=1 << 18),
+        limiters=(),
+        latency=Latency(read=one, write=one, flush=one),
+    )
 
 
 def _folded(number: int) -> int:

@@ -65,6 +65,9 @@ struct RecordedDocument {
     /// How many clients there were; 0 where nobody knows.
     #[serde(default)]
     clients: u32,
+    /// The time of processors that all of it took, in seconds; 0 where nobody knows.
+    #[serde(default)]
+    cpu_s: f64,
 }
 
 /// What is run, ready to be.
@@ -106,6 +109,7 @@ impl RecordedDocument {
         let who = Who {
             processors: self.processors,
             clients: self.clients,
+            cpu_s: self.cpu_s,
         };
         Dependencies::infer(&decode(&bytes)?, &self.parts, who)
     }

@@ -9,7 +9,7 @@ use pgassay_volume::{Kind, Model};
 mod drawn;
 mod systems;
 use drawn::Draw;
-use systems::{clients, look_ahead, read, recorded, recording_of, volume_of};
+use systems::{bursts, clients, look_ahead, read, recorded, recording_of, volume_of};
 
 const MANY: f64 = 1000.0;
 
@@ -134,8 +134,8 @@ fn clients_that_are_known_are_predicted_from_a_volume_that_never_shows_them() {
         })
         .collect();
     let who = Who {
-        processors: 2.0,
         clients: 20,
+        ..Who::on(2.0)
     };
     let inferred = Dependencies::infer(&recording_of(quick), &[], who).unwrap();
     // 20 clients: at 4.1 ms a round of computing and reading, or as many as the limit lets through.
@@ -159,6 +159,47 @@ fn a_look_ahead_is_as_fast_as_the_slower_of_reading_and_computing() {
         let (_, expected_ns) = look_ahead(model, 8000, 16, 3, 100_000);
         let found_ns = predicted_ns(&slow, model, 1.0).max(floor_ns);
         assert_within(found_ns, expected_ns, 0.02, &model.name);
+    }
+}
+
+#[test]
+fn a_reader_held_up_by_the_page_that_it_needs_next_does_not_compute_meanwhile() {
+    // Of four pages three are on their way at most, and the fourth is asked for when the first has been consumed.
+    let (reads, computing_ns) = (6000, 60_000);
+    let models = [300.0, 600.0, 2000.0, 5000.0].map(|latency_us| volume_of(latency_us, 0.5, None));
+    let known = Who {
+        cpu_s: reads as f64 * computing_ns as f64 / 1e9,
+        ..Who::on(1.0)
+    };
+    let runs = models
+        .each_ref()
+        .map(|model| look_ahead(model, reads, 4, 3, computing_ns));
+    for (run, _) in &runs[1..] {
+        let inferred = Dependencies::infer(run, &[], known).unwrap();
+        assert!(inferred.facts().computing_s <= known.cpu_s);
+        for (model, (_, expected_ns)) in models.iter().zip(&runs) {
+            let found = inferred.simulate(model, 1.0, 1).unwrap();
+            let found_ns = (found.elapsed_s * 1e9).round() as u64;
+            assert_within(found_ns, *expected_ns, 0.05, &model.name);
+        }
+    }
+}
+
+#[test]
+fn a_client_whose_pages_come_in_several_requests_is_one_client() {
+    let models = [50.0, 300.0, 1000.0, 4000.0].map(|latency_us| volume_of(latency_us, 0.3, None));
+    let runs = models.each_ref().map(|model| bursts(model, 4000, 50_000));
+    let one = Who {
+        clients: 1,
+        ..Who::on(1.0)
+    };
+    for run in &runs {
+        let inferred = Dependencies::infer(run, &[], one).unwrap();
+        for (model, expected) in models.iter().zip(&runs) {
+            let found = inferred.simulate(model, 1.0, 1).unwrap();
+            let found_ns = (found.elapsed_s * 1e9).round() as u64;
+            assert_within(found_ns, elapsed_ns(expected), 0.03, &model.name);
+        }
     }
 }
 

@@ -39,18 +39,23 @@ class RecordedSpec(TypedDict):
     """A file that an imitated volume recorded, and the stretches of it that count, by CLOCK_MONOTONIC.
 
     `processors`: how many those had who computed between requests; it need not be whole. `clients`: how many
-    there were, where that is known. `parts`: pairs of from and until, in their order; without any all of it
-    counts.
+    there were, and `cpu_s`: how long processors were busy with it in seconds, where that is known. `parts`:
+    pairs of from and until, in their order; without any all of it counts.
     """
 
     path: str
     processors: float
     clients: NotRequired[int]
+    cpu_s: NotRequired[float]
     parts: NotRequired[Sequence[tuple[int, int]]]
 
 
 class RecordedFacts(TypedDict):
-    """What was recorded, and inferred (`Facts` of crates/volume/src/simulate/recorded/dependencies.rs)."""
+    """What was recorded, and inferred (`Facts` of crates/volume/src/simulate/recorded/dependencies.rs).
+
+    `issued`: how many requests that are waited for had been issued by the ends of 200 equal stretches of the
+    recorded time, after a 0.
+    """
 
     reads: int
     writes: int
@@ -63,6 +68,7 @@ class RecordedFacts(TypedDict):
     computing_s: float
     lost: int
     is_complete: bool
+    issued: list[int]
 
 
 class Series(TypedDict):

@@ -5,26 +5,24 @@ waited for what. Commits that wait together for one write of the log don't show 
 writes is replayed from the fastest. What a slow one can't show either is computing that was hidden behind
 the volume's answers, as that of a look-ahead is: so no prediction is below what was measured on the fastest.
 
-A load is asked how many units it does in its time, from its warm-up on: caches that fill make later units
-cheaper, so units are compared that were done after equally many before them.
+A client whose commit goes into the write of another's is not seen, so of a load of commits as many clients
+count as there are such writes for its transactions.
 """
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from statistics import median
-
-import numpy as np
 
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.volumes.offer import VolumeModel
 from pgassay.model.volumes.size import Check, Recording
 from pgassay.native.process import StatementError
 from pgassay.native.simulate import RecordedFacts, Simulated, replay
+from pgassay.sizing.progress import seconds_per_unit
 from pgassay.sizing.recordings import Group, Measured
 
-# Of one storage, the trial in the middle is replayed.
 SEED = 1
 
 
@@ -47,25 +45,38 @@ class Predictor:
         by_storage = groupby(
             sorted(group.recordings, key=lambda each: each.storage), key=lambda each: each.storage
         )
-        self._middle = [_middle(list(each)) for _, each in by_storage]
-        self._fastest = min(self._middle, key=lambda each: each.seconds_per_unit)
-        slowest = max(self._middle, key=lambda each: each.seconds_per_unit)
-        self.base = self._fastest if _is_of_logs(_replayed(slowest, [])[0]) else slowest
-        self.floor_s = self._fastest.seconds_per_unit if len(self._middle) > 1 else None
+        self._middle = [_replayable(_middle(list(each))) for _, each in by_storage]
+        self._fastest = min(self._middle, key=lambda each: each.trial.seconds_per_unit)
+        slowest = max(self._middle, key=lambda each: each.trial.seconds_per_unit)
+        self._base = self._fastest if _is_of_logs(slowest.facts) else slowest
+        self.base = self._base.trial
+        self.floor_s = self._fastest.trial.seconds_per_unit if len(self._middle) > 1 else None
 
     def predict(self, models: Sequence[VolumeModel]) -> list[Predicted]:
         """What a unit would take on each model, in their order."""
         documents = [model.model_dump(mode="json") for model in models]
-        answers = _replayed(self.base, documents)[1]
-        floor = None if self.floor_s is None else self._fastest
+        answers = _replayed(self._base.trial, documents)[1]
+        has_floor = self.floor_s is not None
         return [
-            Predicted(_seconds_per_unit(self.base, answer, floor), _ended_s(answer)) for answer in answers
+            Predicted(self._seconds_per_unit(self._base, answer, has_floor=has_floor), _ended_s(answer))
+            for answer in answers
         ]
+
+    def _seconds_per_unit(self, recorded: "_Replayable", answer: Simulated, *, has_floor: bool) -> float:
+        others = [
+            (each.trial, each.facts)
+            for each in self._middle
+            if each is not recorded and not _is_of_logs(each.facts)
+        ]
+        # How many units share a write of a log is a matter of the volume.
+        further = None if _is_of_logs(recorded.facts) else max(others, key=_units, default=None)
+        floor = self._fastest.trial if has_floor else None
+        return seconds_per_unit(recorded.trial, recorded.facts, answer, floor, further)
 
     def recordings(self) -> tuple[Recording, ...]:
         """Every recording with what is inferred of it."""
-        ordered = sorted(self._middle, key=lambda each: each is not self.base)
-        return tuple(_told(each, _replayed(each, [])[0], is_used=each is self.base) for each in ordered)
+        ordered = sorted(self._middle, key=lambda each: each is not self._base)
+        return tuple(_told(each.trial, each.facts, is_used=each is self._base) for each in ordered)
 
     def checks(self) -> tuple[Check, ...]:
         """Predictions beside measurements: from each recording of every other volume that was measured.
@@ -78,19 +89,19 @@ class Predictor:
         }
         found = []
         for recorded in self._middle:
-            others = [storage for storage in storages if storage != recorded.storage]
-            answers = _replayed(recorded, [of_storage[storage][0].model for storage in others])[1]
+            others = [storage for storage in storages if storage != recorded.trial.storage]
+            answers = _replayed(recorded.trial, [of_storage[storage][0].model for storage in others])[1]
             for storage, answer in zip(others, answers, strict=True):
-                is_base = recorded is self.base
+                is_base = recorded is self._base
                 # The floor was measured on this very volume: it would say that the prediction is right.
-                is_floor = self.floor_s is not None and storage == self._fastest.storage
+                is_floor = self.floor_s is not None and storage == self._fastest.trial.storage
                 is_fair = is_base and not is_floor
-                floor = self._fastest if is_fair and self.floor_s is not None else None
-                predicted_s = _seconds_per_unit(recorded, answer, floor)
+                has_floor = is_fair and self.floor_s is not None
+                predicted_s = self._seconds_per_unit(recorded, answer, has_floor=has_floor)
                 measured_s = median(each.seconds_per_unit for each in of_storage[storage])
                 found.append(
                     Check(
-                        recorded_on=recorded.storage,
+                        recorded_on=recorded.trial.storage,
                         storage=storage,
                         predicted_s=predicted_s,
                         measured_s=measured_s,
@@ -102,31 +113,26 @@ class Predictor:
         return tuple(sorted(found, key=lambda check: not check.is_fair))
 
 
-def _seconds_per_unit(recorded: Measured, answer: Simulated, floor: Measured | None) -> float:
-    """What a unit takes by a replay of this recording, and no less than on `floor`."""
-    if not recorded.progress:
-        alone_s = answer["elapsed_s"] / recorded.units
-        return alone_s if floor is None else max(alone_s, floor.seconds_per_unit)
-    since_s, units = (np.array(column) for column in zip(*recorded.progress, strict=True))
-    milestones_s = np.array(answer["milestones_s"])
-    recorded_s = np.linspace(0.0, since_s[-1], len(milestones_s))
-    by_milestone = np.interp(recorded_s, since_s, units)
-    from_s, until_s = since_s[-1] - recorded.elapsed_s, since_s[-1]
+@dataclass(frozen=True)
+class _Replayable:
+    """A recording with what is inferred of it."""
 
-    def done_by(at_s: float) -> float:
-        done = float(np.interp(at_s, milestones_s, by_milestone))
-        if at_s > milestones_s[-1]:
-            # A faster volume gets further than the recording: it goes on as that ended.
-            quarter = len(milestones_s) // 4
-            took_s = max(milestones_s[-1] - milestones_s[-1 - quarter], 1e-9)
-            done += (at_s - milestones_s[-1]) * (by_milestone[-1] - by_milestone[-1 - quarter]) / took_s
-        if floor is not None:
-            floor_s, floor_units = zip(*floor.progress, strict=True)
-            done = min(done, float(np.interp(at_s, floor_s, floor_units)))
-        return done
+    trial: Measured
+    facts: RecordedFacts
 
-    done = done_by(until_s) - done_by(from_s)
-    return float(milestones_s[-1] / units[-1]) if done <= 0 else recorded.elapsed_s / done
+
+def _replayable(trial: Measured) -> _Replayable:
+    facts = _replayed(trial, [])[0]
+    if trial.clients and trial.progress and _is_of_logs(facts):
+        sharing = max(1.0, trial.progress[-1][1] / facts["log_writes"])
+        trial = replace(trial, clients=max(1, round(trial.clients / sharing)))
+        facts = _replayed(trial, [])[0]
+    return _Replayable(trial, facts)
+
+
+def _units(recorded: tuple[Measured, RecordedFacts]) -> float:
+    progress = recorded[0].progress
+    return progress[-1][1] if progress else 0.0
 
 
 def _is_of_logs(facts: RecordedFacts) -> bool:
@@ -134,8 +140,9 @@ def _is_of_logs(facts: RecordedFacts) -> bool:
 
 
 def _middle(trials: Sequence[Measured]) -> Measured:
+    """The trial in the middle; of two the faster, as what else runs on a machine makes a trial slower."""
     ordered = sorted(trials, key=lambda each: each.seconds_per_unit)
-    return ordered[len(ordered) // 2]
+    return ordered[(len(ordered) - 1) // 2]
 
 
 def _replayed(

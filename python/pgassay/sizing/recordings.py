@@ -28,7 +28,8 @@ class Measured:
     `storage`: the volume's own text. `parts`: the stretches of CLOCK_MONOTONIC that are replayed, of a load
     with its warm-up. `progress` of a load: (seconds from their beginning, units done by then), from the end
     of the warm-up second by second; () of statements. `clients`: of a load, each of which waits for its own
-    requests; 0 of statements, whose server may look ahead.
+    requests; 0 of statements, whose server may look ahead. `cpu_s`: of statements, how long their server
+    computed; 0 where nobody knows.
     """
 
     trial: int
@@ -42,6 +43,7 @@ class Measured:
     trace: Path | None
     progress: tuple[tuple[float, float], ...] = ()
     clients: int = 0
+    cpu_s: float = 0.0
 
     @property
     def seconds_per_unit(self) -> float:
@@ -54,6 +56,7 @@ class Measured:
             "path": str(self.trace),
             "processors": self.processors,
             "clients": self.clients,
+            "cpu_s": self.cpu_s,
             "parts": self.parts,
         }
 
@@ -161,6 +164,7 @@ def _measured(trial: StoredTrial, arm: Arm, experiment: Experiment) -> Measured 
         trace=trace if trace.is_file() else None,
         progress=_progress(record, arm),
         clients=0 if arm.spec.workload.load is None else arm.spec.workload.load.clients,
+        cpu_s=0.0 if record.load is not None else record.server_cpu_s or 0.0,
     )
 
 

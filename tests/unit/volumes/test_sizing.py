@@ -13,7 +13,6 @@ import report_examples as examples
 from pgassay.errors import UsageError
 from pgassay.model.storage import StorageSpec
 from pgassay.model.trial import TrialFacts
-from pgassay.model.volumes.offer import Distribution, Latency, Stripes, VolumeModel
 from pgassay.model.volumes.size import SizedGroup, SizeResult
 from pgassay.record.read import StoredExperiment
 from pgassay.report import schema
@@ -26,23 +25,12 @@ from pgassay.sizing.size import Wanted, size
 from pgassay.sizing.words import equivalents_of
 from pgassay.volumes.catalogue import load_catalogue
 from pgassay.volumes.explain import explain
-from volume_traces import one_client, write_trace
+from volume_traces import constant, one_client, write_trace
 
 LOADED = load_catalogue()
 COUNT = 2000
 LATENCY_NS, COMPUTING_NS = 1_000_000, 400_000
 MS = 1e-3
-
-
-def constant(latency_ms: float) -> VolumeModel:
-    """A volume without limits, whose every request takes as long."""
-    one = Distribution(median_ns=latency_ms * 1e6, sigma=0.0, bytes_per_second=None)
-    return VolumeModel(
-        name=f"{latency_ms} ms",
-        stripes=Stripes(count=1, width_bytes=1 << 18),
-        limiters=(),
-        latency=Latency(read=one, write=one, flush=one),
-    )
 
 
 def measured(folder: Path, latency_ns: int, *, trial: int = 0, has_trace: bool = True) -> Measured:
@@ -60,36 +48,6 @@ def measured(folder: Path, latency_ns: int, *, trial: int = 0, has_trace: bool =
         processors=1.0,
         trace=write_trace(folder / f"{trial}.trace", requests) if has_trace else None,
     )
-
-
-def test_a_cache_that_fills_is_compared_at_equal_progress(tmp_path: Path) -> None:
-    """Of the first 1,000 units each reads a page, of the next 2,000 every second one."""
-    reads = [(unit, number) for number, unit in enumerate([*range(1000), *range(1000, 3000, 2)])]
-    cycle = LATENCY_NS + COMPUTING_NS
-    requests = [
-        (number * cycle, number * cycle + LATENCY_NS, "r", number * 81920, 8192) for _, number in reads
-    ]
-    # A unit without a read computes for no time, so that the oracle stays a sum.
-    elapsed_s = len(reads) * cycle / 1e9
-    by_half = ((0.0, 0.0), (elapsed_s / 2, 1000.0), (elapsed_s, 3000.0))
-    trial = Measured(
-        trial=0,
-        attempt=1,
-        storage="constant",
-        model=constant(1).model_dump(mode="json"),
-        elapsed_s=elapsed_s,
-        units=3000,
-        parts=((0, round(elapsed_s * 1e9)),),
-        processors=1.0,
-        trace=write_trace(tmp_path / "0.trace", requests),
-        progress=by_half,
-    )
-    same, slower, faster = Predictor(group(trial)).predict([constant(1), constant(2.4), constant(0.3)])
-    assert same.seconds_per_unit == pytest.approx(elapsed_s / 3000, rel=1e-3)
-    # Twice as long for each: in the time it gets through the first half alone, 1,000 units.
-    assert slower.seconds_per_unit == pytest.approx(elapsed_s / 1000, rel=1e-2)
-    # Half as long: 3,000 units in half the time, and as many as in the last quarter from then on.
-    assert faster.seconds_per_unit == pytest.approx(elapsed_s / (3000 + 4000 * 0.5 * 2), rel=1e-2)
 
 
 def group(*trials: Measured) -> Group:

@@ -126,3 +126,25 @@ pub fn look_ahead(
     }
     (recording_of(requests), last_consumed_ns)
 }
+
+/// A reader that computes, and then asks for one page, or, once in ten times, for three at once; it goes on when all
+/// of them are done.
+pub fn bursts(model: &Model, rounds: usize, computing_ns: u64) -> Recording {
+    let mut volume = Volume::new(model, 7).unwrap();
+    let mut draw = Draw::new(3);
+    let mut at = 0;
+    let mut requests = Vec::new();
+    for _ in 0..rounds {
+        at += computing_ns;
+        let count = if draw.up_to(10) == 0 { 3 } else { 1 };
+        let mut last_ns = 0;
+        for number in 0..count {
+            let request = read(at + number * 1000, draw.up_to(1 << 20) * 8192);
+            let done_ns = volume.submit(&request).done_ns;
+            requests.push(recorded(&request, done_ns));
+            last_ns = done_ns.max(last_ns);
+        }
+        at = last_ns;
+    }
+    recording_of(requests)
+}

@@ -16,7 +16,7 @@ pub const STRETCHES: usize = 200;
 /// How a request comes to be issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// By a lane that is free, after computing.
+    /// By a lane that is free when enough requests are done, after computing.
     Claimed,
     /// By a new lane, so long after the request of a lane before it.
     Begins,
@@ -31,8 +31,8 @@ pub(super) struct Step {
     pub(super) after_ns: u64,
     pub(super) offset: u64,
     pub(super) length: u32,
-    /// How many lanes there are around it at most.
-    pub(super) lanes: u32,
+    /// Of a claimed one: its lane is free when so many requests of lanes are done.
+    pub(super) after_done: u32,
     /// The log that it belongs to, or [`NO_LOG`].
     pub(super) log: u32,
     pub(super) kind: Kind,
@@ -59,6 +59,8 @@ pub struct Who {
     pub processors: f64,
     /// How many lanes there were from the beginning on; 0 where nobody knows.
     pub clients: u32,
+    /// The time of processors that all of it took, in seconds; 0 where nobody knows.
+    pub cpu_s: f64,
 }
 
 impl Who {
@@ -67,6 +69,7 @@ impl Who {
         Self {
             processors,
             clients: 0,
+            cpu_s: 0.0,
         }
     }
 }
@@ -108,4 +111,6 @@ pub struct Facts {
     pub lost: u64,
     /// Whether the recording has its end.
     pub is_complete: bool,
+    /// How many requests of lanes had been issued by the ends of the equal stretches, with its beginning.
+    pub issued: Vec<u64>,
 }

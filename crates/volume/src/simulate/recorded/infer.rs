@@ -1,12 +1,11 @@
 //! From times of issue and completion to what waited for what.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 
-use super::dependencies::{
-    Dependencies, Facts, LANES_SHARE, Milestone, NEARBY, NO_LOG, Role, STRETCHES, Step, Who,
-};
-use super::processors::WorkClock;
+use super::dependencies::{Dependencies, Facts, Milestone, NO_LOG, Role, STRETCHES, Step, Who};
+use super::lanes::{Cause, causes, in_flight, lanes_nearby};
+use super::order::straighten;
 use super::writes::logs_of;
 use crate::model::{Fault, SECOND_NS};
 use crate::recording::{Recorded, Recording};
@@ -33,12 +32,10 @@ pub(super) fn infer(recording: &Recording, parts: &[(u64, u64)], who: Who) -> Re
     let (log_of, logs) = logs_of(&requests);
     let waits = |index: usize| requests[index].kind != Kind::Write || log_of[index] != NO_LOG;
     let in_lanes: Vec<usize> = (0..requests.len()).filter(|index| waits(*index)).collect();
-    let mut lanes = lanes_nearby(&in_flight(&requests, &in_lanes));
-    lanes
-        .iter_mut()
-        .for_each(|lanes| *lanes = who.clients.max(*lanes));
-    let claims = claims(&requests, &in_lanes, &lanes, who);
+    let lanes = lanes_nearby(&in_flight(&requests, &in_lanes));
+    let causes = causes(&requests, &in_lanes, &lanes, who);
     let mut facts = Facts {
+        lanes: lanes.iter().copied().max().unwrap_or(0).max(who.clients),
         lost: recording.lost,
         is_complete: recording.is_complete,
         ..Facts::default()
@@ -46,15 +43,18 @@ pub(super) fn infer(recording: &Recording, parts: &[(u64, u64)], who: Who) -> Re
     let mut steps = Vec::with_capacity(requests.len());
     let (mut lane, mut last_issue_ns) = (0, 0);
     for (index, request) in requests.iter().enumerate() {
-        let (role, after_ns, lanes) = if in_lanes.get(lane) == Some(&index) {
-            let claim = claims[lane];
+        let since_ns = request.issue_ns - last_issue_ns;
+        let (role, after_ns, after_done) = if in_lanes.get(lane) == Some(&index) {
             lane += 1;
-            match claim {
-                Some(computing_ns) => (Role::Claimed, computing_ns, lanes[lane - 1]),
-                None => (Role::Begins, request.issue_ns - last_issue_ns, lanes[lane - 1]),
+            match causes[lane - 1] {
+                Cause::Free {
+                    after_done,
+                    computing_ns,
+                } => (Role::Claimed, computing_ns, after_done),
+                Cause::Request => (Role::Begins, since_ns, 0),
             }
         } else {
-            (Role::WriteBack, request.issue_ns - last_issue_ns, 0)
+            (Role::WriteBack, since_ns, 0)
         };
         if role != Role::WriteBack {
             last_issue_ns = request.issue_ns;
@@ -63,7 +63,7 @@ pub(super) fn infer(recording: &Recording, parts: &[(u64, u64)], who: Who) -> Re
             after_ns,
             offset: request.offset,
             length: request.length,
-            lanes,
+            after_done,
             log: log_of[index],
             kind: request.kind,
             role,
@@ -78,8 +78,22 @@ pub(super) fn infer(recording: &Recording, parts: &[(u64, u64)], who: Who) -> Re
     facts.elapsed_s = until_ns as f64 / SECOND_NS as f64;
     let issues = in_lanes.iter().map(|index| (*index, requests[*index].issue_ns));
     let milestones = milestones(issues, until_ns);
-    for step in milestones.iter().filter_map(|milestone| milestone.step) {
-        steps[step as usize].is_milestone = true;
+    for milestone in &milestones {
+        // As many as come before it, which are in the order of their numbers.
+        let before = milestone.step.map_or(in_lanes.len(), |step| {
+            in_lanes.partition_point(|index| *index < step as usize)
+        });
+        facts.issued.push(before as u64);
+        if let Some(step) = milestone.step {
+            steps[step as usize].is_milestone = true;
+        }
+    }
+    if who.clients == 0 {
+        let reads = in_lanes.iter().copied().zip(lanes);
+        let reads: Vec<(usize, u32)> = reads
+            .filter(|(index, _)| requests[*index].kind == Kind::Read)
+            .collect();
+        straighten(&mut steps, &reads);
     }
     Ok(Dependencies {
         steps,
@@ -137,21 +151,29 @@ fn requests_of(recording: &Recording, parts: &[(u64, u64)]) -> Result<(Vec<Recor
 
 /// What a request spends on its way to the recorder and back: what was measured, unless pauses say otherwise.
 ///
-/// From an answer to the next request, while nothing else is on its way, passes that way at least. A machine that
-/// was busy when it was measured would make single requests overlap that followed each other.
+/// From an answer to the next request passes that way at least, where one lane alone is there, or where all of them
+/// are seen then: another may be on its way to the recorder otherwise. A machine that was busy when the way was
+/// measured would make requests overlap that followed each other.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a share of a time
 fn way_ns(recording: &Recording) -> u64 {
+    let requests = &recording.requests;
+    let all: Vec<usize> = (0..requests.len()).collect();
+    let seen = in_flight(requests, &all);
+    let lanes = lanes_nearby(&seen);
     let mut pauses: Vec<u64> = Vec::new();
-    let mut last_done_ns = u64::MAX;
-    for request in &recording.requests {
-        if request.issue_ns > last_done_ns {
-            pauses.push(request.issue_ns - last_done_ns);
+    let mut ends: BinaryHeap<Reverse<u64>> = BinaryHeap::new();
+    let mut last_done_ns = None;
+    for (index, request) in requests.iter().enumerate() {
+        while ends
+            .peek()
+            .is_some_and(|Reverse(done_ns)| *done_ns <= request.issue_ns)
+        {
+            last_done_ns = ends.pop().map(|Reverse(done_ns)| done_ns);
         }
-        last_done_ns = if last_done_ns == u64::MAX {
-            request.done_ns
-        } else {
-            last_done_ns.max(request.done_ns)
-        };
+        if let Some(done_ns) = last_done_ns.filter(|_| seen[index] >= lanes[index]) {
+            pauses.push(request.issue_ns - done_ns);
+        }
+        ends.push(Reverse(request.done_ns));
     }
     if pauses.len() < PAUSES_MIN {
         return recording.overhead_ns;
@@ -169,7 +191,6 @@ impl Facts {
             Kind::Flush => self.flushes += 1,
         }
         self.bytes += u64::from(step.length);
-        self.lanes = self.lanes.max(step.lanes);
         self.log_writes += u64::from(step.log != NO_LOG);
         match step.role {
             Role::Claimed => self.computing_s += step.after_ns as f64 / SECOND_NS as f64,
@@ -199,99 +220,4 @@ fn milestones(issues: impl Iterator<Item = (usize, u64)>, until_ns: u64) -> Vec<
             }
         })
         .collect()
-}
-
-/// For each request of a lane, how many are on their way when it has been issued.
-fn in_flight(requests: &[Recorded], in_lanes: &[usize]) -> Vec<u32> {
-    let mut ends: BinaryHeap<Reverse<u64>> = BinaryHeap::new();
-    in_lanes
-        .iter()
-        .map(|index| {
-            let request = &requests[*index];
-            while ends
-                .peek()
-                .is_some_and(|Reverse(done_ns)| *done_ns <= request.issue_ns)
-            {
-                ends.pop();
-            }
-            ends.push(Reverse(request.done_ns));
-            u32::try_from(ends.len()).unwrap_or(u32::MAX)
-        })
-        .collect()
-}
-
-/// For each, the greatest number that [`LANES_SHARE`] of those around it reach.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a share of a number of requests
-fn lanes_nearby(in_flight: &[u32]) -> Vec<u32> {
-    let greatest = in_flight.iter().copied().max().unwrap_or(0);
-    let mut counts = vec![0_usize; greatest as usize + 2];
-    // How many reach the level: as few as suffice.
-    let (mut level, mut reaching) = (0_usize, 0_usize);
-    let (mut first, mut next) = (0, 0);
-    (0..in_flight.len())
-        .map(|index| {
-            while next < in_flight.len() && next <= index + NEARBY {
-                counts[in_flight[next] as usize] += 1;
-                reaching += usize::from(in_flight[next] as usize >= level);
-                next += 1;
-            }
-            while first + NEARBY < index {
-                counts[in_flight[first] as usize] -= 1;
-                reaching -= usize::from(in_flight[first] as usize >= level);
-                first += 1;
-            }
-            let needed = (((next - first) as f64 * LANES_SHARE).ceil() as usize).max(1);
-            while reaching < needed && level > 0 {
-                level -= 1;
-                reaching += counts[level];
-            }
-            while reaching - counts[level] >= needed {
-                reaching -= counts[level];
-                level += 1;
-            }
-            level as u32
-        })
-        .collect()
-}
-
-/// For each request of a lane, the computing before it; `None` for one that begins a lane.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // computing is less than time that passed
-fn claims(requests: &[Recorded], in_lanes: &[usize], lanes: &[u32], who: Who) -> Vec<Option<u64>> {
-    let mut clock = WorkClock::new(who.processors);
-    let mut on_the_way: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
-    // What the clock read when the lanes that compute began, in the order of the requests that they will issue.
-    let mut began: VecDeque<f64> = VecDeque::new();
-    // Clients that are known compute from the beginning on.
-    let mut population = who.clients;
-    let mut claimed = (who.clients as usize).min(in_lanes.len());
-    began.resize(claimed, 0.0);
-    let mut found = Vec::with_capacity(in_lanes.len());
-    for (number, index) in in_lanes.iter().enumerate() {
-        let request = &requests[*index];
-        while let Some(&Reverse((done_ns, done))) = on_the_way.peek() {
-            if done_ns > request.issue_ns {
-                break;
-            }
-            on_the_way.pop();
-            let reading = clock.advance(done_ns, began.len());
-            if claimed < lanes.len() {
-                if population > lanes[done] {
-                    population -= 1;
-                } else {
-                    claimed += 1;
-                    began.push_back(reading);
-                }
-            }
-        }
-        let reading = clock.advance(request.issue_ns, began.len());
-        if number < claimed {
-            found.push(began.pop_front().map(|began| (reading - began).round() as u64));
-        } else {
-            claimed = number + 1;
-            population += 1;
-            found.push(None);
-        }
-        on_the_way.push(Reverse((request.done_ns, number)));
-    }
-    found
 }

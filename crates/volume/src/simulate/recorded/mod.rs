@@ -6,23 +6,34 @@
 //!    or one place of a look-ahead. A lane computes, issues a request, waits until it is done, and goes on. There
 //!    are as many lanes as requests are on their way at once: a number that [`LANES_SHARE`] of the [`NEARBY`]
 //!    requests before and behind reach, as a stray request is no client. Who knows how many clients there were
-//!    says so: then there are so many lanes from the beginning on, which a fast volume does not show.
+//!    says so: then there are so many lanes from the beginning on, which a fast volume does not show, and no more.
 //! 2. The lane that has been free for longest issues the next request, and its **computing** is the time between,
 //!    as far as it had a processor: of n lanes that compute on c processors each gets c / n of one, or all of it.
-//! 3. A request that finds no lane free begins one, as long after the request before it as it was.
+//!    Where it is known how long processors were busy, no more than that is computing: then fewer lanes compute
+//!    at once, and those that have been free for longest waited for another lane's request, as the places of a
+//!    look-ahead do whose reader is held up by the page that it needs next.
+//! 3. A request that finds no lane free goes with the request before it, as long after that one as it was: the
+//!    kernel asks for one reader's pages in several requests. Its lane ends with the first of them that is done,
+//!    so that the reader goes on with the last.
 //! 4. A write that rewrites the end of one before it or goes on where that one ended, after that one was done, is
 //!    of a **log** once there are [`LOG_WRITES_MIN`] of them. Of a log one is on its way at a time. Those that
 //!    come meanwhile are one write after it, as commits share a flush.
 //! 5. Other writes are **write-back**. Nobody waits for them; each comes as long after the request of a lane
 //!    before it as it did.
 //!
-//! So the order of requests stays, and their number but for those of logs that are merged. The replay goes
-//! through the same rules with another volume's answers. With those that were recorded it gives the recorded
-//! times back. Computing that was hidden behind a slower volume's answers (a look-ahead's consumer) is not seen:
+//! 6. A look-ahead asks in the **order of the file**. Where it is not known that there are clients, a read that
+//!    goes on where one before it ended takes the place of those that came before it, as far as they were on their
+//!    way at once. A volume that merges adjacent requests counts more of them where they come in order.
+//!
+//! So the times of requests are those of their lanes: when how many requests are done, and then computing. Their
+//! number stays but for those of logs that are merged. The replay goes through the same rules with another
+//! volume's answers. With those that were recorded it gives the recorded times back. Computing that was hidden behind a slower volume's answers (a look-ahead's consumer) is not seen:
 //! a prediction is no better than the time on a fast volume, which whoever asks has to set as a floor.
 
 mod dependencies;
 mod infer;
+mod lanes;
+mod order;
 mod processors;
 mod replay;
 mod writes;

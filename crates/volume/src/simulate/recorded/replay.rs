@@ -50,7 +50,8 @@ struct Replay<'a, Serve> {
     logs: Vec<Log>,
     /// The next request that a free lane may claim.
     next: usize,
-    population: u32,
+    /// How many requests of lanes are done; of a log's, each of those that were written together.
+    done: u32,
     last_done_ns: u64,
     /// When the requests were issued by which milestones are told.
     issued: HashMap<u32, u64>,
@@ -73,15 +74,13 @@ pub(super) fn replay(dependencies: &Dependencies, serve: impl FnMut(&Request) ->
         on_the_way: BinaryHeap::new(),
         logs: vec![Log::default(); dependencies.logs],
         next: 0,
-        population: dependencies.who.clients,
+        done: 0,
         last_done_ns: 0,
         issued: HashMap::new(),
     };
     replay.schedule_followers(0, 0);
     replay.skip_to_claimed();
-    for _ in 0..dependencies.who.clients {
-        replay.claim(0);
-    }
+    replay.claim(0);
     while replay.step() {}
     let elapsed_ns = replay.last_done_ns + dependencies.tail_ns;
     let mut last_ns = 0;
@@ -134,36 +133,28 @@ impl<Serve: FnMut(&Request) -> u64> Replay<'_, Serve> {
         self.last_done_ns = now_ns;
         let log = self.steps[index as usize].log;
         if log == NO_LOG {
-            return self.free_lane(index, now_ns);
+            self.done += 1;
+            return self.claim(now_ns);
         }
-        let log = &mut self.logs[log as usize];
-        let freed = std::mem::take(&mut log.on_its_way);
-        for _ in 0..freed {
-            self.free_lane(index, now_ns);
-        }
+        self.done += std::mem::take(&mut self.logs[log as usize].on_its_way);
+        self.claim(now_ns);
         self.write_waiting(index, now_ns);
     }
 
-    /// Lets a lane compute for the next request, or ends it where there are fewer lanes around the one done.
-    fn free_lane(&mut self, done: u32, now_ns: u64) {
-        if self.next < self.steps.len() && self.population > self.steps[done as usize].lanes {
-            self.population -= 1;
-            return;
-        }
-        self.claim(now_ns);
-    }
-
-    /// Lets a free lane compute for the next request, where there is one.
+    /// Lets the lanes that are free now compute for their requests.
     fn claim(&mut self, now_ns: u64) {
-        let Some(step) = self.steps.get(self.next) else {
-            return;
-        };
-        let reading = self.clock.advance(now_ns, self.computing.len());
-        let computed = Reading(reading + step.after_ns as f64);
-        #[allow(clippy::cast_possible_truncation)] // as the number of requests
-        self.computing.push(Reverse((computed, self.next as u32)));
-        self.next += 1;
-        self.skip_to_claimed();
+        let steps = self.steps;
+        while let Some(step) = steps.get(self.next) {
+            if step.after_done > self.done {
+                return;
+            }
+            let reading = self.clock.advance(now_ns, self.computing.len());
+            let computed = Reading(reading + step.after_ns as f64);
+            #[allow(clippy::cast_possible_truncation)] // as the number of requests
+            self.computing.push(Reverse((computed, self.next as u32)));
+            self.next += 1;
+            self.skip_to_claimed();
+        }
     }
 
     fn skip_to_claimed(&mut self) {
@@ -179,13 +170,9 @@ impl<Serve: FnMut(&Request) -> u64> Replay<'_, Serve> {
     #[inline]
     fn issue(&mut self, index: u32, now_ns: u64) {
         let step = &self.steps[index as usize];
-        match step.role {
-            Role::WriteBack => {
-                self.submit(index, step.offset, step.length, now_ns);
-                return;
-            }
-            Role::Begins => self.population += 1,
-            Role::Claimed => {}
+        if step.role == Role::WriteBack {
+            self.submit(index, step.offset, step.length, now_ns);
+            return;
         }
         if step.is_milestone {
             self.issued.insert(index, now_ns);

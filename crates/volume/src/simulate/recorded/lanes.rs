@@ -1,0 +1,250 @@
+//! Which lane issues a request, how long it computed before, and how many lanes there are.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use super::dependencies::{LANES_SHARE, NEARBY, Who};
+use super::processors::WorkClock;
+use crate::model::SECOND_NS;
+use crate::recording::Recorded;
+
+/// What a request of a lane comes after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// So many of the requests of lanes are done, and then a lane has computed.
+    Free { after_done: u32, computing_ns: u64 },
+    /// The request of a lane before it.
+    Request,
+}
+
+/// For each, how many are on their way when it has been issued.
+pub(super) fn in_flight(requests: &[Recorded], in_lanes: &[usize]) -> Vec<u32> {
+    let mut ends: BinaryHeap<Reverse<u64>> = BinaryHeap::new();
+    in_lanes
+        .iter()
+        .map(|index| {
+            let request = &requests[*index];
+            while ends
+                .peek()
+                .is_some_and(|Reverse(done_ns)| *done_ns <= request.issue_ns)
+            {
+                ends.pop();
+            }
+            ends.push(Reverse(request.done_ns));
+            u32::try_from(ends.len()).unwrap_or(u32::MAX)
+        })
+        .collect()
+}
+
+/// For each, the greatest number that [`LANES_SHARE`] of those around it reach.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a share of a number of requests
+pub(super) fn lanes_nearby(in_flight: &[u32]) -> Vec<u32> {
+    let greatest = in_flight.iter().copied().max().unwrap_or(0);
+    let mut counts = vec![0_usize; greatest as usize + 2];
+    // How many reach the level: as few as suffice.
+    let (mut level, mut reaching) = (0_usize, 0_usize);
+    let (mut first, mut next) = (0, 0);
+    (0..in_flight.len())
+        .map(|index| {
+            while next < in_flight.len() && next <= index + NEARBY {
+                counts[in_flight[next] as usize] += 1;
+                reaching += usize::from(in_flight[next] as usize >= level);
+                next += 1;
+            }
+            while first + NEARBY < index {
+                counts[in_flight[first] as usize] -= 1;
+                reaching -= usize::from(in_flight[first] as usize >= level);
+                first += 1;
+            }
+            let needed = (((next - first) as f64 * LANES_SHARE).ceil() as usize).max(1);
+            while reaching < needed && level > 0 {
+                level -= 1;
+                reaching += counts[level];
+            }
+            while reaching - counts[level] >= needed {
+                reaching -= counts[level];
+                level += 1;
+            }
+            level as u32
+        })
+        .collect()
+}
+
+/// What each request of a lane comes after. Where it is known how long processors were busy, as few lanes as must
+/// are taken for waiting for another's request instead of computing: what was computed is no more than that.
+pub(super) fn causes(requests: &[Recorded], in_lanes: &[usize], lanes: &[u32], who: Who) -> Vec<Cause> {
+    let all = in_lanes.len();
+    let found = causes_with(requests, in_lanes, lanes, who, all);
+    if who.clients > 0 || who.cpu_s <= 0.0 || computing_s(&found) <= who.cpu_s {
+        return found;
+    }
+    // The more lanes may be free at once, the more is taken for computing.
+    let (mut enough, mut too_many) = (1, lanes.iter().copied().max().unwrap_or(1) as usize + 1);
+    let mut best = causes_with(requests, in_lanes, lanes, who, enough);
+    while too_many - enough > 1 {
+        let middle = enough.midpoint(too_many);
+        let found = causes_with(requests, in_lanes, lanes, who, middle);
+        if computing_s(&found) <= who.cpu_s {
+            (enough, best) = (middle, found);
+        } else {
+            too_many = middle;
+        }
+    }
+    best
+}
+
+fn computing_s(causes: &[Cause]) -> f64 {
+    let computing = causes.iter().map(|cause| match cause {
+        Cause::Free { computing_ns, .. } => *computing_ns,
+        Cause::Request => 0,
+    });
+    computing.sum::<u64>() as f64 / SECOND_NS as f64
+}
+
+/// A lane that is free: after so many requests were done, at this reading of the work clock.
+type Free = (u32, f64);
+
+/// As [`causes`], where at most `free_max` lanes compute at once: of more, those that have been free for longest
+/// wait for something else.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // computing is less than time that passed
+fn causes_with(
+    requests: &[Recorded],
+    in_lanes: &[usize],
+    lanes: &[u32],
+    who: Who,
+    free_max: usize,
+) -> Vec<Cause> {
+    let mut clock = WorkClock::new(who.processors);
+    let mut on_the_way: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
+    // In the order of the requests that they will issue. Clients that are known compute from the beginning on.
+    let mut free: VecDeque<Free> = VecDeque::new();
+    free.resize((who.clients as usize).min(in_lanes.len()), (0, 0.0));
+    let mut population = who.clients;
+    let mut done = 0;
+    // A lane that has ended since the last request.
+    let mut ended: Option<Free> = None;
+    let mut found = Vec::with_capacity(in_lanes.len());
+    for (number, index) in in_lanes.iter().enumerate() {
+        let request = &requests[*index];
+        while let Some(&Reverse((done_ns, which))) = on_the_way.peek() {
+            if done_ns > request.issue_ns {
+                break;
+            }
+            on_the_way.pop();
+            done += 1;
+            let reading = clock.advance(done_ns, free.len());
+            let lanes_max = if who.clients > 0 {
+                who.clients
+            } else {
+                lanes[which]
+            };
+            if population > lanes_max {
+                population -= 1;
+                ended = Some((done, reading));
+            } else if free.len() < in_lanes.len() - number {
+                free.push_back((done, reading));
+                if free.len() > free_max {
+                    free.pop_front();
+                    population -= 1;
+                }
+            }
+        }
+        let reading = clock.advance(request.issue_ns, free.len());
+        let ended = ended.take();
+        let lane = free.pop_front().or_else(|| {
+            population += 1;
+            ended
+        });
+        found.push(lane.map_or(Cause::Request, |(after_done, began)| Cause::Free {
+            after_done,
+            computing_ns: (reading - began).round() as u64,
+        }));
+        on_the_way.push(Reverse((request.done_ns, number)));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::Kind;
+
+    fn read(issue_ns: u64, done_ns: u64) -> Recorded {
+        Recorded {
+            issue_ns,
+            done_ns,
+            kind: Kind::Read,
+            offset: issue_ns << 20,
+            length: 8192,
+        }
+    }
+
+    fn causes_of(requests: &[Recorded], who: Who) -> Vec<Cause> {
+        let in_lanes: Vec<usize> = (0..requests.len()).collect();
+        let lanes = lanes_nearby(&in_flight(requests, &in_lanes));
+        causes(requests, &in_lanes, &lanes, who)
+    }
+
+    fn free(after_done: u32, computing_ns: u64) -> Cause {
+        Cause::Free {
+            after_done,
+            computing_ns,
+        }
+    }
+
+    #[test]
+    fn a_client_that_asks_for_several_at_once_goes_on_when_all_are_done() {
+        let requests = [
+            read(5, 100),
+            read(110, 200),
+            read(111, 250),
+            read(112, 220),
+            read(260, 300),
+        ];
+        let one = Who {
+            clients: 1,
+            ..Who::on(1.0)
+        };
+        let expected = [
+            free(0, 5),
+            free(1, 10),
+            Cause::Request,
+            Cause::Request,
+            free(4, 10),
+        ];
+        assert_eq!(causes_of(&requests, one), expected);
+    }
+
+    #[test]
+    fn a_client_that_asks_again_before_all_are_done_waited_for_those_that_were() {
+        let requests = [read(0, 100), read(1, 200), read(110, 300)];
+        let one = Who {
+            clients: 1,
+            ..Who::on(1.0)
+        };
+        assert_eq!(
+            causes_of(&requests, one),
+            [free(0, 0), Cause::Request, free(1, 10)]
+        );
+    }
+
+    #[test]
+    fn lanes_that_would_compute_for_longer_than_processors_were_busy_wait_for_others() {
+        // Two on their way, and the one that is done first always waits for the other: 10 are computed for each pair.
+        let requests: Vec<Recorded> = (0..1000_u64)
+            .flat_map(|pair| {
+                let at = pair * 1000;
+                [read(at, at + 500), read(at, at + 990)]
+            })
+            .collect();
+        let computing_ns = |who| (computing_s(&causes_of(&requests, who)) * 1e9).round() as u64;
+        assert_eq!(computing_ns(Who::on(2.0)), 999 * (500 + 10));
+        let known = Who {
+            cpu_s: 12e-6,
+            ..Who::on(2.0)
+        };
+        assert_eq!(computing_ns(known), 999 * 10);
+        let enough = Who { cpu_s: 1.0, ..known };
+        assert_eq!(computing_ns(enough), 999 * (500 + 10));
+    }
+}

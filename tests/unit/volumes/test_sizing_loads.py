@@ -1,0 +1,129 @@
+"""How far loads get by recordings whose parts are known: the oracles are closed forms."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pgassay.sizing.predict import Predictor
+from pgassay.sizing.recordings import Group, Measured
+from volume_traces import constant, write_trace
+
+LATENCY_NS, COMPUTING_NS = 1_000_000, 400_000
+MS = 1e-3
+
+
+def group(*trials: Measured) -> Group:
+    return Group(name="", unit="transaction", measured=trials)
+
+
+def test_a_cache_that_fills_is_compared_at_equal_progress(tmp_path: Path) -> None:
+    """Of the first 1,000 units each reads a page, of the next 2,000 every second one."""
+    reads = [(unit, number) for number, unit in enumerate([*range(1000), *range(1000, 3000, 2)])]
+    cycle = LATENCY_NS + COMPUTING_NS
+    requests = [
+        (number * cycle, number * cycle + LATENCY_NS, "r", number * 81920, 8192) for _, number in reads
+    ]
+    # A unit without a read computes for no time, so that the oracle stays a sum.
+    elapsed_s = len(reads) * cycle / 1e9
+    by_half = ((0.0, 0.0), (elapsed_s / 2, 1000.0), (elapsed_s, 3000.0))
+    trial = Measured(
+        trial=0,
+        attempt=1,
+        storage="constant",
+        model=constant(1).model_dump(mode="json"),
+        elapsed_s=elapsed_s,
+        units=3000,
+        parts=((0, round(elapsed_s * 1e9)),),
+        processors=1.0,
+        trace=write_trace(tmp_path / "0.trace", requests),
+        progress=by_half,
+    )
+    same, slower, faster = Predictor(group(trial)).predict([constant(1), constant(2.4), constant(0.3)])
+    assert same.seconds_per_unit == pytest.approx(elapsed_s / 3000, rel=1e-3)
+    # Twice as long for each: in the time it gets through the first half alone, 1,000 units.
+    assert slower.seconds_per_unit == pytest.approx(elapsed_s / 1000, rel=1e-2)
+    # Half as long: 3,000 units in half the time, and as many as in the last quarter from then on.
+    assert faster.seconds_per_unit == pytest.approx(elapsed_s / (3000 + 4000 * 0.5 * 2), rel=1e-2)
+
+
+def cached_units(folder: Path, latency_ns: int, units: int, knots: int, trial: int) -> Measured:
+    """Each unit reads a page somewhere, and one of 1,000 that a cache keeps once they were read.
+
+    The units are counted `knots` times, at equal numbers of them.
+    """
+    random = np.random.default_rng(5)
+    known: set[int] = set()
+    requests, at_ns, progress = [], 0, [(0.0, 0.0)]
+    for unit in range(units):
+        for is_read in (True, (page := int(random.integers(1000))) not in known):
+            if is_read:
+                place = 81920 * (1 << 20) + 163_840 * len(requests)
+                requests.append((at_ns, at_ns + latency_ns, "r", place, 8192))
+                at_ns += latency_ns + 100_000
+        known.add(page)
+        if (unit + 1) % (units // knots) == 0:
+            progress.append((at_ns / 1e9, unit + 1.0))
+    return Measured(
+        trial=trial,
+        attempt=1,
+        storage=f"constant {latency_ns}",
+        model=constant(latency_ns / 1e6).model_dump(mode="json"),
+        elapsed_s=at_ns / 1e9,
+        units=units,
+        parts=((0, at_ns),),
+        processors=1.0,
+        trace=write_trace(folder / f"{trial}.trace", requests),
+        progress=tuple(progress),
+        clients=1,
+    )
+
+
+def test_a_cache_that_fills_before_units_are_first_counted_is_taken_to_fill_as_caches_do(
+    tmp_path: Path,
+) -> None:
+    recorded = cached_units(tmp_path, LATENCY_NS, 8000, 8, 0)
+    per_unit_ms = recorded.elapsed_s * 1e3
+    # In the time of the recording so slow a volume gets through fewer units than were first counted.
+    for times in (20, 50, 200):
+        latency_ms = times * 1.1 - 0.1
+        (found,) = Predictor(group(recorded)).predict([constant(latency_ms)])
+        requests = per_unit_ms / (latency_ms + 0.1)
+        units = next(number for number in range(12_000) if number + 1000 * (1 - 0.999**number) >= requests)
+        assert found.seconds_per_unit == pytest.approx(recorded.elapsed_s / units, rel=0.06)
+
+
+def test_what_units_read_that_a_slow_recording_never_came_to_is_told_by_a_faster_one(tmp_path: Path) -> None:
+    slow = cached_units(tmp_path, LATENCY_NS, 800, 8, 0)
+    # As long, so that it gets through more of the same.
+    fast = cached_units(tmp_path, 0, 6000, 15, 1)
+    predictor = Predictor(group(slow, fast))
+    assert predictor.base is slow
+    (found,) = predictor.predict([constant(0.2)])
+    requests = slow.elapsed_s * 1e3 / 0.3
+    units = next(number for number in range(12_000) if number + 1000 * (1 - 0.999**number) >= requests)
+    assert found.seconds_per_unit == pytest.approx(slow.elapsed_s / units, rel=0.03)
+
+
+def test_of_commits_that_share_a_write_as_many_clients_count_as_there_are_writes(tmp_path: Path) -> None:
+    """Eight clients, and two commits for each write: on a slow volume four of them wait for each write."""
+    count, cycle_ns = 8000, 250_000
+    requests = [
+        (number * cycle_ns, number * cycle_ns + 20_000, "w", number * 8192, 8192) for number in range(count)
+    ]
+    elapsed_s = count * cycle_ns / 1e9
+    trial = Measured(
+        trial=0,
+        attempt=1,
+        storage="constant",
+        model=constant(0.02).model_dump(mode="json"),
+        elapsed_s=elapsed_s,
+        units=2 * count,
+        parts=((0, count * cycle_ns),),
+        processors=2.0,
+        trace=write_trace(tmp_path / "0.trace", requests),
+        progress=((0.0, 0.0), (elapsed_s, 2.0 * count)),
+        clients=8,
+    )
+    (slow,) = Predictor(group(trial)).predict([constant(4)])
+    assert slow.seconds_per_unit == pytest.approx(4 * MS / 4, rel=0.1)
