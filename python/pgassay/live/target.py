@@ -11,7 +11,7 @@ import psycopg
 from psycopg import sql
 
 from pgassay.environment.remote.resolve import Resolved, resolve
-from pgassay.environment.remote.session_settings import session_parameters
+from pgassay.environment.remote.session_settings import SILENT, session_parameters
 from pgassay.environment.server.sessions import ConnectionParameters, connect
 from pgassay.errors import UsageError, first_line
 from pgassay.live.local import LocalServer, NotLocal, find_server
@@ -25,14 +25,6 @@ _READ_ONLY = {
     "lock_timeout": "1s",
     "jit": "off",
     "max_parallel_workers_per_gather": "0",
-}
-# What only a superuser may set: neither the log nor pg_stat_statements need to hear of each sample.
-_SILENT = {
-    "log_min_duration_statement": "-1",
-    "log_min_duration_sample": "-1",
-    "log_statement": "none",
-    "log_duration": "off",
-    "pg_stat_statements.track": "none",
 }
 _WHO = """
 SELECT current_user::text, rolsuper, pg_has_role(current_user, 'pg_read_all_stats', 'USAGE'),
@@ -130,7 +122,7 @@ def open_target(connection_string: str, what: str, application_name: str) -> Tar
 
 
 def _parameters(resolved: Resolved, application_name: str, *, is_superuser: bool) -> ConnectionParameters:
-    settings = _READ_ONLY | (_SILENT if is_superuser else {})
+    settings = _READ_ONLY | (SILENT if is_superuser else {})
     return {**session_parameters(resolved, settings), "application_name": application_name}
 
 

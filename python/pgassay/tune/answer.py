@@ -30,6 +30,7 @@ _ORDER: dict[FixVerdict, int] = {
 }
 # A few runs on one copy call nothing worse that is slower by less than that: it may be noise.
 SEARCH_WORSE_MAX = 0.9
+UNLIKE = "it helps on the copy, but only what is not there as it is on the source: that proves nothing"
 NO_TIME = "no time was left to try it: give more with --max-time"
 
 
@@ -38,7 +39,8 @@ class Judged:
     """What is known of all candidates; `checks`: by id what is said of the same results.
 
     `unsafe`: by id why a candidate's results are not the same, or could not be shown to be. `left_out`: by id
-    why one was not tried at all.
+    why one was not tried at all. `unlike`: by the name of a measured statement why it is not on the copy what
+    it is on the server that it was read from: nothing is called proven for it.
     """
 
     candidates: Sequence[Candidate]
@@ -52,6 +54,7 @@ class Judged:
     unsafe: Mapping[str, str] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
+    unlike: Mapping[str, str] = field(default_factory=dict)
 
 
 def ranked(judged: Judged) -> tuple[Fix, ...]:
@@ -137,6 +140,8 @@ def _proven(judged: Judged, name: str) -> tuple[FixVerdict, Evidence, Effect | N
         return "not decided", "search", None, "it was chosen, and its proof was not run to a verdict"
     if effect.word == "slower":
         small = _is_within(effect.interval, judged.margin)
+        if not small and _helps_unlike_alone(judged, effect):
+            return "not decided", "proof", effect, UNLIKE
         return (
             ("no help", "proof", effect, "it gains less than matters")
             if small
@@ -152,6 +157,20 @@ def _proven(judged: Judged, name: str) -> tuple[FixVerdict, Evidence, Effect | N
     if effect.word == "equivalent":
         return "no help", "proof", effect, ""
     return "not decided", "proof", effect, "the proof came to no verdict in its time"
+
+
+def _helps_unlike_alone(judged: Judged, effect: Effect) -> bool:
+    """Whether no statement that is on the copy what it is on its server was shown to be faster."""
+    if not judged.unlike:
+        return False
+    if not effect.statements:
+        return all(each.name in judged.unlike for each in judged.baseline.statements)
+    faster = [
+        each.name
+        for each in effect.statements
+        if each.interval is not None and each.interval[0] is not None and each.interval[0] > 1
+    ]
+    return all(name in judged.unlike for name in faster)
 
 
 def _slowed(effect: Effect) -> str:

@@ -12,9 +12,12 @@ from pgassay.experiment.planning.request import CompareRequest, check_request, p
 from pgassay.experiment.planning.servers import Base, OnStage, Servers
 from pgassay.model.arm import ArmSpec
 from pgassay.model.experiment import CacheState
+from pgassay.model.workload import Statement, WorkloadSpec
 from pgassay.tune.candidate import TunedStatement
+from pgassay.tune.source.origin import Origin
 from pgassay.tune.statements import statements_of
 from pgassay.workloads.registry import parse_workload
+from pgassay.workloads.statements import ELAPSED
 
 # The cache state unless another is named: in shared buffers where the data fit there with room for what is
 # built on them, as a server that runs for a while has them; else in the page cache.
@@ -26,12 +29,20 @@ MAX_TIME_MIN_S = 20.0
 
 @dataclass(frozen=True)
 class TuneRequest:
-    """What a user asks for. `compare` holds what a comparison is asked for as well; its factors are none."""
+    """What a user asks for. `compare` holds what a comparison is asked for as well; its factors are none.
+
+    `statements` and `origin`: those of a server, in the place of a file, and what is known of it; `encoding`
+    that of its database. `began_at`: by time.monotonic, where the time began before the planning.
+    """
 
     compare: CompareRequest
     out: Path | None = None
     locale: str | None = None
     members_max: int = 5
+    statements: tuple[TunedStatement, ...] = ()
+    origin: Origin | None = None
+    encoding: str | None = None
+    began_at: float | None = None
 
 
 @dataclass(frozen=True)
@@ -97,8 +108,12 @@ def plan_tune(request: TuneRequest, on_stage: OnStage) -> PlannedTune:
             f"{MAX_TIME_MIN_S:g}s"
         )
     given = parse_settings(compare.settings)
-    workload = parse_workload(compare.workload)
-    statements = statements_of(workload)
+    if request.statements:
+        statements = request.statements
+        workload = _workload_of(compare.workload, statements)
+    else:
+        workload = parse_workload(compare.workload)
+        statements = statements_of(workload)
     servers = choose_servers(compare, on_stage)
     base = servers.base((), workload, given)
     spec = base.spec
@@ -106,4 +121,19 @@ def plan_tune(request: TuneRequest, on_stage: OnStage) -> PlannedTune:
         if spec.dataset.kind == "folder":
             raise UsageError("--locale means nothing for a physical copy, which has its own: leave it out")
         spec = spec.model_copy(update={"dataset": spec.dataset.model_copy(update={"locale": request.locale})})
+    if request.encoding is not None and spec.dataset.kind != "folder":
+        dataset = spec.dataset.model_copy(update={"encoding": request.encoding})
+        spec = spec.model_copy(update={"dataset": dataset})
     return PlannedTune(compare, servers, base, given, spec, statements, chooses_cache)
+
+
+def _workload_of(text: str, statements: tuple[TunedStatement, ...]) -> WorkloadSpec:
+    """The workload of a server's statements; what is run of it are these with their values."""
+    return WorkloadSpec(
+        text=text,
+        family="sql",
+        kind="statements",
+        metric=ELAPSED,
+        writes=any(each.writes for each in statements),
+        statements=tuple(Statement(name=each.name, sql=each.sql) for each in statements),
+    )

@@ -6,20 +6,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import psycopg
-
 from pgassay.environment.datasets import snapshots
 from pgassay.environment.linux import machine
 from pgassay.errors import InterruptionError, MeasurementError, UsageError
 from pgassay.experiment.planning.request import BLOCKS_MAX
 from pgassay.experiment.running.folder import check_folder, folder_titled
 from pgassay.experiment.running.loop import RunLimits
-from pgassay.experiment.running.result_bag import Bag
 from pgassay.experiment.running.run import host_lock, resume_held
 from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.model.tuning.answer import TuneResult
 from pgassay.record.read import StoredExperiment, load
 from pgassay.terminal.progress import Progress
+from pgassay.tune.baseline import baseline_of
 from pgassay.tune.candidate import Machine, Symptom
 from pgassay.tune.copy import TrialCopy, remove_copies, without_network
 from pgassay.tune.facts.read import read_facts
@@ -31,7 +29,7 @@ from pgassay.tune.rewrites.registry import rewrites
 from pgassay.tune.same_results.check import same_results
 from pgassay.tune.search import Baseline, Clock, Searched, best_so_far, search
 from pgassay.tune.selection import total_s
-from pgassay.tune.statements import MeasuredStatement, measured
+from pgassay.tune.source.origin import Origin, unlike
 from pgassay.tune.stored import (
     PROOF_FOLDER,
     StoredSearch,
@@ -60,8 +58,6 @@ PROOF_SHARE = 0.85
 SOURCE_SETTINGS = {"autovacuum": "on"}
 # A statement may take so much of the whole time, or so many seconds.
 STATEMENT_SHARE_MAX, STATEMENT_S_MIN = 0.2, 10.0
-# Rows are compared of statements that take no longer.
-ROWS_S_MAX = 1.0
 
 
 @dataclass
@@ -79,6 +75,8 @@ class Known:
     stored: StoredExperiment | None = None
     copy_notes: tuple[str, ...] = ()
     warnings: list[str] = field(default_factory=list)
+    origin: Origin | None = None
+    unlike: dict[str, str] = field(default_factory=dict)
 
     @property
     def left_s(self) -> float:
@@ -98,15 +96,23 @@ def run_tune(
     check_folder(request.out)
     planned = plan_tune(request, progress.stage)
     with host_lock(progress, wait=wait):
-        warning = without_network() if isolates else ""
-        planned = planned.with_data_format()
-        title = f"tune {planned.request.workload}, {planned.data}"
-        known = Known(planned, folder_titled(request.out, title), time.monotonic())
-        if warning:
-            progress.message(warning)
-            known.warnings.append(warning)
-        with _removed_afterwards(known):
-            return _run(known, tools, request, progress)
+        return run_held(planned, request, tools, progress, isolates=isolates)
+
+
+def run_held(
+    planned: PlannedTune, request: TuneRequest, tools: Tools, progress: Progress, *, isolates: bool = True
+) -> TuneResult:
+    """The same for a planned request; the caller holds the host's lock. Raises the same errors."""
+    warning = without_network() if isolates else ""
+    planned = planned.with_data_format()
+    title = f"tune {planned.request.workload}, {planned.data}"
+    began_at = request.began_at if request.began_at is not None else time.monotonic()
+    known = Known(planned, folder_titled(request.out, title), began_at, origin=request.origin)
+    if warning:
+        progress.message(warning)
+        known.warnings.append(warning)
+    with _removed_afterwards(known):
+        return _run(known, tools, request, progress)
 
 
 def _run(known: Known, tools: Tools, request: TuneRequest, progress: Progress) -> TuneResult:
@@ -148,7 +154,12 @@ def _look(known: Known, tools: Tools, request: TuneRequest, progress: Progress) 
     ) as copy:
         known.copy_notes = tuple(copy.snapshot.facts.get("notes", ()))
         progress.stage("measuring the workload as it is")
-        known.baseline, known.plans = _baseline(copy, planned)
+        measured_now = baseline_of(copy, planned.statements, goes_on=known.origin is not None)
+        known.baseline, known.plans = measured_now.baseline, measured_now.plans
+        known.warnings += measured_now.failed
+        planned = known.planned = replace(planned, statements=measured_now.statements)
+        if known.origin is not None:
+            known.unlike = unlike(known.origin, known.baseline)
         progress.stage("looking for candidates")
         known.facts = as_of_the_source(tools.read_facts(copy.session), planned.given)
         symptom = _symptom(known, known.facts)
@@ -176,34 +187,6 @@ def _look(known: Known, tools: Tools, request: TuneRequest, progress: Progress) 
         progress.message(best_so_far(known.baseline, to_try, known.searched))
 
 
-def _baseline(copy: TrialCopy, planned: PlannedTune) -> tuple[Baseline, dict[str, tuple[ExplainedPlan, ...]]]:
-    statements = measured(planned.statements)
-    plans: dict[str, tuple[ExplainedPlan, ...]] = {}
-    seconds, estimates = {}, {}
-    rows: dict[str, Bag] = {}
-    for each in statements:
-        executed = copy.executed(each.sql, each.name, writes=each.of.writes)
-        plans[each.of.name] = (*plans.get(each.of.name, ()), executed)
-        seconds[each.name] = copy.seconds(each, each.sql)
-        if seconds[each.name] == float("inf"):
-            raise UsageError(
-                f"statement {each.name} takes too long for this --max-time: give more, or leave it out"
-            )
-        estimates[each.name] = copy.estimate(each.sql, each.name)
-        if not each.of.writes and seconds[each.name] <= ROWS_S_MAX:
-            rows |= _rows(copy, each)
-    return Baseline(statements, seconds, estimates, rows), plans
-
-
-def _rows(copy: TrialCopy, statement: MeasuredStatement) -> dict[str, Bag]:
-    """What a query returns, where it returns the same twice."""
-    try:
-        first, second = copy.rows(statement.sql), copy.rows(statement.sql)
-    except psycopg.Error:
-        return {}  # EXPLAIN runs it, and COPY does not: nothing is said of its rows
-    return {} if first.buckets_unlike(second) else {statement.name: first}
-
-
 def _symptom(known: Known, facts: SchemaFacts) -> Symptom:
     baseline, planned = known.baseline, known.planned
     assert baseline is not None
@@ -220,7 +203,9 @@ def _symptom(known: Known, facts: SchemaFacts) -> Symptom:
         machine=Machine(
             memory_bytes=planned.spec.memory_bytes or machine.memory_bytes(),
             processors=int(cores) if isinstance(cores, int | float) else None,
-        ),
+        )
+        if known.origin is None or known.origin.is_here
+        else Machine(),
         has_physical_state=planned.has_physical_state,
     )
 
@@ -280,6 +265,7 @@ def search_of(known: Known) -> StoredSearch:
         known.searched,
         known.facts,
         planned.request.margin,
+        known.unlike,
     )
 
 
@@ -288,7 +274,9 @@ def result_of(known: Known, *, is_interrupted: bool) -> TuneResult:
     assert known.baseline is not None
     told = Told(
         folder=known.folder,
-        symptom=symptom_of(known.planned, known.baseline, known.plans, known.copy_notes),
+        symptom=symptom_of(
+            known.planned, known.baseline, known.plans, known.copy_notes, known.origin, known.unlike
+        ),
         plan_cause=cause_of_plans(known.baseline, known.plans),
         seconds_used=time.monotonic() - known.began_at,
         is_interrupted=is_interrupted,

@@ -63,8 +63,11 @@ def _headings(workload: WorkloadSpec) -> dict[str, str]:
     return {name_of(heading, number): heading for number, (heading, _) in enumerate(headed, start=1)}
 
 
-def _values_of(heading: str, where: str) -> tuple[tuple[str | None, ...], ...]:
-    """The sets of values that a heading names: a list of literals in each line `-- parameters: …`."""
+def values_of_heading(heading: str, where: str) -> tuple[tuple[str | None, ...], ...]:
+    """The sets of values that a heading names: a list of literals in each line `-- parameters: …`.
+
+    Raises UsageError, `where` saying whose they are.
+    """
     found = []
     for text in _PARAMETERS.findall(heading):
         try:
@@ -119,7 +122,19 @@ def _weight_of(heading: str, where: str) -> float:
 
 def _checked(statement: Statement, heading: str, source: str) -> TunedStatement:
     where = f"{source}, statement {statement.name}"
-    root = parsed(statement.sql, f"{source}, statement {statement.name}")
+    made = with_sets(statement, values_of_heading(heading, where), source)
+    return made.model_copy(update={"weight": _weight_of(heading, where)})
+
+
+def with_sets(
+    statement: Statement, parameters: tuple[tuple[str | None, ...], ...], source: str
+) -> TunedStatement:
+    """The statement with these sets of values; `source` says where it stands.
+
+    Raises UsageError for what has no plan or reaches out of the database, and for too few or many values.
+    """
+    where = f"{source}, statement {statement.name}"
+    root = parsed(statement.sql, where)
     if not isinstance(root, _PLANNED) or (isinstance(root, ast.SelectStmt) and root.intoClause):
         raise UsageError(
             f"{source}: {statement.name} is no query, INSERT, UPDATE, DELETE or MERGE, so it has no plan: "
@@ -132,7 +147,6 @@ def _checked(statement: Statement, heading: str, source: str) -> TunedStatement:
             raise UsageError(
                 f"{source}: {statement.name} calls {name}, which reaches out of the database: leave it out"
             )
-    parameters = _values_of(heading, where)
     for values in parameters or ((),):
         if len(values) != found.parameters:
             raise UsageError(
@@ -140,11 +154,7 @@ def _checked(statement: Statement, heading: str, source: str) -> TunedStatement:
                 "them before it, as in '-- parameters: 42, 'open''"
             )
     return TunedStatement(
-        name=statement.name,
-        sql=statement.sql,
-        parameters=parameters,
-        weight=_weight_of(heading, where),
-        writes=changes_data(statement.sql),
+        name=statement.name, sql=statement.sql, parameters=parameters, writes=changes_data(statement.sql)
     )
 
 

@@ -1,10 +1,10 @@
 """What the search came to, as search.json keeps it, and the answer that follows from it and from a proof."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from pgassay.durable import replace_file
 from pgassay.errors import UsageError
@@ -43,6 +43,8 @@ class StoredSearch(Frozen):
     predicted_together: float | None
     facts: SchemaFacts | None
     margin: float
+    # By the name of a measured statement why it is not what it is on the server that it was read from.
+    unlike: dict[str, str] = Field(default_factory=dict)
 
     @property
     def members(self) -> list[Candidate]:
@@ -70,6 +72,7 @@ def stored_search(
     searched: Searched,
     facts: SchemaFacts | None,
     margin: float,
+    unlike: Mapping[str, str] | None = None,
 ) -> StoredSearch:
     """What is to be kept of a search, with what each chosen fix is predicted to gain."""
     before = total_s(baseline.weights, baseline.seconds)
@@ -95,6 +98,7 @@ def stored_search(
         predicted_together=together,
         facts=facts,
         margin=margin,
+        unlike=dict(unlike or {}),
     )
 
 
@@ -116,6 +120,7 @@ def compose(search: StoredSearch, told: Told, stored: StoredExperiment | None) -
         notes=search.notes,
         unsafe=search.unsafe,
         left_out=search.left_out,
+        unlike=search.unlike,
     )
     fixes = ranked(judged)
     by_id = {candidate.id: candidate for candidate in search.candidates}

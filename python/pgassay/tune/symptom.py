@@ -10,6 +10,7 @@ from pgassay.tune.plan import PlannedTune
 from pgassay.tune.proof import AS_IT_IS, FACTOR
 from pgassay.tune.search import Baseline
 from pgassay.tune.selection import total_s
+from pgassay.tune.source.origin import Origin
 
 COLLATION_NOTE = (
     "the copy's collation is {locale}: where the source has another, plans that compare text differ; name "
@@ -30,11 +31,22 @@ _LAYER_OF_FINDING: dict[str, FixLayer] = {
 Plans = Mapping[str, tuple[ExplainedPlan, ...]]
 
 
-def symptom_of(planned: PlannedTune, baseline: Baseline, plans: Plans, notes: Sequence[str]) -> TuneSymptom:
-    """The workload as it was measured."""
+def symptom_of(
+    planned: PlannedTune,
+    baseline: Baseline,
+    plans: Plans,
+    notes: Sequence[str],
+    origin: Origin | None = None,
+    unlike: Mapping[str, str] | None = None,
+) -> TuneSymptom:
+    """The workload as it was measured; of statements of a server with what is known of them there."""
+    unlike = unlike or {}
     whole = total_s(baseline.weights, baseline.seconds)
     dataset = planned.spec.dataset
-    if dataset.kind == "dump":
+    if origin is not None:
+        said = (f"{name} is not what it is on the source: {reason}" for name, reason in unlike.items())
+        notes = (*notes, *origin.notes, *said)
+    elif dataset.kind == "dump":
         notes = (*notes, COLLATION_NOTE.format(locale=dataset.locale))
     return TuneSymptom(
         workload=planned.request.workload,
@@ -51,10 +63,14 @@ def symptom_of(planned: PlannedTune, baseline: Baseline, plans: Plans, notes: Se
                 share=baseline.weights[each.name] * baseline.seconds[each.name] / whole if whole else 0.0,
                 writes=each.of.writes,
                 plan=plan_line(plans[each.of.name][each.set_index]),
+                source_ms=origin.mean_ms.get(each.of.name) if origin else None,
+                source_share=origin.share.get(each.of.name) if origin else None,
+                unlike_source=unlike.get(each.name, ""),
             )
             for each in baseline.statements
         ),
         copy_notes=tuple(notes),
+        source=origin.told if origin else None,
     )
 
 

@@ -8,15 +8,18 @@ from pgassay.cli.output import print_result, write_page
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pgassay.model.tuning.answer import TuneResult
     from pgassay.tune.plan import TuneRequest
 
 EPILOG = """\
 example:
   pgassay tune --dataset dump:shop.dump --workload sql:slow.sql --max-time 30m
+  pgassay tune service=shop --statements 20
 
-Nothing is applied anywhere but on copies of pgassay's own, which are removed at
-the end. What is recommended is written to apply.sql and undo.sql.
+A server is read and never changed. Nothing is applied anywhere but on copies of
+pgassay's own, which are removed at the end. What is recommended is written to apply.sql and undo.sql.
 """
 EXIT_INTERRUPTED = 130
 EXIT_FAILED = 1
@@ -29,9 +32,10 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser = subparsers.add_parser(
         "tune",
         help="find what makes statements faster, prove it on a copy, and say what did not help",
-        description="Measures the statements of a file on a copy of the data, looks for indexes, other texts "
-        "of them, maintenance and settings, tries each on the copy, and proves what is worth it in fresh "
-        "blocks of trials: the whole chosen set, and the set without each of its members.",
+        description="Measures the statements of a file, or those that took most of a server's time, on a "
+        "copy of the data, looks for indexes, other texts of them, maintenance and settings, tries each "
+        "on the copy, and proves what is worth it in fresh blocks of trials: the "
+        "whole chosen set, and the set without each of its members.",
         epilog=EPILOG,
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,
@@ -39,10 +43,29 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     add = parser.add_argument
     add(
         "folder",
-        type=options.folder,
+        type=_folder_or_server,
         nargs="?",
-        metavar="FOLDER",
-        help="go on with the proof of results that are there, for --max-time more",
+        metavar="FOLDER|DSN",
+        help="go on with the proof of results that are there, for --max-time more; or tune the statements "
+        "of a running server, by a connection string of libpq",
+    )
+    add(
+        "--statements",
+        type=options.whole,
+        metavar="N",
+        help="with a DSN: so many of those that took most, by pg_stat_statements (default 20)",
+    )
+    add(
+        "--values",
+        type=options.folder,
+        metavar="FILE",
+        help="with a DSN: statements with '-- parameters: …' above them, for their $1, $2 …",
+    )
+    add(
+        "--log",
+        type=options.folder,
+        metavar="FILE",
+        help="with a DSN: the server's log, which tells values of parameters",
     )
     add("--workload", metavar="sql:FILE", help="the statements that are too slow")
     add(
@@ -115,6 +138,9 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.cli.outcome import progress_of
     from pgassay.tune.run import TOOLS, go_on, run_tune, with_rewrites
 
+    if isinstance(arguments.folder, str):
+        return _run_server(arguments)
+    _refuse_options_of_servers(arguments)
     with progress_of(arguments) as progress:
         if arguments.folder is not None:
             _refuse_other_options(arguments)
@@ -125,6 +151,56 @@ def run(arguments: argparse.Namespace) -> int:
         result = run_tune(request_of(arguments), tools, progress, wait=not arguments.no_wait)
     show(result, arguments)
     return status_of(result)
+
+
+def _run_server(arguments: argparse.Namespace) -> int:
+    """Tune the statements of a running server."""
+    from pgassay.cli.outcome import progress_of
+    from pgassay.errors import UsageError
+    from pgassay.tune.run import TOOLS, with_rewrites
+    from pgassay.tune.source.run import STATEMENTS_DEFAULT, ServerRequest, tune_server
+
+    for name in ("workload", "demo"):
+        if getattr(arguments, name):
+            raise UsageError(
+                f"--{name} has no place beside a DSN, whose own statements are tuned: leave one of them out"
+            )
+    if arguments.statements is not None and arguments.statements < 1:
+        raise UsageError(f"--statements {arguments.statements} is too few: use at least 1")
+    arguments.workload, arguments.dataset = "", arguments.dataset or ""
+    wanted = ServerRequest(
+        arguments.folder,
+        _tune_request(arguments),
+        arguments.statements or STATEMENTS_DEFAULT,
+        arguments.values,
+        arguments.log,
+    )
+    with progress_of(arguments) as progress:
+        tools = with_rewrites(TOOLS, wanted=not arguments.no_rewrites)
+        result = tune_server(wanted, tools, progress, wait=not arguments.no_wait)
+    show(result, arguments)
+    return status_of(result)
+
+
+def _folder_or_server(text: str) -> "Path | str":
+    """A path, or a connection string of libpq: a URI, or keywords and values that name no folder."""
+    import re
+    from pathlib import Path
+
+    if re.match(r"postgres(ql)?://|\s*[a-z_]+\s*=", text) and not Path(text).exists():
+        return text
+    return options.folder(text)
+
+
+def _refuse_options_of_servers(arguments: argparse.Namespace) -> None:
+    """Raises UsageError for what means something with a running server alone."""
+    from pgassay.errors import UsageError
+
+    for name in ("statements", "values", "log"):
+        if getattr(arguments, name) is not None:
+            raise UsageError(
+                f"--{name} needs a running server: write pgassay tune DSN, as postgresql://USER@HOST/DATABASE"
+            )
 
 
 def status_of(result: "TuneResult") -> int:
@@ -179,10 +255,14 @@ def _choose_demo(arguments: argparse.Namespace) -> None:
 
 def request_of(arguments: argparse.Namespace) -> "TuneRequest":
     """The request that the command line makes."""
+    _choose_demo(arguments)
+    return _tune_request(arguments)
+
+
+def _tune_request(arguments: argparse.Namespace) -> "TuneRequest":
     from pgassay.experiment.planning.request import CompareRequest
     from pgassay.tune.plan import TuneRequest
 
-    _choose_demo(arguments)
     compare = CompareRequest(
         factors=(),
         workload=arguments.workload,

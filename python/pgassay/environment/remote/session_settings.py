@@ -11,6 +11,14 @@ from pgassay.environment.server.settings import classify, describe_settings
 from pgassay.errors import UsageError, first_line
 
 READ_ONLY = {"default_transaction_read_only": "on"}
+# What only a superuser may set: neither the log nor pg_stat_statements need to hear of what pgassay reads.
+SILENT = {
+    "log_min_duration_statement": "-1",
+    "log_min_duration_sample": "-1",
+    "log_statement": "none",
+    "log_duration": "off",
+    "pg_stat_statements.track": "none",
+}
 _URING = "io_uring"
 _WHEN = {"reload": "when the server reads its files again", "restart": "when the server starts"}
 

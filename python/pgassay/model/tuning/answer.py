@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import Field
 
 from pgassay.model.base import Frozen
+from pgassay.model.tuning.source import TuneSource
 
 TUNE_SCHEMA = 1
 FixLayer = Literal["design", "operations", "infrastructure"]
@@ -25,7 +26,9 @@ class SymptomStatement(Frozen):
     """One measured statement as it was found: a statement with one set of its parameters.
 
     `seconds`: the least of its runs; `weight`: how often it counts; `share`: its part of all, 0 to 1. `plan`:
-    the node of its executed plan that took most.
+    the node of its executed plan that took most. Of a statement that was read from a server: `source_ms`, its
+    mean time there; `source_share`, its part of the time of all statements there; `unlike_source`: why it is
+    not on the copy what it is on the source, so that nothing is called proven for it; '' where it is.
     """
 
     name: str
@@ -35,10 +38,16 @@ class SymptomStatement(Frozen):
     weight: float = 1.0
     writes: bool = False
     plan: str = ""
+    source_ms: float | None = None
+    source_share: float | None = None
+    unlike_source: str = ""
 
 
 class TuneSymptom(Frozen):
-    """The workload as it is. `seconds`: all statements by weight; `copy_notes`: how the copy differs."""
+    """The workload as it is. `seconds`: all statements by weight; `copy_notes`: how the copy differs.
+
+    `source`: the server that its statements were read from; None for statements of a file.
+    """
 
     workload: str
     data: str
@@ -47,6 +56,7 @@ class TuneSymptom(Frozen):
     seconds: float
     statements: tuple[SymptomStatement, ...]
     copy_notes: tuple[str, ...] = ()
+    source: TuneSource | None = None
 
 
 class TuneCause(Frozen):

@@ -1,0 +1,223 @@
+"""The statements of one database that took most of its time, as pg_stat_statements counted them.
+
+The view's columns differ by the extension's version, and a server that was upgraded may have an older one
+than its own: they are looked up (contrib/pg_stat_statements/pg_stat_statements--*.sql). Its counters are
+never reset.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import psycopg
+from pglast import ast
+from psycopg import sql
+
+from pgassay.environment.server.sessions import ControlSession
+from pgassay.errors import UsageError, first_line
+from pgassay.tune.rewrites.tree import RefusedError, names_of, read, walk
+from pgassay.tune.source.server import Source
+
+LIBRARY = "pg_stat_statements"
+HIDDEN_TEXT = "<insufficient privilege>"
+# Where other roles' statements took more than that, those that took most can't be told.
+HIDDEN_SHARE_MAX = 0.5
+UTILITY, CATALOG, NESTED = "utility statements", "statements of catalogs", "statements within functions"
+HIDDEN, UNREADABLE = "statements of other roles", "statements that can't be read"
+_PLANNED = (ast.SelectStmt, ast.InsertStmt, ast.UpdateStmt, ast.DeleteStmt, ast.MergeStmt)
+_SYSTEM_SCHEMAS = ("pg_catalog", "information_schema", "pg_toast")
+_NOT_LOADED = "55000"
+
+_FIND = """
+SELECT n.nspname::text, ARRAY(
+    SELECT a.attname::text FROM pg_catalog.pg_class c
+        JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+    WHERE c.relnamespace = n.oid AND c.relname = 'pg_stat_statements'),
+    EXISTS (SELECT FROM pg_catalog.pg_class c
+        WHERE c.relnamespace = n.oid AND c.relname = 'pg_stat_statements_info')
+FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace
+WHERE e.extname = 'pg_stat_statements'"""
+_COUNTED = """
+SELECT s.queryid::text, pg_catalog.max(s.query), pg_catalog.sum(s.calls)::float8,
+    pg_catalog.sum(s.total_exec_time)::float8, pg_catalog.sum(s.rows)::float8, {top}
+FROM {schema}.pg_stat_statements(true) s JOIN pg_catalog.pg_database d ON d.oid = s.dbid
+WHERE d.datname = pg_catalog.current_database()
+GROUP BY s.queryid, {top}
+ORDER BY 4 DESC"""
+_SINCE = "SELECT pg_catalog.date_trunc('second', stats_reset)::text FROM {schema}.pg_stat_statements_info"
+
+
+@dataclass(frozen=True)
+class CountedStatement:
+    """A statement as the server counted it since its counters began.
+
+    `sql` has its constants as $1, $2 …; `total_ms` is the time of all its calls, `share` its part of the time
+    of all statements of the database, `rows` those that it returned or changed.
+    """
+
+    name: str
+    query_id: str
+    sql: str
+    calls: float
+    total_ms: float
+    rows: float
+    share: float
+
+    @property
+    def mean_ms(self) -> float:
+        """The mean time of a call."""
+        return self.total_ms / self.calls if self.calls else 0.0
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The statements that took most, and what was passed over; `total_ms` and `statements` are of all."""
+
+    chosen: tuple[CountedStatement, ...]
+    ignored: dict[str, int] = field(default_factory=dict)
+    total_ms: float = 0.0
+    statements: int = 0
+    since: str = ""
+    hidden_share: float = 0.0
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the view, of all roles together; `query_id` is None where the role may not see the text."""
+
+    query_id: str | None
+    query: str
+    calls: float
+    total_ms: float
+    rows: float
+    is_top: bool = True
+
+
+def read_counted(source: Source, session: ControlSession, wanted: int) -> Counted:
+    """The `wanted` statements that took most of the time.
+
+    Raises UsageError, with what to type on the server, where the extension is missing or can't be read, and
+    where nothing was counted.
+    """
+    found = session.execute(_FIND).fetchone()
+    if found is None:
+        raise UsageError(
+            f"{source.name} has no {LIBRARY}, which counts statements: add it to shared_preload_libraries, "
+            f"restart the server, and type CREATE EXTENSION {LIBRARY} in {source.resolved.server.dbname}; or "
+            "give the statements with --workload sql:FILE"
+        )
+    schema, columns, has_info = found
+    top = sql.SQL("s.toplevel" if "toplevel" in columns else "(s.dbid IS NOT NULL)")
+    names = {"schema": sql.Identifier(schema), "top": top}
+    try:
+        rows = session.execute(sql.SQL(_COUNTED).format(**names)).fetchall()
+        since = session.execute(sql.SQL(_SINCE).format(**names)).fetchone() if has_info else None
+    except psycopg.Error as error:
+        raise UsageError(_unreadable(source, error)) from None
+    read_rows = [
+        Row(query_id, str(query or ""), calls, total_ms, count, bool(is_top))
+        for query_id, query, calls, total_ms, count, is_top in rows
+    ]
+    counted = choose(read_rows, wanted, str(since[0]) if since and since[0] else "")
+    if counted.hidden_share > HIDDEN_SHARE_MAX or (counted.hidden_share and not counted.chosen):
+        role = sql.Identifier(source.role).as_string(None)
+        raise UsageError(
+            f"{source.name}: the role {source.role} may not read other roles' statements, which took "
+            f"{counted.hidden_share:.0%} of the time: type GRANT pg_read_all_stats TO {role} there"
+        )
+    if not counted.chosen:
+        raise UsageError(
+            f"{source.name}: {LIBRARY} has counted no query, INSERT, UPDATE, DELETE or MERGE of "
+            f"{source.resolved.server.dbname} yet{_only(counted.ignored)}: let its load run for a while"
+        )
+    return counted
+
+
+def _unreadable(source: Source, error: psycopg.Error) -> str:
+    reason = first_line(error)
+    if error.sqlstate == _NOT_LOADED:
+        remedy = "add it to shared_preload_libraries and restart the server"
+        return f"{source.name} has not loaded {LIBRARY}: {remedy}"
+    return f"{source.name}: {LIBRARY} can't be read ({reason}): correct the rights of {source.role}"
+
+
+def _only(ignored: dict[str, int]) -> str:
+    words = ", ".join(f"{count} {kind}" for kind, count in ignored.items())
+    return f" (only {words})" if words else ""
+
+
+def choose(rows: Sequence[Row], wanted: int, since: str = "") -> Counted:
+    """The statements that took most of the time, with a name each. Pure.
+
+    Passed over, and counted by their kind: what has no plan, what reads catalogs alone (pgassay's own
+    reading, and that of other monitoring), what runs within functions (its time is that of the call as well),
+    and what the role may not see.
+    """
+    ignored: Counter[str] = Counter()
+    top = [row for row in rows if row.is_top]
+    ignored[NESTED] = len(rows) - len(top)
+    total_ms = sum(row.total_ms for row in top)
+    hidden = [row for row in top if row.query_id is None or row.query == HIDDEN_TEXT]
+    ignored[HIDDEN] = len(hidden)
+    chosen: list[CountedStatement] = []
+    for row in sorted(top, key=lambda row: -row.total_ms):
+        if row.query_id is None or row.query == HIDDEN_TEXT or row.calls <= 0:
+            continue
+        try:
+            tree = read(row.query)
+        except RefusedError:
+            ignored[UNREADABLE] += 1
+            continue
+        kind = kind_of(tree)
+        if kind:
+            ignored[kind] += 1
+        elif len(chosen) < wanted:
+            name = _name(tree, row.query_id, (each.name for each in chosen))
+            share = row.total_ms / total_ms if total_ms else 0.0
+            chosen.append(
+                CountedStatement(name, row.query_id, row.query, row.calls, row.total_ms, row.rows, share)
+            )
+    return Counted(
+        tuple(chosen),
+        {kind: count for kind, count in ignored.items() if count},
+        total_ms,
+        len(rows),
+        since,
+        sum(row.total_ms for row in hidden) / total_ms if total_ms else 0.0,
+    )
+
+
+def kind_of(tree: ast.Node) -> str:
+    """Why a statement is passed over; '' for one that is tuned."""
+    if not isinstance(tree, _PLANNED) or (isinstance(tree, ast.SelectStmt) and tree.intoClause):
+        return UTILITY
+    named = {str(node.ctename) for node in walk(tree) if isinstance(node, ast.CommonTableExpr)}
+    tables = [
+        node for node in walk(tree) if isinstance(node, ast.RangeVar) and str(node.relname) not in named
+    ]
+    if tables:
+        return CATALOG if all(_is_of_the_system(table) for table in tables) else ""
+    calls = [names_of(node.funcname) for node in walk(tree) if isinstance(node, ast.FuncCall)]
+    of_the_system = all(
+        words[0] in _SYSTEM_SCHEMAS or words[-1].startswith("pg_") for words in calls if words
+    )
+    return CATALOG if calls and of_the_system else ""
+
+
+def _is_of_the_system(table: ast.RangeVar) -> bool:
+    if table.schemaname:
+        return str(table.schemaname) in _SYSTEM_SCHEMAS
+    return str(table.relname).startswith("pg_")
+
+
+def _name(tree: ast.Node, query_id: str, taken: Iterable[str]) -> str:
+    """A name that says what it does and to which table; the same whenever the server gives it this number."""
+    tables = [str(node.relname) for node in walk(tree) if isinstance(node, ast.RangeVar)]
+    verb = type(tree).__name__.removesuffix("Stmt").lower()
+    stem = f"{verb}-{tables[0]}" if tables else verb
+    digest = hashlib.sha256(query_id.encode()).hexdigest()
+    known = set(taken)
+    return next(
+        name for length in range(4, len(digest)) if (name := f"{stem}-{digest[:length]}") not in known
+    )

@@ -1,0 +1,165 @@
+"""A dump of the source in pgassay's home: told before, made by pg_dump, gone afterwards."""
+
+import contextlib
+import secrets
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from pgassay.environment.cleanup import registry
+from pgassay.environment.home import home
+from pgassay.environment.remote.secrets import scrub
+from pgassay.environment.server.programs import clean_environment, ensure_private_folder
+from pgassay.errors import MeasurementError, UsageError
+from pgassay.model.build import Build
+from pgassay.terminal.progress import Progress
+from pgassay.tune.source.server import APPLICATION, Source
+from pgassay.words import duration, size
+
+PROGRAM = "pg_dump"
+FILE = "source.dump"
+# What a dump over a network takes, about: for the estimate alone.
+DUMP_BYTES_PER_S = 40e6
+LOCK_WAIT_S = 10
+# The snapshot of the data, and a working copy of it; each arm of the proof has another, which shares its
+# blocks where the file system can. And the dump, packed, is about half of the tables.
+COPIES_MIN, PACKED_SHARE, MARGIN_BYTES = 2.0, 0.5, 256 * 1024**2
+_POLL_S = 0.2
+_CLEAN_UP_S = 10.0
+# The environment variable of each connection parameter (https://www.postgresql.org/docs/current/libpq-envars).
+_VARIABLES = {
+    "host": "PGHOST", "hostaddr": "PGHOSTADDR", "port": "PGPORT", "user": "PGUSER", "dbname": "PGDATABASE",
+    "password": "PGPASSWORD", "sslmode": "PGSSLMODE", "sslrootcert": "PGSSLROOTCERT",
+}  # fmt: skip
+
+
+def cost_sentence(source: Source) -> str:
+    """What the dump costs the source, before it begins."""
+    expected_s = source.table_bytes / DUMP_BYTES_PER_S
+    return (
+        f"{PROGRAM} reads the tables of {source.name} ({size(source.table_bytes)}; {size(source.bytes)} with "
+        f"indexes), about {duration(max(expected_s, 1.0))}; so long it holds a snapshot, so that VACUUM "
+        "removes no rows that die meanwhile, and ACCESS SHARE locks, on which ALTER TABLE, DROP and TRUNCATE "
+        "wait, and others behind them; to spare the source, stop here and give --dataset folder:BASEBACKUP "
+        "or dump:FILE"
+    )
+
+
+def refuse_small_disk(source: Source) -> None:
+    """Raise UsageError where the disk of pgassay's home can't hold the dump and the copies made from it."""
+    needed = COPIES_MIN * source.bytes + PACKED_SHARE * source.table_bytes + MARGIN_BYTES
+    free = shutil.disk_usage(home()).free
+    if free < needed:
+        raise UsageError(
+            f"a copy of {source.name} ({size(source.bytes)}) needs about {size(needed)} in {home()}, and "
+            f"{size(free)} are free: free some space there, or name a folder with more of it by PGASSAY_HOME"
+        )
+
+
+def refuse_without_program(build: Build) -> None:
+    """Raise UsageError where the build has no pg_dump."""
+    if not (Path(build.bin_directory) / PROGRAM).exists():
+        raise UsageError(
+            f"PostgreSQL {build.version} of {build.origin} comes without {PROGRAM}: choose a build with "
+            f"client programs (--pg apt:{build.major}), or give the data with --dataset dump:FILE"
+        )
+
+
+@contextlib.contextmanager
+def dumped(source: Source, build: Build, progress: Progress) -> Iterator[Path]:
+    """The dump of the database, in pg_dump's custom format, for the length of the `with` block.
+
+    Raises UsageError with pg_dump's words where the role may not read a table, or a lock is not to be had.
+    """
+    parent = ensure_private_folder(home() / "dumps")
+    folder = parent / secrets.token_hex(8)
+    token = registry.register("folder", path=str(folder))
+    try:
+        folder.mkdir(mode=0o700)
+        _dump(source, build, folder / FILE, progress)
+        yield folder / FILE
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        registry.forget(token)
+
+
+def _dump(source: Source, build: Build, file: Path, progress: Progress) -> None:
+    progress.message(cost_sentence(source))
+    command = [
+        str(Path(build.bin_directory) / PROGRAM), "--format=custom", "--compress=1", "--no-password",
+        "--no-publications", "--no-subscriptions", "--no-security-labels",
+        f"--lock-wait-timeout={LOCK_WAIT_S}s",
+    ]  # fmt: skip
+    with file.open("wb") as output, subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.PIPE, env=variables(source),
+        text=True,
+    ) as process:  # fmt: skip
+        try:
+            said = _watched(process, source, file, progress)
+        except BaseException:
+            _end(process)
+            raise
+    if process.returncode != 0:
+        raise UsageError(_complaint(said, source))
+
+
+def _watched(process: "subprocess.Popen[str]", source: Source, file: Path, progress: Progress) -> str:
+    """Wait for its end, showing how much is there; what it complained of."""
+    expected = max(PACKED_SHARE * source.table_bytes, 1.0)
+    while True:
+        try:
+            _, said = process.communicate(timeout=_POLL_S)
+        except subprocess.TimeoutExpired:
+            if shutil.disk_usage(file.parent).free < MARGIN_BYTES:
+                raise MeasurementError(
+                    f"The disk of {file.parent} is nearly full while {source.name} is dumped: free some "
+                    "space there, or name a folder with more of it by PGASSAY_HOME."
+                ) from None
+            progress.stage(f"dumping {source.name}", min(0.99, file.stat().st_size / expected))
+        else:
+            return said
+
+
+def _end(process: "subprocess.Popen[str]") -> None:
+    """Stop it: its connection ends, and with it the snapshot and the locks on the source."""
+    process.terminate()
+    deadline = time.monotonic() + _CLEAN_UP_S
+    while process.poll() is None and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+    if process.poll() is None:
+        process.kill()
+
+
+def variables(source: Source) -> Mapping[str, str]:
+    """The environment of pg_dump: how to connect, and nothing else of the user's libpq variables.
+
+    Nothing of it stands on its command line, which every user of the machine can read.
+    """
+    given = source.resolved.parameters
+    found = {
+        variable: str(given[name])
+        for name, variable in _VARIABLES.items()
+        if given.get(name) not in (None, "")
+    }
+    options = str(given.get("options") or "")
+    read_only = "-c default_transaction_read_only=on"
+    return {
+        **clean_environment(), **found, "PGAPPNAME": APPLICATION, "PGGSSENCMODE": "disable",
+        "PGOPTIONS": f"{options} {read_only}".strip(),
+    }  # fmt: skip
+
+
+def _complaint(said: str, source: Source) -> str:
+    secret = str(source.resolved.parameters.get("password") or "")
+    lines = [line.strip() for line in scrub(said, [secret]).splitlines() if line.strip()]
+    errors = [line for line in lines if "error:" in line] or lines[-1:] or ["it ended without a word"]
+    message = errors[0].removeprefix(f"{PROGRAM}: ").removeprefix("error: ")
+    if "permission denied" in message:
+        remedy = f"let {source.role} read all tables (GRANT pg_read_all_data TO {source.role})"
+    elif "lock" in message:
+        remedy = "try again when nobody changes tables"
+    else:
+        remedy = "mend that"
+    return f"{source.name} can't be dumped ({message}): {remedy}, or give the data with --dataset dump:FILE"

@@ -1,0 +1,274 @@
+"""From what a server counted to statements that can be measured: each with values for its parameters.
+
+Values come from the user first, then from the server's log, then from its statistics. A statement without is
+left out with the reason, and the others go on.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pglast
+import psycopg
+from pglast import ast
+from pglast.parser import ParseError
+
+from pgassay.environment.server.sessions import ControlSession
+from pgassay.errors import UsageError, first_line
+from pgassay.model.tuning.source import SourceLeftOut
+from pgassay.model.workload import Statement
+from pgassay.tune.candidate import TunedStatement
+from pgassay.tune.rewrites.tree import RefusedError, cast, read, substitute, walk, write
+from pgassay.tune.source.alignment import (
+    LIST_ELEMENTS,
+    Found,
+    UnlikeError,
+    aligned,
+    cut_lists,
+    list_lengths,
+    with_lists,
+)
+from pgassay.tune.source.counted import CountedStatement
+from pgassay.tune.source.log import Logged
+from pgassay.tune.source.server import Source
+from pgassay.tune.source.uses import Use, merged, numbers_of, uses_of
+from pgassay.tune.source.values import NoValueError, age_bounds, draw
+from pgassay.tune.statements import values_of_heading, with_sets
+from pgassay.workloads.split import headed_statements
+from pgassay.workloads.text import read_sql_file
+
+Values = tuple[str | None, ...]
+_PREPARED = "pgassay_tune"
+# Lines of a log that are no statement of those wanted are told from them by their fingerprint.
+_TEXTS_KEPT_MAX = 20_000
+_SHOWN_MAX = 100
+
+
+@dataclass
+class Wanted:
+    """A statement that is to get values. `tree` has one parameter for each constant of the source's text."""
+
+    counted: CountedStatement
+    tree: ast.Node
+    fingerprint: str
+    cut: set[int]
+    lengths: Counter[tuple[tuple[int, int], ...]] = field(default_factory=Counter)
+    found: Found = field(default_factory=Found)
+    logged: list[Logged] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """The statements that are measured, those left out, and what was assumed, in sentences."""
+
+    statements: tuple[TunedStatement, ...]
+    left_out: tuple[SourceLeftOut, ...]
+    notes: tuple[str, ...] = ()
+
+
+def given_values(path: Path) -> dict[str, tuple[str, tuple[Values, ...]]]:
+    """By the fingerprint of its statements the text and the sets of values that a user's file gives each.
+
+    The file is one of statements, `-- parameters: …` above each. Raises UsageError for one that is none.
+    """
+    found: dict[str, tuple[str, tuple[Values, ...]]] = {}
+    for number, (heading, text) in enumerate(headed_statements(read_sql_file(path), str(path)), start=1):
+        sets = values_of_heading(heading, f"{path}, statement {number}")
+        if not sets:
+            raise UsageError(
+                f"{path}, statement {number} has no line '-- parameters: …' above it: write its values there"
+            )
+        try:
+            found[pglast.fingerprint(text)] = (text, sets)
+        except ParseError as error:
+            raise UsageError(f"{path}, statement {number}: {error.args[0]}: correct its SQL") from None
+    return found
+
+
+def unmatched(
+    given: Mapping[str, tuple[str, tuple[Values, ...]]], chosen: Iterable[CountedStatement]
+) -> list[str]:
+    """The beginnings of a user's statements that are none of those of the server."""
+    known = {pglast.fingerprint(each.sql) for each in chosen}
+    return [" ".join(text.split())[:_SHOWN_MAX] for name, (text, _) in given.items() if name not in known]
+
+
+def gather(
+    source: Source,
+    session: ControlSession,
+    chosen: Iterable[CountedStatement],
+    given: Mapping[str, tuple[str, tuple[Values, ...]]],
+    log: Iterable[Logged],
+) -> Gathered:
+    """Give every statement its sets of values; raises UsageError where a user's values don't fit."""
+    wanted = [_wanted(each) for each in chosen]
+    read_logged({each.fingerprint: each for each in wanted}, log, source.resolved.server.dbname)
+    statements: list[TunedStatement] = []
+    left_out: list[SourceLeftOut] = []
+    notes: list[str] = []
+    calls_min = min((each.counted.calls for each in wanted), default=1.0)
+    for each in wanted:
+        counted = each.counted
+        try:
+            sql, sets, assumed = _with_values(source, session, each, given)
+            statement = with_sets(Statement(name=counted.name, sql=sql), sets, source.name)
+        except (NoValueError, RefusedError, UsageError) as error:
+            if isinstance(error, UsageError) and each.fingerprint in given:
+                raise
+            left_out.append(
+                SourceLeftOut(name=counted.name, sql=counted.sql, share=counted.share, reason=str(error))
+            )
+            continue
+        notes += [f"{counted.name}: {sentence}" for sentence in assumed]
+        weight = float(f"{counted.calls / calls_min:.4g}")
+        statements.append(statement.model_copy(update={"weight": weight}))
+    return Gathered(tuple(statements), tuple(left_out), tuple(notes))
+
+
+def _wanted(counted: CountedStatement) -> Wanted:
+    tree = merged(read(counted.sql))
+    return Wanted(counted, tree, pglast.fingerprint(counted.sql), cut_lists(counted.sql))
+
+
+def _with_values(
+    source: Source,
+    session: ControlSession,
+    wanted: Wanted,
+    given: Mapping[str, tuple[str, tuple[Values, ...]]],
+) -> tuple[str, tuple[Values, ...], tuple[str, ...]]:
+    """(the statement's text, its sets of values, what was assumed)."""
+    if wanted.fingerprint in given:
+        sql, sets = given[wanted.fingerprint]
+        return sql, sets, ()
+    if not numbers_of(wanted.tree):
+        return wanted.counted.sql, (), ()
+    if wanted.found.calls:
+        tree = _as_numeric(_with_logged_lists(wanted), wanted.found.numeric)
+        return write(tree), wanted.found.chosen(), ()
+    tree = with_lists(wanted.tree, dict.fromkeys(wanted.cut, LIST_ELEMENTS))
+    uses = uses_of(tree, source.facts)
+    sql = write(tree)
+    types = types_of(session, sql) if any(use.kind == "output" for use in uses.values()) else {}
+    counted = wanted.counted
+    drawn = draw(uses, types, counted.rows / counted.calls, _ages(session, uses))
+    assumed = [*drawn.assumed]
+    if wanted.cut:
+        assumed.append(
+            f"lists whose length the server does not keep were taken with {LIST_ELEMENTS} elements"
+        )
+    return sql, drawn.sets, tuple(assumed)
+
+
+# --- From a log.
+
+
+def read_logged(wanted: Mapping[str, Wanted], log: Iterable[Logged], database: str) -> None:
+    """Count the values with which a log has each of the statements, into their `found`.
+
+    Where it shows lists of several lengths in the place of one that the server has cut, the most frequent
+    length is taken, and the executions that had it.
+    """
+    fingerprints: dict[str, str] = {}
+    for logged in log:
+        if logged.database and logged.database != database:
+            continue
+        if logged.sql not in fingerprints:
+            if len(fingerprints) >= _TEXTS_KEPT_MAX:
+                fingerprints.clear()
+            fingerprints[logged.sql] = _fingerprint(logged.sql)
+        statement = wanted.get(fingerprints[logged.sql])
+        if statement is None:
+            continue
+        if statement.cut:
+            lengths = list_lengths(statement.tree, read(logged.sql), statement.cut)
+            statement.lengths[tuple(sorted(lengths.items()))] += 1
+            statement.logged.append(logged)
+            del statement.logged[:-_TEXTS_KEPT_MAX]
+        else:
+            _count(statement, statement.tree, logged)
+    for statement in wanted.values():
+        if statement.lengths:
+            tree = _with_logged_lists(statement)
+            for logged in statement.logged:
+                _count(statement, tree, logged)
+
+
+def _with_logged_lists(wanted: Wanted) -> ast.Node:
+    if not wanted.lengths:
+        return wanted.tree
+    return with_lists(wanted.tree, dict(wanted.lengths.most_common(1)[0][0]))
+
+
+def _fingerprint(sql: str) -> str:
+    try:
+        return str(pglast.fingerprint(sql))
+    except (ParseError, RecursionError):
+        return ""
+
+
+def _count(wanted: Wanted, tree: ast.Node, logged: Logged) -> None:
+    try:
+        values, numeric = aligned(tree, logged)
+    except UnlikeError:
+        return
+    wanted.found.numeric |= numeric
+    last = max(numbers_of(tree))
+    wanted.found.add(tuple(values.get(number) for number in range(1, last + 1)), logged.duration_ms)
+
+
+def _as_numeric(tree: ast.Node, numbers: set[int]) -> ast.Node:
+    """Parameters that stood for numbers with a fraction say so: an integer column would refuse their text."""
+    found = [each for each in walk(tree) if isinstance(each, ast.ParamRef) and each.number in numbers]
+    return substitute(tree, {id(each): cast(ast.ParamRef(number=each.number), "numeric") for each in found})
+
+
+# --- From the server, which is asked and never changed.
+
+
+def types_of(session: ControlSession, sql: str) -> dict[int, str]:
+    """The types that the server gives the parameters; {} where it can't tell, as its own EXPLAIN will say."""
+    try:
+        with session.transaction(force_rollback=True):
+            session.execute(f"PREPARE {_PREPARED} AS {sql}".encode(), prepare=False)
+            row = session.execute(
+                "SELECT parameter_types::text[] FROM pg_catalog.pg_prepared_statements WHERE name = %s",
+                (_PREPARED,),
+            ).fetchone()
+            session.execute(f"DEALLOCATE {_PREPARED}".encode(), prepare=False)
+    except psycopg.Error:
+        _forget(session)
+        return {}
+    return dict(enumerate(row[0], start=1)) if row else {}
+
+
+def _forget(session: ControlSession) -> None:
+    """A prepared statement outlives the transaction that failed after it."""
+    session.execute(b"DEALLOCATE ALL", prepare=False)
+
+
+def _ages(session: ControlSession, uses: Mapping[int, Use]) -> dict[str, str]:
+    """How long ago moments of the statistics were, as intervals in PostgreSQL's text form."""
+    found: dict[str, str] = {}
+    for use in uses.values():
+        for bound in age_bounds(use):
+            try:
+                row = session.execute(
+                    "SELECT (pg_catalog.now() - %s::timestamptz)::text", (bound,), prepare=False
+                ).fetchone()
+            except psycopg.Error:
+                continue  # no moment: the statement is left out with the reason
+            if row is not None:
+                found[bound] = str(row[0])
+    return found
+
+
+def explained_on(session: ControlSession, sql: str) -> tuple[object, str]:
+    """(the server's plan as EXPLAIN's JSON, why it has none or ''). The statement is not executed."""
+    try:
+        row = session.execute(
+            f"EXPLAIN (VERBOSE, SETTINGS, FORMAT JSON) {sql}".encode(), prepare=False
+        ).fetchone()
+    except psycopg.Error as error:
+        return None, error.diag.message_primary or first_line(error)
+    return (row[0][0] if row else {}), ""

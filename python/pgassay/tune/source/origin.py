@@ -1,0 +1,115 @@
+"""What is known of the source when its statements are measured on a copy, and whether they are alike.
+
+A plan is the same where each table is read in the same way, by the same index, and joined alike; nodes that
+sort, keep or gather rows may come and go with estimates. A time is the same within an order of magnitude: the
+source's mean is over all its values, with other caches, another machine and its sessions beside it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pgassay.model.plans.plan import ExplainedPlan, PlanNode
+from pgassay.model.tuning.source import TuneSource
+from pgassay.tune.search import Baseline
+from pgassay.words import seconds as in_words
+
+TIMES_MAX = 10.0
+# Shorter ones are as long as the server's overhead, which is another on each machine.
+SHORT_MS = 1.0
+_PASSING = frozenset(
+    {
+        "Materialize", "Memoize", "Gather", "Gather Merge", "Sort", "Incremental Sort", "Limit", "Result",
+        "Hash", "Unique", "BitmapAnd", "BitmapOr", "Append", "Merge Append", "Subquery Scan", "ProjectSet",
+        "LockRows",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The server that statements came from.
+
+    `plans` has by the text of each measured statement, with its values, the plan that the source has for it,
+    or why it has none; `mean_ms` and `share` are by the statement's own name. `is_here`: the source runs on
+    this machine, so that what is known of it is known of the source. `notes` say how the copy differs.
+    """
+
+    told: TuneSource
+    plans: Mapping[str, ExplainedPlan | str]
+    mean_ms: Mapping[str, float]
+    share: Mapping[str, float]
+    is_here: bool
+    notes: tuple[str, ...] = field(default=())
+
+
+def unlike(origin: Origin, baseline: Baseline) -> dict[str, str]:
+    """By the name of each measured statement that is not on the copy what it is on the source: why. Pure."""
+    found: dict[str, str] = {}
+    times = _times_ms(baseline)
+    for each in baseline.statements:
+        reasons = []
+        theirs = origin.plans.get(each.sql, "")
+        if isinstance(theirs, ExplainedPlan):
+            reasons.append(plan_difference(theirs, baseline.estimates[each.name]))
+        elif theirs:
+            reasons.append(f"the source does not plan it ({theirs})")
+        mean_ms = origin.mean_ms.get(each.of.name)
+        if mean_ms is not None:
+            reasons.append(time_difference(mean_ms, times[each.of.name]))
+        reasons = [reason for reason in reasons if reason]
+        if reasons:
+            found[each.name] = "; ".join(reasons)
+    return found
+
+
+def _times_ms(baseline: Baseline) -> dict[str, list[float]]:
+    times: dict[str, list[float]] = {}
+    for each in baseline.statements:
+        times.setdefault(each.of.name, []).append(1000 * baseline.seconds[each.name])
+    return times
+
+
+def time_difference(mean_ms: float, copy_ms: Sequence[float]) -> str:
+    """Why a mean on the source is none of a statement that took so long on the copy; '' where it may be."""
+    low, high = max(min(copy_ms), SHORT_MS), max(max(copy_ms), SHORT_MS)
+    if low / TIMES_MAX <= max(mean_ms, SHORT_MS) <= high * TIMES_MAX:
+        return ""
+    times = " to ".join(dict.fromkeys(in_words(value / 1000) for value in (min(copy_ms), max(copy_ms))))
+    return f"it takes {in_words(mean_ms / 1000)} on the source on average, and {times} on the copy"
+
+
+def plan_difference(source: ExplainedPlan, copy: ExplainedPlan) -> str:
+    """In what the source's plan is another than the copy's, by a node that differs; '' where it is none."""
+    ours, theirs = ([_way(node) for node in plan.nodes if _counts(node)] for plan in (copy, source))
+    if ours == theirs:
+        return ""
+    missing = _without(theirs, ours) or _without(ours, theirs)
+    if not missing:
+        return "the source joins its tables in another order than the copy"
+    mine, other = _without(ours, theirs), _without(theirs, ours)
+    return (
+        f"the source's plan has {other[0] if other else 'no such node'} where the copy's has "
+        f"{mine[0] if mine else 'none'}"
+    )
+
+
+def _without(some: Sequence[str], others: Sequence[str]) -> list[str]:
+    left = list(others)
+    found = []
+    for each in some:
+        if each in left:
+            left.remove(each)
+        else:
+            found.append(each)
+    return found
+
+
+def _counts(node: PlanNode) -> bool:
+    return node.type not in _PASSING
+
+
+def _way(node: PlanNode) -> str:
+    """A node by how it reads or joins; whether several processes do it together does not count."""
+    where = f" on {node.relation}" if node.relation else ""
+    by = f" by {node.index}" if node.index else ""
+    return f"{node.type.removeprefix('Parallel ')}{where}{by}"

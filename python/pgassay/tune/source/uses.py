@@ -1,0 +1,374 @@
+"""What the parameters of a statement are compared with: read from its tree, and from what its names mean.
+
+pg_stat_statements puts $1, $2 … in the place of constants, wherever these stood. A parameter in a condition
+on a column can be given a value that the column has; a constant of the output decides no plan; for others,
+the reason why nothing tells their value is given.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pglast import ast
+from pglast.enums import A_Expr_Kind, SQLValueFunctionOp
+
+from pgassay.tune.facts.schema import ColumnFacts, SchemaFacts, TableFacts
+from pgassay.tune.rewrites.scope import Scope, scope_of, scoped_selects
+from pgassay.tune.rewrites.tree import RefusedError, items, meaning, names_of, substitute, walk
+
+UseKind = Literal[
+    "equal",
+    "list",
+    "array",
+    "below",
+    "above",
+    "like",
+    "age",
+    "limit",
+    "offset",
+    "stored",
+    "output",
+    "unknown",
+]
+_BELOW, _ABOVE = frozenset({"<", "<="}), frozenset({">", ">="})
+# Values that the column has are contained in themselves.
+_EQUAL = frozenset({"=", "<>", "!=", "@>", "<@", "&&"})
+_TURNED: dict[UseKind, UseKind] = {"below": "above", "above": "below"}
+_LIKE_KINDS = (A_Expr_Kind.AEXPR_LIKE, A_Expr_Kind.AEXPR_ILIKE)
+_BETWEEN_KINDS = (
+    A_Expr_Kind.AEXPR_BETWEEN, A_Expr_Kind.AEXPR_NOT_BETWEEN, A_Expr_Kind.AEXPR_BETWEEN_SYM,
+    A_Expr_Kind.AEXPR_NOT_BETWEEN_SYM,
+)  # fmt: skip
+_SAME_KINDS = (A_Expr_Kind.AEXPR_OP, A_Expr_Kind.AEXPR_DISTINCT, A_Expr_Kind.AEXPR_NOT_DISTINCT)
+# Functions whose result is written as their argument is, but for its case.
+_OF_COLUMNS = frozenset({"lower", "upper", "date"})
+# Functions of which an argument is a word out of a list.
+_OF_WORDS = frozenset(
+    {"date_trunc", "date_part", "extract", "timezone", "setting", "current_setting", "convert"}
+)
+_NOW_FUNCTIONS = frozenset({"now", "transaction_timestamp", "statement_timestamp", "clock_timestamp"})
+_NOW_OPERATIONS = (
+    SQLValueFunctionOp.SVFOP_CURRENT_DATE, SQLValueFunctionOp.SVFOP_CURRENT_TIMESTAMP,
+    SQLValueFunctionOp.SVFOP_CURRENT_TIMESTAMP_N, SQLValueFunctionOp.SVFOP_LOCALTIMESTAMP,
+    SQLValueFunctionOp.SVFOP_LOCALTIMESTAMP_N,
+)  # fmt: skip
+WORD = "it is a word that {} asks for, and nothing tells which"
+NOT_COMPARED = "it is not compared with a column whose values the statistics tell"
+
+
+@dataclass(frozen=True)
+class Use:
+    """Where a parameter stands.
+
+    `column` is what it is compared with or stored into, `table` that column's. `function`: the column's value
+    goes through lower or upper first. `element` and `elements`: its place in a list of so many. `is_top`: the
+    LIMIT or OFFSET is the whole statement's. `reason`: why its value is 'unknown'.
+    """
+
+    number: int
+    kind: UseKind
+    table: TableFacts | None = None
+    column: ColumnFacts | None = None
+    function: str = ""
+    element: int = 0
+    elements: int = 1
+    is_top: bool = False
+    reason: str = ""
+
+
+def uses_of(tree: ast.Node, facts: SchemaFacts) -> dict[int, Use]:
+    """How each parameter of a statement is used, by its number; where it stands twice, what tells most."""
+    found: dict[int, Use] = {}
+    for use in _uses(tree, facts):
+        if use.number not in found or found[use.number].kind in ("unknown", "output"):
+            found[use.number] = use
+    refused = _refusals(tree, facts)
+    outputs, words = _output_numbers(tree), _words(tree)
+    for number in sorted(numbers_of(tree)):
+        if number in found:
+            continue
+        if number in words:
+            found[number] = Use(number, "unknown", reason=WORD.format(words[number]))
+        elif number in outputs:
+            found[number] = Use(number, "output")
+        else:
+            found[number] = Use(number, "unknown", reason=refused or NOT_COMPARED)
+    return found
+
+
+def merged(tree: ast.Node) -> ast.Node:
+    """The statement with one parameter for constants that must be equal: of a group and of the output.
+
+    `SELECT date_trunc('day', d) … GROUP BY date_trunc('day', d)` has two constants, so two parameters, with
+    which the server refuses it.
+    """
+    replaced: dict[int, ast.Node] = {}
+    for select in (node for node in walk(tree) if isinstance(node, ast.SelectStmt)):
+        outputs = {
+            _blanked(target.val): target.val for target in items(select.targetList) if _is_made(target)
+        }
+        sorted_by = (node.node for node in items(select.sortClause) if isinstance(node, ast.SortBy))
+        for expression in (*items(select.groupClause), *sorted_by, *items(select.distinctClause)):
+            output = outputs.get(_blanked(expression)) if numbers_of(expression) else None
+            if output is not None and output is not expression:
+                pairs = zip(_parameters_in(expression), _parameters_in(output), strict=True)
+                replaced.update({id(one): ast.ParamRef(number=other.number) for one, other in pairs})
+    return substitute(tree, replaced) if replaced else tree
+
+
+def _is_made(target: ast.Node) -> bool:
+    return isinstance(target, ast.ResTarget) and isinstance(target.val, ast.Node)
+
+
+def _parameters_in(node: object) -> list[ast.ParamRef]:
+    return [each for each in walk(node) if isinstance(each, ast.ParamRef)]
+
+
+def _blanked(node: object) -> object:
+    """What an expression means, whatever the numbers of its parameters are."""
+    numbers = {id(each): ast.ParamRef(number=0) for each in _parameters_in(node)}
+    return meaning(substitute(node, numbers)) if isinstance(node, ast.Node) else None
+
+
+def _words(tree: ast.Node) -> dict[int, str]:
+    """Parameters that are arguments of functions that ask for words, with the function's name."""
+    found: dict[int, str] = {}
+    for call in (node for node in walk(tree) if isinstance(node, ast.FuncCall)):
+        name = names_of(call.funcname)[-1]
+        if name in _OF_WORDS:
+            numbers = (_parameter(argument) for argument in items(call.args))
+            found |= {number: name for number in numbers if number is not None}
+    return found
+
+
+def numbers_of(tree: object) -> set[int]:
+    """The numbers of the parameters in a tree."""
+    return {node.number or 0 for node in walk(tree) if isinstance(node, ast.ParamRef)}
+
+
+def _uses(tree: ast.Node, facts: SchemaFacts) -> Iterator[Use]:
+    if isinstance(tree, ast.SelectStmt):
+        yield from _limits(tree, is_top=True)
+    for scope in _scopes(tree, facts):
+        if isinstance(scope, Scope):
+            if scope.select is not tree:
+                yield from _limits(scope.select, is_top=False)
+            for node in walk(scope.select, into_selects=False):
+                yield from _of_condition(scope, node)
+    if isinstance(tree, ast.InsertStmt):
+        yield from _inserted(tree, facts)
+    if isinstance(tree, ast.UpdateStmt) and isinstance(tree.relation, ast.RangeVar):
+        yield from _assigned(_table_of(tree.relation, facts), items(tree.targetList))
+
+
+def _scopes(tree: ast.Node, facts: SchemaFacts) -> Iterator[Scope | RefusedError]:
+    """The scope of every SELECT, and of what an UPDATE or DELETE reads."""
+    if isinstance(tree, ast.SelectStmt):
+        yield from scoped_selects(tree, facts)
+        return
+    if isinstance(tree, ast.InsertStmt):
+        yield from scoped_selects(tree.selectStmt, facts)
+        return
+    if not isinstance(tree, ast.UpdateStmt | ast.DeleteStmt):
+        yield RefusedError("what a MERGE compares is not read")
+        return
+    others = tree.fromClause if isinstance(tree, ast.UpdateStmt) else tree.usingClause
+    sources = (tree.relation, *items(others))
+    reading = ast.SelectStmt(
+        fromClause=sources, whereClause=tree.whereClause, targetList=(), withClause=tree.withClause
+    )
+    try:
+        yield scope_of(reading, facts)
+    except RefusedError as reason:
+        yield reason
+        return
+    for node in walk(tree):
+        if isinstance(node, ast.SelectStmt):
+            yield from scoped_selects(node, facts, None)
+
+
+def _refusals(tree: ast.Node, facts: SchemaFacts) -> str:
+    """Why names of the statement could not be understood; '' where they all were."""
+    return next((str(each) for each in _scopes(tree, facts) if isinstance(each, RefusedError)), "")
+
+
+def _limits(select: ast.SelectStmt, *, is_top: bool) -> Iterator[Use]:
+    kinds: tuple[tuple[UseKind, object], ...] = (
+        ("limit", select.limitCount), ("offset", select.limitOffset)
+    )  # fmt: skip
+    for kind, node in kinds:
+        number = _parameter(node)
+        if number is not None:
+            yield Use(number, kind, is_top=is_top)
+
+
+def _of_condition(scope: Scope, node: ast.Node) -> Iterator[Use]:
+    if not isinstance(node, ast.A_Expr) or node.name is None:
+        return
+    operator = names_of(node.name)[-1]
+    if node.kind in _BETWEEN_KINDS:
+        bounds: tuple[UseKind, ...] = ("above", "below")
+        for end, kind in zip(items(node.rexpr), bounds, strict=False):
+            yield from _compared(scope, node.lexpr, end, kind)
+    elif node.kind == A_Expr_Kind.AEXPR_IN:
+        members = items(node.rexpr)
+        for place, member in enumerate(members):
+            yield from _compared(scope, node.lexpr, member, "list", place, len(members))
+    elif node.kind in _LIKE_KINDS:
+        yield from _compared(scope, node.lexpr, _pattern(node.rexpr), "like")
+    elif node.kind in (A_Expr_Kind.AEXPR_OP_ANY, A_Expr_Kind.AEXPR_OP_ALL):
+        yield from _compared(scope, node.lexpr, node.rexpr, "array")
+    elif node.kind in _SAME_KINDS:
+        yield from _by_operator(scope, node.lexpr, node.rexpr, _kind_of(operator, node.kind))
+
+
+def _pattern(node: object) -> object:
+    """The pattern of LIKE … ESCAPE …, which the grammar puts into a function."""
+    if isinstance(node, ast.FuncCall) and names_of(node.funcname)[-1] == "like_escape":
+        return items(node.args)[0]
+    return node
+
+
+def _kind_of(operator: str, kind: A_Expr_Kind) -> UseKind | None:
+    if kind != A_Expr_Kind.AEXPR_OP or operator in _EQUAL:
+        return "equal"
+    if operator in _BELOW:
+        return "below"
+    return "above" if operator in _ABOVE else None
+
+
+def _by_operator(scope: Scope, left: object, right: object, kind: UseKind | None) -> Iterator[Use]:
+    if kind is None:
+        return
+    rows = [items(side.args) if isinstance(side, ast.RowExpr) else None for side in (left, right)]
+    if rows[0] is not None and rows[1] is not None and len(rows[0]) == len(rows[1]):
+        for one, other in zip(rows[0], rows[1], strict=True):
+            yield from _by_operator(scope, one, other, kind)
+        return
+    yield from _compared(scope, left, right, kind)
+    yield from _compared(scope, right, left, _TURNED.get(kind, kind))
+
+
+def _compared(
+    scope: Scope, tested: object, value: object, kind: UseKind, element: int = 0, elements: int = 1
+) -> Iterator[Use]:
+    """The use of a parameter `value` beside a column `tested`."""
+    number = _parameter(value)
+    interval = _age(value) if number is None and kind in ("below", "above") else None
+    if number is None and interval is None:
+        return
+    function, reference = _column_in(tested)
+    if reference is None:
+        return
+    try:
+        found = scope.resolve(reference)
+    except RefusedError:
+        return
+    if found.column.source is None or found.entry.table is None:
+        return
+    yield Use(
+        number if number is not None else interval or 0,
+        kind if number is not None else "age",
+        found.entry.table,
+        found.column.source,
+        function,
+        element,
+        elements,
+    )
+
+
+def _parameter(node: object) -> int | None:
+    """The number of a parameter, below casts; None for anything else."""
+    while isinstance(node, ast.TypeCast | ast.CollateClause):
+        node = node.arg
+    return (node.number or 0) if isinstance(node, ast.ParamRef) else None
+
+
+def _age(node: object) -> int | None:
+    """The number of the parameter in `now() - $1`, an interval."""
+    while isinstance(node, ast.TypeCast):
+        node = node.arg
+    if not isinstance(node, ast.A_Expr) or node.kind != A_Expr_Kind.AEXPR_OP or names_of(node.name) != ("-",):
+        return None
+    is_now = (
+        isinstance(node.lexpr, ast.FuncCall) and names_of(node.lexpr.funcname)[-1] in _NOW_FUNCTIONS
+    ) or (isinstance(node.lexpr, ast.SQLValueFunction) and node.lexpr.op in _NOW_OPERATIONS)
+    is_typed = isinstance(node.rexpr, ast.TypeCast) and _type_name(node.rexpr) == "interval"
+    return _parameter(node.rexpr) if is_now and is_typed else None
+
+
+def _type_name(node: ast.TypeCast) -> str:
+    name = node.typeName
+    return names_of(name.names)[-1] if isinstance(name, ast.TypeName) else ""
+
+
+def _column_in(node: object) -> tuple[str, ast.ColumnRef | None]:
+    """The column of a compared expression, with the function that changes its case."""
+    function = ""
+    while True:
+        if isinstance(node, ast.ColumnRef):
+            return function, node
+        if isinstance(node, ast.TypeCast | ast.CollateClause):
+            node = node.arg
+        elif isinstance(node, ast.CoalesceExpr):
+            node = items(node.args)[0]
+        elif isinstance(node, ast.FuncCall) and len(items(node.args)) == 1:
+            name = names_of(node.funcname)[-1]
+            if name not in _OF_COLUMNS:
+                return "", None
+            function, node = (name if name != "date" else function), items(node.args)[0]
+        else:
+            return "", None
+
+
+# --- What is stored.
+
+
+def _table_of(relation: ast.RangeVar, facts: SchemaFacts) -> TableFacts | None:
+    return facts.table(str(relation.relname), str(relation.schemaname) if relation.schemaname else None)
+
+
+def _inserted(tree: ast.InsertStmt, facts: SchemaFacts) -> Iterator[Use]:
+    table = _table_of(tree.relation, facts) if isinstance(tree.relation, ast.RangeVar) else None
+    if table is None or not isinstance(tree.selectStmt, ast.SelectStmt):
+        return
+    names = [str(node.name) for node in items(tree.cols) if isinstance(node, ast.ResTarget)]
+    names = names or [column.name for column in table.columns]
+    values: Sequence[object] = items(tree.selectStmt.valuesLists)
+    if not values:
+        values = (tuple(getattr(each, "val", None) for each in items(tree.selectStmt.targetList)),)
+    for place, row in enumerate(values):
+        for name, value in zip(names, items(row), strict=False):
+            number, column = _parameter(value), table.column(name)
+            if number is not None and column is not None:
+                yield Use(number, "stored", table, column, element=place, elements=len(values))
+
+
+def _assigned(table: TableFacts | None, targets: Sequence[ast.Node]) -> Iterator[Use]:
+    for target in targets:
+        if table is None or not isinstance(target, ast.ResTarget):
+            continue
+        column, number = table.column(str(target.name)), _parameter(target.val)
+        if column is None:
+            continue
+        if number is not None:
+            yield Use(number, "stored", table, column)
+        elif isinstance(target.val, ast.A_Expr):
+            # As in `stock = stock - 1`: how much is added decides no plan.
+            yield from (Use(each, "output") for each in numbers_of(target.val))
+
+
+def _output_numbers(tree: ast.Node) -> set[int]:
+    """Parameters that stand in the output alone, where they decide no plan."""
+    found: set[int] = set()
+    for select in (node for node in walk(tree) if isinstance(node, ast.SelectStmt)):
+        inner = {number for part in _subqueries(select.targetList) for number in numbers_of(part)}
+        found |= numbers_of(select.targetList) - inner
+    for node in walk(tree):
+        if isinstance(node, ast.InsertStmt | ast.UpdateStmt | ast.DeleteStmt):
+            found |= numbers_of(node.returningClause if hasattr(node, "returningClause") else None)
+    return found
+
+
+def _subqueries(node: object) -> Iterator[ast.SelectStmt]:
+    return (each for each in walk(node) if isinstance(each, ast.SelectStmt))

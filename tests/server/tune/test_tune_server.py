@@ -1,0 +1,207 @@
+"""`pgassay tune DSN` on real servers: what is read, the copy, the answer, and that nothing is written."""
+
+import json
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import whole_tool
+from pgassay.environment.home import home
+from pgassay.environment.server.server import Server
+from pgassay.environment.server.sessions import ControlSession, control
+from pgassay.errors import UsageError
+from pgassay.model.build import Build
+from pgassay.terminal.progress import NullProgress
+from pgassay.tune.source.counted import CATALOG, UTILITY, read_counted
+from pgassay.tune.source.dump import dumped
+from pgassay.tune.source.gather import explained_on, gather
+from pgassay.tune.source.server import Source, open_source
+from pgassay.tune.statements import measured
+from remote_servers import PASSWORD
+from server_helpers import TINY_SETTINGS, best_build, empty_cluster, own_home
+
+pytestmark = pytest.mark.server
+
+COUNTED = TINY_SETTINGS | {
+    "shared_preload_libraries": "pg_stat_statements", "fsync": "off", "work_mem": "3MB", "jit": "off",
+}  # fmt: skip
+SETUP = (
+    "CREATE EXTENSION IF NOT EXISTS pg_stat_statements",
+    "CREATE TABLE orders (id serial PRIMARY KEY, customer int NOT NULL, status text, placed timestamptz)",
+    "INSERT INTO orders (customer, status, placed) SELECT n * 7919 % 5000, 'open', "
+    "now() - n * interval '1 minute' FROM generate_series(1, 120000) n",
+    "UPDATE orders SET status = 'closed' WHERE id % 3 = 0",
+    "VACUUM ANALYZE",
+)
+BY_CUSTOMER = "SELECT count(*), max(status) FROM orders WHERE customer = {} AND status = 'open'"
+LOAD = (
+    *[BY_CUSTOMER.format(number * 31 % 5000) for number in range(12)],
+    "SELECT id FROM orders WHERE placed > now() - interval '1 day' ORDER BY placed DESC LIMIT 5",
+    "SELECT date_trunc('day', placed), count(*) FROM orders GROUP BY 1",
+    "SELECT count(*) FROM orders WHERE customer IN (1, 2, 3)",
+    "INSERT INTO orders (customer, status) VALUES (1, 'open')",
+    "SELECT count(*) FROM pg_class",
+    "ANALYZE orders",
+)
+WRITTEN = (
+    "SELECT sum(xact_commit), sum(tup_inserted), sum(tup_updated), sum(tup_deleted) FROM pg_stat_database "
+    "WHERE datname = current_database()"
+)
+
+
+def load(session: ControlSession) -> None:
+    session.execute("SELECT pg_stat_statements_reset()")
+    for sql in LOAD:
+        session.execute(sql.encode(), prepare=False)
+
+
+@contextmanager
+def counting_server(build: Build) -> Iterator[tuple[Server, ControlSession]]:
+    with own_home() as folder:
+        data = empty_cluster(build, folder / "data" / "source")
+        with Server(build, data, COUNTED) as server, control(server) as session:
+            for sql in SETUP:
+                session.execute(sql.encode())
+            load(session)
+            yield server, session
+
+
+def connection_string(server: Server, user: str = "postgres") -> str:
+    return f"host={server.socket_directory} port=5432 user={user} dbname=postgres"
+
+
+def written(session: ControlSession) -> tuple[object, ...]:
+    """What changed rows since the server's start; reading commits as well, and counts rows of catalogs."""
+    session.execute("SELECT pg_stat_force_next_flush()")
+    session.execute("SELECT pg_stat_clear_snapshot()")
+    row = session.execute(
+        "SELECT tup_inserted, tup_updated, tup_deleted, temp_files FROM pg_stat_database "
+        "WHERE datname = current_database()"
+    ).fetchone()
+    assert row is not None
+    return (*row, *(session.execute("SELECT pg_current_wal_insert_lsn() > '0/0'").fetchone() or ()))
+
+
+@pytest.mark.shares_machine
+def test_a_server_is_read_and_dumped_and_nothing_is_written_there() -> None:
+    build = best_build()
+    with counting_server(build) as (server, session):
+        session.execute("SET pg_stat_statements.track = none")
+        source = open_source(connection_string(server))
+        before = written(session)
+        assert (source.is_here, source.is_superuser, source.encoding) == (True, True, "UTF8")
+        assert source.settings["work_mem"].value == "3MB"
+        check_read(source)
+        check_dumped(source, build)
+        assert written(session) == before
+        refused(session, server)
+
+
+def check_read(source: Source) -> None:
+    with source.session() as session:
+        counted = read_counted(source, session, 20)
+        assert {CATALOG, UTILITY} <= counted.ignored.keys()
+        gathered = gather(source, session, counted.chosen, {}, ())
+        by_text = {each.sql: each for each in gathered.statements}
+        customer = next(each for sql, each in by_text.items() if "max(status)" in sql)
+        # Calls are weights, and values those that the columns have.
+        assert customer.weight == 12
+        assert len(customer.parameters) == 2
+        assert all(values[1] in ("open", "closed") for values in customer.parameters)
+        recent = next(each for sql, each in by_text.items() if "interval" in sql)
+        # A tenth and a hundredth of 83 days.
+        frequent, rare = (str(values[0]) for values in recent.parameters)
+        assert frequent.startswith("8 days") and "day" not in rare
+        assert recent.parameters[0][1] == "5"
+        assert [each.reason for each in gathered.left_out if "date_trunc" in each.reason]
+        for each in measured(gathered.statements):
+            document, why = explained_on(session, each.sql)
+            assert document and not why, (each.sql, why)
+        assert explained_on(session, "SELECT nothing")[1] == 'column "nothing" does not exist'
+
+
+def check_dumped(source: Source, build: Build) -> None:
+    said: list[str] = []
+
+    class Told(NullProgress):
+        def message(self, content: str) -> None:
+            said.append(content)
+
+    with dumped(source, build, Told()) as file:
+        assert file.read_bytes().startswith(b"PGDMP")
+        assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    assert "ACCESS SHARE locks" in said[0]
+    assert not any((home() / "dumps").iterdir())
+
+
+def refused(session: ControlSession, server: Server) -> None:
+    """A role that may not see others' statements, and a database without the extension."""
+    source = open_source(connection_string(server))
+    without = replace(source, role="app", reads_all_stats=False)
+    with source.session() as reading:
+        session.execute("CREATE ROLE app")
+        reading.execute("SET ROLE app")
+        with pytest.raises(UsageError, match='type GRANT pg_read_all_stats TO "app" there'):
+            read_counted(without, reading, 20)
+        reading.execute("RESET ROLE")
+        session.execute("SELECT pg_stat_statements_reset()")
+        with pytest.raises(UsageError, match="has counted no query"):
+            read_counted(source, reading, 20)
+        session.execute("DROP EXTENSION pg_stat_statements")
+        with pytest.raises(UsageError, match="CREATE EXTENSION pg_stat_statements in postgres"):
+            read_counted(source, reading, 20)
+
+
+# --- The whole command.
+
+
+def tuned(server_string: str, out: Path, *words: str, **options: object) -> dict[str, object]:
+    finished = whole_tool.run(
+        "tune",
+        server_string,
+        "--max-time",
+        "4m",
+        "--out",
+        out,
+        "--json",
+        *words,
+        **options,  # type: ignore[arg-type]
+    )
+    assert PASSWORD not in finished.stdout + finished.stderr
+    assert finished.returncode == 0, finished.stderr
+    assert "ACCESS SHARE locks" in finished.stderr
+    document: dict[str, object] = json.loads(finished.stdout)
+    assert document == json.loads((out / "tune.json").read_text())
+    return document
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_index_that_a_server_misses_is_found_and_proven_on_a_copy_of_it(tmp_path: Path) -> None:
+    build = best_build()
+    with counting_server(build) as (server, session):
+        session.execute("SET pg_stat_statements.track = none")
+        before = written(session)
+        answer: Any = tuned(
+            connection_string(server), tmp_path / "out", "--statements", "5", "--pg", build.bin_directory
+        )
+        assert written(session) == before
+        best = answer["fixes"][0]
+        assert (best["verdict"], best["evidence"]) == ("recommended", "proof"), answer["symptom"]
+        assert "(customer" in best["sql"]
+        source = answer["symptom"]["source"]
+        assert source["settings"]["work_mem"] == "3MB"
+        assert 0 < source["share"] <= 1
+        slow = [each for each in answer["symptom"]["statements"] if "max(status)" in each["sql"]]
+        assert len(slow) == 2 and all(each["source_ms"] > 0 and not each["unlike_source"] for each in slow)
+        # What was measured can be given again.
+        again = whole_tool.run(
+            "tune", "--workload", f"sql:{tmp_path / 'out' / 'statements.sql'}", "--dataset", "dump:/nowhere"
+        )
+        assert "there is no /nowhere" in whole_tool.assert_one_sentence(again, 2)
+        assert "date_trunc" in (tmp_path / "out" / "left-out.sql").read_text()

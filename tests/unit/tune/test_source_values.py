@@ -1,0 +1,154 @@
+"""Values for the parameters of normalised statements: by what they are compared with, and by statistics."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgassay.tune.facts.schema import ColumnFacts, IndexFacts, IndexKey, SchemaFacts, TableFacts
+from pgassay.tune.rewrites.tree import read, write
+from pgassay.tune.source.uses import merged, numbers_of, uses_of
+from pgassay.tune.source.values import Drawn, NoValueError, draw
+
+TENS = tuple(str(number) for number in range(0, 1001, 10))
+MONTHS = tuple(f"2024-{month:02d}-01 00:00:00+00" for month in range(1, 13))
+
+
+def column(name: str, kind: str, **facts: object) -> ColumnFacts:
+    return ColumnFacts.model_validate({"name": name, "type": kind, "not_null": False} | facts)
+
+
+ORDERS = TableFacts(
+    schema_="public",
+    name="orders",
+    kind="table",
+    columns=(
+        column("id", "integer", histogram=TENS, distinct=-1),
+        column("customer", "integer", common=("7", "8"), histogram=TENS),
+        column("status", "text", common=("Open", "closed", "odd")),
+        column("placed", "timestamp with time zone", histogram=MONTHS),
+        column("total", "numeric(10,2)", histogram=TENS),
+        column("document", "jsonb"),
+        column("needed", "jsonb", not_null=True),
+    ),
+    indexes=(
+        IndexFacts(
+            schema_="public", name="orders_pkey", table="orders", method="btree", unique=True,
+            keys=(IndexKey(column="id"),),
+        ),
+    ),
+)  # fmt: skip
+FACTS = SchemaFacts(version=180000, database="shop", encoding="UTF8", collation="C", tables=(ORDERS,))
+
+
+def drawn(sql: str, *, rows: float = 3.2, ages: dict[str, str] | None = None, types: str = "text") -> Drawn:
+    uses = uses_of(merged(read(sql)), FACTS)
+    return draw(uses, dict.fromkeys(uses, types), rows, ages or {})
+
+
+@pytest.mark.parametrize(
+    ("sql", "sets"),
+    [
+        (
+            "SELECT * FROM orders WHERE customer = $1 AND status = $2 ORDER BY placed LIMIT $3 OFFSET $4",
+            (("7", "Open", "4", "0"), ("500", "odd", "4", "200")),
+        ),
+        ("SELECT FROM orders o WHERE $1 = o.id", (("500",), ("490",))),
+        ("SELECT FROM orders WHERE id IN ($1, $2, $3)", (("500", "490", "510"), ("490", "510", "480"))),
+        ("SELECT FROM orders WHERE id = ANY($1)", (('{"500","490","510"}',), ('{"490","510","480"}',))),
+        ("SELECT FROM orders WHERE id > $1", (("900",), ("990",))),
+        ("SELECT FROM orders WHERE $1 >= id", (("100",), ("10",))),
+        ("SELECT FROM orders WHERE id BETWEEN $1 AND $2", (("450", "550"), ("490", "510"))),
+        ("SELECT FROM orders WHERE id >= $1 AND id < $2", (("450", "550"), ("490", "510"))),
+        ("SELECT FROM orders WHERE lower(status) = $1", (("open",), ("odd",))),
+        ("SELECT FROM orders WHERE status LIKE $1", (("Op%",), ("%odd%",))),
+        ("SELECT FROM orders WHERE placed::date = $1::date", ((MONTHS[5],), (MONTHS[6],))),
+        ("SELECT FROM orders WHERE (placed, id) < ($1, $2)", ((MONTHS[2], "100"), (MONTHS[1], "10"))),
+        ("SELECT coalesce(status, $1), count(*) FROM orders GROUP BY coalesce(status, $2)", (("",),)),
+        ("UPDATE orders SET status = $1 WHERE id = $2", (("Open", "500"), ("odd", "490"))),
+        ("DELETE FROM orders USING orders o WHERE o.customer = $1", (("7",), ("500",))),
+        ("INSERT INTO orders (document, status) SELECT $1, $2", ((None, "Open"), (None, "odd"))),
+        ("SELECT FROM orders o WHERE EXISTS (SELECT FROM orders WHERE customer = $1)", (("7",), ("500",))),
+        ("WITH x AS (SELECT * FROM orders WHERE customer = $1) SELECT FROM x", (("7",), ("500",))),
+        ("SELECT FROM orders WHERE customer IN (SELECT id FROM orders LIMIT $1)", (("20",),)),
+    ],
+)
+def test_frequent_and_rare_values_come_from_the_column_that_is_compared(
+    sql: str, sets: tuple[tuple[str | None, ...], ...]
+) -> None:
+    assert drawn(sql).sets == sets
+
+
+def test_what_was_made_up_is_said() -> None:
+    assert drawn("SELECT FROM orders WHERE id = 1").assumed == ()
+    said = drawn("SELECT FROM orders WHERE status LIKE $1 AND id = ANY($2) OFFSET $3").assumed
+    assert [word for sentence in said for word in ("LIKE", "arrays", "OFFSET") if word in sentence] == [
+        "OFFSET", "LIKE", "arrays",
+    ]  # fmt: skip
+
+
+def test_new_rows_get_keys_that_no_row_has_and_no_other_set() -> None:
+    sets = drawn("INSERT INTO orders (id, customer) VALUES ($1, $2), ($3, $4)").sets
+    ids = [values[place] for values in sets for place in (0, 2)]
+    assert len(set(ids)) == 4
+    assert all(int(each or 0) > 1000 for each in ids)
+    assert {values[1] for values in sets} == {"7", "500"}
+
+
+def test_an_interval_before_now_is_as_long_as_the_column_goes_back() -> None:
+    sql = "SELECT FROM orders WHERE placed > now() - interval $1"
+    ages = {MONTHS[9]: "300 days", MONTHS[10]: "270 days"}
+    assert drawn(sql, ages=ages).sets == (("300 days",), ("270 days",))
+    with pytest.raises(NoValueError, match=r"\$1: how long ago values of placed were"):
+        drawn(sql)
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        ("SELECT FROM nothing WHERE x = $1", "the facts have no table nothing"),
+        ("SELECT date_trunc($1, placed) FROM orders GROUP BY date_trunc($2, placed)", "word that date_trunc"),
+        ("SELECT FROM orders WHERE document = $1", "the statistics hold no value of orders.document"),
+        ("SELECT FROM orders WHERE length(status) > $1", "not compared with a column"),
+        ("INSERT INTO orders (needed) VALUES ($1)", "orders.needed is NOT NULL"),
+        ("MERGE INTO orders USING orders o ON o.id = $1 WHEN MATCHED THEN DELETE", "MERGE"),
+    ],
+)
+def test_a_parameter_without_a_value_is_named_with_the_reason(sql: str, reason: str) -> None:
+    with pytest.raises(NoValueError, match=r"^\$1: ") as raised:
+        drawn(sql)
+    assert reason in str(raised.value)
+
+
+def test_a_constant_of_the_output_gets_a_value_of_its_type() -> None:
+    sql = "SELECT total * $1 FROM orders"
+    assert drawn(sql, types="numeric").sets == (("1",),)
+    assert drawn(sql, types="interval").sets == (("1 day",),)
+    with pytest.raises(NoValueError, match="type point"):
+        drawn(sql, types="point")
+
+
+def test_a_group_and_its_output_have_one_parameter() -> None:
+    tree = merged(read("SELECT total + $1, count(*) FROM orders GROUP BY total + $2 ORDER BY total + $3"))
+    assert write(tree) == "SELECT total + $1, count(*) FROM orders GROUP BY total + $1 ORDER BY total + $1"
+
+
+CONDITIONS = (
+    "customer = {}",
+    "status LIKE {}",
+    "id IN ({}, {})",
+    "total < {}",
+    "placed >= {}",
+    "id = ANY({})",
+)
+
+
+@given(st.lists(st.sampled_from(CONDITIONS), min_size=1, max_size=5))
+def test_every_parameter_of_conditions_on_columns_has_a_value_in_each_set(conditions: list[str]) -> None:
+    text, number = " AND ".join(conditions), 0
+    while "{}" in text:
+        number += 1
+        text = text.replace("{}", f"${number}", 1)
+    sql = f"SELECT * FROM orders WHERE {text}"
+    sets = drawn(sql).sets
+    assert 1 <= len(sets) <= 2
+    assert all(len(values) == len(numbers_of(read(sql))) and None not in values for values in sets)
