@@ -1,5 +1,6 @@
 """From what was typed to what is tuned: the data, the server as it is, the statements."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from pgassay.experiment.planning.servers import Base, OnStage, Servers
 from pgassay.model.arm import ArmSpec
 from pgassay.model.experiment import CacheState
 from pgassay.tune.candidate import TunedStatement
+from pgassay.tune.start.base import Start, kind_of
+from pgassay.tune.start.diagnosis import start_of_diagnosis
+from pgassay.tune.start.experiment import start_of_experiment
 from pgassay.tune.statements import statements_of
 from pgassay.workloads.registry import parse_workload
 
@@ -26,17 +30,21 @@ MAX_TIME_MIN_S = 20.0
 
 @dataclass(frozen=True)
 class TuneRequest:
-    """What a user asks for. `compare` holds what a comparison is asked for as well; its factors are none."""
+    """What a user asks for. `compare` holds what a comparison is asked for as well; its factors are none.
+
+    `start`: what earlier results bring, whose statements take the place of a workload that is typed.
+    """
 
     compare: CompareRequest
     out: Path | None = None
     locale: str | None = None
     members_max: int = 5
+    start: Start | None = None
 
 
 @dataclass(frozen=True)
 class PlannedTune:
-    """A request that was understood. `spec`: the arm of the workload as it is."""
+    """A request that was understood. `spec`: the arm of the workload as it is; `notes` qualify it."""
 
     request: CompareRequest
     servers: Servers
@@ -45,6 +53,7 @@ class PlannedTune:
     spec: ArmSpec
     statements: tuple[TunedStatement, ...]
     chooses_cache: bool = False
+    notes: tuple[str, ...] = ()
 
     @property
     def has_physical_state(self) -> bool:
@@ -81,6 +90,29 @@ class PlannedTune:
         )
 
 
+def request_from(path: Path, request: TuneRequest, given: Mapping[str, str], arm: str | None) -> TuneRequest:
+    """The request with what an experiment's folder or a stored diagnosis brings.
+
+    `given`: the options typed beside it, by name; `arm`: the name of the experiment's arm. Raises UsageError
+    for what can't be gone on from, and for options that the record decides.
+    """
+    if kind_of(path) == "experiment":
+        compare, start = start_of_experiment(path, request.compare, arm, given)
+        return replace(request, compare=compare, start=start)
+    if arm is not None or "demo" in given:
+        raise UsageError(
+            f"--{'demo' if arm is None else 'arm'} has no place beside a diagnosis: leave it out"
+        )
+    if "dataset" not in given:
+        raise UsageError(
+            f"{path} is a diagnosis, which holds no data: give a copy of the server's with --dataset "
+            "dump:FILE or --dataset folder:BASEBACKUP"
+        )
+    major, start = start_of_diagnosis(path, given.get("workload"))
+    compare = replace(request.compare, workload=start.workload.text, build=request.compare.build or major)
+    return replace(request, compare=compare, start=start)
+
+
 def plan_tune(request: TuneRequest, on_stage: OnStage) -> PlannedTune:
     """Read every word of a request; raises UsageError for the first that can't be meant.
 
@@ -97,13 +129,21 @@ def plan_tune(request: TuneRequest, on_stage: OnStage) -> PlannedTune:
             f"{MAX_TIME_MIN_S:g}s"
         )
     given = parse_settings(compare.settings)
-    workload = parse_workload(compare.workload)
-    statements = statements_of(workload)
+    start = request.start
+    workload = parse_workload(compare.workload) if start is None else start.workload
+    statements = statements_of(workload) if start is None else start.statements
     servers = choose_servers(compare, on_stage)
     base = servers.base((), workload, given)
     spec = base.spec
+    if start is not None and start.spec is not None:
+        # What its record has beside the baseline was given there, and is held fast as if it were here.
+        recorded = start.spec.settings
+        given |= {name: value for name, value in recorded.items() if spec.settings.get(name) != value}
+        spec = start.spec.model_copy(update={"build": spec.build, "workload": workload})
+        base = replace(base, spec=spec)
     if request.locale is not None:
         if spec.dataset.kind == "folder":
             raise UsageError("--locale means nothing for a physical copy, which has its own: leave it out")
         spec = spec.model_copy(update={"dataset": spec.dataset.model_copy(update={"locale": request.locale})})
-    return PlannedTune(compare, servers, base, given, spec, statements, chooses_cache)
+    notes = () if start is None else start.notes
+    return PlannedTune(compare, servers, base, given, spec, statements, chooses_cache, notes)

@@ -102,9 +102,9 @@ def run_tune(
         planned = planned.with_data_format()
         title = f"tune {planned.request.workload}, {planned.data}"
         known = Known(planned, folder_titled(request.out, title), time.monotonic())
-        if warning:
-            progress.message(warning)
-            known.warnings.append(warning)
+        for sentence in (*planned.notes, *([warning] if warning else [])):
+            progress.message(sentence)
+            known.warnings.append(sentence)
         with _removed_afterwards(known):
             return _run(known, tools, request, progress)
 

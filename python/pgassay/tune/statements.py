@@ -49,7 +49,7 @@ def statements_of(workload: WorkloadSpec) -> tuple[TunedStatement, ...]:
         )
     headings = _headings(workload)
     return tuple(
-        _checked(statement, headings.get(statement.name, ""), workload.text)
+        checked(statement, headings.get(statement.name, ""), workload.text)
         for statement in workload.statements
     )
 
@@ -117,7 +117,11 @@ def _weight_of(heading: str, where: str) -> float:
     return weight
 
 
-def _checked(statement: Statement, heading: str, source: str) -> TunedStatement:
+def checked(statement: Statement, heading: str, source: str) -> TunedStatement:
+    """A statement that can be tuned, with what the comments before it say; `source` says whose it is.
+
+    Raises UsageError for one that has no plan, reaches out of the database, or whose values are not given.
+    """
     where = f"{source}, statement {statement.name}"
     root = parsed(statement.sql, f"{source}, statement {statement.name}")
     if not isinstance(root, _PLANNED) or (isinstance(root, ast.SelectStmt) and root.intoClause):
@@ -160,6 +164,13 @@ def parsed(sql: str, where: str) -> ast.Node:
     if root is None:
         raise UsageError(f"{where} is empty: write a statement")
     return root
+
+
+def parameters_in(sql: str) -> int:
+    """The number of the last parameter of a statement, 0 for none; raises UsageError as `parsed`."""
+    found = _Names()
+    found(parsed(sql, "the statement"))
+    return found.parameters
 
 
 class _Names(Visitor):  # type: ignore[misc]  # the base has no types

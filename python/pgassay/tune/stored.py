@@ -10,6 +10,7 @@ from pgassay.durable import replace_file
 from pgassay.errors import UsageError
 from pgassay.model.base import Frozen
 from pgassay.model.tuning.answer import TuneCause, TuneResult, TuneSymptom
+from pgassay.record.layout import SEARCH_FILE, TUNE_FILE
 from pgassay.record.read import StoredExperiment
 from pgassay.tune.answer import Judged, proof_of, ranked, summary
 from pgassay.tune.candidate import Candidate, TunedStatement
@@ -22,7 +23,7 @@ from pgassay.tune.statements import measured
 from pgassay.tune.symptom import cause_of_trials
 from pgassay.tune.tools import Gathered
 
-TUNE_FILE, SEARCH_FILE, PROOF_FOLDER = "tune.json", "search.json", "proof"
+PROOF_FOLDER = "proof"
 
 
 class StoredSearch(Frozen):

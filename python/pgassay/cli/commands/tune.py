@@ -22,6 +22,7 @@ EXIT_INTERRUPTED = 130
 EXIT_FAILED = 1
 REPORT_FILE = "report.html"
 PARSER_LIBRARY = "pglast"
+SCALE_DEFAULT = 10
 
 
 def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -42,8 +43,10 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         type=options.folder,
         nargs="?",
         metavar="FOLDER",
-        help="go on with the proof of results that are there, for --max-time more",
+        help="go on with results that are there: with the proof of tune's own, or from an experiment of "
+        "compare or a file of diagnose --json",
     )
+    add("--arm", metavar="NAME", help="of an experiment with several controls: which arm is to be tuned")
     add("--workload", metavar="sql:FILE", help="the statements that are too slow")
     add(
         "--demo",
@@ -55,7 +58,13 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="KIND[:SOURCE]",
         help="dump:FILE, folder:DATADIR (a physical copy), script:FILE or pgbench (default)",
     )
-    add("--scale", type=options.whole, default=10, metavar="N", help="pgbench scale of the data (default 10)")
+    add(
+        "--scale",
+        type=options.whole,
+        default=SCALE_DEFAULT,
+        metavar="N",
+        help="pgbench scale of the data (default 10)",
+    )
     add(
         "--max-time",
         type=options.duration,
@@ -114,9 +123,10 @@ def run(arguments: argparse.Namespace) -> int:
     _require_parser()
     from pgassay.cli.outcome import progress_of
     from pgassay.tune.run import TOOLS, go_on, run_tune, with_rewrites
+    from pgassay.tune.start.base import kind_of
 
     with progress_of(arguments) as progress:
-        if arguments.folder is not None:
+        if arguments.folder is not None and kind_of(arguments.folder) == "tune":
             _refuse_other_options(arguments)
             result = go_on(arguments.folder, arguments.max_time, progress, wait=not arguments.no_wait)
             show(result, arguments)
@@ -150,13 +160,22 @@ def _refuse_other_options(arguments: argparse.Namespace) -> None:
     """What was measured decides what is gone on with: raises UsageError for words that would change it."""
     from pgassay.errors import UsageError
 
-    given = ("workload", "dataset", "demo", "cache", "settings", "locale", "memory", "cpus", "pg", "prepare")
-    for name in (*given, "seed", "out"):
-        if getattr(arguments, name):
-            option = "--set" if name == "settings" else f"--{name}"
-            raise UsageError(
-                f"{option} has no place beside a FOLDER, whose proof goes on as it was planned: leave it out"
-            )
+    for name in (
+        *given_options(arguments),
+        *(name for name in ("seed", "out", "arm") if getattr(arguments, name)),
+    ):
+        raise UsageError(
+            f"--{name} has no place beside a FOLDER, whose proof goes on as it was planned: leave it out"
+        )
+
+
+def given_options(arguments: argparse.Namespace) -> dict[str, str]:
+    """The options that say what is tuned on which servers, as far as they were typed, by name without --."""
+    names = ("workload", "dataset", "demo", "cache", "settings", "locale", "memory", "cpus", "pg", "prepare")
+    given = {name: getattr(arguments, name) for name in names if getattr(arguments, name)}
+    defaults = {"storage": "host", "settle": "on", "scale": SCALE_DEFAULT}
+    given |= {name: value for name in defaults if (value := getattr(arguments, name)) != defaults[name]}
+    return {("set" if name == "settings" else name): str(value) for name, value in given.items()}
 
 
 def _choose_demo(arguments: argparse.Namespace) -> None:
@@ -165,6 +184,8 @@ def _choose_demo(arguments: argparse.Namespace) -> None:
 
     from pgassay.errors import UsageError
 
+    if arguments.arm is not None:
+        raise UsageError("--arm names an arm of an experiment: write the experiment's folder beside it")
     if arguments.demo:
         if arguments.workload is not None or arguments.dataset is not None:
             raise UsageError("--demo brings its own statements and data: leave --workload and --dataset out")
@@ -180,14 +201,15 @@ def _choose_demo(arguments: argparse.Namespace) -> None:
 def request_of(arguments: argparse.Namespace) -> "TuneRequest":
     """The request that the command line makes."""
     from pgassay.experiment.planning.request import CompareRequest
-    from pgassay.tune.plan import TuneRequest
+    from pgassay.tune.plan import TuneRequest, request_from
 
-    _choose_demo(arguments)
+    if arguments.folder is None:
+        _choose_demo(arguments)
     compare = CompareRequest(
         factors=(),
-        workload=arguments.workload,
+        workload=arguments.workload or CompareRequest.workload,
         scale=arguments.scale,
-        dataset=arguments.dataset,
+        dataset=arguments.dataset or CompareRequest.dataset,
         prepare=tuple(arguments.prepare),
         settle=arguments.settle,
         cache=arguments.cache,
@@ -201,7 +223,10 @@ def request_of(arguments: argparse.Namespace) -> "TuneRequest":
         seed=arguments.seed,
         command=tuple(arguments.words),
     )
-    return TuneRequest(compare, out=arguments.out, locale=arguments.locale)
+    request = TuneRequest(compare, out=arguments.out, locale=arguments.locale)
+    if arguments.folder is None:
+        return request
+    return request_from(arguments.folder, request, given_options(arguments), arguments.arm)
 
 
 def show(result: "TuneResult", arguments: argparse.Namespace) -> None:
