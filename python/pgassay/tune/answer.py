@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgassay.model.tuning.answer import (
-    Ends,
     Evidence,
     Fix,
     FixCost,
@@ -14,7 +13,7 @@ from pgassay.model.tuning.answer import (
     TuneProof,
 )
 from pgassay.tune.candidate import Candidate
-from pgassay.tune.proof import Effect, Proved
+from pgassay.tune.proof import Effect, Proved, does_not_help
 from pgassay.tune.search import Baseline, Searched
 from pgassay.tune.selection import gain_of
 from pgassay.words import percent
@@ -30,6 +29,10 @@ _ORDER: dict[FixVerdict, int] = {
 }
 # A few runs on one copy call nothing worse that is slower by less than that: it may be noise.
 SEARCH_WORSE_MAX = 0.9
+NOT_CONFIRMED = (
+    "two or more of the chosen fixes do not help, and what is left of them was not measured together: go on "
+    "with pgassay tune FOLDER"
+)
 NO_TIME = "no time was left to try it: give more with --max-time"
 
 
@@ -38,7 +41,8 @@ class Judged:
     """What is known of all candidates; `checks`: by id what is said of the same results.
 
     `unsafe`: by id why a candidate's results are not the same, or could not be shown to be. `left_out`: by id
-    why one was not tried at all.
+    why one was not tried at all. `remaining`: the members that were left where two or more did not help,
+    whose verdicts are those of `confirmed`, a second stage.
     """
 
     candidates: Sequence[Candidate]
@@ -47,6 +51,8 @@ class Judged:
     members: tuple[str, ...] = ()
     predicted: Mapping[str, float] = field(default_factory=dict)
     proved: Proved | None = None
+    remaining: tuple[str, ...] = ()
+    confirmed: Proved | None = None
     margin: float = 0.03
     checks: Mapping[str, str] = field(default_factory=dict)
     unsafe: Mapping[str, str] = field(default_factory=dict)
@@ -132,21 +138,16 @@ def verdict_of(judged: Judged, candidate: Candidate) -> tuple[FixVerdict, Eviden
 
 
 def _proven(judged: Judged, name: str) -> tuple[FixVerdict, Evidence, Effect | None, str]:
-    effect = judged.proved.members.get(name) if judged.proved else None
+    proved = judged.confirmed if name in judged.remaining else judged.proved
+    effect = proved.members.get(name) if proved else None
+    if name in judged.remaining and (effect is None or effect.gain is None):
+        return "not decided", "search", None, NOT_CONFIRMED
     if effect is None or effect.gain is None:
         return "not decided", "search", None, "it was chosen, and its proof was not run to a verdict"
     if effect.word == "slower":
-        small = _is_within(effect.interval, judged.margin)
-        return (
-            ("no help", "proof", effect, "it gains less than matters")
-            if small
-            else (
-                "recommended",
-                "proof",
-                effect,
-                _slowed(effect),
-            )
-        )
+        if does_not_help(effect, judged.margin):
+            return "no help", "proof", effect, "it gains less than matters"
+        return "recommended", "proof", effect, _slowed(effect)
     if effect.word == "faster":
         return "worse", "proof", effect, ""
     if effect.word == "equivalent":
@@ -156,10 +157,6 @@ def _proven(judged: Judged, name: str) -> tuple[FixVerdict, Evidence, Effect | N
 
 def _slowed(effect: Effect) -> str:
     return f"it makes {', '.join(effect.slowed)} slower" if effect.slowed else ""
-
-
-def _is_within(interval: Ends | None, margin: float) -> bool:
-    return interval is not None and interval[1] is not None and interval[1] < 1 + margin
 
 
 def _joined(statements: Sequence[str]) -> str:

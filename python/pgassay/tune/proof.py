@@ -22,6 +22,8 @@ from pgassay.tune.plan import PlannedTune
 from pgassay.tune.statements import MeasuredStatement, workload_of
 
 FACTOR = "fixes"
+# From so many members that do not help, what is left of the set is no arm of its proof.
+FALLEN_MIN = 2
 CHOSEN, AS_IT_IS = "all chosen", "as it is"
 
 
@@ -104,6 +106,23 @@ def read_proof(stored: StoredExperiment, members: Sequence[Candidate]) -> Proved
     if len(members) == 1:
         return Proved(result, together, {members[0].id: together})
     return Proved(result, together, {each.id: effect_of(result, without(each)) for each in members})
+
+
+def does_not_help(effect: Effect, margin: float) -> bool:
+    """Whether a proof says that the set is no slower without it, or by less than the margin."""
+    if effect.word == "slower":
+        interval = effect.interval
+        return interval is not None and interval[1] is not None and interval[1] < 1 + margin
+    return effect.word in ("equivalent", "faster")
+
+
+def remaining_of(proved: Proved, margin: float) -> tuple[str, ...]:
+    """The ids of the members that are left where two or more do not help; () where fewer don't, or all.
+
+    The set without one of them was an arm of the proof; without two of them it was measured nowhere.
+    """
+    kept = tuple(name for name, effect in proved.members.items() if not does_not_help(effect, margin))
+    return kept if len(proved.members) - len(kept) >= FALLEN_MIN else ()
 
 
 def effect_of(result: CompareResult, arm_name: str) -> Effect:

@@ -131,6 +131,9 @@ class TuneProof(Frozen):
 class TuneResult(Frozen):
     """The contract for scripts; schema in schemas/tune.schema.json.
 
+    `confirmation`: the second stage of the proof, of what its first left of the set, where two or more
+    members did not help; its verdicts take the place of the first's.
+
     `nothing_to_do`: nothing is recommended. `verdict`: the answer in a few sentences. `apply_sql` and
     `undo_sql` hold what is recommended, '' when nothing is. `interrupted`: it was stopped before its end.
     """
@@ -143,6 +146,7 @@ class TuneResult(Frozen):
     nothing_to_do: bool
     verdict: str
     proof: TuneProof | None = None
+    confirmation: TuneProof | None = None
     apply_sql: str = ""
     undo_sql: str = ""
     parameter_group: tuple[str, ...] = ()
