@@ -100,6 +100,7 @@ def _fix(judged: Judged, candidate: Candidate) -> Fix:
             build_s=tried.build_s if tried else None,
             bytes=tried.bytes if tried else candidate.bytes,
             write_ratio=_write_ratio(judged.baseline, statements),
+            per_month=candidate.per_month,
         ),
         same_results=judged.checks.get(candidate.id, "not checked"),
         applied_by=_applied_by(candidate),
@@ -164,7 +165,7 @@ def _joined(statements: Sequence[str]) -> str:
 
 
 def _applied_by(candidate: Candidate) -> str:
-    if candidate.described:
+    if candidate.described or candidate.build is not None or candidate.storage is not None:
         return "hand"
     if candidate.rewrites:
         return "statement"

@@ -17,12 +17,14 @@ from pgassay.experiment.running.run import host_lock
 from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.model.tuning.answer import TuneResult
 from pgassay.terminal.progress import Progress
+from pgassay.tune.alternatives import other_storages, other_versions
 from pgassay.tune.candidate import Machine, Symptom
 from pgassay.tune.copy import TrialCopy, remove_copies, without_network
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.finders.registry import find
 from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune
+from pgassay.tune.proof import arm_of
 from pgassay.tune.proving import Proving, deadline
 from pgassay.tune.rewrites.registry import rewrites
 from pgassay.tune.same_results.check import same_results
@@ -72,6 +74,7 @@ class Known:
     searched: Searched = field(default_factory=Searched)
     proving: Proving | None = None
     copy_notes: tuple[str, ...] = ()
+    load_s: float = 0.0
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -140,6 +143,7 @@ def _look(known: Known, tools: Tools, request: TuneRequest, progress: Progress) 
         on_stage=progress.stage,
     ) as copy:
         known.copy_notes = tuple(copy.snapshot.facts.get("notes", ()))
+        known.load_s = copy.snapshot.facts.get("seconds", 0.0)
         progress.stage("measuring the workload as it is")
         known.baseline, known.plans = _baseline(copy, planned)
         progress.stage("looking for candidates")
@@ -215,6 +219,8 @@ def _symptom(known: Known, facts: SchemaFacts) -> Symptom:
             processors=int(cores) if isinstance(cores, int | float) else None,
         ),
         has_physical_state=planned.has_physical_state,
+        versions=other_versions(planned.spec, known.load_s, planned.request.max_time_s),
+        storages=other_storages(planned.spec),
     )
 
 
@@ -293,6 +299,9 @@ def _removed_afterwards(known: Known) -> Iterator[None]:
         yield
     finally:
         specs = known.proving.specs() if known.proving is not None else []
+        for each in known.gathered.to_try:
+            if each.build is not None or each.storage is not None:
+                specs.append(arm_of(known.planned.spec, measured(known.planned.statements), [each]))
         remove_copies([known.planned.spec, *specs], before)
 
 

@@ -69,8 +69,8 @@ class FixCost(Frozen):
     """What a fix costs. None: not known.
 
     `build_s`: what applying it took on the copy; `bytes`: by how much the database grew; `write_ratio`: the
-    time of the statements that write with the fix over without, above 1 is slower; `per_month`: in the
-    currency of a priced volume or instance.
+    time of the statements that write with the fix over without, above 1 is slower; `per_month`: what another
+    volume costs more, in the currency of its price list.
     """
 
     build_s: float | None = None
