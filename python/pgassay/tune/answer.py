@@ -42,7 +42,8 @@ class Judged:
 
     `unsafe`: by id why a candidate's results are not the same, or could not be shown to be. `left_out`: by id
     why one was not tried at all. `remaining`: the members that were left where two or more did not help,
-    whose verdicts are those of `confirmed`, a second stage.
+    whose verdicts are those of `confirmed`, a second stage. `side_costs`: by id what a fix costs standbys and
+    later updates.
     """
 
     candidates: Sequence[Candidate]
@@ -58,6 +59,7 @@ class Judged:
     unsafe: Mapping[str, str] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
+    side_costs: Mapping[str, str] = field(default_factory=dict)
 
 
 def ranked(judged: Judged) -> tuple[Fix, ...]:
@@ -81,6 +83,8 @@ def _fix(judged: Judged, candidate: Candidate) -> Fix:
             for name, seconds in tried.seconds.items()
         )
     others = judged.notes.get(candidate.id, "")
+    # What is not worth applying has no costs worth reading.
+    side = judged.side_costs.get(candidate.id, "") if verdict in ("recommended", "not decided") else ""
     return Fix(
         rank=0,
         id=candidate.id,
@@ -101,11 +105,12 @@ def _fix(judged: Judged, candidate: Candidate) -> Fix:
             bytes=tried.bytes if tried else candidate.bytes,
             write_ratio=_write_ratio(judged.baseline, statements),
             per_month=candidate.per_month,
+            wal_bytes=tried.wal_bytes if tried else None,
         ),
         same_results=judged.checks.get(candidate.id, "not checked"),
         applied_by=_applied_by(candidate),
         rewritten={each.statement: each.sql for each in candidate.rewrites},
-        note="; ".join(part for part in (note, others) if part),
+        note="; ".join(part for part in (note, others, side) if part),
     )
 
 

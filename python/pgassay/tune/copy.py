@@ -48,6 +48,7 @@ WORKING_ROOM_BYTES = 256 * 1024**2
 CLONE_NEWNET = 0x40000000
 _COLD = ("cold", "cold-each")
 _QUERY_CANCELED = "57014"
+_WAL_BYTES = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint"
 _EVICTS = "SELECT to_regproc('pg_buffercache_evict_all') IS NOT NULL"
 _EXPLAIN = "EXPLAIN (ANALYZE, BUFFERS, VERBOSE, SETTINGS, FORMAT JSON) "
 _ESTIMATE = "EXPLAIN (VERBOSE, SETTINGS, FORMAT JSON) "
@@ -220,6 +221,11 @@ class TrialCopy:
     def bytes(self) -> int:
         """The size of the database."""
         row = self.session.execute("SELECT pg_database_size(current_database())").fetchone()
+        return int(row[0]) if row else 0
+
+    def wal_bytes(self) -> int:
+        """How much WAL the server has written in its life."""
+        row = self.session.execute(_WAL_BYTES).fetchone()
         return int(row[0]) if row else 0
 
     # --- Plans and times.

@@ -19,6 +19,7 @@ from pgassay.tune.proof import read_proof, remaining_of
 from pgassay.tune.scripts import apply_script, undo_script
 from pgassay.tune.search import Baseline, Searched
 from pgassay.tune.selection import Selection, Tried, total_s
+from pgassay.tune.side_costs import side_costs
 from pgassay.tune.statements import measured
 from pgassay.tune.symptom import cause_of_trials
 from pgassay.tune.tools import Gathered
@@ -182,6 +183,11 @@ def _judged(search: StoredSearch, stored: StoredExperiment | None, second: Store
         margin=search.margin,
         checks=search.checks,
         notes=search.notes,
+        side_costs={
+            each.id: side_costs(each, tried.wal_bytes, search.statements, search.facts)
+            for each in search.candidates
+            if (tried := search.tried.get(each.id)) is not None
+        },
         unsafe=search.unsafe,
         left_out=search.left_out,
     )

@@ -70,13 +70,15 @@ class FixCost(Frozen):
 
     `build_s`: what applying it took on the copy; `bytes`: by how much the database grew; `write_ratio`: the
     time of the statements that write with the fix over without, above 1 is slower; `per_month`: what another
-    volume costs more, in the currency of its price list.
+    volume costs more, in the currency of its price list; `wal_bytes`: the WAL that applying it wrote, which
+    standbys replay.
     """
 
     build_s: float | None = None
     bytes: int | None = None
     write_ratio: float | None = None
     per_month: float | None = None
+    wal_bytes: int | None = None
 
 
 class Fix(Frozen):
