@@ -3,11 +3,13 @@
 Evidence: a plan's node that a newer major version executes or plans otherwise, by its release notes: 17
 searches an index once for all values of an IN list and reads whole tables in larger pieces; 18 skips through
 an index whose first column is not compared, turns OR over one column into one search, and reads ahead by
-itself (asynchronous I/O) in sequential and bitmap scans; 19 aggregates before a join where that is cheaper.
+itself (asynchronous I/O) in sequential and bitmap scans, and leaves out a join of a table with itself; 19
+aggregates before a join where that is cheaper.
 Threshold: the nodes take a tenth of the statement; only versions that are at hand, since another one can't be
 measured. Prediction: none, since release notes hold no figures for these data; the search measures it.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -17,6 +19,7 @@ from pgassay.tune.finders.base import Finder, Offer
 from pgassay.tune.finders.evidence.evidence import JOINS, Evidence, statement_ms
 
 NODE_SHARE_MIN = 0.1
+_EQUAL = re.compile(r"\b(\w+)\.(\w+) = (\w+)\.(\w+)\b")
 _BY_INDEX = ("Index Scan", "Index Only Scan", "Bitmap Index Scan")
 _READING = ("Seq Scan", "Bitmap Heap Scan")
 
@@ -63,9 +66,28 @@ def _aggregates_a_join(_evidence: Evidence, node: PlanNode, nodes: tuple[PlanNod
     return "Aggregate" in node.type and any(each.parent == node.id and each.type in JOINS for each in nodes)
 
 
+def _joins_itself(evidence: Evidence, node: PlanNode, nodes: tuple[PlanNode, ...]) -> bool:
+    """A join of a table with itself by a column that alone is a key."""
+    if node.type not in JOINS:
+        return False
+    by_alias = {each.alias: each.relation for each in nodes if each.relation and each.alias}
+    found = " ".join(node.conditions.get(name, "") for name in ("Hash Cond", "Merge Cond", "Join Filter"))
+    for left, column, right, other in _EQUAL.findall(found):
+        same = column == other and left != right and by_alias.get(left) == by_alias.get(right)
+        relation = by_alias.get(left) if same else None
+        table = evidence.facts.table(relation) if relation else None
+        keys = (
+            [[key.column for key in index.keys] for index in table.indexes if index.unique] if table else []
+        )
+        if [column] in keys:
+            return True
+    return False
+
+
 IMPROVEMENTS = (
     Improvement(17, "searches an index once for all values of a list", _searches_for_several),
     Improvement(17, "reads whole tables in larger pieces", _scans_whole),
+    Improvement(18, "leaves out a join of a table with itself by its key", _joins_itself),
     Improvement(18, "can skip through an index whose first column is not compared", _could_skip),
     Improvement(18, "turns OR over one column into one search of an index", _has_or),
     Improvement(18, "reads ahead by itself (asynchronous I/O)", _reads),
