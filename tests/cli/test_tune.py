@@ -24,6 +24,9 @@ def statements(tmp_path: Path) -> Path:
         ((), "write --workload sql:FILE, or --demo"),
         (("/nowhere",), "holds no search of tune"),
         (("/nowhere", "--set", "work_mem=1MB"), "--set has no place beside a FOLDER"),
+        (("{folder}",), "holds no results of pgassay: tune goes on from"),
+        (("{file}", "--dataset", "pgbench"), "is a file and no diagnosis"),
+        (("--workload", "sql:{file}", "--arm", "x"), "--arm names an arm of an experiment"),
         (("--demo", "--dataset", "pgbench"), "leave --workload and --dataset out"),
         (("--workload", "tpcb"), "write --workload sql:FILE"),
         (("--workload", "sql:/nowhere.sql"), "can't read the SQL file /nowhere.sql"),
@@ -36,7 +39,7 @@ def statements(tmp_path: Path) -> Path:
 def test_what_cannot_be_tuned_is_one_sentence(
     words: tuple[str, ...], complaint: str, statements: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    typed = [word.format(file=statements) for word in words]
+    typed = [word.format(file=statements, folder=statements.parent) for word in words]
     assert complaint in assert_one_sentence(run_here(capsys, "tune", *typed), 2)
 
 

@@ -43,10 +43,11 @@ ALLOWED = {
         "model", "environment", "workloads", "factors", "design", "record", "trial", "analysis", "terminal",
         "probe",
     },
-    # A candidate is an arm of an experiment; its symptom is a plan, its answer a report's sections.
+    # A candidate is an arm of an experiment; its symptom is a plan, its answer a report's sections. Another
+    # volume is a candidate with a price.
     "tune": {
         "model", "environment", "workloads", "factors", "record", "analysis", "experiment", "native",
-        "sql_text", "durable", "words", "terminal",
+        "sql_text", "durable", "words", "terminal", "volumes",
     },
     # What can be typed is completed: factors and workloads by name.
     "cli": {

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgassay.model.tuning.answer import (
-    Ends,
     Evidence,
     Fix,
     FixCost,
@@ -14,7 +13,7 @@ from pgassay.model.tuning.answer import (
     TuneProof,
 )
 from pgassay.tune.candidate import Candidate
-from pgassay.tune.proof import Effect, Proved
+from pgassay.tune.proof import Effect, Proved, does_not_help
 from pgassay.tune.search import Baseline, Searched
 from pgassay.tune.selection import gain_of
 from pgassay.words import percent
@@ -31,6 +30,10 @@ _ORDER: dict[FixVerdict, int] = {
 # A few runs on one copy call nothing worse that is slower by less than that: it may be noise.
 SEARCH_WORSE_MAX = 0.9
 UNLIKE = "it helps on the copy, but only what is not there as it is on the source: that proves nothing"
+NOT_CONFIRMED = (
+    "two or more of the chosen fixes do not help, and what is left of them was not measured together: go on "
+    "with pgassay tune FOLDER"
+)
 NO_TIME = "no time was left to try it: give more with --max-time"
 
 
@@ -40,7 +43,9 @@ class Judged:
 
     `unsafe`: by id why a candidate's results are not the same, or could not be shown to be. `left_out`: by id
     why one was not tried at all. `unlike`: by the name of a measured statement why it is not on the copy what
-    it is on the server that it was read from: nothing is called proven for it.
+    it is on the server that it was read from: nothing is called proven for it. `remaining`: the members that
+    were left where two or more did not help, whose verdicts are those of `confirmed`, a second stage.
+    `side_costs`: by id what a fix costs standbys and later updates.
     """
 
     candidates: Sequence[Candidate]
@@ -49,12 +54,15 @@ class Judged:
     members: tuple[str, ...] = ()
     predicted: Mapping[str, float] = field(default_factory=dict)
     proved: Proved | None = None
+    remaining: tuple[str, ...] = ()
+    confirmed: Proved | None = None
     margin: float = 0.03
     checks: Mapping[str, str] = field(default_factory=dict)
     unsafe: Mapping[str, str] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
     unlike: Mapping[str, str] = field(default_factory=dict)
+    side_costs: Mapping[str, str] = field(default_factory=dict)
 
 
 def ranked(judged: Judged) -> tuple[Fix, ...]:
@@ -78,6 +86,8 @@ def _fix(judged: Judged, candidate: Candidate) -> Fix:
             for name, seconds in tried.seconds.items()
         )
     others = judged.notes.get(candidate.id, "")
+    # What is not worth applying has no costs worth reading.
+    side = judged.side_costs.get(candidate.id, "") if verdict in ("recommended", "not decided") else ""
     return Fix(
         rank=0,
         id=candidate.id,
@@ -97,11 +107,13 @@ def _fix(judged: Judged, candidate: Candidate) -> Fix:
             build_s=tried.build_s if tried else None,
             bytes=tried.bytes if tried else candidate.bytes,
             write_ratio=_write_ratio(judged.baseline, statements),
+            per_month=candidate.per_month,
+            wal_bytes=tried.wal_bytes if tried else None,
         ),
         same_results=judged.checks.get(candidate.id, "not checked"),
         applied_by=_applied_by(candidate),
         rewritten={each.statement: each.sql for each in candidate.rewrites},
-        note="; ".join(part for part in (note, others) if part),
+        note="; ".join(part for part in (note, others, side) if part),
     )
 
 
@@ -135,23 +147,18 @@ def verdict_of(judged: Judged, candidate: Candidate) -> tuple[FixVerdict, Eviden
 
 
 def _proven(judged: Judged, name: str) -> tuple[FixVerdict, Evidence, Effect | None, str]:
-    effect = judged.proved.members.get(name) if judged.proved else None
+    proved = judged.confirmed if name in judged.remaining else judged.proved
+    effect = proved.members.get(name) if proved else None
+    if name in judged.remaining and (effect is None or effect.gain is None):
+        return "not decided", "search", None, NOT_CONFIRMED
     if effect is None or effect.gain is None:
         return "not decided", "search", None, "it was chosen, and its proof was not run to a verdict"
     if effect.word == "slower":
-        small = _is_within(effect.interval, judged.margin)
-        if not small and _helps_unlike_alone(judged, effect):
+        if does_not_help(effect, judged.margin):
+            return "no help", "proof", effect, "it gains less than matters"
+        if _helps_unlike_alone(judged, effect):
             return "not decided", "proof", effect, UNLIKE
-        return (
-            ("no help", "proof", effect, "it gains less than matters")
-            if small
-            else (
-                "recommended",
-                "proof",
-                effect,
-                _slowed(effect),
-            )
-        )
+        return "recommended", "proof", effect, _slowed(effect)
     if effect.word == "faster":
         return "worse", "proof", effect, ""
     if effect.word == "equivalent":
@@ -177,16 +184,12 @@ def _slowed(effect: Effect) -> str:
     return f"it makes {', '.join(effect.slowed)} slower" if effect.slowed else ""
 
 
-def _is_within(interval: Ends | None, margin: float) -> bool:
-    return interval is not None and interval[1] is not None and interval[1] < 1 + margin
-
-
 def _joined(statements: Sequence[str]) -> str:
     return "\n".join(f"{each.rstrip().rstrip(';')};" for each in statements)
 
 
 def _applied_by(candidate: Candidate) -> str:
-    if candidate.described:
+    if candidate.described or candidate.build is not None or candidate.storage is not None:
         return "hand"
     if candidate.rewrites:
         return "statement"

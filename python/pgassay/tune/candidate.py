@@ -7,7 +7,9 @@ from typing import Literal
 from pydantic import Field
 
 from pgassay.model.base import Frozen
+from pgassay.model.build import Build
 from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.model.storage import StorageSpec
 from pgassay.tune.facts.schema import SchemaFacts
 
 Layer = Literal["design", "operations", "infrastructure"]
@@ -52,7 +54,8 @@ class Candidate(Frozen):
     of them needs a restart. `physical`: it mends what a logical copy does not have (bloat, visibility).
     `described`: told and never tried (deep OFFSET to keyset). `predicted` is new time over old time for
     each statement, as far as it can be said before a trial; `bytes` what it is expected to take on the
-    disk.
+    disk. `build`, `storage`: another server's binaries, another volume; `per_month` what that costs more in a
+    month. `why_not`: told and not tried, for this reason.
     """
 
     id: str
@@ -71,6 +74,37 @@ class Candidate(Frozen):
     described: bool = False
     predicted: dict[str, float] = Field(default_factory=dict)
     bytes: int | None = None
+    build: Build | None = None
+    storage: StorageSpec | None = None
+    per_month: float | None = None
+    why_not: str = ""
+
+
+@dataclass(frozen=True)
+class OtherVersion:
+    """A build of a newer version that is at hand; `why_not`: a clause where its data can't be made here."""
+
+    build: Build
+    why_not: str = ""
+
+
+@dataclass(frozen=True)
+class OtherStorage:
+    """A faster volume: how many operations and bytes a second it gives, beside those of the one in use.
+
+    `per_month`: by how much its price is higher, in `currency`; None where the catalogue does not know both.
+    `why_not`: a clause where this machine can't imitate it.
+    """
+
+    storage: StorageSpec
+    text: str
+    operations: float
+    bytes: float
+    operations_now: float
+    bytes_now: float
+    per_month: float | None = None
+    currency: str = ""
+    why_not: str = ""
 
 
 @dataclass(frozen=True)
@@ -92,7 +126,8 @@ class Symptom:
 
     `plans` holds for each statement one executed plan per set of parameters, in their order (one where it has
     none). `share` is each statement's part of the workload's time, 0 to 1. `has_physical_state` is false on a
-    logical copy. `clients` is how many connections run it at once.
+    logical copy. `clients` is how many connections run it at once. `versions`, `storages`: what else its
+    server could run on.
     """
 
     statements: tuple[TunedStatement, ...]
@@ -102,3 +137,5 @@ class Symptom:
     machine: Machine = field(default_factory=Machine)
     has_physical_state: bool = True
     clients: int = 1
+    versions: tuple[OtherVersion, ...] = ()
+    storages: tuple[OtherStorage, ...] = ()

@@ -9,7 +9,7 @@ import ctypes
 import math
 import os
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -24,11 +24,15 @@ from pgassay.environment.linux import pagecache
 from pgassay.environment.server.limits import server_limits
 from pgassay.environment.server.server import Server
 from pgassay.environment.server.sessions import ControlSession, control
+from pgassay.environment.server.settings import classify
+from pgassay.environment.server.validation import build_settings
 from pgassay.environment.storage.base import Volume
 from pgassay.environment.storage.registry import provide
 from pgassay.errors import MeasurementError, UsageError, first_line
+from pgassay.experiment.planning.builds import LOADS_OF_COMPARED_BUILDS
 from pgassay.experiment.running.result_bag import Bag, read_bag
 from pgassay.model.arm import ArmSpec
+from pgassay.model.build import Build
 from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.native.process import StatementError
 from pgassay.native.sql import SqlSession
@@ -44,6 +48,7 @@ WORKING_ROOM_BYTES = 256 * 1024**2
 CLONE_NEWNET = 0x40000000
 _COLD = ("cold", "cold-each")
 _QUERY_CANCELED = "57014"
+_WAL_BYTES = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint"
 _EVICTS = "SELECT to_regproc('pg_buffercache_evict_all') IS NOT NULL"
 _EXPLAIN = "EXPLAIN (ANALYZE, BUFFERS, VERBOSE, SETTINGS, FORMAT JSON) "
 _ESTIMATE = "EXPLAIN (VERBOSE, SETTINGS, FORMAT JSON) "
@@ -69,16 +74,36 @@ def without_network() -> str:
 def remove_copies(specs: Iterable[ArmSpec], kept: Collection[str]) -> None:
     """Remove the data that were made for these arms, but for the snapshots whose keys are `kept`."""
     for spec in specs:
-        key = snapshots.key(spec.build, spec.dataset, spec.prepare)
-        if key in kept:
+        # Where versions are compared, the data of each arm are loaded several times.
+        loads = [spec.dataset.model_copy(update={"load": load}) for load in range(LOADS_OF_COMPARED_BUILDS)]
+        keys = [snapshots.key(spec.build, dataset, spec.prepare) for dataset in loads]
+        made = [key for key in keys if key not in kept]
+        if not made:
             continue
         volume = provide(spec.storage, 0)
         try:
-            volume.keep_only(key, ())
-            with contextlib.suppress(UsageError):
-                snapshots.remove(key)
+            for key in made:
+                volume.keep_only(key, ())
+                with contextlib.suppress(UsageError):
+                    snapshots.remove(key)
         finally:
             volume.remove()
+
+
+def settings_known(build: Build, planned: Build, settings: Mapping[str, str]) -> dict[str, str]:
+    """Of these settings those that the build has, as the arms of a proof get them: what is fixed stays fixed.
+
+    What the build that it was `planned` for does not have either stays, so that a slip of the fingers is
+    found. Starts a server of a build at its first use.
+    """
+    if build == planned:
+        return dict(settings)
+    known, before = build_settings(build), build_settings(planned)
+    return {
+        name: value
+        for name, value in settings.items()
+        if classify(known, name) != "unknown" or classify(before, name) == "unknown"
+    }
 
 
 class TrialCopy:
@@ -92,7 +117,9 @@ class TrialCopy:
         self._cache = cache
         self._timeout_s = statement_timeout_s
         self._on_stage = on_stage
-        self._stack = contextlib.ExitStack()
+        # What the server runs on now: a candidate may want another version, or another volume.
+        self._on: ArmSpec | None = None
+        self._volume: Volume | None = None
         self._settings = dict(spec.settings)
         self._applied: list[Candidate] = []
         self._server: Server | None = None
@@ -101,28 +128,37 @@ class TrialCopy:
         self._control: ControlSession | None = None
 
     def __enter__(self) -> Self:
-        spec = self.spec
-        self.snapshot = snapshots.ensure(spec.build, spec.dataset, spec.prepare, self._on_stage)
-        self._volume: Volume = provide(spec.storage, 2 * self.snapshot.bytes + WORKING_ROOM_BYTES)
-        self._stack.callback(self._volume.remove)
-        self._on_stage("copying the data", None)
-        self._working: Path = self._volume.clone(self.snapshot.path, self.snapshot.key, 0)
-        if not self._volume.is_clean(self._working):
-            self._volume.reset(self._working, self.snapshot.path)
         try:
-            self._start()
+            self._open(self.spec)
         except BaseException:
             self.__exit__(None, None, None)
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def _open(self, spec: ArmSpec) -> None:
+        """Have the arm's data on its storage, and start the server of its build on them."""
+        self.snapshot = snapshots.ensure(spec.build, spec.dataset, spec.prepare, self._on_stage)
+        volume = provide(spec.storage, 2 * self.snapshot.bytes + WORKING_ROOM_BYTES)
+        self._volume, self._on = volume, spec
+        self._on_stage("copying the data", None)
+        self._working: Path = volume.clone(self.snapshot.path, self.snapshot.key, 0)
+        if not volume.is_clean(self._working):
+            volume.reset(self._working, self.snapshot.path)
+        self._start()
+
+    def _close(self) -> None:
+        """Stop the server and give the storage back; its files stay."""
         try:
             self._stop()
         finally:
-            self._stack.close()
+            volume, self._volume, self._on = self._volume, None, None
+            if volume is not None:
+                volume.remove()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close()
 
     @property
     def session(self) -> ControlSession:
@@ -133,12 +169,20 @@ class TrialCopy:
             self._control = control(self._server, self.snapshot.database)
         return self._control
 
+    @property
+    def _storage(self) -> Volume:
+        if self._volume is None:
+            raise AssertionError("the copy is entered before it is used")
+        return self._volume
+
     def _start(self) -> None:
-        self._volume.activate()
-        self._volume.mark(self._working, clean=False)
-        limits = {**self._volume.limits_cgroup(), **server_limits(self.spec)}
+        assert self._on is not None
+        self._storage.activate()
+        self._storage.mark(self._working, clean=False)
+        limits = {**self._storage.limits_cgroup(), **server_limits(self.spec)}
         self._group = Cgroup.create("server", limits) if limits else None
-        self._server = Server(self.spec.build, self._working, self._settings, self._group)
+        settings = settings_known(self._on.build, self.spec.build, self._settings)
+        self._server = Server(self._on.build, self._working, settings, self._group)
         self._server.start()
         self._session = SqlSession()
         self._connect()
@@ -179,6 +223,11 @@ class TrialCopy:
         row = self.session.execute("SELECT pg_database_size(current_database())").fetchone()
         return int(row[0]) if row else 0
 
+    def wal_bytes(self) -> int:
+        """How much WAL the server has written in its life."""
+        row = self.session.execute(_WAL_BYTES).fetchone()
+        return int(row[0]) if row else 0
+
     # --- Plans and times.
 
     def estimate(self, sql: str, name: str) -> ExplainedPlan:
@@ -188,7 +237,7 @@ class TrialCopy:
     def executed(self, sql: str, name: str, *, writes: bool) -> ExplainedPlan:
         """The executed plan; what it wrote is rolled back."""
         mode = "READ WRITE" if writes else "READ ONLY"
-        with self.session.transaction(force_rollback=True):
+        with self._storage.measured(), self.session.transaction(force_rollback=True):
             self.session.execute(f"SET TRANSACTION {mode}".encode())
             self.session.execute(f"SET LOCAL statement_timeout = '{self._timeout_s:.0f}s'".encode())
             return self._plan(_EXPLAIN + sql, name)
@@ -243,13 +292,15 @@ class TrialCopy:
         self._connect()
         session.execute("timeout", f"SET statement_timeout = '{timeout_s * 1000:.0f}ms'")
         session.execute("warm the catalogs", f"EXPLAIN {sql}")
-        if not statement.of.writes:
-            return session.execute(statement.name, sql).elapsed_s
-        session.execute("begin", "BEGIN")
-        try:
-            return session.execute(statement.name, sql).elapsed_s
-        finally:
-            session.execute("rollback", "ROLLBACK")
+        # An imitated volume is slow only while something is measured, as in a trial.
+        with self._storage.measured():
+            if not statement.of.writes:
+                return session.execute(statement.name, sql).elapsed_s
+            session.execute("begin", "BEGIN")
+            try:
+                return session.execute(statement.name, sql).elapsed_s
+            finally:
+                session.execute("rollback", "ROLLBACK")
 
     def _prepare_caches(self) -> None:
         """Empty shared buffers where a trial's state wants that; cold: the page cache as well."""
@@ -280,6 +331,9 @@ class TrialCopy:
         """
         self._applied.append(candidate)
         try:
+            if candidate.build is not None or candidate.storage is not None:
+                self._again()
+                return 0.0
             self._restart_with_settings()
             return self.apply(candidate.sql)
         except (UsageError, MeasurementError):
@@ -297,7 +351,8 @@ class TrialCopy:
     def pop(self) -> None:
         """Take the last one back: by its own SQL, or by putting all data back and applying the rest again."""
         candidate = self._applied.pop()
-        if candidate.sql and not (candidate.undoable and candidate.undo):
+        is_elsewhere = candidate.build is not None or candidate.storage is not None
+        if is_elsewhere or (candidate.sql and not (candidate.undoable and candidate.undo)):
             self._again()
             return
         try:
@@ -307,10 +362,19 @@ class TrialCopy:
             self._again()
 
     def _again(self) -> None:
-        self._stop()
-        self._volume.reset(self._working, self.snapshot.path)
+        """The data as they were, on the server and the storage that is wanted now, and all applied again."""
+        wanted = self.spec
+        for candidate in self._applied:
+            build, storage = candidate.build or wanted.build, candidate.storage or wanted.storage
+            wanted = wanted.model_copy(update={"build": build, "storage": storage})
         self._settings = {**self.spec.settings, **self._settings_of_applied()}
-        self._start()
+        if self._on is not None and (self._on.build, self._on.storage) == (wanted.build, wanted.storage):
+            self._stop()
+            self._storage.reset(self._working, self.snapshot.path)
+            self._start()
+        else:
+            self._close()
+            self._open(wanted)
         for candidate in self._applied:
             self.apply(candidate.sql)
 

@@ -1,5 +1,6 @@
 """From what was typed to what is tuned: the data, the server as it is, the statements."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,12 +13,13 @@ from pgassay.experiment.planning.request import CompareRequest, check_request, p
 from pgassay.experiment.planning.servers import Base, OnStage, Servers
 from pgassay.model.arm import ArmSpec
 from pgassay.model.experiment import CacheState
-from pgassay.model.workload import Statement, WorkloadSpec
 from pgassay.tune.candidate import TunedStatement
 from pgassay.tune.source.origin import Origin
+from pgassay.tune.start.base import Start, kind_of
+from pgassay.tune.start.diagnosis import start_of_diagnosis
+from pgassay.tune.start.experiment import start_of_experiment
 from pgassay.tune.statements import statements_of
 from pgassay.workloads.registry import parse_workload
-from pgassay.workloads.statements import ELAPSED
 
 # The cache state unless another is named: in shared buffers where the data fit there with room for what is
 # built on them, as a server that runs for a while has them; else in the page cache.
@@ -31,15 +33,16 @@ MAX_TIME_MIN_S = 20.0
 class TuneRequest:
     """What a user asks for. `compare` holds what a comparison is asked for as well; its factors are none.
 
-    `statements` and `origin`: those of a server, in the place of a file, and what is known of it; `encoding`
-    that of its database. `began_at`: by time.monotonic, where the time began before the planning.
+    `start`: what earlier results or a server bring, whose statements take the place of a workload that is
+    typed. `origin`: what is known of the server that they were read from; `encoding`: that of its database.
+    `began_at`: by time.monotonic, where the time began before the planning.
     """
 
     compare: CompareRequest
     out: Path | None = None
     locale: str | None = None
     members_max: int = 5
-    statements: tuple[TunedStatement, ...] = ()
+    start: Start | None = None
     origin: Origin | None = None
     encoding: str | None = None
     began_at: float | None = None
@@ -47,7 +50,7 @@ class TuneRequest:
 
 @dataclass(frozen=True)
 class PlannedTune:
-    """A request that was understood. `spec`: the arm of the workload as it is."""
+    """A request that was understood. `spec`: the arm of the workload as it is; `notes` qualify it."""
 
     request: CompareRequest
     servers: Servers
@@ -56,6 +59,7 @@ class PlannedTune:
     spec: ArmSpec
     statements: tuple[TunedStatement, ...]
     chooses_cache: bool = False
+    notes: tuple[str, ...] = ()
 
     @property
     def has_physical_state(self) -> bool:
@@ -92,6 +96,29 @@ class PlannedTune:
         )
 
 
+def request_from(path: Path, request: TuneRequest, given: Mapping[str, str], arm: str | None) -> TuneRequest:
+    """The request with what an experiment's folder or a stored diagnosis brings.
+
+    `given`: the options typed beside it, by name; `arm`: the name of the experiment's arm. Raises UsageError
+    for what can't be gone on from, and for options that the record decides.
+    """
+    if kind_of(path) == "experiment":
+        compare, start = start_of_experiment(path, request.compare, arm, given)
+        return replace(request, compare=compare, start=start)
+    if arm is not None or "demo" in given:
+        raise UsageError(
+            f"--{'demo' if arm is None else 'arm'} has no place beside a diagnosis: leave it out"
+        )
+    if "dataset" not in given:
+        raise UsageError(
+            f"{path} is a diagnosis, which holds no data: give a copy of the server's with --dataset "
+            "dump:FILE or --dataset folder:BASEBACKUP"
+        )
+    major, start = start_of_diagnosis(path, given.get("workload"))
+    compare = replace(request.compare, workload=start.workload.text, build=request.compare.build or major)
+    return replace(request, compare=compare, start=start)
+
+
 def plan_tune(request: TuneRequest, on_stage: OnStage) -> PlannedTune:
     """Read every word of a request; raises UsageError for the first that can't be meant.
 
@@ -108,15 +135,18 @@ def plan_tune(request: TuneRequest, on_stage: OnStage) -> PlannedTune:
             f"{MAX_TIME_MIN_S:g}s"
         )
     given = parse_settings(compare.settings)
-    if request.statements:
-        statements = request.statements
-        workload = _workload_of(compare.workload, statements)
-    else:
-        workload = parse_workload(compare.workload)
-        statements = statements_of(workload)
+    start = request.start
+    workload = parse_workload(compare.workload) if start is None else start.workload
+    statements = statements_of(workload) if start is None else start.statements
     servers = choose_servers(compare, on_stage)
     base = servers.base((), workload, given)
     spec = base.spec
+    if start is not None and start.spec is not None:
+        # What its record has beside the baseline was given there, and is held fast as if it were here.
+        recorded = start.spec.settings
+        given |= {name: value for name, value in recorded.items() if spec.settings.get(name) != value}
+        spec = start.spec.model_copy(update={"build": spec.build, "workload": workload})
+        base = replace(base, spec=spec)
     if request.locale is not None:
         if spec.dataset.kind == "folder":
             raise UsageError("--locale means nothing for a physical copy, which has its own: leave it out")
@@ -124,16 +154,5 @@ def plan_tune(request: TuneRequest, on_stage: OnStage) -> PlannedTune:
     if request.encoding is not None and spec.dataset.kind != "folder":
         dataset = spec.dataset.model_copy(update={"encoding": request.encoding})
         spec = spec.model_copy(update={"dataset": dataset})
-    return PlannedTune(compare, servers, base, given, spec, statements, chooses_cache)
-
-
-def _workload_of(text: str, statements: tuple[TunedStatement, ...]) -> WorkloadSpec:
-    """The workload of a server's statements; what is run of it are these with their values."""
-    return WorkloadSpec(
-        text=text,
-        family="sql",
-        kind="statements",
-        metric=ELAPSED,
-        writes=any(each.writes for each in statements),
-        statements=tuple(Statement(name=each.name, sql=each.sql) for each in statements),
-    )
+    notes = () if start is None else start.notes
+    return PlannedTune(compare, servers, base, given, spec, statements, chooses_cache, notes)

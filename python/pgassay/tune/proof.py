@@ -22,6 +22,8 @@ from pgassay.tune.plan import PlannedTune
 from pgassay.tune.statements import MeasuredStatement, workload_of
 
 FACTOR = "fixes"
+# From so many members that do not help, what is left of the set is no arm of its proof.
+FALLEN_MIN = 2
 CHOSEN, AS_IT_IS = "all chosen", "as it is"
 
 
@@ -31,11 +33,16 @@ def without(candidate: Candidate) -> str:
 
 
 def arm_of(base: ArmSpec, statements: Sequence[MeasuredStatement], fixes: Sequence[Candidate]) -> ArmSpec:
-    """The arm with these fixes: its data prepared by their SQL, their settings, their texts."""
+    """The arm with these fixes: its data prepared by their SQL, their settings, their texts, on their server.
+
+    The settings that are fixed stay so on another version, as far as it has them (`experiment/planning`).
+    """
     rewritten = {rewrite.statement: rewrite.sql for each in fixes for rewrite in each.rewrites}
     settings = {name: value for each in fixes for name, value in each.settings.items()}
     return base.model_copy(
         update={
+            "build": next((each.build for each in fixes if each.build is not None), base.build),
+            "storage": next((each.storage for each in fixes if each.storage is not None), base.storage),
             "prepare": (*base.prepare, *(statement for each in fixes for statement in each.sql)),
             "settings": {**base.settings, **settings},
             "workload": workload_of(statements, base.workload, rewritten),
@@ -104,6 +111,23 @@ def read_proof(stored: StoredExperiment, members: Sequence[Candidate]) -> Proved
     if len(members) == 1:
         return Proved(result, together, {members[0].id: together})
     return Proved(result, together, {each.id: effect_of(result, without(each)) for each in members})
+
+
+def does_not_help(effect: Effect, margin: float) -> bool:
+    """Whether a proof says that the set is no slower without it, or by less than the margin."""
+    if effect.word == "slower":
+        interval = effect.interval
+        return interval is not None and interval[1] is not None and interval[1] < 1 + margin
+    return effect.word in ("equivalent", "faster")
+
+
+def remaining_of(proved: Proved, margin: float) -> tuple[str, ...]:
+    """The ids of the members that are left where two or more do not help; () where fewer don't, or all.
+
+    The set without one of them was an arm of the proof; without two of them it was measured nowhere.
+    """
+    kept = tuple(name for name, effect in proved.members.items() if not does_not_help(effect, margin))
+    return kept if len(proved.members) - len(kept) >= FALLEN_MIN else ()
 
 
 def effect_of(result: CompareResult, arm_name: str) -> Effect:

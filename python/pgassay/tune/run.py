@@ -9,14 +9,13 @@ from pathlib import Path
 from pgassay.environment.datasets import snapshots
 from pgassay.environment.linux import machine
 from pgassay.errors import InterruptionError, MeasurementError, UsageError
-from pgassay.experiment.planning.request import BLOCKS_MAX
 from pgassay.experiment.running.folder import check_folder, folder_titled
-from pgassay.experiment.running.loop import RunLimits
-from pgassay.experiment.running.run import host_lock, resume_held
+from pgassay.experiment.running.result_bag import Bag
+from pgassay.experiment.running.run import host_lock
 from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.model.tuning.answer import TuneResult
-from pgassay.record.read import StoredExperiment, load
 from pgassay.terminal.progress import Progress
+from pgassay.tune.alternatives import other_storages, other_versions
 from pgassay.tune.baseline import baseline_of
 from pgassay.tune.candidate import Machine, Symptom
 from pgassay.tune.copy import TrialCopy, remove_copies, without_network
@@ -24,7 +23,8 @@ from pgassay.tune.facts.read import read_facts
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.finders.registry import find
 from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune
-from pgassay.tune.proof import arms_of, prove
+from pgassay.tune.proof import arm_of
+from pgassay.tune.proving import Proving, deadline
 from pgassay.tune.rewrites.registry import rewrites
 from pgassay.tune.same_results.check import same_results
 from pgassay.tune.search import Baseline, Clock, Searched, best_so_far, search
@@ -51,9 +51,6 @@ TELLS_AT_SHARE = 1 / 6
 TRIAL_OVERHEAD_S, BLOCKS_WANTED = 3.0, 6
 # Of a trial: warming the caches reads what the statements read.
 TRIAL_TIMES = 2.0
-PROOF_S_MIN = 10.0
-# Of the time that is left: the data of its arms are made before its first trial.
-PROOF_SHARE = 0.85
 # What a server has that nobody configured, and the servers of trials have otherwise.
 SOURCE_SETTINGS = {"autovacuum": "on"}
 # A statement may take so much of the whole time, or so many seconds.
@@ -72,8 +69,9 @@ class Known:
     plans: dict[str, tuple[ExplainedPlan, ...]] = field(default_factory=dict)
     gathered: Gathered = field(default_factory=Gathered)
     searched: Searched = field(default_factory=Searched)
-    stored: StoredExperiment | None = None
+    proving: Proving | None = None
     copy_notes: tuple[str, ...] = ()
+    load_s: float = 0.0
     warnings: list[str] = field(default_factory=list)
     origin: Origin | None = None
     unlike: dict[str, str] = field(default_factory=dict)
@@ -108,9 +106,9 @@ def run_held(
     title = f"tune {planned.request.workload}, {planned.data}"
     began_at = request.began_at if request.began_at is not None else time.monotonic()
     known = Known(planned, folder_titled(request.out, title), began_at, origin=request.origin)
-    if warning:
-        progress.message(warning)
-        known.warnings.append(warning)
+    for sentence in (*planned.notes, *([warning] if warning else [])):
+        progress.message(sentence)
+        known.warnings.append(sentence)
     with _removed_afterwards(known):
         return _run(known, tools, request, progress)
 
@@ -127,9 +125,8 @@ def _run(known: Known, tools: Tools, request: TuneRequest, progress: Progress) -
             known.folder.rmdir()
             raise
         is_interrupted = True
-        proof = known.folder / PROOF_FOLDER
-        with contextlib.suppress(UsageError):
-            known.stored = load(proof)
+        if known.proving is not None:
+            known.proving.read()
     except BaseException:
         if not any(known.folder.iterdir()):
             known.folder.rmdir()
@@ -153,6 +150,7 @@ def _look(known: Known, tools: Tools, request: TuneRequest, progress: Progress) 
         on_stage=progress.stage,
     ) as copy:
         known.copy_notes = tuple(copy.snapshot.facts.get("notes", ()))
+        known.load_s = copy.snapshot.facts.get("seconds", 0.0)
         progress.stage("measuring the workload as it is")
         measured_now = baseline_of(copy, planned.statements, goes_on=known.origin is not None)
         known.baseline, known.plans = measured_now.baseline, measured_now.plans
@@ -207,6 +205,8 @@ def _symptom(known: Known, facts: SchemaFacts) -> Symptom:
         if known.origin is None or known.origin.is_here
         else Machine(),
         has_physical_state=planned.has_physical_state,
+        versions=other_versions(planned.spec, known.load_s, planned.request.max_time_s),
+        storages=other_storages(planned.spec),
     )
 
 
@@ -235,19 +235,11 @@ def _members_max(known: Known, request: TuneRequest) -> int:
 
 def _prove(known: Known, progress: Progress) -> None:
     assert known.baseline is not None
-    search_found = search_of(known)
-    write_search(known.folder, search_found)
+    known.proving = Proving(known.folder, search_of(known), known.planned)
+    write_search(known.folder, known.proving.search)
     write_result(known.folder, result_of(known, is_interrupted=True))
-    progress.stage("proving what was chosen in fresh blocks")
     try:
-        known.stored = prove(
-            known.planned,
-            known.baseline.statements,
-            search_found.members,
-            seconds=max(PROOF_S_MIN, PROOF_SHARE * known.left_s),
-            folder=known.folder / PROOF_FOLDER,
-            progress=progress,
-        )
+        known.proving.run(lambda: known.left_s, progress)
     except (UsageError, MeasurementError) as error:
         # What was found stands, without its proof: a disk that can't hold all arms, most of all.
         known.warnings.append(f"the proof could not be run: {error}")
@@ -282,7 +274,10 @@ def result_of(known: Known, *, is_interrupted: bool) -> TuneResult:
         is_interrupted=is_interrupted,
         warnings=known.warnings,
     )
-    return compose(search_of(known), told, known.stored)
+    proving = known.proving
+    if proving is None:
+        return compose(search_of(known), told, None)
+    return compose(proving.search, told, proving.first, proving.second)
 
 
 @contextlib.contextmanager
@@ -292,11 +287,11 @@ def _removed_afterwards(known: Known) -> Iterator[None]:
     try:
         yield
     finally:
-        specs = [known.planned.spec]
-        if known.baseline is not None:
-            members = search_of(known).members
-            specs += arms_of(known.planned.spec, known.baseline.statements, members).values()
-        remove_copies(specs, before)
+        specs = known.proving.specs() if known.proving is not None else []
+        for each in known.gathered.to_try:
+            if each.build is not None or each.storage is not None:
+                specs.append(arm_of(known.planned.spec, measured(known.planned.statements), [each]))
+        remove_copies([known.planned.spec, *specs], before)
 
 
 TOOLS = Tools(read_facts, find, rewrites, same_results)
@@ -324,19 +319,18 @@ def go_on(
     if not proof.is_dir():
         raise UsageError(f"{folder}: its proof was never begun: start anew with --workload")
     began, is_interrupted = time.monotonic(), False
-    stored: StoredExperiment = load(proof)
+    proving = Proving(folder, search)
+    proving.read()
     with host_lock(progress, wait=wait):
         warning = without_network() if isolates else ""
         kept = {snapshot.key for snapshot in snapshots.list_snapshots()}
         try:
-            limits = RunLimits(BLOCKS_MAX, stored.seconds_used + max_time_s)
-            stored = resume_held(proof, limits, progress)
+            proving.go_on(deadline(time.monotonic(), max_time_s), progress)
         except (KeyboardInterrupt, InterruptionError):
             is_interrupted = True
-            with contextlib.suppress(UsageError):
-                stored = load(proof)
+            proving.read()
         finally:
-            remove_copies((arm.spec for arm in stored.experiment.arms), kept)
+            remove_copies(proving.specs(), kept)
     told = Told(
         folder=folder.resolve(),
         symptom=before.symptom,
@@ -345,6 +339,6 @@ def go_on(
         is_interrupted=is_interrupted,
         warnings=(warning,) if warning else (),
     )
-    result = compose(search, told, stored)
+    result = compose(proving.search, told, proving.first, proving.second)
     write_result(folder, result)
     return result

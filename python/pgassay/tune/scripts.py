@@ -56,6 +56,12 @@ def _applying(fix: Candidate, facts: SchemaFacts | None) -> list[str]:
         lines.append("SELECT pg_reload_conf();")
     if fix.restart:
         lines.append("-- It takes effect at the next restart of the server.")
+    if fix.build is not None:
+        lines.append(
+            f"-- By hand: pg_upgrade to PostgreSQL {fix.build.major}, then ANALYZE of the whole database."
+        )
+    if fix.storage is not None:
+        lines.append("-- By hand: order the volume from the provider; the data need not be loaded anew.")
     for rewrite in fix.rewrites:
         lines += [f"-- Replace the statement {rewrite.statement} in the application by:"]
         lines += _comment(rewrite.sql)
@@ -74,6 +80,12 @@ def _undoing(fix: Candidate, facts: SchemaFacts | None) -> list[str]:
         lines.append("SELECT pg_reload_conf();")
     if fix.restart:
         lines.append("-- It takes effect at the next restart of the server.")
+    if fix.build is not None:
+        lines.append("-- An upgrade can't be taken back: the old server needs a dump of the data.")
+    if fix.storage is not None:
+        lines.append(
+            "-- By hand: order the volume as it was; some providers let one change it once in hours."
+        )
     lines += [f"-- Put the statement {each.statement} back as it was." for each in fix.rewrites]
     return lines
 

@@ -116,9 +116,10 @@ def best_so_far(baseline: Baseline, candidates: Sequence[Candidate], found: Sear
 
 
 def _try(copy: TrialCopy, baseline: Baseline, candidate: Candidate, found: Searched) -> None:
-    before_bytes = copy.bytes()
+    before_bytes, before_wal = copy.bytes(), copy.wal_bytes()
     try:
         build_s = copy.push(candidate)
+        wal_bytes = copy.wal_bytes() - before_wal if candidate.sql else None
     except (UsageError, MeasurementError) as error:
         found.tried[candidate.id] = Tried(candidate.id, refused=str(error))
         return
@@ -131,7 +132,7 @@ def _try(copy: TrialCopy, baseline: Baseline, candidate: Candidate, found: Searc
         if not candidate.rewrites:
             _compare_rows(copy, baseline, candidate, touched, found)
         found.tried[candidate.id] = Tried(
-            candidate.id, seconds, round(build_s, 3), copy.bytes() - before_bytes
+            candidate.id, seconds, round(build_s, 3), copy.bytes() - before_bytes, wal_bytes=wal_bytes
         )
     except (UsageError, MeasurementError) as error:
         found.tried[candidate.id] = Tried(candidate.id, refused=str(error))

@@ -17,7 +17,8 @@ Seconds = Mapping[str, float]
 class Tried:
     """A fix alone: the seconds of the statements that it touches, and what else it came to.
 
-    `build_s`, `bytes`: what applying it took. `refused`: why it could not be tried, '' where it was.
+    `build_s`, `bytes`, `wal_bytes`: what applying it took. `refused`: why it could not be tried, '' where
+    it was.
     """
 
     id: str
@@ -25,6 +26,7 @@ class Tried:
     build_s: float | None = None
     bytes: int | None = None
     refused: str = ""
+    wal_bytes: int | None = None
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ def statements_of(workload: WorkloadSpec) -> tuple[TunedStatement, ...]:
         )
     headings = _headings(workload)
     return tuple(
-        _checked(statement, headings.get(statement.name, ""), workload.text)
+        checked(statement, headings.get(statement.name, ""), workload.text)
         for statement in workload.statements
     )
 
@@ -120,7 +120,11 @@ def _weight_of(heading: str, where: str) -> float:
     return weight
 
 
-def _checked(statement: Statement, heading: str, source: str) -> TunedStatement:
+def checked(statement: Statement, heading: str, source: str) -> TunedStatement:
+    """A statement that can be tuned, with what the comments before it say; `source` says whose it is.
+
+    Raises UsageError for one that has no plan, reaches out of the database, or whose values are not given.
+    """
     where = f"{source}, statement {statement.name}"
     made = with_sets(statement, values_of_heading(heading, where), source)
     return made.model_copy(update={"weight": _weight_of(heading, where)})
@@ -170,6 +174,13 @@ def parsed(sql: str, where: str) -> ast.Node:
     if root is None:
         raise UsageError(f"{where} is empty: write a statement")
     return root
+
+
+def parameters_in(sql: str) -> int:
+    """The number of the last parameter of a statement, 0 for none; raises UsageError as `parsed`."""
+    found = _Names()
+    found(parsed(sql, "the statement"))
+    return found.parameters
 
 
 class _Names(Visitor):  # type: ignore[misc]  # the base has no types

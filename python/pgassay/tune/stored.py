@@ -10,23 +10,28 @@ from pgassay.durable import replace_file
 from pgassay.errors import UsageError
 from pgassay.model.base import Frozen
 from pgassay.model.tuning.answer import TuneCause, TuneResult, TuneSymptom
+from pgassay.record.layout import SEARCH_FILE, TUNE_FILE
 from pgassay.record.read import StoredExperiment
 from pgassay.tune.answer import Judged, proof_of, ranked, summary
 from pgassay.tune.candidate import Candidate, TunedStatement
 from pgassay.tune.facts.schema import SchemaFacts
-from pgassay.tune.proof import read_proof
+from pgassay.tune.proof import read_proof, remaining_of
 from pgassay.tune.scripts import apply_script, undo_script
 from pgassay.tune.search import Baseline, Searched
 from pgassay.tune.selection import Selection, Tried, total_s
+from pgassay.tune.side_costs import side_costs
 from pgassay.tune.statements import measured
 from pgassay.tune.symptom import cause_of_trials
 from pgassay.tune.tools import Gathered
 
-TUNE_FILE, SEARCH_FILE, PROOF_FOLDER = "tune.json", "search.json", "proof"
+PROOF_FOLDER, CONFIRMATION_FOLDER = "proof", "confirmation"
 
 
 class StoredSearch(Frozen):
-    """The statements as they were, every candidate, what was tried, and what was taken. Seconds by name."""
+    """The statements as they were, every candidate, what was tried, and what was taken. Seconds by name.
+
+    `remaining`: of what was taken, the ids that a second stage of the proof confirms; () before it begins.
+    """
 
     statements: tuple[TunedStatement, ...]
     seconds: dict[str, float]
@@ -45,12 +50,21 @@ class StoredSearch(Frozen):
     margin: float
     # By the name of a measured statement why it is not what it is on the server that it was read from.
     unlike: dict[str, str] = Field(default_factory=dict)
+    remaining: tuple[str, ...] = ()
 
     @property
     def members(self) -> list[Candidate]:
         """What was chosen, in order."""
+        return self._named(self.selection.ids)
+
+    @property
+    def remaining_members(self) -> list[Candidate]:
+        """What the second stage confirms, in order."""
+        return self._named(self.remaining)
+
+    def _named(self, ids: Sequence[str]) -> list[Candidate]:
         by_id = {candidate.id: candidate for candidate in self.candidates}
-        return [by_id[name] for name in self.selection.ids]
+        return [by_id[name] for name in ids]
 
 
 @dataclass(frozen=True)
@@ -102,30 +116,23 @@ def stored_search(
     )
 
 
-def compose(search: StoredSearch, told: Told, stored: StoredExperiment | None) -> TuneResult:
-    """The answer, with the verdicts of a proof at any moment of it; without one nothing is recommended."""
-    members, baseline = search.members, Baseline(measured(search.statements), search.seconds, {})
-    proved = read_proof(stored, members) if stored is not None and members else None
-    judged = Judged(
-        candidates=search.candidates,
-        baseline=baseline,
-        searched=Searched(
-            tried=search.tried, notes=search.notes, screened=search.screened, selection=search.selection
-        ),
-        members=search.selection.ids,
-        predicted=search.predicted,
-        proved=proved,
-        margin=search.margin,
-        checks=search.checks,
-        notes=search.notes,
-        unsafe=search.unsafe,
-        left_out=search.left_out,
-        unlike=search.unlike,
-    )
+def compose(
+    search: StoredSearch,
+    told: Told,
+    stored: StoredExperiment | None,
+    second: StoredExperiment | None = None,
+) -> TuneResult:
+    """The answer, with the verdicts of a proof at any moment of it; without one nothing is recommended.
+
+    `second`: the stage that confirms what the first left of the set.
+    """
+    judged = _judged(search, stored, second)
+    proved, confirmed = judged.proved, judged.confirmed
     fixes = ranked(judged)
     by_id = {candidate.id: candidate for candidate in search.candidates}
     chosen = [by_id[fix.id] for fix in fixes if fix.verdict == "recommended"]
     proof = proof_of(proved, search.selection.ids, search.predicted_together) if proved else None
+    confirmation = proof_of(confirmed, search.remaining, None) if confirmed else None
     cause = cause_of_trials(proved.result) if proved else None
     settings = {name: value for each in chosen for name, value in each.settings.items()}
     return TuneResult(
@@ -135,15 +142,59 @@ def compose(search: StoredSearch, told: Told, stored: StoredExperiment | None) -
         cause=cause or told.plan_cause,
         fixes=fixes,
         nothing_to_do=not chosen,
-        verdict=summary(fixes, proof, told.symptom.seconds, margin=search.margin),
+        verdict=summary(fixes, confirmation or proof, told.symptom.seconds, margin=search.margin),
         proof=proof,
+        confirmation=confirmation,
         apply_sql=apply_script(chosen, search.facts),
         undo_sql=undo_script(chosen, search.facts),
         parameter_group=tuple(f"{name} = {value}" for name, value in settings.items()),
         seconds_used=round(told.seconds_used, 1),
         interrupted=told.is_interrupted,
         not_rewritten=search.refused,
-        warnings=(*told.warnings, *(proved.result.warning_sentences if proved else ())),
+        warnings=tuple(
+            dict.fromkeys(
+                [
+                    *told.warnings,
+                    *(
+                        words
+                        for each in (proved, confirmed)
+                        if each
+                        for words in each.result.warning_sentences
+                    ),
+                ]
+            )
+        ),
+    )
+
+
+def _judged(search: StoredSearch, stored: StoredExperiment | None, second: StoredExperiment | None) -> Judged:
+    """What is known of all candidates, by the search and by both stages of the proof."""
+    members, baseline = search.members, Baseline(measured(search.statements), search.seconds, {})
+    proved = read_proof(stored, members) if stored is not None and members else None
+    remaining = search.remaining or (remaining_of(proved, search.margin) if proved else ())
+    confirmed = read_proof(second, search.remaining_members) if second is not None else None
+    return Judged(
+        candidates=search.candidates,
+        baseline=baseline,
+        searched=Searched(
+            tried=search.tried, notes=search.notes, screened=search.screened, selection=search.selection
+        ),
+        members=search.selection.ids,
+        predicted=search.predicted,
+        proved=proved,
+        remaining=remaining,
+        confirmed=confirmed,
+        margin=search.margin,
+        checks=search.checks,
+        notes=search.notes,
+        side_costs={
+            each.id: side_costs(each, tried.wal_bytes, search.statements, search.facts)
+            for each in search.candidates
+            if (tried := search.tried.get(each.id)) is not None
+        },
+        unsafe=search.unsafe,
+        left_out=search.left_out,
+        unlike=search.unlike,
     )
 
 

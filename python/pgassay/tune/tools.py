@@ -82,6 +82,7 @@ def gather(tools: Tools, symptom: Symptom, session: ControlSession) -> Gathered:
                 unsafe[candidate.id] = why
             checks[candidate.id] = said
     left_out = {each.id: DESCRIBED for each in candidates if each.described}
+    left_out |= {each.id: each.why_not for each in candidates if each.why_not}
     if not symptom.has_physical_state:
         left_out |= {each.id: NOT_ON_A_DUMP for each in candidates if each.physical}
     return Gathered(tuple(candidates), checks, unsafe, left_out, tuple(refused))

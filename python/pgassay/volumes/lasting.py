@@ -44,6 +44,26 @@ def lasting(
     return (*([_priced(same, catalogue)] if same is not None else []), *priced[:1])
 
 
+def enough(
+    spec: VolumeSpec, catalogue: Catalogue, operations_per_s: float, bytes_per_s: float
+) -> VolumeSpec | None:
+    """The cheapest volume of the same provider that gives so much for ever, without an instance.
+
+    Of the same type if there is one, with more size, operations or throughput ordered; else of another.
+    """
+    demand = operations_per_s, bytes_per_s
+    for is_same in (True, False):
+        found = [
+            each
+            for name, entry in catalogue.volumes.items()
+            if (name == spec.name) == is_same and _is_choice(spec, name, catalogue)
+            for each in _of_type(name, entry, spec, catalogue, demand)
+        ]
+        if found:
+            return min(found, key=lambda each: _by_price(_priced(each, catalogue)))
+    return None
+
+
 def _is_choice(spec: VolumeSpec, name: str, catalogue: Catalogue) -> bool:
     entry = catalogue.volumes[name]
     is_of_service = [any(each.startswith(prefix) for prefix in _SERVICES) for each in (spec.name, name)]

@@ -111,6 +111,25 @@ _SCALAR = (
      "WHERE i.customer_id = o.customer_id) GROUP BY o.status"),
     ("two keys", "SELECT o.id, (SELECT e.v FROM event e WHERE e.id = o.qty AND e.day = o.day) FROM orders o"),
 )  # fmt: skip
+_LATERAL = (
+    ("aggregates of a range", "SELECT c.id, (SELECT min(o.qty) FROM orders o WHERE o.qty > c.id) AS least, "
+     "(SELECT max(o.qty) FROM orders o WHERE o.qty > c.id) FROM customer c"),
+    ("a count beside a sum", "SELECT c.id, (SELECT count(*) FROM orders o WHERE o.referrer_id = c.id), "
+     "(SELECT coalesce(sum(o.qty), 0) FROM orders o WHERE o.referrer_id = c.id) AS total FROM customer c"),
+    ("the newest order", "SELECT c.id, (SELECT o.status FROM orders o WHERE o.customer_id = c.id "
+     "ORDER BY o.placed DESC, o.id LIMIT 1), (SELECT o.amount FROM orders o WHERE o.customer_id = c.id "
+     "ORDER BY o.placed DESC, o.id LIMIT 1) AS paid FROM customer c WHERE c.region_id = 2"),
+    ("ordered by an output column", "SELECT c.id, (SELECT o.id FROM orders o WHERE o.customer_id = c.id "
+     "ORDER BY 1 LIMIT 1), (SELECT o.status FROM orders o WHERE o.customer_id = c.id ORDER BY o.id LIMIT 1) "
+     "FROM customer c"),
+    ("of a join", "SELECT r.id, (SELECT min(o.qty) FROM customer c JOIN orders o ON o.customer_id = c.id "
+     "WHERE c.region_id = r.id), (SELECT max(o.qty) FROM customer c JOIN orders o ON o.customer_id = c.id "
+     "WHERE c.region_id = r.id) FROM region r"),
+    ("around two tables", "SELECT c.id, r.id, (SELECT min(o.qty) FROM orders o WHERE o.qty >= c.id + r.id), "
+     "(SELECT count(o.discount) FROM orders o WHERE o.qty >= c.id + r.id) FROM customer c, region r"),
+    ("limited around it", "SELECT c.id, (SELECT min(o.qty) FROM orders o WHERE o.qty > c.id), "
+     "(SELECT max(o.qty) FROM orders o WHERE o.qty > c.id) FROM customer c ORDER BY c.id LIMIT 3"),
+)  # fmt: skip
 _RANGE = (
     ("a day", "SELECT id FROM orders WHERE placed::date = '2024-02-06'"),
     ("a month", "SELECT id FROM orders WHERE date_trunc('month', placed) = '2024-03-01'"),
@@ -156,7 +175,8 @@ _BY_KIND = tuple(
     Case(f"{kind}: {name}", kind, original)
     for kind, cases in (
         ("not-in", _NOT_IN), ("count-exists", _COUNT), ("or-union", _OR), ("distinct-exists", _DISTINCT),
-        ("aggregate-before-join", _AGGREGATE), ("scalar-subquery", _SCALAR), ("function-range", _RANGE),
+        ("aggregate-before-join", _AGGREGATE), ("scalar-subquery", _SCALAR), ("lateral", _LATERAL),
+        ("function-range", _RANGE),
         ("implicit-cast", _CAST), ("union-all", _UNION), ("cte-materialized", _CTE),
     )
     for name, original in cases

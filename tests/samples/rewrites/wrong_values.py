@@ -210,6 +210,64 @@ WRONG_DECISIONS = (
         "AND (100 / qty > 60 AND amount > 0) IS NOT TRUE",
     ),
     Case(
+        "first rows of two orders", "lateral",
+        "SELECT c.id, (SELECT o.qty FROM orders o WHERE o.qty >= c.id ORDER BY o.id LIMIT 1) AS a, "
+        "(SELECT o.id FROM orders o WHERE o.qty >= c.id ORDER BY o.id DESC LIMIT 1) AS b FROM customer c",
+        "SELECT c.id, s.qty AS a, s.id AS b FROM customer c "
+        "LEFT JOIN LATERAL (SELECT o.qty, o.id FROM orders o "
+        "WHERE o.qty >= c.id ORDER BY o.id LIMIT 1) s ON TRUE",
+    ),
+    Case(
+        "first rows of an order with ties", "lateral",
+        "SELECT c.id, (SELECT o.id FROM orders o WHERE o.qty >= c.id ORDER BY o.status LIMIT 1) AS a, "
+        "(SELECT o.qty FROM orders o WHERE o.qty >= c.id ORDER BY o.status LIMIT 1) AS b FROM customer c",
+        "SELECT c.id, s.id AS a, s.qty AS b FROM customer c "
+        "LEFT JOIN LATERAL (SELECT o.id, o.qty FROM orders o "
+        "WHERE o.qty >= c.id ORDER BY o.status, o.id LIMIT 1) s ON TRUE",
+    ),
+    Case(
+        "an order by what is returned", "lateral",
+        "SELECT c.id, (SELECT o.id AS x FROM orders o WHERE o.qty >= c.id ORDER BY x LIMIT 1) AS a, "
+        "(SELECT -o.id AS x FROM orders o WHERE o.qty >= c.id ORDER BY x LIMIT 1) AS b FROM customer c",
+        "SELECT c.id, s.x AS a, s.y AS b FROM customer c "
+        "LEFT JOIN LATERAL (SELECT o.id AS x, -o.id AS y FROM "
+        "orders o WHERE o.qty >= c.id ORDER BY x LIMIT 1) s ON TRUE",
+    ),
+    Case(
+        "rows without a partner are lost", "",
+        "SELECT c.id, (SELECT o.qty FROM orders o WHERE o.referrer_id = c.id ORDER BY o.id LIMIT 1) AS a, "
+        "(SELECT o.id FROM orders o WHERE o.referrer_id = c.id ORDER BY o.id LIMIT 1) AS b FROM customer c",
+        "SELECT c.id, s.qty AS a, s.id AS b FROM customer c "
+        "CROSS JOIN LATERAL (SELECT o.qty, o.id FROM orders o "
+        "WHERE o.referrer_id = c.id ORDER BY o.id LIMIT 1) s",
+    ),
+    Case(
+        "two conditions for one", "lateral",
+        "SELECT c.id, (SELECT min(o.qty) FROM orders o WHERE o.qty > c.id) AS a, "
+        "(SELECT max(o.qty) FROM orders o WHERE o.qty >= c.id) AS b FROM customer c",
+        "SELECT c.id, s.a, s.b FROM customer c "
+        "LEFT JOIN LATERAL (SELECT min(o.qty) AS a, max(o.qty) AS b FROM "
+        "orders o WHERE o.qty > c.id) s ON TRUE",
+    ),
+    Case(
+        "a division that a filter around it guarded", "lateral",
+        "SELECT c.id, (SELECT sum(100 / o.qty) FROM orders o WHERE o.qty < c.id) AS a, "
+        "(SELECT count(*) FROM orders o WHERE o.qty < c.id) AS b FROM customer c WHERE c.score > 1000",
+        "SELECT c.id, s.a, s.b FROM customer c "
+        "LEFT JOIN LATERAL (SELECT sum(100 / o.qty) AS a, count(*) AS b FROM "
+        "orders o WHERE o.qty < c.id OFFSET 0) s ON TRUE WHERE c.score + coalesce(s.a, 0) * 0 > 1000",
+    ),
+    Case(
+        "two rows that must fail, limited", "lateral",
+        "SELECT c.id, (SELECT p.amount "
+        "FROM payment p WHERE p.order_id > c.id - 1 AND p.order_id <= c.id) AS a, "
+        "(SELECT p.id "
+        "FROM payment p WHERE p.order_id > c.id - 1 AND p.order_id <= c.id) AS b FROM customer c",
+        "SELECT c.id, s.amount AS a, s.id AS b FROM customer c "
+        "LEFT JOIN LATERAL (SELECT p.amount, p.id FROM payment "
+        "p WHERE p.order_id > c.id - 1 AND p.order_id <= c.id ORDER BY p.id LIMIT 1) s ON TRUE",
+    ),
+    Case(
         "two rows must fail", "scalar-subquery",
         "SELECT id FROM orders o WHERE amount = (SELECT p.amount FROM payment p WHERE p.order_id = o.id)",
         "SELECT id FROM orders o WHERE EXISTS (SELECT 1 FROM payment p WHERE p.order_id = o.id "

@@ -9,7 +9,6 @@ import pytest
 import whole_tool
 from pgassay.environment.datasets import snapshots
 from pgassay.errors import UsageError
-from pgassay.experiment.planning.request import CompareRequest
 from pgassay.model.tuning.answer import TuneResult
 from pgassay.sql_text import split_statements, strip_comments
 from pgassay.terminal.progress import NullProgress
@@ -20,31 +19,11 @@ from pgassay.tune.finders.registry import find
 from pgassay.tune.plan import TuneRequest, plan_tune
 from pgassay.tune.run import go_on, run_tune
 from pgassay.tune.tools import Tools
-from server_helpers import best_build
+from tuned_orders import SLOW, index, request
 
 pytestmark = pytest.mark.server
 
-DATA = """
-CREATE TABLE orders (id int, customer int, note text);
-INSERT INTO orders SELECT n, n * 7919 % 20000, repeat('x', 60) FROM generate_series(1, 150000) n;
-"""
-SLOW = "-- name: slow\nSELECT count(*), max(note) FROM orders WHERE customer = 4242;\n"
 Finder = Callable[[Symptom], tuple[Candidate, ...]]
-
-
-def request(folder: Path, statements: str = SLOW, *, max_time_s: float = 300) -> TuneRequest:
-    (folder / "data.sql").write_text(DATA)
-    (folder / "slow.sql").write_text(statements)
-    compare = CompareRequest(
-        factors=(),
-        workload=f"sql:{folder / 'slow.sql'}",
-        dataset=f"script:{folder / 'data.sql'}",
-        settings=("shared_buffers=64MB",),
-        build=best_build().bin_directory,
-        max_time_s=max_time_s,
-        seed=1,
-    )
-    return TuneRequest(compare, out=folder / "out")
 
 
 def tuned(folder: Path, finder: Finder, **changes: object) -> TuneResult:
@@ -55,20 +34,6 @@ def tuned(folder: Path, finder: Finder, **changes: object) -> TuneResult:
         wait=True,
         isolates=False,
     )
-
-
-def index(name: str, statement: str = "", **changes: object) -> Candidate:
-    known: dict[str, object] = {
-        "id": f"index:{name}",
-        "layer": "design",
-        "kind": "btree",
-        "title": f"index {name}",
-        "reason": "rows are discarded",
-        "statements": ("slow",),
-        "sql": (statement,),
-        "undo": (f"DROP INDEX {name}",),
-    }
-    return Candidate.model_validate(known | changes)
 
 
 def test_a_missing_index_is_found_proven_applied_and_taken_back(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_the_document_obeys_its_schema_and_the_file_is_up_to_date() -> None:
         *("rank", "layer", "kind", "sql", "verdict", "gain", "interval", "predicted_gain", "statements"),
         *("cost", "same_results"),
     }
-    assert set(fix["cost"]) == {"build_s", "bytes", "write_ratio", "per_month"}
+    assert set(fix["cost"]) == {"build_s", "bytes", "write_ratio", "per_month", "wal_bytes"}
     assert set(value["cause"]) >= {"layer", "cause"}
     assert set(fix["statements"][0]) == {"name", "ratio", "interval"} if fix["statements"] else True
     value["fixes"][0]["verdict"] = "perhaps"

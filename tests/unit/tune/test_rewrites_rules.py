@@ -94,6 +94,15 @@ def refusal(sql: str, kind: str, facts: SchemaFacts = FACTS) -> str:
             "summed_1 ON summed_1.summed_1_key_1 = c.id",
         ),
         (
+            "lateral",
+            "SELECT c.id, (SELECT min(o.id) FROM orders o WHERE o.customer_id > c.id) AS first, (SELECT "
+            "count(*) FROM orders o WHERE o.customer_id > c.id) FROM customer c",
+            "SELECT c.id, looked_up_1_1.looked_up_1_1_value_1 AS first, looked_up_1_1.looked_up_1_1_value_2 "
+            "AS count FROM customer AS c LEFT JOIN LATERAL (SELECT min(o.id) AS looked_up_1_1_value_1, "
+            "count(*) AS looked_up_1_1_value_2 FROM orders AS o WHERE o.customer_id > c.id) AS looked_up_1_1 "
+            "ON TRUE",
+        ),
+        (
             "scalar-subquery",
             "SELECT o.id, (SELECT c.name FROM customer c WHERE c.id = o.customer_id) FROM orders o",
             "SELECT o.id, looked_up_1_1.looked_up_1_1_value_1 AS name FROM orders AS o LEFT JOIN "

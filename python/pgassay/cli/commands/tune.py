@@ -25,6 +25,7 @@ EXIT_INTERRUPTED = 130
 EXIT_FAILED = 1
 REPORT_FILE = "report.html"
 PARSER_LIBRARY = "pglast"
+SCALE_DEFAULT = 10
 
 
 def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -46,8 +47,9 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         type=_folder_or_server,
         nargs="?",
         metavar="FOLDER|DSN",
-        help="go on with the proof of results that are there, for --max-time more; or tune the statements "
-        "of a running server, by a connection string of libpq",
+        help="go on with results that are there: with the proof of tune's own, or from an experiment of "
+        "compare or a file of diagnose --json; or tune the statements of a running server, by a connection "
+        "string of libpq",
     )
     add(
         "--statements",
@@ -67,6 +69,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="FILE",
         help="with a DSN: the server's log, which tells values of parameters",
     )
+    add("--arm", metavar="NAME", help="of an experiment with several controls: which arm is to be tuned")
     add("--workload", metavar="sql:FILE", help="the statements that are too slow")
     add(
         "--demo",
@@ -78,7 +81,13 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="KIND[:SOURCE]",
         help="dump:FILE, folder:DATADIR (a physical copy), script:FILE or pgbench (default)",
     )
-    add("--scale", type=options.whole, default=10, metavar="N", help="pgbench scale of the data (default 10)")
+    add(
+        "--scale",
+        type=options.whole,
+        default=SCALE_DEFAULT,
+        metavar="N",
+        help="pgbench scale of the data (default 10)",
+    )
     add(
         "--max-time",
         type=options.duration,
@@ -137,12 +146,13 @@ def run(arguments: argparse.Namespace) -> int:
     _require_parser()
     from pgassay.cli.outcome import progress_of
     from pgassay.tune.run import TOOLS, go_on, run_tune, with_rewrites
+    from pgassay.tune.start.base import kind_of
 
     if isinstance(arguments.folder, str):
         return _run_server(arguments)
     _refuse_options_of_servers(arguments)
     with progress_of(arguments) as progress:
-        if arguments.folder is not None:
+        if arguments.folder is not None and kind_of(arguments.folder) == "tune":
             _refuse_other_options(arguments)
             result = go_on(arguments.folder, arguments.max_time, progress, wait=not arguments.no_wait)
             show(result, arguments)
@@ -160,7 +170,7 @@ def _run_server(arguments: argparse.Namespace) -> int:
     from pgassay.tune.run import TOOLS, with_rewrites
     from pgassay.tune.source.run import STATEMENTS_DEFAULT, ServerRequest, tune_server
 
-    for name in ("workload", "demo"):
+    for name in ("workload", "demo", "arm"):
         if getattr(arguments, name):
             raise UsageError(
                 f"--{name} has no place beside a DSN, whose own statements are tuned: leave one of them out"
@@ -226,13 +236,22 @@ def _refuse_other_options(arguments: argparse.Namespace) -> None:
     """What was measured decides what is gone on with: raises UsageError for words that would change it."""
     from pgassay.errors import UsageError
 
-    given = ("workload", "dataset", "demo", "cache", "settings", "locale", "memory", "cpus", "pg", "prepare")
-    for name in (*given, "seed", "out"):
-        if getattr(arguments, name):
-            option = "--set" if name == "settings" else f"--{name}"
-            raise UsageError(
-                f"{option} has no place beside a FOLDER, whose proof goes on as it was planned: leave it out"
-            )
+    for name in (
+        *given_options(arguments),
+        *(name for name in ("seed", "out", "arm") if getattr(arguments, name)),
+    ):
+        raise UsageError(
+            f"--{name} has no place beside a FOLDER, whose proof goes on as it was planned: leave it out"
+        )
+
+
+def given_options(arguments: argparse.Namespace) -> dict[str, str]:
+    """The options that say what is tuned on which servers, as far as they were typed, by name without --."""
+    names = ("workload", "dataset", "demo", "cache", "settings", "locale", "memory", "cpus", "pg", "prepare")
+    given = {name: getattr(arguments, name) for name in names if getattr(arguments, name)}
+    defaults = {"storage": "host", "settle": "on", "scale": SCALE_DEFAULT}
+    given |= {name: value for name in defaults if (value := getattr(arguments, name)) != defaults[name]}
+    return {("set" if name == "settings" else name): str(value) for name, value in given.items()}
 
 
 def _choose_demo(arguments: argparse.Namespace) -> None:
@@ -241,6 +260,8 @@ def _choose_demo(arguments: argparse.Namespace) -> None:
 
     from pgassay.errors import UsageError
 
+    if arguments.arm is not None:
+        raise UsageError("--arm names an arm of an experiment: write the experiment's folder beside it")
     if arguments.demo:
         if arguments.workload is not None or arguments.dataset is not None:
             raise UsageError("--demo brings its own statements and data: leave --workload and --dataset out")
@@ -255,8 +276,12 @@ def _choose_demo(arguments: argparse.Namespace) -> None:
 
 def request_of(arguments: argparse.Namespace) -> "TuneRequest":
     """The request that the command line makes."""
-    _choose_demo(arguments)
-    return _tune_request(arguments)
+    from pgassay.tune.plan import request_from
+
+    if arguments.folder is None:
+        _choose_demo(arguments)
+        return _tune_request(arguments)
+    return request_from(arguments.folder, _tune_request(arguments), given_options(arguments), arguments.arm)
 
 
 def _tune_request(arguments: argparse.Namespace) -> "TuneRequest":
@@ -265,9 +290,9 @@ def _tune_request(arguments: argparse.Namespace) -> "TuneRequest":
 
     compare = CompareRequest(
         factors=(),
-        workload=arguments.workload,
+        workload=arguments.workload or CompareRequest.workload,
         scale=arguments.scale,
-        dataset=arguments.dataset,
+        dataset=arguments.dataset or CompareRequest.dataset,
         prepare=tuple(arguments.prepare),
         settle=arguments.settle,
         cache=arguments.cache,

@@ -8,6 +8,8 @@ from pgassay.model.cause import Cause
 from pgassay.model.vacuum_state import Holder
 
 DIAGNOSIS_SCHEMA = 1
+# Longer texts of statements are cut: enough to know one by, and little to read.
+QUERY_CHARACTERS_MAX = 300
 
 
 class DiagnosedServer(Frozen):

@@ -79,14 +79,16 @@ class FixCost(Frozen):
     """What a fix costs. None: not known.
 
     `build_s`: what applying it took on the copy; `bytes`: by how much the database grew; `write_ratio`: the
-    time of the statements that write with the fix over without, above 1 is slower; `per_month`: in the
-    currency of a priced volume or instance.
+    time of the statements that write with the fix over without, above 1 is slower; `per_month`: what another
+    volume costs more, in the currency of its price list; `wal_bytes`: the WAL that applying it wrote, which
+    standbys replay.
     """
 
     build_s: float | None = None
     bytes: int | None = None
     write_ratio: float | None = None
     per_month: float | None = None
+    wal_bytes: int | None = None
 
 
 class Fix(Frozen):
@@ -141,6 +143,9 @@ class TuneProof(Frozen):
 class TuneResult(Frozen):
     """The contract for scripts; schema in schemas/tune.schema.json.
 
+    `confirmation`: the second stage of the proof, of what its first left of the set, where two or more
+    members did not help; its verdicts take the place of the first's.
+
     `nothing_to_do`: nothing is recommended. `verdict`: the answer in a few sentences. `apply_sql` and
     `undo_sql` hold what is recommended, '' when nothing is. `interrupted`: it was stopped before its end.
     """
@@ -153,6 +158,7 @@ class TuneResult(Frozen):
     nothing_to_do: bool
     verdict: str
     proof: TuneProof | None = None
+    confirmation: TuneProof | None = None
     apply_sql: str = ""
     undo_sql: str = ""
     parameter_group: tuple[str, ...] = ()

@@ -91,7 +91,7 @@ def sections(result: TuneResult) -> list[Section]:
 
 def _answer(result: TuneResult) -> Iterator[Block]:
     yield Paragraph(result.verdict, STRONG)
-    proof = result.proof
+    proof = result.confirmation or result.proof
     if proof is not None and proof.slower:
         yield Paragraph(f"Slower with the chosen fixes: {', '.join(proof.slower)}.", ALARM)
     if result.interrupted:
@@ -131,9 +131,10 @@ def _recommended(result: TuneResult, fixes: Sequence[Fix]) -> Iterator[Block]:
         yield Fold("undo.sql", (Code(result.undo_sql),))
     if result.parameter_group:
         yield Fold("As lines of a parameter group", (Code("\n".join(result.parameter_group)),))
-    if result.proof is not None and result.proof.statements:
+    proof = result.confirmation or result.proof
+    if proof is not None and proof.statements:
         yield bullets(
-            [_statement_words(each.name, each.ratio, each.interval) for each in result.proof.statements],
+            [_statement_words(each.name, each.ratio, each.interval) for each in proof.statements],
             title="All chosen fixes together, statement by statement",
         )
 
@@ -219,9 +220,10 @@ def _tree(result: TuneResult) -> Iterator[TreeLine]:
         yield TreeLine(
             3, f"{fix.verdict}{f' ({how})' if how else ''}{gain}{f'; {fix.note}' if fix.note else ''}"
         )
-    proof = result.proof
-    if proof is not None:
+    for name, proof in (("proof", result.proof), ("what was left of it", result.confirmation)):
+        if proof is None:
+            continue
         gain = "no figure yet" if proof.gain is None else f"{_gain(proof.gain)}{_ends(proof.interval)}"
         yield TreeLine(
-            1, f"proof: {plural(proof.blocks, 'block')} of {proof.folder}, {gain}, {proof.verdict}", STRONG
+            1, f"{name}: {plural(proof.blocks, 'block')} of {proof.folder}, {gain}, {proof.verdict}", STRONG
         )

@@ -21,6 +21,8 @@ from pgassay.tune.finders.infrastructure.memory import MEMORY
 from pgassay.tune.finders.infrastructure.planner_costs import PLANNER_COSTS
 from pgassay.tune.finders.infrastructure.processors import PROCESSORS
 from pgassay.tune.finders.infrastructure.reading_and_writing import READING_AND_WRITING
+from pgassay.tune.finders.infrastructure.storage import STORAGE
+from pgassay.tune.finders.infrastructure.version import VERSION
 from pgassay.tune.finders.operations.analyze import ANALYZE
 from pgassay.tune.finders.operations.autovacuum import AUTOVACUUM
 from pgassay.tune.finders.operations.bloat import BLOAT
@@ -58,6 +60,8 @@ FINDERS: tuple[Finder, ...] = (
     PLANNER_COSTS,
     PROCESSORS,
     READING_AND_WRITING,
+    STORAGE,
+    VERSION,
 )
 
 

@@ -36,6 +36,7 @@ from pgassay.tune.source.gather import Gathered, explained_on, gather, given_val
 from pgassay.tune.source.log import Logged, read_log
 from pgassay.tune.source.origin import Origin
 from pgassay.tune.source.server import Source, open_source
+from pgassay.tune.start.base import Start, workload_named
 from pgassay.tune.statements import measured
 from pgassay.tune.tools import Tools
 from pgassay.words import percent
@@ -187,16 +188,17 @@ def _request(
     notes = [*([note] if note else []), *differences(source, settings, build), *read.gathered.notes]
     if wanted.request.compare.dataset:
         notes.append("the data were given, and are as old as they are: the source may hold others by now")
+    name = f"server:{source.name}"
     return replace(
         wanted.request,
         compare=replace(
             compare,
-            workload=f"server:{source.name}",
+            workload=name,
             settings=(*compare.settings, *(f"{name}={value}" for name, value in settings.items())),
         ),
         locale=locale,
         encoding=source.encoding,
-        statements=read.gathered.statements,
+        start=Start(workload_named(name, read.gathered.statements), read.gathered.statements),
         origin=_origin(read, settings, tuple(notes)),
         began_at=began_at,
     )

@@ -1,0 +1,156 @@
+"""The proof of a search in its two stages, at any moment of it, and how it is gone on with later.
+
+The first stage compares the chosen set with the workload as it is and with the set without each of its
+members. Where two or more members turn out not to help, what is left of the set was never measured as it
+would be applied: a second stage of fresh blocks, on data of its own, confirms that set and each of its
+members. Its family is fixed, and stored, before its first trial. With three members and more, which is when
+there can be two stages, each has half of the error rate, so that both together have the whole of it.
+"""
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pgassay.errors import UsageError
+from pgassay.experiment.planning.request import BLOCKS_MAX, CompareRequest
+from pgassay.experiment.running.loop import RunLimits
+from pgassay.experiment.running.run import resume_held
+from pgassay.model.arm import ArmSpec
+from pgassay.record.read import StoredExperiment, load
+from pgassay.terminal.progress import Progress
+from pgassay.tune.candidate import Candidate
+from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune, request_from
+from pgassay.tune.proof import AS_IT_IS, FACTOR, arms_of, prove, read_proof, remaining_of
+from pgassay.tune.statements import measured
+from pgassay.tune.stored import CONFIRMATION_FOLDER, PROOF_FOLDER, StoredSearch, write_search
+
+STAGES = 2
+# A set of fewer members can't lose two of them and still be one.
+STAGED_MEMBERS_MIN = 3
+PROOF_S_MIN = 10.0
+# Of the time that is left: the data of its arms are made before its first trial.
+PROOF_SHARE = 0.85
+# Of the time that is left, where a second stage may follow; what is over goes to whichever needs it.
+FIRST_STAGE_SHARE = 0.55
+
+
+def alpha_of(members: int) -> float:
+    """The error rate of one stage of the proof of a set of so many members."""
+    return CompareRequest.alpha / (STAGES if members >= STAGED_MEMBERS_MIN else 1)
+
+
+@dataclass
+class Proving:
+    """A search's proof, as far as it has come. `first`, `second`: its stages' experiments.
+
+    `planned`: how the workload as it is was planned; None when it is gone on with, where the record of the
+    first stage tells.
+    """
+
+    folder: Path
+    search: StoredSearch
+    planned: PlannedTune | None = None
+    first: StoredExperiment | None = None
+    second: StoredExperiment | None = None
+
+    def run(self, left_s: Callable[[], float], progress: Progress) -> None:
+        """Prove in the time that is left; raises UsageError where the disk can't hold the arms' data."""
+        is_staged = len(self.search.members) >= STAGED_MEMBERS_MIN
+        share = FIRST_STAGE_SHARE if is_staged else PROOF_SHARE
+        progress.stage("proving what was chosen in fresh blocks")
+        self.first = self._prove(self.search.members, PROOF_FOLDER, share * left_s(), progress)
+        self._to_the_end((1.0,) if is_staged else (), left_s, progress)
+
+    def go_on(self, left_s: Callable[[], float], progress: Progress) -> None:
+        """More blocks for the stage that came to no verdict; the first, once the second began, is over.
+
+        Raises UsageError for a folder whose experiments can't be read or gone on with.
+        """
+        self.read()
+        if self.second is not None:
+            self.second = _resumed(self.second, left_s(), progress)
+            return
+        is_staged = len(self.search.members) >= STAGED_MEMBERS_MIN
+        self._to_the_end((FIRST_STAGE_SHARE, 1.0) if is_staged else (1.0,), left_s, progress)
+
+    def read(self) -> None:
+        """Read both stages as they lie in the folder; one that is not there stays None."""
+        for name in (PROOF_FOLDER, CONFIRMATION_FOLDER):
+            if (self.folder / name).is_dir():
+                with contextlib.suppress(UsageError):
+                    found = load(self.folder / name)
+                    if name == PROOF_FOLDER:
+                        self.first = found
+                    else:
+                        self.second = found
+
+    def specs(self) -> list[ArmSpec]:
+        """Of every arm whose data may have been made."""
+        specs = [arm.spec for each in (self.first, self.second) if each for arm in each.experiment.arms]
+        if self.planned is not None:
+            for members in (self.search.members, self.search.remaining_members):
+                statements = measured(self.search.statements)
+                specs += arms_of(self.planned.spec, statements, members).values()
+        return specs
+
+    def _confirm(self, left_s: Callable[[], float], progress: Progress) -> None:
+        """Begin the second stage where the first calls for one and there is time for it."""
+        remaining = self._remaining()
+        if not remaining or left_s() < PROOF_S_MIN:
+            return
+        self.search = self.search.model_copy(update={"remaining": remaining})
+        write_search(self.folder, self.search)
+        progress.stage("confirming what is left of the set in fresh blocks")
+        members = self.search.remaining_members
+        self.second = self._prove(members, CONFIRMATION_FOLDER, PROOF_SHARE * left_s(), progress)
+
+    def _to_the_end(self, shares: Sequence[float], left_s: Callable[[], float], progress: Progress) -> None:
+        """The second stage once it is called for; until then more of the first, by shares of the time."""
+        for share in shares:
+            self._confirm(left_s, progress)
+            if self.second is not None or self.first is None or left_s() < PROOF_S_MIN:
+                return
+            # What failed a moment ago is not tried again at once.
+            if self.first.stopped in ("decided", *(("failed",) if self.planned is not None else ())):
+                return
+            self.first = _resumed(self.first, share * left_s(), progress)
+        self._confirm(left_s, progress)
+
+    def _remaining(self) -> tuple[str, ...]:
+        if self.first is None:
+            return ()
+        return remaining_of(read_proof(self.first, self.search.members), self.search.margin)
+
+    def _prove(
+        self, members: Sequence[Candidate], name: str, seconds: float, progress: Progress
+    ) -> StoredExperiment:
+        # Kept, so that the data of its arms are known whatever happens.
+        self.planned = planned = self.planned or planned_again(self.folder / PROOF_FOLDER, self.search)
+        request = replace(planned.request, alpha=alpha_of(len(self.search.members)))
+        return prove(
+            replace(planned, request=request),
+            measured(self.search.statements),
+            members,
+            seconds=max(PROOF_S_MIN, seconds),
+            folder=self.folder / name,
+            progress=progress,
+        )
+
+
+def planned_again(proof: Path, search: StoredSearch) -> PlannedTune:
+    """How the workload as it is was planned, from the record of its first proof."""
+    name = next(arm.name for arm in load(proof).experiment.arms if arm.levels.get(FACTOR) == AS_IT_IS)
+    request = TuneRequest(CompareRequest(factors=(), max_time_s=1e6, margin=search.margin))
+    return plan_tune(request_from(proof, request, {}, name), lambda *_: None)
+
+
+def _resumed(stored: StoredExperiment, seconds: float, progress: Progress) -> StoredExperiment:
+    limits = RunLimits(BLOCKS_MAX, stored.seconds_used + seconds)
+    return resume_held(stored.folder, limits, progress)
+
+
+def deadline(began_at: float, seconds: float) -> Callable[[], float]:
+    """The seconds that are left of those given, asked again and again."""
+    return lambda: max(0.0, began_at + seconds - time.monotonic())

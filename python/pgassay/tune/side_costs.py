@@ -1,0 +1,125 @@
+"""What a fix costs beside time and space: WAL that standbys replay, locks they take, updates no longer HOT.
+
+An update is heap-only (HOT) where it sets no column of an index that is not summarising, and its page has
+room (src/backend/access/heap/README.HOT); from 16 on BRIN indexes do not end it. Locks: an ACCESS EXCLUSIVE
+lock is in the WAL and taken by standbys too, and what VACUUM removes may be seen there still
+(src/backend/storage/ipc/standby.c), so that max_standby_streaming_delay decides who waits for whom.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from pglast import ast, parse_sql
+from pglast.parser import ParseError
+
+from pgassay.tune.candidate import Candidate, TunedStatement
+from pgassay.tune.facts.schema import SchemaFacts, TableFacts
+from pgassay.tune.finders.evidence.sql_text import SqlText
+
+_MEGABYTE = 1_000_000
+# Below that nobody has to plan for it.
+_WAL_BYTES_MIN = _MEGABYTE
+_SUMMARISING = "brin"
+
+
+def side_costs(
+    candidate: Candidate,
+    wal_bytes: int | None,
+    statements: Sequence[TunedStatement],
+    facts: SchemaFacts | None,
+) -> str:
+    """The clauses that a user should know before applying it, '' for none.
+
+    `wal_bytes`: what applying it wrote on the copy.
+    """
+    said = list(_standbys(candidate, wal_bytes))
+    if facts is not None:
+        for root in _parsed(candidate.sql):
+            if isinstance(root, ast.IndexStmt):
+                said += _hot(root, statements, facts)
+    return "; ".join(dict.fromkeys(said))
+
+
+def _parsed(texts: Sequence[str]) -> Iterator[ast.Node]:
+    for text in texts:
+        try:
+            root = parse_sql(text)[0].stmt
+        except (ParseError, IndexError):  # of a newer grammar than the parser's
+            continue
+        if root is not None:
+            yield root
+
+
+def _standbys(candidate: Candidate, wal_bytes: int | None) -> Iterator[str]:
+    if candidate.sql and wal_bytes is not None and wal_bytes >= _WAL_BYTES_MIN:
+        yield f"it writes {wal_bytes / _MEGABYTE:,.0f} MB of WAL, which every standby receives and replays"
+    for root in _parsed(candidate.sql):
+        if isinstance(root, ast.VacuumStmt) and root.is_vacuumcmd:
+            options = {str(option.defname).lower() for option in root.options or ()}
+            yield (
+                "a standby's queries wait for its exclusive lock, or are cancelled after "
+                "max_standby_streaming_delay"
+                if "full" in options
+                else "on a standby, queries that still see what it removes are cancelled after "
+                "max_standby_streaming_delay, unless hot_standby_feedback is on"
+            )
+        elif isinstance(root, ast.DropStmt | ast.AlterTableStmt):
+            yield "a standby replays its exclusive lock: queries on that table wait for it there too"
+
+
+def _hot(root: ast.IndexStmt, statements: Sequence[TunedStatement], facts: SchemaFacts) -> Iterator[str]:
+    """Which updates an index ends HOT for: those that set one of its columns, and no other index's."""
+    relation = root.relation
+    table = facts.table(relation.relname, relation.schemaname) if relation is not None else None
+    if table is None or root.accessMethod == _SUMMARISING:
+        return
+    added = _columns(root, table) - _indexed(table)
+    if not added:
+        return
+    share = ""
+    if table.updated and table.hot_updated is not None:
+        share = f" ({table.hot_updated / table.updated:.0%} of {table.updated:,} updates of it were, so far)"
+    found = False
+    for statement in statements:
+        text = SqlText(statement.sql)
+        names = text.updated_columns
+        if text.target == table.name and names & added and not names & _indexed(table):
+            found = True
+            yield (
+                f"{statement.name} sets {', '.join(sorted(names & added))}, so its updates are HOT no "
+                f"longer{share}: each writes to every index"
+            )
+    if not found and table.hot_updated:
+        yield (
+            f"updates of {table.name} that set {' or '.join(sorted(added))} are HOT no longer{share}; the "
+            "workload has none"
+        )
+
+
+def _columns(root: ast.IndexStmt, table: TableFacts) -> frozenset[str]:
+    """The columns that an index to be made has: as keys, included, in expressions, in its predicate."""
+    names = {column.name for column in table.columns}
+    found: set[str] = set()
+    waiting: list[object] = [root.indexParams, root.indexIncludingParams, root.whereClause]
+    while waiting:
+        place = waiting.pop()
+        if isinstance(place, tuple | list):
+            waiting.extend(place)
+        elif isinstance(place, ast.ColumnRef):
+            found |= {str(part.sval) for part in place.fields if isinstance(part, ast.String)}
+        elif isinstance(place, ast.Node):
+            if isinstance(place, ast.IndexElem) and place.name:
+                found.add(str(place.name))
+            waiting.extend(getattr(place, name) for name in place)
+    return frozenset(found & names)
+
+
+def _indexed(table: TableFacts) -> frozenset[str]:
+    """The columns that an index of the table has already, wherever it has them."""
+    found: set[str] = set()
+    for index in table.indexes:
+        if index.method == _SUMMARISING or not index.valid:
+            continue
+        found |= {key.column for key in index.keys if key.column is not None} | set(index.included)
+        texts = [key.expression or "" for key in index.keys] + [index.predicate or ""]
+        found |= {column.name for column in table.columns for text in texts if column.name in text}
+    return frozenset(found)

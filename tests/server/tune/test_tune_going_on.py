@@ -1,0 +1,173 @@
+"""Tune on real servers from what was there before: an experiment, a proof's first stage, another version."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import tune_samples as samples
+from pgassay.environment.builds.registry import resolve
+from pgassay.environment.datasets import snapshots
+from pgassay.environment.server.validation import with_data_format
+from pgassay.experiment.planning.plan import parse_request, plan
+from pgassay.experiment.planning.request import CompareRequest
+from pgassay.experiment.running.run import host_lock
+from pgassay.record.write import write_experiment
+from pgassay.terminal.progress import NullProgress
+from pgassay.tune.candidate import Candidate, Symptom
+from pgassay.tune.copy import TrialCopy, remove_copies
+from pgassay.tune.facts.read import read_facts
+from pgassay.tune.finders.registry import find
+from pgassay.tune.plan import TuneRequest, plan_tune, request_from
+from pgassay.tune.proving import Proving, deadline, planned_again
+from pgassay.tune.run import run_tune
+from pgassay.tune.search import Baseline, Searched
+from pgassay.tune.selection import Selection, Step
+from pgassay.tune.statements import measured
+from pgassay.tune.stored import StoredSearch, Told, compose, stored_search
+from pgassay.tune.tools import Gathered, Tools
+from tuned_orders import SLOW, index, request
+
+pytestmark = pytest.mark.server
+
+# 18 removes the join of a table with itself, and 17 carries it out.
+SELF_JOIN = "SELECT count(a.note) FROM orders a JOIN orders b ON a.id = b.id;\n"
+
+
+def test_a_compared_workload_is_tuned_with_the_data_and_settings_of_its_record(tmp_path: Path) -> None:
+    """The experiment need not be run: what was planned says all that is taken from it."""
+    compare = replace(request(tmp_path).compare, factors=("work_mem=4MB,8MB",), cache="warm-pages", seed=1)
+    parsed = parse_request(compare)
+    write_experiment(tmp_path / "compared", plan(parsed, lambda *_: None))
+    asked = TuneRequest(CompareRequest(factors=(), max_time_s=60), out=tmp_path / "out")
+    made = request_from(tmp_path / "compared", asked, {}, "work_mem=8MB")
+    planned = plan_tune(made, lambda *_: None)
+    assert planned.given["shared_buffers"] == "64MB" and planned.given["work_mem"] == "8MB"
+    assert planned.spec.dataset.source == str(tmp_path / "data.sql")
+    seen = []
+
+    def finders(symptom: Symptom) -> tuple[Candidate, ...]:
+        seen.append(symptom.facts.settings)
+        return ()
+
+    result = run_tune(made, Tools(read_facts, finders), NullProgress(), wait=True, isolates=False)
+    assert (result.symptom.cache, result.symptom.statements[0].name) == ("warm-pages", "slow")
+    assert seen[0]["work_mem"] == "8192"
+    assert "its arm work_mem=8MB" in result.warnings[0]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_what_is_left_of_a_set_that_lost_two_members_is_confirmed_in_fresh_blocks(tmp_path: Path) -> None:
+    """Two indexes that the statement does not use were chosen by mistake."""
+    members = (
+        index("by_customer", "CREATE INDEX by_customer ON orders (customer)"),
+        index("by_id", "CREATE INDEX by_id ON orders (id)"),
+        index("by_note", "CREATE INDEX by_note ON orders (left(note, 1))"),
+    )
+    planned = plan_tune(request(tmp_path, max_time_s=1000), lambda *_: None).with_data_format()
+    baseline = Baseline(measured(planned.statements), {"slow": 0.02}, {})
+    steps = tuple(Step(each.id, 0.01, {"slow": 0.01}) for each in members)
+    search = stored_search(
+        planned.statements, baseline, Gathered(members), Searched(selection=Selection(steps)), None, 0.03
+    )
+    (tmp_path / "out").mkdir()
+    proving = Proving(tmp_path / "out", search, planned)
+    ends = deadline(time.monotonic(), 900)
+    before = {snapshot.key for snapshot in snapshots.list_snapshots()}
+    try:
+        with host_lock(NullProgress(), wait=True):
+            proving.run(ends, NullProgress())
+    finally:
+        remove_copies([planned.spec, *proving.specs()], before)
+    assert proving.first is not None and proving.second is not None
+    assert proving.search.remaining == ("index:by_customer",)
+    assert [each.experiment.contract.alpha for each in (proving.first, proving.second)] == [0.025, 0.025]
+    told = Told(tmp_path / "out", samples.answer().symptom, samples.answer().cause, 1.0)
+    result = compose(proving.search, told, proving.first, proving.second)
+    assert {fix.id: fix.verdict for fix in result.fixes} == {
+        "index:by_customer": "recommended",
+        "index:by_id": "no help",
+        "index:by_note": "no help",
+    }
+    assert result.confirmation is not None and result.confirmation.members == ("index:by_customer",)
+    stored = StoredSearch.model_validate_json((tmp_path / "out" / "search.json").read_bytes())
+    assert stored.remaining == proving.search.remaining
+    # Going on reads both stages; nothing is left to decide.
+    again = Proving(tmp_path / "out", stored)
+    again.read()
+    assert again.second is not None and again.second.stopped == "decided"
+    assert planned_again(tmp_path / "out" / "proof", stored).spec.settings == planned.spec.settings
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_newer_version_is_tried_on_data_of_its_own_and_goes_away_again(
+    tmp_path: Path, require: Callable[..., None]
+) -> None:
+    require("versions-17-18")
+    older, newer = resolve("17"), resolve("18")
+    compare = replace(request(tmp_path).compare, build=older.bin_directory, cache="warm-pages")
+    planned = plan_tune(TuneRequest(compare), lambda *_: None).with_data_format()
+    upgrade = index("v", sql=(), undo=(), undoable=False, build=with_data_format(newer))
+    by_customer = index("by_customer", "CREATE INDEX by_customer ON orders (customer)")
+    before = {snapshot.key for snapshot in snapshots.list_snapshots()}
+    try:
+        with TrialCopy(
+            planned.spec, cache="warm-pages", statement_timeout_s=60, on_stage=lambda *_: None
+        ) as copy:
+
+            def version() -> str:
+                row = copy.session.execute("SHOW server_version").fetchone()
+                return str(row[0]).split(" ")[0] if row else ""
+
+            def settings() -> dict[str, str]:
+                found = copy.session.execute("SELECT name, setting FROM pg_settings").fetchall()
+                return {str(name): str(value) for name, value in found}
+
+            fixed = {name: value for name, value in settings().items() if name in planned.spec.settings}
+            rows = copy.rows(planned.statements[0].sql)
+            assert version() == older.version
+            copy.push(by_customer)
+            copy.push(upgrade)
+            assert version() == newer.version
+            other = settings()
+            assert {name: other[name] for name in fixed if name in other} == {
+                name: value for name, value in fixed.items() if name in other
+            }
+            # What was applied before is there on the other server too.
+            assert any(node.index == "by_customer" for node in copy.estimate(SLOW, "slow").nodes)
+            assert not rows.buckets_unlike(copy.rows(planned.statements[0].sql))
+            copy.pop()
+            assert version() == older.version
+            assert any(node.index == "by_customer" for node in copy.estimate(SLOW, "slow").nodes)
+    finally:
+        elsewhere = planned.spec.model_copy(update={"build": upgrade.build})
+        remove_copies([planned.spec, elsewhere], before)
+    assert {snapshot.key for snapshot in snapshots.list_snapshots()} == before
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+def test_eighteen_does_by_itself_what_seventeen_does_not(
+    tmp_path: Path, require: Callable[..., None]
+) -> None:
+    require("versions-17-18")
+    asked = request(tmp_path, SELF_JOIN, max_time_s=900)
+    (tmp_path / "data.sql").write_text(
+        "CREATE TABLE orders (id int PRIMARY KEY, note text);\n"
+        "INSERT INTO orders SELECT n, repeat('x', 20) FROM generate_series(1, 200000) n;\n"
+    )
+    compare = replace(asked.compare, build=resolve("17").bin_directory)
+    before = {snapshot.key for snapshot in snapshots.list_snapshots()}
+    result = run_tune(
+        replace(asked, compare=compare), Tools(read_facts, find), NullProgress(), wait=True, isolates=False
+    )
+    found = {fix.id: fix for fix in result.fixes}["version:18"]
+    assert (found.kind, found.layer, found.applied_by) == ("version", "infrastructure", "hand")
+    assert "leaves out a join of a table with itself" in found.reason
+    assert (found.verdict, found.same_results) == ("recommended", "equal on 1 instance")
+    assert "pg_upgrade to PostgreSQL 18" in result.apply_sql
+    assert {snapshot.key for snapshot in snapshots.list_snapshots()} == before

@@ -1,0 +1,75 @@
+"""Two stages of a proof: what the first leaves of a set is recommended by the second alone."""
+
+import pytest
+
+import tune_samples as samples
+from pgassay.experiment.planning.request import CompareRequest
+from pgassay.model.tuning.answer import Fix
+from pgassay.tune.answer import NOT_CONFIRMED, ranked
+from pgassay.tune.proof import Proved, remaining_of
+from pgassay.tune.proving import alpha_of
+
+NAMES = ("good", "second", "third")
+IDS = tuple(f"index:{name}" for name in NAMES)
+TWO_FELL = {"second": "equivalent", "third": "faster"}
+
+
+def answered(first: Proved, confirmed: Proved | None = None) -> dict[str, Fix]:
+    """The fixes by name, as they are judged of a set of three."""
+    known = samples.judged(
+        candidates=tuple(samples.candidate(name) for name in NAMES),
+        members=IDS,
+        proved=first,
+        remaining=remaining_of(first, 0.03),
+        confirmed=confirmed,
+    )
+    return {fix.id.removeprefix("index:"): fix for fix in ranked(known)}
+
+
+@pytest.mark.parametrize(
+    ("words", "left"),
+    [
+        ({}, ()),
+        ({"second": "equivalent"}, ()),
+        (TWO_FELL, ("index:good",)),
+        ({"second": "equivalent", "third": "inconclusive"}, ()),
+        ({"good": "inconclusive", **TWO_FELL}, ("index:good",)),
+        ({"good": "equivalent", **TWO_FELL}, ()),
+    ],
+)
+def test_only_a_set_that_lost_two_members_and_kept_one_was_measured_nowhere(
+    words: dict[str, str], left: tuple[str, ...]
+) -> None:
+    assert remaining_of(samples.proved(*NAMES, words=words), 0.03) == left
+
+
+def test_a_member_that_gains_less_than_matters_does_not_help_either() -> None:
+    first = samples.proved(*NAMES, words={"second": "equivalent"})
+    assert remaining_of(first, 0.03) == ()
+    assert remaining_of(first, 10.0) == ()  # none of them gains so much: nothing is left
+
+
+def test_what_is_left_is_not_recommended_before_it_was_measured_as_it_would_be_applied() -> None:
+    fixes = answered(samples.proved(*NAMES, words=TWO_FELL))
+    assert {name: fix.verdict for name, fix in fixes.items()} == {
+        "good": "not decided", "second": "no help", "third": "worse",
+    }  # fmt: skip
+    assert fixes["good"].note == NOT_CONFIRMED
+    assert fixes["good"].interval is None
+
+
+@pytest.mark.parametrize(
+    ("word", "verdict"),
+    [("slower", "recommended"), ("equivalent", "no help"), ("inconclusive", "not decided")],
+)
+def test_the_second_stage_has_the_last_word_on_what_is_left(word: str, verdict: str) -> None:
+    first = samples.proved(*NAMES, words=TWO_FELL)
+    fixes = answered(first, samples.proved("good", words={"good": word}))
+    assert fixes["good"].verdict == verdict
+    assert (fixes["second"].verdict, fixes["third"].verdict) == ("no help", "worse")
+
+
+def test_both_stages_together_have_the_error_rate_of_one() -> None:
+    """Sets of two members and fewer never have a second stage."""
+    assert [alpha_of(members) for members in (1, 2)] == [CompareRequest.alpha] * 2
+    assert [2 * alpha_of(members) for members in (3, 5)] == [CompareRequest.alpha] * 2

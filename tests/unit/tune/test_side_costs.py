@@ -1,0 +1,82 @@
+"""What a fix costs standbys and later updates, by its SQL and the facts of its table."""
+
+import pytest
+
+import tune_samples as samples
+from finder_samples import facts, index
+from pgassay.tune.answer import ranked
+from pgassay.tune.candidate import TunedStatement
+from pgassay.tune.side_costs import side_costs
+
+SETS_A = TunedStatement(name="set a", sql="UPDATE t SET a = 1 WHERE id = 2", writes=True)
+SETS_B = TunedStatement(name="set b", sql="UPDATE t SET b = 1 WHERE id = 2", writes=True)
+HOT = {"updated": 1000, "hot_updated": 900}
+
+
+def said(
+    sql: str, *indexes: object, statements: tuple[TunedStatement, ...] = (SETS_A,), **table: object
+) -> str:
+    candidate = samples.candidate("i", sql=(sql,))
+    known = facts(*indexes, **table)  # type: ignore[arg-type]  # indexes, as the samples make them
+    return side_costs(candidate, None, statements, known)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE INDEX i ON t (b, a)",
+        "CREATE INDEX i ON t (b) INCLUDE (a)",
+        "CREATE INDEX i ON t (b) WHERE a > 3",
+        "CREATE INDEX i ON t ((a + 1))",
+    ],
+)
+def test_an_index_with_an_updated_column_anywhere_ends_hot_for_that_statement(sql: str) -> None:
+    words = said(sql, **HOT)
+    assert "set a sets a, so its updates are HOT no longer (90% of 1,000 updates of it were, so far)" in words
+
+
+@pytest.mark.parametrize(
+    ("sql", "indexes"),
+    [
+        ("CREATE INDEX i ON t (b)", ()),
+        ("CREATE INDEX i ON t USING brin (a)", ()),
+        ("CREATE INDEX i ON t (a)", (index("j", "a"),)),
+        ("CREATE INDEX i ON t (a)", (index("j", "b", predicate="(a > 3)"),)),
+    ],
+)
+def test_no_update_becomes_dearer_where_an_index_had_the_column_or_none_has_it(
+    sql: str, indexes: tuple[object, ...]
+) -> None:
+    assert said(sql, *indexes) == ""
+
+
+def test_a_brin_index_that_is_there_ends_no_updates_being_hot() -> None:
+    assert "HOT no longer" in said("CREATE INDEX i ON t (a)", index("j", "a", method="brin"))
+
+
+def test_updates_that_the_workload_does_not_have_are_told_where_the_table_had_hot_ones() -> None:
+    words = said("CREATE INDEX i ON t (a)", statements=(SETS_B,), **HOT)
+    assert "updates of t that set a are HOT no longer" in words and "the workload has none" in words
+    assert said("CREATE INDEX i ON t (a)", statements=(SETS_B,)) == ""
+
+
+def test_standbys_replay_wal_locks_and_removals() -> None:
+    def of(sql: str, wal_bytes: int | None = None) -> str:
+        return side_costs(samples.candidate("i", sql=(sql,)), wal_bytes, (), None)
+
+    assert of("CREATE INDEX i ON t (a)", 52_000_000) == (
+        "it writes 52 MB of WAL, which every standby receives and replays"
+    )
+    assert of("CREATE INDEX i ON t (a)", 8192) == ""
+    assert "wait for its exclusive lock" in of("VACUUM (FULL, ANALYZE) t")
+    assert "hot_standby_feedback" in of("VACUUM t")
+    assert of("ANALYZE t") == ""
+    assert "a standby replays its exclusive lock" in of("DROP INDEX i")
+    assert of("THIS is of a newer grammar") == ""
+
+
+def test_only_what_may_be_applied_has_its_costs_told() -> None:
+    costs = dict.fromkeys(("index:good", "index:useless"), "it costs this")
+    notes = {fix.id: fix.note for fix in ranked(samples.judged(side_costs=costs))}
+    assert "it costs this" in notes["index:good"]
+    assert "it costs this" not in notes["index:useless"]
