@@ -16,7 +16,7 @@ from pgassay.model.tuning.answer import (
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.proof import Effect, Proved
 from pgassay.tune.search import Baseline, Searched
-from pgassay.tune.selection import gain_of
+from pgassay.tune.selection import WORSE_MAX, gain_of, is_slower
 from pgassay.words import percent
 from pgassay.words import seconds as duration
 
@@ -28,9 +28,8 @@ _ORDER: dict[FixVerdict, int] = {
     "unsafe": 4,
     "screened out": 5,
 }
-# A few runs on one copy call nothing worse that is slower by less than that: it may be noise.
-SEARCH_WORSE_MAX = 0.9
 NO_TIME = "no time was left to try it: give more with --max-time"
+NOT_TOLD = "it looked slower once; whether it is could not be told from the noise of the runs"
 
 
 @dataclass(frozen=True)
@@ -119,8 +118,10 @@ def verdict_of(judged: Judged, candidate: Candidate) -> tuple[FixVerdict, Eviden
     if tried.refused:
         return "screened out", "none", None, tried.refused
     alone = gain_of(judged.baseline.weights, judged.baseline.seconds, tried.seconds)
-    if alone < SEARCH_WORSE_MAX:
+    if is_slower(tried):
         return "worse", "search", None, ""
+    if alone < WORSE_MAX:
+        return "no help", "search", None, NOT_TOLD
     beside = judged.searched.selection.beside.get(name)
     if alone < 1 + judged.margin:
         return "no help", "search", None, ""

@@ -6,11 +6,17 @@ touches them too. Nothing here is a verdict.
 """
 
 import math
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 # Seconds of each statement that a set of fixes touches, by name.
 Seconds = Mapping[str, float]
+# A workload that is slower by less than that is called nothing.
+WORSE_MAX = 0.9
+# In which order the workload is timed again without (False) and with a fix that looked slower: the two stand
+# alike in time, so that a machine that gets steadily slower or faster does not favour either.
+ROUNDS = (False, True, True, False, False, True, True, False)
 
 
 @dataclass(frozen=True)
@@ -18,6 +24,8 @@ class Tried:
     """A fix alone: the seconds of the statements that it touches, and what else it came to.
 
     `build_s`, `bytes`: what applying it took. `refused`: why it could not be tried, '' where it was.
+    `took_s`: how long trying it took in all. `without_s`, `with_s`: the workload's seconds of the rounds in
+    which one that looked slower was timed again, () where it was not.
     """
 
     id: str
@@ -25,6 +33,9 @@ class Tried:
     build_s: float | None = None
     bytes: int | None = None
     refused: str = ""
+    took_s: float = 0.0
+    without_s: tuple[float, ...] = ()
+    with_s: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -58,6 +69,19 @@ def gain_of(weights: Mapping[str, float], before: Seconds, touched: Seconds) -> 
     """The workload's speed with these statements' new times over that without; 0 where one is endless."""
     after = total_s(weights, {**before, **touched})
     return 0.0 if math.isinf(after) else total_s(weights, before) / after
+
+
+def is_slower(tried: Tried) -> bool:
+    """Whether the rounds without and with a fix tell that it makes the workload slower by 10 % and more.
+
+    Each round with it took longer than each without, and the medians are that far apart. Where a fix does
+    nothing, all orders of the rounds are equally likely, whatever the noise's distribution is: of four and
+    four, one order in 70 has all of one kind above the other (Wilcoxon's rank sum at its extreme).
+    """
+    if len(tried.with_s) != ROUNDS.count(True) or len(tried.without_s) != ROUNDS.count(False):
+        return False
+    apart = statistics.median(tried.without_s) < WORSE_MAX * statistics.median(tried.with_s)
+    return apart and min(tried.with_s) > max(tried.without_s)
 
 
 def select(
