@@ -31,7 +31,7 @@ class TuneRequest:
     compare: CompareRequest
     out: Path | None = None
     locale: str | None = None
-    members_max: int = 5
+    members_max: int = 8
 
 
 @dataclass(frozen=True)
