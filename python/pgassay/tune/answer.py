@@ -17,7 +17,7 @@ from pgassay.tune.candidate import Candidate
 from pgassay.tune.proof import Effect, Proved
 from pgassay.tune.search import Baseline, Searched
 from pgassay.tune.selection import WORSE_MAX, gain_of, is_slower
-from pgassay.words import percent
+from pgassay.words import percent, size
 from pgassay.words import seconds as duration
 
 _ORDER: dict[FixVerdict, int] = {
@@ -74,6 +74,9 @@ def _fix(judged: Judged, candidate: Candidate) -> Fix:
             for name, seconds in tried.seconds.items()
         )
     others = judged.notes.get(candidate.id, "")
+    freed = ""
+    if verdict == "no help" and tried is not None and (tried.bytes or 0) < 0:
+        freed = f"it frees {size(-(tried.bytes or 0))} of the disk"
     return Fix(
         rank=0,
         id=candidate.id,
@@ -97,7 +100,7 @@ def _fix(judged: Judged, candidate: Candidate) -> Fix:
         same_results=judged.checks.get(candidate.id, "not checked"),
         applied_by=_applied_by(candidate),
         rewritten={each.statement: each.sql for each in candidate.rewrites},
-        note="; ".join(part for part in (note, others) if part),
+        note="; ".join(part for part in (note, freed, others) if part),
     )
 
 

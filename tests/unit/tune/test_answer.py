@@ -194,3 +194,15 @@ def test_what_looked_slower_is_worse_only_when_every_round_says_so(
     (fix,) = ranked(known)
     assert (fix.verdict, fix.evidence) == (verdict, "search")
     assert fix.note == ("" if verdict == "worse" else NOT_TOLD)
+
+
+def test_an_index_that_nobody_needs_is_told_by_what_it_frees() -> None:
+    tried = Tried("index:useless", {"list": 1.0}, 0.0, -8 * 1024**2)
+    known = samples.judged(
+        candidates=(samples.candidate("useless"),),
+        searched=Searched(tried={"index:useless": tried}),
+        members=(),
+        proved=None,
+    )
+    (fix,) = ranked(known)
+    assert (fix.verdict, fix.note) == ("no help", "it frees 8.00 MB of the disk")
