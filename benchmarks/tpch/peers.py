@@ -113,7 +113,10 @@ def advised_indexes(
     if done.returncode != 0:
         print(done.stderr, file=sys.stderr)
         raise SystemExit("postgres-mcp failed")
-    found = [Advised(each["sql"], each["gain"]) for each in json.loads(done.stdout)]
+    answer = json.loads(done.stdout)
+    for query in answer["left_out"]:
+        print(f"postgres-mcp can't take: {query[:70]} …", flush=True)
+    found = [Advised(each["sql"], each["gain"]) for each in answer["indexes"]]
     return sorted(found, key=lambda each: -each.gain)
 
 

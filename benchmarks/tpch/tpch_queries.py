@@ -7,7 +7,10 @@ new ones take keys that the generator leaves free.
 """
 
 import random
+import re
 from dataclasses import dataclass
+
+from tpch_data import TABLES
 
 REGIONS = {
     "AFRICA": ("ALGERIA", "ETHIOPIA", "KENYA", "MOROCCO", "MOZAMBIQUE"),
@@ -216,14 +219,18 @@ WHERE s_suppkey = l1.l_suppkey AND o_orderkey = l1.l_orderkey AND o_orderstatus 
     AND s_nationkey = n_nationkey AND n_name = $1
 GROUP BY s_name ORDER BY numwait DESC, s_name LIMIT 100""",
     22: """
-SELECT cntrycode, count(*) AS numcust, sum(c_acctbal) AS totacctbal
-FROM (SELECT substring(c_phone FROM 1 FOR 2) AS cntrycode, c_acctbal FROM customer
+SELECT cntrycode, count(*) AS numcust, sum(balance) AS totacctbal
+FROM (SELECT substring(c_phone FROM 1 FOR 2) AS cntrycode, c_acctbal AS balance FROM customer
     WHERE substring(c_phone FROM 1 FOR 2) IN ($1, $2, $3, $4, $5, $6, $7)
         AND c_acctbal > (SELECT avg(c_acctbal) FROM customer
             WHERE c_acctbal > 0.00 AND substring(c_phone FROM 1 FOR 2) IN ($1, $2, $3, $4, $5, $6, $7))
         AND NOT EXISTS (SELECT * FROM orders WHERE o_custkey = c_custkey)) AS custsale
 GROUP BY cntrycode ORDER BY cntrycode""",
 }
+
+
+_TABLE_OF = {column.split()[0]: table for table, columns in TABLES.items() for column in columns}
+_UNQUALIFIED = re.compile(rf"(?<![.\w])(?:{'|'.join(_TABLE_OF)})\b")
 
 
 def _month(draw: random.Random, first: tuple[int, int], last: tuple[int, int]) -> str:
@@ -273,12 +280,17 @@ def _values(number: int, draw: random.Random, scale: float) -> Values:
     return made[number]
 
 
+def qualified(sql: str) -> str:
+    """The query with the table before each column that stands without one: postgres-mcp guesses otherwise."""
+    return _UNQUALIFIED.sub(lambda match: f"{_TABLE_OF[match[0]]}.{match[0]}", sql)
+
+
 def queries(seed: int, scale: float, sets: int = 1) -> list[Query]:
     """The 22 queries, each with so many sets of values: the same ones for the same seed."""
     return [
         Query(
             f"q{number}",
-            sql.strip(),
+            qualified(sql.strip()),
             tuple(_values(number, random.Random(f"{seed}/{number}/{each}"), scale) for each in range(sets)),
         )
         for number, sql in QUERIES.items()
