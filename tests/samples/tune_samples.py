@@ -99,6 +99,10 @@ def proved(*members: str, words: Mapping[str, str] | None = None) -> Proved:
     return Proved(result, effect_of(result, AS_IT_IS), effects)
 
 
+# What its rounds say of a candidate that makes the workload slower.
+SLOWER = {"without_s": (1.6, 1.7, 1.5, 1.6), "with_s": (2.3, 2.4, 2.2, 2.3)}
+
+
 def judged(**changes: object) -> Judged:
     """Two chosen, one that helps nothing, one that is worse, and those that were not tried."""
     searched = Searched(
@@ -106,7 +110,7 @@ def judged(**changes: object) -> Judged:
             "index:good": Tried("index:good", {"list": 0.1, "place": 0.12}, 2.5, 8192_000),
             "index:second": Tried("index:second", {"report": 0.1}, 1.0, 8192),
             "index:useless": Tried("index:useless", {"list": 0.99}, 1.0, 8192),
-            "index:harmful": Tried("index:harmful", {"place": 0.9}, 1.0, 8192),
+            "index:harmful": Tried("index:harmful", {"place": 0.9}, 1.0, 8192, **SLOWER),
             "index:refused": Tried("index:refused", refused="'CREATE INDEX …' failed on the copy"),
         },
         screened={"index:unused": "the planner uses it in no statement, once it is there"},

@@ -15,8 +15,8 @@ from pgassay.model.tuning.answer import (
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.proof import Effect, Proved, does_not_help
 from pgassay.tune.search import Baseline, Searched
-from pgassay.tune.selection import gain_of
-from pgassay.words import percent
+from pgassay.tune.selection import WORSE_MAX, gain_of, is_slower
+from pgassay.words import percent, size
 from pgassay.words import seconds as duration
 
 _ORDER: dict[FixVerdict, int] = {
@@ -27,14 +27,13 @@ _ORDER: dict[FixVerdict, int] = {
     "unsafe": 4,
     "screened out": 5,
 }
-# A few runs on one copy call nothing worse that is slower by less than that: it may be noise.
-SEARCH_WORSE_MAX = 0.9
 UNLIKE = "it helps on the copy, but only what is not there as it is on the source: that proves nothing"
 NOT_CONFIRMED = (
     "two or more of the chosen fixes do not help, and what is left of them was not measured together: go on "
     "with pgassay tune FOLDER"
 )
 NO_TIME = "no time was left to try it: give more with --max-time"
+NOT_TOLD = "it looked slower once; whether it is could not be told from the noise of the runs"
 
 
 @dataclass(frozen=True)
@@ -88,6 +87,9 @@ def _fix(judged: Judged, candidate: Candidate) -> Fix:
     others = judged.notes.get(candidate.id, "")
     # What is not worth applying has no costs worth reading.
     side = judged.side_costs.get(candidate.id, "") if verdict in ("recommended", "not decided") else ""
+    freed = ""
+    if verdict == "no help" and tried is not None and (tried.bytes or 0) < 0:
+        freed = f"it frees {size(-(tried.bytes or 0))} of the disk"
     return Fix(
         rank=0,
         id=candidate.id,
@@ -113,7 +115,7 @@ def _fix(judged: Judged, candidate: Candidate) -> Fix:
         same_results=judged.checks.get(candidate.id, "not checked"),
         applied_by=_applied_by(candidate),
         rewritten={each.statement: each.sql for each in candidate.rewrites},
-        note="; ".join(part for part in (note, others, side) if part),
+        note="; ".join(part for part in (note, freed, others, side) if part),
     )
 
 
@@ -134,8 +136,10 @@ def verdict_of(judged: Judged, candidate: Candidate) -> tuple[FixVerdict, Eviden
     if tried.refused:
         return "screened out", "none", None, tried.refused
     alone = gain_of(judged.baseline.weights, judged.baseline.seconds, tried.seconds)
-    if alone < SEARCH_WORSE_MAX:
+    if is_slower(tried):
         return "worse", "search", None, ""
+    if alone < WORSE_MAX:
+        return "no help", "search", None, NOT_TOLD
     beside = judged.searched.selection.beside.get(name)
     if alone < 1 + judged.margin:
         return "no help", "search", None, ""

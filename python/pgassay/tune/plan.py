@@ -41,7 +41,7 @@ class TuneRequest:
     compare: CompareRequest
     out: Path | None = None
     locale: str | None = None
-    members_max: int = 5
+    members_max: int = 8
     start: Start | None = None
     origin: Origin | None = None
     encoding: str | None = None

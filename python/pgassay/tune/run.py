@@ -10,7 +10,6 @@ from pgassay.environment.datasets import snapshots
 from pgassay.environment.linux import machine
 from pgassay.errors import InterruptionError, MeasurementError, UsageError
 from pgassay.experiment.running.folder import check_folder, folder_titled
-from pgassay.experiment.running.result_bag import Bag
 from pgassay.experiment.running.run import host_lock
 from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.model.tuning.answer import TuneResult
@@ -24,12 +23,13 @@ from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.finders.registry import find
 from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune
 from pgassay.tune.proof import arm_of
-from pgassay.tune.proving import Proving, deadline
+from pgassay.tune.proving import PROOF_SHARE, Proving, deadline
 from pgassay.tune.rewrites.registry import rewrites
 from pgassay.tune.same_results.check import same_results
 from pgassay.tune.search import Baseline, Clock, Searched, best_so_far, search
-from pgassay.tune.selection import total_s
+from pgassay.tune.selection import provable, total_s
 from pgassay.tune.source.origin import Origin, unlike
+from pgassay.tune.statements import measured
 from pgassay.tune.stored import (
     PROOF_FOLDER,
     StoredSearch,
@@ -47,10 +47,6 @@ from pgassay.tune.tools import Gathered, Tools, gather
 SEARCH_SHARE = 0.4
 # When the best so far is told, as a share of the whole time.
 TELLS_AT_SHARE = 1 / 6
-# What a trial takes beside its statements, about; and the blocks that a proof should have room for.
-TRIAL_OVERHEAD_S, BLOCKS_WANTED = 3.0, 6
-# Of a trial: warming the caches reads what the statements read.
-TRIAL_TIMES = 2.0
 # What a server has that nobody configured, and the servers of trials have otherwise.
 SOURCE_SETTINGS = {"autovacuum": "on"}
 # A statement may take so much of the whole time, or so many seconds.
@@ -180,8 +176,10 @@ def _look(known: Known, tools: Tools, request: TuneRequest, progress: Progress) 
             known.searched,
             progress.message,
             gain_min=1 + planned.request.margin,
-            members_max=_members_max(known, request),
+            members_max=request.members_max,
         )
+        whole = total_s(known.baseline.weights, known.baseline.seconds)
+        known.searched.selection = provable(known.searched.selection, whole, PROOF_SHARE * known.left_s)
         progress.message(best_so_far(known.baseline, to_try, known.searched))
 
 
@@ -221,16 +219,6 @@ def as_of_the_source(facts: SchemaFacts, given: Mapping[str, str]) -> SchemaFact
     """
     settings = facts.settings | {name: SOURCE_SETTINGS[name] for name in SOURCE_SETTINGS if name not in given}
     return facts.model_copy(update={"settings": settings})
-
-
-def _members_max(known: Known, request: TuneRequest) -> int:
-    """How many fixes a proof has time for: each is an arm more in every block."""
-    assert known.baseline is not None
-    whole = total_s(known.baseline.weights, known.baseline.seconds)
-    arm_s = BLOCKS_WANTED * (TRIAL_OVERHEAD_S + TRIAL_TIMES * whole)
-    arms = int((1 - SEARCH_SHARE) * known.left_s / arm_s)
-    # The chosen set, its twin and the workload as it is are there in any case.
-    return max(1, min(request.members_max, arms - 3))
 
 
 def _prove(known: Known, progress: Progress) -> None:

@@ -6,19 +6,31 @@ touches them too. Nothing here is a verdict.
 """
 
 import math
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 # Seconds of each statement that a set of fixes touches, by name.
 Seconds = Mapping[str, float]
+# What a trial takes beside its statements, about; and the blocks that a proof should have room for.
+TRIAL_OVERHEAD_S, BLOCKS_WANTED = 3.0, 6
+# Of a trial: warming the caches reads what the statements read.
+TRIAL_TIMES = 2.0
+# A workload that is slower by less than that is called nothing.
+WORSE_MAX = 0.9
+# In which order the workload is timed again without (False) and with a fix that looked slower: the two stand
+# alike in time, so that a machine that gets steadily slower or faster does not favour either.
+ROUNDS = (False, True, True, False, False, True, True, False)
 
 
 @dataclass(frozen=True)
 class Tried:
     """A fix alone: the seconds of the statements that it touches, and what else it came to.
 
-    `build_s`, `bytes`, `wal_bytes`: what applying it took. `refused`: why it could not be tried, '' where
-    it was.
+    `build_s`, `bytes`, `wal_bytes`: what applying it took. `refused`: why it could not be tried, '' where it
+    was. `took_s`: how long trying it took in all. `without_s`, `with_s`: the workload's seconds of the rounds
+    in which one that looked slower was timed again, () where it was not.
     """
 
     id: str
@@ -27,6 +39,9 @@ class Tried:
     bytes: int | None = None
     refused: str = ""
     wal_bytes: int | None = None
+    took_s: float = 0.0
+    without_s: tuple[float, ...] = ()
+    with_s: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -50,6 +65,18 @@ class Selection:
         """The fixes that were taken."""
         return tuple(step.id for step in self.steps)
 
+    def first(self, count: int, whole_s: float) -> "Selection":
+        """The first so many of them alone; what the others gained on top of those is in `beside`.
+
+        `whole_s`: the workload's seconds without any.
+        """
+        totals = [whole_s, *(step.total_s for step in self.steps)]
+        others = {
+            step.id: before / step.total_s
+            for before, step in list(zip(totals, self.steps, strict=False))[count:]
+        }
+        return Selection(self.steps[:count], {**self.beside, **others})
+
 
 def total_s(weights: Mapping[str, float], seconds: Seconds) -> float:
     """The workload's seconds: each statement as often as its weight says."""
@@ -60,6 +87,44 @@ def gain_of(weights: Mapping[str, float], before: Seconds, touched: Seconds) -> 
     """The workload's speed with these statements' new times over that without; 0 where one is endless."""
     after = total_s(weights, {**before, **touched})
     return 0.0 if math.isinf(after) else total_s(weights, before) / after
+
+
+def provable(selection: Selection, whole_s: float, time_s: float) -> Selection:
+    """The first of what was taken, as many as a proof of so many seconds has room for; one in any case.
+
+    Each is an arm more in every block. `whole_s`: the workload's seconds as it is.
+    """
+    count = len(selection.steps)
+    while count > 1 and time_s < BLOCKS_WANTED * math.fsum(
+        TRIAL_OVERHEAD_S + TRIAL_TIMES * seconds for seconds in proof_trials_s(selection, whole_s, count)
+    ):
+        count -= 1
+    return selection.first(count, whole_s)
+
+
+def proof_trials_s(selection: Selection, whole_s: float, count: int) -> list[float]:
+    """What the workload takes in each trial of a block of the proof of the first `count` fixes, in seconds.
+
+    The chosen set and its twin, the workload as it is, and with several the set without each, which loses
+    what that one gained.
+    """
+    totals = [whole_s, *(step.total_s for step in selection.steps[:count])]
+    chosen = totals[-1]
+    lost = [chosen + before - after for before, after in pairwise(totals)]
+    return [chosen, chosen, whole_s, *(lost if count > 1 else ())]
+
+
+def is_slower(tried: Tried) -> bool:
+    """Whether the rounds without and with a fix tell that it makes the workload slower by 10 % and more.
+
+    Each round with it took longer than each without, and the medians are that far apart. Where a fix does
+    nothing, all orders of the rounds are equally likely, whatever the noise's distribution is: of four and
+    four, one order in 70 has all of one kind above the other (Wilcoxon's rank sum at its extreme).
+    """
+    if len(tried.with_s) != ROUNDS.count(True) or len(tried.without_s) != ROUNDS.count(False):
+        return False
+    apart = statistics.median(tried.without_s) < WORSE_MAX * statistics.median(tried.with_s)
+    return apart and min(tried.with_s) > max(tried.without_s)
 
 
 def select(

@@ -12,7 +12,7 @@ from pgassay.analysis.redaction.tuning import redacted
 from pgassay.model.tuning.answer import VERDICTS, Fix
 from pgassay.report import schema
 from pgassay.report.tune import text
-from pgassay.tune.answer import ranked, summary
+from pgassay.tune.answer import NOT_TOLD, ranked, summary
 from pgassay.tune.proof import turned
 from pgassay.tune.search import Searched
 from pgassay.tune.selection import Tried
@@ -158,7 +158,8 @@ def test_a_stored_search_gives_the_same_answer_again(tmp_path: Path) -> None:
 
 
 def test_an_endless_statement_survives_the_file(tmp_path: Path) -> None:
-    searched = Searched(tried={"index:useless": Tried("index:useless", {"list": math.inf})})
+    endless = Tried("index:useless", {"list": math.inf}, without_s=(1.0,) * 4, with_s=(math.inf,) * 4)
+    searched = Searched(tried={"index:useless": endless})
     gathered = Gathered((samples.candidate("useless"),))
     search = stored_search(samples.STATEMENTS, samples.BASELINE, gathered, searched, None, 0.03)
     write_search(tmp_path, search)
@@ -167,3 +168,41 @@ def test_an_endless_statement_survives_the_file(tmp_path: Path) -> None:
     assert again.tried["index:useless"].seconds == {"list": math.inf}
     fix = compose(again, Told(tmp_path, samples.answer().symptom, samples.answer().cause, 1.0), None).fixes[0]
     assert (fix.verdict, fix.gain, fix.statements[0].ratio) == ("worse", 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("without_s", "with_s", "verdict"),
+    [
+        ((1.6, 1.7, 1.5, 1.6), (2.3, 2.4, 2.2, 2.3), "worse"),
+        # One round in the fast half, and the search can't tell.
+        ((1.6, 1.7, 1.5, 1.6), (2.3, 2.4, 2.2, 1.65), "no help"),
+        # Always slower, and by less than matters.
+        ((1.60, 1.61, 1.60, 1.61), (1.63, 1.64, 1.63, 1.64), "no help"),
+        ((), (), "no help"),
+    ],
+)
+def test_what_looked_slower_is_worse_only_when_every_round_says_so(
+    without_s: tuple[float, ...], with_s: tuple[float, ...], verdict: str
+) -> None:
+    tried = Tried("index:useless", {"list": 2.0}, 1.0, 8192, without_s=without_s, with_s=with_s)
+    known = samples.judged(
+        candidates=(samples.candidate("useless"),),
+        searched=Searched(tried={"index:useless": tried}),
+        members=(),
+        proved=None,
+    )
+    (fix,) = ranked(known)
+    assert (fix.verdict, fix.evidence) == (verdict, "search")
+    assert fix.note == ("" if verdict == "worse" else NOT_TOLD)
+
+
+def test_an_index_that_nobody_needs_is_told_by_what_it_frees() -> None:
+    tried = Tried("index:useless", {"list": 1.0}, 0.0, -8 * 1024**2)
+    known = samples.judged(
+        candidates=(samples.candidate("useless"),),
+        searched=Searched(tried={"index:useless": tried}),
+        members=(),
+        proved=None,
+    )
+    (fix,) = ranked(known)
+    assert (fix.verdict, fix.note) == ("no help", "it frees 8.00 MB of the disk")

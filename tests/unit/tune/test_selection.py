@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgassay.tune.selection import Seconds, Tried, gain_of, select, total_s
+from pgassay.tune.selection import (
+    Seconds,
+    Selection,
+    Tried,
+    gain_of,
+    proof_trials_s,
+    provable,
+    select,
+    total_s,
+)
 
 WEIGHTS = {"a": 1.0, "b": 1.0, "c": 1.0}
 BASE = {"a": 1.0, "b": 1.0, "c": 2.0}
@@ -84,3 +93,21 @@ def test_every_step_gains_and_nothing_is_lost(fixes: list[dict[str, float]]) -> 
         assert before / step.total_s >= 1.03 * (1 - 1e-9)
         before = step.total_s
     assert {*selection.ids, *selection.beside} == set(touched_by)
+
+
+def test_a_proof_of_fewer_leaves_the_last_ones_out_and_says_what_they_gained() -> None:
+    tried = [Tried("best", {"c": 0.1}), Tried("good", {"b": 0.1}), Tried("small", {"a": 0.9})]
+    selection = select(WEIGHTS, BASE, tried, never, gain_min=1.03, members_max=5)
+    assert selection.ids == ("best", "good", "small")
+    # Chosen, twin, as it is, and the set without each: that loses what the one gained.
+    assert proof_trials_s(selection, 4.0, 3) == pytest.approx([1.1, 1.1, 4.0, 3.0, 2.0, 1.2])
+    assert proof_trials_s(selection, 4.0, 1) == pytest.approx([2.1, 2.1, 4.0])
+    fewer = selection.first(2, 4.0)
+    assert fewer.ids == ("best", "good")
+    assert fewer.beside == {"small": pytest.approx(1.2 / 1.1)}
+    assert selection.first(3, 4.0) == selection
+    # Six blocks of six arms take 6 × (6 × 3 + 2 × 12.4) s, of five arms 6 × (5 × 3 + 2 × 10.6) s.
+    assert provable(selection, 4.0, 258.0).ids == ("best", "good", "small")
+    assert provable(selection, 4.0, 250.0).ids == ("best", "good")
+    assert provable(selection, 4.0, 1.0).ids == ("best",)
+    assert provable(Selection(), 4.0, 1.0).ids == ()

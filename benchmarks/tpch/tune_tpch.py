@@ -1,0 +1,302 @@
+"""TPC-H after `pgassay tune` beside TPC-H after its peers' advice, in one experiment.
+
+    python benchmarks/tpch/tune_tpch.py [--scale 1] [--seed 1] [--max-time 30m] [--blocks 8] [--out FOLDER]
+    python benchmarks/tpch/tune_tpch.py --fetch            # only install what is needed, by the network
+
+The 22 queries with parameters drawn by the seed, and both refresh functions as writes. `tune` has --max-time.
+postgres-mcp advises indexes for the same statements on a copy with HypoPG; it may have as much space as those
+of tune take, and what does not fit, once really built, is cut. pgtune's formula gives the settings. Then
+one experiment of randomised blocks has each as an arm: tune's recommendations, the peers' indexes, the
+formula's settings, both of them, and the data as they are; and, where the peers took less space than tune,
+tune's without what exceeds that.
+
+Prints for each arm the geometric mean over the statements of tune's time over the arm's, with its interval,
+and the ratio of the total time. Exit code 1 unless the interval against both peers together lies below 1.
+The experiment lies in FOLDER/experiment for `pgassay report`.
+"""
+
+import argparse
+import math
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from peers import FORMULA_SQL, Advised, Peers, advised_indexes, fetch, formula, index_bytes
+from tpch_data import generate
+from tpch_queries import queries, refresh_functions, statements_file
+
+from pgassay.analysis.verdicts.compare import analyse
+from pgassay.analysis.verdicts.study import gather_study
+from pgassay.cli.options import duration
+from pgassay.environment.builds.registry import resolve
+from pgassay.environment.datasets import snapshots
+from pgassay.environment.linux import machine
+from pgassay.errors import UsageError
+from pgassay.experiment.planning.plan import GivenArms, parse_arms
+from pgassay.experiment.planning.request import CompareRequest
+from pgassay.experiment.running.run import host_lock, run_parsed
+from pgassay.model.tuning.answer import TuneResult
+from pgassay.record.read import StoredExperiment
+from pgassay.terminal.live import choose
+from pgassay.terminal.progress import Progress
+from pgassay.tune.candidate import Candidate
+from pgassay.tune.copy import TrialCopy, remove_copies
+from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune
+from pgassay.tune.proof import arm_of
+from pgassay.tune.run import TOOLS, run_tune
+from pgassay.tune.statements import measured
+from pgassay.tune.stored import read_folder
+
+FACTOR = "advice"
+TUNE, TUNE_CUT, AS_IT_IS = "tune", "tune in the peers' space", "as it is"
+INDEXES, SETTINGS, BOTH = "postgres-mcp", "pgtune", "postgres-mcp and pgtune"
+# At most so long for the peer's advisor; it ends by itself when no index gains enough.
+ADVISOR_S = 300.0
+
+
+@dataclass(frozen=True)
+class Space:
+    """Who took how many bytes of indexes, and what of both lists that leaves."""
+
+    tune: int
+    peers: int
+    advised: tuple[Advised, ...]
+    kept: tuple[Advised, ...]
+    tune_cut: tuple[Candidate, ...]
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Tune, ask the peers, compare, print; returns the exit code."""
+    arguments = _arguments(words)
+    peers = fetch(resolve(arguments.pg).major)
+    if arguments.fetch:
+        return 0
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = arguments.out or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        request = _request(arguments, peers, folder)
+        planned = plan_tune(TuneRequest(request), lambda *_: None).with_data_format()
+        progress = choose(quiet=arguments.quiet)
+        before = {snapshot.key for snapshot in snapshots.list_snapshots()}
+        specs = [planned.spec]
+        try:
+            with host_lock(progress, wait=True):
+                snapshots.ensure(planned.spec.build, planned.spec.dataset, (), progress.stage)
+            arms = _advice(arguments, request, planned, peers, folder, progress)
+            specs += arms.specs.values()
+            compare = replace(
+                request,
+                max_time_s=10 * request.max_time_s,
+                blocks=arguments.blocks,
+                out=folder / "experiment",
+            )
+            with host_lock(progress, wait=True):
+                parsed = parse_arms(compare, planned.servers, planned.base, planned.given, arms)
+                stored = run_parsed(parsed, progress, until_decided=False)
+        finally:
+            progress.close()
+            remove_copies(specs, before)
+    return _report(stored)
+
+
+def _request(arguments: argparse.Namespace, peers: Peers, folder: Path) -> CompareRequest:
+    script = generate(peers.generator, arguments.scale, folder / "data")
+    workload = folder / "tpch-queries.sql"
+    statements = queries(arguments.seed, arguments.scale, arguments.sets)
+    statements += refresh_functions(arguments.seed, arguments.scale)
+    workload.write_text(statements_file(statements))
+    return CompareRequest(
+        factors=(),
+        workload=f"sql:{workload}",
+        dataset=f"script:{script}",
+        settings=tuple(arguments.settings),
+        memory=arguments.memory,
+        build=arguments.pg,
+        cache="warm-pages",
+        max_time_s=arguments.max_time,
+        seed=arguments.seed,
+    )
+
+
+def _advice(
+    arguments: argparse.Namespace,
+    request: CompareRequest,
+    planned: PlannedTune,
+    peers: Peers,
+    folder: Path,
+    progress: Progress,
+) -> GivenArms:
+    """Everybody's advice as arms; says what it is."""
+    result = run_tune(TuneRequest(request, out=folder / "tune"), TOOLS, progress, wait=True, isolates=False)
+    chosen = _recommended(folder / "tune", result)
+    memory_bytes = planned.spec.memory_bytes or machine.memory_bytes()
+    cores = machine.facts().get("cores_usable")
+    settings = formula(memory_bytes, int(cores) if isinstance(cores, int | float) else 1)
+    with host_lock(progress, wait=True):
+        space = _space(planned, peers, result, chosen, progress)
+    print(f"tune recommends {len(chosen)} fixes ({_megabytes(space.tune)} of indexes):")
+    for each in chosen:
+        print(f"  {each.title}  {'; '.join(each.sql)} {each.settings or ''}")
+    print(
+        f"postgres-mcp advises {len(space.advised)} indexes, {len(space.kept)} fit "
+        f"({_megabytes(space.peers)}):"
+    )
+    for advised in space.advised:
+        print(f"  {advised.sql}  {_megabytes(advised.bytes)}{'' if advised in space.kept else ' (cut)'}")
+    print(f"pgtune: {', '.join(f'{name}={value}' for name, value in settings.items())}", flush=True)
+    indexes = _peer("indexes", tuple(each.sql for each in space.kept), {})
+    formulas = _peer("settings", FORMULA_SQL, settings)
+    lists: dict[str, Sequence[Candidate]] = {
+        TUNE: chosen,
+        INDEXES: (indexes,),
+        SETTINGS: (formulas,),
+        BOTH: (indexes, formulas),
+        AS_IT_IS: (),
+    }
+    if space.tune_cut != tuple(chosen):
+        lists[TUNE_CUT] = space.tune_cut
+    if arguments.leave_out:
+        lists = {name: lists[name] for name in lists if name not in arguments.leave_out.split(",")}
+    statements = measured(planned.statements)
+    return GivenArms(
+        FACTOR, TUNE, {name: arm_of(planned.spec, statements, fixes) for name, fixes in lists.items()}
+    )
+
+
+def _recommended(folder: Path, result: TuneResult) -> list[Candidate]:
+    """What apply.sql holds, the best one first; none where nothing was chosen at all."""
+    names = [fix.id for fix in result.fixes if fix.verdict == "recommended"]
+    if not names:
+        return []
+    by_id = {each.id: each for each in read_folder(folder)[0].candidates}
+    return [by_id[name] for name in names]
+
+
+def _peer(name: str, sql: tuple[str, ...], settings: dict[str, str]) -> Candidate:
+    return Candidate(
+        id=name, layer="design", kind=name, title=name, reason="", statements=(), sql=sql, settings=settings
+    )
+
+
+def _space(
+    planned: PlannedTune, peers: Peers, result: TuneResult, chosen: Sequence[Candidate], progress: Progress
+) -> Space:
+    """Ask postgres-mcp, build everything once on a copy, and cut both lists to the other's space."""
+    spec = planned.spec
+    with_hypopg = spec.model_copy(update={"settings": {**spec.settings, **peers.settings(spec.build.major)}})
+    workload = [
+        {"query": each.sql, "calls": each.weight, "avg_exec_time": 1000 * each.seconds}
+        for each in result.symptom.statements
+        if not each.writes
+    ]
+    with TrialCopy(with_hypopg, cache="as-is", statement_timeout_s=3600, on_stage=progress.stage) as copy:
+        empty = index_bytes(copy)
+        sizes = {}
+        for each in chosen:
+            before = index_bytes(copy)
+            copy.push(each)
+            sizes[each.id] = index_bytes(copy) - before
+        tune_bytes = index_bytes(copy) - empty
+        copy.align(())
+        progress.stage("asking postgres-mcp")
+        advised = advised_indexes(peers, copy, workload, max(tune_bytes, 1), ADVISOR_S)
+        built, kept, taken = [], [], 0
+        for each_advised in advised:
+            before = index_bytes(copy)
+            copy.apply([each_advised.sql])
+            real = replace(each_advised, bytes=index_bytes(copy) - before)
+            built.append(real)
+            if taken + real.bytes <= tune_bytes:
+                kept.append(real)
+                taken += real.bytes
+    left, cut = taken, []
+    for each in chosen:
+        if sizes[each.id] <= max(left, 0):
+            cut.append(each)
+            left -= max(sizes[each.id], 0)
+    return Space(tune_bytes, taken, tuple(built), tuple(kept), tuple(cut))
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / (1 << 20):.1f} MB"
+
+
+@dataclass(frozen=True)
+class Mean:
+    """The geometric mean over the statements of tune's time over an arm's, with its interval."""
+
+    ratio: float
+    lower: float
+    upper: float
+
+
+def geometric_means(stored: StoredExperiment) -> dict[str, Mean]:
+    """Of every arm but the control, by its level.
+
+    The logs of a trial's statements are averaged first, so that each counts alike however long it takes; then
+    the blocks are evidence as for any other measure, at the experiment's level shared by all arms.
+    """
+    study = gather_study(stored)
+    means = study.logs[1:].mean(axis=0)[np.newaxis]
+    contrasts = study.contrast_set(means)
+    effects = contrasts.effects()[0]
+    ends = contrasts.intervals(study.experiment.contract.alpha / study.contrast_count, running=False)
+    # Logs are of speeds: the arm's over the control's is the control's time over the arm's.
+    return {
+        study.arms[each.arm_id].levels[FACTOR]: Mean(
+            math.exp(effects[place]), math.exp(ends.lower[0, place]), math.exp(ends.upper[0, place])
+        )
+        for place, each in enumerate(study.experiment.contrasts)
+    }
+
+
+def _report(stored: StoredExperiment) -> int:
+    found = geometric_means(stored)
+    result = analyse(stored)
+    totals = {arm.levels[FACTOR]: arm for arm in result.arms if FACTOR in arm.levels}
+    print(f"{result.blocks} blocks; time with tune over time with:")
+    for name, mean in found.items():
+        arm = totals[name]
+        total = "" if arm.ratio is None else f"; total {arm.ratio:.3f} {_ends(arm.interval)}"
+        print(
+            f"  {name:26} geometric mean {mean.ratio:.3f} ({mean.lower:.3f} to {mean.upper:.3f}){total}",
+            flush=True,
+        )
+    for sentence in result.warning_sentences:
+        print(f"warning: {sentence}")
+    judged = found.get(BOTH)
+    if judged is None:
+        raise UsageError("the experiment has no arm of both peers")
+    return int(not judged.upper < 1)
+
+
+def _ends(interval: tuple[float | None, float | None] | None) -> str:
+    low, high = interval or (None, None)
+    return "" if low is None or high is None else f"({low:.3f} to {high:.3f})"
+
+
+def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--scale", type=float, default=1.0, help="TPC-H's scale factor")
+    add("--seed", type=int, default=1, help="of the parameters and of the trials' order")
+    add("--sets", type=int, default=1, help="sets of parameters for each query")
+    add("--max-time", type=duration, default=1800.0, metavar="TIME", help="the time that tune has")
+    add("--blocks", type=int, default=8, help="blocks of the comparison")
+    add("--pg", default="apt:18", help="the build")
+    add("--memory", help="cap on the servers' memory, for which pgtune's formula is asked as well")
+    add("--set", action="append", default=[], dest="settings", help="a setting of the data as they are")
+    add("--leave-out", default="", help="arms that are not measured, with commas between")
+    add("--out", type=Path, help="keep data and results here")
+    add("--fetch", action="store_true", help="install what is needed and end")
+    add("--quiet", action="store_true")
+    return parser.parse_args(words)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

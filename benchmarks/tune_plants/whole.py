@@ -1,0 +1,96 @@
+"""A planted defect through the whole of `pgassay tune`: data, search, proof, and what stands first."""
+
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Literal
+
+from pgassay.experiment.planning.request import CompareRequest
+from pgassay.model.tuning.answer import Fix, TuneResult
+from pgassay.terminal.progress import NullProgress
+from pgassay.tune.candidate import Candidate, Machine, Symptom
+from pgassay.tune.finders.registry import find
+from pgassay.tune.plan import TuneRequest
+from pgassay.tune.run import TOOLS, run_tune
+from tune_plants.base import Drawn
+from tune_plants.trial import SETTINGS
+
+# What the laboratory's server has for its own sake is not the source's.
+_OWN = ("max_connections", "fsync", "autovacuum_naptime")
+# `first`: the fix is recommended and stands first. `told`: it is one that is described and never tried, or
+# that frees space, and the answer says so. `otherwise`: it helps alone, and something else
+# that gains as much stands first.
+Found = Literal["first", "told", "otherwise", "missed"]
+BESIDE, FREES = "it helps alone", "it frees"
+
+
+@dataclass(frozen=True)
+class Whole:
+    """The answer, and every candidate that the finders offered by its id."""
+
+    result: TuneResult
+    offered: dict[str, Candidate]
+
+    def fixes(self, drawn: Drawn) -> list[Fix]:
+        """The fixes of the answer that mend what was planted, in their order."""
+        mine = {each.id for each in self.offered.values() if drawn.fix(each)}
+        return [each for each in self.result.fixes if each.id in mine]
+
+    def found(self, drawn: Drawn) -> Found:
+        """What became of the fix."""
+        mine = self.fixes(drawn)
+        if any(each.rank == 1 and each.verdict == "recommended" for each in mine):
+            return "first"
+        if any(self.offered[each.id].described or FREES in each.note for each in mine):
+            return "told"
+        best = self.result.fixes[0] if self.result.fixes else None
+        if best is None or best.verdict != "recommended":
+            return "missed"
+        helps = any(each.verdict == "recommended" or each.note.startswith(BESIDE) for each in mine)
+        return "otherwise" if helps else "missed"
+
+
+def tuned(folder: Path, drawn: Drawn, build: str, max_time_s: float, seed: int = 1) -> Whole:
+    """Make the plant as a script and a file of statements in `folder`, and tune it.
+
+    Data are measured as the script left them. The machine that a plant is for is told to the finders, since
+    this one may have other processors or memory: that is all that is not as the command has it.
+    """
+    (folder / "data.sql").write_text(";\n".join(drawn.setup) + ";\n")
+    lines = []
+    for each in drawn.statements:
+        lines += [f"-- name: {each.name}", f"-- weight: {each.weight:g}"]
+        for values in each.parameters:
+            literals = ("NULL" if value is None else "'" + value.replace("'", "''") + "'" for value in values)
+            lines.append(f"-- parameters: {', '.join(literals)}")
+        lines.append(f"{each.sql};")
+    (folder / "slow.sql").write_text("\n".join(lines) + "\n")
+    settings = {name: value for name, value in SETTINGS.items() if name not in _OWN} | drawn.settings
+    compare = CompareRequest(
+        factors=(),
+        workload=f"sql:{folder / 'slow.sql'}",
+        dataset=f"script:{folder / 'data.sql'}",
+        settle="off",
+        settings=tuple(f"{name}={value}" for name, value in settings.items()),
+        build=build,
+        max_time_s=max_time_s,
+        seed=seed,
+    )
+    offered: dict[str, Candidate] = {}
+
+    def found(symptom: Symptom) -> tuple[Candidate, ...]:
+        known = {each.name: getattr(drawn.machine, each.name) for each in fields(Machine)}
+        machine = replace(
+            symptom.machine, **{name: value for name, value in known.items() if value is not None}
+        )
+        candidates = find(replace(symptom, machine=machine))
+        offered.update({each.id: each for each in candidates})
+        return candidates
+
+    result = run_tune(
+        TuneRequest(compare, out=folder / "out"),
+        replace(TOOLS, find=found),
+        NullProgress(),
+        wait=True,
+        isolates=False,
+    )
+    return Whole(result, offered)
