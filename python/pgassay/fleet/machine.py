@@ -1,12 +1,18 @@
-"""What the coordinator asks of a machine: requests and answers, both JSON documents, whatever carries them."""
+"""What the coordinator asks of a machine: requests and answers, JSON documents, whatever carries them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from pydantic import JsonValue
 
+from pgassay.errors import MeasurementError
+
 Document = Mapping[str, JsonValue]
-"""A request or an answer. A request has `operation`; an answer has `error` (a sentence) or the operation's keys."""
+"""A request, which has `operation`, or an answer: the operation's keys, or `error` with a sentence."""
+
+
+class MachineLostError(MeasurementError):
+    """A machine gave no answer in time; what it has recorded is on its disk."""
 
 
 class Machine(Protocol):
