@@ -48,10 +48,14 @@ ALLOWED = {
         "model", "environment", "workloads", "factors", "record", "analysis", "experiment", "native",
         "sql_text", "durable", "words", "terminal",
     },
+    # A machine of a fleet runs the command line as a process, and sends home what that recorded.
+    "fleet": {
+        "model", "environment", "native", "record", "trial", "analysis", "experiment", "durable", "words",
+    },
     # What can be typed is completed: factors and workloads by name.
     "cli": {
         "model", "environment", "record", "analysis", "report", "experiment", "probe", "live", "terminal",
-        "volumes", "native", "factors", "workloads", "sizing", "tune",
+        "volumes", "native", "factors", "workloads", "sizing", "tune", "fleet",
     },
 }  # fmt: skip
 HEAVY = (

@@ -1,1 +1,1 @@
-"""One experiment on several machines: `agent.py` answers on each, `spreading/` coordinates, `cluster/` connects them."""
+"""One experiment on several machines: `agent` answers on each, `spreading` asks them, `cluster` connects."""
