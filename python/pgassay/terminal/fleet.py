@@ -154,7 +154,11 @@ def choose(stream: TextIO | None = None, *, quiet: bool = False) -> FleetView:
         return PlainFleetView(None)
     stream = stream if stream is not None else sys.stderr
     console = Console(file=stream)
-    return LiveFleetView(stream) if console.is_terminal and not console.is_dumb_terminal else PlainFleetView(stream)
+    return (
+        LiveFleetView(stream)
+        if console.is_terminal and not console.is_dumb_terminal
+        else PlainFleetView(stream)
+    )
 
 
 def arm_lines(result: CombinedResult) -> list[str]:

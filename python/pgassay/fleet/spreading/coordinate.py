@@ -37,8 +37,8 @@ _WARNINGS_TOLD_MAX = 5
 class Pace:
     """How long it waits, in seconds.
 
-    visit_s: between two visits of a machine; visit_each_s: and more by so much for each of many. lost_s: until
-    a lost machine is asked again. patience_s: for lost machines when all others have ended. stop_s: for
+    visit_s: between two visits of a machine; visit_each_s: so much more for each of many. lost_s: until a
+    lost machine is asked again. patience_s: for lost machines when all others have ended. stop_s: for
     machines that were told to stop.
     """
 
@@ -102,8 +102,8 @@ class Coordinator:
             self._stop_all(pool)
             self._keep_state("interrupted")
             raise InterruptionError(
-                f"interrupted; nothing is left running on machines that answer: continue with 'pgassay resume "
-                f"{self._folder}'"
+                "interrupted; nothing is left running on machines that answer: continue with 'pgassay "
+                f"resume {self._folder}'"
             ) from interruption
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -145,7 +145,9 @@ class Coordinator:
             place.due = now + self._pace.lost_s
             if place.lost_since is None:
                 place.lost_since = now
-                self._view.message(f"{name} gives no answer: the others go on, and what it finishes is on its disk")
+                self._view.message(
+                    f"{name} gives no answer: the others go on, and what it finishes is on its disk"
+                )
             return
         if place.lost_since is not None:
             self._view.message(f"{name} is back")
@@ -252,7 +254,9 @@ class Coordinator:
         ]
         if not experiments:
             said = next((place.visit.sentence for place in self._places.values() if place.visit.sentence), "")
-            raise UsageError(said or f"no machine began: look at them, then type pgassay resume {self._folder}")
+            raise UsageError(
+                said or f"no machine began: look at them, then type pgassay resume {self._folder}"
+            )
         return combined(
             self._plan, self._folder, experiments, is_final=True, stopped=stopped, warnings=warnings
         )
@@ -296,5 +300,3 @@ class Coordinator:
             )
             for name, place in self._places.items()
         ]
-
-

@@ -19,7 +19,7 @@ from pgassay.record import layout
 from pgassay.record.read import StoredExperiment, load, load_block_plan, load_trial
 from pgassay.record.write import remove_unfinished
 
-# A start that brings no further trial is tried again so often: a machine may be restarted, not time and again.
+# A start that brings no further trial is tried again so often: machines are restarted, not all the time.
 _STARTS_IN_VAIN_MAX = 3
 _FETCHES_MAX = 3
 FACTS_TIMEOUT_S = 120.0
@@ -94,8 +94,8 @@ class Member:
         except OSError as error:
             # Nothing that came is lost on the machine: the disk that is full is the coordinator's.
             raise MeasurementError(
-                f"can't record what {self.name} finished in {self.home(self.run)} ({error.strerror}): free some "
-                f"space and continue with 'pgassay resume {self._folder}'"
+                f"can't record what {self.name} finished in {self.home(self.run)} ({error.strerror}): free "
+                f"some space and continue with 'pgassay resume {self._folder}'"
             ) from error
 
     def forget(self) -> None:

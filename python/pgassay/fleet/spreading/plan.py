@@ -1,4 +1,4 @@
-"""The plan of a spread experiment: made from what was typed and what the machines said, kept in fleet.json."""
+"""The plan of a spread experiment: from what was typed and what the machines said; kept in fleet.json."""
 
 import hashlib
 import secrets
@@ -11,7 +11,13 @@ from pydantic import JsonValue, ValidationError
 from pgassay import __version__
 from pgassay.durable import replace_file
 from pgassay.errors import UsageError
-from pgassay.model.machines.spread import SPREAD_FORMAT, SpreadExperiment, SpreadFile, SpreadMachine, SpreadRun
+from pgassay.model.machines.spread import (
+    SPREAD_FORMAT,
+    SpreadExperiment,
+    SpreadFile,
+    SpreadMachine,
+    SpreadRun,
+)
 from pgassay.record.write import recording_error
 
 FILE = "fleet.json"
@@ -54,7 +60,10 @@ def new_plan(
         until_decided=until_decided,
         machines=tuple(
             SpreadMachine(
-                name=name, host=str(said.get("host")), runs=(_run(identity, drawn, name, 1),), facts=dict(said)
+                name=name,
+                host=str(said.get("host")),
+                runs=(_run(identity, drawn, name, 1),),
+                facts=dict(said),
             )
             for name, said in facts.items()
         ),
@@ -110,11 +119,17 @@ def read(folder: Path) -> SpreadExperiment:
     try:
         found = SpreadExperiment.model_validate_json(path.read_bytes())
     except OSError as error:
-        raise UsageError(f"can't read {path} ({error.strerror}): name the folder of a fleet's experiment") from error
+        raise UsageError(
+            f"can't read {path} ({error.strerror}): name the folder of a fleet's experiment"
+        ) from error
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"{path} is damaged or newer ({where}: {first['msg']}): restore it from a copy") from error
+        raise UsageError(
+            f"{path} is damaged or newer ({where}: {first['msg']}): restore it from a copy"
+        ) from error
     if found.format > SPREAD_FORMAT:
-        raise UsageError(f"{path} has format {found.format}, written by a newer pgassay: install that to read it")
+        raise UsageError(
+            f"{path} has format {found.format}, written by a newer pgassay: install that to read it"
+        )
     return found

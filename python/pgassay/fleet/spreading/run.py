@@ -154,8 +154,8 @@ def _say_plan(plan: SpreadExperiment, view: FleetView) -> None:
     names = [machine.name for machine in plan.machines]
     of = f" of {plural(len(hosts), 'host')}" if len(hosts) < len(names) else ""
     view.message(
-        f"{join(names)}{of}: each runs all arms in blocks of its own, at most {plural(plan.blocks_max, 'block')} "
-        f"together, {duration_rounded(plan.time_max_s)} each"
+        f"{join(names)}{of}: each runs all arms in blocks of its own, at most "
+        f"{plural(plan.blocks_max, 'block')} together, {duration_rounded(plan.time_max_s)} each"
     )
     if len(hosts) < len(names):
         view.message("workers of one host count as one machine")
@@ -166,4 +166,6 @@ def _say_plan(plan: SpreadExperiment, view: FleetView) -> None:
         view.message("nothing that the machines say of themselves differs between them")
     sent = sum(file.bytes for file in plan.files.values())
     if sent:
-        view.message(f"{plural(len(plan.files), 'file')} ({size(sent)}) are copied to each, with their checksums")
+        view.message(
+            f"{plural(len(plan.files), 'file')} ({size(sent)}) are copied to each, with their checksums"
+        )

@@ -34,7 +34,7 @@ def combined(
     """The result of what came home; raises UsageError as `combine`, and where nothing did."""
     if not experiments:
         raise UsageError(
-            f"{folder} holds no experiment of any machine: nothing was finished yet; type pgassay resume {folder}"
+            f"{folder} holds no experiment of any machine, since none had begun: type pgassay resume {folder}"
         )
     found = combine(experiments, told_of(plan, folder), least=1, is_final=is_final)
     return found.model_copy(update={"stopped": stopped, "warnings": (*found.warnings, *warnings)})

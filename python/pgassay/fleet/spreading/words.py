@@ -9,9 +9,7 @@ from pgassay.errors import UsageError
 from pgassay.model.redaction import without_secrets
 
 # What the coordinator decides, or does itself: not a machine's.
-_OWN_WITH_VALUE = frozenset(
-    {"--fleet", "--spread", "--blocks", "--max-time", "--seed", "--out", "--fail-if"}
-)
+_OWN_WITH_VALUE = frozenset({"--fleet", "--spread", "--blocks", "--max-time", "--seed", "--out", "--fail-if"})
 _OWN = frozenset({"--json", "--markdown", "--quiet", "--no-wait", "--redact", "--plan", "--all-blocks"})
 _REFUSED = frozenset({"--server", "--swap", "--before-trial", "--vcpus", "--allow-writes"})
 # Of options and factors those whose values name files.
@@ -113,7 +111,9 @@ def _send_included(source: Path, name: PurePosixPath, made: MachineWords) -> Non
         if PurePosixPath(included).is_absolute() or not beside.is_file():
             continue
         if ".." in PurePosixPath(included).parts:
-            raise UsageError(f"{source} includes {included}: put it beside or below the file, to be sent with it")
+            raise UsageError(
+                f"{source} includes {included}: put it beside or below the file, to be sent with it"
+            )
         place = str(name.parent / included)
         if place not in made.files:
             made.files[place] = beside
