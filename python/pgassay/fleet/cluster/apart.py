@@ -1,10 +1,10 @@
 """A network namespace of a worker's own, where only the loopback device is, and commands that run in it.
 
-The host's lock counts within a network namespace: a worker that has a part of a host gets a lock of its own by
-it, and its experiments reach nothing outside. The worker itself stays outside, since it talks to the scheduler.
-Run as a script, with the standard library alone, this becomes the command that follows, in that namespace: the
-process stays the same one, so whoever started it waits for it and is its parent.
-Sources: namespaces(7), setns(2), unshare(2), netdevice(7), include/uapi/linux/{sched,if}.h of Linux.
+The host's lock counts within a network namespace: a worker that has a part of a host gets a lock of its own
+by it, and its experiments reach nothing outside. The worker itself stays outside, since it talks to the
+scheduler. Run as a script, with the standard library alone, this becomes the command that follows, in that
+namespace: the process stays the same one, so whoever started it waits for it and is its parent. Sources:
+namespaces(7), setns(2), unshare(2), netdevice(7), include/uapi/linux/{sched,if}.h of Linux.
 """
 
 import ctypes
