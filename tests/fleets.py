@@ -72,7 +72,7 @@ def program(folder: Path) -> Path:
 
 
 class Machines:
-    """Network namespaces on one bridge, each with a home: they stand for machines, and are reached as by ssh."""
+    """Network namespaces on one bridge, each with a home: they stand for machines, reached as by ssh."""
 
     def __init__(self, folder: Path, names: tuple[str, ...]) -> None:
         self.folder, self.names = folder, names

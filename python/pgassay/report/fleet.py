@@ -1,19 +1,21 @@
 """A fleet's machines as lines for a person or one document for scripts; pure."""
 
+from datetime import datetime, timedelta
+
 from pgassay.model.machines.fleet import FleetMachine, FleetStatus
 from pgassay.report.compare.json import render_document
 from pgassay.report.text import aligned, ascii_only, clean
 from pgassay.words import bare_quantity, plural, size
 
+_RENEWED_BEFORE = timedelta(days=3)
 _HEADS = ["MACHINE", "STATE", "ROUND TRIP", "HOST", "PART OF ITS HOST"]
 
 
-def render(status: FleetStatus, *, unicode: bool = True) -> str:
-    """The scheduler, a line for each machine, and what to type where one is lost."""
+def render(status: FleetStatus, *, now: datetime, unicode: bool = True) -> str:
+    """The scheduler, a line for each machine, and what to type where one is lost or the certificates end."""
     lines = [
         f"Scheduler {clean(status.scheduler)}: "
-        f"{'answers' if status.scheduler_answers else 'does not answer'}. "
-        f"Certificate until {status.certificate_ends[:10]}.",
+        f"{'answers' if status.scheduler_answers else 'does not answer'}. {_certificates(status, now)}",
         "",
         *aligned([_HEADS, *(_row(machine) for machine in status.machines)]),
         "",
@@ -36,6 +38,15 @@ def _row(machine: FleetMachine) -> list[str]:
         part = f"processor {cores}" if len(machine.cores) == 1 else f"processors {cores}"
         part += "" if machine.memory_bytes is None else f", {size(machine.memory_bytes)}"
     return [clean(machine.name), machine.state, trip, clean(machine.host), part]
+
+
+def _certificates(status: FleetStatus, now: datetime) -> str:
+    """Until when they hold; at their end all machines are lost at once."""
+    ends = datetime.fromisoformat(status.certificate_ends)
+    until = f"Certificates until {ends:%Y-%m-%d}"
+    if ends - now > _RENEWED_BEFORE or status.kind == "existing":
+        return f"{until}."
+    return f"{until}: type pgassay fleet stop and start before."
 
 
 def _summary(status: FleetStatus) -> str:

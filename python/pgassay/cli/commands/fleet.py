@@ -91,12 +91,13 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         action="store_true",
         help="whoever holds a certificate of that cluster can run programs as its workers' account",
     )
-    for name, what in (
-        ("ca", "the authority's certificate of that cluster"),
-        ("certificate", "your certificate for it"),
-        ("key", "your private key for it"),
-    ):
-        start.add_argument(f"--{name}", type=options.folder, metavar="FILE", help=what)
+    start.add_argument(
+        "--ca", type=options.folder, metavar="FILE", help="the authority's certificate of that cluster"
+    )
+    start.add_argument(
+        "--certificate", type=options.folder, metavar="FILE", help="your certificate for that cluster"
+    )
+    start.add_argument("--key", type=options.folder, metavar="FILE", help="your private key for that cluster")
     status = parser.add_argument_group("of 'status'")
     status.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(run=run)
@@ -208,12 +209,16 @@ def _join(arguments: argparse.Namespace, path: "Path") -> None:
 
 
 def _status(arguments: argparse.Namespace, path: "Path") -> int:
+    from datetime import UTC, datetime
+
     from pgassay.fleet.cluster.status import status
     from pgassay.report import fleet as report
 
     found = status(path)
-    text = report.render_json(found) if arguments.json else report.render(found, unicode=is_unicode())
-    sys.stdout.write(text)
+    if arguments.json:
+        sys.stdout.write(report.render_json(found))
+    else:
+        sys.stdout.write(report.render(found, now=datetime.now(UTC), unicode=is_unicode()))
     is_whole = found.scheduler_answers and all(machine.state == "ready" for machine in found.machines)
     return 0 if is_whole else EXIT_LOST
 

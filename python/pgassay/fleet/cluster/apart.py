@@ -21,6 +21,7 @@ _SIOCGIFFLAGS, _SIOCSIFFLAGS = 0x8913, 0x8914
 _IFF_UP = 0x1
 _REQUEST = struct.Struct("16sH14x")  # struct ifreq: the device's name, its flags
 NEW = "new"
+_FAILED = 126  # as env(1) and others that run a command
 
 
 def words(python: str, namespace: str = NEW) -> tuple[str, ...]:
@@ -92,7 +93,9 @@ def main() -> None:
             _call("setns", descriptor, _CLONE_NEWNET)
         os.execvp(command[0], command)
     except OSError as error:
-        sys.exit(f"pgassay: no network namespace of its own ({error.strerror}): this needs root")
+        sys.stderr.write(f"pgassay: no network namespace of its own ({error.strerror}): this needs root\n")
+        sys.stderr.flush()
+        os._exit(_FAILED)
 
 
 if __name__ == "__main__":
