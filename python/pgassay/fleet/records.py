@@ -12,6 +12,7 @@ import re
 import shutil
 import tarfile
 import tempfile
+import zlib
 from pathlib import Path
 
 from pgassay.durable import replace_file, sync
@@ -78,13 +79,14 @@ def unpack(folder: Path, name: str, content: bytes) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix=f".{place.name}.", suffix=".tmp", dir=place.parent))
     try:
-        with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as tar:
+        # As a whole, so that its checksum is looked at: an archive that was cut short may look complete.
+        with tarfile.open(fileobj=io.BytesIO(gzip.decompress(content)), mode="r:") as tar:
             tar.extractall(made, filter="data")
         _sync_all(made)
         made.chmod(0o755)
         made.rename(place)
         sync(place.parent)
-    except (tarfile.TarError, EOFError, gzip.BadGzipFile) as error:
+    except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise MeasurementError(f"what came for {place} is no trial ({error}): ask for it again") from error
     finally:
         shutil.rmtree(made, ignore_errors=True)
