@@ -61,7 +61,7 @@ ALLOWED = {
 }  # fmt: skip
 HEAVY = (
     "numpy", "scipy", "psycopg", "pyarrow", "altair", "pydantic", "rich", "jinja2", "hdrh", "pglast",
-    "vl_convert",
+    "vl_convert", "dask", "distributed", "cryptography",
 )  # fmt: skip
 
 

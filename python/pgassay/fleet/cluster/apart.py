@@ -1,10 +1,10 @@
 """A network namespace of a worker's own, where only the loopback device is, and commands that run in it.
 
-The host's lock counts within a network namespace: a worker that has a part of a host gets a lock of its own by
-it, and its experiments reach nothing outside. The worker itself stays outside, since it talks to the scheduler.
-Run as a script, with the standard library alone, this becomes the command that follows, in that namespace: the
-process stays the same one, so whoever started it waits for it and is its parent.
-Sources: namespaces(7), setns(2), unshare(2), netdevice(7), include/uapi/linux/{sched,if}.h of Linux.
+The host's lock counts within a network namespace: a worker that has a part of a host gets a lock of its own
+by it, and its experiments reach nothing outside. The worker itself stays outside, since it talks to the
+scheduler. Run as a script, with the standard library alone, this becomes the command that follows, in that
+namespace: the process stays the same one, so whoever started it waits for it and is its parent. Sources:
+namespaces(7), setns(2), unshare(2), netdevice(7), include/uapi/linux/{sched,if}.h of Linux.
 """
 
 import ctypes
@@ -21,6 +21,7 @@ _SIOCGIFFLAGS, _SIOCSIFFLAGS = 0x8913, 0x8914
 _IFF_UP = 0x1
 _REQUEST = struct.Struct("16sH14x")  # struct ifreq: the device's name, its flags
 NEW = "new"
+_FAILED = 126  # as env(1) and others that run a command
 
 
 def words(python: str, namespace: str = NEW) -> tuple[str, ...]:
@@ -92,7 +93,9 @@ def main() -> None:
             _call("setns", descriptor, _CLONE_NEWNET)
         os.execvp(command[0], command)
     except OSError as error:
-        sys.exit(f"pgassay: no network namespace of its own ({error.strerror}): this needs root")
+        sys.stderr.write(f"pgassay: no network namespace of its own ({error.strerror}): this needs root\n")
+        sys.stderr.flush()
+        os._exit(_FAILED)
 
 
 if __name__ == "__main__":

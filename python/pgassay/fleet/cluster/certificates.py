@@ -1,11 +1,10 @@
 """Certificates of a fleet: an authority of its own, and a key for each process, made where it is used.
 
-Elliptic curve P-256, signed with SHA-256. A private key never travels: its owner makes a signing request (PKCS #10,
-RFC 2986), and only that and the signed certificate do. Both ends of every connection show a certificate of
-this authority, so one that is not its is no way in. Folders are 0700, files 0600.
+Elliptic curve P-256, signed with SHA-256. A private key never travels: its owner makes a signing request
+(PKCS #10, RFC 2986), and only that and the signed certificate do. Both ends of every connection show a
+certificate of this authority, so one that is not its is no way in. Folders are 0700, files 0600.
 """
 
-import os
 import re
 import stat
 from dataclasses import dataclass
@@ -113,7 +112,8 @@ class Authority:
     def sign(self, request: str, *, valid_for: timedelta = VALID_FOR) -> str:
         """A certificate for the key and the name of a signing request, as PEM.
 
-        It ends with the authority's at the latest. Raises UsageError for what is no request or was not signed by its own key.
+        It ends with the authority's at the latest. Raises UsageError for what is no request or was not
+        signed by its own key.
         """
         try:
             asked = x509.load_pem_x509_csr(request.encode())
@@ -222,7 +222,7 @@ def _read(file: Path) -> bytes:
 def _write(file: Path, content: bytes) -> None:
     try:
         replace_file(file, content, mode=0o600)
-        os.chmod(file, 0o600)
+        file.chmod(0o600)
     except OSError as error:
         raise UsageError(f"{file} can't be written: {error.strerror}.") from error
 

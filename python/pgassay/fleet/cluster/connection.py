@@ -1,10 +1,11 @@
 """The machines of a fleet over Dask: requests to their agents, by way of the scheduler.
 
-Only the scheduler is connected to. Each request is a message of its own, so a scheduler that was started again
-is simply asked; nothing is subscribed, and no task is submitted.
+Only the scheduler is connected to. Each request is a message of its own, so a scheduler that was started
+again is simply asked; nothing is subscribed, and no task is submitted.
 """
 
 import asyncio
+import contextlib
 import json
 import threading
 import time
@@ -25,7 +26,7 @@ from pgassay.fleet.machine import Document, MachineLostError
 
 # A request is a part of a file at the most; what is larger is a mistake of ours.
 REQUEST_BYTES_MAX = 8 << 20
-_CLOSE_TIMEOUT_S = 5.0
+_SOON_S = 5.0
 _Answer = TypeVar("_Answer")
 
 
@@ -46,7 +47,7 @@ class DaskFleet:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="pgassay-fleet", daemon=True)
         self._thread.start()
-        self._pool = self._call(_pool(arguments), _CLOSE_TIMEOUT_S)
+        self._pool = self._call(_pool(arguments), _SOON_S)
         self._addresses: dict[str, str] = {}
         self._lock = threading.Lock()
         self._machines = {entry.name: DaskMachine(entry, self) for entry in fleet.machine}
@@ -59,10 +60,9 @@ class DaskFleet:
     def machines(self) -> "Sequence[DaskMachine]":
         """All that were ever there, in the order of fleet.toml, then as they joined."""
         if self.file.kind == "existing":
-            try:
+            # Without a scheduler those that were seen before are lost, each by itself.
+            with contextlib.suppress(MachineLostError):
                 self.find()
-            except MachineLostError:
-                pass  # those that were seen before are lost then, each by itself
         with self._lock:
             return list(self._machines.values())
 
@@ -132,7 +132,7 @@ class DaskFleet:
     def close(self) -> None:
         """Close the connections; may be called twice."""
         if not self._loop.is_closed():
-            self._call(self._pool.close(), _CLOSE_TIMEOUT_S)
+            self._call(self._pool.close(), _SOON_S)
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
@@ -163,14 +163,12 @@ class DaskMachine:
     def host(self) -> str:
         """The identity of its host; of a cluster that others started, asked once. Raises MachineLostError."""
         if not self._host:
-            self._host = (
-                self.entry.host or self._fleet.ask(self.name, {"operation": "have", "files": []}, 10)[0]
-            )
+            self._host = self.entry.host or self._fleet.ask(self.name, nodes.PING, _SOON_S)[0]
         return self._host
 
     @property
     def is_part_of_host(self) -> bool:
-        """Whether it has a part of its host's processors and memory, and shares disk and caches with others."""
+        """Whether it has a part of its host's processors and memory; others share its disk and caches."""
         return self.entry.is_part_of_host
 
     def request(self, document: Document, *, timeout_s: float = 60.0) -> Document:
@@ -186,7 +184,7 @@ async def _pool(arguments: dict[str, object]) -> ConnectionPool:
         connection_args=arguments,
         serializers=["msgpack"],
         deserializers=["msgpack"],
-        timeout=_CLOSE_TIMEOUT_S,
+        timeout=_SOON_S,
     )
     await pool.start()
     return pool

@@ -4,6 +4,7 @@ It names the scheduler, the machines and the files of certificates; it holds no 
 """
 
 import json
+import secrets
 import tomllib
 from pathlib import Path
 from typing import Literal, Self
@@ -16,9 +17,8 @@ from pgassay.fleet.cluster.certificates import Identity, is_name
 from pgassay.model.base import Frozen
 
 DEFAULT = "fleet.toml"
-_FORMAT = 1
 _HEAD = """\
-# Written by `pgassay fleet start`; read by `pgassay compare --fleet` and by `pgassay fleet status` and `stop`.
+# Written by `pgassay fleet start`; read by `pgassay compare --fleet`, `pgassay fleet status` and `stop`.
 # Whoever can read the files under [certificates] can run programs as the workers' accounts.
 """
 Kind = Literal["local", "ssh", "existing"]
@@ -35,8 +35,9 @@ class Certificates(Frozen):
 class MachineEntry(Frozen):
     """One machine. `host` is its identity when the fleet was started: workers of one host have the same.
 
-    ssh: what was typed, None where the worker is on the machine that started the fleet. cores: the processors'
-    numbers, where it has a part of them; memory_bytes: what it may use, None where nothing limits it.
+    ssh: what was typed, None where the worker is on the machine that started the fleet. cores: the
+    processors' numbers, where it has a part of them; memory_bytes: what it may use, None where nothing
+    limits it.
     """
 
     name: str
@@ -84,6 +85,11 @@ class FleetFile(Frozen):
         machines, certificates = document.pop("machine"), document.pop("certificates")
         parts = [_HEAD + _table(document), "[certificates]\n" + _table(certificates)]
         return "\n".join([*parts, *("[[machine]]\n" + _table(machine) for machine in machines)])
+
+
+def new_id() -> str:
+    """What a fleet is called among others on the same machines."""
+    return secrets.token_hex(6)
 
 
 def certificates_of(identity: Identity) -> Certificates:

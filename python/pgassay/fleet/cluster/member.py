@@ -1,7 +1,7 @@
-"""What each machine of a fleet does for `pgassay fleet start`, `status` and `stop`: documents in, documents out.
+"""What each machine of a fleet does for `pgassay fleet start` and `stop`: documents in, documents out.
 
-Run in the process of `fleet start` for what is on its own machine, and elsewhere as `pgassay fleet member`, with the
-document on standard input. So both do the same, and a private key is made where it stays.
+Run in the process of `fleet start` for what is on its own machine, and elsewhere as `pgassay fleet member`,
+with the document on standard input. So both do the same, and a private key is made where it stays.
 """
 
 import contextlib
@@ -49,17 +49,26 @@ def handle(document: Document) -> dict[str, JsonValue]:
 
 
 def _hello(_document: Document) -> dict[str, JsonValue]:
-    """What must be alike, and what identifies the host: the boot, which containers of one host share."""
-    seen = machine.boot_id() or machine.machine_id()
+    """What must be alike on all machines, and what each has."""
     return {
         "format": _FORMAT,
         "pgassay": pgassay.__version__,
         "sources": sources(),
         "native": build_id(),
         "dask": _dask_version(),
-        "host": hashlib.sha256(f"pgassay host {seen}".encode()).hexdigest()[:16],
+        "host": host_identity(),
         "memory_bytes": usable_memory_bytes(),
     }
+
+
+def host_identity() -> str:
+    """16 hexadecimal digits that tell this host from others, until it is started again.
+
+    Of the boot, not of machine-id(5): containers of one host share it, and machines made from one image
+    differ.
+    """
+    seen = machine.boot_id() or machine.machine_id()
+    return hashlib.sha256(f"pgassay host {seen}".encode()).hexdigest()[:16]
 
 
 def sources() -> str:

@@ -33,8 +33,9 @@ _LOG_TAIL_BYTES = 4096
 class NodeSettings(Frozen):
     """What a process is.
 
-    scheduler: its address, '' for the scheduler itself. listen: the address that it listens at; '' for the one
-    that reaches the scheduler. port: 0 for any. cores, memory_bytes: its part of the host, where it has one.
+    scheduler: its address, '' for the scheduler itself. listen: the address that it listens at; '' for the
+    one that reaches the scheduler. port: 0 for any. cores, memory_bytes: its part of the host, where it has
+    one.
     """
 
     role: Literal["scheduler", "worker"]

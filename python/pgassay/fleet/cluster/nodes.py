@@ -1,7 +1,7 @@
 """A scheduler and workers of Dask with nothing but what a fleet needs: no HTTP, no dashboard, little noise.
 
-A worker has one more operation, `pgassay`: a request to its agent and the answer, both JSON texts. Dask carries
-them as texts (msgpack), so nothing of ours is pickled.
+A worker has one more operation, `pgassay`: a request to its agent and the answer, both JSON texts. Dask
+carries them as texts (msgpack), so nothing of ours is pickled.
 """
 
 import asyncio
@@ -14,11 +14,15 @@ from pathlib import Path
 
 import dask
 from distributed import Scheduler, Security, Worker
+from distributed.comm import get_address_host
+from distributed.utils import get_ip
 
 from pgassay.fleet.cluster.file import Certificates
 from pgassay.fleet.machine import Document
 
 OPERATION = "pgassay"
+# A request that the worker answers itself: it is there.
+PING: Document = {"operation": "ping"}
 Answer = Callable[[Document], Document]
 # Requests that take long (a machine's facts) must not keep short ones waiting.
 _THREADS = 4
@@ -90,6 +94,7 @@ def make_worker(
     *,
     scheduler: str,
     name: str,
+    listen: str,
     port: int,
     folder: Path,
     answer: Answer,
@@ -98,11 +103,14 @@ def make_worker(
 ) -> QuietWorker:
     """A worker, which joins the scheduler when it is awaited; TimeoutError when that takes over `wait_s`.
 
-    port: 0 for any. folder: for its temporary files.
+    listen: an address of this machine, '' for the one that reaches the scheduler. port: 0 for any. folder:
+    for its temporary files.
     """
     worker = QuietWorker(
         scheduler,
         name=name,
+        # Without an address Dask would listen at all of the machine's.
+        host=listen or get_ip(get_address_host(scheduler)),
         port=port,
         nthreads=1,
         memory_limit=0,
@@ -120,10 +128,11 @@ def add_operation(worker: Worker, answer: Answer, host: str) -> None:
     """Let a worker answer requests: {"host": …, "answer": …} as a JSON text, whatever happens."""
     threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="pgassay-request")
 
-    def answered(document: str) -> str:
-        return json.dumps({"host": host, "answer": answer(json.loads(document))})
+    loop = asyncio.get_running_loop()
 
     async def handle(document: str) -> str:
-        return await asyncio.get_running_loop().run_in_executor(threads, answered, document)
+        request = json.loads(document)
+        found = {} if request == PING else await loop.run_in_executor(threads, answer, request)
+        return json.dumps({"host": host, "answer": found})
 
     worker.handlers[OPERATION] = handle

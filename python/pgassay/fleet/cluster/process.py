@@ -1,7 +1,8 @@
 """One process of a fleet, a scheduler or a worker: `python -m pgassay.fleet.cluster.process FOLDER`.
 
-The folder, which the member made, says what it is; the process says there where it listens. It ends at SIGTERM, and
-a worker also when no scheduler has been there for a while; what its agent runs ends with it, whatever ends it.
+The folder, which the member made, says what it is; the process says there where it listens. It ends at
+SIGTERM, and a worker also when no scheduler has been there for a while; what its agent runs ends with it,
+whatever ends it.
 """
 
 import asyncio
@@ -63,6 +64,7 @@ async def _serve_worker(folder: NodeFolder, settings: NodeSettings, agent: Agent
             certificates_of(folder.identity),
             scheduler=settings.scheduler,
             name=settings.name,
+            listen=settings.listen,
             port=port,
             folder=folder.path / "dask",
             answer=agent.handle,

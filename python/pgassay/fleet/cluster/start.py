@@ -4,7 +4,6 @@ The file is written before anything is started, so that whatever a crash leaves 
 """
 
 import contextlib
-import secrets
 import shutil
 import socket
 import subprocess
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from pgassay.environment.home import home
+from pgassay.environment.home import LOCAL_WORKERS, home
 from pgassay.errors import PgassayError, UsageError
 from pgassay.fleet.cluster import file, hosts, shares
 from pgassay.fleet.cluster.certificates import Authority, Identity
@@ -74,7 +73,7 @@ def start_ssh(
 
 
 def _plan(kind: file.Kind, listen: str, port: int, give_up_s: float) -> FleetFile:
-    fleet = secrets.token_hex(6)
+    fleet = file.new_id()
     folder = home() / "fleet" / "nodes" / fleet
     return FleetFile(
         id=fleet,
@@ -181,9 +180,10 @@ def _start_one(fleet: FleetFile, ask: hosts.Ask, settings: NodeSettings) -> bool
 
 
 def stop(fleet: FleetFile, path: Path, say: Say) -> list[str]:
-    """End the workers with what they run, then the scheduler; remove keys and the file; sentences of failures.
+    """End the workers with what they run, then the scheduler; remove keys and file; returns failures.
 
-    Where a machine can't be reached, the file stays, so that it can be tried again; that worker ends by itself.
+    Where a machine can't be reached, the file stays, so that it can be tried again; that worker ends by
+    itself.
     """
 
     def end(machine: MachineEntry) -> str:
@@ -213,7 +213,7 @@ def ask_of(fleet: FleetFile, machine: MachineEntry) -> hosts.Ask:
 
 def local_home(number: int) -> Path:
     """The home of a local worker: one for each number, so that data made once serve the next fleet too."""
-    return home() / "fleet" / "local" / str(number)
+    return home() / LOCAL_WORKERS / str(number)
 
 
 def _make_local_home(machine: MachineEntry) -> None:
