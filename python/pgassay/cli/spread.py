@@ -8,7 +8,6 @@ from pgassay.analysis.verdicts.compare import analyse
 from pgassay.cli.output import print_result, write_page
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.fleet.cluster.connection import DaskFleet
 from pgassay.fleet.spreading import plan as plans
 from pgassay.fleet.spreading.run import SpreadRequest, resume_spread, run_spread
 from pgassay.fleet.spreading.standing import stored_result
@@ -19,6 +18,10 @@ from pgassay.record.write import write_file
 from pgassay.report import combine as report
 from pgassay.report.compare import html
 from pgassay.terminal import fleet as views
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pgassay.fleet.cluster.connection import DaskFleet
 
 REPORT_FILE = "report.html"
 EXIT_FAILED = 1
@@ -35,7 +38,7 @@ def compare_on_fleet(request: CompareRequest, arguments: argparse.Namespace) -> 
         fleet_file=arguments.fleet,
         until_decided=not arguments.all_blocks,
     )
-    with DaskFleet.open(arguments.fleet) as fleet, views.choose(quiet=arguments.quiet) as view:
+    with _opened(arguments.fleet) as fleet, views.choose(quiet=arguments.quiet) as view:
         folder, result = run_spread(spread, fleet, view)
     return _finish(folder, result, arguments)
 
@@ -43,7 +46,7 @@ def compare_on_fleet(request: CompareRequest, arguments: argparse.Namespace) -> 
 def resume_on_fleet(arguments: argparse.Namespace) -> int:
     """Go on where it stopped, with the machines that are left, and report."""
     named = arguments.fleet or Path(plans.read(arguments.folder).fleet_file)
-    with DaskFleet.open(named) as fleet, views.choose(quiet=arguments.quiet) as view:
+    with _opened(named) as fleet, views.choose(quiet=arguments.quiet) as view:
         result = resume_spread(
             arguments.folder, fleet, view, blocks_max=arguments.blocks, time_max_s=arguments.max_time
         )
@@ -63,6 +66,17 @@ def report_spread(arguments: argparse.Namespace) -> int:
     if print_result(result, report, arguments):
         print(f"report: {target}")
     return 0
+
+
+def _opened(path: Path) -> "DaskFleet":
+    """The fleet of a file; raises UsageError, also where Dask is not there, which reports do without."""
+    try:
+        from pgassay.fleet.cluster.connection import DaskFleet
+    except ImportError as error:
+        raise UsageError(
+            f"fleets need Dask ({error.name} is not installed): type pip install 'pgassay[fleet]'"
+        ) from error
+    return DaskFleet.open(path)
 
 
 def _finish(folder: Path, result: CombinedResult, arguments: argparse.Namespace) -> int:
