@@ -12,7 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pgassay.analysis.verdicts.compare import analyse
+from pgassay.analysis.verdicts.warnings import machine_sentences
 from pgassay.errors import InterruptionError, UsageError
 from pgassay.fleet.runs import RunRequest
 from pgassay.fleet.spreading import plan as plans
@@ -177,7 +177,7 @@ class Coordinator:
         if stored is None or blocks < 2 * place.blocks_told:
             return
         place.blocks_told = blocks
-        fresh = [line for line in analyse(stored).warning_sentences if line not in place.told]
+        fresh = [line for line in machine_sentences(stored) if line not in place.told]
         place.told.update(fresh)
         for line in fresh[:_WARNINGS_TOLD_MAX]:
             self._view.message(f"{place.member.name}: {line}")
