@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 
 from pgassay.analysis.verdicts.compare import analyse
+from pgassay.cli.commands.fleet import require_dask
 from pgassay.cli.output import print_result, write_page
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.fleet.cluster.connection import DaskFleet
 from pgassay.fleet.spreading import plan as plans
 from pgassay.fleet.spreading.run import SpreadRequest, resume_spread, run_spread
 from pgassay.fleet.spreading.standing import stored_result
@@ -21,8 +21,20 @@ from pgassay.report.compare import html
 from pgassay.terminal import fleet as views
 
 REPORT_FILE = "report.html"
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pgassay.fleet.cluster.connection import DaskFleet
+
 EXIT_FAILED = 1
 EXIT_CONDITION_HOLDS = 3
+
+
+def _open(file: Path) -> "DaskFleet":
+    """The fleet of a file. What was spread is reported without Dask, so it is asked for here."""
+    require_dask()
+    from pgassay.fleet.cluster.connection import DaskFleet
+
+    return DaskFleet.open(file)
 
 
 def compare_on_fleet(request: CompareRequest, arguments: argparse.Namespace) -> int:
@@ -35,7 +47,7 @@ def compare_on_fleet(request: CompareRequest, arguments: argparse.Namespace) -> 
         fleet_file=arguments.fleet,
         until_decided=not arguments.all_blocks,
     )
-    with DaskFleet.open(arguments.fleet) as fleet, views.choose(quiet=arguments.quiet) as view:
+    with _open(arguments.fleet) as fleet, views.choose(quiet=arguments.quiet) as view:
         folder, result = run_spread(spread, fleet, view)
     return _finish(folder, result, arguments)
 
@@ -43,7 +55,7 @@ def compare_on_fleet(request: CompareRequest, arguments: argparse.Namespace) -> 
 def resume_on_fleet(arguments: argparse.Namespace) -> int:
     """Go on where it stopped, with the machines that are left, and report."""
     named = arguments.fleet or Path(plans.read(arguments.folder).fleet_file)
-    with DaskFleet.open(named) as fleet, views.choose(quiet=arguments.quiet) as view:
+    with _open(named) as fleet, views.choose(quiet=arguments.quiet) as view:
         result = resume_spread(
             arguments.folder, fleet, view, blocks_max=arguments.blocks, time_max_s=arguments.max_time
         )
