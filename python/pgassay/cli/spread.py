@@ -20,21 +20,13 @@ from pgassay.report import combine as report
 from pgassay.report.compare import html
 from pgassay.terminal import fleet as views
 
-REPORT_FILE = "report.html"
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pgassay.fleet.cluster.connection import DaskFleet
 
+REPORT_FILE = "report.html"
 EXIT_FAILED = 1
 EXIT_CONDITION_HOLDS = 3
-
-
-def _open(file: Path) -> "DaskFleet":
-    """The fleet of a file. What was spread is reported without Dask, so it is asked for here."""
-    require_dask()
-    from pgassay.fleet.cluster.connection import DaskFleet
-
-    return DaskFleet.open(file)
 
 
 def compare_on_fleet(request: CompareRequest, arguments: argparse.Namespace) -> int:
@@ -47,7 +39,7 @@ def compare_on_fleet(request: CompareRequest, arguments: argparse.Namespace) -> 
         fleet_file=arguments.fleet,
         until_decided=not arguments.all_blocks,
     )
-    with _open(arguments.fleet) as fleet, views.choose(quiet=arguments.quiet) as view:
+    with _opened(arguments.fleet) as fleet, views.choose(quiet=arguments.quiet) as view:
         folder, result = run_spread(spread, fleet, view)
     return _finish(folder, result, arguments)
 
@@ -55,7 +47,7 @@ def compare_on_fleet(request: CompareRequest, arguments: argparse.Namespace) -> 
 def resume_on_fleet(arguments: argparse.Namespace) -> int:
     """Go on where it stopped, with the machines that are left, and report."""
     named = arguments.fleet or Path(plans.read(arguments.folder).fleet_file)
-    with _open(named) as fleet, views.choose(quiet=arguments.quiet) as view:
+    with _opened(named) as fleet, views.choose(quiet=arguments.quiet) as view:
         result = resume_spread(
             arguments.folder, fleet, view, blocks_max=arguments.blocks, time_max_s=arguments.max_time
         )
@@ -75,6 +67,14 @@ def report_spread(arguments: argparse.Namespace) -> int:
     if print_result(result, report, arguments):
         print(f"report: {target}")
     return 0
+
+
+def _opened(path: Path) -> "DaskFleet":
+    """The fleet of a file; raises UsageError, also where Dask is not there, which reports do without."""
+    require_dask()
+    from pgassay.fleet.cluster.connection import DaskFleet
+
+    return DaskFleet.open(path)
 
 
 def _finish(folder: Path, result: CombinedResult, arguments: argparse.Namespace) -> int:

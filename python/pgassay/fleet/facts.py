@@ -6,6 +6,7 @@ experiment will run, and because a check that hangs must not hang who asked.
 
 import json
 import shutil
+from collections.abc import Callable
 
 from pydantic import JsonValue
 
@@ -62,7 +63,7 @@ def gather(*, noise_s: float, with_speed: bool) -> dict[str, JsonValue]:
 
 def speeds() -> dict[str, JsonValue]:
     """Seconds of the fixed tasks of `trial.collect.machine_speed`, the least of three; a second in all."""
-    tasks = {
+    tasks: dict[str, Callable[[], float]] = {
         "processor_s": machine_speed.canary_s,
         "memory_s": machine_speed.memory_s,
         "disk_s": lambda: machine_speed.disk_s(home()),
