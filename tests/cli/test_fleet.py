@@ -42,11 +42,16 @@ def test_a_slip_of_the_fingers(
     assert not list(tmp_path.iterdir())
 
 
-def test_without_dask_it_says_what_to_install(tmp_path: Path) -> None:
-    """As where pgassay was installed without the extra: the import fails."""
+@pytest.mark.parametrize(
+    "words", [["fleet", "status"], ["compare", "work_mem=1MB,2MB", "--fleet", "fleet.toml"]]
+)
+def test_without_dask_it_says_what_to_install(words: list[str], tmp_path: Path) -> None:
+    """As where pgassay was installed without the extra: there is no such module."""
     script = (
-        "import sys; sys.modules['distributed'] = None\n"
-        "from pgassay.cli.main import main; sys.exit(main(['fleet', 'status']))"
+        "import importlib.util as util, sys\n"
+        "find = util.find_spec\n"
+        "util.find_spec = lambda name, *more: None if name == 'distributed' else find(name, *more)\n"
+        f"from pgassay.cli.main import main; sys.exit(main({words!r}))"
     )
     finished = subprocess.run(
         [sys.executable, "-c", script],

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from pgassay.analysis.verdicts.compare import analyse
+from pgassay.cli.commands.fleet import require_dask
 from pgassay.cli.output import print_result, write_page
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.request import CompareRequest
@@ -71,12 +72,9 @@ def report_spread(arguments: argparse.Namespace) -> int:
 
 def _opened(path: Path) -> "DaskFleet":
     """The fleet of a file; raises UsageError, also where Dask is not there, which reports do without."""
-    try:
-        from pgassay.fleet.cluster.connection import DaskFleet
-    except ImportError as error:
-        raise UsageError(
-            f"fleets need Dask ({error.name} is not installed): type pip install 'pgassay[fleet]'"
-        ) from error
+    require_dask()
+    from pgassay.fleet.cluster.connection import DaskFleet
+
     return DaskFleet.open(path)
 
 

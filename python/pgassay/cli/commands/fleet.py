@@ -105,14 +105,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(arguments: argparse.Namespace) -> int:
     """Do one of them."""
-    try:
-        import cryptography
-        import distributed
-    except ImportError as error:
-        raise UsageError(
-            f"fleets need Dask ({error.name} is not installed): type pip install 'pgassay[fleet]'"
-        ) from error
-    del cryptography, distributed
+    require_dask()
     from pathlib import Path
 
     if arguments.action == "member":
@@ -123,6 +116,15 @@ def run(arguments: argparse.Namespace) -> int:
     _refuse_strangers(arguments)
     path = arguments.file or Path(FILE)
     return {"start": _start, "status": _status, "stop": _stop}[arguments.action](arguments, path.absolute())
+
+
+def require_dask() -> None:
+    """Raise UsageError where pgassay was installed without what fleets need."""
+    from importlib.util import find_spec
+
+    for name in ("distributed", "cryptography"):
+        if find_spec(name) is None:
+            raise UsageError(f"fleets need Dask ({name} is not installed): type pip install 'pgassay[fleet]'")
 
 
 def _refuse_strangers(arguments: argparse.Namespace) -> None:

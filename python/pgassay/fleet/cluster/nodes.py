@@ -14,7 +14,7 @@ from pathlib import Path
 
 import dask
 from distributed import Scheduler, Security, Worker
-from distributed.comm import get_address_host
+from distributed.comm.addressing import get_address_host
 from distributed.utils import get_ip
 
 from pgassay.fleet.cluster.file import Certificates
@@ -100,7 +100,7 @@ def make_worker(
     answer: Answer,
     host: str,
     wait_s: float,
-) -> QuietWorker:
+) -> Worker:
     """A worker, which joins the scheduler when it is awaited; TimeoutError when that takes over `wait_s`.
 
     listen: an address of this machine, '' for the one that reaches the scheduler. port: 0 for any. folder:

@@ -67,7 +67,7 @@ def _siblings(cpu: int) -> tuple[int, ...]:
         text = (_TOPOLOGY / f"cpu{cpu}" / "topology/thread_siblings_list").read_text("ascii").strip()
     except OSError:
         return (cpu,)
-    found = []
+    found: list[int] = []
     for part in text.split(","):
         first, _, last = part.partition("-")
         found += range(int(first), int(last or first) + 1)
