@@ -44,6 +44,7 @@ from pgassay.model.experiment import (
 from pgassay.model.gates.gate import GatedSystem, GateResult, GateRule, GateUnit, GateWorkload
 from pgassay.model.gates.history import HistoryChange, HistoryPoint, HistoryResult, HistoryRun, HistorySeries
 from pgassay.model.machines.combined import CombinedArm, CombinedResult, CommonEffect, MachineResult
+from pgassay.model.machines.fleet import FleetMachine, FleetStatus
 from pgassay.model.result import ArmResult, CompareResult, SecondaryResult, StatementResult, TwinResult
 from pgassay.model.server_statement import ArmStatements, ServerStatement
 from pgassay.model.storage import StorageSpec
@@ -274,6 +275,7 @@ def test_every_sampler_of_a_trial_is_documented() -> None:
         *(("gate.md", each) for each in (GateResult, GatedSystem, GateRule, GateUnit, GateWorkload)),
         *(("gate.md", each) for each in (HistoryResult, HistoryRun, HistorySeries)),
         *(("gate.md", each) for each in (HistoryPoint, HistoryChange)),
+        *(("fleet.md", each) for each in (FleetStatus, FleetMachine)),
     ],
     ids=lambda part: getattr(part, "__name__", part),
 )

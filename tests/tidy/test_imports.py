@@ -49,15 +49,20 @@ ALLOWED = {
         "model", "environment", "workloads", "factors", "record", "analysis", "experiment", "native",
         "sql_text", "durable", "words", "terminal", "volumes",
     },
+    # A machine of a fleet runs the command line as a process, and sends home what that recorded.
+    "fleet": {
+        "model", "environment", "native", "record", "trial", "analysis", "experiment", "durable", "words",
+        "factors", "workloads", "terminal",
+    },
     # What can be typed is completed: factors and workloads by name.
     "cli": {
         "model", "environment", "record", "analysis", "report", "experiment", "probe", "live", "terminal",
-        "volumes", "native", "factors", "workloads", "sizing", "tune",
+        "volumes", "native", "factors", "workloads", "sizing", "tune", "fleet",
     },
 }  # fmt: skip
 HEAVY = (
     "numpy", "scipy", "psycopg", "pyarrow", "altair", "pydantic", "rich", "jinja2", "hdrh", "pglast",
-    "vl_convert",
+    "vl_convert", "dask", "distributed", "cryptography",
 )  # fmt: skip
 
 

@@ -15,7 +15,8 @@ def run_or_plan(request: CompareRequest, arguments: argparse.Namespace) -> int:
     """Plan, measure and report; with `--plan` say what that would take."""
     if not arguments.plan:
         with progress_of(arguments) as progress:
-            stored = run_new(request, progress, wait=not arguments.no_wait)
+            all_blocks = getattr(arguments, "all_blocks", False)
+            stored = run_new(request, progress, wait=not arguments.no_wait, until_decided=not all_blocks)
         return finish(stored, arguments)
     with progress_of(arguments) as progress:
         planned = plan_alone(request, progress, wait=not arguments.no_wait)

@@ -12,6 +12,9 @@ Standard library only: the set-up tool uses it before any package is installed. 
     probes/DEVICE-KEY.json     the last whole probe of each disk; `compare` copies its ceilings
     history.json               how long trials of each kind of experiment took here, and how they spread
     ledger.json                what all experiments of this machine said of copies, positions and neighbours
+    fleet/nodes/FLEET/NAME/    a process of a fleet: its keys, its settings, its log
+    fleet/runs/, fleet/files/  experiments that a fleet ran here, and the files that they were given
+    fleet/local/N/             the home of a worker that has a part of this machine
     volumes.toml               cloud volumes, instances and prices of the user's own, where there are any
     machine-id                 an opaque id, where the machine has none of its own
 
@@ -31,6 +34,8 @@ SYSTEM_HOME = Path("/var/cache/pgassay")
 SERVER_ACCOUNTS = ("postgres", "nobody")
 # Everything below data/ and images/ can be made again; results are kept elsewhere, by the user.
 KEPT = ("data/snapshots", "data/work", "data/validation", "images")
+# Below it the homes of workers that share this machine (`pgassay fleet start --local`), each a number.
+LOCAL_WORKERS = "fleet/local"
 
 
 @dataclass(frozen=True)
@@ -140,10 +145,11 @@ def closed_folder(path: Path, owner: Account) -> Path | None:
 def remove_kept() -> list[str]:
     """Remove everything kept; the caller holds the host's lock, so nothing is in use."""
     sentences = []
-    for name in KEPT:
-        folder = home() / name
+    homes = [home(), *sorted((home() / LOCAL_WORKERS).glob("*"))]
+    for folder in (each / name for each in homes for name in KEPT):
         if not folder.is_dir():
             continue
+        name = folder.relative_to(home())
         size = sum(path.lstat().st_blocks * 512 for path in folder.rglob("*"))
         for entry in folder.iterdir():
             if entry.is_dir() and not entry.is_symlink():

@@ -1,8 +1,10 @@
 """Experiments of several machines as one result: for a terminal, as Markdown, as one JSON document; pure."""
 
+from pgassay import __version__
 from pgassay.model.machines.combined import CombinedResult, MachineResult
 from pgassay.report import markdown, terminal
 from pgassay.report.compare.json import render_document
+from pgassay.report.html import page
 from pgassay.report.section import (
     QUIET,
     STRONG,
@@ -12,14 +14,29 @@ from pgassay.report.section import (
     bullets,
     plain_table,
 )
-from pgassay.report.text import interval_or_why, percent, plural, ratio
+from pgassay.report.text import clean, interval_or_why, percent, plural, ratio
 
 _HEADS = ("machine", "arm", "blocks", "ratio", "interval", "verdict")
 
 
-def render(result: CombinedResult, *, unicode: bool = True) -> str:
+def render(
+    result: CombinedResult,
+    *,
+    width: int = terminal.UNWRAPPED,
+    colour: bool = False,
+    unicode: bool = True,
+) -> str:
     """Both answers for every arm, each machine's own, in what machines differ."""
-    return terminal.render(_sections(result), width=terminal.UNWRAPPED, unicode=unicode)
+    return terminal.render(_sections(result), width=width, colour=colour, unicode=unicode)
+
+
+def render_html(result: CombinedResult) -> str:
+    """The same as one page."""
+    return page.render(
+        f"{clean(result.workload)} on several machines",
+        _sections(result),
+        footer=f"Report by pgassay {__version__}.",
+    )
 
 
 def render_markdown(result: CombinedResult) -> str:

@@ -18,6 +18,7 @@ from pgassay.model.gates.history import HISTORY_SCHEMA, HistoryResult
 from pgassay.model.live.diagnosis import DIAGNOSIS_SCHEMA, Diagnosis
 from pgassay.model.live.watch import WATCH_SCHEMA, WatchSample
 from pgassay.model.machines.combined import COMBINED_SCHEMA, CombinedResult
+from pgassay.model.machines.fleet import FLEET_SCHEMA, FleetStatus
 from pgassay.model.plans.plan import EXPLAIN_SCHEMA, ExplainResult
 from pgassay.model.probe import PROBE_SCHEMA, ProbeResult
 from pgassay.model.result import PLANNED_SCHEMA, RESULT_SCHEMA, CompareResult, Planned
@@ -75,6 +76,7 @@ VOLUMES = Published("volumes", VolumesResult, VOLUMES_SCHEMA)
 SIZE = Published("size", SizeResult, SIZE_SCHEMA)
 TUNE = Published("tune", TuneResult, TUNE_SCHEMA)
 GATE = Published("gate", GateResult, GATE_SCHEMA)
+FLEET = Published("fleet", FleetStatus, FLEET_SCHEMA)
 HISTORY = Published("history", HistoryResult, HISTORY_SCHEMA)
 PUBLISHED = (
     COMPARE,
@@ -90,6 +92,7 @@ PUBLISHED = (
     TUNE,
     GATE,
     HISTORY,
+    FLEET,
 )
 
 

@@ -211,6 +211,36 @@ def test_the_centre_of_machines_is_rarely_excluded_after_any_machine(runs, kind,
     assert within(float(ever_excluded(found, centre).mean()), runs)
 
 
+@N
+@pytest.mark.parametrize(
+    ("machines", "scale"),
+    [
+        (6, 0.01),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in ((6, 0.0), (6, 0.03), (10, 0.0), (10, 0.02))
+        ),
+    ],
+)
+def test_a_stop_of_all_machines_does_not_raise_the_errors_of_machines_like_these(runs, machines, scale):
+    """A fleet ends when its own question is decided: when that is decides when all figures are taken."""
+    runs, rounds = min(runs, 600), 10
+    random = np.random.default_rng([50, machines, int(1000 * scale)])
+    effects = scale * random.standard_normal((runs, machines))
+    values = [machine("normal", runs, rounds, effects[:, place], 0.03, random) for place in range(machines)]
+    stopped = np.full(runs, rounds)
+    for look in range(rounds, 1, -1):
+        parts = [evidence(each[:, :look]) for each in values]
+        agree = log_disagreement(parts) < np.log(1 / ALPHA)
+        stopped[agree & ever_excluded(in_turn(parts), 0.0)] = look
+    pairs = np.stack([each[..., 0] - each[..., 1] for each in values], axis=1)
+    found = np.empty((runs, machines))
+    for look in np.unique(stopped):
+        found[stopped == look] = machine_figure(pairs[stopped == look][..., :look])
+    assert (stopped < rounds).any()
+    assert within(float(ever_excluded(population_evidence(found), 0.0).mean()), runs)
+
+
 def test_many_blocks_of_one_machine_are_not_many_machines():
     """Two machines that differ by chance say nothing of a kind whose centre is no effect."""
     runs, random = 200, np.random.default_rng(48)

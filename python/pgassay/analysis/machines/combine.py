@@ -8,21 +8,24 @@ at the level of the contract, shared among its comparisons, and at any look.
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
 from pgassay.analysis.diff.differences import recorded_facts
 from pgassay.analysis.machines.gather import (
+    NOTHING_TOLD,
     Blocks,
     ContrastKey,
     Machine,
+    Told,
     contrast_keys,
     gather_machines,
 )
 from pgassay.analysis.machines.pooled import PooledEvidence, log_disagreement, pool
 from pgassay.analysis.machines.population import machine_figure, machines_needed, population_evidence
-from pgassay.analysis.machines.sentences import arm_lines, disagreement_note, own_word
+from pgassay.analysis.machines.sentences import arm_lines, disagreement_note, limit_words, own_word
 from pgassay.analysis.statistics.eprocess import BlockEvidence, FloatArray
 from pgassay.analysis.statistics.equivalence import interval_level
 from pgassay.analysis.statistics.sequence import confidence_sequences, median_sequence, point_estimate
@@ -36,19 +39,27 @@ _TOO_FEW_BLOCKS = "too few blocks for a verdict"
 Facts = dict[tuple[str, str], str]
 
 
-def combine(experiments: Sequence[StoredExperiment]) -> CombinedResult:
+def combine(
+    experiments: Sequence[StoredExperiment],
+    told: Mapping[Path, Told] = NOTHING_TOLD,
+    *,
+    least: int = 2,
+    is_final: bool = True,
+) -> CombinedResult:
     """The result of experiments of one design on several machines; needs no more than they hold.
 
-    Raises UsageError as `gather_machines`, and as `analyse` for an experiment that contradicts itself.
+    told: what is known of machines beside that, by the folder of an experiment. is_final: where machines
+    disagree, say what limits each, which takes the whole analysis of its experiments. Raises UsageError as
+    `gather_machines`, and as `analyse` for an experiment that contradicts itself.
     """
-    machines = gather_machines(experiments)
+    machines = gather_machines(experiments, told, least=least)
     study = machines[0].parts[0].study
     contract = study.experiment.contract
     facts = {machine.name: _facts_of(machine) for machine in machines}
     confounds = _confounds(facts)
     arms, rows = [], []
     for key in contrast_keys(study):
-        arm, of_machines = _combined_arm(key, study, machines, confounds)
+        arm, of_machines = _combined_arm(key, study, machines, confounds, is_final=is_final)
         arms.append(arm)
         rows += of_machines
     result = CombinedResult(
@@ -90,7 +101,12 @@ def _ends(lower: FloatArray, upper: FloatArray) -> tuple[float, float]:
 
 
 def _combined_arm(
-    key: ContrastKey, study: Study, machines: Sequence[Machine], confounds: dict[str, tuple[str, ...]]
+    key: ContrastKey,
+    study: Study,
+    machines: Sequence[Machine],
+    confounds: dict[str, tuple[str, ...]],
+    *,
+    is_final: bool,
 ) -> tuple[CombinedArm, list[MachineResult]]:
     contract = study.experiment.contract
     level = contract.alpha / study.contrast_count
@@ -115,7 +131,11 @@ def _combined_arm(
     present = [blocks for blocks in found.values() if blocks]
     evidences = [_of_machine(blocks) for blocks in present]
     against = float(log_disagreement(evidences)) if len(evidences) > 1 else 0.0
-    these = _these_machines(present, study, index, level, own, disagree=against >= math.log(1 / level))
+    disagree = against >= math.log(1 / level)
+    if disagree and is_final:
+        limits = {machine.name: limit_words(machine, arm) for machine in machines}
+        own = [each.model_copy(update={"limit": limits[each.name]}) for each in own]
+    these = _these_machines(present, study, index, level, own, disagree=disagree)
     return (
         CombinedArm(
             name=arm.name,
@@ -255,7 +275,8 @@ def _facts_of(machine: Machine) -> Facts:
     """What is recorded of a machine; what its experiments disagree in is told with all its values."""
     values: dict[tuple[str, str], dict[str, None]] = {}
     for part in machine.parts:
-        for name, value in recorded_facts(part.stored).items():
+        told = part.told.facts if part.told is not None else {}
+        for name, value in (recorded_facts(part.stored) | dict(told)).items():
             values.setdefault(name, {})[value] = None
     return {name: " then ".join(found) for name, found in values.items()}
 

@@ -1,7 +1,9 @@
 """Stored experiments as machines with blocks: which belong together, and whether their designs are one."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
@@ -25,6 +27,18 @@ _CALLED = {"pool_twin": "pooling of the twin", "contrasts": "number of compariso
 # What says which data they are, wherever they came from on that machine.
 _DATA = ("kind", "scale", "database", "tables", "table_size", "distribution", "settled")
 ContrastKey = tuple[str, str, str]
+Facts = Mapping[tuple[str, str], str]
+
+
+@dataclass(frozen=True)
+class Told:
+    """What is known of an experiment's machine beside its record: how it is called, and facts of it."""
+
+    name: str
+    facts: Facts = field(default_factory=dict)
+
+
+NOTHING_TOLD: Mapping[Path, Told] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -50,11 +64,12 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Part:
-    """One experiment: its study, and its comparisons by what they compare."""
+    """One experiment: its study, its comparisons by what they compare, and what is told of its machine."""
 
     stored: StoredExperiment
     study: Study
     blocks: dict[ContrastKey, Blocks]
+    told: Told | None = None
 
     @property
     def ended(self) -> str:
@@ -80,13 +95,18 @@ class Machine:
         return max(part.ended for part in self.parts)
 
 
-def gather_machines(experiments: Sequence[StoredExperiment]) -> tuple[Machine, ...]:
+def gather_machines(
+    experiments: Sequence[StoredExperiment],
+    told: Mapping[Path, Told] = NOTHING_TOLD,
+    *,
+    least: int = 2,
+) -> tuple[Machine, ...]:
     """The machines on which these experiments ran, in the order in which they were first named.
 
-    Two experiments of one host are one machine. Raises UsageError when there are fewer than two experiments,
-    two hold the same trials, or their designs differ.
+    Two experiments of one host are one machine. told: by the folder of an experiment. Raises UsageError when
+    there are fewer than `least` experiments, two hold the same trials, or their designs differ.
     """
-    if len(experiments) < 2:
+    if len(experiments) < least:
         raise UsageError("there is one experiment: name the folders of two or more, one from each machine")
     swapped = [stored.folder for stored in experiments if stored.experiment.swap]
     if swapped:
@@ -99,9 +119,11 @@ def gather_machines(experiments: Sequence[StoredExperiment]) -> tuple[Machine, .
         _check_designs(studies[0], study, experiments[0], stored)
     found: dict[tuple[str, ...], list[Part]] = {}
     for stored, study in zip(experiments, studies, strict=True):
-        found.setdefault(identity(stored), []).append(Part(stored, study, _blocks(study)))
+        found.setdefault(identity(stored), []).append(
+            Part(stored, study, _blocks(study), told.get(stored.folder))
+        )
     _check_members([part for parts in found.values() for part in parts])
-    names = [_name(parts[0].stored) for parts in found.values()]
+    names = [_called(parts) for parts in found.values()]
     return tuple(
         Machine(_told_apart(names, place), tuple(sorted(parts, key=lambda part: part.ended)))
         for place, parts in enumerate(found.values())
@@ -142,6 +164,12 @@ def _name(stored: StoredExperiment) -> str:
         return join(sorted(servers))
     hosts = dict.fromkeys(trial.record.host for trial in stored.trials)
     return stored.experiment.environment.machine.hostname or next(iter(hosts), "unknown")
+
+
+def _called(parts: Sequence[Part]) -> str:
+    """As its user calls it, with every name that it has; else by what is recorded."""
+    given = dict.fromkeys(part.told.name for part in parts if part.told is not None)
+    return join(list(given)) if given else _name(parts[0].stored)
 
 
 def _told_apart(names: Sequence[str], place: int) -> str:

@@ -2,6 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
+from pgassay.analysis.causes.rank import arm_causes
+from pgassay.analysis.causes.registry import rule_of
+from pgassay.analysis.machines.gather import Machine
+from pgassay.model.arm import Arm
 from pgassay.model.machines.combined import CombinedArm, CombinedResult, CommonEffect, MachineResult
 from pgassay.words import comparison, join, percent, percent_rounded, plural, span
 
@@ -54,8 +58,28 @@ def disagreement_note(machines: Sequence[MachineResult]) -> str:
     return f"{_DISAGREE}: {'; '.join(parts)}"
 
 
+def limit_words(machine: Machine, arm: Arm) -> str:
+    """What limited the arm on this machine, 'the bandwidth of its storage'; '' where no rule explains it."""
+    for part in reversed(machine.parts):
+        for cause in arm_causes(part.stored):
+            rule = rule_of(cause.cause)
+            if (cause.arm, cause.stratum, cause.kind) == (arm.name, arm.stratum, "limit") and rule:
+                ceilings = [
+                    f"{value:,.0f} {'MB/s' if name.endswith('mb_s') else 'requests/s'}"
+                    for name, value in cause.evidence.items()
+                    if name.startswith("ceiling_") and isinstance(value, float)
+                ]
+                return f"{rule.phrase}, {join(ceilings)}" if ceilings else rule.phrase
+    return ""
+
+
 def _apart(machine: MachineResult) -> str:
-    """What is recorded of a machine that is otherwise on most of the others; '' where nothing is."""
+    """What limits a machine, and what is recorded of it that is otherwise on most of the others."""
+    limited = f" (limited by {machine.limit})" if machine.limit else ""
+    return f"{limited}{_recorded_apart(machine)}"
+
+
+def _recorded_apart(machine: MachineResult) -> str:
     if not machine.confounds:
         return ""
     more = len(machine.confounds) - _NAMED_MAX

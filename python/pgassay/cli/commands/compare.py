@@ -44,6 +44,12 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "server; several make a grid, of which the first is compared within the strata of the others",
     )
     add_plan_options(parser)
+    parser.add_argument(
+        "--fleet",
+        type=options.folder,
+        metavar="FILE",
+        help="run it on all machines of this fleet at once (see pgassay fleet)",
+    )
     options.add_plan(parser)
     options.add_output_options(parser)
     parser.set_defaults(run=run)
@@ -140,6 +146,11 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
         help="differences smaller than this do not matter (default 0.03, that is 3%%)",
     )
     add("--alpha", type=options.fraction, default=0.05, metavar="FRACTION", help="error rate (default 0.05)")
+    add(
+        "--all-blocks",
+        action="store_true",
+        help="use all blocks, or all the time, whatever is decided before",
+    )
     add("--seed", type=options.whole, metavar="N", help="seed of the order of the trials (default: drawn)")
     add("--out", type=options.folder, metavar="FOLDER", help="a new folder for the results")
     add(
@@ -225,6 +236,18 @@ def request_of(arguments: argparse.Namespace) -> "CompareRequest":
 
 def run(arguments: argparse.Namespace) -> int:
     """Plan, measure, report."""
+    if arguments.fleet is not None:
+        return _run_on_fleet(arguments)
     from pgassay.cli.new_experiment import run_or_plan
 
     return run_or_plan(request_of(arguments), arguments)
+
+
+def _run_on_fleet(arguments: argparse.Namespace) -> int:
+    from pgassay.cli.spread import compare_on_fleet
+    from pgassay.errors import UsageError
+
+    for name in ("plan", "redact"):
+        if getattr(arguments, name):
+            raise UsageError(f"--{name} is for one machine: leave it out, or leave --fleet out")
+    return compare_on_fleet(request_of(arguments), arguments)

@@ -3,6 +3,7 @@
 import argparse
 
 from pgassay.cli import options
+from pgassay.cli.commands.stored.report import FLEET_FILE
 
 
 def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -22,6 +23,12 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument(
         "--max-time", type=options.duration, metavar="TIME", help="another limit of time, in all"
     )
+    parser.add_argument(
+        "--fleet",
+        type=options.folder,
+        metavar="FILE",
+        help="the fleet of an experiment over several machines, where its file is another one now",
+    )
     options.add_output_options(parser)
     parser.set_defaults(run=run)
 
@@ -33,6 +40,10 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.experiment.running.run import run_resumed
     from pgassay.record.read import load_experiment
 
+    if (arguments.folder / FLEET_FILE).is_file():
+        from pgassay.cli.spread import resume_on_fleet
+
+        return resume_on_fleet(arguments)
     contract = load_experiment(arguments.folder).contract
     limits = RunLimits(
         blocks_max=arguments.blocks or contract.blocks_max,

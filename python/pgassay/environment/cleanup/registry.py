@@ -78,7 +78,7 @@ def register(kind: Kind, **details: str | int | list[str] | None) -> Token:
     resource must not be made.
     """
     folder = _folder()
-    document = {"format": _FORMAT, "kind": kind, "owner": vars(_own_identity()), "details": details}
+    document = {"format": _FORMAT, "kind": kind, "owner": vars(own_identity()), "details": details}
     file = folder / f"{kind}-{os.getpid()}-{secrets.token_hex(4)}.json"
     temporary = file.with_suffix(".tmp")
     try:
@@ -115,8 +115,8 @@ def sweep() -> list[str]:
             entries.append(_read(file))
         except (UsageError, MeasurementError) as error:
             sentences.append(str(error))
-    alive = {_identity(entry) for entry in entries if _is_alive(entry.owner)}
-    left = [entry for entry in entries if not _is_alive(entry.owner)]
+    alive = {_identity(entry) for entry in entries if is_alive(entry.owner)}
+    left = [entry for entry in entries if not is_alive(entry.owner)]
     for entry in left:
         if entry.kind == "volume":
             # Whatever lies on it would else wait for it for ever; its own removal says what fails here.
@@ -249,11 +249,13 @@ def _read(file: Path) -> _Entry:
         raise MeasurementError(f"{file} can't be used ({error}): delete it.") from error
 
 
-def _own_identity() -> Owner:
+def own_identity() -> Owner:
+    """This process."""
     return Owner(os.getpid(), _start_ticks(os.getpid()) or 0, machine.boot_id(), _pid_namespace())
 
 
-def _is_alive(owner: Owner) -> bool:
+def is_alive(owner: Owner) -> bool:
+    """Whether the process is still there; one of another pid namespace can't be called dead."""
     if owner.boot_id != machine.boot_id():
         return False
     if owner.pid_namespace != _pid_namespace():

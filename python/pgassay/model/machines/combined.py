@@ -16,6 +16,7 @@ class MachineResult(Frozen):
     `ratio` and `interval` as of an arm of a comparison; the interval holds together with those of all
     machines. `experiments`: the folders that ran there. `confounds`: what is recorded of this machine and is
     not so on most of the others. `withheld`: a check of one of its experiments speaks against a verdict.
+    `limit`: what limited the arm there, said where machines disagree; '' else, and where no rule explains it.
     """
 
     name: str
@@ -29,6 +30,7 @@ class MachineResult(Frozen):
     note: str = ""
     confounds: tuple[str, ...] = ()
     experiments: tuple[str, ...] = ()
+    limit: str = ""
 
 
 class CommonEffect(Frozen):
@@ -70,7 +72,8 @@ class CombinedResult(Frozen):
     """The contract for scripts; schema in schemas/combine.schema.json.
 
     `machines`: each arm on each machine. `confounds`: recorded facts in which machines differ. `family`: what
-    the error rates are of. `verdict`: all of it in sentences.
+    the error rates are of. `verdict`: all of it in sentences. `stopped`: why one that was
+    spread over a fleet ended; '' of stored experiments that were combined.
     """
 
     schema_: int = Field(default=COMBINED_SCHEMA, alias="schema")
@@ -85,3 +88,4 @@ class CombinedResult(Frozen):
     warnings: tuple[str, ...] = ()
     family: str = ""
     verdict: str = ""
+    stopped: str = ""

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 # What `pgassay tune` writes into the folder of its results.
 TUNE_FILE = "tune.json"
+# What `pgassay compare --fleet` does.
+FLEET_FILE = "fleet.json"
 
 
 def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -47,6 +49,10 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.report.compare import html
     from pgassay.report.compare.page import render_markdown
 
+    if (arguments.folder / FLEET_FILE).is_file():
+        from pgassay.cli.spread import report_spread
+
+        return report_spread(arguments)
     if (arguments.folder / TUNE_FILE).is_file():
         return _report_tuning(arguments)
     stored, result = analysed(load(arguments.folder), redact=arguments.redact)

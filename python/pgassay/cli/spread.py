@@ -1,0 +1,103 @@
+"""What compare, resume and report share where an experiment is spread over a fleet."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from pgassay.analysis.verdicts.compare import analyse
+from pgassay.cli.commands.fleet import require_dask
+from pgassay.cli.output import print_result, write_page
+from pgassay.errors import UsageError
+from pgassay.experiment.planning.request import CompareRequest
+from pgassay.fleet.spreading import plan as plans
+from pgassay.fleet.spreading.run import SpreadRequest, resume_spread, run_spread
+from pgassay.fleet.spreading.standing import stored_result
+from pgassay.model.machines.combined import CombinedResult
+from pgassay.record.layout import EXPERIMENT_FILE
+from pgassay.record.read import load
+from pgassay.record.write import write_file
+from pgassay.report import combine as report
+from pgassay.report.compare import html
+from pgassay.terminal import fleet as views
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pgassay.fleet.cluster.connection import DaskFleet
+
+REPORT_FILE = "report.html"
+# A page takes a second or two to make.
+_PAGES_MAX = 12
+EXIT_FAILED = 1
+EXIT_CONDITION_HOLDS = 3
+
+
+def compare_on_fleet(request: CompareRequest, arguments: argparse.Namespace) -> int:
+    """Run it on the fleet's machines and report."""
+    words = list(request.command[request.command.index("compare") + 1 :])
+    spread = SpreadRequest(
+        compare=request,
+        words=tuple(words),
+        command=request.command,
+        fleet_file=arguments.fleet,
+        until_decided=not arguments.all_blocks,
+    )
+    with _opened(arguments.fleet) as fleet, views.choose(quiet=arguments.quiet) as view:
+        folder, result = run_spread(spread, fleet, view)
+    return _finish(folder, result, arguments)
+
+
+def resume_on_fleet(arguments: argparse.Namespace) -> int:
+    """Go on where it stopped, with the machines that are left, and report."""
+    named = arguments.fleet or Path(plans.read(arguments.folder).fleet_file)
+    with _opened(named) as fleet, views.choose(quiet=arguments.quiet) as view:
+        result = resume_spread(
+            arguments.folder, fleet, view, blocks_max=arguments.blocks, time_max_s=arguments.max_time
+        )
+    return _finish(arguments.folder, result, arguments)
+
+
+def report_spread(arguments: argparse.Namespace) -> int:
+    """The stored result again, with its page."""
+    if arguments.png:
+        raise UsageError(
+            f"an experiment over a fleet has no plots: name a machine of it, {arguments.folder}/machines"
+        )
+    result = stored_result(plans.read(arguments.folder), arguments.folder)
+    target = arguments.html or arguments.folder / REPORT_FILE
+    write_page(target, report.render_html(result))
+    if print_result(result, report, arguments):
+        print(f"report: {target}")
+    return 0
+
+
+def _opened(path: Path) -> "DaskFleet":
+    """The fleet of a file; raises UsageError, also where Dask is not there, which reports do without."""
+    require_dask()
+    from pgassay.fleet.cluster.connection import DaskFleet
+
+    return DaskFleet.open(path)
+
+
+def _finish(folder: Path, result: CombinedResult, arguments: argparse.Namespace) -> int:
+    arguments.markdown = False
+    is_for_terminal = print_result(result, report, arguments)
+    sys.stdout.flush()  # the result is said, whatever happens to the pages
+    page = folder / REPORT_FILE
+    write_file(page, report.render_html(result).encode())
+    _write_pages(folder)
+    if is_for_terminal:
+        print(f"report: {page}")
+    if result.stopped == "failed":
+        return EXIT_FAILED
+    found = {arm.these_machines.verdict for arm in result.arms if not arm.these_machines.withheld}
+    return EXIT_CONDITION_HOLDS if arguments.fail_if in found else 0
+
+
+def _write_pages(folder: Path) -> None:
+    """Each machine's own page, as `pgassay report` of its folder writes it; of many machines the first."""
+    for machine in plans.read(folder).machines[:_PAGES_MAX]:
+        for run in machine.runs:
+            home = folder / run.folder
+            if (home / EXPERIMENT_FILE).is_file():
+                stored = load(home)
+                write_file(home / REPORT_FILE, html.render(analyse(stored), stored).encode())

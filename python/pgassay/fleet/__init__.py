@@ -1,0 +1,1 @@
+"""One experiment on several machines: `agent` answers on each, `spreading` asks them, `cluster` connects."""

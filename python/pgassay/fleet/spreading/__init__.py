@@ -1,0 +1,6 @@
+"""One experiment run by many machines, each a whole one of its own; their records come home and are combined.
+
+A machine runs the same arms in blocks of its own, with its own seed, until it is told to stop. So machines
+never differ within a block, a machine that is lost takes nothing from the others, and what comes home are
+ordinary experiments: machines/NAME below the folder.
+"""

@@ -1,0 +1,302 @@
+"""The loop over all machines: visits, looks, the end.
+
+Each machine is visited in turn by a thread of a pool, so that one that gives no answer keeps nobody waiting.
+After a visit that brought trials the whole is combined and looked at; the result is valid at any look. What
+the coordinator knows lies in the folder, so one that was killed is resumed by doing the same again; meanwhile
+the machines went on by themselves, up to their limits.
+"""
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pgassay.analysis.verdicts.warnings import machine_sentences
+from pgassay.errors import InterruptionError, UsageError
+from pgassay.fleet.runs import RunRequest
+from pgassay.fleet.spreading import plan as plans
+from pgassay.fleet.spreading.member import Member, Visit
+from pgassay.fleet.spreading.standing import blocks_done, combined, is_settled
+from pgassay.model.machines.combined import CombinedResult
+from pgassay.model.machines.spread import SpreadExperiment
+from pgassay.record import layout
+from pgassay.record.read import load_state
+from pgassay.record.write import write_state
+from pgassay.terminal.fleet import FleetView, MachineRow
+
+_THREADS_MAX = 32
+# A look that takes long is made less often: it may take a fifth of the time.
+_LOOK_SHARE = 5
+_LOW_DISK_BYTES = 1 << 30
+_DONE = ("ended", "failed")
+_WARNINGS_TOLD_MAX = 5
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How long it waits, in seconds.
+
+    visit_s: between two visits of a machine; visit_each_s: so much more for each of many. lost_s: until a
+    lost machine is asked again. patience_s: for lost machines when all others have ended. stop_s: for
+    machines that were told to stop.
+    """
+
+    visit_s: float = 1.0
+    visit_each_s: float = 0.02
+    lost_s: float = 5.0
+    patience_s: float = 120.0
+    stop_s: float = 120.0
+
+
+@dataclass
+class _Place:
+    """A machine in the loop: when it is due, and what its last visit found."""
+
+    member: Member
+    due: float = 0.0
+    visit: Visit = field(default_factory=lambda: Visit("asked"))
+    lost_since: float | None = None
+    is_told_of_disk: bool = False
+    told: set[str] = field(default_factory=set)
+    blocks_told: int = 1
+
+
+class Coordinator:
+    """Runs a spread experiment to its end; one for a folder at a time."""
+
+    def __init__(
+        self,
+        folder: Path,
+        plan: SpreadExperiment,
+        members: Mapping[str, Member],
+        view: FleetView,
+        pace: Pace | None = None,
+    ) -> None:
+        """members: by their machines' names; of the plan's machines those that the fleet has."""
+        self._folder, self._plan, self._view = folder, plan, view
+        self._pace = pace or Pace()
+        self._places = {name: _Place(member) for name, member in members.items()}
+        self._result: CombinedResult | None = None
+        self._look_due = 0.0
+        self._has_news = True
+        self._said_differences = False
+        self._begun = time.monotonic()
+        self._used_before_s = load_state(folder)[1]
+        self._visits: dict[Future[Visit], _Place] = {}
+
+    def run(self) -> CombinedResult:
+        """The result when it is settled, the limits are used up, or no machine goes on.
+
+        Raises InterruptionError where it is interrupted, with everything stopped and brought home, and
+        UsageError where no machine could begin.
+        """
+        write_state(self._folder, stopped="running", seconds_used=self._used_before_s)
+        pool = ThreadPoolExecutor(min(_THREADS_MAX, max(1, len(self._places))))
+        try:
+            stopped = self._measure(pool)
+            self._stop_all(pool)
+            return self._finish(stopped)
+        except KeyboardInterrupt as interruption:
+            self._view.message("stopping the machines; what they finished comes home")
+            self._stop_all(pool)
+            self._keep_state("interrupted")
+            raise InterruptionError(
+                "interrupted; nothing is left running on machines that answer: continue with 'pgassay "
+                f"resume {self._folder}'"
+            ) from interruption
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _measure(self, pool: ThreadPoolExecutor) -> str:
+        """Visit and look until something ends it; why it ended."""
+        visits = self._visits
+        while True:
+            now = time.monotonic()
+            busy = {id(place) for place in visits.values()}
+            for place in self._places.values():
+                if id(place) not in busy and place.due <= now and place.visit.state not in _DONE:
+                    visits[pool.submit(self._visit, place.member, stops=False)] = place
+            for visited in wait(visits, timeout=0.2, return_when=FIRST_COMPLETED).done:
+                self._took(visits.pop(visited), visited.result())
+            stopped = self._look() or self._has_ended()
+            if stopped:
+                return stopped
+            if not visits:
+                time.sleep(0.02)
+
+    def _visit(self, member: Member, *, stops: bool) -> Visit:
+        request = RunRequest(
+            words=self._plan.words,
+            seed=member.run.seed,
+            blocks=self._plan.blocks_max,
+            max_time_s=self._plan.time_max_s,
+            files={name: file.sha256 for name, file in self._plan.files.items()},
+        )
+        return member.visit(request, self._plan.files, stops=stops)
+
+    def _took(self, place: _Place, visit: Visit) -> None:
+        """Take in what a visit found, and say what a person should know."""
+        now, name, before = time.monotonic(), place.member.name, place.visit.state
+        place.due = now + self._pace.visit_s + self._pace.visit_each_s * len(self._places)
+        place.visit = visit
+        self._has_news |= visit.new > 0
+        if visit.state == "lost":
+            place.due = now + self._pace.lost_s
+            if place.lost_since is None:
+                place.lost_since = now
+                self._view.message(
+                    f"{name} gives no answer: the others go on, and what it finishes is on its disk"
+                )
+            return
+        if place.lost_since is not None:
+            self._view.message(f"{name} is back")
+            place.lost_since = None
+        if visit.state == "forgotten":
+            self._begin_anew(place)
+        if visit.state == "failed" and before != "failed":
+            self._view.message(f"{name} ended: {visit.sentence}")
+        free = visit.disk_free_bytes
+        if free is not None and free < _LOW_DISK_BYTES and not place.is_told_of_disk:
+            place.is_told_of_disk = True
+            self._view.message(f"{name} has {free >> 20} MB of disk left")
+        self._tell_warnings(place)
+
+    def _begin_anew(self, place: _Place) -> None:
+        """A machine that knows nothing of what came home from it begins another run, with another seed."""
+        self._plan, run = plans.with_further_run(self._plan, place.member.name)
+        plans.write(self._folder, self._plan)
+        place.member.begin(run)
+        place.due = 0.0
+        self._view.message(f"{place.member.name} knows nothing of its earlier trials: it begins anew")
+
+    def _tell_warnings(self, place: _Place) -> None:
+        """What a machine's own analysis says of it, each time that its blocks have doubled."""
+        stored = place.member.experiments.get(place.member.run.id)
+        blocks = len({trial.record.block for trial in stored.trials}) if stored else 0
+        if stored is None or blocks < 2 * place.blocks_told:
+            return
+        place.blocks_told = blocks
+        fresh = [line for line in machine_sentences(stored) if line not in place.told]
+        place.told.update(fresh)
+        for line in fresh[:_WARNINGS_TOLD_MAX]:
+            self._view.message(f"{place.member.name}: {line}")
+
+    def _look(self) -> str:
+        """Combine what came home where there is something new; why it ends now, or ''."""
+        self._view.standing(self._rows(), self._result)
+        now = time.monotonic()
+        if not self._has_news or now < self._look_due:
+            return ""
+        experiments = [
+            stored for place in self._places.values() for stored in place.member.experiments.values()
+        ]
+        self._has_news = False
+        if not experiments:
+            return ""
+        self._result = combined(self._plan, self._folder, experiments, is_final=False)
+        self._look_due = time.monotonic() + _LOOK_SHARE * (time.monotonic() - now)
+        self._view.standing(self._rows(), self._result)
+        if self._plan.until_decided and is_settled(self._result):
+            return "decided"
+        return "blocks" if blocks_done(self._result) >= self._plan.blocks_max else ""
+
+    def _has_ended(self) -> str:
+        """Why nothing goes on any more, or ''."""
+        places = list(self._places.values())
+        # What a last visit brought is looked at first.
+        if self._has_news and any(place.visit.new for place in places):
+            return ""
+        going = [place for place in places if place.visit.state not in _DONE]
+        if not going:
+            ended = {place.visit.stopped for place in places if place.visit.state == "ended"}
+            return "failed" if not ended else "blocks" if ended == {"blocks"} else "max-time"
+        lost_s = [time.monotonic() - place.lost_since for place in going if place.lost_since is not None]
+        if len(lost_s) == len(going) and min(lost_s) > self._pace.patience_s:
+            return "interrupted"
+        return ""
+
+    def _stop_all(self, pool: ThreadPoolExecutor) -> None:
+        """Stop what runs and bring home what it finished, as far as machines answer."""
+        until = time.monotonic() + self._pace.stop_s
+        # One that gives no answer keeps nobody waiting.
+        wait([each for each, place in self._visits.items() if place.lost_since is None], self._pace.stop_s)
+        for visited, place in self._visits.items():
+            if visited.done():
+                self._took(place, visited.result())
+            else:
+                place.visit = Visit("lost")
+        away = [place for each, place in self._visits.items() if not each.done()]
+        left = [place for place in self._places.values() if place.visit.state not in (*_DONE, "asked")]
+        left = [place for place in left if not any(place is each for each in away)]
+        while left and time.monotonic() < until:
+            visits = [(place, pool.submit(self._visit, place.member, stops=True)) for place in left]
+            for place, visited in visits:
+                place.visit = visited.result()
+                self._has_news |= place.visit.new > 0
+            left = [place for place in left if place.visit.state == "running"]
+            self._view.standing(self._rows(), self._result)
+            if left:
+                time.sleep(min(0.2, self._pace.visit_s))
+
+    def _finish(self, stopped: str) -> CombinedResult:
+        warnings = tuple(self._warnings())
+        for place in self._places.values():
+            if place.visit.state != "lost":
+                self._say_it_ended(place.member)
+        if stopped != "interrupted":
+            for place in self._places.values():
+                if place.visit.state in ("ended", "interrupted"):
+                    place.member.forget()
+        self._keep_state(stopped, warnings)
+        experiments = [
+            stored for place in self._places.values() for stored in place.member.experiments.values()
+        ]
+        if not experiments:
+            said = next((place.visit.sentence for place in self._places.values() if place.visit.sentence), "")
+            raise UsageError(
+                said or f"no machine began: look at them, then type pgassay resume {self._folder}"
+            )
+        return combined(
+            self._plan, self._folder, experiments, is_final=True, stopped=stopped, warnings=warnings
+        )
+
+    def _say_it_ended(self, member: Member) -> None:
+        """Write of a run that was killed before it could say so itself."""
+        for run in member.runs:
+            home = member.home(run)
+            if (home / layout.EXPERIMENT_FILE).is_file():
+                said, seconds_used, warnings = load_state(home)
+                if said == "running":
+                    write_state(home, stopped="interrupted", seconds_used=seconds_used, warnings=warnings)
+
+    def _warnings(self) -> list[str]:
+        lines = []
+        for place in self._places.values():
+            name = place.member.name
+            if place.visit.state == "lost":
+                lines.append(
+                    f"{name} gave no answer at the end: 'pgassay resume {self._folder}' brings home what it "
+                    "finished."
+                )
+            elif place.visit.state == "failed":
+                lines.append(f"{name} ended early: {place.visit.sentence.rstrip('.')}.")
+        return lines
+
+    def _keep_state(self, stopped: str, warnings: tuple[str, ...] = ()) -> None:
+        used_s = self._used_before_s + time.monotonic() - self._begun
+        write_state(self._folder, stopped=stopped, seconds_used=used_s, warnings=warnings)
+
+    def _rows(self) -> list[MachineRow]:
+        return [
+            MachineRow(
+                name,
+                place.visit.state,
+                sum(
+                    len({trial.record.block for trial in stored.trials})
+                    for stored in place.member.experiments.values()
+                ),
+                place.visit.progress,
+            )
+            for name, place in self._places.items()
+        ]

@@ -1,0 +1,241 @@
+"""One machine of a spread experiment, as its coordinator knows it: asked, started, stopped, brought home."""
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from pgassay.errors import MeasurementError, UsageError
+from pgassay.fleet import records
+from pgassay.fleet.agent import CHUNK_BYTES
+from pgassay.fleet.machine import Document, Machine, MachineLostError
+from pgassay.fleet.runs import RunRequest
+from pgassay.model.machines.spread import SpreadFile, SpreadRun
+from pgassay.record import layout
+from pgassay.record.read import StoredExperiment, load, load_block_plan, load_trial
+from pgassay.record.write import remove_unfinished
+
+# A start that brings no further trial is tried again so often: machines are restarted, not all the time.
+_STARTS_IN_VAIN_MAX = 3
+_FETCHES_MAX = 3
+FACTS_TIMEOUT_S = 120.0
+
+
+@dataclass(frozen=True)
+class Visit:
+    """What a visit found: `state` as the machine says, 'lost', or 'forgotten' where it knows of nothing that
+    came home before. new: the trials that came home. sentence: why it failed."""
+
+    state: str
+    stopped: str = ""
+    sentence: str = ""
+    progress: str = ""
+    new: int = 0
+    disk_free_bytes: int | None = None
+
+
+class Member:
+    """Not for two threads at once."""
+
+    def __init__(self, machine: Machine, folder: Path, runs: tuple[SpreadRun, ...]) -> None:
+        """folder: of the whole experiment; what came home before is found there."""
+        self.machine, self.runs = machine, runs
+        self._folder = folder
+        self._present: set[str] = set()
+        self._starts_in_vain = 0
+        self.experiments: dict[str, StoredExperiment] = {}
+        for run in runs:
+            self._open(run)
+
+    @property
+    def name(self) -> str:
+        """How the user calls the machine."""
+        return self.machine.name
+
+    @property
+    def run(self) -> SpreadRun:
+        """The run that goes on."""
+        return self.runs[-1]
+
+    def home(self, run: SpreadRun) -> Path:
+        """Where a run comes home."""
+        return self._folder / run.folder
+
+    def begin(self, run: SpreadRun) -> None:
+        """From now on this run is the one that goes on."""
+        self.runs = (*self.runs, run)
+        self._open(run)
+
+    def visit(self, request: RunRequest, files: Mapping[str, SpreadFile], *, stops: bool) -> Visit:
+        """Start what does not run, or with `stops` stop what does; bring home what is finished.
+
+        Raises nothing but programming errors: a machine that is away is 'lost', one that refuses 'failed'.
+        """
+        try:
+            answer = self._asked(operation="state")
+            state = str(answer.get("state"))
+            if stops:
+                answer = self._asked(operation="stop") if state == "running" else answer
+            elif state == "unknown" and self._present:
+                return Visit("forgotten")
+            elif self._is_to_be_started(state, request):
+                self._send(files)
+                self._starts_in_vain += 1
+                answer = self._asked(operation="start", request=request.model_dump(mode="json"))
+            return self._brought_home(answer)
+        except MachineLostError:
+            return Visit("lost")
+        except (MeasurementError, UsageError) as error:
+            return Visit("failed", sentence=str(error))
+        except OSError as error:
+            # Nothing that came is lost on the machine: the disk that is full is the coordinator's.
+            raise MeasurementError(
+                f"can't record what {self.name} finished in {self.home(self.run)} ({error.strerror}): free "
+                f"some space and continue with 'pgassay resume {self._folder}'"
+            ) from error
+
+    def forget(self) -> None:
+        """Let the machine remove what came home; one that is away keeps it."""
+        for run in self.runs:
+            try:
+                self.machine.request({"operation": "forget", "id": run.id})
+            except MachineLostError:
+                return
+
+    def _open(self, run: SpreadRun) -> None:
+        home = self.home(run)
+        if home.is_dir():
+            remove_unfinished(home)
+        self._present = set(records.pieces(home)) - {records.CHANGING} if home.is_dir() else set()
+        if layout.EXPERIMENT_FILE in self._present:
+            self.experiments[run.id] = load(home)
+
+    def _is_to_be_started(self, state: str, request: RunRequest) -> bool:
+        if state in ("unknown", "interrupted"):
+            if self._starts_in_vain >= _STARTS_IN_VAIN_MAX:
+                raise MeasurementError(f"it ended {_STARTS_IN_VAIN_MAX} times without a further trial")
+            return True
+        # One that used up its limits goes on where they are wider now.
+        stored = self.experiments.get(self.run.id)
+        if state == "ended" and stored is not None and self._starts_in_vain == 0:
+            contract = stored.experiment.contract
+            return request.blocks > contract.blocks_max or request.max_time_s > contract.time_max_s
+        return False
+
+    def _asked(self, **document: JsonValue) -> Document:
+        """The answer about the run that goes on; raises MeasurementError with the sentence of a refusal."""
+        return _answer(self.machine.request({"id": self.run.id, **document}))
+
+    def _send(self, files: Mapping[str, SpreadFile]) -> None:
+        """The files that the machine has not, in parts, each with the checksum of the whole."""
+        wanted: dict[str, SpreadFile] = {file.sha256: file for file in files.values()}
+        if not wanted:
+            return
+        have = self._asked(operation="have", files=list(wanted)).get("files")
+        for sha256, file in wanted.items():
+            if not isinstance(have, list) or sha256 not in have:
+                self._send_one(file)
+
+    def _send_one(self, file: SpreadFile) -> None:
+        with Path(file.source).open("rb") as opened:
+            if hashlib.file_digest(opened, "sha256").hexdigest() != file.sha256:
+                raise MeasurementError(
+                    f"{file.source} is not what it was when the experiment began: restore it, or begin anew"
+                )
+            for offset in range(0, max(file.bytes, 1), CHUNK_BYTES):
+                opened.seek(offset)
+                data = base64.b64encode(opened.read(CHUNK_BYTES)).decode("ascii")
+                self._asked(operation="put", sha256=file.sha256, offset=offset, bytes=file.bytes, data=data)
+
+    def _brought_home(self, answer: Document) -> Visit:
+        state, names = str(answer.get("state")), answer.get("records")
+        new = []
+        for name in names if isinstance(names, list) else []:
+            if not isinstance(name, str) or name in self._present:
+                continue
+            if name == records.CHANGING and state == "running":
+                continue
+            records.unpack(self.home(self.run), name, self._fetched(name))
+            if name != records.CHANGING:
+                self._present.add(name)
+                new.append(name)
+        stopped = "running" if state == "running" else str(answer.get("stopped"))
+        # One that was killed had no time to say so.
+        if state in ("interrupted", "failed") and stopped in ("", "running"):
+            stopped = "interrupted"
+        trials = self._read(new, stopped)
+        if trials:
+            self._starts_in_vain = 0
+        free = answer.get("disk_free_bytes")
+        return Visit(
+            state,
+            stopped=str(answer.get("stopped", "")),
+            sentence=str(answer.get("sentence", "")),
+            progress=str(answer.get("progress", "")),
+            new=trials,
+            disk_free_bytes=free if isinstance(free, int) else None,
+        )
+
+    def _fetched(self, name: str) -> bytes:
+        """A record, whole; raises MeasurementError where it arrives damaged time and again."""
+        for _ in range(_FETCHES_MAX):
+            content, checksums = bytearray(), set()
+            while True:
+                answer = self._asked(operation="fetch", name=name, offset=len(content))
+                part = _decoded(answer)
+                content += part
+                checksums.add(answer.get("sha256"))
+                if not part or len(content) == answer.get("bytes"):
+                    break
+            if checksums == {records.checksum(bytes(content))}:
+                return bytes(content)
+        raise MeasurementError(f"{name} arrived damaged {_FETCHES_MAX} times: look at the network")
+
+    def _read(self, names: list[str], stopped: str) -> int:
+        """Take the new pieces into the experiment in memory; the number of trials among them."""
+        home, run = self.home(self.run), self.run
+        stored = self.experiments.get(run.id)
+        trials = [name for name in names if records.is_trial(name)]
+        if stored is None:
+            if layout.EXPERIMENT_FILE in self._present:
+                stored = load(home)
+        else:
+            plans = {
+                plan.block: plan
+                for plan in (
+                    load_block_plan(home / name)
+                    for name in names
+                    if name.startswith(f"{layout.BLOCKS_FOLDER}/")
+                )
+            }
+            stored = replace(
+                stored,
+                trials=(*stored.trials, *(load_trial(home / name) for name in trials)),
+                block_plans={**stored.block_plans, **plans},
+            )
+        if stored is not None:
+            self.experiments[run.id] = replace(stored, stopped=stopped or "running")
+        return len(trials)
+
+
+def facts_of(machine: Machine, *, noise_s: float) -> Document:
+    """What a machine says of itself, its speeds included; raises MachineLostError, MeasurementError."""
+    document: Document = {"operation": "facts", "noise_s": noise_s, "speed": True}
+    return _answer(machine.request(document, timeout_s=FACTS_TIMEOUT_S))
+
+
+def _answer(answer: Document) -> Document:
+    if "error" in answer:
+        raise MeasurementError(str(answer["error"]))
+    return answer
+
+
+def _decoded(answer: Document) -> bytes:
+    try:
+        return base64.b64decode(str(answer.get("data", "")), validate=True)
+    except binascii.Error:
+        return b""

@@ -1,0 +1,135 @@
+"""The plan of a spread experiment: from what was typed and what the machines said; kept in fleet.json."""
+
+import hashlib
+import secrets
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic import JsonValue, ValidationError
+
+from pgassay import __version__
+from pgassay.durable import replace_file
+from pgassay.errors import UsageError
+from pgassay.model.machines.spread import (
+    SPREAD_FORMAT,
+    SpreadExperiment,
+    SpreadFile,
+    SpreadMachine,
+    SpreadRun,
+)
+from pgassay.record.write import recording_error
+
+FILE = "fleet.json"
+MACHINES_FOLDER = "machines"
+_SEED_BITS = 31
+
+
+def seed_of(seed: int, machine: str, run: int) -> int:
+    """The seed of a machine's run: another for each, and the same whenever it is asked."""
+    digest = hashlib.sha256(f"{seed} {machine} {run}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> (64 - _SEED_BITS)
+
+
+def new_plan(
+    *,
+    command: Sequence[str],
+    words: Sequence[str],
+    files: Mapping[str, Path],
+    fleet_file: Path,
+    seed: int | None,
+    blocks_max: int,
+    time_max_s: float,
+    until_decided: bool,
+    facts: Mapping[str, Mapping[str, JsonValue]],
+) -> SpreadExperiment:
+    """facts: of each machine that is to take part. Raises UsageError where a file can't be read."""
+    identity = secrets.token_hex(6)
+    drawn = secrets.randbits(_SEED_BITS) if seed is None else seed
+    return SpreadExperiment(
+        id=identity,
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        pgassay_version=__version__,
+        command=tuple(command),
+        fleet_file=str(fleet_file.absolute()),
+        words=tuple(words),
+        files={name: _file(path) for name, path in files.items()},
+        seed=drawn,
+        blocks_max=blocks_max,
+        time_max_s=time_max_s,
+        until_decided=until_decided,
+        machines=tuple(
+            SpreadMachine(
+                name=name,
+                host=str(said.get("host")),
+                runs=(_run(identity, drawn, name, 1),),
+                facts=dict(said),
+            )
+            for name, said in facts.items()
+        ),
+    )
+
+
+def _file(path: Path) -> SpreadFile:
+    try:
+        with path.open("rb") as opened:
+            sha256 = hashlib.file_digest(opened, "sha256").hexdigest()
+            return SpreadFile(source=str(path.absolute()), bytes=opened.tell(), sha256=sha256)
+    except OSError as error:
+        raise UsageError(f"can't read {path} ({error.strerror}): the machines need it") from error
+
+
+def _run(identity: str, seed: int, machine: str, number: int) -> SpreadRun:
+    folder = machine if number == 1 else f"{machine}+{number}"
+    return SpreadRun(
+        id=f"{identity}-{hashlib.sha256(machine.encode()).hexdigest()[:8]}-{number}",
+        folder=f"{MACHINES_FOLDER}/{folder}",
+        seed=seed_of(seed, machine, number),
+    )
+
+
+def with_further_run(plan: SpreadExperiment, name: str) -> tuple[SpreadExperiment, SpreadRun]:
+    """The plan with one more run of a machine that lost its earlier ones."""
+    found = next(machine for machine in plan.machines if machine.name == name)
+    run = _run(plan.id, plan.seed, name, len(found.runs) + 1)
+    machines = tuple(
+        machine.model_copy(update={"runs": (*machine.runs, run)}) if machine is found else machine
+        for machine in plan.machines
+    )
+    return plan.model_copy(update={"machines": machines}), run
+
+
+def write(folder: Path, plan: SpreadExperiment) -> None:
+    """Write it whole; raises MeasurementError."""
+    path = folder / FILE
+    try:
+        replace_file(path, (plan.model_dump_json(indent=1) + "\n").encode())
+    except OSError as error:
+        raise recording_error(path, error) from error
+
+
+def is_spread(folder: Path) -> bool:
+    """Whether a folder holds an experiment that was spread over a fleet."""
+    return (folder / FILE).is_file()
+
+
+def read(folder: Path) -> SpreadExperiment:
+    """Raises UsageError for a folder that holds none, a damaged or a newer one."""
+    path = folder / FILE
+    try:
+        found = SpreadExperiment.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise UsageError(
+            f"can't read {path} ({error.strerror}): name the folder of a fleet's experiment"
+        ) from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise UsageError(
+            f"{path} is damaged or newer ({where}: {first['msg']}): restore it from a copy"
+        ) from error
+    if found.format > SPREAD_FORMAT:
+        raise UsageError(
+            f"{path} has format {found.format}, written by a newer pgassay: install that to read it"
+        )
+    return found

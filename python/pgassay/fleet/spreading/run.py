@@ -1,0 +1,171 @@
+"""A spread experiment, new or resumed: from the machines' facts to the result."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgassay.errors import MeasurementError, UsageError
+from pgassay.experiment.planning.provisioned import default_cache
+from pgassay.experiment.planning.request import BLOCKS_DEFAULT, CompareRequest, check_request, parse_cache
+from pgassay.experiment.running.folder import folder_titled
+from pgassay.factors import registry as factors
+from pgassay.factors import sql
+from pgassay.fleet.machine import Document, Fleet, Machine, MachineLostError
+from pgassay.fleet.spreading import plan as plans
+from pgassay.fleet.spreading.alike import check_shared_hosts, differences
+from pgassay.fleet.spreading.coordinate import Coordinator, Pace
+from pgassay.fleet.spreading.member import Member, facts_of
+from pgassay.fleet.spreading.words import words_of_machines
+from pgassay.model.machines.combined import CombinedResult
+from pgassay.model.machines.spread import SpreadExperiment
+from pgassay.model.workload import WorkloadSpec
+from pgassay.record.holding import held, is_held
+from pgassay.terminal.fleet import FleetView
+from pgassay.words import duration_rounded, join, plural, size
+from pgassay.workloads.registry import parse_workload
+
+# How long the doctor watches a machine's noise before the first trial.
+_NOISE_S = 2.0
+_THREADS_MAX = 32
+
+
+@dataclass(frozen=True)
+class SpreadRequest:
+    """What was typed: `words` after `pgassay compare`, the whole `command`, and the fleet's file."""
+
+    compare: CompareRequest
+    words: tuple[str, ...]
+    command: tuple[str, ...]
+    fleet_file: Path
+    until_decided: bool = True
+
+
+def run_spread(
+    request: SpreadRequest, fleet: Fleet, view: FleetView, pace: Pace | None = None
+) -> tuple[Path, CombinedResult]:
+    """Run a comparison on all machines of a fleet; its folder and its result.
+
+    Raises UsageError before anything is measured, and as `Coordinator.run`.
+    """
+    compare = request.compare
+    check_request(compare)
+    workloads = _workloads(compare)
+    cache = parse_cache(compare.cache) if compare.cache else default_cache(workloads[0])
+    words = words_of_machines(request.words)
+    facts = _gather_facts(fleet.machines(), view)
+    plan = plans.new_plan(
+        command=request.command,
+        words=words.words,
+        files=words.files,
+        fleet_file=request.fleet_file,
+        seed=compare.seed,
+        # As one machine has at most, for all of them.
+        blocks_max=compare.blocks if compare.blocks is not None else BLOCKS_DEFAULT,
+        time_max_s=compare.max_time_s,
+        until_decided=request.until_decided,
+        facts=facts,
+    )
+    check_shared_hosts(plan.machines, workloads, cache)
+    _say_plan(plan, view)
+    folder = folder_titled(compare.out, f"fleet {' '.join(compare.factors)}")
+    plans.write(folder, plan)
+    return folder, _coordinated(folder, plan, fleet, view, pace)
+
+
+def resume_spread(
+    folder: Path,
+    fleet: Fleet,
+    view: FleetView,
+    *,
+    blocks_max: int | None = None,
+    time_max_s: float | None = None,
+    pace: Pace | None = None,
+) -> CombinedResult:
+    """Go on with the machines that are there, after having brought home what was finished meanwhile.
+
+    Raises UsageError where the folder holds no such experiment, another process coordinates it, or the fleet
+    has none of its machines.
+    """
+    plan = plans.read(folder)
+    wider = {"blocks_max": blocks_max, "time_max_s": time_max_s}
+    plan = plan.model_copy(update={name: value for name, value in wider.items() if value is not None})
+    if blocks_max is not None:
+        plan = plan.model_copy(update={"until_decided": False})
+    plans.write(folder, plan)
+    return _coordinated(folder.resolve(), plan, fleet, view, pace)
+
+
+def _coordinated(
+    folder: Path, plan: SpreadExperiment, fleet: Fleet, view: FleetView, pace: Pace | None
+) -> CombinedResult:
+    if is_held(folder):
+        raise UsageError(f"{folder} is coordinated by another process: wait until it has ended")
+    there = {machine.name: machine for machine in fleet.machines()}
+    members = {
+        machine.name: Member(there[machine.name], folder, machine.runs)
+        for machine in plan.machines
+        if machine.name in there
+    }
+    missing = [machine.name for machine in plan.machines if machine.name not in there]
+    if not members:
+        raise UsageError(f"the fleet has none of {join(missing)}: name their fleet's file with --fleet")
+    if missing:
+        view.message(f"the fleet has {join(missing)} no more: it goes on without")
+    with held(folder):
+        return Coordinator(folder, plan, members, view, pace).run()
+
+
+def _workloads(request: CompareRequest) -> list[WorkloadSpec]:
+    """All that arms run; raises UsageError for a factor or a workload that can't be meant."""
+    found = [factors.parse_factor(text) for text in request.factors]
+    levels = sql.levels_of(found)
+    if levels:
+        return [parse_workload(f"{sql.NAME}:{level}") for level in levels]
+    return [parse_workload(request.workload)]
+
+
+def _gather_facts(machines: Sequence[Machine], view: FleetView) -> dict[str, Document]:
+    """What each machine says of itself, all at once; raises UsageError where none answers."""
+    view.message(f"asking {plural(len(machines), 'machine')} what they are")
+
+    def asked(machine: Machine) -> Document | str:
+        try:
+            return facts_of(machine, noise_s=_NOISE_S)
+        except MachineLostError:
+            return f"{machine.name} gives no answer: it takes no part"
+        except MeasurementError as error:
+            return f"{machine.name} takes no part: {error}"
+
+    found = {}
+    with ThreadPoolExecutor(min(_THREADS_MAX, max(1, len(machines)))) as pool:
+        for machine, answer in zip(machines, pool.map(asked, machines), strict=True):
+            if isinstance(answer, str):
+                view.message(answer)
+            else:
+                found[machine.name] = answer
+    if not found:
+        raise UsageError("no machine of the fleet answers: look at it with pgassay fleet status")
+    return found
+
+
+def _say_plan(plan: SpreadExperiment, view: FleetView) -> None:
+    hosts = {machine.host for machine in plan.machines}
+    names = [machine.name for machine in plan.machines]
+    of = f" of {plural(len(hosts), 'host')}" if len(hosts) < len(names) else ""
+    view.message(
+        f"{join(names)}{of}: each runs all arms in blocks of its own, at most "
+        f"{plural(plan.blocks_max, 'block')} together, {duration_rounded(plan.time_max_s)} each"
+    )
+    if len(hosts) < len(names):
+        view.message("workers of one host count as one machine")
+    unlike = differences(plan.machines)
+    for line in unlike:
+        view.message(f"the machines differ in {line}")
+    if not unlike and len(names) > 1:
+        view.message("nothing that the machines say of themselves differs between them")
+    sent = sum(file.bytes for file in plan.files.values())
+    if sent:
+        view.message(
+            f"{plural(len(plan.files), 'file')} ({size(sent)}) are copied to each, with their checksums"
+        )

@@ -1,0 +1,120 @@
+"""What was typed for one host, as the words that each machine gets, and the files that these name."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from pgassay.errors import UsageError
+from pgassay.model.redaction import without_secrets
+
+# What the coordinator decides, or does itself: not a machine's.
+_OWN_WITH_VALUE = frozenset({"--fleet", "--spread", "--blocks", "--max-time", "--seed", "--out", "--fail-if"})
+_OWN = frozenset({"--json", "--markdown", "--quiet", "--no-wait", "--redact", "--plan", "--all-blocks"})
+_REFUSED = frozenset({"--server", "--swap", "--before-trial", "--vcpus", "--allow-writes"})
+# Of options and factors those whose values name files.
+_FILE = re.compile(r"^(sql|maintenance|dump|script):(?P<path>[^,]+)")
+_FILE_FACTORS = frozenset({"sql", "prepare"})
+_INCLUDED = re.compile(rb"^\s*\\(?:i|ir|include|include_relative)\s+['\"]?([^\s'\"]+)", re.M)
+_INCLUDED_MAX = 1000
+
+
+@dataclass
+class MachineWords:
+    """The words, and by the path under which they name it each file's own path here."""
+
+    words: list[str] = field(default_factory=list)
+    files: dict[str, Path] = field(default_factory=dict)
+
+
+def words_of_machines(typed: Sequence[str]) -> MachineWords:
+    """What each machine is given of the words after `pgassay compare`.
+
+    A file that was named by a path relative to this folder keeps that name on every machine; another one is
+    put in files/. Raises UsageError for what a fleet can't run, a password, and a file that is not there.
+    """
+    made = MachineWords()
+    words = iter(typed)
+    for word in words:
+        option, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
+        if option in _REFUSED or word.startswith("server="):
+            raise UsageError(
+                f"{option.partition('=')[0]}: a fleet's machines run servers of their own, and several that "
+                "measure one server would measure each other: leave --fleet out"
+            )
+        if option in _OWN:
+            continue
+        if option in _OWN_WITH_VALUE:
+            if not equals:
+                next(words, None)
+            continue
+        if option.startswith("--") and option in ("--workload", "--dataset", "--prepare"):
+            value = value if equals else next(words, "")
+            made.words += [option, _of_option(option, value, made)]
+        elif not option.startswith("-") and "=" in word:
+            made.words.append(_of_factor(word, made))
+        else:
+            made.words.append(word)
+    for word in made.words:
+        if without_secrets(word) != word:
+            raise UsageError(
+                "a password in the command would lie in the records of every machine: put it into each "
+                "machine's own password file"
+            )
+    return made
+
+
+def _of_option(option: str, value: str, made: MachineWords) -> str:
+    if option == "--prepare":
+        return _sent(value, made) if value.endswith(".sql") else value
+    match = _FILE.match(value)
+    if match is None:
+        return value
+    path = match["path"]
+    return value.replace(path, _sent(path, made), 1)
+
+
+def _of_factor(word: str, made: MachineWords) -> str:
+    name, _, levels = word.partition("=")
+    if name not in _FILE_FACTORS:
+        return word
+    parts = [
+        _sent(part, made) if part.strip().endswith(".sql") or Path(part).is_file() else part
+        for part in levels.split(",")
+    ]
+    return f"{name}={','.join(parts)}"
+
+
+def _sent(path: str, made: MachineWords) -> str:
+    """The name of a file on the machines, with what it includes taken along."""
+    source = Path(path)
+    if not source.is_file():
+        raise UsageError(f"{path} is no file here: name one that can be sent to the machines")
+    plain = PurePosixPath(path)
+    name = path if not plain.is_absolute() and ".." not in plain.parts else f"files/{plain.name}"
+    taken = made.files.get(name)
+    if taken is not None and taken.resolve() != source.resolve():
+        raise UsageError(f"{taken} and {path} have one name: rename one of them")
+    if taken is None:
+        made.files[name] = source
+        _send_included(source, PurePosixPath(name), made)
+    return name
+
+
+def _send_included(source: Path, name: PurePosixPath, made: MachineWords) -> None:
+    """What psql's \\i and \\ir name, so far as it lies beside or below the file that includes it."""
+    if source.suffix != ".sql" or len(made.files) > _INCLUDED_MAX:
+        return
+    for match in _INCLUDED.finditer(source.read_bytes()):
+        included = match[1].decode("utf-8", "replace")
+        beside = source.parent / included
+        if PurePosixPath(included).is_absolute() or not beside.is_file():
+            continue
+        if ".." in PurePosixPath(included).parts:
+            raise UsageError(
+                f"{source} includes {included}: put it beside or below the file, to be sent with it"
+            )
+        place = str(name.parent / included)
+        if place not in made.files:
+            made.files[place] = beside
+            _send_included(beside, PurePosixPath(place), made)

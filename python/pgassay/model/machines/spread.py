@@ -1,0 +1,59 @@
+"""An experiment that was spread over a fleet, as its folder holds it: fleet.json."""
+
+from pydantic import Field, JsonValue
+
+from pgassay.model.base import Frozen
+
+SPREAD_FORMAT = 1
+
+
+class SpreadRun(Frozen):
+    """One run on a machine. `id`: what the machine knows it by; `folder`: where it comes home, below the
+    experiment's folder. `seed`: of the order of its trials."""
+
+    id: str
+    folder: str
+    seed: int
+
+
+class SpreadMachine(Frozen):
+    """A machine with its runs: more than one where its disk was lost, or it had forgotten an earlier one.
+
+    `facts`: what it said of itself before the first trial; None where it was not there then.
+    """
+
+    name: str
+    host: str
+    runs: tuple[SpreadRun, ...]
+    facts: dict[str, JsonValue] | None = None
+
+
+class SpreadFile(Frozen):
+    """A file that the machines need: `source` where it was read, `bytes` and `sha256` of its content."""
+
+    source: str
+    bytes: int
+    sha256: str
+
+
+class SpreadExperiment(Frozen):
+    """The whole plan. Nothing in it is secret.
+
+    `words`: of the comparison, as each machine gets them; `files`: by the path under which these name them.
+    `blocks_max`: of all machines together. `until_decided`: end when the question of these machines is.
+    `command`: as it was typed.
+    """
+
+    format: int = SPREAD_FORMAT
+    id: str
+    created_at: str
+    pgassay_version: str
+    command: tuple[str, ...]
+    fleet_file: str
+    words: tuple[str, ...]
+    files: dict[str, SpreadFile] = Field(default_factory=dict)
+    seed: int
+    blocks_max: int
+    time_max_s: float
+    until_decided: bool = True
+    machines: tuple[SpreadMachine, ...]

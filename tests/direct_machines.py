@@ -1,0 +1,130 @@
+"""Machines of a fleet without anything between them: real agents, homes and experiments, called directly.
+
+Requests and answers go through JSON, as they do on any way. Each machine has a network namespace and a host's
+name of its own, so that it has a lock of its own and counts as another machine.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import whole_tool
+from pgassay.cli.commands.compare import request_of
+from pgassay.cli.main import parser
+from pgassay.fleet.agent import Agent
+from pgassay.fleet.machine import Document, MachineLostError
+from pgassay.fleet.spreading.coordinate import Pace
+from pgassay.fleet.spreading.run import SpreadRequest
+from pgassay.model.machines.combined import CombinedResult
+from pgassay.terminal.fleet import MachineRow
+
+# No test waits for a machine that nobody is going to bring back.
+PACE = Pace(visit_s=0.1, lost_s=0.1, patience_s=1.0, stop_s=60.0)
+_APART = 'hostname "$1"; ip link set lo up 2>/dev/null; shift; exec "$@"'
+
+
+class DirectMachine:
+    """An agent as a machine; `is_lost` takes it away, and what it runs goes on."""
+
+    def __init__(self, name: str, home: Path, *, is_part_of_host: bool = False) -> None:
+        self.name, self.home = name, home
+        self.is_lost = False
+        self.asked: list[Document] = []
+        self._options = {"is_part_of_host": is_part_of_host}
+        self.agent = self._agent()
+
+    @property
+    def host(self) -> str:
+        return self.name
+
+    def request(self, document: Document, *, timeout_s: float = 60.0) -> Document:
+        del timeout_s
+        if self.is_lost:
+            raise MachineLostError(f"{self.name} is away")
+        self.asked.append(document)
+        answer: Document = json.loads(json.dumps(self.agent.handle(json.loads(json.dumps(document)))))
+        return answer
+
+    def restart(self) -> None:
+        """As a worker that was killed and begun again: what ran has ended, its home is as it was."""
+        self.agent.close()
+        self.agent = self._agent()
+
+    def count(self, operation: str) -> int:
+        return sum(document.get("operation") == operation for document in self.asked)
+
+    def _agent(self) -> Agent:
+        apart = ("unshare", "--uts", "--net", "sh", "-c", _APART, "sh", self.name, sys.executable)
+        return Agent(self.home, python=apart, **self._options)
+
+
+class DirectFleet:
+    """All machines that a test made."""
+
+    def __init__(self, *machines: DirectMachine) -> None:
+        self._machines = machines
+
+    def machines(self) -> Sequence[DirectMachine]:
+        return self._machines
+
+    def __getitem__(self, name: str) -> DirectMachine:
+        return next(machine for machine in self._machines if machine.name == name)
+
+
+class Heard:
+    """A view that remembers; `on_standing` is called at each look, and may do what a test wants then."""
+
+    def __init__(self, on_standing: Callable[[Sequence[MachineRow]], None] = lambda _: None) -> None:
+        self.messages: list[str] = []
+        self._on_standing = on_standing
+
+    def message(self, content: str) -> None:
+        self.messages.append(content)
+
+    def standing(self, machines: Sequence[MachineRow], result: CombinedResult | None) -> None:
+        del result
+        self._on_standing(machines)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        pass
+
+
+@contextmanager
+def fleet_of(*names: str, homes: Sequence[Path] = ()) -> Iterator[DirectFleet]:
+    """Machines with prepared homes, or those given; nothing is left of them."""
+    with ExitStack() as stack:
+        made = [*homes, *(stack.enter_context(whole_tool.prepared_home()) for _ in names[len(homes) :])]
+        fleet = DirectFleet(*(DirectMachine(name, home) for name, home in zip(names, made, strict=True)))
+        try:
+            yield fleet
+        finally:
+            for machine in fleet.machines():
+                machine.agent.close()
+        for home in made:
+            assert not whole_tool.servers_below(home)
+
+
+def asked(*words: str, out: Path) -> SpreadRequest:
+    """`pgassay compare words…` with the build of the tests, as its command line makes it."""
+    typed = ["compare", *words, *whole_tool.build(), *whole_tool.SMALL, "--plans", "off", "--observe", "off"]
+    arguments = parser().parse_args([*typed, "--out", str(out)])
+    arguments.words = ["pgassay", *typed]
+    return SpreadRequest(
+        request_of(arguments),
+        tuple(typed[1:]),
+        tuple(arguments.words),
+        out.parent / "fleet.toml",
+        until_decided=not arguments.all_blocks,
+    )

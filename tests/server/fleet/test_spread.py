@@ -1,0 +1,214 @@
+"""A comparison over several machines: real agents with real servers, without what connects them."""
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+import whole_tool
+from direct_machines import PACE, Heard, asked, fleet_of
+from pgassay.fleet.spreading.run import resume_spread, run_spread
+from pgassay.model.machines.combined import CombinedResult
+from pgassay.record.read import load
+from pgassay.report import schema
+from pgassay.terminal.fleet import MachineRow
+
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
+WORDS = ("random_page_cost=4,2", "--workload", "select-only:duration=200ms,warmup=0ms", "--seed", "11")
+
+
+@pytest.fixture(autouse=True)
+def needs(require: Callable[..., None]) -> None:
+    require("server", "root")
+
+
+def numbers(folder: Path) -> list[tuple[int, int]]:
+    """Number and attempt of each trial that came home."""
+    return [(trial.record.number, trial.record.attempt) for trial in load(folder).trials]
+
+
+def assert_whole(out: Path, result: CombinedResult, *names: str) -> None:
+    """Each trial once, all of blocks of their own machine, and the result is what the folder says again."""
+    for name in names:
+        found = numbers(out / "machines" / name)
+        assert found
+        assert len(found) == len(set(found))
+        assert {trial.record.host for trial in load(out / "machines" / name).trials} == {name}
+    reported = whole_tool.result_of(whole_tool.run("report", out, "--json"))
+    jsonschema.validate(reported, schema.COMBINED.schema(), cls=jsonschema.Draft202012Validator)
+    these = reported["arms"][0]["these_machines"]
+    assert these["blocks"] == result.arms[0].these_machines.blocks
+    assert not list(out.rglob("*.tmp"))
+
+
+def test_two_machines_are_one_experiment(tmp_path: Path) -> None:
+    out, heard = tmp_path / "out", Heard()
+    with fleet_of("alpha", "beta") as fleet:
+        folder, result = run_spread(asked(*WORDS, "--blocks", "2", out=out), fleet, heard, PACE)
+        assert folder == out
+        assert result.stopped == "blocks"
+        assert result.arms[0].these_machines.machines == 2
+        assert {machine.name for machine in result.machines} == {"alpha", "beta"}
+        assert all(machine.blocks >= 1 for machine in result.machines)
+        seeds = {load(out / "machines" / name).experiment.contract.seed for name in ("alpha", "beta")}
+        assert len(seeds) == 2
+        assert any(
+            "alpha and beta: each runs all arms in blocks of its own" in line for line in heard.messages
+        )
+        # What came home is not kept on the machines.
+        assert not [path for machine in fleet.machines() for path in (machine.home / "fleet/runs").iterdir()]
+    assert_whole(out, result, "alpha", "beta")
+    assert "alpha" in (out / "report.html").read_text()
+
+
+@pytest.mark.slow
+def test_a_machine_that_is_lost_takes_nothing_from_the_others_and_comes_back(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with fleet_of("alpha", "beta") as fleet:
+
+        def away(rows: Sequence[MachineRow]) -> None:
+            blocks = {row.name: row.blocks for row in rows}
+            if blocks["beta"] >= 2:
+                fleet["beta"].is_lost = True
+            if blocks["alpha"] >= 4:
+                fleet["beta"].is_lost = False
+
+        heard = Heard(away)
+        result = run_spread(asked(*WORDS, "--blocks", "12", "--all-blocks", out=out), fleet, heard, PACE)[1]
+        said = "\n".join(heard.messages)
+        assert "beta gives no answer: the others go on" in said
+        assert "beta is back" in said
+        assert result.stopped == "blocks"
+    assert_whole(out, result, "alpha", "beta")
+
+
+@pytest.mark.slow
+def test_a_machine_that_stays_away_is_named_and_comes_home_when_resumed(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with fleet_of("alpha", "beta") as fleet:
+
+        def away(rows: Sequence[MachineRow]) -> None:
+            fleet["beta"].is_lost |= {row.name: row.blocks for row in rows}["beta"] >= 1
+
+        request = asked(*WORDS, "--blocks", "6", "--all-blocks", out=out)
+        result = run_spread(request, fleet, Heard(away), PACE)[1]
+        assert any("beta gave no answer at the end" in line for line in result.warnings)
+        before = numbers(out / "machines/beta")
+        fleet["beta"].is_lost = False
+        result = resume_spread(out, fleet, Heard(), pace=PACE)
+        after = numbers(out / "machines/beta")
+        assert after[: len(before)] == before
+        assert len(after) > len(before)
+    assert_whole(out, result, "alpha", "beta")
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
+    out, restarted = tmp_path / "out", []
+    with fleet_of("alpha", "beta") as fleet:
+
+        def kill(rows: Sequence[MachineRow]) -> None:
+            if not restarted and {row.name: row.blocks for row in rows}["beta"] >= 2:
+                restarted.append(True)
+                fleet["beta"].restart()
+
+        request = asked(*WORDS, "--blocks", "8", "--all-blocks", out=out)
+        result = run_spread(request, fleet, Heard(kill), PACE)[1]
+        assert restarted
+        assert fleet["beta"].count("start") == 2
+        assert result.stopped == "blocks"
+    assert_whole(out, result, "alpha", "beta")
+
+
+class Killed(BaseException):
+    """As SIGKILL: nothing is told to anybody."""
+
+
+@pytest.mark.slow
+def test_a_coordinator_that_is_killed_is_resumed(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with fleet_of("alpha", "beta") as fleet:
+
+        def kill(rows: Sequence[MachineRow]) -> None:
+            if all(row.blocks >= 1 for row in rows):
+                raise Killed
+
+        with pytest.raises(Killed):
+            run_spread(asked(*WORDS, "--blocks", "8", "--all-blocks", out=out), fleet, Heard(kill), PACE)
+        # The machines went on by themselves meanwhile.
+        state = fleet["alpha"].request({"operation": "state", "id": runs_of(out)["alpha"]})
+        assert state["state"] == "running"
+        result = resume_spread(out, fleet, Heard(), pace=PACE)
+        assert result.stopped == "blocks"
+        assert fleet["alpha"].count("start") == 1
+    assert_whole(out, result, "alpha", "beta")
+
+
+def runs_of(out: Path) -> dict[str, str]:
+    plan = json.loads((out / "fleet.json").read_text())
+    return {machine["name"]: machine["runs"][0]["id"] for machine in plan["machines"]}
+
+
+@pytest.mark.slow
+def test_a_machine_that_forgot_begins_anew_and_nothing_counts_twice(tmp_path: Path) -> None:
+    out, forgot = tmp_path / "out", []
+    with fleet_of("alpha", "beta") as fleet:
+
+        def forget(rows: Sequence[MachineRow]) -> None:
+            if not forgot and {row.name: row.blocks for row in rows}["beta"] >= 2:
+                forgot.append(True)
+                fleet["beta"].restart()
+                subprocess.run(["rm", "-r", fleet["beta"].home / "fleet"], check=True)
+
+        heard = Heard(forget)
+        result = run_spread(asked(*WORDS, "--blocks", "8", "--all-blocks", out=out), fleet, heard, PACE)[1]
+        assert any("beta knows nothing of its earlier trials" in line for line in heard.messages)
+        first, second = load(out / "machines/beta"), load(out / "machines/beta+2")
+        assert first.experiment.contract.seed != second.experiment.contract.seed
+        assert {machine.name for machine in result.machines} == {"alpha", "beta"}
+    assert_whole(out, result, "alpha", "beta")
+
+
+@contextmanager
+def small_home(megabytes: int) -> Iterator[Path]:
+    """A prepared home on a disk of its own, which is soon full."""
+    with whole_tool.prepared_home() as home:
+        runs = home / "fleet"
+        runs.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "none", runs], check=True)
+        try:
+            yield home
+        finally:
+            subprocess.run(["umount", runs], check=True)
+
+
+@pytest.mark.slow
+def test_a_disk_that_fills_ends_that_machine_alone(tmp_path: Path) -> None:
+    out, heard = tmp_path / "out", Heard()
+    with small_home(1) as home, fleet_of("full", "beta", homes=[home]) as fleet:
+        request = asked(*WORDS, "--blocks", "24", "--all-blocks", "--max-time", "60s", out=out)
+        result = run_spread(request, fleet, heard, PACE)[1]
+        assert any("full ended: " in line and "space" in line for line in heard.messages), heard.messages
+        assert any("full ended early" in line for line in result.warnings)
+        assert result.arms[0].these_machines.blocks >= 2
+    assert_whole(out, result, "beta")
+
+
+@pytest.mark.slow
+def test_what_no_machine_can_run_is_its_own_sentence(tmp_path: Path) -> None:
+    words = ("no_such_setting=1,2", "--workload", "select-only", "--blocks", "2")
+    with fleet_of("alpha") as fleet, pytest.raises(Exception, match="no_such_setting"):
+        run_spread(asked(*words, out=tmp_path / "out"), fleet, Heard(), PACE)
+
+
+def test_parts_of_one_host_are_refused_what_they_can_t_measure_apart(tmp_path: Path) -> None:
+    with fleet_of("alpha") as fleet:
+        fleet["alpha"].agent.is_part_of_host = True
+        words = ("a=1,2", "--workload", "tpcb")
+        with pytest.raises(Exception, match="alpha are parts of one host"):
+            run_spread(asked(*words, out=tmp_path / "out"), fleet, Heard(), PACE)
+    assert not (tmp_path / "out").exists()
