@@ -51,14 +51,12 @@ def process_of(home: Path, name: str) -> int:
     return int(json.loads(file.read_bytes())["pid"])
 
 
-def left_of(home: Path) -> list[str]:
-    """What a fleet left below a home that it should not have."""
+def left_of(home: Path, fleet: str = "none") -> list[str]:
+    """What a fleet (by its id) left below a home that it should not have."""
     left = [f"process {pid}" for pid in processes_of(home)]
     left += [f"node {path}" for path in home.glob("fleet/nodes/*/*")]
     left += [f"entry {path}" for path in home.rglob("registry/*.json")]
-    groups = Path("/sys/fs/cgroup").glob("**/pgassay-fleet-*")
-    mine = {str(path) for path in groups if (path / "cgroup.procs").read_text().split()}
-    return left + [f"group {group}" for group in mine]
+    return left + [f"group {path}" for path in Path("/sys/fs/cgroup").glob(f"**/pgassay-fleet-{fleet}-*")]
 
 
 def program(folder: Path) -> Path:

@@ -36,12 +36,13 @@ def fleet(home: Path) -> Iterator[Path]:
     path = home / "fleet.toml"
     started = whole_tool.run("fleet", "start", "--local", "2", "--file", path, home=home)
     assert started.returncode == 0, started.stderr
+    name = file.read(path).id
     try:
         yield path
     finally:
         if path.exists():
             whole_tool.run("fleet", "stop", "--file", path, home=home)
-    assert not fleets.left_of(home)
+    assert not fleets.left_of(home, name)
 
 
 def status(path: Path, home: Path) -> tuple[int, dict[str, str]]:
@@ -65,6 +66,11 @@ def test_two_workers_answer_and_leave_nothing(fleet: Path, home: Path) -> None:
         refused = first.request({"operation": "nothing that it knows"})
         assert "no operation" in str(refused["error"])
     assert status(fleet, home) == (0, {"local-1": "ready", "local-2": "ready"})
+    if first.entry.memory_bytes is not None:
+        name = f"pgassay-fleet-{file.read(fleet).id}-local-1-*"
+        (limit,) = Path("/sys/fs/cgroup/memory").glob(f"**/{name}/memory.limit_in_bytes")
+        # The kernel rounds to whole pages.
+        assert first.entry.memory_bytes - 4096 < int(limit.read_text()) <= first.entry.memory_bytes
     for port in listening(fleets.processes_of(home)):
         assert_closed_to_strangers(port)
     second_fleet = whole_tool.run("fleet", "start", "--local", "2", "--file", home / "b.toml", home=home)

@@ -160,8 +160,10 @@ def remove_cgroup(folder: Path) -> bool:
         raise UsageError(f"{folder} is no cgroup of pgassay's, so it is left alone.")
 
     def emptied_and_removed() -> bool:
-        for word in _read_words(folder / "cgroup.procs"):
-            processes.send(int(word), signal.SIGKILL)
+        for pid in map(int, _read_words(folder / "cgroup.procs")):
+            # One of another pid namespace is listed as 0, which kill(2) takes for our own process group.
+            if pid:
+                processes.send(pid, signal.SIGKILL)
         return remove_empty_cgroup(folder)
 
     if not _wait_until(emptied_and_removed):

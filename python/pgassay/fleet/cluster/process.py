@@ -38,7 +38,7 @@ def main() -> None:
         if settings.role == "scheduler":
             asyncio.run(_serve_scheduler(folder, settings))
         else:
-            with _part_of_host(settings) as python:
+            with _part_of_host(folder, settings) as python:
                 agent = Agent(home(), is_part_of_host=settings.is_part_of_host, python=python)
                 asyncio.run(_serve_worker(folder, settings, agent))
 
@@ -119,7 +119,7 @@ def _ending() -> asyncio.Event:
 
 
 @contextlib.contextmanager
-def _part_of_host(settings: NodeSettings) -> Iterator[tuple[str, ...]]:
+def _part_of_host(folder: NodeFolder, settings: NodeSettings) -> Iterator[tuple[str, ...]]:
     """This process and all that it starts get their part of the host; yields what begins each command.
 
     Cores by the affinity, which children inherit; memory by a control group; the lock by a network namespace.
@@ -131,7 +131,9 @@ def _part_of_host(settings: NodeSettings) -> Iterator[tuple[str, ...]]:
     namespace = apart.open_namespace(home())
     group = None
     if settings.memory_bytes is not None:
-        group = Cgroup.create(f"fleet-{settings.name}", memory_limit(settings.memory_bytes))
+        # The fleet's id as well: a container's process numbers may be those of a neighbour's.
+        name = f"fleet-{folder.path.parent.name}-{settings.name}"
+        group = Cgroup.create(name, memory_limit(settings.memory_bytes))
         _enter(group.paths)
     try:
         yield apart.words(sys.executable, f"/proc/{os.getpid()}/fd/{namespace}")
