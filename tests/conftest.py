@@ -82,20 +82,19 @@ def begins(item: pytest.Item) -> int:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the longest lanes first, and let tests with servers run again."""
     items.sort(key=begins)
-    check_folders(items)
+    find_misplaced(items)
     let_run_again(items)
 
 
-def check_folders(items: list[pytest.Item]) -> None:
-    """Refuse a test that wants the machine for itself where `make test` does not look for one."""
+def find_misplaced(items: list[pytest.Item]) -> None:
+    """Let a test fail that wants the machine for itself where `make test` does not look for one."""
     folders = tuple(f"{folder}/" for folder in ALONE_FOLDERS)
     for item in items:
         alone = item.get_closest_marker("server") and not item.get_closest_marker("shares_machine")
         if alone and item.nodeid.startswith("tests/") and not item.nodeid.startswith(folders):
-            raise pytest.UsageError(
-                f"{item.nodeid} wants the machine for itself: move it to {' or '.join(folders)}, or mark it "
-                "shares_machine"
-            )
+            # Then the run beside others takes it, and it ends in `pytest_runtest_setup`.
+            item.add_marker(pytest.mark.shares_machine)
+            item.add_marker(pytest.mark.misplaced)
 
 
 def let_run_again(items: list[pytest.Item]) -> None:
@@ -117,6 +116,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     _marked_server = item.get_closest_marker("server") is not None
     # A trial begins when all is written; beside other tests something always is. Where time is judged, in
     # tests that run alone, trials wait as users' do.
+    if item.get_closest_marker("misplaced"):
+        pytest.fail(
+            f"a test that runs alone is in {', '.join(ALONE_FOLDERS)}, or is marked shares_machine",
+            pytrace=False,
+        )
     shares = item.get_closest_marker("shares_machine") is not None
     settle.SETTLED_BYTES = sys.maxsize if shares else SETTLED_BYTES
 

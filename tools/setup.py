@@ -83,6 +83,19 @@ def check_python_types() -> str:
     return run_collected([VENV / "bin" / "mypy"])
 
 
+def collect_python_tests() -> None:
+    """Let pytest compile the tests, which else each of its workers would do for itself at the same time."""
+    run_collected([PYTHON, "-m", "pytest", "--collect-only", "-qq"], compiling())
+
+
+def compiling() -> dict[str, str]:
+    """An environment in which Python keeps what it compiles.
+
+    Hundreds of short processes import the same modules: compiling them each time is longer than most tests.
+    """
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 def check_rust() -> str:
     """Check the format of Rust, and run clippy: one cargo after the other, for they share a lock."""
     environment = rust_environment()
@@ -103,7 +116,7 @@ def set_up_and_check_python() -> None:
     provide_servers()
     provide_browser()
     provide_compared_versions()
-    run_side_by_side([check_python_style, check_python_types])
+    run_side_by_side([check_python_style, check_python_types, collect_python_tests])
 
 
 def build_and_check_rust() -> str:
@@ -123,9 +136,7 @@ def test(*, slow: bool = False) -> None:
     beside = [*workers, "-m", f"(not server or shares_machine){all_of_them}"]
     # Which are in these folders alone (tests/conftest.py): the others need not be collected a second time.
     alone = [*ALONE_FOLDERS, "-m", f"server and not shares_machine{all_of_them}"]
-    # Hundreds of short processes import the same modules: compiling them each time is longer than most tests.
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    run_all_openly([[PYTHON, "-m", "pytest", *options] for options in (beside, alone)], environment)
+    run_all_openly([[PYTHON, "-m", "pytest", *options] for options in (beside, alone)], compiling())
 
 
 def test_all() -> None:

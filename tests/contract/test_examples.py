@@ -65,7 +65,7 @@ def shrunk(example: Path, folder: Path) -> Path:
     content = re.sub(r"^scale = \d+$", "scale = 1", example.read_text("utf-8"), flags=re.MULTILINE)
     # Every start of a server touches all of its shared memory.
     content = content.replace('shared_buffers = "1GB"', 'shared_buffers = "64MB"')
-    content = re.sub(r"duration=\d+s(,warmup=\d+s)?", "duration=1s,warmup=100ms", content)
+    content = re.sub(r"duration=\d+s(,warmup=\d+s)?", "duration=300ms,warmup=50ms", content)
     smaller = folder / example.name
     smaller.write_text(f"blocks = 1\nseed = 7\n{content}", "utf-8")
     return smaller

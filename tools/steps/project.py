@@ -13,7 +13,7 @@ VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 PGASSAY = VENV / "bin" / "pgassay"
 # Where tests are that want the machine for themselves.
-ALONE_FOLDERS = ("tests/server", "tests/cli")
+ALONE_FOLDERS = ("tests/server", "tests/cli", "tests/contract")
 _OUTPUT_LINES = 15
 
 # The project's own standard-library modules (home folder, Debian packages) serve the set-up too.

@@ -65,9 +65,9 @@ def test_a_reading_is_taken_before_each_start_and_leaves_cold_trials_cold(
     require("server", "cold-cache")
     out = tmp_path / "results"
     words = ["work_mem=1MB,2MB", "--workload", "full-scan:only=sum", "--cache", "cold", "--covariate", name]
-    limits = ["--blocks", "2", "--seed", "4", "--json", "--quiet"]
+    limits = ["--blocks", "1", "--seed", "4", "--json", "--quiet"]
     finished = whole_tool.run("compare", *words, *whole_tool.SMALL, *limits, "--out", out)
-    assert whole_tool.result_of(finished)["blocks"] == 2
+    assert whole_tool.result_of(finished)["blocks"] == 1
     plan = json.loads((out / "experiment.json").read_bytes())
     assert plan["contract"]["covariate"] == name
     assert plan["protocol"]["readings"] == [name]

@@ -49,6 +49,7 @@ def trials_of(folder: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
+@pytest.mark.shares_machine
 def test_a_table_larger_than_the_memory_is_read_again(
     require: Callable[..., None], home: Path, tmp_path: Path
 ) -> None:
@@ -120,6 +121,7 @@ def test_warm_pages_are_loaded_inside_the_cap_or_refused(
     assert not (tmp_path / "other").exists()
 
 
+@pytest.mark.shares_machine
 def test_a_server_that_needs_more_than_its_memory_says_so(
     require: Callable[..., None], home: Path, tmp_path: Path
 ) -> None:

@@ -39,7 +39,7 @@ def spec(server: NativeTestServer, connect: dict[str, Any] | None = None, **chan
         "clients": 3,
         "threads": 2,
         "protocol": "prepared",
-        "duration_s": 0.8,
+        "duration_s": 0.4,
         "warmup_s": 0.3,
         "seed": 7,
     }
@@ -187,7 +187,7 @@ def test_serialization_failures_are_counted_and_the_client_goes_on(server: Nativ
     with server.query_connection() as connection:
         connection.execute("truncate pgbench_history")
     options = "-c default_transaction_isolation=serializable"
-    record = run_load(spec(server, {"options": options}, script="tpcb", clients=6, duration_s=1.0))
+    record = run_load(spec(server, {"options": options}, script="tpcb", clients=6, duration_s=0.5))
     assert record["errors"] > 0
     assert record["transactions"] > 0
     assert server.query("select count(*) from pgbench_history") == (everything(record),)

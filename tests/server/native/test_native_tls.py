@@ -163,7 +163,7 @@ def test_a_load_over_many_encrypted_connections(server: RemoteTestServer, protoc
             "clients": 9,
             "threads": 2,
             "protocol": protocol,
-            "duration_s": 0.6,
+            "duration_s": 0.3,
             "warmup_s": 0.1,
             "seed": 3,
         }

@@ -132,7 +132,7 @@ def test_an_old_probe_is_compared(disk: Path, tmp_path: Path) -> None:
     old = tmp_path / "old.json"
     old.write_text(text.render_json(analyse_probe(samples.record(samples.Machine(device_mb_s=1.0)))))
     finished = whole_tool.run(
-        "probe", disk, "--seconds", "4", "--quiet", "--json", "--compare", old, home=disk.parent
+        "probe", disk, "--seconds", "3", "--quiet", "--json", "--compare", old, home=disk.parent
     )
     document = json.loads(finished.stdout)
     ratios = {each["name"]: each for each in document["ratios"]}
@@ -155,7 +155,7 @@ def test_an_overlay_is_measured_and_called_so(disk: Path, require: Callable[...,
     if mounted.returncode:
         pytest.skip("no overlay can be mounted here")
     try:
-        finished = whole_tool.run("probe", merged, "--seconds", "4", "--quiet", "--json", home=disk.parent)
+        finished = whole_tool.run("probe", merged, "--seconds", "3", "--quiet", "--json", home=disk.parent)
         assert finished.returncode == 0, finished.stderr
         document = json.loads(finished.stdout)
         assert any("overlay" in line for line in document["warnings"])
