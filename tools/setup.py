@@ -156,9 +156,9 @@ def bench() -> None:
 
 
 def wheel() -> None:
-    """Build the wheel with the native binary into dist/."""
+    """Build the wheel with the native binary into dist/; PLATFORM=aarch64 names another machine."""
     provide_python_packages()
-    make_wheel()
+    make_wheel(os.environ.get("PLATFORM") or None)
 
 
 def lock() -> None:

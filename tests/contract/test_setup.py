@@ -46,6 +46,23 @@ def test_a_wheel_is_refused_where_it_can_t_be_true(monkeypatch: pytest.MonkeyPat
         wheel.make_wheel()
 
 
+def test_a_wheel_for_an_unknown_machine_is_refused() -> None:
+    with pytest.raises(project.SetupError, match="no wheel for 'riscv64': type PLATFORM=x86_64"):
+        wheel.make_wheel("riscv64")
+
+
+def test_a_binary_of_another_machine_is_no_wheel(tmp_path: Path) -> None:
+    """The number of the machine is the tenth pair of bytes (elf(5))."""
+    binary = tmp_path / "binary"
+    binary.write_bytes(b"\x7fELF".ljust(18, b"\0") + (183).to_bytes(2, "little"))
+    wheel._check_machine(binary, "aarch64")
+    with pytest.raises(project.SetupError, match="machine number 183, and the wheel for x86_64"):
+        wheel._check_machine(binary, "x86_64")
+    binary.write_bytes(b"#!/bin/sh")
+    with pytest.raises(project.SetupError, match="machine number 0"):
+        wheel._check_machine(binary, "aarch64")
+
+
 def test_lock_covers_the_declared_dependencies() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = declared["optional-dependencies"]

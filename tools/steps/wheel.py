@@ -34,24 +34,35 @@ OUTPUT = ROOT / "dist"
 GLIBC = "2.28"
 # By what the kernel calls the machine: what Rust and wheels call it.
 _MACHINES = {"x86_64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
+# Of <elf.h>: EM_X86_64 and EM_AARCH64.
+_ELF_MACHINES = {"x86_64": 62, "aarch64": 183}
 _TOOLS = ROOT / ".cache" / "wheel-tools"
 _TARGET_FOLDER = ROOT / "target" / "wheel"
 _SETUP_SCRIPT = ROOT / "tools" / "wheel" / "setup.py"
 _NETWORK_REMEDY = "check the network and pip's configuration, then type 'make wheel' again."
 
 
-def make_wheel() -> Path:
-    """Build the wheel into dist/ and return it; raises SetupError where this machine can't."""
-    platform_tag, target = _platform()
+def make_wheel(machine: str | None = None) -> Path:
+    """Build the wheel into dist/ and return it; raises SetupError where this machine can't.
+
+    machine: that it is for, as the kernel calls it; None: this one.
+    """
+    machine, platform_tag, target = _platform(machine)
+    is_foreign = machine != _MACHINES.get(platform.machine())
+    environment = rust_environment()
+    if is_foreign:
+        _require_target(target.removesuffix(f".{GLIBC}"), environment)
     provide_linker()
-    binary = _link_binary(target)
+    binary = _link_binary(target, environment)
+    _check_machine(binary, machine)
+    sources = _sources_within(binary) if is_foreign else _sources_of(binary)
     with tempfile.TemporaryDirectory(prefix="pgassay-wheel-") as folder:
         stage = Path(folder)
-        _stage_package(stage, binary)
+        _stage_package(stage, binary, sources)
         built = _pack(stage, platform_tag)
         _check(built, platform_tag)
         OUTPUT.mkdir(exist_ok=True)
-        for older in OUTPUT.glob("pgassay-*.whl"):
+        for older in OUTPUT.glob(f"pgassay-*_{machine}.whl"):
             older.unlink()
         wheel = OUTPUT / built.name
         shutil.copyfile(built, wheel)
@@ -59,15 +70,36 @@ def make_wheel() -> Path:
     return wheel
 
 
-def _platform() -> tuple[str, str]:
-    """The wheel's platform tag and Rust's name of the target with the C library's version."""
+def _platform(asked: str | None) -> tuple[str, str, str]:
+    """The machine, the wheel's platform tag and Rust's name of the target with the C library's version."""
     machine = _MACHINES.get(platform.machine())
     if sys.platform != "linux" or machine is None:
         raise SetupError(
             f"A wheel is built for Linux on x86_64 or aarch64, on such a machine; this is {sys.platform} on "
             f"{platform.machine()}: use 'make setup' here."
         )
-    return f"manylinux_{GLIBC.replace('.', '_')}_{machine}", f"{machine}-unknown-linux-gnu.{GLIBC}"
+    if asked is not None and asked not in _MACHINES:
+        raise SetupError(f"There is no wheel for '{asked}': type PLATFORM=x86_64 or PLATFORM=aarch64.")
+    machine = machine if asked is None else _MACHINES[asked]
+    tag = f"manylinux_{GLIBC.replace('.', '_')}_{machine}"
+    return machine, tag, f"{machine}-unknown-linux-gnu.{GLIBC}"
+
+
+def _require_target(target: str, environment: dict[str, str]) -> None:
+    """Raise SetupError where Rust has no standard library for another machine."""
+    answer = subprocess.run(
+        ["rustc", "--print", "target-libdir", "--target", target],
+        env=environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if answer.returncode != 0 or not Path(answer.stdout.strip()).is_dir():
+        raise SetupError(
+            f"Rust has no standard library for {target} here: type 'rustup target add {target}', or build "
+            "the wheel on such a machine."
+        )
 
 
 def provide_linker() -> None:
@@ -91,10 +123,10 @@ def provide_linker() -> None:
     write_stamp(stamp, inputs)
 
 
-def _link_binary(target: str) -> Path:
+def _link_binary(target: str, rust: dict[str, str]) -> Path:
     """Build the native binary for this target; cargo knows whether it has to."""
     say("wheel: building the native binary for it …")
-    environment = rust_environment() | {
+    environment = rust | {
         "CARGO_ZIGBUILD_ZIG_PATH": str(_TOOLS / "ziglang" / "zig"),
         "CARGO_ZIGBUILD_CACHE_DIR": str(_TARGET_FOLDER / "zigbuild"),
         "ZIG_GLOBAL_CACHE_DIR": str(_TARGET_FOLDER / "zig"),
@@ -110,7 +142,7 @@ def _link_binary(target: str) -> Path:
     return _TARGET_FOLDER / target.removesuffix(f".{GLIBC}") / "release" / PROGRAM
 
 
-def _stage_package(stage: Path, binary: Path) -> None:
+def _stage_package(stage: Path, binary: Path, sources: str) -> None:
     """Lay out the package as it is installed, its binary, man page and completions among it."""
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copyfile(ROOT / name, stage / name)
@@ -121,7 +153,7 @@ def _stage_package(stage: Path, binary: Path) -> None:
     programs.mkdir()
     shutil.copyfile(binary, programs / PROGRAM)
     (programs / PROGRAM).chmod(0o755)
-    (programs / f"{PROGRAM}.sources").write_text(_sources_of(binary))
+    (programs / f"{PROGRAM}.sources").write_text(f"{sources}\n")
     share = stage / "share"
     write_man_page(share / "man" / "man1" / "pgassay.1")
     for shell, place in COMPLETIONS.items():
@@ -149,7 +181,27 @@ def _sources_of(binary: Path) -> str:
             f"{binary} answers {answer.stdout.strip()!r}, which is not of the sources here ({sources}): "
             "remove target/wheel and type 'make wheel' again."
         )
-    return sources + "\n"
+    return sources
+
+
+def _sources_within(binary: Path) -> str:
+    """The same of a binary for another machine, which can't be asked: it holds what it would answer."""
+    from pgassay.native.binary import source_id
+
+    sources = source_id(ROOT)
+    if sources is None or sources.encode() not in binary.read_bytes():
+        raise SetupError(
+            f"{binary} is not of the sources here ({sources}): remove target/wheel and try again."
+        )
+    return sources
+
+
+def _check_machine(binary: Path, machine: str) -> None:
+    """Refuse a binary for another machine than its wheel, by its header (elf(5), e_machine)."""
+    header = binary.read_bytes()[:20]
+    found = int.from_bytes(header[18:20], "little") if header[:4] == b"\x7fELF" else 0
+    if found != _ELF_MACHINES[machine]:
+        raise SetupError(f"{binary} is for the machine number {found}, and the wheel for {machine}.")
 
 
 def _pack(stage: Path, platform_tag: str) -> Path:

@@ -23,6 +23,10 @@ from pgassay.volumes.price import HOURS
 
 RECOMMENDED_MAX = 5
 _MILLION = 1e6
+WAL_APART = (
+    "the WAL lay on a storage of its own: what is replayed is the data's volume alone, and what commits waited "
+    "for the other is taken as it was."
+)
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,10 @@ def size(
             *(line for group in groups for line in sentences_of(group, wanted.slow_down)),
             *equivalents_of(groups),
         ),
-        warnings=tuple(line for group in groups for line in warnings_of(group)),
+        warnings=(
+            *(line for group in groups for line in warnings_of(group)),
+            *([WAL_APART] if any(arm.spec.storage.wal is not None for arm in stored.experiment.arms) else []),
+        ),
     )
 
 

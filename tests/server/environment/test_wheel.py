@@ -2,7 +2,9 @@
 
 import json
 import os
+import platform
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -17,7 +19,7 @@ import pytest
 import whole_tool
 from pgassay import __version__
 from pgassay.native.binary import source_id
-from steps.project import ROOT
+from steps.project import ROOT, SetupError
 from steps.python_packages import pip_command
 from steps.wheel import COMPLETIONS, GLIBC, make_wheel
 
@@ -87,6 +89,47 @@ def test_the_name_says_what_the_binary_asks_for(wheel: Path) -> None:
     assert max(versions) <= (int(tag[1]), int(tag[2]))
     # The compiler's own library is not on every machine.
     assert b"libgcc_s" not in content
+
+
+@pytest.fixture(scope="module")
+def foreign(require: Callable[[str], None]) -> Path:
+    """The wheel for the other kind of processor; skipped where Rust can't build for it."""
+    require("wheel-linker")
+    other = {"x86_64": "aarch64", "aarch64": "x86_64"}[platform.machine()]
+    try:
+        return make_wheel(other)
+    except SetupError as error:
+        pytest.skip(str(error))
+
+
+def test_a_wheel_for_another_processor(foreign: Path, wheel: Path) -> None:
+    machine = {"aarch64": 183, "x86_64": 62}[foreign.stem.split("2_28_")[1]]
+    with zipfile.ZipFile(foreign) as packed, zipfile.ZipFile(wheel) as own:
+        content = packed.read("pgassay/bin/pgassay-native")
+        # All but the binary, and what is said of it, is the same.
+        names = set(packed.namelist()) ^ set(own.namelist())
+        sources = packed.read("pgassay/bin/pgassay-native.sources").decode().strip()
+    assert int.from_bytes(content[18:20], "little") == machine
+    versions = {tuple(map(int, found)) for found in re.findall(rb"\x00GLIBC_(\d+)\.(\d+)", content)}
+    assert versions and max(versions) <= tuple(map(int, GLIBC.split(".")))
+    assert names == set() and sources == source_id(ROOT)
+    assert foreign.is_file() and wheel.is_file(), "the one does not remove the other"
+
+
+def test_a_binary_for_another_processor_runs_where_it_is_emulated(foreign: Path, tmp_path: Path) -> None:
+    machine = foreign.stem.split("2_28_")[1]
+    emulator, libraries = shutil.which(f"qemu-{machine}"), Path(f"/usr/{machine}-linux-gnu")
+    if emulator is None or not libraries.is_dir():
+        pytest.skip(
+            f"there is no qemu-{machine}, or no C library for it: apt-get install qemu-user libc6-…-cross"
+        )
+    with zipfile.ZipFile(foreign) as packed:
+        binary = Path(packed.extract("pgassay/bin/pgassay-native", tmp_path))
+    binary.chmod(0o755)
+    command = [emulator, "-L", str(libraries), str(binary), "--version"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.split()[2:] == [source_id(ROOT)]
 
 
 def test_all_that_is_read_at_run_time_is_in_it(wheel: Path) -> None:

@@ -38,7 +38,7 @@ CEILING_SHARE = 0.6
 _QUEUE = {"scheduler": "none", "max_sectors_kb": "1024", "iostats": "1"}
 _CEILING_FILE = "volume-ceiling.json"
 _CEILING_FORMAT = 2
-_ENDED = (
+SERVED_NO_MORE = (
     "The process that serves the imitated volume has ended, so every request of it fails: "
     "see the kernel's log, and start the experiment again with resume."
 )
@@ -112,7 +112,7 @@ class ServedImage:
     def server(self) -> VolumeServer:
         """Who serves; raises MeasurementError after its end."""
         if self._server is None or self._server.has_ended:
-            raise MeasurementError(_ENDED)
+            raise MeasurementError(SERVED_NO_MORE)
         return self._server
 
     @property
@@ -201,7 +201,7 @@ class ServedImage:
         except MeasurementError as error:
             # One that lives and does not answer would keep all who use the volume waiting.
             stop_serving(self._below)
-            raise MeasurementError(_ENDED) from error
+            raise MeasurementError(SERVED_NO_MORE) from error
 
     def remove(self) -> None:
         """Unmount, detach, end; may be called in any state."""

@@ -27,7 +27,13 @@ from pgassay.environment.storage.image import SIZE_BYTES_MIN, size_for, usable_b
 from pgassay.environment.storage.loop import LoopVolume
 from pgassay.environment.storage.offered import offer_facts, peaks_of, simulated_words, would_last
 from pgassay.environment.storage.options import describe, format_bytes, readable_bytes
-from pgassay.environment.storage.served import Ceiling, ServedImage, beyond_ceiling, why_not
+from pgassay.environment.storage.served import (
+    SERVED_NO_MORE,
+    Ceiling,
+    ServedImage,
+    beyond_ceiling,
+    why_not,
+)
 from pgassay.environment.storage.trace import UNLIMITED, Trace, latency_text, unlimited_model
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.storage import StorageSpec
@@ -236,7 +242,11 @@ class ImitatedVolume(LoopVolume):
             delivered.warnings.append(self._beyond)
 
     def facts(self) -> Mapping[str, object]:
-        found = dict(super().facts())
+        try:
+            found = dict(super().facts())
+        except OSError as error:
+            # Its file can't be asked any more: whoever served it has just gone.
+            raise MeasurementError(SERVED_NO_MORE) from error
         backing = found.pop("backing_device", None)
         del backing  # the native server, which is no device
         return {

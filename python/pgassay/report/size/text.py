@@ -107,22 +107,17 @@ def _bounds(result: SizeResult) -> tuple[Block, ...]:
         ends = f"{low:.3g} – {'∞' if high is None else f'{high:.3g}'}"
         rows.append(
             (
-                each.name or each.server,
-                seconds(each.seconds_per_unit),
+                each.name or "the workload",
                 percent_fixed(each.reads_share, 1),
                 percent_fixed(each.wal_share, 1),
                 percent_fixed(each.other_files_share, 1),
                 percent_fixed(each.others_share, 1),
                 "" if each.timed_share is None else percent_fixed(each.timed_share, 1),
-                "∞" if each.gain_at_most is None else f"{each.gain_at_most:.3g}",
+                "∞" if each.gain_at_most is None else f"{each.gain_at_most:.3g}×",
                 ends,
             )
         )
-    unit = result.bounds[0].unit
-    heads = (
-        *("", f"time of a {unit}", "reads", "WAL", "other files", "for others", "by its clock"),
-        *("times as fast at most", "95 %"),
-    )
+    heads = ("", "reads", "WAL", "files", "others", "by its clock", "at most", "95 %")
     return (plain_table(heads, rows),)
 
 
