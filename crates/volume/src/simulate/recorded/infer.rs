@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::dependencies::{Dependencies, Facts, Milestone, NO_LOG, Role, STRETCHES, Step, Who};
-use super::lanes::{Cause, causes, in_flight, lanes_nearby};
+use super::lanes::{Cause, causes, in_flight, lanes_nearby, shorten};
 use super::order::straighten;
 use super::writes::logs_of;
 use crate::model::{Fault, SECOND_NS};
@@ -33,7 +33,11 @@ pub(super) fn infer(recording: &Recording, parts: &[(u64, u64)], who: Who) -> Re
     let waits = |index: usize| requests[index].kind != Kind::Write || log_of[index] != NO_LOG;
     let in_lanes: Vec<usize> = (0..requests.len()).filter(|index| waits(*index)).collect();
     let lanes = lanes_nearby(&in_flight(&requests, &in_lanes));
-    let causes = causes(&requests, &in_lanes, &lanes, who);
+    let mut causes = causes(&requests, &in_lanes, &lanes, who);
+    if who.clients > 0 {
+        let is_of_log = |lane: usize| log_of[in_lanes[lane]] != NO_LOG;
+        shorten(&mut causes, who.cpu_s, is_of_log);
+    }
     let mut facts = Facts {
         lanes: lanes.iter().copied().max().unwrap_or(0).max(who.clients),
         lost: recording.lost,

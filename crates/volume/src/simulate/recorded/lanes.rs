@@ -93,6 +93,24 @@ pub(super) fn causes(requests: &[Recorded], in_lanes: &[usize], lanes: &[u32], w
     best
 }
 
+/// Where clients are known, and how long processors were busy: who waited for another's write of a log did not compute
+/// meanwhile, so what came before writes of logs is shortened in the proportion of the one to the other.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // shorter than it was
+pub(super) fn shorten(causes: &mut [Cause], cpu_s: f64, is_of_log: impl Fn(usize) -> bool) {
+    let share = cpu_s / computing_s(causes);
+    if cpu_s <= 0.0 || share.is_nan() || share >= 1.0 {
+        return;
+    }
+    for (lane, cause) in causes.iter_mut().enumerate() {
+        match cause {
+            Cause::Free { computing_ns, .. } if is_of_log(lane) => {
+                *computing_ns = (*computing_ns as f64 * share).round() as u64;
+            }
+            _ => {}
+        }
+    }
+}
+
 fn computing_s(causes: &[Cause]) -> f64 {
     let computing = causes.iter().map(|cause| match cause {
         Cause::Free { computing_ns, .. } => *computing_ns,
@@ -226,6 +244,17 @@ mod tests {
             causes_of(&requests, one),
             [free(0, 0), Cause::Request, free(1, 10)]
         );
+    }
+
+    #[test]
+    fn who_waited_for_the_write_of_another_did_not_compute() {
+        let mut found = vec![free(0, 3000), Cause::Request, free(1, 1000)];
+        shorten(&mut found, 1e-6, |lane| lane == 0);
+        assert_eq!(found, [free(0, 750), Cause::Request, free(1, 1000)]);
+        let same = found.clone();
+        shorten(&mut found, 1e-3, |_| true);
+        shorten(&mut found, 0.0, |_| true);
+        assert_eq!(found, same);
     }
 
     #[test]
