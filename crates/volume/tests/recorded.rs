@@ -9,7 +9,7 @@ use pgassay_volume::{Kind, Model};
 mod drawn;
 mod systems;
 use drawn::Draw;
-use systems::{bursts, clients, look_ahead, read, recorded, recording_of, volume_of};
+use systems::{bursts, clients, commits, look_ahead, read, recorded, recording_of, volume_of};
 
 const MANY: f64 = 1000.0;
 
@@ -261,6 +261,25 @@ fn commits_share_the_writes_of_a_log_that_is_slow() {
     assert!(writes < 4000, "{writes}");
     assert!(bytes >= 8000 * 8192);
     assert!(elapsed < 8000 * 5_000_000 / 2);
+}
+
+#[test]
+fn clients_that_commit_are_predicted_on_slower_volumes_by_how_many_shared_a_write() {
+    let run = |latency_us: f64| commits(&volume_of(latency_us, 0.0, None), 8, 12_000, (100_000, 200_000));
+    let (recording, _, committed) = run(20.0);
+    let shared = committed as f64 / recording.requests.len() as f64;
+    let who = Who {
+        clients: (8.0 / shared).round() as u32,
+        ..Who::on(MANY)
+    };
+    let inferred = Dependencies::infer(&recording, &[], who).unwrap();
+    for latency_us in [20.0, 100.0, 350.0, 600.0, 1000.0, 3000.0] {
+        let model = volume_of(latency_us, 0.0, None);
+        let found_s = inferred.simulate(&model, 1.0, 1).unwrap().elapsed_s / committed as f64;
+        let (_, expected_ns, of) = run(latency_us);
+        let (found_ns, expected_ns) = (found_s * 1e12, expected_ns as f64 * 1e3 / of as f64);
+        assert_within(found_ns as u64, expected_ns as u64, 0.05, &model.name);
+    }
 }
 
 #[test]

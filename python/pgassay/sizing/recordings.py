@@ -28,8 +28,8 @@ class Measured:
     `storage`: the volume's own text. `parts`: the stretches of CLOCK_MONOTONIC that are replayed, of a load
     with its warm-up. `progress` of a load: (seconds from their beginning, units done by then), from the end
     of the warm-up second by second; () of statements. `clients`: of a load, each of which waits for its own
-    requests; 0 of statements, whose server may look ahead. `cpu_s`: of statements, how long their server
-    computed; 0 where nobody knows.
+    requests; 0 of statements, whose server may look ahead. `cpu_s`: how long their server computed, and
+    the clients of a load; 0 where nobody knows.
     """
 
     trial: int
@@ -164,7 +164,7 @@ def _measured(trial: StoredTrial, arm: Arm, experiment: Experiment) -> Measured 
         trace=trace if trace.is_file() else None,
         progress=_progress(record, arm),
         clients=0 if arm.spec.workload.load is None else arm.spec.workload.load.clients,
-        cpu_s=0.0 if record.load is not None else record.server_cpu_s or 0.0,
+        cpu_s=_cpu_s(record),
     )
 
 
@@ -191,6 +191,15 @@ def _parts(record: TrialRecord, arm: Arm) -> tuple[tuple[int, int], ...]:
     clocks = [each.clock_ns for each in record.statements]
     found = [clock for clock in clocks if clock is not None]
     return tuple(sorted(found)) if len(found) == len(clocks) else ()
+
+
+def _cpu_s(record: TrialRecord) -> float:
+    of_statements = [each.server_cpu_s for each in record.statements]
+    known = [each for each in of_statements if each is not None]
+    if known and len(known) == len(of_statements):
+        return sum(known)
+    clients_s = 0.0 if record.load is None else record.load.client_cpu_s or 0.0
+    return 0.0 if record.server_cpu_s is None else record.server_cpu_s + clients_s
 
 
 def _processors(record: TrialRecord, arm: Arm, experiment: Experiment, elapsed_s: float) -> float:

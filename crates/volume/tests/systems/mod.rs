@@ -148,3 +148,34 @@ pub fn bursts(model: &Model, rounds: usize, computing_ns: u64) -> Recording {
     }
     recording_of(requests)
 }
+
+/// Clients that compute, each on a processor of its own, and commit: what waits is written behind the last write, in one
+/// piece, when that one is done. Returns the time in which so many commits were done at least, and how many were.
+pub fn commits(model: &Model, clients: usize, count: u64, computing_ns: (u64, u64)) -> (Recording, u64, u64) {
+    let mut volume = Volume::new(model, 7).unwrap();
+    let mut draw = Draw::new(5);
+    let mut drawn = move || computing_ns.0 + draw.up_to(computing_ns.1);
+    let mut ready: BinaryHeap<Reverse<u64>> = (0..clients).map(|_| Reverse(drawn())).collect();
+    let (mut done_ns, mut offset, mut committed) = (0, 0, 0);
+    let mut requests = Vec::new();
+    while committed < count {
+        let Reverse(first_ns) = *ready.peek().unwrap();
+        let arrival_ns = first_ns.max(done_ns);
+        let mut group = 0;
+        while ready.peek().is_some_and(|Reverse(at)| *at <= arrival_ns) {
+            ready.pop();
+            group += 1;
+        }
+        let request = Request {
+            arrival_ns,
+            kind: Kind::Write,
+            offset,
+            length: 8192,
+        };
+        done_ns = volume.submit(&request).done_ns;
+        requests.push(recorded(&request, done_ns));
+        (offset, committed) = (offset + 8192, committed + group);
+        ready.extend((0..group).map(|_| Reverse(done_ns + drawn())));
+    }
+    (recording_of(requests), done_ns, committed)
+}

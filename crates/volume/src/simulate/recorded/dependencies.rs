@@ -10,6 +10,8 @@ pub const NEARBY: usize = 200;
 pub const LANES_SHARE: f64 = 0.02;
 /// So many writes behind each other make a log.
 pub const LOG_WRITES_MIN: u32 = 4;
+/// No write is longer; a device takes no more in one piece.
+pub(super) const WRITE_BYTES_MAX: u32 = 1 << 20;
 /// The recorded time is divided into so many stretches, whose ends are told of every replay.
 pub const STRETCHES: usize = 200;
 

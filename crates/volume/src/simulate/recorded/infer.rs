@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::dependencies::{Dependencies, Facts, Milestone, NO_LOG, Role, STRETCHES, Step, Who};
-use super::lanes::{Cause, causes, in_flight, lanes_nearby};
+use super::lanes::{Cause, causes, in_flight, lanes_nearby, shorten};
 use super::order::straighten;
-use super::writes::logs_of;
+use super::writes::{bursts_of, logs_of};
 use crate::model::{Fault, SECOND_NS};
 use crate::recording::{Recorded, Recording};
 use crate::request::Kind;
@@ -30,10 +30,16 @@ pub(super) fn infer(recording: &Recording, parts: &[(u64, u64)], who: Who) -> Re
         )));
     }
     let (log_of, logs) = logs_of(&requests);
-    let waits = |index: usize| requests[index].kind != Kind::Write || log_of[index] != NO_LOG;
+    let bursts = bursts_of(&requests, &log_of);
+    let waits =
+        |index: usize| requests[index].kind != Kind::Write || log_of[index] != NO_LOG || bursts[index];
     let in_lanes: Vec<usize> = (0..requests.len()).filter(|index| waits(*index)).collect();
     let lanes = lanes_nearby(&in_flight(&requests, &in_lanes));
-    let causes = causes(&requests, &in_lanes, &lanes, who);
+    let mut causes = causes(&requests, &in_lanes, &lanes, who, &bursts);
+    if who.clients > 0 {
+        let is_of_log = |lane: usize| log_of[in_lanes[lane]] != NO_LOG;
+        shorten(&mut causes, who.cpu_s, is_of_log);
+    }
     let mut facts = Facts {
         lanes: lanes.iter().copied().max().unwrap_or(0).max(who.clients),
         lost: recording.lost,

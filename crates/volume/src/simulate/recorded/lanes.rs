@@ -72,18 +72,27 @@ pub(super) fn lanes_nearby(in_flight: &[u32]) -> Vec<u32> {
 
 /// What each request of a lane comes after. Where it is known how long processors were busy, as few lanes as must
 /// are taken for waiting for another's request instead of computing: what was computed is no more than that.
-pub(super) fn causes(requests: &[Recorded], in_lanes: &[usize], lanes: &[u32], who: Who) -> Vec<Cause> {
-    let all = in_lanes.len();
-    let found = causes_with(requests, in_lanes, lanes, who, all);
+///
+/// `bursts` says of each request whether it is one of several for which all lanes wait: these come when all before
+/// them are done, and the request behind them when all of them are.
+pub(super) fn causes(
+    requests: &[Recorded],
+    in_lanes: &[usize],
+    lanes: &[u32],
+    who: Who,
+    bursts: &[bool],
+) -> Vec<Cause> {
+    let causes_with = |free_max: usize| causes_with(requests, in_lanes, lanes, who, bursts, free_max);
+    let found = causes_with(in_lanes.len());
     if who.clients > 0 || who.cpu_s <= 0.0 || computing_s(&found) <= who.cpu_s {
         return found;
     }
     // The more lanes may be free at once, the more is taken for computing.
     let (mut enough, mut too_many) = (1, lanes.iter().copied().max().unwrap_or(1) as usize + 1);
-    let mut best = causes_with(requests, in_lanes, lanes, who, enough);
+    let mut best = causes_with(enough);
     while too_many - enough > 1 {
         let middle = enough.midpoint(too_many);
-        let found = causes_with(requests, in_lanes, lanes, who, middle);
+        let found = causes_with(middle);
         if computing_s(&found) <= who.cpu_s {
             (enough, best) = (middle, found);
         } else {
@@ -91,6 +100,24 @@ pub(super) fn causes(requests: &[Recorded], in_lanes: &[usize], lanes: &[u32], w
         }
     }
     best
+}
+
+/// Where clients are known, and how long processors were busy: who waited for another's write of a log did not compute
+/// meanwhile, so what came before writes of logs is shortened in the proportion of the one to the other.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // shorter than it was
+pub(super) fn shorten(causes: &mut [Cause], cpu_s: f64, is_of_log: impl Fn(usize) -> bool) {
+    let share = cpu_s / computing_s(causes);
+    if cpu_s <= 0.0 || share.is_nan() || share >= 1.0 {
+        return;
+    }
+    for (lane, cause) in causes.iter_mut().enumerate() {
+        match cause {
+            Cause::Free { computing_ns, .. } if is_of_log(lane) => {
+                *computing_ns = (*computing_ns as f64 * share).round() as u64;
+            }
+            _ => {}
+        }
+    }
 }
 
 fn computing_s(causes: &[Cause]) -> f64 {
@@ -112,6 +139,7 @@ fn causes_with(
     in_lanes: &[usize],
     lanes: &[u32],
     who: Who,
+    bursts: &[bool],
     free_max: usize,
 ) -> Vec<Cause> {
     let mut clock = WorkClock::new(who.processors);
@@ -120,7 +148,7 @@ fn causes_with(
     let mut free: VecDeque<Free> = VecDeque::new();
     free.resize((who.clients as usize).min(in_lanes.len()), (0, 0.0));
     let mut population = who.clients;
-    let mut done = 0;
+    let (mut done, mut last_done_ns) = (0, 0);
     // A lane that has ended since the last request.
     let mut ended: Option<Free> = None;
     let mut found = Vec::with_capacity(in_lanes.len());
@@ -131,7 +159,10 @@ fn causes_with(
                 break;
             }
             on_the_way.pop();
-            done += 1;
+            (done, last_done_ns) = (done + 1, done_ns);
+            if bursts[in_lanes[which]] {
+                continue;
+            }
             let reading = clock.advance(done_ns, free.len());
             let lanes_max = if who.clients > 0 {
                 who.clients
@@ -149,8 +180,26 @@ fn causes_with(
                 }
             }
         }
+        on_the_way.push(Reverse((request.done_ns, number)));
         let reading = clock.advance(request.issue_ns, free.len());
         let ended = ended.take();
+        let is_behind_burst = number > 0 && bursts[in_lanes[number - 1]];
+        if bursts[*index] && is_behind_burst {
+            found.push(Cause::Request);
+            continue;
+        }
+        if bursts[*index] || is_behind_burst {
+            found.push(Cause::Free {
+                after_done: done,
+                computing_ns: request.issue_ns - last_done_ns,
+            });
+            if is_behind_burst {
+                // The lanes had waited for it as well.
+                population += u32::from(free.pop_front().is_none());
+                free.iter_mut().for_each(|lane| *lane = (done, reading));
+            }
+            continue;
+        }
         let lane = free.pop_front().or_else(|| {
             population += 1;
             ended
@@ -159,7 +208,6 @@ fn causes_with(
             after_done,
             computing_ns: (reading - began).round() as u64,
         }));
-        on_the_way.push(Reverse((request.done_ns, number)));
     }
     found
 }
@@ -182,7 +230,7 @@ mod tests {
     fn causes_of(requests: &[Recorded], who: Who) -> Vec<Cause> {
         let in_lanes: Vec<usize> = (0..requests.len()).collect();
         let lanes = lanes_nearby(&in_flight(requests, &in_lanes));
-        causes(requests, &in_lanes, &lanes, who)
+        causes(requests, &in_lanes, &lanes, who, &vec![false; requests.len()])
     }
 
     fn free(after_done: u32, computing_ns: u64) -> Cause {
@@ -226,6 +274,37 @@ mod tests {
             causes_of(&requests, one),
             [free(0, 0), Cause::Request, free(1, 10)]
         );
+    }
+
+    #[test]
+    fn behind_a_burst_nobody_has_computed_meanwhile() {
+        let requests = [
+            read(0, 100),
+            read(200, 300),
+            read(201, 400),
+            read(450, 500),
+            read(455, 600),
+        ];
+        let bursts = [false, true, true, false, false];
+        let two = Who {
+            clients: 2,
+            ..Who::on(2.0)
+        };
+        let in_lanes: Vec<usize> = (0..5).collect();
+        let found = causes(&requests, &in_lanes, &[2; 5], two, &bursts);
+        let expected = [free(0, 0), free(1, 100), Cause::Request, free(3, 50), free(3, 5)];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn who_waited_for_the_write_of_another_did_not_compute() {
+        let mut found = vec![free(0, 3000), Cause::Request, free(1, 1000)];
+        shorten(&mut found, 1e-6, |lane| lane == 0);
+        assert_eq!(found, [free(0, 750), Cause::Request, free(1, 1000)]);
+        let same = found.clone();
+        shorten(&mut found, 1e-3, |_| true);
+        shorten(&mut found, 0.0, |_| true);
+        assert_eq!(found, same);
     }
 
     #[test]

@@ -17,8 +17,11 @@
 //!    so that the reader goes on with the last.
 //! 4. A write that rewrites the end of one before it or goes on where that one ended, after that one was done, is
 //!    of a **log** once there are [`LOG_WRITES_MIN`] of them. Of a log one is on its way at a time. Those that
-//!    come meanwhile are one write after it, as commits share a flush.
-//! 5. Other writes are **write-back**. Nobody waits for them; each comes as long after the request of a lane
+//!    come meanwhile are one write after it, as commits share a flush. Who waits for another's write does not
+//!    compute: where it is known how long processors were busy, what comes before writes of logs is shortened.
+//! 5. Other writes are waited for by all where no lane asked for anything for ten times as long as usual, until they
+//!    were done: a log that goes on in a new file fills it first. Else they are **write-back**. Nobody waits for
+//!    them; each comes as long after the request of a lane
 //!    before it as it did.
 //!
 //! 6. A look-ahead asks in the **order of the file**. Where it is not known that there are clients, a read that

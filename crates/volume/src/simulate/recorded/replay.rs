@@ -3,12 +3,9 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, HashMap};
 
-use super::dependencies::{Dependencies, NO_LOG, Role, Step};
+use super::dependencies::{Dependencies, NO_LOG, Role, Step, WRITE_BYTES_MAX};
 use super::processors::WorkClock;
 use crate::request::Request;
-
-/// No write is longer; a device takes no more in one piece.
-const MERGED_BYTES_MAX: u64 = 1 << 20;
 
 /// A reading of the work clock, in an order; none of them is no number.
 #[derive(Clone, Copy, PartialEq)]
@@ -203,7 +200,7 @@ impl<Serve: FnMut(&Request) -> u64> Replay<'_, Serve> {
         log.on_its_way = std::mem::take(&mut log.waiting);
         let start = log.start;
         #[allow(clippy::cast_possible_truncation)] // bounded by the minimum
-        let length = (log.end - log.start).min(MERGED_BYTES_MAX) as u32;
+        let length = (log.end - log.start).min(u64::from(WRITE_BYTES_MAX)) as u32;
         let done_ns = self.submit(index, start, length, now_ns);
         self.on_the_way.push(Reverse((done_ns, index)));
     }
