@@ -24,7 +24,7 @@ from pgassay.tune.source.dump import dumped
 from pgassay.tune.source.gather import explained_on, gather
 from pgassay.tune.source.server import Source, open_source
 from pgassay.tune.statements import measured
-from remote_servers import PASSWORD
+from remote_servers import DATABASE, PASSWORD, RemoteTestServer
 from server_helpers import TINY_SETTINGS, best_build, empty_cluster, own_home
 
 pytestmark = pytest.mark.server
@@ -205,6 +205,9 @@ def test_a_role_with_a_password_is_enough_and_the_password_is_nowhere(tmp_path: 
         hidden = whole_tool.run("tune", name, *words, env=known)
         assert "GRANT pg_read_all_stats TO" in whole_tool.assert_one_sentence(hidden, 2)
         grant(server, "GRANT pg_read_all_stats TO bench")
+        blind = whole_tool.run("tune", name, *words, env=known)
+        assert "must be allowed to read the column" in whole_tool.assert_one_sentence(blind, 2)
+        grant(server, "GRANT SELECT ON orders TO bench")
         closed = whole_tool.run("tune", name, *words, env=known)
         assert "GRANT pg_read_all_data TO bench" in whole_tool.assert_one_sentence(closed, 2)
         grant(server, "GRANT pg_read_all_data TO bench")
@@ -225,7 +228,7 @@ def test_a_role_with_a_password_is_enough_and_the_password_is_nowhere(tmp_path: 
 
 
 def grant(server: RemoteTestServer, sql: str) -> None:
-    with server.query_connection() as connection:
+    with psycopg.connect(**server.parameters(dbname=DATABASE), autocommit=True) as connection:
         connection.execute(sql.encode())
 
 
@@ -238,6 +241,7 @@ def counting(server: RemoteTestServer) -> None:
     with psycopg.connect(**server.parameters(dbname=DATABASE), autocommit=True) as connection:
         for sql in SETUP:
             connection.execute(sql.encode())
+        connection.execute("CREATE TABLE private AS SELECT 1 AS number")
         load(connection)
 
 
