@@ -1,6 +1,7 @@
 """`pgassay tune` from its symptom to its answer, at any moment with what is known so far."""
 
 import contextlib
+import math
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -226,7 +227,8 @@ def as_of_the_source(facts: SchemaFacts, given: Mapping[str, str]) -> SchemaFact
 def _members_max(known: Known, request: TuneRequest) -> int:
     """How many fixes a proof has time for: each is an arm more in every block."""
     assert known.baseline is not None
-    whole = total_s(known.baseline.weights, known.baseline.seconds)
+    # A trial runs each statement once, however often it counts.
+    whole = math.fsum(known.baseline.seconds.values())
     arm_s = BLOCKS_WANTED * (TRIAL_OVERHEAD_S + TRIAL_TIMES * whole)
     arms = int((1 - SEARCH_SHARE) * known.left_s / arm_s)
     # The chosen set, its twin and the workload as it is are there in any case.
