@@ -28,6 +28,13 @@ def statements(tmp_path: Path) -> Path:
         (("{file}", "--dataset", "pgbench"), "is a file and no diagnosis"),
         (("--workload", "sql:{file}", "--arm", "x"), "--arm names an arm of an experiment"),
         (("--demo", "--dataset", "pgbench"), "leave --workload and --dataset out"),
+        (("--statements", "5", "--demo"), "--statements needs a running server: write pgassay tune DSN"),
+        (("dbname=shop", "--demo"), "--demo has no place beside a DSN"),
+        (("dbname=shop", "--workload", "sql:{file}"), "--workload has no place beside a DSN"),
+        (("postgresql://localhost/shop", "--statements", "0"), "--statements 0 is too few"),
+        (("host=/nowhere dbname=shop user=me",), "correct the connection string"),
+        (("postgresql://me:s3cret@localhost:1/shop",), "correct the connection string"),
+        (("user=me host=/nowhere", "--out", "{file}"), "is a file: name a new folder"),
         (("--workload", "tpcb"), "write --workload sql:FILE"),
         (("--workload", "sql:/nowhere.sql"), "can't read the SQL file /nowhere.sql"),
         (("--workload", "sql:{file}", "--max-time", "5s"), "--max-time 5 s is too short"),
@@ -40,7 +47,9 @@ def test_what_cannot_be_tuned_is_one_sentence(
     words: tuple[str, ...], complaint: str, statements: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     typed = [word.format(file=statements, folder=statements.parent) for word in words]
-    assert complaint in assert_one_sentence(run_here(capsys, "tune", *typed), 2)
+    said = assert_one_sentence(run_here(capsys, "tune", *typed), 2)
+    assert complaint in said
+    assert "s3cret" not in said
 
 
 def test_without_the_parser_it_says_what_to_install(

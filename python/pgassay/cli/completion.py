@@ -112,7 +112,7 @@ def _completer_of(action: argparse.Action) -> "Completer | None":
     nothing: Completer = SuppressCompleter()
     files: Completer = FilesCompleter()
     folders: Completer = DirectoriesCompleter()
-    if action.type is options.folder or action.dest in ("target", "prepare"):
+    if action.type is options.folder or action.dest in ("target", "prepare", "folder"):
         return folders if set(str(action.metavar).split("|")) & set(_FOLDERS) else files
     return nothing
 

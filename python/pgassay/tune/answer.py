@@ -27,7 +27,7 @@ _ORDER: dict[FixVerdict, int] = {
     "unsafe": 4,
     "screened out": 5,
 }
-UNLIKE = "it helps on the copy, but only what is not there as it is on the source: that proves nothing"
+UNLIKE = "it helps on the copy most what is not there as it is on the source: that proves nothing"
 NOT_CONFIRMED = (
     "two or more of the chosen fixes do not help, and what is left of them was not measured together: go on "
     "with pgassay tune FOLDER"
@@ -171,17 +171,19 @@ def _proven(judged: Judged, name: str) -> tuple[FixVerdict, Evidence, Effect | N
 
 
 def _helps_unlike_alone(judged: Judged, effect: Effect) -> bool:
-    """Whether no statement that is on the copy what it is on its server was shown to be faster."""
+    """Whether statements that are not on the copy what they are on their server save most of the time."""
     if not judged.unlike:
         return False
+    baseline = judged.baseline
     if not effect.statements:
-        return all(each.name in judged.unlike for each in judged.baseline.statements)
-    faster = [
-        each.name
+        return all(each.name in judged.unlike for each in baseline.statements)
+    saved = {
+        each.name: baseline.weights[each.name] * baseline.seconds[each.name] * (1 - 1 / each.ratio)
         for each in effect.statements
-        if each.interval is not None and each.interval[0] is not None and each.interval[0] > 1
-    ]
-    return all(name in judged.unlike for name in faster)
+        if each.ratio > 1
+    }
+    in_doubt = math.fsum(seconds for name, seconds in saved.items() if name in judged.unlike)
+    return in_doubt >= 0.5 * math.fsum(saved.values())
 
 
 def _slowed(effect: Effect) -> str:

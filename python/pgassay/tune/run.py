@@ -309,6 +309,8 @@ def go_on(
     began, is_interrupted = time.monotonic(), False
     proving = Proving(folder, search)
     proving.read()
+    if proving.first is not None:
+        refuse_without_source(folder, before, proving.first)
     with host_lock(progress, wait=wait):
         warning = without_network() if isolates else ""
         kept = {snapshot.key for snapshot in snapshots.list_snapshots()}
@@ -330,3 +332,16 @@ def go_on(
     result = compose(proving.search, told, proving.first, proving.second)
     write_result(folder, result)
     return result
+
+
+def refuse_without_source(folder: Path, before: TuneResult, stored: StoredExperiment) -> None:
+    """Raise UsageError where the data were a dump that tune made of a server, and removed."""
+    source = before.symptom.source
+    if source is not None and any(
+        arm.spec.dataset.kind == "dump" and not Path(arm.spec.dataset.source).exists()
+        for arm in stored.experiment.arms
+    ):
+        raise UsageError(
+            f"{folder}: its copy of {source.name} was removed with its dump: start anew with pgassay tune "
+            f"DSN, or with --workload sql:{folder / 'statements.sql'} and a dump that you keep"
+        )

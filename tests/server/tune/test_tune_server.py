@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+import psycopg
 import pytest
 
 import whole_tool
@@ -22,13 +24,14 @@ from pgassay.tune.source.dump import dumped
 from pgassay.tune.source.gather import explained_on, gather
 from pgassay.tune.source.server import Source, open_source
 from pgassay.tune.statements import measured
-from remote_servers import PASSWORD
+from remote_servers import DATABASE, PASSWORD, RemoteTestServer
 from server_helpers import TINY_SETTINGS, best_build, empty_cluster, own_home
 
 pytestmark = pytest.mark.server
 
 COUNTED = TINY_SETTINGS | {
-    "shared_preload_libraries": "pg_stat_statements", "fsync": "off", "work_mem": "3MB", "jit": "off",
+    "shared_preload_libraries": "pg_stat_statements", "fsync": "off", "autovacuum": "off", "jit": "off",
+    "work_mem": "3MB",
 }  # fmt: skip
 SETUP = (
     "CREATE EXTENSION IF NOT EXISTS pg_stat_statements",
@@ -178,6 +181,68 @@ def tuned(server_string: str, out: Path, *words: str, **options: object) -> dict
     document: dict[str, object] = json.loads(finished.stdout)
     assert document == json.loads((out / "tune.json").read_text())
     return document
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_role_with_a_password_is_enough_and_the_password_is_nowhere(tmp_path: Path) -> None:
+    """Over TCP with TLS, the password in a file; refused without the rights, and without the password."""
+    server = RemoteTestServer()
+    try:
+        server.start()
+        counting(server)
+        words = ("--statements", "3", "--pg", str(server.bin), "--quiet", "--json")
+        environment = whole_tool.environment()
+        passwords = tmp_path / "passwords"
+        passwords.write_text(
+            f"*:*:*:*:{PASSWORD.replace(chr(92), chr(92) * 2).replace(':', chr(92) + ':')}\n"
+        )
+        passwords.chmod(0o600)
+        known = environment | {"PGPASSFILE": str(passwords)}
+        name = server.uri(password=False)
+        refused = whole_tool.run("tune", name, *words, env=environment | {"PGPASSFILE": "/nowhere"})
+        assert "put the password into a password file" in whole_tool.assert_one_sentence(refused, 2)
+        hidden = whole_tool.run("tune", name, *words, env=known)
+        assert "GRANT pg_read_all_stats TO" in whole_tool.assert_one_sentence(hidden, 2)
+        grant(server, "GRANT pg_read_all_stats TO bench")
+        blind = whole_tool.run("tune", name, *words, env=known)
+        assert "must be allowed to read the column" in whole_tool.assert_one_sentence(blind, 2)
+        grant(server, "GRANT SELECT ON orders TO bench")
+        closed = whole_tool.run("tune", name, *words, env=known)
+        assert "GRANT pg_read_all_data TO bench" in whole_tool.assert_one_sentence(closed, 2)
+        grant(server, "GRANT pg_read_all_data TO bench")
+        out = tmp_path / "out"
+        finished = whole_tool.run(
+            "tune", server.uri(), *words, "--max-time", "90s", "--out", out, env=environment
+        )
+        assert finished.returncode == 0, finished.stderr
+        answer = json.loads(finished.stdout)
+        assert any("another machine" in note for note in answer["symptom"]["copy_notes"])
+        assert not [fix for fix in answer["fixes"] if "shared_buffers" in fix["id"]]
+        stored = b"".join(file.read_bytes() for file in out.rglob("*") if file.is_file())
+        for secret in (PASSWORD, quote(PASSWORD, safe="")):
+            assert secret.encode() not in stored
+            assert secret not in finished.stdout + finished.stderr + closed.stderr + hidden.stderr
+    finally:
+        server.stop()
+
+
+def grant(server: RemoteTestServer, sql: str) -> None:
+    with psycopg.connect(**server.parameters(dbname=DATABASE), autocommit=True) as connection:
+        connection.execute(sql.encode())
+
+
+def counting(server: RemoteTestServer) -> None:
+    """Have it count statements, of another role, on a table that this one owns."""
+    with server.query_connection() as connection:
+        connection.execute("ALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements'")
+    server.run("pg_ctl", "-D", str(server.folder / "data"), "-w", "-m", "fast", "stop")
+    server.start_again()
+    with psycopg.connect(**server.parameters(dbname=DATABASE), autocommit=True) as connection:
+        for sql in SETUP:
+            connection.execute(sql.encode())
+        connection.execute("CREATE TABLE private AS SELECT 1 AS number")
+        load(connection)
 
 
 @pytest.mark.slow

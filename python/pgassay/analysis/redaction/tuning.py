@@ -15,7 +15,10 @@ def redacted(result: TuneResult) -> TuneResult:
     return result.model_copy(
         update={
             "symptom": result.symptom.model_copy(
-                update={"statements": tuple(_statement(each, known) for each in result.symptom.statements)}
+                update={
+                    "statements": tuple(_statement(each, known) for each in result.symptom.statements),
+                    "copy_notes": tuple(_without(each, known) for each in result.symptom.copy_notes),
+                }
             ),
             "cause": result.cause.model_copy(update={"sentence": _without(result.cause.sentence, known)}),
             "fixes": tuple(_fix(each, known) for each in result.fixes),
@@ -51,7 +54,11 @@ def _sql_of(result: TuneResult) -> Iterable[str]:
 
 def _statement(statement: SymptomStatement, known: tuple[str, ...]) -> SymptomStatement:
     return statement.model_copy(
-        update={"sql": without_literals(statement.sql), "plan": _without(statement.plan, known)}
+        update={
+            "sql": without_literals(statement.sql),
+            "plan": _without(statement.plan, known),
+            "unlike_source": _without(statement.unlike_source, known),
+        }
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from pgassay import __version__
 from pgassay.model.tuning.answer import Ends, Fix, FixVerdict, TuneResult
+from pgassay.model.tuning.source import TuneSource
 from pgassay.report import markdown, terminal
 from pgassay.report.compare.json import render_document
 from pgassay.report.html import page
@@ -43,6 +44,8 @@ _EVIDENCE = {"proof": "proven", "search": "tried", "planner": "by the planner", 
 # As many as are read; --json has them all.
 _OTHERS_SHOWN_MAX = 40
 _SQL_SHOWN_MAX = 300
+# Of statements that were read from a server: a statement's mean there, and its part of all.
+_THERE = ("mean on the source", "share there")
 
 
 def render(result: TuneResult, *, width: int, colour: bool, unicode: bool) -> str:
@@ -75,6 +78,8 @@ def sections(result: TuneResult) -> list[Section]:
         Section("Symptom", "symptom", tuple(_symptom(result))),
         Section("Cause", "cause", (Paragraph(_cause(result)),)),
     ]
+    if result.symptom.source is not None:
+        made.insert(2, Section("Source", "source", tuple(_source(result.symptom.source))))
     if recommended:
         made.append(Section("What helps", "fixes", tuple(_recommended(result, recommended))))
     if others:
@@ -104,13 +109,44 @@ def _symptom(result: TuneResult) -> Iterator[Block]:
         f"{plural(len(symptom.statements), 'statement')} of {symptom.workload} on {symptom.data}, PostgreSQL "
         f"{symptom.version}, cache {symptom.cache}: {seconds(symptom.seconds)} for all of them once."
     )
-    rows = [(each.name, seconds(each.seconds), percent(each.share), each.plan) for each in symptom.statements]
-    heads = ("statement", "time", "share", "where most of it goes")
+    heads: tuple[str, ...] = ("statement", "time", "share", "where most of it goes")
+    rows: list[tuple[str, ...]] = [
+        (each.name, seconds(each.seconds), percent(each.share), each.plan) for each in symptom.statements
+    ]
+    if symptom.source is not None:
+        heads = (*heads[:3], *_THERE, heads[3])
+        there = [(_milliseconds(each.source_ms), _share(each.source_share)) for each in symptom.statements]
+        rows = [(*row[:3], *more, row[3]) for row, more in zip(rows, there, strict=True)]
     made = plain_table(heads, rows)
-    columns = tuple(Column(head, is_figure=head in ("time", "share")) for head in heads)
+    columns = tuple(Column(head, is_figure=head in ("time", "share", *_THERE)) for head in heads)
     yield Table(columns, made.groups)
     if symptom.copy_notes:
         yield bullets(symptom.copy_notes, title="The copy")
+
+
+def _source(source: TuneSource) -> Iterator[Block]:
+    since = f" since {source.since}" if source.since else ""
+    passed = ", ".join(f"{count} {kind}" for kind, count in source.ignored.items())
+    counted = plural(source.statements, "statement")
+    yield Paragraph(
+        f"{source.name}, PostgreSQL {source.version}, counted {counted}{since}, "
+        f"{seconds(source.seconds)} in all. Those above took {percent(source.share)} of that on the source."
+        + (f" Passed over: {passed}." if passed else "")
+    )
+    if source.left_out:
+        reasons = [f"{each.name} ({percent(each.share)}): {each.reason}" for each in source.left_out]
+        yield bullets(reasons, title="Left out", tone=WARNING)
+    if source.settings:
+        taken = ", ".join(f"{name} = {value}" for name, value in source.settings.items())
+        yield Fold("Settings that the copy was given as the source has them", (Paragraph(taken),))
+
+
+def _milliseconds(value: float | None) -> str:
+    return "" if value is None else seconds(value / 1000)
+
+
+def _share(value: float | None) -> str:
+    return "" if value is None else percent(value)
 
 
 def _cause(result: TuneResult) -> str:

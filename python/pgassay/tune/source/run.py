@@ -90,6 +90,11 @@ def tune_server(
     plan_tune(TuneRequest(replace(compare, workload="full-scan", dataset=typed or _ANY_DATA)), progress.stage)
     if not typed:
         refuse_without_program(build)
+        if build.major < source.major:
+            raise UsageError(
+                f"--pg {compare.build}: pg_dump {build.version} can't read {source.name}, which runs "
+                f"{source.resolved.server.version}: use --pg {source.major}, or give --dataset"
+            )
         _refuse_missing_extensions(source, build)
         refuse_small_disk(source)
     read = _read(wanted, source, progress)
