@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 
 import tune_samples as samples
+import whole_experiments
 from pgassay.cli.commands import tune
+from pgassay.cli.main import parser
+from pgassay.record.write import write_experiment
 from pgassay.tune.stored import write_result
 from whole_tool import assert_one_sentence, run_here
 
@@ -89,3 +92,24 @@ def test_a_stored_answer_is_shown_again(tmp_path: Path, capsys: pytest.CaptureFi
     assert "Jane" in (tmp_path / "apply.sql").read_text()
     (tmp_path / "tune.json").write_text("{}")
     assert "run tune again" in assert_one_sentence(run_here(capsys, "report", tmp_path), 2)
+
+
+def test_an_experiment_is_gone_on_from_and_its_record_decides(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "compared"
+    planned = whole_experiments.planned("work_mem=4MB,64MB", seed=1, workload="full-scan")
+    write_experiment(folder, planned)
+    for words, complaint in (
+        (("--cache", "cold"), "--cache has no place beside"),
+        (("--set", "jit=on"), "--set has no place beside"),
+        (("--storage", "loop"), "--storage has no place beside"),
+        (("--arm", "none"), "has no arm 'none': name one with --arm, of 'work_mem=4MB', 'work_mem=64MB'"),
+    ):
+        assert complaint in assert_one_sentence(run_here(capsys, "tune", folder, *words), 2)
+    typed = parser().parse_args(["tune", str(folder), "--max-time", "5m", "--margin", "0.1"])
+    typed.words = []
+    request = tune.request_of(typed)
+    assert request.start is not None and request.start.spec is not None
+    assert (request.compare.max_time_s, request.compare.margin) == (300.0, 0.1)
+    assert (request.compare.workload, request.compare.cache) == ("full-scan", "warm-pages")

@@ -23,10 +23,10 @@ PHYSICAL = (
     "its server can't read a physical copy of another version's data: give a dump, --dataset dump:FILE, to "
     "have it tried"
 )
-# How much faster the next volume is to be.
+# How much more the next volume is to give.
 FASTER_TIMES = 2.0
 # What a volume keeps that takes another's place.
-_KEPT = ("instance", "closest", "read_ahead")
+_KEPT = ("instance", "closest")
 
 
 def other_versions(spec: ArmSpec, load_s: float, max_time_s: float) -> tuple[OtherVersion, ...]:
@@ -56,9 +56,9 @@ def other_versions(spec: ArmSpec, load_s: float, max_time_s: float) -> tuple[Oth
 
 
 def other_storages(spec: ArmSpec) -> tuple[OtherStorage, ...]:
-    """The cheapest volume that gives twice as much as the imitated one that the data lie on.
+    """The cheapest volumes that give twice the bytes, or twice the operations, of the imitated one in use.
 
-    () where they lie on none, and where there is no such volume.
+    () where the data lie on none, and where there is no such volume.
     """
     if spec.storage.kind != VolumeKind.name:
         return ()
@@ -66,22 +66,28 @@ def other_storages(spec: ArmSpec) -> tuple[OtherStorage, ...]:
     now = ordered(spec.storage, loaded)
     if now is None:
         return ()
-    operations, transferred = peaks_of(model_for(spec.storage, loaded))
     alone = now.model_copy(update={"instance": None})
-    wanted = enough(alone, loaded.catalogue, FASTER_TIMES * operations, FASTER_TIMES * transferred)
-    if wanted is None:
-        return ()
+    operations, transferred = peaks_of(model_for(spec.storage, loaded))
+    demands = ((operations, FASTER_TIMES * transferred), (FASTER_TIMES * operations, transferred))
+    wanted = [enough(alone, loaded.catalogue, *demand) for demand in demands]
+    by_text = {text_of(each): each for each in wanted if each is not None}
+    made = [_storage(spec, alone, each, loaded) for each in by_text.values()]
+    # Where neither grows the instance is the limit.
+    return tuple(
+        each for each in made if each.bytes > each.bytes_now or each.operations > each.operations_now
+    )
+
+
+def _storage(spec: ArmSpec, now: VolumeSpec, wanted: VolumeSpec, loaded: LoadedCatalogue) -> OtherStorage:
     kept = [f"{key}={value}" for key, value in spec.storage.own if key in _KEPT]
     if spec.storage.read_ahead_kb is not None:
         kept.append(f"read_ahead={spec.storage.read_ahead_kb}")
     storage = parse_storage(",".join([f"{VolumeKind.name}:{text_of(wanted)}", *kept]))
     storage = storage.model_copy(update={"wal": spec.storage.wal})
-    given = peaks_of(model_for(storage, loaded))
-    if given[0] <= operations and given[1] <= transferred:
-        return ()  # the instance is the limit
-    found = OtherStorage(storage, text_of(wanted), *given, operations, transferred)
-    found = _with_price(found, alone, wanted, loaded)
-    return (replace(found, why_not=KINDS[VolumeKind.name].unreachable(storage, [1]) or ""),)
+    given, before = (peaks_of(model_for(each, loaded)) for each in (storage, spec.storage))
+    found = OtherStorage(storage, text_of(wanted), *given, *before)
+    found = replace(found, why_not=KINDS[VolumeKind.name].unreachable(storage, [1]) or "")
+    return _with_price(found, now, wanted, loaded)
 
 
 def _with_price(

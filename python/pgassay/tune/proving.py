@@ -69,6 +69,8 @@ class Proving:
         Raises UsageError for a folder whose experiments can't be read or gone on with.
         """
         self.read()
+        if self.first is None:
+            self.first = load(self.folder / PROOF_FOLDER)
         if self.second is not None:
             self.second = _resumed(self.second, left_s(), progress)
             return

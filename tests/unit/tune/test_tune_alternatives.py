@@ -143,18 +143,22 @@ def test_the_next_volume_is_of_the_same_type_and_has_a_price() -> None:
         wanted = enough(now, loaded, 1000.0, 60e6) if text == "P10" else enough(now, loaded, 6000.0, 140e6)
         assert wanted is not None and wanted.name == name, text
     spec: ArmSpec = arm_spec({}).model_copy(update={"storage": GP3})
-    (found,) = other_storages(spec)
-    assert (found.operations, found.operations_now) == (6000.0, 3000.0)
-    assert found.bytes == 2 * found.bytes_now
-    assert found.per_month is not None and found.per_month > 0
-    assert describe(found.storage) == "volume:gp3,size=100GB,iops=6000,throughput=250"
+    more_bytes, more_operations = other_storages(spec)
+    assert (more_bytes.operations, more_bytes.bytes) == (3000.0, 2 * more_bytes.bytes_now)
+    assert (more_operations.operations, more_operations.bytes) == (6000.0, more_operations.bytes_now)
+    # 125 MiB/s for 0.04 dollars each, 3000 operations for 0.005 (the catalogue's list).
+    assert (more_bytes.per_month, more_operations.per_month) == (5.0, 15.0)
+    assert describe(more_bytes.storage) == "volume:gp3,size=100GB,throughput=250"
     assert other_storages(arm_spec({})) == ()
 
 
 def test_where_the_instance_is_the_limit_no_volume_is_offered() -> None:
     small = parse_storage("volume:gp3,size=400GiB,iops=12000,throughput=1000,instance=m6g.large")
     found = other_storages(arm_spec({}).model_copy(update={"storage": small}))
-    assert not found or "instance=m6g.large" in describe(found[0].storage)
+    assert all("instance=m6g.large" in describe(each.storage) for each in found)
+    assert not [
+        each for each in found if each.bytes <= each.bytes_now and each.operations <= each.operations_now
+    ]
 
 
 def test_what_can_not_be_tried_is_told_with_its_reason_and_its_price() -> None:
