@@ -12,7 +12,9 @@ tune's without what exceeds that.
 
 Prints for each arm the geometric mean over the statements of tune's time over the arm's, with its interval,
 and the ratio of the total time. Exit code 1 unless the interval against both peers together lies below 1.
-The experiment lies in FOLDER/experiment for `pgassay report`.
+The experiment lies in FOLDER/experiment for `pgassay report`. Results of tune that lie in FOLDER/tune are
+taken as they are. --unproven takes what the search chose, also where the proof had no time for a verdict: the
+experiment then is its proof.
 """
 
 import argparse
@@ -48,7 +50,7 @@ from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune
 from pgassay.tune.proof import arm_of
 from pgassay.tune.run import TOOLS, run_tune
 from pgassay.tune.statements import measured
-from pgassay.tune.stored import read_folder
+from pgassay.tune.stored import SEARCH_FILE, TUNE_FILE, read_folder
 
 FACTOR = "advice"
 TUNE, TUNE_CUT, AS_IT_IS = "tune", "tune in the peers' space", "as it is"
@@ -130,8 +132,12 @@ def _advice(
     progress: Progress,
 ) -> GivenArms:
     """Everybody's advice as arms; says what it is."""
-    result = run_tune(TuneRequest(request, out=folder / "tune"), TOOLS, progress, wait=True, isolates=False)
-    chosen = _recommended(folder / "tune", result)
+    results = folder / "tune"
+    if (results / TUNE_FILE).exists():
+        result = TuneResult.model_validate_json((results / TUNE_FILE).read_bytes())
+    else:
+        result = run_tune(TuneRequest(request, out=results), TOOLS, progress, wait=True, isolates=False)
+    chosen = _chosen(results, result, proven=not arguments.unproven)
     memory_bytes = planned.spec.memory_bytes or machine.memory_bytes()
     cores = machine.facts().get("cores_usable")
     settings = formula(memory_bytes, int(cores) if isinstance(cores, int | float) else 1)
@@ -166,13 +172,15 @@ def _advice(
     )
 
 
-def _recommended(folder: Path, result: TuneResult) -> list[Candidate]:
-    """What apply.sql holds, the best one first; none where nothing was chosen at all."""
-    names = [fix.id for fix in result.fixes if fix.verdict == "recommended"]
-    if not names:
+def _chosen(folder: Path, result: TuneResult, *, proven: bool) -> list[Candidate]:
+    """What apply.sql holds, the best one first; else what the search chose, and the proof did not refute."""
+    wanted = ("recommended",) if proven else ("recommended", "not decided")
+    names = [fix.id for fix in result.fixes if fix.verdict in wanted]
+    if not names or not (folder / SEARCH_FILE).exists():
         return []
-    by_id = {each.id: each for each in read_folder(folder)[0].candidates}
-    return [by_id[name] for name in names]
+    search, _ = read_folder(folder)
+    by_id = {each.id: each for each in search.members}
+    return [by_id[name] for name in names if name in by_id]
 
 
 def _peer(name: str, sql: tuple[str, ...], settings: dict[str, str]) -> Candidate:
@@ -293,6 +301,7 @@ def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
     add("--set", action="append", default=[], dest="settings", help="a setting of the data as they are")
     add("--leave-out", default="", help="arms that are not measured, with commas between")
     add("--out", type=Path, help="keep data and results here")
+    add("--unproven", action="store_true", help="what was chosen and not proven counts as well")
     add("--fetch", action="store_true", help="install what is needed and end")
     add("--quiet", action="store_true")
     return parser.parse_args(words)
