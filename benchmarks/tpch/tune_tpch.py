@@ -3,7 +3,8 @@
     python benchmarks/tpch/tune_tpch.py [--scale 1] [--seed 1] [--max-time 30m] [--blocks 8] [--out FOLDER]
     python benchmarks/tpch/tune_tpch.py --fetch            # only install what is needed, by the network
 
-The 22 queries with parameters drawn by the seed, and both refresh functions as writes. `tune` has --max-time.
+The 22 queries with parameters drawn by the seed, and both refresh functions as writes, each weighed so that
+it counts alike in the workload's time. `tune` has --max-time.
 postgres-mcp advises indexes for the same statements on a copy with HypoPG; it may have as much space as those
 of tune take, and what does not fit, once really built, is cut. pgtune's formula gives the settings. Then
 one experiment of randomised blocks has each as an arm: tune's recommendations, the peers' indexes, the
@@ -28,7 +29,7 @@ from pathlib import Path
 import numpy as np
 from peers import FORMULA_SQL, Advised, Peers, advised_indexes, fetch, formula, index_bytes
 from tpch_data import generate
-from tpch_queries import queries, refresh_functions, statements_file
+from tpch_queries import Query, queries, refresh_functions, statements_file
 
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.analysis.verdicts.study import gather_study
@@ -57,6 +58,7 @@ TUNE, TUNE_CUT, AS_IT_IS = "tune", "tune in the peers' space", "as it is"
 INDEXES, SETTINGS, BOTH = "postgres-mcp", "pgtune", "postgres-mcp and pgtune"
 # At most so long for the peer's advisor; it ends by itself when no index gains enough.
 ADVISOR_S = 300.0
+WORKLOAD_FILE = "tpch-queries.sql"
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,10 @@ def main(words: Sequence[str] | None = None) -> int:
         specs = [planned.spec]
         try:
             with host_lock(progress, wait=True):
-                snapshots.ensure(planned.spec.build, planned.spec.dataset, (), progress.stage)
+                weights = _even_weights(planned, progress)
+            workload = folder / WORKLOAD_FILE
+            workload.write_text(statements_file(_statements(arguments), weights))
+            planned = plan_tune(TuneRequest(request), lambda *_: None).with_data_format()
             arms = _advice(arguments, request, planned, peers, folder, progress)
             specs += arms.specs.values()
             compare = replace(
@@ -104,12 +109,31 @@ def main(words: Sequence[str] | None = None) -> int:
     return _report(stored)
 
 
+def _statements(arguments: argparse.Namespace) -> list[Query]:
+    return [
+        *queries(arguments.seed, arguments.scale, arguments.sets),
+        *refresh_functions(arguments.seed, arguments.scale),
+    ]
+
+
+def _even_weights(planned: PlannedTune, progress: Progress) -> dict[str, float]:
+    """What makes each statement count alike in the workload's time: the inverse of its own.
+
+    The figure is a mean over statements, so that is what everybody is asked to make fast.
+    """
+    with TrialCopy(planned.spec, cache="as-is", statement_timeout_s=3600, on_stage=progress.stage) as copy:
+        progress.stage("timing each statement once")
+        seconds: dict[str, float] = {}
+        for each in measured(planned.statements):
+            took = copy.executed(each.sql, each.name, writes=each.of.writes).execution_ms or 1.0
+            seconds[each.of.name] = seconds.get(each.of.name, 0.0) + took / 1000
+    return {name: 1 / max(took, 1e-4) for name, took in seconds.items()}
+
+
 def _request(arguments: argparse.Namespace, peers: Peers, folder: Path) -> CompareRequest:
     script = generate(peers.generator, arguments.scale, folder / "data")
-    workload = folder / "tpch-queries.sql"
-    statements = queries(arguments.seed, arguments.scale, arguments.sets)
-    statements += refresh_functions(arguments.seed, arguments.scale)
-    workload.write_text(statements_file(statements))
+    workload = folder / WORKLOAD_FILE
+    workload.write_text(statements_file(_statements(arguments)))
     return CompareRequest(
         factors=(),
         workload=f"sql:{workload}",
