@@ -8,6 +8,7 @@ new ones take keys that the generator leaves free.
 
 import random
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tpch_data import TABLES
@@ -329,11 +330,13 @@ FROM lineitem WHERE l_orderkey BETWEEN $1 AND $2""",
     ]
 
 
-def statements_file(statements: list[Query]) -> str:
-    """The file of statements as `pgassay tune --workload sql:FILE` reads it."""
+def statements_file(statements: list[Query], weights: Mapping[str, float] | None = None) -> str:
+    """The file of statements as `pgassay tune --workload sql:FILE` reads it; `weights` by their names."""
     parts = []
     for each in statements:
         lines = [f"-- name: {each.name}"]
+        if weights is not None:
+            lines.append(f"-- weight: {weights[each.name]:.6g}")
         lines += [
             f"-- parameters: {', '.join(_literal(value) for value in values)}" for values in each.values
         ]

@@ -3,7 +3,8 @@
     python benchmarks/tpch/tune_tpch.py [--scale 1] [--seed 1] [--max-time 30m] [--blocks 8] [--out FOLDER]
     python benchmarks/tpch/tune_tpch.py --fetch            # only install what is needed, by the network
 
-The 22 queries with parameters drawn by the seed, and both refresh functions as writes. `tune` has --max-time.
+The 22 queries with parameters drawn by the seed, and both refresh functions as writes, each weighed so that
+it counts alike in the workload's time. `tune` has --max-time.
 postgres-mcp advises indexes for the same statements on a copy with HypoPG; it may have as much space as those
 of tune take, and what does not fit, once really built, is cut. pgtune's formula gives the settings. Then
 one experiment of randomised blocks has each as an arm: tune's recommendations, the peers' indexes, the
@@ -12,7 +13,9 @@ tune's without what exceeds that.
 
 Prints for each arm the geometric mean over the statements of tune's time over the arm's, with its interval,
 and the ratio of the total time. Exit code 1 unless the interval against both peers together lies below 1.
-The experiment lies in FOLDER/experiment for `pgassay report`.
+The experiment lies in FOLDER/experiment for `pgassay report`. Results of tune that lie in FOLDER/tune are
+taken as they are. --unproven takes what the search chose, also where the proof had no time for a verdict: the
+experiment then is its proof.
 """
 
 import argparse
@@ -26,7 +29,7 @@ from pathlib import Path
 import numpy as np
 from peers import FORMULA_SQL, Advised, Peers, advised_indexes, fetch, formula, index_bytes
 from tpch_data import generate
-from tpch_queries import queries, refresh_functions, statements_file
+from tpch_queries import Query, queries, refresh_functions, statements_file
 
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.analysis.verdicts.study import gather_study
@@ -48,13 +51,14 @@ from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune
 from pgassay.tune.proof import arm_of
 from pgassay.tune.run import TOOLS, run_tune
 from pgassay.tune.statements import measured
-from pgassay.tune.stored import read_folder
+from pgassay.tune.stored import SEARCH_FILE, TUNE_FILE, read_folder
 
 FACTOR = "advice"
 TUNE, TUNE_CUT, AS_IT_IS = "tune", "tune in the peers' space", "as it is"
 INDEXES, SETTINGS, BOTH = "postgres-mcp", "pgtune", "postgres-mcp and pgtune"
 # At most so long for the peer's advisor; it ends by itself when no index gains enough.
 ADVISOR_S = 300.0
+WORKLOAD_FILE = "tpch-queries.sql"
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,10 @@ def main(words: Sequence[str] | None = None) -> int:
         specs = [planned.spec]
         try:
             with host_lock(progress, wait=True):
-                snapshots.ensure(planned.spec.build, planned.spec.dataset, (), progress.stage)
+                weights = _even_weights(planned, progress)
+            workload = folder / WORKLOAD_FILE
+            workload.write_text(statements_file(_statements(arguments), weights))
+            planned = plan_tune(TuneRequest(request), lambda *_: None).with_data_format()
             arms = _advice(arguments, request, planned, peers, folder, progress)
             specs += arms.specs.values()
             compare = replace(
@@ -102,12 +109,31 @@ def main(words: Sequence[str] | None = None) -> int:
     return _report(stored)
 
 
+def _statements(arguments: argparse.Namespace) -> list[Query]:
+    return [
+        *queries(arguments.seed, arguments.scale, arguments.sets),
+        *refresh_functions(arguments.seed, arguments.scale),
+    ]
+
+
+def _even_weights(planned: PlannedTune, progress: Progress) -> dict[str, float]:
+    """What makes each statement count alike in the workload's time: the inverse of its own.
+
+    The figure is a mean over statements, so that is what everybody is asked to make fast.
+    """
+    with TrialCopy(planned.spec, cache="as-is", statement_timeout_s=3600, on_stage=progress.stage) as copy:
+        progress.stage("timing each statement once")
+        seconds: dict[str, float] = {}
+        for each in measured(planned.statements):
+            took = copy.executed(each.sql, each.name, writes=each.of.writes).execution_ms or 1.0
+            seconds[each.of.name] = seconds.get(each.of.name, 0.0) + took / 1000
+    return {name: 1 / max(took, 1e-4) for name, took in seconds.items()}
+
+
 def _request(arguments: argparse.Namespace, peers: Peers, folder: Path) -> CompareRequest:
     script = generate(peers.generator, arguments.scale, folder / "data")
-    workload = folder / "tpch-queries.sql"
-    statements = queries(arguments.seed, arguments.scale, arguments.sets)
-    statements += refresh_functions(arguments.seed, arguments.scale)
-    workload.write_text(statements_file(statements))
+    workload = folder / WORKLOAD_FILE
+    workload.write_text(statements_file(_statements(arguments)))
     return CompareRequest(
         factors=(),
         workload=f"sql:{workload}",
@@ -130,8 +156,12 @@ def _advice(
     progress: Progress,
 ) -> GivenArms:
     """Everybody's advice as arms; says what it is."""
-    result = run_tune(TuneRequest(request, out=folder / "tune"), TOOLS, progress, wait=True, isolates=False)
-    chosen = _recommended(folder / "tune", result)
+    results = folder / "tune"
+    if (results / TUNE_FILE).exists():
+        result = TuneResult.model_validate_json((results / TUNE_FILE).read_bytes())
+    else:
+        result = run_tune(TuneRequest(request, out=results), TOOLS, progress, wait=True, isolates=False)
+    chosen = _chosen(results, result, proven=not arguments.unproven)
     memory_bytes = planned.spec.memory_bytes or machine.memory_bytes()
     cores = machine.facts().get("cores_usable")
     settings = formula(memory_bytes, int(cores) if isinstance(cores, int | float) else 1)
@@ -166,13 +196,15 @@ def _advice(
     )
 
 
-def _recommended(folder: Path, result: TuneResult) -> list[Candidate]:
-    """What apply.sql holds, the best one first; none where nothing was chosen at all."""
-    names = [fix.id for fix in result.fixes if fix.verdict == "recommended"]
-    if not names:
+def _chosen(folder: Path, result: TuneResult, *, proven: bool) -> list[Candidate]:
+    """What apply.sql holds, the best one first; else what the search chose, and the proof did not refute."""
+    wanted = ("recommended",) if proven else ("recommended", "not decided")
+    names = [fix.id for fix in result.fixes if fix.verdict in wanted]
+    if not names or not (folder / SEARCH_FILE).exists():
         return []
-    by_id = {each.id: each for each in read_folder(folder)[0].candidates}
-    return [by_id[name] for name in names]
+    search, _ = read_folder(folder)
+    by_id = {each.id: each for each in search.members}
+    return [by_id[name] for name in names if name in by_id]
 
 
 def _peer(name: str, sql: tuple[str, ...], settings: dict[str, str]) -> Candidate:
@@ -293,6 +325,7 @@ def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
     add("--set", action="append", default=[], dest="settings", help="a setting of the data as they are")
     add("--leave-out", default="", help="arms that are not measured, with commas between")
     add("--out", type=Path, help="keep data and results here")
+    add("--unproven", action="store_true", help="what was chosen and not proven counts as well")
     add("--fetch", action="store_true", help="install what is needed and end")
     add("--quiet", action="store_true")
     return parser.parse_args(words)

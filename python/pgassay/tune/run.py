@@ -178,8 +178,12 @@ def _look(known: Known, tools: Tools, request: TuneRequest, progress: Progress) 
             gain_min=1 + planned.request.margin,
             members_max=request.members_max,
         )
-        whole = total_s(known.baseline.weights, known.baseline.seconds)
-        known.searched.selection = provable(known.searched.selection, whole, PROOF_SHARE * known.left_s)
+        known.searched.selection = provable(
+            known.searched.selection,
+            known.baseline.weights,
+            known.baseline.seconds,
+            PROOF_SHARE * known.left_s,
+        )
         progress.message(best_so_far(known.baseline, to_try, known.searched))
 
 

@@ -1,5 +1,6 @@
 """Every candidate tried on the copy: what it touches by its plans, what it gains there, what it costs."""
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,6 +20,9 @@ COST_CHANGE_MIN = 0.01
 _WRITES = "ModifyTable"
 # Kinds whose effect the planner's cost does not tell: memory, caches, dead rows.
 _TOLD_BY_COST = "CREATE INDEX"
+# Gains of the workload between these are set beside the workload as it is once more.
+CHANGED_LITTLE = (0.4, 1.3)
+SLOWER_NOW_MAX = 10.0
 # Timing one again takes eight rounds, and applying it twice, of what trying it took; with room to be wrong.
 ROUNDS_TIMES = 10.0
 
@@ -83,6 +87,8 @@ def search(
         if clock.is_over:
             break
         _try(copy, baseline, candidate, found)
+        if not clock.is_over:
+            set_beside(copy, baseline, candidate, found)
         if not has_told and time.monotonic() >= clock.tells_at:
             has_told = True
             say(best_so_far(baseline, candidates, found))
@@ -101,6 +107,35 @@ def search(
         members_max=members_max,
     )
     look_again(copy, baseline, by_id, clock, found)
+
+
+def set_beside(copy: TrialCopy, baseline: Baseline, candidate: Candidate, found: Searched) -> None:
+    """Set one that changed little beside the workload as it is now, without it.
+
+    The workload was timed minutes before, and the machine may have become faster or slower since. The
+    seconds with the candidate become what they would have been then: those as it was, times the ratio now.
+    """
+    tried = found.tried.get(candidate.id)
+    if tried is None or tried.refused:
+        return
+    lowest, highest = CHANGED_LITTLE
+    if not lowest < gain_of(baseline.weights, baseline.seconds, tried.seconds) < highest:
+        return
+    ratios = {}
+    for statement in baseline.statements:
+        if statement.name not in tried.seconds:
+            continue
+        try:
+            now_s = copy.seconds(
+                statement, statement.sql, usual_s=SLOWER_NOW_MAX * baseline.seconds[statement.name]
+            )
+        except UsageError:
+            return  # what was seen before stands
+        if not 0 < now_s < math.inf:
+            return  # stopped: the machine is so slow now that nothing can be told
+        ratios[statement.name] = tried.seconds[statement.name] / now_s
+    seconds = {name: baseline.seconds[name] * ratio for name, ratio in ratios.items()}
+    found.tried[candidate.id] = replace(tried, seconds=seconds)
 
 
 def look_again(

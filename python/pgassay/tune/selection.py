@@ -89,29 +89,31 @@ def gain_of(weights: Mapping[str, float], before: Seconds, touched: Seconds) -> 
     return 0.0 if math.isinf(after) else total_s(weights, before) / after
 
 
-def provable(selection: Selection, whole_s: float, time_s: float) -> Selection:
+def provable(selection: Selection, weights: Mapping[str, float], base: Seconds, time_s: float) -> Selection:
     """The first of what was taken, as many as a proof of so many seconds has room for; one in any case.
 
-    Each is an arm more in every block. `whole_s`: the workload's seconds as it is.
+    Each is an arm more in every block. `base`: the seconds of the workload's statements as it is.
     """
     count = len(selection.steps)
     while count > 1 and time_s < BLOCKS_WANTED * math.fsum(
-        TRIAL_OVERHEAD_S + TRIAL_TIMES * seconds for seconds in proof_trials_s(selection, whole_s, count)
+        TRIAL_OVERHEAD_S + TRIAL_TIMES * seconds for seconds in proof_trials_s(selection, base, count)
     ):
         count -= 1
-    return selection.first(count, whole_s)
+    return selection.first(count, total_s(weights, base))
 
 
-def proof_trials_s(selection: Selection, whole_s: float, count: int) -> list[float]:
-    """What the workload takes in each trial of a block of the proof of the first `count` fixes, in seconds.
+def proof_trials_s(selection: Selection, base: Seconds, count: int) -> list[float]:
+    """What the statements take in each trial of a block of the proof of the first `count` fixes, in seconds.
 
-    The chosen set and its twin, the workload as it is, and with several the set without each, which loses
-    what that one gained.
+    A trial runs each statement once, whatever its weight is. The chosen set and its twin, the workload as it
+    is, and with several the set without each, which loses what that one gained.
     """
-    totals = [whole_s, *(step.total_s for step in selection.steps[:count])]
+    totals = [
+        math.fsum(each.values()) for each in (base, *(step.seconds for step in selection.steps[:count]))
+    ]
     chosen = totals[-1]
     lost = [chosen + before - after for before, after in pairwise(totals)]
-    return [chosen, chosen, whole_s, *(lost if count > 1 else ())]
+    return [chosen, chosen, totals[0], *(lost if count > 1 else ())]
 
 
 def is_slower(tried: Tried) -> bool:

@@ -100,14 +100,17 @@ def test_a_proof_of_fewer_leaves_the_last_ones_out_and_says_what_they_gained() -
     selection = select(WEIGHTS, BASE, tried, never, gain_min=1.03, members_max=5)
     assert selection.ids == ("best", "good", "small")
     # Chosen, twin, as it is, and the set without each: that loses what the one gained.
-    assert proof_trials_s(selection, 4.0, 3) == pytest.approx([1.1, 1.1, 4.0, 3.0, 2.0, 1.2])
-    assert proof_trials_s(selection, 4.0, 1) == pytest.approx([2.1, 2.1, 4.0])
+    assert proof_trials_s(selection, BASE, 3) == pytest.approx([1.1, 1.1, 4.0, 3.0, 2.0, 1.2])
+    assert proof_trials_s(selection, BASE, 1) == pytest.approx([2.1, 2.1, 4.0])
     fewer = selection.first(2, 4.0)
     assert fewer.ids == ("best", "good")
     assert fewer.beside == {"small": pytest.approx(1.2 / 1.1)}
     assert selection.first(3, 4.0) == selection
     # Six blocks of six arms take 6 × (6 × 3 + 2 × 12.4) s, of five arms 6 × (5 × 3 + 2 × 10.6) s.
-    assert provable(selection, 4.0, 258.0).ids == ("best", "good", "small")
-    assert provable(selection, 4.0, 250.0).ids == ("best", "good")
-    assert provable(selection, 4.0, 1.0).ids == ("best",)
-    assert provable(Selection(), 4.0, 1.0).ids == ()
+    assert provable(selection, WEIGHTS, BASE, 258.0).ids == ("best", "good", "small")
+    assert provable(selection, WEIGHTS, BASE, 250.0).ids == ("best", "good")
+    assert provable(selection, WEIGHTS, BASE, 1.0).ids == ("best",)
+    # A weight makes no trial longer.
+    often = dict.fromkeys(WEIGHTS, 100.0)
+    assert provable(selection, often, BASE, 258.0).ids == ("best", "good", "small")
+    assert provable(Selection(), WEIGHTS, BASE, 1.0).ids == ()
