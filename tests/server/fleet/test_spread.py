@@ -62,9 +62,7 @@ def test_two_machines_are_one_experiment(tmp_path: Path) -> None:
         # What came home is not kept on the machines.
         assert not [path for machine in fleet.machines() for path in (machine.home / "fleet/runs").iterdir()]
     assert_whole(out, result, "alpha", "beta")
-    # The page of the whole, and each machine's own.
     assert "alpha" in (out / "report.html").read_text()
-    assert (out / "machines/beta/report.html").is_file()
 
 
 @pytest.mark.slow
@@ -110,7 +108,8 @@ def test_a_machine_that_stays_away_is_named_and_comes_home_when_resumed(tmp_path
 
 @pytest.mark.slow
 def test_a_worker_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
-    out, restarted = tmp_path / "out", []
+    out = tmp_path / "out"
+    restarted: list[bool] = []
     with fleet_of("alpha", "beta") as fleet:
 
         def kill(rows: Sequence[MachineRow]) -> None:
@@ -157,7 +156,8 @@ def runs_of(out: Path) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_a_machine_that_forgot_begins_anew_and_nothing_counts_twice(tmp_path: Path) -> None:
-    out, forgot = tmp_path / "out", []
+    out = tmp_path / "out"
+    forgot: list[bool] = []
     with fleet_of("alpha", "beta") as fleet:
 
         def forget(rows: Sequence[MachineRow]) -> None:

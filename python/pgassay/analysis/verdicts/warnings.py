@@ -5,9 +5,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from pgassay.analysis.verdicts.checks.machine import check_machine, machine_warnings
 from pgassay.analysis.verdicts.checks.twin import GATE_EVIDENCE, TwinCheck, can_fire
 from pgassay.analysis.verdicts.steady import find_drift, unsettled_change
-from pgassay.analysis.verdicts.study import Study
+from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.model.arm import Arm
 from pgassay.record.read import StoredExperiment
 from pgassay.words import percent_rounded
@@ -34,6 +35,13 @@ def collect_warnings(
     for trial in stored.trials:
         found.extend(trial.record.warnings)
     return tuple(dict.fromkeys(found))
+
+
+def machine_sentences(stored: StoredExperiment) -> tuple[str, ...]:
+    """What an experiment that goes on says of its machine: failures, drift, time taken away, its speeds."""
+    study = gather_study(stored)
+    speeds = (each.sentence for each in machine_warnings(check_machine(study)))
+    return tuple(dict.fromkeys([*_failures(study), *_drift(study), *_steal(study), *speeds]))
 
 
 def label(arm: Arm) -> str:
