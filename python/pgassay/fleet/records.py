@@ -30,10 +30,12 @@ CHANGING = layout.STATE_FILE
 
 def pieces(folder: Path) -> list[str]:
     """The names of all whole pieces: the plan, what goes with it, blocks, then trials as they were run."""
+    # A block's plan is there before its trials: looked for after them, none can be missing.
+    trials = layout.attempt_folders(folder)
     files = [layout.EXPERIMENT_FILE, layout.SERVERS_FILE, CHANGING]
     found = [name for name in files if (folder / name).is_file()]
     found += [str(path.relative_to(folder)) for path in layout.block_files(folder).values()]
-    return found + [str(path.relative_to(folder)) for path in layout.attempt_folders(folder)]
+    return found + [str(path.relative_to(folder)) for path in trials]
 
 
 def is_trial(name: str) -> bool:

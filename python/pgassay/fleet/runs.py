@@ -132,8 +132,10 @@ class Run:
             return "ended", ""
         if stopped != "failed" and status in (None, 0, 130, -signal.SIGTERM, -signal.SIGKILL):
             return "interrupted", ""
-        said = _last_line(self.folder / _PROGRESS_FILE).removeprefix(_NAMED)
-        return "failed", said or f"pgassay ended with exit status {status}"
+        said = _last_line(self.folder / _PROGRESS_FILE)
+        if stopped == "failed" and not said.startswith(_NAMED):
+            return "failed", f"two blocks in a row could not be completed; at the end: {said}"
+        return "failed", said.removeprefix(_NAMED) or f"pgassay ended with exit status {status}"
 
     def _is_running(self) -> bool:
         if self._process is not None and self._process.poll() is None:

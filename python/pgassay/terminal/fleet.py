@@ -104,7 +104,7 @@ class LiveFleetView:
         self._machines: Sequence[MachineRow] = ()
         self._result: CombinedResult | None = None
         self._live = Live(
-            get_renderable=self._drawn,
+            get_renderable=self.shown,
             console=self._console,
             refresh_per_second=_REFRESH_PER_SECOND,
             transient=True,
@@ -132,7 +132,8 @@ class LiveFleetView:
     ) -> None:
         self._live.stop()
 
-    def _drawn(self) -> RenderableType:
+    def shown(self) -> RenderableType:
+        """The table, with the common effects below it."""
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
         for name in ("machine", "", "blocks", "speed", "interval so far"):
             table.add_column(name, no_wrap=True, justify="right" if name in ("blocks", "speed") else "left")

@@ -75,6 +75,9 @@ def test_two_workers_answer_and_leave_nothing(fleet: Path, home: Path) -> None:
         assert_closed_to_strangers(port)
     second_fleet = whole_tool.run("fleet", "start", "--local", "2", "--file", home / "b.toml", home=home)
     assert "of another fleet" in whole_tool.assert_one_sentence(second_fleet, 2)
+    lost = whole_tool.run("fleet", "stop", "--file", home / "b.toml", home=home)
+    (copy,) = home.glob("fleet/nodes/*/fleet.toml")
+    assert f"such as {copy}" in whole_tool.assert_one_sentence(lost, 2)
 
     ended = whole_tool.run("fleet", "stop", "--file", fleet, home=home)
     assert ended.returncode == 0, ended.stderr

@@ -108,7 +108,8 @@ def test_a_machine_that_stays_away_is_named_and_comes_home_when_resumed(tmp_path
 
 @pytest.mark.slow
 def test_a_worker_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
-    out, restarted = tmp_path / "out", []
+    out = tmp_path / "out"
+    restarted: list[bool] = []
     with fleet_of("alpha", "beta") as fleet:
 
         def kill(rows: Sequence[MachineRow]) -> None:
@@ -155,7 +156,8 @@ def runs_of(out: Path) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_a_machine_that_forgot_begins_anew_and_nothing_counts_twice(tmp_path: Path) -> None:
-    out, forgot = tmp_path / "out", []
+    out = tmp_path / "out"
+    forgot: list[bool] = []
     with fleet_of("alpha", "beta") as fleet:
 
         def forget(rows: Sequence[MachineRow]) -> None:

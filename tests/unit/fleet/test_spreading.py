@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pgassay.errors import UsageError
 from pgassay.fleet.spreading import plan as plans
 from pgassay.fleet.spreading.alike import check_shared_hosts, differences
-from pgassay.fleet.spreading.standing import blocks_done, is_settled
+from pgassay.fleet.spreading.standing import Looks, blocks_done, is_settled, read_looks, write_looks
 from pgassay.fleet.spreading.words import words_of_machines
 from pgassay.model.machines.combined import CombinedArm, CombinedResult, CommonEffect, MachineResult
 from pgassay.model.machines.spread import SpreadExperiment, SpreadMachine
@@ -177,3 +177,31 @@ def test_the_question_is_settled_by_a_verdict_or_by_each_machine_s_where_they_di
     assert not is_settled(result(disagree, own("one", "faster"), own("two", "inconclusive")))
     assert not is_settled(result(effect("inconclusive", ratio=None, interval=None, machines=0, blocks=0)))
     assert blocks_done(result(effect("faster"))) == 8
+
+
+@given(
+    visits=st.lists(st.dictionaries(st.sampled_from("abc"), st.integers(0, 30), max_size=3), max_size=12),
+)
+def test_looks_are_as_many_for_every_run_and_never_go_back(visits: list[dict[str, int]]) -> None:
+    looks, most = Looks(), dict[str, int]()
+    for trials in visits:
+        before = looks
+        looks = looks.with_look(trials)
+        found_more = any(count > most.get(run, 0) for run, count in trials.items())
+        assert (looks is not before) == found_more
+        most = {run: max(most.get(run, 0), trials.get(run, 0)) for run in {**most, **trials}}
+    assert {len(counts) for counts in looks.runs.values()} <= {looks.count}
+    for run, counts in looks.runs.items():
+        assert list(counts) == sorted(counts)
+        assert counts[-1] == most[run]
+
+
+def test_looks_are_read_as_they_were_written(tmp_path: Path) -> None:
+    assert read_looks(tmp_path) == Looks()
+    looks = Looks().with_look({"a": 3}).with_look({"a": 3, "b": 1})
+    assert looks.runs == {"a": (3, 3), "b": (0, 1)}
+    write_looks(tmp_path, looks)
+    assert read_looks(tmp_path) == looks
+    (tmp_path / "looks.json").write_text("[]")
+    with pytest.raises(UsageError, match="is damaged"):
+        read_looks(tmp_path)

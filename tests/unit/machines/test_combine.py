@@ -11,6 +11,7 @@ import pytest
 
 import analysis_samples as samples
 from pgassay.analysis.machines.combine import combine
+from pgassay.analysis.machines.gather import Told
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.errors import UsageError
 from pgassay.model.arm import ArmSpec, RemoteServer
@@ -242,3 +243,40 @@ def test_several_arms_share_the_error_rate() -> None:
     assert [machine.arm for machine in many.machines[:2]] == [many.arms[0].name] * 2
     assert one is not None
     assert "nothing can be said at 5 % over 3 comparisons: it takes 7 at least" in many.verdict
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_blocks_that_come_late_never_take_back_what_an_earlier_look_said(seed: int) -> None:
+    """A machine was away: its blocks ended among the others', and were looked at after them."""
+    here = on("here", 0.0, blocks=10, seed=seed, spread=0.03)
+    away = on("away", 0.03, blocks=10, seed=100 + seed, spread=0.03)
+    looks = {here.folder: (len(here.trials),), away.folder: (0,)}
+    told = {folder: Told(folder.name, looks=counts) for folder, counts in looks.items()}
+    before = ends(combine([here, replace(away, trials=())], told))
+    after, by_their_clocks = ends(combine([here, away], told)), ends(combine([here, away]))
+    assert before[0] - 1e-9 <= after[0] < after[1] <= before[1] + 1e-9
+    # In the order of their clocks the interval would not hold together with that of the first look.
+    assert by_their_clocks[1] > before[1]
+
+
+def ends(result: CombinedResult) -> tuple[float, float]:
+    low, high = result.arms[0].these_machines.interval or (None, None)
+    assert low is not None
+    assert high is not None
+    return low, high
+
+
+def test_a_machine_is_called_as_its_user_calls_it_and_what_it_said_is_compared() -> None:
+    experiments = [on("a"), on("b"), on("c")]
+    facts = [{("doctor", "io_uring"): status} for status in ("ok", "ok", "missing")]
+    told = {stored.folder: Told(f"rack-{number}", facts[number]) for number, stored in enumerate(experiments)}
+    result = combine(experiments, told)
+    assert [machine.name for machine in result.machines] == ["rack-0", "rack-1", "rack-2"]
+    assert "doctor, io uring: ok on rack-0 and rack-1; missing on rack-2" in result.confounds
+    assert result.machines[2].confounds == ("doctor, io uring: missing (most: ok)",)
+
+
+def test_one_experiment_is_enough_where_others_are_to_follow() -> None:
+    result = combine([on("a")], least=1)
+    assert result.arms[0].these_machines.machines == 1
+    assert "all 1 machines" not in result.family

@@ -347,8 +347,8 @@ def _warnings(machines: Sequence[Machine]) -> list[str]:
 
 def _family(machines: int, arms: int, alpha: float) -> str:
     shared = f" over {plural(arms, 'comparison')} together" if arms > 1 else ""
+    own = f" The intervals of single machines are a third, of all {machines} machines together."
     return (
         f"Two families with an error rate of {percent(alpha)} each{shared}: one effect of these machines, "
-        f"and machines like these. The intervals of single machines are a third, of all {machines} machines "
-        "together."
+        f"and machines like these.{own if machines > 1 else ''}"
     )

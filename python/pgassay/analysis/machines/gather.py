@@ -1,5 +1,6 @@
 """Stored experiments as machines with blocks: which belong together, and whether their designs are one."""
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from pgassay.analysis.verdicts.verdict import Judgement
 from pgassay.errors import UsageError
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import Contrast
+from pgassay.model.trial import TrialRecord
 from pgassay.record.read import StoredExperiment
 from pgassay.words import join
 
@@ -32,10 +34,16 @@ Facts = Mapping[tuple[str, str], str]
 
 @dataclass(frozen=True)
 class Told:
-    """What is known of an experiment's machine beside its record: how it is called, and facts of it."""
+    """What is known of an experiment's machine beside its record: how it is called, and facts of it.
+
+    looks: how many of its trials were there at each look that was taken at all machines together; () where
+    nobody looked before. Blocks then count in the order in which they were looked at: one that came late, of
+    a machine that was away, must not change what an earlier look said.
+    """
 
     name: str
     facts: Facts = field(default_factory=dict)
+    looks: tuple[int, ...] = ()
 
 
 NOTHING_TOLD: Mapping[Path, Told] = MappingProxyType({})
@@ -120,7 +128,7 @@ def gather_machines(
     found: dict[tuple[str, ...], list[Part]] = {}
     for stored, study in zip(experiments, studies, strict=True):
         found.setdefault(identity(stored), []).append(
-            Part(stored, study, _blocks(study), told.get(stored.folder))
+            Part(stored, study, _blocks(study, stored, told.get(stored.folder)), told.get(stored.folder))
         )
     _check_members([part for parts in found.values() for part in parts])
     names = [_called(parts) for parts in found.values()]
@@ -251,8 +259,19 @@ def _check_arms(first: Study, second: Study, where: str) -> None:
             raise UsageError(f"{where}the data were prepared by other SQL")
 
 
-def _blocks(study: Study) -> dict[ContrastKey, Blocks]:
+def _blocks(study: Study, stored: StoredExperiment, told: Told | None) -> dict[ContrastKey, Blocks]:
     """Each comparison's rows; those without a row are left out."""
+    places_of_trials = {
+        (trial.record.number, trial.record.attempt): place for place, trial in enumerate(stored.trials)
+    }
+
+    def moment(record: TrialRecord) -> str:
+        """When a trial ended; before that at which look it was there, by text that sorts like it."""
+        if told is None or not told.looks:
+            return record.ended_at
+        look = bisect_right(told.looks, places_of_trials[record.number, record.attempt])
+        return f"{look:09d} {record.ended_at}"
+
     contrasts = study.contrast_set(study.logs[:1])
     judgements = analyse_primary(study).judgements if study.blocks else ()
     places = {each.arm_id: index for index, each in enumerate(study.experiment.contrasts)}
@@ -264,7 +283,7 @@ def _blocks(study: Study) -> dict[ContrastKey, Blocks]:
             continue
         slots = np.array(rows.slots, dtype=np.float64) if rows.slots else None
         ended = tuple(
-            max(study.table.rows[place][name].ended_at for place in row for name in rows.arm_ids)
+            max(moment(study.table.rows[place][name]) for place in row for name in rows.arm_ids)
             for row in rows.blocks
         )
         count = sum(len(row) for row in rows.blocks)

@@ -12,11 +12,14 @@ from typing import Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from pgassay.durable import replace_file
+from pgassay.environment.home import home_path
 from pgassay.errors import UsageError
 from pgassay.fleet.cluster.certificates import Identity, is_name
 from pgassay.model.base import Frozen
 
 DEFAULT = "fleet.toml"
+# Below the home: a folder for each fleet that was started or has a worker on this machine.
+NODES = "fleet/nodes"
 _HEAD = """\
 # Written by `pgassay fleet start`; read by `pgassay compare --fleet`, `pgassay fleet status` and `stop`.
 # Whoever can read the files under [certificates] can run programs as the workers' accounts.
@@ -110,8 +113,10 @@ def read(path: Path) -> FleetFile:
     try:
         return FleetFile.model_validate(tomllib.loads(path.read_text("utf-8")))
     except FileNotFoundError as error:
+        started = sorted((home_path() / NODES).glob(f"*/{DEFAULT}"))
+        known = f", such as {started[-1]}" if started else ""
         raise UsageError(
-            f"there is no {path}: type pgassay fleet start, or name the fleet's file with --file"
+            f"there is no {path}: type pgassay fleet start, or name the fleet's file with --file{known}"
         ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} can't be read ({error}): name the fleet's file with --file") from error

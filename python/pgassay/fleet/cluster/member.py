@@ -26,7 +26,8 @@ from pgassay.environment.linux.processes import process_ids
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.fleet.cluster import apart
 from pgassay.fleet.cluster.certificates import Identity, is_name
-from pgassay.fleet.cluster.node_folder import NodeFolder, NodeSettings
+from pgassay.fleet.cluster.file import NODES
+from pgassay.fleet.cluster.node_folder import STARTED_BY, NodeFolder, NodeSettings
 from pgassay.fleet.machine import Document
 from pgassay.native.binary import build_id
 
@@ -162,31 +163,30 @@ def _stop(document: Document) -> dict[str, JsonValue]:
         settings = None
     ended = folder.end(_END_PATIENCE_S)
     if settings is not None and settings.role == "worker":
-        own_home = settings.home or home()
-        _end_experiments(own_home)
-        _sweep(own_home)
+        _end_experiments(folder)
+        _sweep(settings.home or home())
     shutil.rmtree(folder.path)
     with contextlib.suppress(OSError):  # other machines of the fleet are here too
         folder.path.parent.rmdir()
     return {"ended": ended}
 
 
-def _end_experiments(own_home: Path) -> None:
+def _end_experiments(folder: NodeFolder) -> None:
     """A killed worker's experiment ends by itself: wait for it; what does not end is killed."""
-    runs = own_home / "fleet" / "runs"
     deadline = time.monotonic() + _END_PATIENCE_S
-    while (left := _working_below(runs)) and time.monotonic() < deadline:
+    while (left := _started_by(folder)) and time.monotonic() < deadline:
         time.sleep(_POLL_S)
     for pid in left:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, 9)
 
 
-def _working_below(folder: Path) -> list[int]:
+def _started_by(folder: NodeFolder) -> list[int]:
+    variable = f"{STARTED_BY}={folder.path}".encode()
     found = []
     for pid in process_ids():
         with contextlib.suppress(OSError):
-            if Path(f"/proc/{pid}/cwd").readlink().is_relative_to(folder):
+            if variable in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
                 found.append(pid)
     return found
 
@@ -207,7 +207,7 @@ def _sweep(own_home: Path) -> None:
 
 def node_folder(fleet: str, name: str) -> NodeFolder:
     """Where a process of a fleet has its folder on this machine."""
-    return NodeFolder(home() / "fleet" / "nodes" / fleet / name)
+    return NodeFolder(home() / NODES / fleet / name)
 
 
 def _folder(document: Document) -> NodeFolder:

@@ -26,6 +26,8 @@ from pgassay.errors import UsageError
 from pgassay.fleet.cluster.certificates import Identity
 from pgassay.model.base import Frozen
 
+# The variable in which what a worker starts finds the worker's folder.
+STARTED_BY = "PGASSAY_FLEET_NODE"
 _POLL_S = 0.05
 _LOG_TAIL_BYTES = 4096
 

@@ -22,7 +22,7 @@ from pgassay.environment.home import home
 from pgassay.fleet.agent import Agent
 from pgassay.fleet.cluster import apart, nodes
 from pgassay.fleet.cluster.file import certificates_of
-from pgassay.fleet.cluster.node_folder import NodeFolder, NodeSettings
+from pgassay.fleet.cluster.node_folder import STARTED_BY, NodeFolder, NodeSettings
 
 _AGAIN_S = 1.0
 _log = logging.getLogger("pgassay.fleet")
@@ -34,6 +34,8 @@ def main() -> None:
     settings = folder.settings()
     logging.basicConfig(format="%(asctime)s %(name)s: %(message)s", level=logging.INFO)
     nodes.configure(log_level=logging.ERROR)
+    # What is started from here, and is still there when this has been killed, is known by it.
+    os.environ[STARTED_BY] = str(folder.path)
     with folder.running():
         if settings.role == "scheduler":
             asyncio.run(_serve_scheduler(folder, settings))

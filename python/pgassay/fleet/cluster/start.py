@@ -14,6 +14,7 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from pgassay.environment.home import LOCAL_WORKERS, home
+from pgassay.environment.linux import machine as host_id
 from pgassay.errors import PgassayError, UsageError
 from pgassay.fleet.cluster import file, hosts, shares
 from pgassay.fleet.cluster.certificates import Authority, Identity
@@ -74,7 +75,7 @@ def start_ssh(
 
 def _plan(kind: file.Kind, listen: str, port: int, give_up_s: float) -> FleetFile:
     fleet = file.new_id()
-    folder = home() / "fleet" / "nodes" / fleet
+    folder = home() / file.NODES / fleet
     return FleetFile(
         id=fleet,
         kind=kind,
@@ -99,6 +100,8 @@ def _start_new(plan: FleetFile, machines: Sequence[MachineEntry], path: Path, sa
         Authority.make(fleet.folder / "authority", f"fleet {fleet.id}")
         identity = Identity.make(Identity(fleet.folder / "client" / "identity").folder)
         _sign(fleet, identity)
+        # Whoever has lost the file finds the fleet by it.
+        file.write(fleet, fleet.folder / file.DEFAULT)
         start_missing(fleet, say)
     except BaseException:
         say("ending what was started")
@@ -223,6 +226,10 @@ def _make_local_home(machine: MachineEntry) -> None:
     machine.home.mkdir(parents=True, exist_ok=True)
     for folder in (machine.home, machine.home.parent, machine.home.parent.parent):
         folder.chmod(0o755)
+    # Where the machine has no id, its home has: workers of one host must not count as several machines.
+    host_id.machine_id()
+    if (own := home() / "machine-id").is_file():
+        (machine.home / "machine-id").write_bytes(own.read_bytes())
     for shared in ("builds", "tools"):
         there = machine.home / shared
         (home() / shared).mkdir(exist_ok=True)
@@ -231,7 +238,7 @@ def _make_local_home(machine: MachineEntry) -> None:
 
 
 def _refuse_a_second_local_fleet() -> None:
-    nodes = home() / "fleet" / "nodes"
+    nodes = home() / file.NODES
     for folder in sorted(nodes.glob("*/local-*")) if nodes.is_dir() else ():
         if NodeFolder(folder).owner() is not None:
             raise UsageError(

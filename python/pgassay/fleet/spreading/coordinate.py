@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgassay.analysis.verdicts.warnings import machine_sentences
-from pgassay.errors import InterruptionError, UsageError
+from pgassay.errors import InterruptionError, PgassayError, UsageError
 from pgassay.fleet.runs import RunRequest
 from pgassay.fleet.spreading import plan as plans
 from pgassay.fleet.spreading.member import Member, Visit
-from pgassay.fleet.spreading.standing import blocks_done, combined, is_settled
+from pgassay.fleet.spreading.standing import blocks_done, combined, is_settled, read_looks, write_looks
 from pgassay.model.machines.combined import CombinedResult
 from pgassay.model.machines.spread import SpreadExperiment
 from pgassay.record import layout
-from pgassay.record.read import load_state
+from pgassay.record.read import StoredExperiment, load_state
 from pgassay.record.write import write_state
 from pgassay.terminal.fleet import FleetView, MachineRow
 
@@ -83,6 +83,7 @@ class Coordinator:
         self._said_differences = False
         self._begun = time.monotonic()
         self._used_before_s = load_state(folder)[1]
+        self._looks = read_looks(folder)
         self._visits: dict[Future[Visit], _Place] = {}
 
     def run(self) -> CombinedResult:
@@ -105,6 +106,11 @@ class Coordinator:
                 "interrupted; nothing is left running on machines that answer: continue with 'pgassay "
                 f"resume {self._folder}'"
             ) from interruption
+        except PgassayError:
+            # What can't be combined is not measured on.
+            self._stop_all(pool)
+            self._keep_state("failed")
+            raise
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
@@ -188,13 +194,11 @@ class Coordinator:
         now = time.monotonic()
         if not self._has_news or now < self._look_due:
             return ""
-        experiments = [
-            stored for place in self._places.values() for stored in place.member.experiments.values()
-        ]
         self._has_news = False
+        experiments = self._home()
         if not experiments:
             return ""
-        self._result = combined(self._plan, self._folder, experiments, is_final=False)
+        self._result = combined(self._plan, self._folder, experiments, self._looks, is_final=False)
         self._look_due = time.monotonic() + _LOOK_SHARE * (time.monotonic() - now)
         self._view.standing(self._rows(), self._result)
         if self._plan.until_decided and is_settled(self._result):
@@ -249,17 +253,30 @@ class Coordinator:
                 if place.visit.state in ("ended", "interrupted"):
                     place.member.forget()
         self._keep_state(stopped, warnings)
-        experiments = [
-            stored for place in self._places.values() for stored in place.member.experiments.values()
-        ]
+        experiments = self._home()
         if not experiments:
             said = next((place.visit.sentence for place in self._places.values() if place.visit.sentence), "")
             raise UsageError(
                 said or f"no machine began: look at them, then type pgassay resume {self._folder}"
             )
         return combined(
-            self._plan, self._folder, experiments, is_final=True, stopped=stopped, warnings=warnings
+            self._plan,
+            self._folder,
+            experiments,
+            self._looks,
+            is_final=True,
+            stopped=stopped,
+            warnings=warnings,
         )
+
+    def _home(self) -> list[StoredExperiment]:
+        """All that came home, noted as looked at: what comes later counts after it."""
+        found = {run: stored for place in self._places.values() for run, stored in place.member.at_home()}
+        looks = self._looks.with_look({run: len(stored.trials) for run, stored in found.items()})
+        if looks is not self._looks:
+            write_looks(self._folder, looks)
+            self._looks = looks
+        return list(found.values())
 
     def _say_it_ended(self, member: Member) -> None:
         """Write of a run that was killed before it could say so itself."""

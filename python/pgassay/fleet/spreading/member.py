@@ -98,6 +98,10 @@ class Member:
                 f"some space and continue with 'pgassay resume {self._folder}'"
             ) from error
 
+    def at_home(self) -> list[tuple[str, StoredExperiment]]:
+        """By the id of its run each experiment of which something came home; a copy, for another thread."""
+        return list(self.experiments.items())
+
     def forget(self) -> None:
         """Let the machine remove what came home; one that is away keeps it."""
         for run in self.runs:
@@ -118,6 +122,9 @@ class Member:
         if state in ("unknown", "interrupted"):
             if self._starts_in_vain >= _STARTS_IN_VAIN_MAX:
                 raise MeasurementError(f"it ended {_STARTS_IN_VAIN_MAX} times without a further trial")
+            return True
+        # Who resumes a failed experiment has mended something.
+        if state == "failed" and self._starts_in_vain == 0:
             return True
         # One that used up its limits goes on where they are wider now.
         stored = self.experiments.get(self.run.id)

@@ -3,20 +3,69 @@
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from pydantic import Field, ValidationError
+
 from pgassay.analysis.machines.combine import combine
 from pgassay.analysis.machines.gather import Told
 from pgassay.errors import UsageError
 from pgassay.fleet.spreading.alike import facts_by_machine
+from pgassay.model.base import Frozen
 from pgassay.model.machines.combined import CombinedResult
 from pgassay.model.machines.spread import SpreadExperiment
 from pgassay.record.read import StoredExperiment, load, load_state
+from pgassay.record.write import write_file
+
+LOOKS_FILE = "looks.json"
+LOOKS_FORMAT = 1
 
 
-def told_of(plan: SpreadExperiment, folder: Path) -> dict[Path, Told]:
-    """By the folder of each run how its machine is called, and what it said of itself."""
+class Looks(Frozen):
+    """looks.json: by the id of a run how many of its trials were home at each look."""
+
+    format: int = LOOKS_FORMAT
+    runs: dict[str, tuple[int, ...]] = Field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """The looks that found something new."""
+        return max((len(counts) for counts in self.runs.values()), default=0)
+
+    def with_look(self, trials: Mapping[str, int]) -> "Looks":
+        """One look more; the same where nothing new is home. trials: by the id of each run."""
+        known = {run: counts[-1] if counts else 0 for run, counts in self.runs.items()}
+        if all(known.get(run, 0) >= count for run, count in trials.items()):
+            return self
+        runs = {}
+        for run in {**self.runs, **trials}:
+            # One that was not there at earlier looks had no trial then.
+            counts = self.runs.get(run, (0,) * self.count)
+            runs[run] = (*counts, max(trials.get(run, 0), known.get(run, 0)))
+        return Looks(runs=runs)
+
+
+def read_looks(folder: Path) -> Looks:
+    """Those of a folder; none where nobody looked yet. Raises UsageError where the file is damaged."""
+    path = folder / LOOKS_FILE
+    if not path.is_file():
+        return Looks()
+    try:
+        return Looks.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise UsageError(f"{path} is damaged ({error.errors()[0]['msg']}): restore it from a copy") from error
+
+
+def write_looks(folder: Path, looks: Looks) -> None:
+    """Write it whole, before the look decides anything; raises MeasurementError."""
+    write_file(folder / LOOKS_FILE, (looks.model_dump_json() + "\n").encode())
+
+
+def told_of(plan: SpreadExperiment, folder: Path, looks: Looks) -> dict[Path, Told]:
+    """By the folder of each run how its machine is called, what it said of itself, and what was looked at."""
     facts = facts_by_machine(plan.machines)
     return {
-        folder / run.folder: Told(machine.name, facts.get(machine.name, {}))
+        folder / run.folder: Told(
+            machine.name, facts.get(machine.name, {}), looks.runs.get(run.id, (0,) * looks.count)
+        )
         for machine in plan.machines
         for run in machine.runs
     }
@@ -26,6 +75,7 @@ def combined(
     plan: SpreadExperiment,
     folder: Path,
     experiments: Sequence[StoredExperiment],
+    looks: Looks,
     *,
     is_final: bool,
     stopped: str = "running",
@@ -36,7 +86,7 @@ def combined(
         raise UsageError(
             f"{folder} holds no experiment of any machine, since none had begun: type pgassay resume {folder}"
         )
-    found = combine(experiments, told_of(plan, folder), least=1, is_final=is_final)
+    found = combine(experiments, told_of(plan, folder, looks), least=1, is_final=is_final)
     return found.model_copy(update={"stopped": stopped, "warnings": (*found.warnings, *warnings)})
 
 
@@ -45,7 +95,8 @@ def stored_result(plan: SpreadExperiment, folder: Path) -> CombinedResult:
     homes = [folder / run.folder for machine in plan.machines for run in machine.runs]
     experiments = [load(home) for home in homes if (home / "experiment.json").is_file()]
     stopped, _, warnings = load_state(folder)
-    return combined(plan, folder, experiments, is_final=True, stopped=stopped, warnings=warnings)
+    looks = read_looks(folder)
+    return combined(plan, folder, experiments, looks, is_final=True, stopped=stopped, warnings=warnings)
 
 
 def blocks_done(result: CombinedResult) -> int:
