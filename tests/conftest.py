@@ -17,6 +17,7 @@ from xdist.scheduler import LoadScopeScheduling
 import capabilities
 from pgassay.environment.linux import settle
 from steps.project import ALONE_FOLDERS
+from steps.sysbench import private_bin
 
 # The same examples in every run, however slow the machine: what fails here fails everywhere.
 settings.register_profile(
@@ -42,6 +43,8 @@ def required_capabilities() -> list[str]:
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse a list with a name that no probe has: it would require nothing."""
     del config
+    # At its end: a sysbench that the machine has is the one that is meant.
+    os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), str(private_bin())])
     stop_passing_on_ignored_signals()
     unknown = [name for name in required_capabilities() if name not in capabilities.PROBES]
     if unknown:

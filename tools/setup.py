@@ -38,6 +38,7 @@ from steps.servers import (
     provide_postgresql,
     provide_storage_tools,
 )
+from steps.sysbench import provide_sysbench
 from steps.wheel import LOCK as WHEEL_LOCK
 from steps.wheel import make_wheel
 
@@ -116,6 +117,7 @@ def set_up_and_check_python() -> None:
     provide_servers()
     provide_browser()
     provide_compared_versions()
+    provide_sysbench()
     run_side_by_side([check_python_style, check_python_types, collect_python_tests])
 
 

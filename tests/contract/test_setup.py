@@ -18,7 +18,7 @@ from pgassay.environment.builds import registry
 from pgassay.errors import UsageError
 from pgassay.model.build import Build
 from setup import COMMANDS
-from steps import browser, project, python_packages, rust_toolchain, servers, wheel
+from steps import browser, project, python_packages, rust_toolchain, servers, sysbench, wheel
 
 ROOT = project.ROOT
 PINNED = re.compile(r"^([a-z0-9][a-z0-9.-]*)==\S+", re.MULTILINE)
@@ -261,6 +261,21 @@ def test_a_browser_is_one_that_shows_a_page(monkeypatch: pytest.MonkeyPatch, tmp
     shows.chmod(0o755)
     assert browser.find_browser() == shows
     assert browser.why_no_browser() == ""
+
+
+def test_sysbench_finds_its_libraries_and_lua_files_where_it_is_unpacked(tmp_path: Path) -> None:
+    root, final = tmp_path / "making", tmp_path / "made"
+    for folder in ("usr/bin", "usr/lib/x86_64-linux-gnu", "usr/share/sysbench"):
+        (root / folder).mkdir(parents=True)
+    (root / "usr/lib/x86_64-linux-gnu/libpq.so.5").touch()
+    (root / "usr/share/sysbench/oltp_common.lua").touch()
+    program = root / "usr/bin/sysbench"
+    program.write_text('#!/bin/sh\necho "$LD_LIBRARY_PATH|$*" && ls "$HOME/.luarocks/share/lua/5.1/"\n')
+    program.chmod(0o755)
+    sysbench.write_start_script(root, final)
+    root.rename(final)
+    said = subprocess.run([final / "bin" / "sysbench", "a", "b"], capture_output=True, text=True, check=True)
+    assert said.stdout == f"{final}/usr/lib/x86_64-linux-gnu|a b\noltp_common.lua\n"
 
 
 def test_failing_program_decides_the_exit_code() -> None:

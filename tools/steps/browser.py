@@ -147,7 +147,7 @@ def _finish(root: Path, final: Path) -> None:
     settings.write_text(_FONT_SETTINGS.format(fonts=final / "usr/share/fonts"))
     script = _start_script(root)
     script.parent.mkdir(exist_ok=True)
-    libraries = os.pathsep.join(str(final / folder.relative_to(root)) for folder in _library_folders(root))
+    libraries = os.pathsep.join(str(final / folder.relative_to(root)) for folder in library_folders(root))
     script.write_text(
         _START_SCRIPT.format(
             font_settings=final / settings.name,
@@ -158,6 +158,6 @@ def _finish(root: Path, final: Path) -> None:
     script.chmod(0o755)
 
 
-def _library_folders(root: Path) -> list[Path]:
+def library_folders(root: Path) -> list[Path]:
     """Return every folder with libraries: some libraries look for their own parts below the host's /usr."""
     return sorted({path.parent for top in ("lib", "usr/lib") for path in (root / top).rglob("lib*.so*")})

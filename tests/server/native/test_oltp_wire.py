@@ -3,6 +3,7 @@
 import math
 import os
 import re
+import secrets
 import shutil
 import subprocess
 import tempfile
@@ -211,16 +212,19 @@ def statements_logged(server: NativeTestServer, name: str) -> list[str]:
 
 @pytest.mark.parametrize(("mode", "protocol"), [("auto", "prepared"), ("disable", "simple")])
 def test_the_server_logs_the_same(server: NativeTestServer, mode: str, protocol: str) -> None:
+    # Nothing that an earlier try left in the log has these names.
+    their_name, our_name = (f"{whose}-{secrets.token_hex(4)}" for whose in ("theirs", "ours"))
     sysbench(
         *(server.folder, server.port, {}, mode, "run", "--events=5", "--time=0", "--threads=1"),
-        name=f"theirs-{mode}",
+        name=their_name,
     )
-    connect = {"application_name": f"ours-{mode}", "options": "-c log_statement=all"}
+    connect = {"application_name": our_name, "options": "-c log_statement=all"}
     record = load(server.folder, server.port, {}, protocol, connect)
-    theirs, ours = statements_logged(server, f"theirs-{mode}"), statements_logged(server, f"ours-{mode}")
+    theirs, ours = statements_logged(server, their_name), statements_logged(server, our_name)
     assert len(theirs) == 5 * 16
     assert len(ours) == 16 * (record["transactions"] + record["late_transactions"])
-    assert ours[:80] == theirs
+    # On a busy machine the moment of the load may have room for fewer than five transactions.
+    assert ours and ours[: len(theirs)] == theirs[: len(ours)]
 
 
 def test_a_missing_table_is_named(server: NativeTestServer) -> None:
