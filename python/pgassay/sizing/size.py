@@ -24,8 +24,8 @@ from pgassay.volumes.price import HOURS
 RECOMMENDED_MAX = 5
 _MILLION = 1e6
 WAL_APART = (
-    "the WAL lay on a storage of its own: what is replayed is the data's volume alone, and what commits waited "
-    "for the other is taken as it was."
+    "the WAL lay on a storage of its own: what is replayed is the data's volume alone, and what commits "
+    "waited for the other is taken as it was."
 )
 
 
