@@ -1,4 +1,4 @@
-"""Files of traces, made by hand (a second writer of the format of crates/native/README.md); and volumes."""
+"""Files of traces, made by hand, and volumes: a second writer of the format of crates/native/README.md."""
 
 import struct
 import zlib
