@@ -168,7 +168,7 @@ def tuned(server_string: str, out: Path, *words: str, **options: object) -> dict
         "tune",
         server_string,
         "--max-time",
-        "4m",
+        "6m",
         "--out",
         out,
         "--json",
@@ -253,7 +253,7 @@ def test_the_index_that_a_server_misses_is_found_and_proven_on_a_copy_of_it(tmp_
         session.execute("SET pg_stat_statements.track = none")
         before = written(session)
         answer: Any = tuned(
-            connection_string(server), tmp_path / "out", "--statements", "5", "--pg", build.bin_directory
+            connection_string(server), tmp_path / "out", "--statements", "3", "--pg", build.bin_directory
         )
         assert written(session) == before
         best = answer["fixes"][0]
