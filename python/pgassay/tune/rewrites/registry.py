@@ -1,5 +1,6 @@
 """Every rewrite, and what they make of a statement."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pglast import ast
@@ -13,7 +14,6 @@ from pgassay.tune.rewrites import (
     distinct_exists,
     function_range,
     implicit_cast,
-    keyset,
     lateral,
     not_in,
     or_union,
@@ -24,7 +24,17 @@ from pgassay.tune.rewrites.base import Context, Edit, Rewrite, Site
 from pgassay.tune.rewrites.outputs import keep_names
 from pgassay.tune.rewrites.safety import why_undecided, why_untrusted
 from pgassay.tune.rewrites.scope import scoped_selects
-from pgassay.tune.rewrites.tree import RefusedError, meaning, read, substitute, walk, write
+from pgassay.tune.rewrites.tree import (
+    RefusedError,
+    constant,
+    items,
+    meaning,
+    new_select,
+    read,
+    substitute,
+    walk,
+    write,
+)
 
 REWRITES: tuple[Rewrite, ...] = (
     aggregate_join.REWRITE,
@@ -39,6 +49,8 @@ REWRITES: tuple[Rewrite, ...] = (
     scalar_subquery.REWRITE,
     union_all.REWRITE,
 )
+# An OFFSET of so many rows is deep.
+DEEP_ROWS = 100
 KINDS = tuple(rewrite.kind for rewrite in REWRITES)
 
 
@@ -99,7 +111,7 @@ def rewrites(statement: TunedStatement, facts: SchemaFacts) -> Rewritten:
                 found.append(_made(statement, rewrite, group, context))
             except RefusedError as reason:
                 refused.append(Refusal(rewrite.kind, str(reason)))
-    texts = tuple(Description("keyset", text) for text in keyset.descriptions(context))
+    texts = tuple(Description("keyset", text) for text in _deep_offsets(context))
     return Rewritten(tuple(found), tuple(dict.fromkeys(refused)), texts)
 
 
@@ -135,6 +147,38 @@ def _made(
         proof="proven" if proven else "by test",
         kind=rewrite.kind,
     )
+
+
+def _deep_offsets(context: Context) -> Iterator[str]:
+    """A sentence for each OFFSET that is deep, or that a parameter says, below an ORDER BY.
+
+    Pages by key are another contract with the application, so they are only described.
+    """
+    for node in walk(context.tree):
+        if not isinstance(node, ast.SelectStmt) or node.limitOffset is None or not node.sortClause:
+            continue
+        rows = constant(node.limitOffset)
+        if not isinstance(node.limitOffset, ast.ParamRef) and not (
+            isinstance(rows, int) and rows >= DEEP_ROWS
+        ):
+            continue
+        try:
+            keys = ", ".join(_order_text(one) for one in items(node.sortClause))
+        except RefusedError:
+            continue
+        yield (
+            "OFFSET reads and throws away every row before the page. Where the application passes the last "
+            f"row's values of {keys} (with a unique column last), WHERE (…) > (…) finds the next page by an "
+            "index. Pages then can't be jumped to by number, and rows that are added or removed meanwhile "
+            "don't shift them: the application has to want that, so it is never done by itself."
+        )
+
+
+def _order_text(item: ast.Node) -> str:
+    """An item of ORDER BY as text, without its direction."""
+    assert isinstance(item, ast.SortBy) and isinstance(item.node, ast.Node)
+    select = new_select(targetList=(ast.ResTarget(val=item.node),))
+    return write(select).removeprefix("SELECT ")
 
 
 __all__ = ["KINDS", "REWRITES", "Description", "Refusal", "Rewritten", "Site", "rewrites"]
