@@ -136,7 +136,8 @@ def assert_nothing_left(folder: Path) -> None:
 
 
 def cgroups_of(pid: int) -> list[str]:
-    """The cgroups that the process with this pid made."""
+    """The cgroups that the process with this pid of this pid namespace made."""
+    namespace = Path("/proc/self/ns/pid").stat().st_ino
     roots = [str(mount.point) for mount in mounts() if mount.kind in ("cgroup", "cgroup2")]
-    command = ["find", *roots, "-type", "d", "-name", f"pgassay-*-{pid}"]
+    command = ["find", *roots, "-type", "d", "-name", f"pgassay-*-{namespace}-{pid}"]
     return subprocess.run(command, capture_output=True, text=True).stdout.split() if roots else []

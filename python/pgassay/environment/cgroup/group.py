@@ -132,18 +132,22 @@ class Cgroup:
 
     @classmethod
     def create(cls, name: str, limits: Mapping[str, str]) -> "Cgroup":
-        """Make the group pgassay-NAME-PID with these limits (control file → line) and CPU accounting.
+        """Make the group pgassay-NAME-NAMESPACE-PID with CPU accounting and these limits (file → line).
+
+        Containers may share the control groups and not the process ids: the pid namespace's number tells
+        a process from another one's of the same id.
 
         Raises UsageError naming what is missing where a group or one of the limits is impossible.
         """
         abilities: list[Ability] = ["cpu_accounting", *(_ability_of(file) for file in limits)]
         available = capabilities()
         folders: dict[Ability, Path] = {}
+        whose = f"{Path('/proc/self/ns/pid').stat().st_ino}-{os.getpid()}"
         for ability in dict.fromkeys(abilities):
             capability = available[ability]
             if capability.parent is None:
                 raise UsageError(f"No cgroup for {ability} here: {capability.reason}; {capability.remedy}.")
-            folders[ability] = capability.parent / f"{removal.CGROUP_PREFIX}{name}-{os.getpid()}"
+            folders[ability] = capability.parent / f"{removal.CGROUP_PREFIX}{name}-{whose}"
         paths = [str(path) for path in dict.fromkeys(folders.values())]
         group = cls(folders, registry.register("cgroup", paths=paths))
         try:
