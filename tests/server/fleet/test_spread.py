@@ -207,6 +207,7 @@ def test_what_no_machine_can_run_is_its_own_sentence(tmp_path: Path) -> None:
         run_spread(asked(*words, out=tmp_path / "out"), fleet, Heard(), PACE)
 
 
+@pytest.mark.slow
 def test_parts_of_one_host_are_refused_what_they_can_t_measure_apart(tmp_path: Path) -> None:
     with fleet_of("alpha") as fleet:
         fleet["alpha"].agent.is_part_of_host = True
