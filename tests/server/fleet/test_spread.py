@@ -99,8 +99,14 @@ def test_a_machine_that_stays_away_is_named_and_comes_home_when_resumed(tmp_path
         assert any("beta gave no answer at the end" in line for line in result.warnings)
         before = numbers(out / "machines/beta")
         fleet["beta"].is_lost = False
+        starts = [machine.count("start") for machine in fleet.machines()]
         result = resume_spread(out, fleet, Heard(), pace=PACE)
         after = numbers(out / "machines/beta")
+        # All blocks were there: nothing was begun again.
+        assert result.stopped == "blocks"
+        assert [machine.count("start") for machine in fleet.machines()] == starts
+        assert resume_spread(out, fleet, Heard(), pace=PACE).arms == result.arms
+        assert sorted(path.name for path in (out / "machines").iterdir()) == ["alpha", "beta"]
         assert after[: len(before)] == before
         assert len(after) > len(before)
     assert_whole(out, result, "alpha", "beta")
