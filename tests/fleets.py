@@ -5,7 +5,7 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,7 +21,7 @@ if "-G" in words:
     print("hostname", machines[name]["address"])
     sys.exit(0)
 environment = {{**os.environ, "PGASSAY_HOME": machines[name]["home"]}}
-command = ["nsenter", "--net=" + machines[name]["namespace"], "sh", "-c", words[-1]]
+command = ["nsenter", "--net", "--uts", "--target", machines[name]["holder"], "sh", "-c", words[-1]]
 os.execvpe(command[0], command, environment)
 """
 PROGRAM = """#!/bin/sh
@@ -70,16 +70,21 @@ def program(folder: Path) -> Path:
 
 
 class Machines:
-    """Network namespaces on one bridge, each with a home: they stand for machines, reached as by ssh."""
+    """Network namespaces on one bridge, each with a host's name and a home, in place of machines.
 
-    def __init__(self, folder: Path, names: tuple[str, ...]) -> None:
-        self.folder, self.names = folder, names
-        self._holders = [subprocess.Popen(["unshare", "--net", "sleep", "infinity"]) for _ in names]
+    They are reached as by ssh.
+    """
+
+    def __init__(self, folder: Path, homes: Mapping[str, Path]) -> None:
+        self.folder, self.names = folder, tuple(homes)
+        named = 'hostname "$1"; exec sleep infinity'
+        apart = ["unshare", "--net", "--uts", "sh", "-c", named, "sh"]
+        self._holders = [subprocess.Popen([*apart, name]) for name in homes]
         _ip("link", "add", "fleet0", "type", "bridge")
         _ip("address", "add", "10.213.0.1/24", "dev", "fleet0")
         _ip("link", "set", "fleet0", "up")
         machines = {}
-        for number, (name, holder) in enumerate(zip(names, self._holders, strict=True), start=2):
+        for number, (name, holder) in enumerate(zip(homes, self._holders, strict=True), start=2):
             namespace = f"/proc/{holder.pid}/ns/net"
             whole_tool.wait_for(
                 lambda place=namespace: Path(place).readlink() != Path("/proc/self/ns/net").readlink(), name
@@ -101,8 +106,8 @@ class Machines:
                 _run("nsenter", f"--net={namespace}", "ip", *words.split())
             machines[name] = {
                 "address": f"10.213.0.{number}",
-                "namespace": namespace,
-                "home": str(folder / name),
+                "holder": str(holder.pid),
+                "home": str(homes[name]),
             }
         (folder / "machines.json").write_text(json.dumps(machines))
         self.programs = folder / "programs"
@@ -133,9 +138,9 @@ class Machines:
 
 
 @contextmanager
-def machines(folder: Path, *names: str) -> Iterator[Machines]:
+def machines(folder: Path, homes: Mapping[str, Path]) -> Iterator[Machines]:
     """Machines for the length of a test."""
-    made = Machines(folder, names)
+    made = Machines(folder, homes)
     try:
         yield made
     finally:

@@ -42,7 +42,7 @@ def pgassay_fleet(*words: str | Path, environment: dict[str, str]) -> "subproces
 def test_a_parted_machine_is_lost_and_comes_back_by_its_name(home: Path) -> None:
     """The stand-in for ssh enters a namespace; certificates, processes and the network are real."""
     path = home / "fleet.toml"
-    with fleets.machines(home, "alpha", "beta") as machines:
+    with fleets.machines(home, {"alpha": home / "alpha", "beta": home / "beta"}) as machines:
         environment = machines.environment(home)
         words = ["--ssh", "alpha,beta", "--program", fleets.program(home), "--file", path]
         started = pgassay_fleet("start", *words, environment=environment)

@@ -7,6 +7,7 @@ again is simply asked; nothing is subscribed, and no task is submitted.
 import asyncio
 import contextlib
 import json
+import math
 import threading
 import time
 from collections.abc import Coroutine, Sequence
@@ -49,7 +50,8 @@ class DaskFleet:
         self._thread.start()
         self._pool = self._call(_pool(arguments), _SOON_S)
         self._addresses: dict[str, str] = {}
-        self._lock = threading.Lock()
+        self._lock, self._finding = threading.Lock(), threading.Lock()
+        self._found_s = -math.inf
         self._machines = {entry.name: DaskMachine(entry, self) for entry in fleet.machine}
 
     @classmethod
@@ -69,8 +71,21 @@ class DaskFleet:
     def find(self, timeout_s: float = 10.0) -> dict[str, str]:
         """The machines that the scheduler has now, by name, and their addresses.
 
-        Raises MachineLostError when the scheduler does not answer.
+        Raises MachineLostError when the scheduler does not answer. Where many ask at once, one asks for all.
         """
+        begun_s = time.monotonic()
+        if not self._finding.acquire(timeout=timeout_s):
+            raise MachineLostError(f"the scheduler does not answer within {timeout_s:.0f} s")
+        try:
+            if self._found_s < begun_s:
+                self._find(timeout_s)
+                self._found_s = time.monotonic()
+            with self._lock:
+                return dict(self._addresses)
+        finally:
+            self._finding.release()
+
+    def _find(self, timeout_s: float) -> None:
         identity = self._asked(self._pool(self.file.scheduler).identity(), "the scheduler", timeout_s)
         found = {
             _name_of(worker["name"], address): address for address, worker in identity["workers"].items()
@@ -81,7 +96,6 @@ class DaskFleet:
                 for name in found:
                     if name not in self._machines:
                         self._machines[name] = DaskMachine(MachineEntry(name=name, host=""), self)
-        return found
 
     def ask(self, name: str, document: Document, timeout_s: float) -> tuple[str, dict[str, JsonValue]]:
         """The identity of a machine's host, and its agent's answer; as `Machine.request`."""

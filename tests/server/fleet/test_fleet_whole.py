@@ -1,0 +1,88 @@
+"""A comparison on a fleet in which everything fails once: scheduler, worker, network, each in the middle."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+import fleets
+import whole_tool
+from pgassay.fleet.cluster.connection import DaskFleet
+from pgassay.record.read import load
+from whole_tool import wait_for
+
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine, pytest.mark.slow]
+NAMES = ("alpha", "beta", "gamma")
+BLOCKS = 24
+WORDS = (
+    *("compare", "random_page_cost=4,2", "--workload", "select-only:duration=1s,warmup=0ms", "--seed", "11"),
+    *("--plans", "off", "--observe", "off", "--blocks", str(BLOCKS), "--all-blocks", "--json"),
+)
+
+
+def trials(out: Path, name: str) -> int:
+    """How many of a machine's trials have come home."""
+    return len(list((out / "machines" / name).glob("trials/*/attempt-*/trial.json")))
+
+
+def test_nothing_is_lost_counted_twice_or_left(require: Callable[..., None]) -> None:
+    require("server", "root")
+    with ExitStack() as stack:
+        home = stack.enter_context(whole_tool.private_home())
+        homes = {name: stack.enter_context(whole_tool.prepared_home()) for name in NAMES}
+        machines = stack.enter_context(fleets.machines(home, homes))
+        file, out, environment = home / "fleet.toml", home / "out", machines.environment(home)
+
+        def fleet(*words: str | Path) -> "subprocess.CompletedProcess[str]":
+            command = [*whole_tool.COMMAND, "fleet", *map(str, words), "--file", str(file)]
+            return subprocess.run(
+                command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+
+        started = fleet("start", "--ssh", ",".join(NAMES), "--program", fleets.program(home))
+        assert started.returncode == 0, started.stderr
+        words = [*WORDS, *whole_tool.build(), *whole_tool.SMALL, "--fleet", str(file), "--out", str(out)]
+        running = whole_tool.start(*words, home=home)
+        wait_for(lambda: all(trials(out, name) for name in NAMES), "all have begun", 300, running)
+
+        os.kill(fleets.process_of(home, "scheduler"), signal.SIGKILL)
+        again = fleet("start")
+        assert again.returncode == 0 and "scheduler at" in again.stderr, again.stderr
+        os.kill(fleets.process_of(homes["alpha"], "alpha"), signal.SIGKILL)
+        again = fleet("start")
+        assert again.returncode == 0 and "worker on alpha" in again.stderr, again.stderr
+        machines.part("beta", joined=False)
+        with DaskFleet.open(file) as connected:
+            wait_for(lambda: "beta" not in connected.find(60), "the scheduler misses beta", 150, running)
+        before = {name: trials(out, name) for name in NAMES}
+        machines.part("beta", joined=True)
+        for name in ("alpha", "beta"):
+            wait_for(lambda each=name: trials(out, each) > before[each], f"{name} goes on", 300, running)
+
+        output, said = running.communicate(timeout=whole_tool.TIMEOUT_S)
+        assert running.returncode == 0, said
+        result = json.loads(output)
+        assert {machine["name"] for machine in result["machines"]} == set(NAMES)
+        complete = 0
+        for name in NAMES:
+            stored = load(out / "machines" / name)
+            found = [(trial.record.number, trial.record.attempt) for trial in stored.trials]
+            assert len(found) == len(set(found)) and {each.record.host for each in stored.trials} == {name}
+            complete += next(each["blocks"] for each in result["machines"] if each["name"] == name)
+            assert not list((homes[name] / "fleet/runs").iterdir()), "all of it has come home"
+        assert complete == result["arms"][0]["these_machines"]["blocks"] >= BLOCKS
+
+        stopped = fleet("stop")
+        assert stopped.returncode == 0, stopped.stderr
+        for each in (home, *homes.values()):
+            assert not fleets.left_of(each) and not whole_tool.servers_below(each)
