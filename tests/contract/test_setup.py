@@ -66,9 +66,9 @@ def test_a_binary_of_another_machine_is_no_wheel(tmp_path: Path) -> None:
 def test_lock_covers_the_declared_dependencies() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = declared["optional-dependencies"]
-    wanted = [*declared["dependencies"], *extras["tune"], *extras["dev"]]
+    wanted = [*declared["dependencies"], *extras["tune"], *extras["fleet"], *extras["dev"]]
     # Those who develop have the other extras as well.
-    wanted.remove("pgassay[tune]")
+    wanted.remove("pgassay[fleet,tune]")
     names = {re.match(r"[A-Za-z0-9.-]+", text)[0].lower() for text in wanted}
     assert names - set(PINNED.findall(python_packages.LOCK.read_text())) == set()
 
