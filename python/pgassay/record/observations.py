@@ -79,7 +79,7 @@ def stddev_ms(content: bytes) -> float:
 def moments_us(found: "HdrHistogram") -> tuple[float, float]:
     """The mean and the standard deviation of a histogram's values, in their own unit; zeros of none.
 
-    Those of the library to the last digit (get_mean_value and get_stddev of hdrh/histogram.py: each value
+    Those of the library to the last digit (get_mean_value and get_stddev of hdrhistogram: each value
     counts as the middle of its bucket), which walks over every bucket by Python to find the few that are
     used, and takes a hundred times as long.
     """
