@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pgassay_volume::{Fault, Level, Model, Volume};
+use pgassay_volume::{Completion, Fault, Kind, Level, Model, Request, Volume};
 
 use crate::schedule::now_ns;
 
@@ -47,5 +47,55 @@ impl Instance {
     /// What is left of its credits.
     pub(crate) fn levels(&self, now_ns: u64) -> Vec<Level> {
         self.limits().levels(now_ns.saturating_sub(self.began_ns))
+    }
+}
+
+/// A model in force: a volume, and the instance that it may be attached to.
+#[derive(Debug)]
+pub(crate) struct Imposed {
+    volume: Volume,
+    began_ns: u64,
+    instance: Option<Arc<Instance>>,
+}
+
+impl Imposed {
+    pub(crate) fn new(
+        model: &Model,
+        seed: u64,
+        instance: Option<Arc<Instance>>,
+        now_ns: u64,
+    ) -> Result<Self, Fault> {
+        Ok(Self {
+            volume: Volume::new(model, seed)?,
+            began_ns: instance.as_ref().map_or(now_ns, |shared| shared.began_ns()),
+            instance,
+        })
+    }
+
+    /// Time 0 of the model, CLOCK_MONOTONIC.
+    pub(crate) fn began_ns(&self) -> u64 {
+        self.began_ns
+    }
+
+    /// Takes a request that comes now; `now_ns` is set to when the instance got it, where there is one.
+    pub(crate) fn submit(&mut self, now_ns: &mut u64, kind: Kind, offset: u64, length: u32) -> Completion {
+        let mut shared = self.instance.as_ref().map(|instance| instance.limits());
+        if shared.is_some() {
+            *now_ns = crate::schedule::now_ns();
+        }
+        let request = Request {
+            arrival_ns: *now_ns - self.began_ns,
+            kind,
+            offset,
+            length,
+        };
+        self.volume.submit_through(&request, shared.as_deref_mut())
+    }
+
+    /// What is left of all credits.
+    pub(crate) fn levels(&self, now_ns: u64) -> Vec<Level> {
+        let mut levels = self.volume.levels(now_ns.saturating_sub(self.began_ns));
+        levels.extend(self.instance.iter().flat_map(|shared| shared.levels(now_ns)));
+        levels
     }
 }

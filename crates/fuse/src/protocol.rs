@@ -2,6 +2,8 @@
 //!
 //! All numbers are in the machine's byte order.
 
+use std::io;
+
 /// Bytes of the header before each request.
 pub(crate) const IN_HEADER: usize = 40;
 /// Bytes of the header before each answer.
@@ -243,6 +245,21 @@ impl Answer {
         answer.0.extend_from_slice(name.as_bytes());
         let padding = answer.0.len().next_multiple_of(8) - answer.0.len();
         answer.zeros(padding)
+    }
+}
+
+// Numbers of errors (errno.h).
+pub(crate) const ENOENT: i32 = 2;
+pub(crate) const EIO: i32 = 5;
+pub(crate) const ENOSYS: i32 = 38;
+pub(crate) const EPROTO: i32 = 71;
+
+/// What the kernel is told of an error of the image.
+pub(crate) fn number(error: &io::Error) -> i32 {
+    const ENOSPC: i32 = 28;
+    match error.kind() {
+        io::ErrorKind::StorageFull => error.raw_os_error().unwrap_or(ENOSPC),
+        _ => error.raw_os_error().unwrap_or(EIO),
     }
 }
 

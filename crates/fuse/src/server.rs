@@ -6,16 +6,18 @@ use std::sync::Arc;
 use std::sync::mpsc::TryRecvError;
 use std::thread;
 
-use pgassay_volume::{Completion, Fault, Kind, Model, Request, Volume};
+use pgassay_volume::{Fault, Kind, Model};
 use rustix::time::ClockId;
 
 use crate::connection::{Connection, Received};
 use crate::figures::{Counting, Second};
 use crate::image::Image;
-use crate::instance::Instance;
+use crate::instance::{Imposed, Instance};
 use crate::mailbox::{Command, Event, Facts, Inbox, Mailbox};
 use crate::overhead::{KNOWN_NS, measure, measure_ceiling};
-use crate::protocol::{Answer, Ask, Asked, DISK, IN_HEADER, ROOT, TRANSFER_MAX, decode};
+use crate::protocol::{
+    Answer, Ask, Asked, DISK, EIO, ENOENT, ENOSYS, EPROTO, IN_HEADER, ROOT, TRANSFER_MAX, decode, number,
+};
 use crate::schedule::{Pending, Schedule, What, now_ns};
 use crate::trace::Tracing;
 use crate::waiting::Waiting;
@@ -50,11 +52,7 @@ enum Regime {
     AtOnce,
     /// Each after a known time, while the overhead is measured.
     Known,
-    Model {
-        volume: Box<Volume>,
-        began_ns: u64,
-        instance: Option<Arc<Instance>>,
-    },
+    Model(Box<Imposed>),
 }
 
 struct Server<'a> {
@@ -220,22 +218,18 @@ impl Server<'_> {
         instance: Option<Arc<Instance>>,
         now: u64,
     ) -> Result<Facts, Fault> {
-        let volume = Box::new(Volume::new(model, seed)?);
+        let imposed = Imposed::new(model, seed, instance, now)?;
         let mailbox = self.mailbox.clone();
         let on_end = move |traced| mailbox.send(Command::Traced(traced));
         self.tracing.begin(now, self.overhead_ns, on_end)?;
-        let began_ns = instance.as_ref().map_or(now, |shared| shared.began_ns());
-        self.regime = Regime::Model {
-            volume,
-            began_ns,
-            instance,
-        };
+        let clock_ns = imposed.began_ns();
+        self.regime = Regime::Model(Box::new(imposed));
         self.counting = Counting::new(now, self.cpu);
         if self.wakeful.is_none() {
             self.wakeful = Wakeful::ask();
         }
         Ok(Facts {
-            clock_ns: began_ns,
+            clock_ns,
             overhead_ns: self.overhead_ns,
             wakeful: self.wakeful.is_some(),
         })
@@ -248,20 +242,12 @@ impl Server<'_> {
             return None;
         }
         let second = self.figures(now);
-        matches!(self.regime, Regime::Model { .. }).then_some(second)
+        matches!(self.regime, Regime::Model(_)).then_some(second)
     }
 
     fn figures(&mut self, now: u64) -> Second {
         let credits = match &self.regime {
-            Regime::Model {
-                volume,
-                began_ns,
-                instance,
-            } => {
-                let mut levels = volume.levels(now - began_ns);
-                levels.extend(instance.iter().flat_map(|shared| shared.levels(now)));
-                levels
-            }
+            Regime::Model(imposed) => imposed.levels(now),
             Regime::AtOnce | Regime::Known => Vec::new(),
         };
         self.counting.take(now, self.schedule.len(), credits)
@@ -381,26 +367,11 @@ impl Server<'_> {
         let due_ns = match &mut self.regime {
             Regime::AtOnce => now,
             Regime::Known => now + KNOWN_NS,
-            Regime::Model {
-                volume,
-                began_ns,
-                instance,
-            } => {
-                let mut shared = instance.as_ref().map(|instance| instance.limits());
-                if shared.is_some() {
-                    now = now_ns();
-                }
-                let request = Request {
-                    arrival_ns: now - *began_ns,
-                    kind,
-                    offset,
-                    length,
-                };
-                let completion: Completion = volume.submit_through(&request, shared.as_deref_mut());
-                drop(shared);
+            Regime::Model(imposed) => {
+                let completion = imposed.submit(&mut now, kind, offset, length);
                 self.counting.arrived(kind, length, &completion);
                 self.tracing.issued(unique, now, kind, offset, length);
-                let due_ns = began_ns.saturating_add(completion.done_ns);
+                let due_ns = imposed.began_ns().saturating_add(completion.done_ns);
                 tolerance_ns = due_ns.saturating_sub(now) / TOLERANCE_PART;
                 due_ns.saturating_sub(self.overhead_ns)
             }
@@ -412,19 +383,5 @@ impl Server<'_> {
             error,
             what,
         });
-    }
-}
-
-// Numbers of errors (errno.h).
-const ENOENT: i32 = 2;
-const EIO: i32 = 5;
-const ENOSYS: i32 = 38;
-const EPROTO: i32 = 71;
-
-fn number(error: &io::Error) -> i32 {
-    const ENOSPC: i32 = 28;
-    match error.kind() {
-        io::ErrorKind::StorageFull => error.raw_os_error().unwrap_or(ENOSPC),
-        _ => error.raw_os_error().unwrap_or(EIO),
     }
 }
