@@ -85,6 +85,8 @@ def _fix(judged: Judged, candidate: Candidate) -> Fix:
             for name, seconds in tried.seconds.items()
         )
     others = judged.notes.get(candidate.id, "")
+    # What making the data of another server took here says nothing of what an upgrade or a move takes.
+    built = None if candidate.build is not None or candidate.storage is not None else tried
     # What is not worth applying has no costs worth reading.
     side = judged.side_costs.get(candidate.id, "") if verdict in ("recommended", "not decided") else ""
     freed = ""
@@ -106,8 +108,8 @@ def _fix(judged: Judged, candidate: Candidate) -> Fix:
         predicted_gain=judged.predicted.get(candidate.id),
         statements=statements,
         cost=FixCost(
-            build_s=tried.build_s if tried else None,
-            bytes=tried.bytes if tried else candidate.bytes,
+            build_s=built.build_s if built else None,
+            bytes=built.bytes if built else candidate.bytes,
             write_ratio=_write_ratio(judged.baseline, statements),
             per_month=candidate.per_month,
             wal_bytes=tried.wal_bytes if tried else None,

@@ -167,6 +167,8 @@ def test_what_can_not_be_tried_is_told_with_its_reason_and_its_price() -> None:
     )
     (fix,) = ranked(samples.judged(candidates=(other,), members=(), proved=None, unsafe={}, left_out={}))
     assert (fix.cost.per_month, fix.applied_by) == (12.5, "hand")
+    # The search tried it, and what its copy took is not what a move takes.
+    assert (fix.cost.build_s, fix.cost.bytes) == (None, None)
 
 
 def test_an_upgrade_is_an_arm_with_the_same_settings_and_applied_by_hand() -> None:
