@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.server, pytest.mark.slow]
 # One of each layer, and a second index; on a seed of their own.
 NAMES = ("index-equality", "index-partial", "statistics-dependencies", "work-mem-sort")
 SEED = 9001
-MAX_TIME_S = 150.0
+MAX_TIME_S = 300.0
 
 
 def planted(name: str, *, decoy: bool) -> Drawn:
