@@ -56,6 +56,8 @@ AT_ONCE = {
         ["checksums=on,off", "--server", "host=/nowhere"],
         ["checksums= is for servers that pgassay starts itself"],
     ),
+    "no fleet": (["work_mem=1MB,2MB", "--fleet", "/nowhere.toml"], ["/nowhere.toml", "pgassay fleet start"]),
+    "a plan of a fleet": (["work_mem=1MB,2MB", "--fleet", "f.toml", "--plan"], ["--plan", "leave"]),
     "unknown option": (["work_mem=1MB,2MB", "--clients", "3"], ["--clients"]),
 }  # fmt: skip
 

@@ -33,6 +33,7 @@ EXIT_CONDITION_HOLDS = 3
 
 def compare_on_fleet(request: CompareRequest, arguments: argparse.Namespace) -> int:
     """Run it on the fleet's machines and report."""
+    _check_options(arguments)
     words = list(request.command[request.command.index("compare") + 1 :])
     spread = SpreadRequest(
         compare=request,
@@ -48,6 +49,7 @@ def compare_on_fleet(request: CompareRequest, arguments: argparse.Namespace) -> 
 
 def resume_on_fleet(arguments: argparse.Namespace) -> int:
     """Go on where it stopped, with the machines that are left, and report."""
+    _check_options(arguments)
     named = arguments.fleet or Path(plans.read(arguments.folder).fleet_file)
     with _opened(named) as fleet, views.choose(quiet=arguments.quiet) as view:
         result = resume_spread(
@@ -58,6 +60,7 @@ def resume_on_fleet(arguments: argparse.Namespace) -> int:
 
 def report_spread(arguments: argparse.Namespace) -> int:
     """The stored result again, with its page."""
+    _check_options(arguments)
     if arguments.png:
         raise UsageError(
             f"an experiment over a fleet has no plots: name a machine of it, {arguments.folder}/machines"
@@ -68,6 +71,14 @@ def report_spread(arguments: argparse.Namespace) -> int:
     if print_result(result, report, arguments):
         print(f"report: {target}")
     return 0
+
+
+def _check_options(arguments: argparse.Namespace) -> None:
+    """Raise UsageError for an option that is about one machine's experiment."""
+    for name in ("redact", "no_wait"):
+        if getattr(arguments, name, False):
+            option = f"--{name.replace('_', '-')}"
+            raise UsageError(f"{option} is for one machine, and this runs on several: leave it out")
 
 
 def _opened(path: Path) -> "DaskFleet":

@@ -99,8 +99,14 @@ def test_a_machine_that_stays_away_is_named_and_comes_home_when_resumed(tmp_path
         assert any("beta gave no answer at the end" in line for line in result.warnings)
         before = numbers(out / "machines/beta")
         fleet["beta"].is_lost = False
+        starts = [machine.count("start") for machine in fleet.machines()]
         result = resume_spread(out, fleet, Heard(), pace=PACE)
         after = numbers(out / "machines/beta")
+        # All blocks were there: nothing was begun again.
+        assert result.stopped == "blocks"
+        assert [machine.count("start") for machine in fleet.machines()] == starts
+        assert resume_spread(out, fleet, Heard(), pace=PACE).arms == result.arms
+        assert sorted(path.name for path in (out / "machines").iterdir()) == ["alpha", "beta"]
         assert after[: len(before)] == before
         assert len(after) > len(before)
     assert_whole(out, result, "alpha", "beta")
@@ -207,6 +213,7 @@ def test_what_no_machine_can_run_is_its_own_sentence(tmp_path: Path) -> None:
         run_spread(asked(*words, out=tmp_path / "out"), fleet, Heard(), PACE)
 
 
+@pytest.mark.slow
 def test_parts_of_one_host_are_refused_what_they_can_t_measure_apart(tmp_path: Path) -> None:
     with fleet_of("alpha") as fleet:
         fleet["alpha"].agent.is_part_of_host = True

@@ -1,6 +1,7 @@
 """Stored experiments of several machines as one result: what belongs together, is refused, is said."""
 
 import json
+import tarfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,14 +11,16 @@ import jsonschema
 import pytest
 
 import analysis_samples as samples
+from frozen import archive
 from pgassay.analysis.machines.combine import combine
-from pgassay.analysis.machines.gather import Told
+from pgassay.analysis.machines.gather import Told, gather_machines
+from pgassay.analysis.machines.sentences import disagreement_note, limit_words
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.errors import UsageError
 from pgassay.model.arm import ArmSpec, RemoteServer
 from pgassay.model.experiment import Experiment
-from pgassay.model.machines.combined import CombinedResult
-from pgassay.record.read import StoredExperiment
+from pgassay.model.machines.combined import CombinedResult, MachineResult
+from pgassay.record.read import StoredExperiment, load
 from pgassay.report import combine as report
 from pgassay.report import schema
 
@@ -280,3 +283,27 @@ def test_one_experiment_is_enough_where_others_are_to_follow() -> None:
     result = combine([on("a")], least=1)
     assert result.arms[0].these_machines.machines == 1
     assert "all 1 machines" not in result.family
+
+
+def test_what_limits_a_machine_that_disagrees_is_said(tmp_path: Path) -> None:
+    """By the causes that its own trials show: a real experiment on a disk that was limited."""
+    with tarfile.open(archive.place("storage-grid")) as tar:
+        tar.extractall(tmp_path, filter="data")
+    (machine,) = gather_machines([load(tmp_path)], least=1)
+    words = {arm.name: limit_words(machine, arm) for arm in machine.parts[0].stored.experiment.arms}
+    limited = "io_method=sync storage=loop:size=1GB,read_mb_s=60"
+    assert words[limited] == "the bandwidth of its storage, 63 MB/s"
+    assert words[limited] not in [phrase for name, phrase in words.items() if "read_mb_s" not in name]
+    own = [
+        MachineResult(
+            name=name, arm="a", blocks=9, ratio=ratio, interval=ends, verdict=verdict, limit=words[limited]
+        )
+        for name, ratio, ends, verdict in (
+            ("host1", 1.1, (1.05, 1.15), "faster"),
+            ("host2", 1.1, (1.05, 1.15), "faster"),
+            ("host4", 0.9, (0.85, 0.95), "slower"),
+        )
+    ]
+    note = disagreement_note(own)
+    assert note.startswith("the machines disagree: faster on 2 of 3; on host4 slower: ")
+    assert note.endswith("(limited by the bandwidth of its storage, 63 MB/s)")

@@ -238,7 +238,6 @@ def _run_on_fleet(arguments: argparse.Namespace) -> int:
     from pgassay.cli.spread import compare_on_fleet
     from pgassay.errors import UsageError
 
-    for name in ("plan", "redact"):
-        if getattr(arguments, name):
-            raise UsageError(f"--{name} is for one machine: leave it out, or leave --fleet out")
+    if arguments.plan:
+        raise UsageError("--plan is for one machine: leave it out, or leave --fleet out")
     return compare_on_fleet(request_of(arguments), arguments)

@@ -82,7 +82,7 @@ class Coordinator:
         self._has_news = True
         self._said_differences = False
         self._begun = time.monotonic()
-        self._used_before_s = load_state(folder)[1]
+        self._ended_before, self._used_before_s, _ = load_state(folder)
         self._looks = read_looks(folder)
         self._visits: dict[Future[Visit], _Place] = {}
 
@@ -95,7 +95,8 @@ class Coordinator:
         write_state(self._folder, stopped="running", seconds_used=self._used_before_s)
         pool = ThreadPoolExecutor(min(_THREADS_MAX, max(1, len(self._places))))
         try:
-            stopped = self._measure(pool)
+            # One that is resumed may have nothing left but to bring home what a lost machine finished.
+            stopped = self._look() or self._time_is_up() or self._measure(pool)
             self._stop_all(pool)
             return self._finish(stopped)
         except KeyboardInterrupt as interruption:
@@ -113,6 +114,10 @@ class Coordinator:
             raise
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
+
+    def _time_is_up(self) -> str:
+        is_up = self._ended_before == "max-time" and self._used_before_s >= self._plan.time_max_s
+        return "max-time" if is_up else ""
 
     def _measure(self, pool: ThreadPoolExecutor) -> str:
         """Visit and look until something ends it; why it ended."""
@@ -231,7 +236,7 @@ class Coordinator:
             else:
                 place.visit = Visit("lost")
         away = [place for each, place in self._visits.items() if not each.done()]
-        left = [place for place in self._places.values() if place.visit.state not in (*_DONE, "asked")]
+        left = [place for place in self._places.values() if place.visit.state not in _DONE]
         left = [place for place in left if not any(place is each for each in away)]
         while left and time.monotonic() < until:
             visits = [(place, pool.submit(self._visit, place.member, stops=True)) for place in left]

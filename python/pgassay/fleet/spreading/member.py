@@ -46,7 +46,7 @@ class Member:
         self.machine, self.runs = machine, runs
         self._folder = folder
         self._present: set[str] = set()
-        self._starts_in_vain = 0
+        self._starts_in_vain = self._brought = 0
         self.experiments: dict[str, StoredExperiment] = {}
         for run in runs:
             self._open(run)
@@ -75,6 +75,7 @@ class Member:
 
         Raises nothing but programming errors: a machine that is away is 'lost', one that refuses 'failed'.
         """
+        self._brought = 0
         try:
             answer = self._asked(operation="state")
             state = str(answer.get("state"))
@@ -88,9 +89,9 @@ class Member:
                 answer = self._asked(operation="start", request=request.model_dump(mode="json"))
             return self._brought_home(answer)
         except MachineLostError:
-            return Visit("lost")
+            return Visit("lost", new=self._brought)
         except (MeasurementError, UsageError) as error:
-            return Visit("failed", sentence=str(error))
+            return Visit("failed", sentence=str(error), new=self._brought)
         except OSError as error:
             # Nothing that came is lost on the machine: the disk that is full is the coordinator's.
             raise MeasurementError(
@@ -160,22 +161,27 @@ class Member:
 
     def _brought_home(self, answer: Document) -> Visit:
         state, names = str(answer.get("state")), answer.get("records")
-        new = []
-        for name in names if isinstance(names, list) else []:
-            if not isinstance(name, str) or name in self._present:
-                continue
-            if name == records.CHANGING and state == "running":
-                continue
-            records.unpack(self.home(self.run), name, self._fetched(name))
-            if name != records.CHANGING:
-                self._present.add(name)
-                new.append(name)
         stopped = "running" if state == "running" else str(answer.get("stopped"))
         # One that was killed had no time to say so.
         if state in ("interrupted", "failed") and stopped in ("", "running"):
             stopped = "interrupted"
-        trials = self._read(new, stopped)
-        if trials:
+        new: list[str] = []
+        is_all = False
+        try:
+            for name in names if isinstance(names, list) else []:
+                if not isinstance(name, str) or name in self._present:
+                    continue
+                if name == records.CHANGING and state == "running":
+                    continue
+                records.unpack(self.home(self.run), name, self._fetched(name))
+                if name != records.CHANGING:
+                    self._present.add(name)
+                    new.append(name)
+            is_all = True
+        finally:
+            # What came before the machine was lost is here.
+            self._brought = self._read(new, stopped if is_all else "running")
+        if self._brought:
             self._starts_in_vain = 0
         free = answer.get("disk_free_bytes")
         return Visit(
@@ -183,7 +189,7 @@ class Member:
             stopped=str(answer.get("stopped", "")),
             sentence=str(answer.get("sentence", "")),
             progress=str(answer.get("progress", "")),
-            new=trials,
+            new=self._brought,
             disk_free_bytes=free if isinstance(free, int) else None,
         )
 
