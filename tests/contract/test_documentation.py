@@ -164,6 +164,12 @@ def test_every_option_has_a_row_and_no_row_is_invented(command: str) -> None:
     assert documented == known - {"-h", "--help"}
 
 
+def test_every_option_of_a_fleet_has_its_row() -> None:
+    options = {word for action in subparser("fleet")._actions for word in action.option_strings}
+    named = {span.split()[0] for span in _SPAN.findall(text_of(DOCS / "fleet.md")) if span.startswith("--")}
+    assert not options - named - {"-h", "--help"}
+
+
 def test_every_option_and_key_of_a_gate_has_its_row() -> None:
     known = {
         name
