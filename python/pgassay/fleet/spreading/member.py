@@ -209,7 +209,10 @@ class Member:
         raise MeasurementError(f"{name} arrived damaged {_FETCHES_MAX} times: look at the network")
 
     def _read(self, names: list[str], stopped: str) -> int:
-        """Take the new pieces into the experiment in memory; the number of trials among them."""
+        """Take the new pieces into the experiment in memory; the number of trials among them.
+
+        stopped: '' where the machine knows nothing of it any more.
+        """
         home, run = self.home(self.run), self.run
         stored = self.experiments.get(run.id)
         trials = [name for name in names if records.is_trial(name)]
@@ -231,7 +234,7 @@ class Member:
                 block_plans={**stored.block_plans, **plans},
             )
         if stored is not None:
-            self.experiments[run.id] = replace(stored, stopped=stopped or "running")
+            self.experiments[run.id] = replace(stored, stopped=stopped or stored.stopped)
         return len(trials)
 
 
