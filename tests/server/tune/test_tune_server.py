@@ -265,8 +265,8 @@ def test_the_index_that_a_server_misses_is_found_and_proven_on_a_copy_of_it(tmp_
         slow = [each for each in answer["symptom"]["statements"] if "max(status)" in each["sql"]]
         assert len(slow) == 2 and all(each["source_ms"] > 0 and not each["unlike_source"] for each in slow)
         # What was measured can be given again.
-        again = whole_tool.run(
-            "tune", "--workload", f"sql:{tmp_path / 'out' / 'statements.sql'}", "--dataset", "dump:/nowhere"
-        )
+        file = tmp_path / "out" / "statements.sql"
+        words = ("--workload", f"sql:{file}", "--dataset", "dump:/nowhere", "--pg", build.bin_directory)
+        again = whole_tool.run("tune", *words)
         assert "there is no /nowhere" in whole_tool.assert_one_sentence(again, 2)
         assert "date_trunc" in (tmp_path / "out" / "left-out.sql").read_text()
