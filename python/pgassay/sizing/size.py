@@ -89,9 +89,9 @@ def bounded(
         groups=(),
         sentences=(
             *(line for bound in bounds for line in sentences_of_bound(bound)),
-            "This is an upper bound of the gain alone, as long as the rest takes the time that it takes now: no "
-            "volume that can be bought takes no time. What a certain one gives takes recorded requests: 'pgassay "
-            "size --workload …' without --server.",
+            "This is an upper bound of the gain alone, if all else goes on taking the time that it takes now: "
+            "no volume that can be bought takes no time. What a certain one gives takes recorded requests: "
+            "'pgassay size --workload …' without --server.",
         ),
         warnings=tuple(line for bound in bounds for line in warnings_of_bound(bound)),
         bounds=tuple(bounds),
