@@ -89,7 +89,7 @@ def bounded(
         groups=(),
         sentences=(
             *(line for bound in bounds for line in sentences_of_bound(bound)),
-            "This is an upper bound of the gain alone, if all else goes on taking the time that it takes now: "
+            "This is an upper bound of the gain alone, if all else takes the time that it takes now: "
             "no volume that can be bought takes no time. What a certain one gives takes recorded requests: "
             "'pgassay size --workload …' without --server.",
         ),
