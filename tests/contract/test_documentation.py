@@ -49,8 +49,8 @@ from pgassay.model.result import ArmResult, CompareResult, SecondaryResult, Stat
 from pgassay.model.server_statement import ArmStatements, ServerStatement
 from pgassay.model.storage import StorageSpec
 from pgassay.model.trial import LoadObservation, StatementObservation, TrialRecord
-from pgassay.trial.collect.counters import VIEWS
-from pgassay.trial.collect.server_statements import COLUMNS, FILE
+from pgassay.trial.before_and_after.counters import VIEWS
+from pgassay.trial.before_and_after.server_statements import COLUMNS, FILE
 from pgassay.trial.observe.device import DeviceSampler
 from pgassay.trial.observe.host_cpu import HostCpuSampler
 from pgassay.trial.observe.memory import MemorySampler

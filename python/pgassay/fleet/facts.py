@@ -17,7 +17,7 @@ from pgassay.environment.home import home
 from pgassay.environment.linux import machine
 from pgassay.errors import PgassayError
 from pgassay.native.binary import build_id
-from pgassay.trial.collect import machine_speed
+from pgassay.trial.before_and_after import machine_speed
 
 # The least of a few readings: what the machine can do while nobody else is at it.
 _SPEED_READINGS = 3
@@ -62,7 +62,7 @@ def gather(*, noise_s: float, with_speed: bool) -> dict[str, JsonValue]:
 
 
 def speeds() -> dict[str, JsonValue]:
-    """Seconds of the fixed tasks of `trial.collect.machine_speed`, the least of three; a second in all."""
+    """Seconds of the tasks of `trial.before_and_after.machine_speed`, the least of three; a second in all."""
     tasks: dict[str, Callable[[], float]] = {
         "processor_s": machine_speed.canary_s,
         "memory_s": machine_speed.memory_s,

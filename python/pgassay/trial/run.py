@@ -21,18 +21,18 @@ from pgassay.model.trial import CounterRow, TrialRecord, TrialSpec, TrialStatus,
 from pgassay.record import layout
 from pgassay.record.write import TrialWriter, to_json
 from pgassay.trial import limited
-from pgassay.trial.before_trial import run_before_trial
-from pgassay.trial.caches import states
-from pgassay.trial.caches.keeper import CacheKeeper, prefault_shared_memory
-from pgassay.trial.caches.relations import Relation, user_relations
-from pgassay.trial.collect import machine_speed, readings, verify
-from pgassay.trial.collect.server_statements import (
+from pgassay.trial.before_and_after import machine_speed, readings, verify
+from pgassay.trial.before_and_after.server_statements import (
     ServerStatements,
     counted_before,
     counted_files,
     own_sessions_uncounted,
 )
-from pgassay.trial.collect.vacuum_state import vacuum_state_or_none
+from pgassay.trial.before_and_after.vacuum_state import vacuum_state_or_none
+from pgassay.trial.before_trial import run_before_trial
+from pgassay.trial.caches import states
+from pgassay.trial.caches.keeper import CacheKeeper, prefault_shared_memory
+from pgassay.trial.caches.relations import Relation, user_relations
 from pgassay.trial.measure import load, maintenance
 from pgassay.trial.measure.statements import StatementTimer, explain_all
 from pgassay.trial.measure.work_plans import PlanWork, execute_plans

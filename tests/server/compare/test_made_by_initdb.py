@@ -15,7 +15,7 @@ from pgassay.errors import MeasurementError
 from pgassay.experiment.planning.baseline import with_wal_sizes
 from pgassay.model.arm import DatasetSpec
 from pgassay.record.read import StoredExperiment, load
-from pgassay.trial.collect.verify import assert_from_inside
+from pgassay.trial.before_and_after.verify import assert_from_inside
 from report_examples import spec as arm_spec
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]

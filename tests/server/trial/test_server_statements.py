@@ -12,8 +12,8 @@ from cause_samples import load_record
 from pgassay.analysis.changes.server_log import log_events
 from pgassay.environment.builds.registry import resolve
 from pgassay.environment.server.server import Server
-from pgassay.trial.collect.readings import clock_offset_ns
-from pgassay.trial.collect.server_statements import (
+from pgassay.trial.before_and_after.readings import clock_offset_ns
+from pgassay.trial.before_and_after.server_statements import (
     COLUMNS,
     ServerStatements,
     counted_before,

@@ -5,7 +5,7 @@ import pytest
 from pgassay.errors import InvalidTrialError
 from pgassay.model.experiment import CacheState, Protocol
 from pgassay.model.trial import StatementObservation
-from pgassay.trial.collect.verify import BytesRead, assert_load_stayed_warm, assert_statement_cache
+from pgassay.trial.before_and_after.verify import BytesRead, assert_load_stayed_warm, assert_statement_cache
 
 MB = 1024 * 1024
 SIZE = 100 * MB

@@ -10,7 +10,7 @@ from psycopg.rows import TupleRow
 from pgassay.analysis.diagnosis.interval import Session, SessionsSample
 from pgassay.errors import first_line
 from pgassay.model.live.diagnosis import QUERY_CHARACTERS_MAX, CalledStatement
-from pgassay.trial.collect.counters import VIEWS, View
+from pgassay.trial.before_and_after.counters import VIEWS, View
 
 # pg_blocking_pids holds all locks of the lock manager's table for a moment: it is asked for few, those that
 # have waited for the longest (src/backend/utils/adt/lockfuncs.c).

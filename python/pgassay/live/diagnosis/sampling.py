@@ -26,8 +26,8 @@ from pgassay.model.trial import CounterRow
 from pgassay.model.vacuum_state import VacuumState
 from pgassay.native.observer import Observer
 from pgassay.record import layout
-from pgassay.trial.collect import counters
-from pgassay.trial.collect.vacuum_state import vacuum_state_or_none
+from pgassay.trial.before_and_after import counters
+from pgassay.trial.before_and_after.vacuum_state import vacuum_state_or_none
 from pgassay.trial.observe.base import Sampler
 from pgassay.trial.observe.device import DeviceSampler
 from pgassay.trial.observe.host_cpu import HostCpuSampler

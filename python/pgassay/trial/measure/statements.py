@@ -17,11 +17,11 @@ from pgassay.model.trial import StatementObservation
 from pgassay.model.workload import Statement
 from pgassay.native.sql import Executed, SqlSession
 from pgassay.record import layout
+from pgassay.trial.before_and_after import verify
+from pgassay.trial.before_and_after.counters import Snapshot, block_bytes, database_bytes, snapshot
 from pgassay.trial.caches import states
 from pgassay.trial.caches.keeper import CacheKeeper
 from pgassay.trial.caches.relations import Relation, user_relations
-from pgassay.trial.collect import verify
-from pgassay.trial.collect.counters import Snapshot, block_bytes, database_bytes, snapshot
 from pgassay.trial.measure import maintenance, plans
 from pgassay.trial.measure.progress import FILE, ProgressSampler
 from pgassay.trial.observation import Observation, Plan

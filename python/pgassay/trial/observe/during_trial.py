@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from pgassay.record.columns import to_parquet
+from pgassay.trial.before_and_after import readings
 from pgassay.trial.caches.relations import Relation
-from pgassay.trial.collect import readings
 from pgassay.trial.observe.registry import samplers
 from pgassay.trial.observe.remote import observed_by_sql
 from pgassay.trial.observe.runner import SamplerRunner

@@ -11,9 +11,15 @@ from pgassay.environment.linux import machine
 from pgassay.environment.linux.device import counters as device_counters
 from pgassay.environment.server.reads import ServerReads, reads_between
 from pgassay.model.trial import CounterRow
-from pgassay.trial.collect import verify
-from pgassay.trial.collect.counters import Snapshot, block_bytes, database_bytes, difference, snapshot
-from pgassay.trial.collect.verify import BytesRead
+from pgassay.trial.before_and_after import verify
+from pgassay.trial.before_and_after.counters import (
+    Snapshot,
+    block_bytes,
+    database_bytes,
+    difference,
+    snapshot,
+)
+from pgassay.trial.before_and_after.verify import BytesRead
 from pgassay.trial.limited import group_counters
 from pgassay.trial.running import ServerSession
 from pgassay.trial.target import LocalServer
