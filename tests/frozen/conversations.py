@@ -196,14 +196,20 @@ class _Native:
 def shape(transcript: str) -> list[Any]:
     """A transcript without what varies: requests whole but for the server's place, answers by type.
 
-    Answers of one shape that follow each other are one.
+    Answers of one shape that follow each other are one. The observer's windows stand at the end, each shape
+    once: a server that was taken up begins one unasked, and it is chance whether the next request comes
+    before it or after.
     """
     lines: list[Any] = []
+    windows: list[Any] = []
     for way, document in map(json.loads, transcript.splitlines()):
         line = [way, _placeless(document) if way == "in" else _types(document)]
-        if way == "in" or not lines or lines[-1] != line:
+        if way == "out" and "window" in document:
+            if line not in windows:
+                windows.append(line)
+        elif way == "in" or not lines or lines[-1] != line:
             lines.append(line)
-    return lines
+    return lines + windows
 
 
 def _placeless(document: Any) -> Any:
