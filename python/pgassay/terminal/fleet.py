@@ -13,6 +13,7 @@ from rich.text import Text
 
 from pgassay.model.machines.combined import CombinedResult, MachineResult
 from pgassay.report import text
+from pgassay.terminal.progress import Lines
 from pgassay.words import interval_or_why, plural, ratio
 
 _REFRESH_PER_SECOND = 2
@@ -57,21 +58,12 @@ class PlainFleetView:
 
     def __init__(self, stream: TextIO | None) -> None:
         """Writes to `stream`; nothing without one."""
-        self._stream = stream
+        self._lines = Lines(stream)
         self._blocks = 0
 
     def message(self, content: str) -> None:
         """The sentence as a line."""
-        if self._stream is None:
-            return
-        encoding = getattr(self._stream, "encoding", None) or "utf-8"
-        shown = text.clean(content).encode(encoding, "backslashreplace").decode(encoding)
-        try:
-            self._stream.write(f"{shown}\n")
-            self._stream.flush()
-        except BrokenPipeError:
-            # Whoever read it is gone; the experiment goes on.
-            self._stream = None
+        self._lines.write(content)
 
     def standing(self, machines: Sequence[MachineRow], result: CombinedResult | None) -> None:
         """A line for each arm when there are more complete blocks than the last time."""

@@ -96,17 +96,14 @@ class NullProgress:
         self.close()
 
 
-class PlainProgress(NullProgress):
-    """One short line per event, for a file, a pipe or a build log."""
+class Lines:
+    """Lines on a stream; none without one, and none any more once whoever read them is gone."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
-        """Writes to `stream`, by default standard error."""
-        self._stream: TextIO | None = stream if stream is not None else sys.stderr
-        self._stage = ""
-        self._blocks_max = 0
-        self._block_estimated = 0
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream
 
-    def _line(self, content: str) -> None:
+    def write(self, content: str) -> None:
+        """One line, in what the stream can show."""
         if self._stream is None:
             return
         encoding = getattr(self._stream, "encoding", None) or "utf-8"
@@ -117,6 +114,17 @@ class PlainProgress(NullProgress):
         except BrokenPipeError:
             # Whoever read the progress is gone; the experiment goes on.
             self._stream = None
+
+
+class PlainProgress(NullProgress):
+    """One short line per event, for a file, a pipe or a build log."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        """Writes to `stream`, by default standard error."""
+        self._line = Lines(stream if stream is not None else sys.stderr).write
+        self._stage = ""
+        self._blocks_max = 0
+        self._block_estimated = 0
 
     def stage(self, content: str, fraction: float | None = None) -> None:
         """A line when the stage changes, none for its fractions."""

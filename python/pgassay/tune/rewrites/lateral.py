@@ -65,7 +65,7 @@ def _groups(scope: Scope) -> list[list[Lookup]]:
         if not isinstance(node, ast.SubLink) or node.subLinkType != SubLinkType.EXPR_SUBLINK:
             continue
         inner = scopes_below(node.subselect, scope) if isinstance(node.subselect, ast.SelectStmt) else None
-        if inner is None or inner.select is not node.subselect or not _is_correlated(inner):
+        if inner is None or inner.select is not node.subselect or not inner.is_correlated:
             continue
         try:
             rest = changed_select(inner.select, targetList=None, sortClause=_order(inner.select))
@@ -73,16 +73,6 @@ def _groups(scope: Scope) -> list[list[Lookup]]:
             continue  # what it is ordered by is not known, so that it is like no other
         found.setdefault(repr((meaning(rest), has_aggregates(inner.select))), []).append(Lookup(node, inner))
     return list(found.values())
-
-
-def _is_correlated(inner: Scope) -> bool:
-    for reference in references(inner.select):
-        try:
-            if inner.resolve(reference).level == 1:
-                return True
-        except RefusedError:
-            continue
-    return False
 
 
 def _order(select: ast.SelectStmt) -> tuple[ast.Node, ...] | None:

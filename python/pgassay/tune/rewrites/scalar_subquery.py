@@ -99,18 +99,8 @@ def _subqueries(scope: Scope) -> Iterator[tuple[ast.SubLink, Scope]]:
             inner = (
                 scopes_below(node.subselect, scope) if isinstance(node.subselect, ast.SelectStmt) else None
             )
-            if inner is not None and inner.select is node.subselect and _is_correlated(inner):
+            if inner is not None and inner.select is node.subselect and inner.is_correlated:
                 yield node, inner
-
-
-def _is_correlated(inner: Scope) -> bool:
-    for reference in references(inner.select):
-        try:
-            if inner.resolve(reference).level == 1:
-                return True
-        except RefusedError:
-            continue
-    return False
 
 
 def _edit(context: Context, site: Site) -> Edit:

@@ -109,6 +109,17 @@ class Scope:
             scope, level = scope.parent, level + 1
         raise RefusedError(f"{'.'.join(words)} is no column of the tables that are known")
 
+    @property
+    def is_correlated(self) -> bool:
+        """Whether it reads a column of the statement right around it."""
+        for reference in references(self.select):
+            try:
+                if self.resolve(reference).level == 1:
+                    return True
+            except RefusedError:
+                continue
+        return False
+
     def look_up(self, words: tuple[str, ...]) -> tuple[Entry, Column] | None:
         """The column of this SELECT that the words mean, None where they mean none of it."""
         if len(words) == 1:
