@@ -4,8 +4,10 @@ import struct
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from pgassay.model.volumes.offer import Distribution, Latency, Stripes, VolumeModel
+from pgassay.sizing.recordings import Measured
 
 # issue and completion in ns from time 0, kind (r, w or f), first byte, bytes
 Request = tuple[int, int, str, int, int]
@@ -56,6 +58,32 @@ def constant(latency_ms: float) -> VolumeModel:
         stripes=Stripes(count=1, width_bytes=1 << 18),
         limiters=(),
         latency=Latency(read=one, write=one, flush=one),
+    )
+
+
+def recorded_on(
+    latency_ns: int,
+    requests: Sequence[Request],
+    folder: Path,
+    *,
+    elapsed_ns: int,
+    units: int,
+    trial: int = 0,
+    has_trace: bool = True,
+    **others: Any,
+) -> Measured:
+    """A trial on a volume of constant latency, with its trace in the folder; `others`: of `Measured`."""
+    return Measured(
+        trial=trial,
+        attempt=1,
+        storage=f"constant {latency_ns}",
+        model=constant(latency_ns / 1e6).model_dump(mode="json"),
+        elapsed_s=elapsed_ns / 1e9,
+        units=units,
+        parts=((0, elapsed_ns),),
+        processors=1.0,
+        trace=write_trace(folder / f"{trial}.trace", requests) if has_trace else None,
+        **others,
     )
 
 

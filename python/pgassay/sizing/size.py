@@ -56,22 +56,20 @@ def size(
         MeasurementError: the native process ended.
     """
     groups = tuple(_sized(group, offers, wanted) for group in groups_of(stored, proofs))
-    return SizeResult(
-        pgassay_version=__version__,
-        catalogue=CatalogueFacts(date=loaded.catalogue.date, files=loaded.files),
-        folder=str(Path(stored.folder)),
-        workload=stored.experiment.arms[0].spec.workload.text,
-        slow_down=wanted.slow_down,
-        size_gib=wanted.size_gib,
-        groups=groups,
-        sentences=(
+    has_wal_apart = any(arm.spec.storage.wal is not None for arm in stored.experiment.arms)
+    return _result(
+        stored,
+        wanted,
+        loaded,
+        sentences=[
             *(line for group in groups for line in sentences_of(group, wanted.slow_down)),
             *equivalents_of(groups),
-        ),
-        warnings=(
+        ],
+        warnings=[
             *(line for group in groups for line in warnings_of(group)),
-            *([WAL_APART] if any(arm.spec.storage.wal is not None for arm in stored.experiment.arms) else []),
-        ),
+            *([WAL_APART] if has_wal_apart else []),
+        ],
+        groups=groups,
     )
 
 
@@ -79,6 +77,31 @@ def bounded(
     stored: StoredExperiment, bounds: Sequence[StorageBound], wanted: Wanted, loaded: LoadedCatalogue
 ) -> SizeResult:
     """What is known of servers elsewhere: no volume is looked at, since no request was recorded."""
+    return _result(
+        stored,
+        wanted,
+        loaded,
+        sentences=[
+            *(line for bound in bounds for line in sentences_of_bound(bound)),
+            "This is an upper bound of the gain alone, if all else takes the time that it takes now: "
+            "no volume that can be bought takes no time. What a certain one gives takes recorded requests: "
+            "'pgassay size --workload …' without --server.",
+        ],
+        warnings=[line for bound in bounds for line in warnings_of_bound(bound)],
+        bounds=bounds,
+    )
+
+
+def _result(
+    stored: StoredExperiment,
+    wanted: Wanted,
+    loaded: LoadedCatalogue,
+    *,
+    sentences: Sequence[str],
+    warnings: Sequence[str],
+    groups: Sequence[SizedGroup] = (),
+    bounds: Sequence[StorageBound] = (),
+) -> SizeResult:
     return SizeResult(
         pgassay_version=__version__,
         catalogue=CatalogueFacts(date=loaded.catalogue.date, files=loaded.files),
@@ -86,14 +109,9 @@ def bounded(
         workload=stored.experiment.arms[0].spec.workload.text,
         slow_down=wanted.slow_down,
         size_gib=wanted.size_gib,
-        groups=(),
-        sentences=(
-            *(line for bound in bounds for line in sentences_of_bound(bound)),
-            "This is an upper bound of the gain alone, if all else takes the time that it takes now: "
-            "no volume that can be bought takes no time. What a certain one gives takes recorded requests: "
-            "'pgassay size --workload …' without --server.",
-        ),
-        warnings=tuple(line for bound in bounds for line in warnings_of_bound(bound)),
+        groups=tuple(groups),
+        sentences=tuple(sentences),
+        warnings=tuple(warnings),
         bounds=tuple(bounds),
     )
 

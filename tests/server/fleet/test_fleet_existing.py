@@ -17,12 +17,6 @@ pytestmark = [pytest.mark.server, pytest.mark.shares_machine, pytest.mark.slow]
 
 
 @pytest.fixture
-def home() -> Iterator[Path]:
-    with whole_tool.private_home() as folder:
-        yield folder
-
-
-@pytest.fixture
 def cluster(home: Path) -> Iterator[tuple[str, list[str]]]:
     """A scheduler and a worker as Dask's own programs start them: the address, and options of start."""
     authority = Authority.make(home / "authority", "a cluster of others")

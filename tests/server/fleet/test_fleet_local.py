@@ -18,16 +18,7 @@ from pgassay.fleet.cluster import file
 from pgassay.fleet.cluster.connection import DaskFleet
 from pgassay.fleet.machine import MachineLostError
 
-pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
-
-
-@pytest.fixture
-def home(require: Callable[..., None]) -> Iterator[Path]:
-    require("root")
-    if len(os.sched_getaffinity(0)) < 2:
-        pytest.skip("one processor can't be divided")
-    with whole_tool.private_home() as folder:
-        yield folder
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine, pytest.mark.usefixtures("divisible")]
 
 
 @pytest.fixture

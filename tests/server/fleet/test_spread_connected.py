@@ -4,7 +4,7 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +15,13 @@ import whole_tool
 from pgassay.record.read import load
 from whole_tool import wait_for
 
-pytestmark = [pytest.mark.server, pytest.mark.shares_machine, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.server,
+    pytest.mark.shares_machine,
+    pytest.mark.slow,
+    pytest.mark.usefixtures("divisible"),
+]
 WORKERS = ("local-1", "local-2")
-
-
-@pytest.fixture
-def home(require: Callable[..., None]) -> Iterator[Path]:
-    require("server", "root")
-    if len(os.sched_getaffinity(0)) < 2:
-        pytest.skip("one processor can't be divided")
-    with whole_tool.private_home() as folder:
-        yield folder
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from pgassay.sizing.size import Wanted, size
 from pgassay.sizing.words import equivalents_of
 from pgassay.volumes.catalogue import load_catalogue
 from pgassay.volumes.explain import explain
-from volume_traces import constant, one_client, write_trace
+from volume_traces import constant, one_client, recorded_on, write_trace
 
 LOADED = load_catalogue()
 COUNT = 2000
@@ -37,16 +37,8 @@ def measured(folder: Path, latency_ns: int, *, trial: int = 0, has_trace: bool =
     """One client that reads COUNT pages, a unit each, on such a volume."""
     elapsed_ns = COUNT * (latency_ns + COMPUTING_NS)
     requests = one_client(COUNT, latency_ns, COMPUTING_NS)
-    return Measured(
-        trial=trial,
-        attempt=1,
-        storage=f"constant {latency_ns}",
-        model=constant(latency_ns / 1e6).model_dump(mode="json"),
-        elapsed_s=elapsed_ns / 1e9,
-        units=COUNT,
-        parts=((0, elapsed_ns),),
-        processors=1.0,
-        trace=write_trace(folder / f"{trial}.trace", requests) if has_trace else None,
+    return recorded_on(
+        latency_ns, requests, folder, elapsed_ns=elapsed_ns, units=COUNT, trial=trial, has_trace=has_trace
     )
 
 

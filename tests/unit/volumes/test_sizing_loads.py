@@ -7,7 +7,7 @@ import pytest
 
 from pgassay.sizing.predict import Predictor
 from pgassay.sizing.recordings import Group, Measured
-from volume_traces import constant, write_trace
+from volume_traces import constant, recorded_on, write_trace
 
 LATENCY_NS, COMPUTING_NS = 1_000_000, 400_000
 MS = 1e-3
@@ -27,17 +27,8 @@ def test_a_cache_that_fills_is_compared_at_equal_progress(tmp_path: Path) -> Non
     # A unit without a read computes for no time, so that the oracle stays a sum.
     elapsed_s = len(reads) * cycle / 1e9
     by_half = ((0.0, 0.0), (elapsed_s / 2, 1000.0), (elapsed_s, 3000.0))
-    trial = Measured(
-        trial=0,
-        attempt=1,
-        storage="constant",
-        model=constant(1).model_dump(mode="json"),
-        elapsed_s=elapsed_s,
-        units=3000,
-        parts=((0, round(elapsed_s * 1e9)),),
-        processors=1.0,
-        trace=write_trace(tmp_path / "0.trace", requests),
-        progress=by_half,
+    trial = recorded_on(
+        LATENCY_NS, requests, tmp_path, elapsed_ns=len(reads) * cycle, units=3000, progress=by_half
     )
     same, slower, faster = Predictor(group(trial)).predict([constant(1), constant(2.4), constant(0.3)])
     assert same.seconds_per_unit == pytest.approx(elapsed_s / 3000, rel=1e-3)
@@ -64,16 +55,13 @@ def cached_units(folder: Path, latency_ns: int, units: int, knots: int, trial: i
         known.add(page)
         if (unit + 1) % (units // knots) == 0:
             progress.append((at_ns / 1e9, unit + 1.0))
-    return Measured(
-        trial=trial,
-        attempt=1,
-        storage=f"constant {latency_ns}",
-        model=constant(latency_ns / 1e6).model_dump(mode="json"),
-        elapsed_s=at_ns / 1e9,
+    return recorded_on(
+        latency_ns,
+        requests,
+        folder,
+        elapsed_ns=at_ns,
         units=units,
-        parts=((0, at_ns),),
-        processors=1.0,
-        trace=write_trace(folder / f"{trial}.trace", requests),
+        trial=trial,
         progress=tuple(progress),
         clients=1,
     )
