@@ -4,7 +4,6 @@ import functools
 import shutil
 import tempfile
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from frozen import archive, conversations, outputs
@@ -34,9 +33,7 @@ class Corpus:
         self.names = archive.unpack(self.folder)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
         shutil.rmtree(self._place)
 
     @property

@@ -8,7 +8,6 @@ between two outputs. Here they are taken up as they come.
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Self, TypedDict
 
 from pgassay.errors import MeasurementError
@@ -119,9 +118,7 @@ class Observer:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
         self._is_closing = True
         self._send({"end": {}})
         self._wait(lambda: self._has_ended, EDGE_TIMEOUT_S)

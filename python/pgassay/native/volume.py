@@ -12,7 +12,6 @@ import queue
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, Self, TypedDict
 
 from pgassay.errors import MeasurementError
@@ -194,9 +193,7 @@ class VolumeServer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
         self.end()
 
     @property

@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Protocol, Self, TextIO
 
 from rich.console import Console, Group, RenderableType
@@ -44,12 +43,7 @@ class FleetView(Protocol):
     def __enter__(self) -> Self:
         """Take the terminal, where the form needs it."""
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
         """Give the terminal back."""
 
 
@@ -78,12 +72,7 @@ class PlainFleetView:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
         pass
 
 
@@ -116,12 +105,7 @@ class LiveFleetView:
         self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
         self._live.stop()
 
     def shown(self) -> RenderableType:

@@ -3,7 +3,6 @@
 import sys
 import time
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Self, TextIO
 
 from rich.console import Console, Group, RenderableType
@@ -126,12 +125,7 @@ class LiveProgress:
         self._open()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
         self.close()
 
     def _open(self) -> None:

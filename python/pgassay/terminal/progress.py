@@ -6,7 +6,6 @@ Everything goes to standard error: standard output belongs to the result.
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Protocol, Self, TextIO
 
 from pgassay.model.result import CompareResult
@@ -48,12 +47,7 @@ class Progress(Protocol):
     def __enter__(self) -> Self:
         """Take the terminal, where the form needs it."""
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
         """Give the terminal back, as `close` does."""
 
 
@@ -87,12 +81,7 @@ class NullProgress:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
         self.close()
 
 

@@ -2,7 +2,6 @@
 
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from pgassay.environment.datasets import OnStage, snapshots
@@ -40,9 +39,7 @@ class MachineProvider:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
         self._stack.close()
 
     def prepare(self) -> None:

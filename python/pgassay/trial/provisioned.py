@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from pgassay.environment.builds.unchanged import refuse_changed
@@ -71,9 +70,7 @@ class ProvisionedTarget:
         self._log = scratch / "server.log"
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
         try:
             self.stop_server()
         finally:

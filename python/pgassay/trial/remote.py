@@ -4,7 +4,6 @@ Nothing is restored, started or stopped there: `machine` of such a target is Non
 """
 
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Self
 
 from pgassay.environment.remote.resolve import Resolved
@@ -55,9 +54,7 @@ class RemoteTarget:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
         self.abandon()
 
     def session(self, arm: Arm) -> RemoteSession:

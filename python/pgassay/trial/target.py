@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol, Self
 
 from pgassay.environment.cgroup.caps import NO_CAPS, Caps
@@ -78,9 +77,7 @@ class Target(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *details: object) -> None: ...
 
     @property
     def machine(self) -> Machine | None:

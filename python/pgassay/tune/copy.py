@@ -11,7 +11,6 @@ import os
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import psycopg
@@ -155,9 +154,7 @@ class TrialCopy:
             if volume is not None:
                 volume.remove()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
         self._close()
 
     @property

@@ -9,7 +9,6 @@ import time
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from pgassay.environment.linux.device import device_of
@@ -56,9 +55,7 @@ class ExperimentWatch:
         self._follow(self._folder.state())
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
         self._leave()
 
     @property

@@ -1,6 +1,5 @@
 """One server's threads and waits, interval by interval, by the native observer."""
 
-from types import TracebackType
 from typing import Self
 
 from pgassay.errors import MeasurementError
@@ -39,10 +38,8 @@ class ProcessWatch:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._observer.__exit__(kind, value, trace)
+    def __exit__(self, *details: object) -> None:
+        self._observer.__exit__(*details)
 
     def read(self) -> None:
         """Take what was seen since the last time; raises MeasurementError when there is no more."""

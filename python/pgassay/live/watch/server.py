@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import Self
 
 import psycopg
@@ -44,9 +43,7 @@ class ServerWatch:
         self._sampled_s = time.monotonic()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
         if self._server is not None:
             self._server.close()
             self._server = None

@@ -7,7 +7,7 @@ import termios
 from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Self, TextIO
 
 from rich.console import Console
@@ -50,9 +50,7 @@ class Screen:
         self._open()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
         self._handlers.close()
         self._close()
         if self._samples:

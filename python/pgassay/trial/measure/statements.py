@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 from pgassay.environment.linux.device import DeviceCounters, counters
@@ -75,10 +74,8 @@ class StatementTimer:
         self.connect()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.session.__exit__(kind, value, trace)
+    def __exit__(self, *details: object) -> None:
+        self.session.__exit__(*details)
         if self._progress is not None:
             self._progress.close()
 

@@ -2,7 +2,6 @@
 
 import threading
 import time
-from types import TracebackType
 from typing import Self
 
 from pgassay.record.columns import to_parquet
@@ -30,9 +29,7 @@ class SamplerRunner:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
         self._stop.set()
         self._thread.join()
         self._tick()

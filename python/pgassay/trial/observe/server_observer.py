@@ -4,7 +4,6 @@ Whatever fails in it costs these files and nothing else.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
 from typing import Protocol, Self
 
 from pgassay.model.arm import ArmSpec
@@ -66,12 +65,10 @@ class ServerObserver:
         self._server.on_edge, self._server.on_restart = self._mark, self._follow
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
         self._server.on_edge = self._server.on_restart = None
         if self._observer is not None:
-            self._observer.__exit__(kind, value, trace)
+            self._observer.__exit__(*details)
 
     def _mark(self) -> None:
         if self._observer is not None:
