@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from pgassay.analysis.verdicts.compare import analyse
+from pgassay.cli.chart_library import chart_library
 from pgassay.cli.commands.fleet import require_dask
 from pgassay.cli.output import print_result, write_page
 from pgassay.errors import UsageError
@@ -67,7 +68,7 @@ def report_spread(arguments: argparse.Namespace) -> int:
         )
     result = stored_result(plans.read(arguments.folder), arguments.folder)
     target = arguments.html or arguments.folder / REPORT_FILE
-    write_page(target, report.render_html(result))
+    write_page(target, report.render_html(result, chart_library=chart_library()))
     if print_result(result, report, arguments):
         print(f"report: {target}")
     return 0
@@ -94,7 +95,7 @@ def _finish(folder: Path, result: CombinedResult, arguments: argparse.Namespace)
     is_for_terminal = print_result(result, report, arguments)
     sys.stdout.flush()  # the result is said, whatever happens to the pages
     page = folder / REPORT_FILE
-    write_file(page, report.render_html(result).encode())
+    write_file(page, report.render_html(result, chart_library=chart_library()).encode())
     _write_pages(folder)
     if is_for_terminal:
         print(f"report: {page}")
@@ -106,9 +107,12 @@ def _finish(folder: Path, result: CombinedResult, arguments: argparse.Namespace)
 
 def _write_pages(folder: Path) -> None:
     """Each machine's own page, as `pgassay report` of its folder writes it; of many machines the first."""
+    library = chart_library()
     for machine in plans.read(folder).machines[:_PAGES_MAX]:
         for run in machine.runs:
             home = folder / run.folder
             if (home / EXPERIMENT_FILE).is_file():
                 stored = load(home)
-                write_file(home / REPORT_FILE, html.render(analyse(stored), stored).encode())
+                write_file(
+                    home / REPORT_FILE, html.render(analyse(stored), stored, chart_library=library).encode()
+                )

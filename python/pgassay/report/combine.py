@@ -6,9 +6,12 @@ from pgassay.report import markdown, terminal
 from pgassay.report.compare.json import render_document
 from pgassay.report.html import page
 from pgassay.report.section import (
+    HTML,
     QUIET,
     STRONG,
     WARNING,
+    Block,
+    Figure,
     Paragraph,
     Section,
     bullets,
@@ -16,6 +19,8 @@ from pgassay.report.section import (
 )
 from pgassay.report.text import clean, interval_or_why, percent, plural, ratio
 
+# Of more arms the first are drawn: a page of hundreds of drawings is read by nobody.
+_DRAWN_MAX = 12
 _HEADS = ("machine", "arm", "blocks", "ratio", "interval", "verdict")
 
 
@@ -30,12 +35,17 @@ def render(
     return terminal.render(_sections(result), width=width, colour=colour, unicode=unicode)
 
 
-def render_html(result: CombinedResult) -> str:
-    """The same as one page."""
+def render_html(result: CombinedResult, *, chart_library: str = "") -> str:
+    """The same as one page, with drawings; `chart_library` as `report.html.page.render`."""
+    # Drawing needs the heaviest libraries of all, and a command imports this module before it knows.
+    from pgassay.report.charts import machines_chart
+
     return page.render(
         f"{clean(result.workload)} on several machines",
         _sections(result),
         footer=f"Report by pgassay {__version__}.",
+        drawings=machines_chart.drawings(result, result.arms[:_DRAWN_MAX]),
+        chart_library=chart_library,
     )
 
 
@@ -61,11 +71,19 @@ def _sections(result: CombinedResult) -> list[Section]:
     return [
         Section("", "experiments", (Paragraph(head, QUIET),)),
         Section("", "verdict", tuple(Paragraph(line, STRONG) for line in result.verdict.splitlines())),
+        Section("The effect on each machine", "effects", _figures(len(result.arms)), titled=HTML),
         Section("Each machine alone", "machines", (plain_table(_HEADS, rows, names=2),)),
         Section("In what the machines differ", "confounds", (bullets(confounds),)),
         Section("Warnings", "warnings", warnings),
         Section("", "family", (Paragraph(result.family, QUIET),)),
     ]
+
+
+def _figures(arms: int) -> tuple[Block, ...]:
+    figures: list[Block] = [Figure(f"machines-{number}") for number in range(1, min(arms, _DRAWN_MAX) + 1)]
+    if arms > _DRAWN_MAX:
+        figures.append(Paragraph(f"The first {_DRAWN_MAX} of {arms} are drawn.", QUIET, where=HTML))
+    return tuple(figures)
 
 
 def _row(machine: MachineResult) -> tuple[str, ...]:

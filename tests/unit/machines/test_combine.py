@@ -23,6 +23,8 @@ from pgassay.model.machines.combined import CombinedResult, MachineResult
 from pgassay.record.read import StoredExperiment, load
 from pgassay.report import combine as report
 from pgassay.report import schema
+from pgassay.report.charts import machines_chart
+from pgassay.report.charts.drawing import NARROW_PX, WIDE_PX
 
 ARM = "s0-1"
 
@@ -307,3 +309,46 @@ def test_what_limits_a_machine_that_disagrees_is_said(tmp_path: Path) -> None:
     note = disagreement_note(own)
     assert note.startswith("the machines disagree: faster on 2 of 3; on host4 slower: ")
     assert note.endswith("(limited by the bandwidth of its storage, 63 MB/s)")
+
+
+def rows_drawn(result: CombinedResult, width_px: int = WIDE_PX) -> list[Any]:
+    drawn: Any = machines_chart.specification(result, result.arms[0], width_px=width_px)
+    return drawn["datasets"]["rows"]
+
+
+@pytest.mark.parametrize("width_px", [NARROW_PX, WIDE_PX])
+def test_the_page_draws_each_machine_and_both_answers(width_px: int) -> None:
+    result = combine([on(f"host{number}") for number in range(1, 7)])
+    rows = rows_drawn(result, width_px)
+    assert [row["label"] for row in rows] == [
+        *(f"host{number}" for number in range(1, 7)), "these machines", "machines like these",
+    ]  # fmt: skip
+    (arm,) = result.arms
+    assert [(row["ratio"], (row["low"], row["high"])) for row in rows] == [
+        (found.ratio, found.interval)
+        for found in (*result.machines, arm.these_machines, arm.machines_like_these)
+    ]
+    assert len({row["colour"] for row in rows}) == 3
+    page = report.render_html(result)
+    assert all(f">{row['label']}</text>" in page for row in rows)
+
+
+def test_what_is_not_known_of_machines_is_said_in_the_drawing() -> None:
+    disagreeing = combine(
+        [*(on(f"host{number}", blocks=25) for number in range(1, 4)), on("slow", -0.08, blocks=25)]
+    )
+    (*_, these, like_these) = rows_drawn(disagreeing)
+    assert (these["ratio"], these["says"]) == (None, "no single effect fits them")
+    assert (like_these["ratio"], like_these["says"]) == (None, "4 of the 6 machines that it takes")
+    waiting = combine([on("a"), on("b", blocks=0, stopped="running")])
+    assert rows_drawn(waiting)[1]["says"] == "no complete block"
+    assert "no complete block" in report.render_html(waiting)
+
+
+def test_of_many_machines_those_at_the_ends_are_drawn() -> None:
+    result = combine([on(f"host{number}", number / 1000, blocks=5) for number in range(45)])
+    rows = rows_drawn(result)[:-2]
+    ratios = sorted(machine.ratio or 0 for machine in result.machines)
+    assert [row["ratio"] for row in rows] == [*ratios[:20], *ratios[-20:]]
+    drawn: Any = machines_chart.specification(result, result.arms[0], width_px=WIDE_PX)
+    assert "the 20 slowest and the 20 fastest of 45 machines" in drawn["title"]["subtitle"][0]
