@@ -18,7 +18,10 @@ POINT_SIZE = 80
 
 
 class Row(TypedDict):
-    """A row of the chart's data; `open_low`, `open_high`: whether its interval goes beyond the axis."""
+    """A row of the chart's data; `open_low`, `open_high`: whether its interval goes beyond the axis.
+
+    predicted: what was expected before it was measured, drawn as an upright stroke.
+    """
 
     key: str
     label: str
@@ -33,6 +36,7 @@ class Row(TypedDict):
     word: str
     ratio_text: str
     interval_text: str
+    predicted: NotRequired[float | None]
     open_low: NotRequired[bool]
     open_high: NotRequired[bool]
 
@@ -74,6 +78,7 @@ def specification(
                 else []
             ),
             *_marks(scale, y, kind),
+            *([_predicted(scale, y)] if any(row.get("predicted") for row in rows) else []),
             _names(y, above=narrow, limit_px=width_px if narrow else names_px - 16),
         ],
         "width": width_px - names_px - 28,
@@ -158,6 +163,13 @@ def _marks(scale: Specification, y: Specification, kind: str) -> list[Specificat
     ]
 
 
+def _predicted(scale: Specification, y: Specification) -> Specification:
+    """What was expected of each row, where anything was."""
+    mark = {"type": "tick", "thickness": 2, "size": 16, "color": palette.INK}
+    encoding = {"y": y, "x": field("predicted", scale=scale)}
+    return layer("rows", mark, encoding, "datum.predicted != null")
+
+
 def _names(y: Specification, *, above: bool, limit_px: int) -> Specification:
     """The names of the rows."""
     mark = {
@@ -178,7 +190,7 @@ def _axis_ends(rows: Sequence[Row], margin: float) -> tuple[float, float]:
     estimates = [abs(math.log(row["ratio"])) for row in rows if row["ratio"]]
     limit = max(math.log(_RATIO_SHOWN_MAX), math.log(2) + max(estimates, default=0.0))
     for row in rows:
-        ends = (row["low"], row["high"], row["ratio"])
+        ends = (row["low"], row["high"], row["ratio"], row.get("predicted"))
         known = [math.log(value) for value in ends if value is not None and 0 < value < math.inf]
         logs += [min(limit, max(-limit, value)) for value in known]
     room = 0.06 * (max(logs) - min(logs))
@@ -195,6 +207,9 @@ def _cut(row: Row, ends: tuple[float, float]) -> None:
         row["high"] = ends[1]
     if row["ratio"] is not None and not ends[0] <= row["ratio"] <= ends[1]:
         row["ratio"] = None
+    predicted = row.get("predicted")
+    if predicted is not None and not ends[0] <= predicted <= ends[1]:
+        row["predicted"] = None
 
 
 def _ticks(ends: tuple[float, float], count: int) -> list[float]:

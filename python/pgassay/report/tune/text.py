@@ -18,6 +18,7 @@ from pgassay.report.section import (
     Cell,
     Code,
     Column,
+    Figure,
     Fold,
     Group,
     Paragraph,
@@ -58,10 +59,18 @@ def render_markdown(result: TuneResult) -> str:
     return markdown.render(sections(result))
 
 
-def render_html(result: TuneResult) -> str:
-    """One page that needs nothing but itself and runs no script, to be written as UTF-8."""
-    title = f"What mends {result.symptom.workload}"
-    return page.render(title, sections(result), footer=f"Made by pgassay {__version__}.")
+def render_html(result: TuneResult, *, chart_library: str = "") -> str:
+    """A page as text, to be written as UTF-8; `chart_library` as `report.html.page.render`."""
+    # Drawing needs the heaviest libraries of all, and a command imports this module before it knows.
+    from pgassay.report.charts import tune_charts
+
+    return page.render(
+        f"What mends {result.symptom.workload}",
+        sections(result),
+        footer=f"Made by pgassay {__version__}.",
+        drawings=list(tune_charts.drawings(result)),
+        chart_library=chart_library,
+    )
 
 
 def render_json(result: TuneResult) -> str:
@@ -83,7 +92,8 @@ def sections(result: TuneResult) -> list[Section]:
     if recommended:
         made.append(Section("What helps", "fixes", tuple(_recommended(result, recommended))))
     if others:
-        made.append(Section("What was tried and is not recommended", "others", tuple(_others(others))))
+        blocks = tuple(_others(others, is_drawn=not recommended))
+        made.append(Section("What was tried and is not recommended", "others", blocks))
     made.append(Section("From symptom to proof", "tree", (Tree(tuple(_tree(result)), where=HTML),)))
     if result.not_rewritten:
         refused = bullets(result.not_rewritten)
@@ -96,9 +106,6 @@ def sections(result: TuneResult) -> list[Section]:
 
 def _answer(result: TuneResult) -> Iterator[Block]:
     yield Paragraph(result.verdict, STRONG)
-    proof = result.confirmation or result.proof
-    if proof is not None and proof.slower:
-        yield Paragraph(f"Slower with the chosen fixes: {', '.join(proof.slower)}.", ALARM)
     if result.interrupted:
         yield Paragraph("It was stopped before its end: this is what was known then.", WARNING)
 
@@ -156,12 +163,13 @@ def _cause(result: TuneResult) -> str:
 
 def _recommended(result: TuneResult, fixes: Sequence[Fix]) -> Iterator[Block]:
     yield _table(fixes)
+    yield Figure("gains")
     for fix in fixes:
         yield Paragraph(f"{fix.rank}. {fix.title}: {fix.reason}")
         if fix.statements:
             yield bullets([_statement_words(each.name, each.ratio, each.interval) for each in fix.statements])
         for name, text in fix.rewritten.items():
-            yield Code(text, label=f"{name} as it is to be written")
+            yield Code(text, label=f"{name} as it is to be written (same rows: {fix.same_results})")
     if result.apply_sql:
         yield Fold("apply.sql", (Code(result.apply_sql),), is_open=True)
         yield Fold("undo.sql", (Code(result.undo_sql),))
@@ -169,6 +177,7 @@ def _recommended(result: TuneResult, fixes: Sequence[Fix]) -> Iterator[Block]:
         yield Fold("As lines of a parameter group", (Code("\n".join(result.parameter_group)),))
     proof = result.confirmation or result.proof
     if proof is not None and proof.statements:
+        yield Figure("statements")
         yield bullets(
             [_statement_words(each.name, each.ratio, each.interval) for each in proof.statements],
             title="All chosen fixes together, statement by statement",
@@ -179,8 +188,10 @@ def _statement_words(name: str, ratio: float, interval: Ends | None) -> str:
     return f"{name}: {_gain(ratio)}{_ends(interval)}"
 
 
-def _others(fixes: Sequence[Fix]) -> Iterator[Block]:
+def _others(fixes: Sequence[Fix], *, is_drawn: bool) -> Iterator[Block]:
     yield _table(fixes[:_OTHERS_SHOWN_MAX])
+    if is_drawn:
+        yield Figure("gains")
     notes = [f"{fix.rank}. {fix.title}: {fix.note}" for fix in fixes[:_OTHERS_SHOWN_MAX] if fix.note]
     if notes:
         yield bullets(notes)
@@ -189,16 +200,15 @@ def _others(fixes: Sequence[Fix]) -> Iterator[Block]:
 
 
 _COLUMNS = (
-    Column("rank"),
     Column("fix", is_figure=False),
     Column("layer", is_figure=False),
     Column("verdict", is_figure=False),
-    Column("times as fast"),
+    Column("times as fast", short="× as fast"),
+    Column("interval"),
     Column("predicted"),
     Column("takes"),
     Column("on disk"),
     Column("writes"),
-    Column("same rows", is_figure=False),
 )
 
 
@@ -211,16 +221,15 @@ def _row(fix: Fix) -> Row:
     verdict = f"{fix.verdict} ({how})" if how and fix.verdict != "screened out" else fix.verdict
     cost = fix.cost
     cells = (
-        Cell(str(fix.rank)),
-        Cell(fix.title),
+        Cell(f"{fix.rank}. {fix.title}"),
         Cell(fix.layer),
         Cell(verdict, _TONES[fix.verdict]),
-        Cell("" if fix.gain is None else f"{_gain(fix.gain)}{_ends(fix.interval)}"),
+        Cell("" if fix.gain is None else _gain(fix.gain)),
+        Cell(_interval(fix.interval)),
         Cell("" if fix.predicted_gain is None else _gain(fix.predicted_gain)),
         Cell("" if cost.build_s is None else seconds(cost.build_s)),
         Cell("" if not cost.bytes else _bytes(cost.bytes)),
         Cell("" if cost.write_ratio is None else f"{cost.write_ratio:.2f} ×"),
-        Cell(fix.same_results if fix.rewritten else ""),
     )
     return Row(cells)
 
@@ -233,13 +242,17 @@ def _gain(value: float) -> str:
     return f"{value:.3g} ×" if value < 100 else f"{value:,.0f} ×"
 
 
-def _ends(interval: Ends | None) -> str:
+def _interval(interval: Ends | None) -> str:
     if interval is None:
         return ""
     low, high = (None if end is None else f"{end:.3g}" for end in interval)
     if low is None or high is None:
-        return f" (at least {low})" if low else f" (at most {high})" if high else " (not bounded yet)"
-    return f" ({low} to {high})"
+        return f"at least {low}" if low else f"at most {high}" if high else "not bounded yet"
+    return f"{low} to {high}"
+
+
+def _ends(interval: Ends | None) -> str:
+    return "" if interval is None else f" ({_interval(interval)})"
 
 
 def _tree(result: TuneResult) -> Iterator[TreeLine]:
