@@ -72,11 +72,7 @@ def specification(
     chart = {
         "layer": [
             *_background(scale, axis, height_px),
-            *(
-                [_line(height_px - apart * row_px - (6 if narrow else 0), names_px)]
-                if 0 < apart < len(rows)
-                else []
-            ),
+            *([_line(line_px, names_px)] if 0 < apart < len(rows) else []),
             *_marks(scale, y, kind),
             *([_predicted(scale, y)] if any(row.get("predicted") for row in rows) else []),
             _names(y, above=narrow, limit_px=width_px if narrow else names_px - 16),
