@@ -110,7 +110,7 @@ def _fix(judged: Judged, candidate: Candidate) -> Fix:
         cost=FixCost(
             build_s=built.build_s if built else None,
             bytes=built.bytes if built else candidate.bytes,
-            write_ratio=_write_ratio(judged.baseline, statements),
+            write_ratio=_write_ratio(judged.baseline, statements) if tried and not tried.refused else None,
             per_month=candidate.per_month,
             wal_bytes=tried.wal_bytes if tried else None,
         ),

@@ -11,6 +11,8 @@ import tune_samples as samples
 from pgassay.analysis.redaction.tuning import redacted
 from pgassay.model.tuning.answer import VERDICTS, Fix
 from pgassay.report import schema
+from pgassay.report.charts import tune_charts
+from pgassay.report.charts.drawing import NARROW_PX, WIDE_PX
 from pgassay.report.tune import text
 from pgassay.tune.answer import NOT_TOLD, ranked, summary
 from pgassay.tune.proof import turned
@@ -18,6 +20,8 @@ from pgassay.tune.search import Searched
 from pgassay.tune.selection import Tried
 from pgassay.tune.stored import Told, compose, read_folder, stored_search, write_result, write_search
 from pgassay.tune.tools import Gathered
+
+_ALL = "all chosen fixes together"
 
 
 def by_name(fixes: tuple[Fix, ...]) -> dict[str, Fix]:
@@ -124,7 +128,45 @@ def test_every_output_shows_symptom_cause_candidates_and_proof() -> None:
     page = text.render_html(answer)
     assert "From symptom to proof" in page
     assert "<script" not in page
-    assert "| rank" in text.render_markdown(answer)
+    assert "| 1. index good | design | recommended (proven) |" in text.render_markdown(answer)
+
+
+def test_the_page_draws_each_gain_with_its_prediction_and_each_statement_before_and_after() -> None:
+    answer = samples.answer()
+    names = [each.name for each in tune_charts.drawings(answer)]
+    assert names == ["gains", "statements"]
+    page = text.render_html(answer)
+    assert all(f'data-drawing="{name}"' in page for name in names)
+    drawn = {row["label"]: row for row in tune_charts.gains(answer, width_px=WIDE_PX)["datasets"]["rows"]}
+    assert list(drawn) == ["1. index good", "2. index second", "4. index useless", "5. index harmful", _ALL]
+    assert drawn["2. index second"]["ratio"] == pytest.approx(2.0)
+    assert drawn["2. index second"]["predicted"] == 2.3
+    # What the search alone measured has a point and no interval.
+    assert drawn["4. index useless"]["low"] == drawn["4. index useless"]["high"]
+    assert answer.proof is not None
+    rows = tune_charts.statements(answer, answer.proof, width_px=NARROW_PX)["datasets"]["rows"]
+    assert [(row["full"], row["when"], row["seconds"]) for row in rows] == [
+        ("list", "as it was", 1.0),
+        ("list", "with all chosen fixes", pytest.approx(0.1)),
+        ("report", "as it was", 0.5),
+        ("place", "as it was", 0.1),
+        ("place", "slower with them", pytest.approx(0.125)),
+    ]
+
+
+def test_nothing_is_drawn_of_what_was_not_measured() -> None:
+    answer = samples.answer()
+    bare = answer.model_copy(update={"proof": None, "fixes": (answer.fixes[2],)})
+    assert list(tune_charts.drawings(bare)) == []
+    assert "<figure" not in text.render_html(bare)
+
+
+def test_what_was_never_tried_has_no_write_ratio() -> None:
+    fixes = by_name(ranked(samples.judged()))
+    assert fixes["late"].cost.write_ratio is None
+    assert fixes["refused"].cost.write_ratio is None
+    assert fixes["useless"].cost.write_ratio == 1.0
+    assert fixes["harmful"].cost.write_ratio == pytest.approx(9.0)
 
 
 def test_redacted_output_holds_no_literal_anywhere() -> None:

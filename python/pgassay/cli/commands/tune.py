@@ -314,12 +314,13 @@ def show(result: "TuneResult", arguments: argparse.Namespace) -> None:
     from pathlib import Path
 
     from pgassay.analysis.redaction.tuning import redacted
+    from pgassay.cli.chart_library import chart_library
     from pgassay.report.tune import text
 
     shown = redacted(result) if arguments.redact else result
     is_for_terminal = print_result(shown, text, arguments)
     sys.stdout.flush()  # the answer is said, whatever happens to the page
     page = Path(result.folder) / REPORT_FILE
-    write_page(page, text.render_html(shown))
+    write_page(page, text.render_html(shown, chart_library=chart_library()))
     if is_for_terminal:
         print(f"report: {page}")

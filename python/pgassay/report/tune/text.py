@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from pgassay import __version__
-from pgassay.model.tuning.answer import Ends, Fix, FixVerdict, TuneResult
+from pgassay.model.tuning.answer import Ends, Fix, FixVerdict, TuneProof, TuneResult
 from pgassay.model.tuning.source import TuneSource
 from pgassay.report import markdown, terminal
 from pgassay.report.compare.json import render_document
@@ -13,6 +13,7 @@ from pgassay.report.section import (
     HTML,
     QUIET,
     STRONG,
+    TERMINAL,
     WARNING,
     Block,
     Cell,
@@ -24,6 +25,7 @@ from pgassay.report.section import (
     Paragraph,
     Row,
     Section,
+    Subheading,
     Table,
     Tone,
     Tree,
@@ -100,7 +102,7 @@ def sections(result: TuneResult) -> list[Section]:
         made.append(Section("Not rewritten", "not-rewritten", (refused,), folded=HTML))
     if result.warnings:
         made.append(Section("Warnings", "warnings", (bullets(result.warnings, tone=WARNING),)))
-    made.append(Section("", "folder", (Code(result.folder, label="Folder"),)))
+    made.append(Section("", "folder", (Code(result.folder, label="Folder", where=TERMINAL),)))
     return made
 
 
@@ -177,11 +179,22 @@ def _recommended(result: TuneResult, fixes: Sequence[Fix]) -> Iterator[Block]:
         yield Fold("As lines of a parameter group", (Code("\n".join(result.parameter_group)),))
     proof = result.confirmation or result.proof
     if proof is not None and proof.statements:
+        yield Subheading("All chosen fixes together, statement by statement")
         yield Figure("statements")
-        yield bullets(
-            [_statement_words(each.name, each.ratio, each.interval) for each in proof.statements],
-            title="All chosen fixes together, statement by statement",
-        )
+        yield _of_statements(result, proof)
+
+
+def _of_statements(result: TuneResult, proof: TuneProof) -> Table:
+    """What all chosen fixes do to each statement that the proof measured."""
+    before = {each.name: each.seconds for each in result.symptom.statements}
+    heads = ("statement", "as it was", "with them", "times as fast", "interval")
+    rows = []
+    for each in proof.statements:
+        was = before.get(each.name)
+        times = ("", "") if was is None else (seconds(was), seconds(was / each.ratio))
+        rows.append((each.name, *times, _gain(each.ratio), _interval(each.interval)))
+    made = plain_table(heads, rows)
+    return Table(tuple(Column(head, is_figure=place > 0) for place, head in enumerate(heads)), made.groups)
 
 
 def _statement_words(name: str, ratio: float, interval: Ends | None) -> str:
