@@ -13,7 +13,7 @@ TRUSTED = ["start", "--trust-cluster", "--scheduler", "tls://host:8786"]
 SLIPS = {
     "no file": (["status"], ["there is no", "pgassay fleet start", "--file"]),
     "no file to stop": (["stop"], ["there is no", "fleet.toml"]),
-    "nothing to start again": (["start"], ["there is no", "fleet.toml"]),
+    "nothing to start again": (["start"], ["fleet.toml", "--local N", "--ssh", "--scheduler"]),
     "none": (["start", "--local", "0"], ["--local 0", "1 or more"]),
     "an option for ssh": (["start", "--ssh=-oProxyCommand=true"], ["is no host", "host1,host2"]),
     "a path": (["start", "--ssh", "host1,../host2"], ["'../host2' is no host"]),

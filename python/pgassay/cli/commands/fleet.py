@@ -164,6 +164,11 @@ def _start(arguments: argparse.Namespace, path: "Path") -> int:
     else:
         from pgassay.fleet.cluster import file
 
+        if not path.exists():
+            raise UsageError(
+                f"there is no {path} whose fleet could be started again: name its machines with --local N, "
+                "--ssh HOST,HOST or --scheduler tls://HOST:PORT"
+            )
         if not start.start_missing(file.read(path), _say):
             _say("all of it runs already")
     print(f"{path}: use it with pgassay compare … --fleet {path.name}")
