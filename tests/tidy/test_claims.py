@@ -27,6 +27,8 @@ SIGNATURE = re.compile(r"((?:\w+\.)*)(\w+)\(([^()]*)\)(?: -> (.+))?")
 DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 # In running text: two words in small letters around a dot, one of them of several parts.
 CITED = re.compile(r"(?<![\w./`'\"-])((?:[a-z]\w*\.)+[a-z]\w*)(?![\w/.'\"-])")
+# Without any of these there is no citation: code in backticks, or a word on both sides of a dot.
+CITING = re.compile(r"`|\w\.\w")
 SUFFIXES = {
     "py",
     "rs",
@@ -261,7 +263,8 @@ def docstrings() -> Iterator[Docstring]:
             if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
             text = ast.get_docstring(node)
-            if text:
+            # Most of them cite nothing, so that what is their function's own need not be gathered.
+            if text and CITING.search(text):
                 own = {each.arg for each in ast.walk(node) if isinstance(each, ast.arg)}
                 own |= {name for each in ast.walk(node) for name in assigned(each)}
                 place = f"{path.relative_to(PACKAGE)}:{node.body[0].lineno}"
