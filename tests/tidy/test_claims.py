@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from project_files import project_files
+from project_files import nodes, project_files, syntax
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python" / "pgassay"
@@ -148,11 +148,11 @@ def code() -> Code:
     """All that the package defines."""
     made = Code()
     for path in sorted(PACKAGE.rglob("*.py")):
-        tree = ast.parse(path.read_text("utf-8"))
+        tree = syntax(path)
         parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
         module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         made.modules[module] = Definition(names_of(tree.body))
-        for node in ast.walk(tree):
+        for node in nodes(path):
             if isinstance(node, ast.ClassDef):
                 members = names_of(node.body)
                 inner = [each for each in ast.walk(node) if isinstance(each, ast.Assign | ast.AnnAssign)]
@@ -258,8 +258,7 @@ class Docstring:
 
 def docstrings() -> Iterator[Docstring]:
     for path in sorted(PACKAGE.rglob("*.py")):
-        tree = ast.parse(path.read_text("utf-8"))
-        for node in ast.walk(tree):
+        for node in nodes(path):
             if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
             text = ast.get_docstring(node)

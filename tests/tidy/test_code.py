@@ -2,10 +2,9 @@
 
 import ast
 import re
-from functools import cache
 from pathlib import Path
 
-from project_files import project_files
+from project_files import nodes, project_files, syntax
 
 ROOT = Path(__file__).resolve().parents[2]
 FUNCTION_LINES_MAX = 60
@@ -46,16 +45,6 @@ def test_the_files_were_found() -> None:
     assert ROOT / "README.md" in WRITTEN
 
 
-@cache
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text("utf-8"))
-
-
-@cache
-def nodes(path: Path) -> tuple[ast.AST, ...]:
-    return tuple(ast.walk(tree(path)))
-
-
 def functions(path: Path) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
     return [node for node in nodes(path) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
 
@@ -83,12 +72,12 @@ def test_every_module_and_public_name_says_what_it_is() -> None:
     for path in PRODUCT:
         public = (
             node
-            for node in tree(path).body
+            for node in syntax(path).body
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
         )
         silent += [
             f"{NAMES[path]} {getattr(node, 'name', '')}".strip()
-            for node in (tree(path), *public)
+            for node in (syntax(path), *public)
             if not ast.get_docstring(node)
         ]
     assert not silent

@@ -7,6 +7,8 @@ import sys
 from functools import cache
 from pathlib import Path
 
+from project_files import nodes, syntax
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python" / "pgassay"
 # Each room and the rooms it may import beside itself; `errors` and the version are everybody's.
@@ -72,11 +74,6 @@ def name_of(path: Path) -> str:
 MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
-@cache
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text("utf-8"))
-
-
 def imported(node: ast.Import | ast.ImportFrom) -> list[str]:
     """The modules of pgassay that one import statement names."""
     if isinstance(node, ast.Import):
@@ -96,7 +93,7 @@ def is_for_types_only(node: ast.AST) -> bool:
 def imports_at_start(module: str) -> set[str]:
     """What importing the module imports: not what functions import later, nor what types alone need."""
     found: set[str] = set()
-    waiting: list[ast.AST] = list(tree(MODULES[module]).body)
+    waiting: list[ast.AST] = list(syntax(MODULES[module]).body)
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) or is_for_types_only(node):
@@ -109,9 +106,11 @@ def imports_at_start(module: str) -> set[str]:
 
 @cache
 def all_imports(module: str) -> frozenset[str]:
-    nodes = ast.walk(tree(MODULES[module]))
     return frozenset(
-        name for node in nodes if isinstance(node, ast.Import | ast.ImportFrom) for name in imported(node)
+        name
+        for node in nodes(MODULES[module])
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in imported(node)
     )
 
 
