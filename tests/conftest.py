@@ -60,12 +60,18 @@ FIRST = ("server", "statistics", "contract")
 MEASURING = ("tests/server/compare/", "tests/server/faults/", "tests/server/remote/")
 
 
+# These all look through the same files, which one worker then need read only once.
+TIDY = "tests/tidy/"
+
+
 class Lanes(LoadScopeScheduling):
-    """Which tests one worker runs in a row: a file's, or all that measure."""
+    """Which tests one worker runs in a row: a file's, all that measure, or all of the rules of the house."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        return "measuring" if file.startswith(MEASURING) else file
+        if file.startswith(MEASURING):
+            return "measuring"
+        return "tidy" if file.startswith(TIDY) else file
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,5 +1,6 @@
-"""The files of the project: what git tracks, and what is new and not ignored."""
+"""The files of the project: what git tracks, and what is new and not ignored. Python's also as syntax."""
 
+import ast
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -14,3 +15,15 @@ def project_files() -> tuple[Path, ...]:
     command = ["git", "-c", f"safe.directory={ROOT}", *listing]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     return tuple(ROOT / name for name in sorted(listed.split("\0")) if name and (ROOT / name).is_file())
+
+
+@cache
+def syntax(path: Path) -> ast.Module:
+    """The syntax tree of a Python file, made once for all tests of this process."""
+    return ast.parse(path.read_text("utf-8"))
+
+
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Every node of it."""
+    return tuple(ast.walk(syntax(path)))

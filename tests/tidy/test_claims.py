@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from project_files import project_files
+from project_files import nodes, project_files, syntax
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python" / "pgassay"
@@ -27,6 +27,8 @@ SIGNATURE = re.compile(r"((?:\w+\.)*)(\w+)\(([^()]*)\)(?: -> (.+))?")
 DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 # In running text: two words in small letters around a dot, one of them of several parts.
 CITED = re.compile(r"(?<![\w./`'\"-])((?:[a-z]\w*\.)+[a-z]\w*)(?![\w/.'\"-])")
+# Without any of these there is no citation: code in backticks, or a word on both sides of a dot.
+CITING = re.compile(r"`|\w\.\w")
 SUFFIXES = {
     "py",
     "rs",
@@ -146,11 +148,11 @@ def code() -> Code:
     """All that the package defines."""
     made = Code()
     for path in sorted(PACKAGE.rglob("*.py")):
-        tree = ast.parse(path.read_text("utf-8"))
+        tree = syntax(path)
         parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
         module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         made.modules[module] = Definition(names_of(tree.body))
-        for node in ast.walk(tree):
+        for node in nodes(path):
             if isinstance(node, ast.ClassDef):
                 members = names_of(node.body)
                 inner = [each for each in ast.walk(node) if isinstance(each, ast.Assign | ast.AnnAssign)]
@@ -256,12 +258,12 @@ class Docstring:
 
 def docstrings() -> Iterator[Docstring]:
     for path in sorted(PACKAGE.rglob("*.py")):
-        tree = ast.parse(path.read_text("utf-8"))
-        for node in ast.walk(tree):
+        for node in nodes(path):
             if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
             text = ast.get_docstring(node)
-            if text:
+            # Most of them cite nothing, so that what is their function's own need not be gathered.
+            if text and CITING.search(text):
                 own = {each.arg for each in ast.walk(node) if isinstance(each, ast.arg)}
                 own |= {name for each in ast.walk(node) for name in assigned(each)}
                 place = f"{path.relative_to(PACKAGE)}:{node.body[0].lineno}"

@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from functools import cache
 from pathlib import Path
 
-from project_files import ROOT, project_files
+from project_files import ROOT, nodes, project_files, syntax
 
 PACKAGE = ROOT / "python" / "pgassay"
 FILE_LINES_MAX = 400
@@ -63,7 +63,7 @@ def lines_of(path: Path) -> int:
 def trees() -> dict[Path, ast.Module]:
     """The syntax tree of each module of the package."""
     files = [path for path in project_files() if PACKAGE in path.parents and path.suffix == ".py"]
-    return {path: ast.parse(path.read_text("utf-8")) for path in files}
+    return {path: syntax(path) for path in files}
 
 
 def module_of(path: Path) -> str:
@@ -76,8 +76,8 @@ def importers() -> dict[str, set[str]]:
     """The modules that import each module, at their start or in a function."""
     modules = {module_of(path) for path in trees()}
     found: dict[str, set[str]] = defaultdict(set)
-    for path, tree in trees().items():
-        for node in ast.walk(tree):
+    for path in trees():
+        for node in nodes(path):
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom):
@@ -131,11 +131,11 @@ def test_no_folder_is_crowded() -> None:
     assert not {folder: files for folder, files in beside.items() if files > FILES_SIDE_BY_SIDE_MAX}
 
 
-def uses_any(tree: ast.Module) -> bool:
+def uses_any(path: Path) -> bool:
     return any(
         (isinstance(node, ast.Name) and node.id == "Any")
         or (isinstance(node, ast.Attribute) and ast.unparse(node) == "typing.Any")
-        for node in ast.walk(tree)
+        for node in nodes(path)
     )
 
 
@@ -157,7 +157,7 @@ def test_any_stands_at_the_edges_alone() -> None:
     aliases = aliases_of_any()
     using = {
         str(path.relative_to(PACKAGE))
-        for path, tree in trees().items()
-        if uses_any(tree) or any(isinstance(node, ast.Name) and node.id in aliases for node in ast.walk(tree))
+        for path in trees()
+        if uses_any(path) or any(isinstance(node, ast.Name) and node.id in aliases for node in nodes(path))
     }
     assert using == ANY_AT_THE_EDGE, "\n".join(sorted(using ^ ANY_AT_THE_EDGE))
