@@ -8,19 +8,22 @@ at the level of the contract, shared among its comparisons, and at any look.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pgassay.analysis.diff.differences import recorded_facts
+from pgassay.analysis.machines.cells import cells_of, comparisons_of, without_population
+from pgassay.analysis.machines.cells_sentences import cells_family, cells_lines
 from pgassay.analysis.machines.effects import combined_arm
 from pgassay.analysis.machines.gather import (
     NOTHING_TOLD,
     Machine,
     Told,
-    contrast_keys,
     gather_machines,
 )
 from pgassay.analysis.machines.sentences import arm_lines
 from pgassay.model.machines.combined import CombinedResult
+from pgassay.model.machines.spread import SpreadGrid
 from pgassay.record.read import StoredExperiment
 from pgassay.words import join, percent, plural
 
@@ -33,22 +36,25 @@ def combine(
     *,
     least: int = 2,
     is_final: bool = True,
+    grid: SpreadGrid | None = None,
 ) -> CombinedResult:
     """The result of experiments of one design on several machines; needs no more than they hold.
 
     told: what is known of machines beside that, by the folder of an experiment. is_final: where machines
-    disagree, say what limits each, which takes the whole analysis of its experiments. Raises UsageError as
-    `gather_machines`, and as `analyse` for an experiment that contradicts itself.
+    disagree, say what limits each, which takes the whole analysis of its experiments. grid: its strata were
+    spread over the machines (`machines.cells`). Raises UsageError as `gather_machines`, and as `analyse` for
+    an experiment that contradicts itself.
     """
-    machines = gather_machines(experiments, told, least=least)
+    machines = gather_machines(experiments, told, least=least, of_one_grid=grid is not None)
     study = machines[0].parts[0].study
     contract = study.experiment.contract
-    facts = {machine.name: _facts_of(machine) for machine in machines}
+    facts = {machine.name: _facts_of(machine, grid) for machine in machines}
     confounds = _confounds(facts)
+    comparisons = comparisons_of(machines, grid)
     arms, rows = [], []
-    for key in contrast_keys(study):
-        arm, of_machines = combined_arm(key, study, machines, confounds, is_final=is_final)
-        arms.append(arm)
+    for each in comparisons:
+        arm, of_machines = combined_arm(each.key, each.study, each.machines, confounds, is_final=is_final)
+        arms.append(arm if grid is None else without_population(arm))
         rows += of_machines
     result = CombinedResult(
         folders=tuple(str(stored.folder) for stored in experiments),
@@ -60,18 +66,35 @@ def combine(
         machines=tuple(rows),
         confounds=tuple(_sentences(facts)),
         warnings=tuple(_warnings(machines)),
-        family=_family(len(machines), len(arms), contract.alpha),
+        family=_family(len(machines), study.contrast_count, contract.alpha),
     )
-    lines = [line for arm in result.arms for line in arm_lines(arm, result)]
-    return result.model_copy(update={"verdict": "\n".join(lines)})
+    if grid is None:
+        lines = [line for arm in result.arms for line in arm_lines(arm, result)]
+        return result.model_copy(update={"verdict": "\n".join(lines)})
+    result = result.model_copy(
+        update={
+            "cells": cells_of(grid, comparisons, result),
+            "family": cells_family(study.contrast_count, contract.alpha),
+        }
+    )
+    return result.model_copy(update={"verdict": "\n".join(cells_lines(result))})
 
 
-def _facts_of(machine: Machine) -> Facts:
-    """What is recorded of a machine; what its experiments disagree in is told with all its values."""
+def _facts_of(machine: Machine, grid: SpreadGrid | None) -> Facts:
+    """What is recorded of a machine; what its experiments disagree in is told with all its values.
+
+    Of a grid whose strata were spread, what is recorded of anchors: others are not on all machines.
+    """
     values: dict[tuple[str, str], dict[str, None]] = {}
     for part in machine.parts:
+        stored = part.stored
+        if grid is not None:
+            arms = tuple(arm for arm in stored.experiment.arms if arm.stratum in grid.anchors)
+            if not arms:
+                continue
+            stored = replace(stored, experiment=stored.experiment.model_copy(update={"arms": arms}))
         told = part.told.facts if part.told is not None else {}
-        for name, value in (recorded_facts(part.stored) | dict(told)).items():
+        for name, value in (recorded_facts(stored) | dict(told)).items():
             values.setdefault(name, {})[value] = None
     return {name: " then ".join(found) for name, found in values.items()}
 

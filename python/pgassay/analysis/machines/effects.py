@@ -75,7 +75,7 @@ def combined_arm(
         for machine in machines
     ]
     present = [blocks for blocks in found.values() if blocks]
-    evidences = [_of_machine(blocks) for blocks in present]
+    evidences = [evidence_of_machine(blocks) for blocks in present]
     against = float(log_disagreement(evidences)) if len(evidences) > 1 else 0.0
     disagree = against >= math.log(1 / level)
     if disagree and is_final:
@@ -96,7 +96,8 @@ def combined_arm(
     )
 
 
-def _of_machine(blocks: Sequence[Blocks]) -> BlockEvidence:
+def evidence_of_machine(blocks: Sequence[Blocks]) -> BlockEvidence:
+    """What all blocks of one comparison on one machine say, of one experiment or several."""
     if len(blocks) == 1:
         return blocks[0].evidence
     return pool([each.evidence for each in blocks], [each.ended for each in blocks])
@@ -117,7 +118,7 @@ def _machine_result(
         )
     contract = study.experiment.contract
     equivalence = interval_level(level, contract.equivalence)
-    finding = find(_of_machine(blocks), _pairs(blocks), level, equivalence)
+    finding = find(evidence_of_machine(blocks), _pairs(blocks), level, equivalence)
     judgement = judge(finding, contract.margin)
     if sum(len(each.members) for each in blocks) < study.rows_min(index):
         judgement = Judgement("inconclusive", note=_TOO_FEW_BLOCKS)
