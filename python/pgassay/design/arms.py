@@ -2,6 +2,7 @@
 
 import itertools
 import random
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from pgassay.errors import UsageError
@@ -115,6 +116,21 @@ def build_arms(
             if arm.role == "arm"
         ]
     return tuple(arms), tuple(contrasts)
+
+
+def of_strata(
+    arms: tuple[Arm, ...], contrasts: tuple[Contrast, ...], wanted: Collection[str]
+) -> tuple[tuple[Arm, ...], tuple[Contrast, ...]]:
+    """The arms and the contrasts of these strata alone; raises UsageError for a name that none has."""
+    known = list(dict.fromkeys(arm.stratum for arm in arms))
+    unknown = next((name for name in wanted if name not in known), None)
+    if unknown is not None:
+        remedy = f"name one of {'; '.join(known)}" if any(known) else "there is one alone: leave it out"
+        raise UsageError(f"--stratum '{unknown}' is no stratum of this grid: {remedy}")
+    return (
+        tuple(arm for arm in arms if arm.stratum in wanted),
+        tuple(contrast for contrast in contrasts if contrast.stratum in wanted),
+    )
 
 
 def without_partner(candidates: list[Candidate], arms: tuple[Arm, ...], compared: str) -> tuple[str, ...]:

@@ -2,8 +2,10 @@
 
 import json
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pgassay.durable import replace_file
 from pgassay.environment.datasets import describe as describe_dataset
@@ -25,12 +27,14 @@ _FIRST_SCALE_MIN, _FIRST_SCALE_MAX = 0.002, 0.5
 class Known:
     """Mean wall time of one trial, and the spread of single trials (None: unknown).
 
-    spread: its upper bound (80 %), for promises; spread_median: as likely too small as too large.
+    spread: its upper bound (80 %), for promises; spread_median: as likely too small as too large. strata_s:
+    the mean wall time of a trial in each stratum of a grid.
     """
 
     trial_s: float
     spread: float | None
     spread_median: float | None = None
+    strata_s: Mapping[str, float] = field(default_factory=dict)
 
 
 def history_file() -> Path:
@@ -43,14 +47,17 @@ def recall(experiment: Experiment) -> Known | None:
     entry = _read().get(_key(experiment))
     if entry is None or not entry["trial_s"]:
         return None
-    return Known(entry["trial_s"], entry["spread"], entry.get("spread_median"))
+    return Known(entry["trial_s"], entry["spread"], entry.get("spread_median"), entry.get("strata_s") or {})
 
 
 def remember(experiment: Experiment, known: Known) -> None:
-    """Keep what this experiment took, for the next one; raises OSError."""
+    """Keep what this experiment took, for the next one; raises OSError.
+
+    What earlier ones took in strata that this one did not run is kept.
+    """
     entries = _read()
-    entries.pop(_key(experiment), None)
-    entries[_key(experiment)] = asdict(known)
+    earlier = entries.pop(_key(experiment), {}).get("strata_s") or {}
+    entries[_key(experiment)] = {**asdict(known), "strata_s": {**earlier, **known.strata_s}}
     kept = dict(list(entries.items())[-_ENTRIES_MAX:])
     document = json.dumps({"format": _FORMAT, "entries": kept}, indent=1, ensure_ascii=False, allow_nan=False)
     replace_file(history_file(), f"{document}\n".encode())
@@ -95,12 +102,12 @@ def _key(experiment: Experiment) -> str:
     return " | ".join([*parts, experiment.protocol.cache, where])
 
 
-def _read() -> dict[str, dict[str, float | None]]:
+def _read() -> dict[str, dict[str, Any]]:
     try:
         stored = json.loads(history_file().read_bytes())
     except (OSError, ValueError):
         return {}  # no history, or one cut short: the next rehearsal makes it anew
     if not isinstance(stored, dict) or stored.get("format") != _FORMAT:
         return {}
-    entries: dict[str, dict[str, float | None]] = stored["entries"]
+    entries: dict[str, dict[str, Any]] = stored["entries"]
     return entries

@@ -231,7 +231,7 @@ class PlannedCell(Frozen):
     `blocks`: those that the time given has room for, None where the time of a trial is not known.
     `resolves`: the smallest effect that these find (a fraction; 80 % power); None where they are too few for
     any verdict, or the time is not known. `is_decidable`: whether an effect as small as the margin is among
-    them.
+    them. `block_s`: what a block of it takes, None where that is not known.
     """
 
     stratum: str
@@ -240,6 +240,7 @@ class PlannedCell(Frozen):
     blocks: int | None
     resolves: float | None
     is_decidable: bool | None
+    block_s: float | None = None
 
 
 class Planned(Frozen):

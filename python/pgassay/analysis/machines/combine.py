@@ -6,36 +6,27 @@ of the effects of machines of this kind; the machine is the unit (`machines.popu
 at the level of the contract, shared among its comparisons, and at any look.
 """
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from pgassay.analysis.diff.differences import recorded_facts
+from pgassay.analysis.machines.cells import cells_of, comparisons_of, without_population
+from pgassay.analysis.machines.cells_sentences import cells_family, cells_lines
+from pgassay.analysis.machines.effects import combined_arm
 from pgassay.analysis.machines.gather import (
     NOTHING_TOLD,
-    Blocks,
-    ContrastKey,
     Machine,
     Told,
-    contrast_keys,
     gather_machines,
 )
-from pgassay.analysis.machines.pooled import PooledEvidence, log_disagreement, pool
-from pgassay.analysis.machines.population import machine_figure, machines_needed, population_evidence
-from pgassay.analysis.machines.sentences import arm_lines, disagreement_note, limit_words, own_word
-from pgassay.analysis.statistics.eprocess import BlockEvidence, FloatArray
-from pgassay.analysis.statistics.equivalence import interval_level
-from pgassay.analysis.statistics.sequence import confidence_sequences, median_sequence, point_estimate
-from pgassay.analysis.verdicts.study import Study
-from pgassay.analysis.verdicts.verdict import Finding, Judgement, interval_of, judge, ratio_of
-from pgassay.model.machines.combined import CombinedArm, CombinedResult, CommonEffect, MachineResult
+from pgassay.analysis.machines.sentences import arm_lines
+from pgassay.model.machines.combined import CombinedResult
+from pgassay.model.machines.spread import SpreadGrid
 from pgassay.record.read import StoredExperiment
 from pgassay.words import join, percent, plural
 
-_TOO_FEW_BLOCKS = "too few blocks for a verdict"
 Facts = dict[tuple[str, str], str]
 
 
@@ -45,22 +36,25 @@ def combine(
     *,
     least: int = 2,
     is_final: bool = True,
+    grid: SpreadGrid | None = None,
 ) -> CombinedResult:
     """The result of experiments of one design on several machines; needs no more than they hold.
 
     told: what is known of machines beside that, by the folder of an experiment. is_final: where machines
-    disagree, say what limits each, which takes the whole analysis of its experiments. Raises UsageError as
-    `gather_machines`, and as `analyse` for an experiment that contradicts itself.
+    disagree, say what limits each, which takes the whole analysis of its experiments. grid: its strata were
+    spread over the machines (`machines.cells`). Raises UsageError as `gather_machines`, and as `analyse` for
+    an experiment that contradicts itself.
     """
-    machines = gather_machines(experiments, told, least=least)
+    machines = gather_machines(experiments, told, least=least, of_one_grid=grid is not None)
     study = machines[0].parts[0].study
     contract = study.experiment.contract
-    facts = {machine.name: _facts_of(machine) for machine in machines}
+    facts = {machine.name: _facts_of(machine, grid) for machine in machines}
     confounds = _confounds(facts)
+    comparisons = comparisons_of(machines, grid)
     arms, rows = [], []
-    for key in contrast_keys(study):
-        arm, of_machines = _combined_arm(key, study, machines, confounds, is_final=is_final)
-        arms.append(arm)
+    for each in comparisons:
+        arm, of_machines = combined_arm(each.key, each.study, each.machines, confounds, is_final=is_final)
+        arms.append(arm if grid is None else without_population(arm))
         rows += of_machines
     result = CombinedResult(
         folders=tuple(str(stored.folder) for stored in experiments),
@@ -72,211 +66,35 @@ def combine(
         machines=tuple(rows),
         confounds=tuple(_sentences(facts)),
         warnings=tuple(_warnings(machines)),
-        family=_family(len(machines), len(arms), contract.alpha),
+        family=_family(len(machines), study.contrast_count, contract.alpha),
     )
-    lines = [line for arm in result.arms for line in arm_lines(arm, result)]
-    return result.model_copy(update={"verdict": "\n".join(lines)})
-
-
-def find(evidence: BlockEvidence, pairs: FloatArray, level: float, equivalence: float) -> Finding:
-    """The estimate with its sequence at `level`, the one that must lie inside the margin, and the guard.
-
-    pairs: the log ratios arm : control on which the median's guard rests.
-    """
-    usual, inside = confidence_sequences(evidence, [level, equivalence], running=True)
-    (half,) = confidence_sequences(evidence, [level / 2], running=False)
-    median, median_at_half = median_sequence(pairs, level), median_sequence(pairs, level / 2)
-    return Finding(
-        float(point_estimate(evidence)),
-        *_ends(usual.lower, usual.upper),
-        *_ends(median.lower, median.upper),
-        half_level=_ends(half.lower, half.upper),
-        median_half_level=_ends(median_at_half.lower, median_at_half.upper),
-        equivalence=_ends(inside.lower, inside.upper),
-    )
-
-
-def _ends(lower: FloatArray, upper: FloatArray) -> tuple[float, float]:
-    return float(lower), float(upper)
-
-
-def _combined_arm(
-    key: ContrastKey,
-    study: Study,
-    machines: Sequence[Machine],
-    confounds: dict[str, tuple[str, ...]],
-    *,
-    is_final: bool,
-) -> tuple[CombinedArm, list[MachineResult]]:
-    contract = study.experiment.contract
-    level = contract.alpha / study.contrast_count
-    contrast = contrast_keys(study)[key]
-    arm, control = study.arms[contrast.arm_id], study.arms[contrast.control_id]
-    index = study.experiment.contrasts.index(contrast)
-    found = {
-        machine.name: [part.blocks[key] for part in machine.parts if key in part.blocks]
-        for machine in machines
-    }
-    own = [
-        _machine_result(machine, found[machine.name], study, index, level / len(machines)).model_copy(
-            update={
-                "arm": arm.name,
-                "stratum": arm.stratum,
-                "confounds": confounds[machine.name],
-                "experiments": tuple(str(part.stored.folder) for part in machine.parts),
-            }
-        )
-        for machine in machines
-    ]
-    present = [blocks for blocks in found.values() if blocks]
-    evidences = [_of_machine(blocks) for blocks in present]
-    against = float(log_disagreement(evidences)) if len(evidences) > 1 else 0.0
-    disagree = against >= math.log(1 / level)
-    if disagree and is_final:
-        limits = {machine.name: limit_words(machine, arm) for machine in machines}
-        own = [each.model_copy(update={"limit": limits[each.name]}) for each in own]
-    these = _these_machines(present, study, index, level, own, disagree=disagree)
-    return (
-        CombinedArm(
-            name=arm.name,
-            levels=arm.levels,
-            stratum=arm.stratum,
-            control=control.name,
-            these_machines=these,
-            machines_like_these=_machines_like_these(machines, found, study, level),
-            disagreement=math.exp(min(against, 700.0)),
-        ),
-        own,
-    )
-
-
-def _of_machine(blocks: Sequence[Blocks]) -> BlockEvidence:
-    if len(blocks) == 1:
-        return blocks[0].evidence
-    return pool([each.evidence for each in blocks], [each.ended for each in blocks])
-
-
-def _pairs(blocks: Sequence[Blocks]) -> FloatArray:
-    return np.concatenate([each.pairs for each in blocks])
-
-
-def _machine_result(
-    machine: Machine, blocks: Sequence[Blocks], study: Study, index: int, level: float
-) -> MachineResult:
-    """What one machine says; `level` is that of its interval."""
-    count = sum(each.count for each in blocks)
-    if not blocks:
-        return MachineResult(
-            name=machine.name, arm="", blocks=0, ratio=None, interval=None, verdict="inconclusive"
-        )
-    contract = study.experiment.contract
-    equivalence = interval_level(level, contract.equivalence)
-    finding = find(_of_machine(blocks), _pairs(blocks), level, equivalence)
-    judgement = judge(finding, contract.margin)
-    if sum(len(each.members) for each in blocks) < study.rows_min(index):
-        judgement = Judgement("inconclusive", note=_TOO_FEW_BLOCKS)
-    doubted = next((each.judgement for each in blocks if each.judgement.withheld), None)
-    if doubted is not None:
-        judgement = Judgement("inconclusive", withheld=True, note=doubted.note)
-    return MachineResult(
-        name=machine.name,
-        arm="",
-        blocks=count,
-        ratio=ratio_of(finding.estimate),
-        interval=interval_of(finding.lower, finding.upper),
-        verdict=judgement.verdict,
-        withheld=judgement.withheld,
-        note=judgement.note,
-    )
-
-
-def _these_machines(
-    present: Sequence[Sequence[Blocks]],
-    study: Study,
-    index: int,
-    level: float,
-    own: Sequence[MachineResult],
-    *,
-    disagree: bool,
-) -> CommonEffect:
-    """One effect for all machines; none where they disagree, or where one of them is in doubt."""
-    blocks = [each for of_machine in present for each in of_machine]
-    count, rows = sum(each.count for each in blocks), sum(len(each.members) for each in blocks)
-    if not blocks:
-        return CommonEffect(machines=0, blocks=0, ratio=None, interval=None, verdict="inconclusive")
-    contract = study.experiment.contract
-    pooled: PooledEvidence = pool([each.evidence for each in blocks], [each.ended for each in blocks])
-    equivalence = interval_level(level, contract.equivalence)
-    finding = find(pooled, _pairs(blocks), level, equivalence)
-    judgement = judge(finding, contract.margin)
-    doubtful = [machine for machine in own if machine.withheld]
-    if rows < study.rows_min(index):
-        judgement = Judgement("inconclusive", note=_TOO_FEW_BLOCKS)
-    if doubtful:
-        note = f"withheld on {join([machine.name for machine in doubtful])}: {own_word(doubtful[0])}"
-        judgement = Judgement("inconclusive", withheld=True, note=note)
-    shown = not disagree
-    if disagree:
-        judgement = Judgement("inconclusive", withheld=True, note=disagreement_note(own))
-    return CommonEffect(
-        machines=len(present),
-        blocks=count,
-        ratio=ratio_of(finding.estimate) if shown else None,
-        interval=interval_of(finding.lower, finding.upper) if shown else None,
-        verdict=judgement.verdict,
-        meaningful=judgement.meaningful,
-        withheld=judgement.withheld,
-        note=judgement.note,
-    )
-
-
-def _machines_like_these(
-    machines: Sequence[Machine], found: dict[str, list[Blocks]], study: Study, level: float
-) -> CommonEffect:
-    """The centre of the effects of machines of this kind, from those that have ended."""
-    contract, needed = study.experiment.contract, machines_needed(level)
-    over = f" over {study.contrast_count} comparisons" if study.contrast_count > 1 else ""
-    counted = [
-        machine
-        for machine in sorted(machines, key=lambda machine: machine.ended)
-        if machine.has_ended
-        and sum(len(each.members) for each in found[machine.name]) >= 2
-        and not any(each.judgement.withheld for each in found[machine.name])
-    ]
-    count = sum(each.count for machine in counted for each in found[machine.name])
-    nothing = CommonEffect(
-        machines=len(counted),
-        blocks=count,
-        ratio=None,
-        interval=None,
-        verdict="inconclusive",
-        needed=needed,
-        note=f"from {plural(len(counted), 'machine')} nothing can be said at {percent(contract.alpha)}{over}"
-        f": it takes {needed} at least",
-    )
-    if len(counted) < needed:
-        return nothing
-    figures = np.array([float(machine_figure(_pairs(found[machine.name]))) for machine in counted])
-    equivalence = interval_level(level, contract.equivalence)
-    finding = find(population_evidence(figures), figures, level, equivalence)
-    judgement = judge(finding, contract.margin)
-    return nothing.model_copy(
+    if grid is None:
+        lines = [line for arm in result.arms for line in arm_lines(arm, result)]
+        return result.model_copy(update={"verdict": "\n".join(lines)})
+    result = result.model_copy(
         update={
-            "ratio": ratio_of(finding.estimate),
-            "interval": interval_of(finding.lower, finding.upper),
-            "verdict": judgement.verdict,
-            "meaningful": judgement.meaningful,
-            "note": judgement.note,
+            "cells": cells_of(grid, comparisons, result),
+            "family": cells_family(study.contrast_count, contract.alpha),
         }
     )
+    return result.model_copy(update={"verdict": "\n".join(cells_lines(result))})
 
 
-def _facts_of(machine: Machine) -> Facts:
-    """What is recorded of a machine; what its experiments disagree in is told with all its values."""
+def _facts_of(machine: Machine, grid: SpreadGrid | None) -> Facts:
+    """What is recorded of a machine; what its experiments disagree in is told with all its values.
+
+    Of a grid whose strata were spread, what is recorded of anchors: others are not on all machines.
+    """
     values: dict[tuple[str, str], dict[str, None]] = {}
     for part in machine.parts:
+        stored = part.stored
+        if grid is not None:
+            arms = tuple(arm for arm in stored.experiment.arms if arm.stratum in grid.anchors)
+            if not arms:
+                continue
+            stored = replace(stored, experiment=stored.experiment.model_copy(update={"arms": arms}))
         told = part.told.facts if part.told is not None else {}
-        for name, value in (recorded_facts(part.stored) | dict(told)).items():
+        for name, value in (recorded_facts(stored) | dict(told)).items():
             values.setdefault(name, {})[value] = None
     return {name: " then ".join(found) for name, found in values.items()}
 

@@ -108,11 +108,14 @@ def gather_machines(
     told: Mapping[Path, Told] = NOTHING_TOLD,
     *,
     least: int = 2,
+    of_one_grid: bool = False,
 ) -> tuple[Machine, ...]:
     """The machines on which these experiments ran, in the order in which they were first named.
 
-    Two experiments of one host are one machine. told: by the folder of an experiment. Raises UsageError when
-    there are fewer than `least` experiments, two hold the same trials, or their designs differ.
+    Two experiments of one host are one machine. told: by the folder of an experiment. of_one_grid: each has
+    some strata of one grid; a machine is then what is told to be one, since parts of one host may not be
+    alike. Raises UsageError when there are fewer than `least` experiments, two hold the same trials, or
+    their designs differ.
     """
     if len(experiments) < least:
         raise UsageError("there is one experiment: name the folders of two or more, one from each machine")
@@ -124,12 +127,12 @@ def gather_machines(
     _check_no_trial_twice(experiments)
     studies = [gather_study(stored) for stored in experiments]
     for study, stored in zip(studies[1:], experiments[1:], strict=True):
-        _check_designs(studies[0], study, experiments[0], stored)
+        _check_designs(studies[0], study, experiments[0], stored, of_one_grid=of_one_grid)
     found: dict[tuple[str, ...], list[Part]] = {}
     for stored, study in zip(experiments, studies, strict=True):
-        found.setdefault(identity(stored), []).append(
-            Part(stored, study, _blocks(study, stored, told.get(stored.folder)), told.get(stored.folder))
-        )
+        of_it = told.get(stored.folder)
+        called = (of_it.name,) if of_one_grid and of_it is not None else identity(stored)
+        found.setdefault(called, []).append(Part(stored, study, _blocks(study, stored, of_it), of_it))
     _check_members([part for parts in found.values() for part in parts])
     names = [_called(parts) for parts in found.values()]
     return tuple(
@@ -198,8 +201,13 @@ def _check_no_trial_twice(experiments: Sequence[StoredExperiment]) -> None:
                 )
 
 
-def _check_designs(first: Study, second: Study, one: StoredExperiment, other: StoredExperiment) -> None:
-    """Raise UsageError naming the first thing in which two designs are not one."""
+def _check_designs(
+    first: Study, second: Study, one: StoredExperiment, other: StoredExperiment, *, of_one_grid: bool
+) -> None:
+    """Raise UsageError naming the first thing in which two designs are not one.
+
+    of_one_grid: they need not have the same strata.
+    """
     where = f"{one.folder} and {other.folder} can't be combined: "
     mine, others = first.experiment.contract, second.experiment.contract
     for name in _RULES:
@@ -214,7 +222,7 @@ def _check_designs(first: Study, second: Study, one: StoredExperiment, other: St
         raise UsageError(f"{where}the baseline is {baselines[0]} in one and {baselines[1]} in the other")
     pairs = [contrast_keys(study).keys() for study in (first, second)]
     for left, right, lacking in ((pairs[0], pairs[1], other), (pairs[1], pairs[0], one)):
-        missing = [key for key in left if key not in right]
+        missing = [key for key in left if key not in right and not of_one_grid]
         if missing:
             raise UsageError(
                 f"{where}{lacking.folder} does not compare {missing[0][1]} with {missing[0][2]}; "

@@ -135,10 +135,13 @@ def _ascending(moments: Sequence[float | str]) -> list[float | str]:
     return latest
 
 
-def _at_the_end(
+def at_the_end(
     part: BlockEvidence, factors: Callable[[FloatArray], FloatArray], effects: FloatArray
 ) -> FloatArray:
-    """log of the evidence after the last block at each effect, (effects, ...), a few effects at once."""
+    """log of the evidence after the last block at each effect, (effects, ...), a few effects at once.
+
+    factors: `part.log_factors_above` or `log_factors_below`.
+    """
     numbers = effects.size * part.blocks * len(part.log_weights)
     some = np.array_split(effects, min(len(effects), 1 + numbers // _NUMBERS_AT_ONCE))
     return np.concatenate([mixed(factors(each).sum(axis=-2), part.log_weights) for each in some])
@@ -167,8 +170,8 @@ def log_disagreement(parts: Sequence[BlockEvidence]) -> FloatArray:
     )
     against = []
     for part in parts:
-        above = _at_the_end(part, part.log_factors_above, effects)
-        below = _at_the_end(part, part.log_factors_below, effects)
+        above = at_the_end(part, part.log_factors_above, effects)
+        below = at_the_end(part, part.log_factors_below, effects)
         nothing = np.full((1, *above.shape[1:]), -np.inf)
         # Cells: left of the first effect, between two, right of the last.
         right = np.concatenate([above, nothing])

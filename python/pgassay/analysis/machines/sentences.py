@@ -17,7 +17,7 @@ _DISAGREE = "the machines disagree"
 def arm_lines(arm: CombinedArm, result: CombinedResult) -> Iterator[str]:
     """Two sentences: on these machines, and on machines like these."""
     where = f"At {arm.stratum}, " if arm.stratum and arm.stratum not in arm.name else ""
-    yield where + _these(arm, result)
+    yield where + common_effect_line(arm, result)
     yield where + _like_these(arm, result)
 
 
@@ -88,11 +88,13 @@ def _recorded_apart(machine: MachineResult) -> str:
     return f" [{join(named[:_NAMED_MAX])}{rest}]"
 
 
-def _these(arm: CombinedArm, result: CombinedResult) -> str:
+def common_effect_line(arm: CombinedArm, result: CombinedResult, on: str = "") -> str:
+    """The effect of an arm on these machines; `on` names them, 'On alpha', in place of their number."""
     found = arm.these_machines
     if found.machines == 0:
-        return f"{arm.name} can't be told from {arm.control} yet: no block is complete."
-    on = f"On these {found.machines} machines" if found.machines > 1 else "On this one machine"
+        where = f"{on}: " if on else ""
+        return f"{where}{arm.name} can't be told from {arm.control} yet: no block is complete."
+    on = on or (f"On these {found.machines} machines" if found.machines > 1 else "On this one machine")
     counted = plural(found.blocks, "block")
     if found.note.startswith(_DISAGREE):
         return f"{on} no single effect of {arm.name} is given, since {found.note}."

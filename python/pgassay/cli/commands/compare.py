@@ -50,6 +50,20 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="FILE",
         help="run it on all machines of this fleet at once (see pgassay fleet)",
     )
+    parser.add_argument(
+        "--spread",
+        choices=("blocks", "cells"),
+        help="with --fleet: blocks, each machine runs the whole comparison (default); cells, each stratum of "
+        "a grid goes to one machine, and an anchor to all of them",
+    )
+    parser.add_argument(
+        "--stratum",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="of a grid run this stratum alone, as clients=8 or 'clients=8 memory=2GB'; can be given several "
+        "times. The error rate stays that of the whole grid",
+    )
     options.add_plan(parser)
     options.add_output_options(parser)
     parser.set_defaults(run=run)
@@ -212,6 +226,7 @@ def request_of(arguments: argparse.Namespace) -> "CompareRequest":
         cpus=arguments.cpus,
         build=arguments.pg,
         control=arguments.control,
+        strata=tuple(getattr(arguments, "stratum", ())),
         blocks=arguments.blocks,
         max_time_s=arguments.max_time,
         margin=arguments.margin,
@@ -238,6 +253,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Plan, measure, report."""
     if arguments.fleet is not None:
         return _run_on_fleet(arguments)
+    if arguments.spread is not None:
+        from pgassay.errors import UsageError
+
+        raise UsageError("--spread is about the machines of a fleet: name its file with --fleet")
     from pgassay.cli.new_experiment import run_or_plan
 
     return run_or_plan(request_of(arguments), arguments)

@@ -35,6 +35,7 @@ _KEYS: Mapping[str, tuple[str, type | tuple[type, ...]]] = {
     "cpus": ("cpus", (str, int, float)),
     "pg": ("build", str),
     "control": ("control", str),
+    "stratum": ("strata", (str, list)),
     "blocks": ("blocks", int),
     "max-time": ("max_time_s", (str, int, float)),
     "margin": ("margin", (int, float)),
@@ -113,6 +114,8 @@ def fields_of(path: Path, document: Mapping[str, Any]) -> dict[str, Any]:
         if fields.get(name, default) not in known:
             what = f"{path}: {name} '{fields[name]}' is not known"
             raise UsageError(f"{what}: write {'one of ' if name == 'covariate' else ''}{', '.join(known)}")
+    if "strata" in fields:
+        fields["strata"] = _strata(path, fields["strata"])
     if "workload" in fields:
         fields["workload"] = _beside(path, fields["workload"])
     if "dataset" in fields:
@@ -158,6 +161,14 @@ def _prepare(path: Path, given: str | list[object]) -> tuple[str, ...]:
     if len(texts) < len(levels):
         raise UsageError(f'{path}: prepare = {given!r} is not SQL: write "CREATE INDEX …", or a list of such')
     return tuple(_sql_beside(path, text) for text in texts)
+
+
+def _strata(path: Path, given: str | list[object]) -> tuple[str, ...]:
+    names = given if isinstance(given, list) else [given]
+    texts = [text for text in names if isinstance(text, str)]
+    if len(texts) < len(names):
+        raise UsageError(f'{path}: stratum = {given!r} is no name: write "clients=8", or a list of such')
+    return tuple(texts)
 
 
 def _factors(path: Path, table: object) -> tuple[str, ...]:

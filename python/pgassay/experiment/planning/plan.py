@@ -12,6 +12,7 @@ from pgassay.design.arms import (
     build_arms,
     choose_control,
     combinations,
+    of_strata,
     without_partner,
 )
 from pgassay.design.copies import planned_design
@@ -125,6 +126,11 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
     seed = request.seed if request.seed is not None else secrets.randbelow(2**31)
     factors = parsed.base.factors
     arms, contrasts = build_arms(factors, compared, judged.candidates, seed)
+    without = without_partner(judged.candidates, arms, compared.factor)
+    # What is said of some strata shares the error rate with what others say of the rest.
+    comparisons = len(contrasts)
+    if request.strata:
+        arms, contrasts = of_strata(arms, contrasts, request.strata)
     description = servers.describe(parsed, Grid(judged, arms, contrasts))
     contract = StatisticalContract(
         metric=parsed.workload.metric,
@@ -135,7 +141,7 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
         seed=seed,
         pool_twin=request.pool_twin,
         covariate=request.covariate,
-        contrasts=len(contrasts),
+        contrasts=comparisons,
         sharpness=SHARPNESS,
         sharpness_weights=SHARPNESS_WEIGHTS,
         equivalence="each",
@@ -154,7 +160,7 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
         protocol=parsed.base.protocol,
         design=_design(request, arms, is_crossed=bool(description.swap)),
         dataset_loads=description.dataset_loads,
-        skipped=(*judged.skipped, *without_partner(judged.candidates, arms, compared.factor)),
+        skipped=(*judged.skipped, *without),
         baseline=request.baseline,
         compared=description.compared,
         confounds=description.confounds,

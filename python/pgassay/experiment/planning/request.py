@@ -45,6 +45,8 @@ class CompareRequest:
     cpus: str | None = None
     build: str | None = None
     control: str | None = None
+    # Of a grid those that are run; all without.
+    strata: tuple[str, ...] = ()
     # None: BLOCKS_DEFAULT at most, and decided arms rest; whoever names a number wants them of all arms.
     blocks: int | None = None
     max_time_s: float = 900.0

@@ -160,6 +160,17 @@ def expected_trial_s(stored: StoredExperiment) -> float | None:
     return sum(walls) / len(walls) if walls else None
 
 
+def stratum_trial_s(stored: StoredExperiment) -> dict[str, float]:
+    """The mean wall time of the valid trials of each stratum of a grid, by its name."""
+    walls: dict[str, list[float]] = {}
+    strata = {arm.id: arm.stratum for arm in stored.experiment.arms if arm.stratum}
+    for trial in stored.trials:
+        stratum = strata.get(trial.record.arm_id)
+        if trial.record.status == "ok" and stratum is not None:
+            walls.setdefault(stratum, []).append(trial.record.took_s)
+    return {stratum: sum(found) / len(found) for stratum, found in walls.items()}
+
+
 def outcome_text(record: TrialRecord) -> str:
     """A trial's figure for the progress line, or the reason why it has none."""
     if record.status != "ok":

@@ -68,7 +68,9 @@ def planned(experiment: Experiment, earlier: Known | None) -> Planned:
         least_s=None if round_s is None else least * round_s,
         wanted_s=None if round_s is None else wanted * round_s,
         cells=tuple(
-            _cell(stratum, arms, blocks, resolves, contract.margin)
+            _cell(stratum, arms, blocks, resolves, contract.margin).model_copy(
+                update={"block_s": _block_s(experiment, stratum, earlier, trial_s)}
+            )
             for stratum, arms in _by_stratum(experiment).items()
         ),
         skipped=experiment.skipped,
@@ -84,6 +86,14 @@ def _trial_s(experiment: Experiment, earlier: Known | None) -> tuple[float | Non
     if len(measured) < len(loads):
         return None, "not known"
     return sum(measured) / len(measured), "length of the load"
+
+
+def _block_s(
+    experiment: Experiment, stratum: str, earlier: Known | None, trial_s: float | None
+) -> float | None:
+    """What a block of a stratum takes, its twin's trial included."""
+    known = earlier.strata_s.get(stratum, trial_s) if earlier is not None else trial_s
+    return None if known is None else known * sum(arm.stratum == stratum for arm in experiment.arms)
 
 
 def _by_stratum(experiment: Experiment) -> Mapping[str, list[Arm]]:

@@ -23,7 +23,13 @@ from pgassay.experiment.planning.servers import Connections, ParsedRequest
 from pgassay.experiment.running import ledger
 from pgassay.experiment.running.folder import check_folder, new_folder
 from pgassay.experiment.running.forecast import Resolution, announce, resolution
-from pgassay.experiment.running.loop import RunLimits, TrialRunner, expected_trial_s, run_experiment
+from pgassay.experiment.running.loop import (
+    RunLimits,
+    TrialRunner,
+    expected_trial_s,
+    run_experiment,
+    stratum_trial_s,
+)
 from pgassay.experiment.running.remote_swap import swap_servers
 from pgassay.experiment.running.same_results import check_same_results
 from pgassay.experiment.running.schedule import next_step
@@ -185,7 +191,12 @@ def _remembered(ended: StoredExperiment) -> StoredExperiment:
     """
     trial_s = expected_trial_s(ended)
     if trial_s is not None:
-        known = Known(trial_s, single_trial_spread(ended), single_trial_spread(ended, confidence=0.5))
+        known = Known(
+            trial_s,
+            single_trial_spread(ended),
+            single_trial_spread(ended, confidence=0.5),
+            stratum_trial_s(ended),
+        )
         try:
             history.remember(ended.experiment, known)
         except OSError as error:

@@ -3,6 +3,7 @@
 from pydantic import Field
 
 from pgassay.model.base import Frozen
+from pgassay.model.machines.cells import CellsResult
 from pgassay.model.result import Verdict
 from pgassay.model.workload import Metric
 
@@ -73,7 +74,8 @@ class CombinedResult(Frozen):
 
     `machines`: each arm on each machine. `confounds`: recorded facts in which machines differ. `family`: what
     the error rates are of. `verdict`: all of it in sentences. `stopped`: why one that was
-    spread over a fleet ended; '' of stored experiments that were combined.
+    spread over a fleet ended; '' of stored experiments that were combined. `cells`: of a grid whose strata
+    were spread over machines; None else.
     """
 
     schema_: int = Field(default=COMBINED_SCHEMA, alias="schema")
@@ -89,3 +91,4 @@ class CombinedResult(Frozen):
     family: str = ""
     verdict: str = ""
     stopped: str = ""
+    cells: CellsResult | None = None

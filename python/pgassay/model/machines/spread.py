@@ -1,19 +1,44 @@
 """An experiment that was spread over a fleet, as its folder holds it: fleet.json."""
 
+from typing import ClassVar
+
 from pydantic import Field, JsonValue
 
-from pgassay.model.base import Frozen
+from pgassay.model.base import Extended, Frozen
 
 SPREAD_FORMAT = 1
 
 
-class SpreadRun(Frozen):
+class SpreadStratum(Frozen):
+    """A stratum of a grid that is spread by cells.
+
+    `arms`: how many are compared with its control. `block_s`: by machine what a block of it is expected to
+    take there; nothing where that is not known.
+    """
+
+    name: str
+    arms: int
+    block_s: dict[str, float] = Field(default_factory=dict)
+
+
+class SpreadGrid(Frozen):
+    """The strata of a grid in its own order, and those of them that all machines run."""
+
+    strata: tuple[SpreadStratum, ...]
+    anchors: tuple[str, ...]
+
+
+class SpreadRun(Extended):
     """One run on a machine. `id`: what the machine knows it by; `folder`: where it comes home, below the
-    experiment's folder. `seed`: of the order of its trials."""
+    experiment's folder. `seed`: of the order of its trials. `strata`: those of a grid that it runs, () for
+    all."""
+
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("strata",)
 
     id: str
     folder: str
     seed: int
+    strata: tuple[str, ...] = ()
 
 
 class SpreadMachine(Frozen):
@@ -36,13 +61,16 @@ class SpreadFile(Frozen):
     sha256: str
 
 
-class SpreadExperiment(Frozen):
+class SpreadExperiment(Extended):
     """The whole plan. Nothing in it is secret.
 
     `words`: of the comparison, as each machine gets them; `files`: by the path under which these name them.
     `blocks_max`: of all machines together. `until_decided`: end when the question of these machines is.
-    `command`: as it was typed.
+    `command`: as it was typed. `grid`: of one that is spread by cells; there `blocks_max` is of each stratum
+    on each machine, and decided arms rest where `decided_rest`.
     """
+
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("grid", "decided_rest")
 
     format: int = SPREAD_FORMAT
     id: str
@@ -57,3 +85,5 @@ class SpreadExperiment(Frozen):
     time_max_s: float
     until_decided: bool = True
     machines: tuple[SpreadMachine, ...]
+    grid: SpreadGrid | None = None
+    decided_rest: bool = False
