@@ -27,8 +27,8 @@ from pgassay.tune.proof import arm_of
 from pgassay.tune.proving import PROOF_SHARE, Proving, deadline
 from pgassay.tune.rewrites.registry import rewrites
 from pgassay.tune.same_results.check import same_results
-from pgassay.tune.search import Baseline, Clock, Searched, best_so_far, search
-from pgassay.tune.selection import provable, total_s
+from pgassay.tune.search import Searched, best_so_far, search
+from pgassay.tune.selection import Baseline, provable, total_s
 from pgassay.tune.source.origin import Origin, unlike
 from pgassay.tune.statements import measured
 from pgassay.tune.stored import (
@@ -43,9 +43,11 @@ from pgassay.tune.stored import (
 )
 from pgassay.tune.symptom import cause_of_plans, symptom_of
 from pgassay.tune.tools import Gathered, Tools, gather
+from pgassay.tune.turns import Clock, prediction_rounds
 
-# Of the time that is left once the workload was measured as it is.
+# Of the time that is left once the workload was measured as it is; and of what is left after the search.
 SEARCH_SHARE = 0.4
+PREDICTION_SHARE = 0.1
 # When the best so far is told, as a share of the whole time.
 TELLS_AT_SHARE = 1 / 6
 # What a server has that nobody configured, and the servers of trials have otherwise.
@@ -186,6 +188,21 @@ def _look(known: Known, tools: Tools, request: TuneRequest, progress: Progress) 
             PROOF_SHARE * known.left_s,
         )
         progress.message(best_so_far(known.baseline, to_try, known.searched))
+        _predict(known, copy)
+
+
+def _predict(known: Known, copy: TrialCopy) -> None:
+    """Time the chosen set anew beside what its proof will compare it with."""
+    assert known.baseline is not None
+    chosen, tried = known.searched.selection.ids, known.searched.tried
+    by_id = {each.id: each for each in known.gathered.to_try}
+    known.searched.rounds = prediction_rounds(
+        copy,
+        known.baseline,
+        [by_id[name] for name in chosen],
+        {statement for name in chosen for statement in tried[name].seconds},
+        time.monotonic() + PREDICTION_SHARE * known.left_s,
+    )
 
 
 def _symptom(known: Known, facts: SchemaFacts) -> Symptom:

@@ -1,10 +1,10 @@
 """The table of finders: a new one is a file and a line here. What they offer is merged and thinned out."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from pgassay.tune.candidate import Candidate, Symptom
-from pgassay.tune.finders.base import Finder, Offer
+from pgassay.tune.finders.base import Finder, Offer, Saving
 from pgassay.tune.finders.design.brin import BRIN
 from pgassay.tune.finders.design.btree import BTREE
 from pgassay.tune.finders.design.covering import COVERING
@@ -68,8 +68,8 @@ FINDERS: tuple[Finder, ...] = (
 def find(symptom: Symptom) -> tuple[Candidate, ...]:
     """What may help the workload, with what it is predicted to do to each statement; most promising first.
 
-    A candidate whose statements all gain less than STATEMENT_GAIN_MIN, or which the workload gains less than
-    WORKLOAD_GAIN_MIN from, is not among them, unless it is told for another reason than time.
+    A candidate whose statements may all gain less than STATEMENT_GAIN_MIN at most, or which the workload may
+    gain less than WORKLOAD_GAIN_MIN from, is not among them, unless it is told for another reason than time.
     """
     evidence = Evidence(symptom)
     offers = [offer for finder in FINDERS for offer in finder.find(evidence)]
@@ -85,10 +85,10 @@ def _merged(offers: Iterable[Offer], evidence: Evidence) -> Iterable[tuple[float
     for same in groups.values():
         # The reason is that of the offer that saves most.
         best = max(same, key=lambda each: sum(saving.ms for saving in each.savings))
-        ratios = _ratios(same, evidence)
+        ratios = _ratios(same, evidence, lambda saving: saving.ms)
         gain = sum((1 - ratio) * evidence.share(name) for name, ratio in ratios.items())
         told = any(each.without_gain for each in same)
-        if told or _is_worth_it(same, ratios, gain):
+        if told or _is_worth_trying(same, evidence):
             names = tuple(
                 each.name
                 for each in evidence.symptom.statements
@@ -97,12 +97,12 @@ def _merged(offers: Iterable[Offer], evidence: Evidence) -> Iterable[tuple[float
             yield gain, best.candidate.model_copy(update={"statements": names, "predicted": ratios})
 
 
-def _ratios(offers: list[Offer], evidence: Evidence) -> dict[str, float]:
+def _ratios(offers: list[Offer], evidence: Evidence, saves_ms: Callable[[Saving], float]) -> dict[str, float]:
     """New time over old for each statement: over all its plans, those that nothing changes included."""
     saved: dict[tuple[str, int], float] = defaultdict(float)
     for offer in offers:
         for saving in offer.savings:
-            saved[saving.statement, saving.plan] += saving.ms
+            saved[saving.statement, saving.plan] += saves_ms(saving)
     names = {name for name, _ in saved}
     total: dict[str, float] = defaultdict(float)
     less: dict[str, float] = defaultdict(float)
@@ -114,8 +114,11 @@ def _ratios(offers: list[Offer], evidence: Evidence) -> dict[str, float]:
     return {name: round(1 - less[name] / total[name], 4) for name in sorted(total)}
 
 
-def _is_worth_it(offers: list[Offer], ratios: dict[str, float], gain: float) -> bool:
-    most = max((saving.ms for offer in offers for saving in offer.savings), default=0.0)
+def _is_worth_trying(offers: list[Offer], evidence: Evidence) -> bool:
+    """Whether what it may save is worth measuring it."""
+    ratios = _ratios(offers, evidence, lambda saving: saving.possible_ms)
+    gain = sum((1 - ratio) * evidence.share(name) for name, ratio in ratios.items())
+    most = max((saving.possible_ms for offer in offers for saving in offer.savings), default=0.0)
     return (
         most >= SAVING_MS_MIN
         and min(ratios.values(), default=1.0) <= 1 - STATEMENT_GAIN_MIN
