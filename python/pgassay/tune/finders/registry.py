@@ -68,12 +68,14 @@ FINDERS: tuple[Finder, ...] = (
 def find(symptom: Symptom) -> tuple[Candidate, ...]:
     """What may help the workload, with what it is predicted to do to each statement; most promising first.
 
-    A candidate whose statements all gain less than STATEMENT_GAIN_MIN, or which the workload gains less than
-    WORKLOAD_GAIN_MIN from, is not among them, unless it is told for another reason than time.
+    A candidate whose statements all gain less than STATEMENT_GAIN_MIN is not among them, nor one that gains
+    less than WORKLOAD_GAIN_MIN of the workload as it would be with all other statements at their predicted
+    best, unless it is told for another reason than time. A workload of many statements is made faster one
+    statement after the other: what is little beside all of them as they are is much beside what is left.
     """
     evidence = Evidence(symptom)
     offers = [offer for finder in FINDERS for offer in finder.find(evidence)]
-    made = [(gain, candidate) for gain, candidate in _merged(offers, evidence)]
+    made = list(_merged(offers, evidence))
     return tuple(candidate for _, candidate in sorted(made, key=lambda each: (-each[0], each[1].id)))
 
 
@@ -82,13 +84,20 @@ def _merged(offers: Iterable[Offer], evidence: Evidence) -> Iterable[tuple[float
     groups: dict[str, list[Offer]] = defaultdict(list)
     for offer in offers:
         groups[offer.candidate.id].append(offer)
-    for same in groups.values():
+    predicted = {id_: _ratios(same, evidence) for id_, same in groups.items()}
+    best_of: dict[str, float] = {}
+    for ratios in predicted.values():
+        for name, ratio in ratios.items():
+            best_of[name] = min(ratio, best_of.get(name, 1.0))
+    for id_, same in groups.items():
         # The reason is that of the offer that saves most.
         best = max(same, key=lambda each: sum(saving.ms for saving in each.savings))
-        ratios = _ratios(same, evidence)
+        ratios = predicted[id_]
         gain = sum((1 - ratio) * evidence.share(name) for name, ratio in ratios.items())
+        # What the statements that it leaves alone take less with the best that was found for them.
+        spared = sum((1 - best_of[name]) * evidence.share(name) for name in best_of.keys() - ratios.keys())
         told = any(each.without_gain for each in same)
-        if told or _is_worth_it(same, ratios, gain):
+        if told or _is_worth_it(same, ratios, gain / max(1 - spared, gain, RATIO_MIN)):
             names = tuple(
                 each.name
                 for each in evidence.symptom.statements
