@@ -19,30 +19,25 @@ experiment then is its proof.
 """
 
 import argparse
-import math
 import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 from peers import FORMULA_SQL, Advised, Peers, advised_indexes, fetch, formula, index_bytes
 from tpch_data import generate
 from tpch_queries import Query, queries, refresh_functions, statements_file
+from tpch_report import FACTOR, print_report
 
-from pgassay.analysis.verdicts.compare import analyse
-from pgassay.analysis.verdicts.study import gather_study
 from pgassay.cli.options import duration
 from pgassay.environment.builds.registry import resolve
 from pgassay.environment.datasets import snapshots
 from pgassay.environment.linux import machine
-from pgassay.errors import UsageError
 from pgassay.experiment.planning.plan import GivenArms, parse_arms
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.run import host_lock, run_parsed
 from pgassay.model.tuning.answer import TuneResult
-from pgassay.record.read import StoredExperiment
 from pgassay.terminal.live import choose
 from pgassay.terminal.progress import Progress
 from pgassay.tune.candidate import Candidate
@@ -53,7 +48,6 @@ from pgassay.tune.run import TOOLS, run_tune
 from pgassay.tune.statements import measured
 from pgassay.tune.stored import SEARCH_FILE, TUNE_FILE, read_folder
 
-FACTOR = "advice"
 TUNE, TUNE_CUT, AS_IT_IS = "tune", "tune in the peers' space", "as it is"
 INDEXES, SETTINGS, BOTH = "postgres-mcp", "pgtune", "postgres-mcp and pgtune"
 # At most so long for the peer's advisor; it ends by itself when no index gains enough.
@@ -106,7 +100,7 @@ def main(words: Sequence[str] | None = None) -> int:
         finally:
             progress.close()
             remove_copies(specs, before)
-    return _report(stored)
+    return print_report(stored, BOTH)
 
 
 def _statements(arguments: argparse.Namespace) -> list[Query]:
@@ -254,60 +248,6 @@ def _space(
 
 def _megabytes(size: int) -> str:
     return f"{size / (1 << 20):.1f} MB"
-
-
-@dataclass(frozen=True)
-class Mean:
-    """The geometric mean over the statements of tune's time over an arm's, with its interval."""
-
-    ratio: float
-    lower: float
-    upper: float
-
-
-def geometric_means(stored: StoredExperiment) -> dict[str, Mean]:
-    """Of every arm but the control, by its level.
-
-    The logs of a trial's statements are averaged first, so that each counts alike however long it takes; then
-    the blocks are evidence as for any other measure, at the experiment's level shared by all arms.
-    """
-    study = gather_study(stored)
-    means = study.logs[1:].mean(axis=0)[np.newaxis]
-    contrasts = study.contrast_set(means)
-    effects = contrasts.effects()[0]
-    ends = contrasts.intervals(study.experiment.contract.alpha / study.contrast_count, running=False)
-    # Logs are of speeds: the arm's over the control's is the control's time over the arm's.
-    return {
-        study.arms[each.arm_id].levels[FACTOR]: Mean(
-            math.exp(effects[place]), math.exp(ends.lower[0, place]), math.exp(ends.upper[0, place])
-        )
-        for place, each in enumerate(study.experiment.contrasts)
-    }
-
-
-def _report(stored: StoredExperiment) -> int:
-    found = geometric_means(stored)
-    result = analyse(stored)
-    totals = {arm.levels[FACTOR]: arm for arm in result.arms if FACTOR in arm.levels}
-    print(f"{result.blocks} blocks; time with tune over time with:")
-    for name, mean in found.items():
-        arm = totals[name]
-        total = "" if arm.ratio is None else f"; total {arm.ratio:.3f} {_ends(arm.interval)}"
-        print(
-            f"  {name:26} geometric mean {mean.ratio:.3f} ({mean.lower:.3f} to {mean.upper:.3f}){total}",
-            flush=True,
-        )
-    for sentence in result.warning_sentences:
-        print(f"warning: {sentence}")
-    judged = found.get(BOTH)
-    if judged is None:
-        raise UsageError("the experiment has no arm of both peers")
-    return int(not judged.upper < 1)
-
-
-def _ends(interval: tuple[float | None, float | None] | None) -> str:
-    low, high = interval or (None, None)
-    return "" if low is None or high is None else f"({low:.3f} to {high:.3f})"
 
 
 def _arguments(words: Sequence[str] | None) -> argparse.Namespace:

@@ -111,13 +111,15 @@ class OtherStorage:
 class Machine:
     """The machine that the advice is for, as far as it is known; never this one's for a remote server.
 
-    `random_read_us` and `sequential_read_mb_s` are the storage probe's.
+    `random_read_us` and `sequential_read_mb_s` are the storage probe's. `reads_memory`: what the statements
+    read is in memory, by the cache state that they are measured in.
     """
 
     memory_bytes: int | None = None
     processors: int | None = None
     random_read_us: float | None = None
     sequential_read_mb_s: float | None = None
+    reads_memory: bool = False
 
 
 @dataclass(frozen=True)

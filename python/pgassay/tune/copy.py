@@ -38,8 +38,10 @@ from pgassay.native.sql import SqlSession
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.statements import MeasuredStatement
 
-# Runs of a statement: at least and at most so many, and no further one once they took so long together.
+# Runs of a statement: at least and at most so many, and no further one once they took so long together. One
+# is enough where it takes so long that its noise is small beside it: a search spends most of its time there.
 RUNS_MIN, RUNS_MAX, RUNS_S = 3, 7, 0.3
+RUNS_MIN_LONG, LONG_S = 1, 2.0
 # A statement that a candidate makes slower than that is stopped: it is known to be worse.
 SLOWER_TIMES_MAX, TIMEOUT_MIN_S = 3.0, 2.0
 # Beside the data and as much again for what is built on them.
@@ -123,6 +125,8 @@ class TrialCopy:
         self._volume: Volume | None = None
         self._settings = dict(spec.settings)
         self._applied: list[Candidate] = []
+        # What stays applied below whatever is asked for.
+        self.ground: tuple[Candidate, ...] = ()
         self._server: Server | None = None
         self._group: Cgroup | None = None
         self._session: SqlSession | None = None
@@ -271,9 +275,11 @@ class TrialCopy:
             timeout_s = min(timeout_s, max(TIMEOUT_MIN_S, SLOWER_TIMES_MAX * usual_s))
         found: list[float] = []
         try:
+            first = 0.0
             if self._cache not in _COLD:
-                self._run(statement, sql, timeout_s)  # what it reads is in memory from now on
-            while len(found) < RUNS_MAX and (len(found) < RUNS_MIN or math.fsum(found) < RUNS_S):
+                first = self._run(statement, sql, timeout_s)  # what it reads is in memory from now on
+            runs_min = RUNS_MIN_LONG if first >= LONG_S else RUNS_MIN
+            while len(found) < RUNS_MAX and (len(found) < runs_min or math.fsum(found) < RUNS_S):
                 self._prepare_caches()
                 found.append(self._run(statement, sql, timeout_s))
         except StatementError as error:
@@ -349,7 +355,8 @@ class TrialCopy:
             raise
 
     def align(self, wanted: Sequence[Candidate]) -> None:
-        """Have exactly these applied, in this order."""
+        """Have exactly these applied, in this order, on top of `ground`."""
+        wanted = [*self.ground, *wanted]
         while [each.id for each in self._applied] != [each.id for each in wanted[: len(self._applied)]]:
             self.pop()
         for candidate in wanted[len(self._applied) :]:

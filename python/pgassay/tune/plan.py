@@ -27,6 +27,8 @@ CACHE_FITTING: CacheState = "warm-buffers"
 CACHE_DEFAULT: CacheState = "warm-pages"
 BUFFERS_SHARE_MAX = 0.6
 MAX_TIME_MIN_S = 20.0
+# A set of fixes may have one for each so many statements, or `members_max` where that is more.
+STATEMENTS_PER_MEMBER = 2
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,10 @@ class TuneRequest:
     origin: Origin | None = None
     encoding: str | None = None
     began_at: float | None = None
+
+    def members_max_of(self, statements: int) -> int:
+        """How many fixes a set may have: many statements need more of them than few."""
+        return max(self.members_max, statements // STATEMENTS_PER_MEMBER)
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from pgassay.tune.proving import PROOF_SHARE, Proving, deadline
 from pgassay.tune.rewrites.registry import rewrites
 from pgassay.tune.same_results.check import same_results
 from pgassay.tune.search import Searched, best_so_far, search
+from pgassay.tune.second_look import look_with_settings
 from pgassay.tune.selection import Baseline, provable, total_s
 from pgassay.tune.source.origin import Origin, unlike
 from pgassay.tune.statements import measured
@@ -171,16 +172,17 @@ def _look(known: Known, tools: Tools, request: TuneRequest, progress: Progress) 
             known.began_at + TELLS_AT_SHARE * planned.request.max_time_s,
         )
         progress.stage("trying candidates on a copy")
-        search(
-            copy,
-            known.baseline,
-            to_try,
-            clock,
-            known.searched,
-            progress.message,
-            gain_min=1 + planned.request.margin,
-            members_max=request.members_max,
-        )
+        for look in (search, look_with_settings):
+            look(
+                copy,
+                known.baseline,
+                to_try,
+                clock,
+                known.searched,
+                progress.message,
+                gain_min=1 + planned.request.margin,
+                members_max=request.members_max_of(len(planned.statements)),
+            )
         known.searched.selection = provable(
             known.searched.selection,
             known.baseline.weights,
@@ -221,6 +223,7 @@ def _symptom(known: Known, facts: SchemaFacts) -> Symptom:
         machine=Machine(
             memory_bytes=planned.spec.memory_bytes or machine.memory_bytes(),
             processors=int(cores) if isinstance(cores, int | float) else None,
+            reads_memory=planned.base.protocol.cache in ("warm-pages", "warm-buffers"),
         )
         if known.origin is None or known.origin.is_here
         else Machine(),

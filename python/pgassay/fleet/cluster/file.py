@@ -116,7 +116,8 @@ def read(path: Path) -> FleetFile:
         started = sorted((home_path() / NODES).glob(f"*/{DEFAULT}"))
         known = f", such as {started[-1]}" if started else ""
         raise UsageError(
-            f"there is no {path}: type pgassay fleet start --local 2 (or --ssh HOST,HOST), or name the fleet's file with --file{known}"
+            f"there is no {path}: type pgassay fleet start --local 2 (or --ssh HOST,HOST), or name the "
+            f"fleet's file with --file{known}"
         ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} can't be read ({error}): name the fleet's file with --file") from error

@@ -68,12 +68,15 @@ FINDERS: tuple[Finder, ...] = (
 def find(symptom: Symptom) -> tuple[Candidate, ...]:
     """What may help the workload, with what it is predicted to do to each statement; most promising first.
 
-    A candidate whose statements may all gain less than STATEMENT_GAIN_MIN at most, or which the workload may
-    gain less than WORKLOAD_GAIN_MIN from, is not among them, unless it is told for another reason than time.
+    A candidate whose statements may all gain less than STATEMENT_GAIN_MIN at most is not among them, nor one
+    from which the workload, as it would be with all other statements at their predicted best, may gain less
+    than WORKLOAD_GAIN_MIN, unless it is told for another reason than time. A workload of many statements is
+    made faster one statement after the other: what is little beside all of them as they are is much beside
+    what is left.
     """
     evidence = Evidence(symptom)
     offers = [offer for finder in FINDERS for offer in finder.find(evidence)]
-    made = [(gain, candidate) for gain, candidate in _merged(offers, evidence)]
+    made = list(_merged(offers, evidence))
     return tuple(candidate for _, candidate in sorted(made, key=lambda each: (-each[0], each[1].id)))
 
 
@@ -82,13 +85,20 @@ def _merged(offers: Iterable[Offer], evidence: Evidence) -> Iterable[tuple[float
     groups: dict[str, list[Offer]] = defaultdict(list)
     for offer in offers:
         groups[offer.candidate.id].append(offer)
-    for same in groups.values():
+    predicted = {id_: _ratios(same, evidence, lambda saving: saving.ms) for id_, same in groups.items()}
+    best_of: dict[str, float] = {}
+    for ratios in predicted.values():
+        for name, ratio in ratios.items():
+            best_of[name] = min(ratio, best_of.get(name, 1.0))
+    for id_, same in groups.items():
         # The reason is that of the offer that saves most.
         best = max(same, key=lambda each: sum(saving.ms for saving in each.savings))
-        ratios = _ratios(same, evidence, lambda saving: saving.ms)
+        ratios = predicted[id_]
         gain = sum((1 - ratio) * evidence.share(name) for name, ratio in ratios.items())
+        # What the statements that it leaves alone take less with the best that was found for them.
+        spared = sum((1 - best_of[name]) * evidence.share(name) for name in best_of.keys() - ratios.keys())
         told = any(each.without_gain for each in same)
-        if told or _is_worth_trying(same, evidence):
+        if told or _is_worth_trying(same, evidence, spared):
             names = tuple(
                 each.name
                 for each in evidence.symptom.statements
@@ -114,13 +124,13 @@ def _ratios(offers: list[Offer], evidence: Evidence, saves_ms: Callable[[Saving]
     return {name: round(1 - less[name] / total[name], 4) for name in sorted(total)}
 
 
-def _is_worth_trying(offers: list[Offer], evidence: Evidence) -> bool:
-    """Whether what it may save is worth measuring it."""
+def _is_worth_trying(offers: list[Offer], evidence: Evidence, spared: float) -> bool:
+    """Whether what it may save is worth measuring it; `spared`: what others save of the workload, 0 to 1."""
     ratios = _ratios(offers, evidence, lambda saving: saving.possible_ms)
     gain = sum((1 - ratio) * evidence.share(name) for name, ratio in ratios.items())
     most = max((saving.possible_ms for offer in offers for saving in offer.savings), default=0.0)
     return (
         most >= SAVING_MS_MIN
         and min(ratios.values(), default=1.0) <= 1 - STATEMENT_GAIN_MIN
-        and gain >= WORKLOAD_GAIN_MIN
+        and gain / max(1 - spared, gain, RATIO_MIN) >= WORKLOAD_GAIN_MIN
     )

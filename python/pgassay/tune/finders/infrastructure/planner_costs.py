@@ -1,11 +1,12 @@
 """random_page_cost and effective_cache_size, where they keep the planner from an index that is there.
 
 Evidence: a table that is read whole though an index on the very conditions, or on the column that it is
-joined by, is there and would find few rows; and the storage probe of the machine that the server runs on.
+joined by, is there and would find few rows; and the storage probe of the machine that the server runs on, or
+that the statements are measured with all their pages in memory.
 Threshold: the probe's ratio, of a random read to a sequential one, times the share of pages that are not in
 memory, differs from random_page_cost by more than a third. That share is what the default rests on: storage
-40 times slower at random and 90 % cached make 4 (PostgreSQL's manual, random_page_cost). Without a probe of
-that machine nothing is offered. effective_cache_size: three quarters of memory, where it is set to less than
+40 times slower at random and 90 % cached make 4 (PostgreSQL's manual, random_page_cost). Without either
+nothing is offered. effective_cache_size: three quarters of memory, where it is set to less than
 half of that.
 Prediction: as of an index that is made anew.
 """
@@ -25,12 +26,31 @@ _CACHE_OF_MEMORY = 0.75
 
 
 def _cost(evidence: Evidence, missed: float) -> float | None:
-    """random_page_cost by the probe; None without one."""
+    """random_page_cost by the probe, or for pages that are all in memory; None where neither is known."""
     machine = evidence.symptom.machine
+    if reads_memory(evidence):
+        return COST_MIN
     if not machine.random_read_us or not machine.sequential_read_mb_s:
         return None
     sequential_us = evidence.facts.block_bytes / machine.sequential_read_mb_s
     return round(max(machine.random_read_us / sequential_us * max(missed, 0.02), COST_MIN), 1)
+
+
+def reads_memory(evidence: Evidence) -> bool:
+    """Whether all pages come from memory: by the cache state, and as they fit there."""
+    machine, block = evidence.symptom.machine, evidence.facts.block_bytes
+    size = sum(table.pages * block for table in evidence.facts.tables)
+    return machine.reads_memory and size <= _CACHE_OF_MEMORY * (machine.memory_bytes or 0)
+
+
+def _why(evidence: Evidence, scan: Scan) -> str:
+    """What a random page costs here, in words."""
+    if reads_memory(evidence):
+        return "what it reads is in memory, where a random page costs what the next one does"
+    return (
+        f"the probe of this machine took {evidence.symptom.machine.random_read_us:,.0f} µs for a random "
+        f"page, and {miss_share(scan):.0%} of the pages were read"
+    )
 
 
 def _unused(evidence: Evidence, scan: Scan) -> tuple[str, float] | None:
@@ -79,10 +99,7 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
                 layer="infrastructure",
                 kind="planner-costs",
                 title=words,
-                reason=f"{scan.sentence}, though {found[0]} is there; the probe of this machine took "
-                f"{evidence.symptom.machine.random_read_us:,.0f} µs for a random page, and "
-                f"{miss_share(scan):.0%} "
-                "of the pages were read",
+                reason=f"{scan.sentence}, though {found[0]} is there; {_why(evidence, scan)}",
                 statements=(),
                 settings=settings,
                 bytes=0,
