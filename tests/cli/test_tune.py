@@ -55,6 +55,14 @@ def test_what_cannot_be_tuned_is_one_sentence(
     assert "s3cret" not in said
 
 
+def test_a_server_is_dumped_unless_its_data_are_given() -> None:
+    for words, dataset in (((), ""), (("--dataset", "pgbench"), "pgbench")):
+        typed = parser().parse_args(["tune", "dbname=shop", *words])
+        typed.words = []
+        asked = tune.server_request_of(typed)
+        assert (asked.connection_string, asked.request.compare.dataset) == ("dbname=shop", dataset)
+
+
 def test_without_the_parser_it_says_what_to_install(
     statements: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,11 +46,12 @@ class Protocol(Extended):
     statements are kept as estimated, and with 'work' executed once for each arm, outside of all timing.
     `plans_as_prepared`: where a load prepares its statements, their plans are those of prepared ones; else
     they are planned with values in their text. `before_trial`: the user's command that is run before each
-    trial on a remote server ('' for none).
+    trial on a remote server ('' for none). `executions`: how many times a trial executes each statement of a
+    list, by its name, and takes the mean of their times; one that is not named is executed once.
     """
 
     LATER_FIELDS: ClassVar[tuple[str, ...]] = (
-        *("readings", "repetitions", "plans", "plans_as_prepared", "before_trial"),
+        *("readings", "repetitions", "plans", "plans_as_prepared", "before_trial", "executions"),
     )
 
     cache: CacheState
@@ -64,6 +65,7 @@ class Protocol(Extended):
     plans: PlanKind = "estimate"
     plans_as_prepared: bool = False
     before_trial: str = ""
+    executions: dict[str, int] = Field(default_factory=dict)
 
 
 class StatisticalContract(Extended):

@@ -1,5 +1,6 @@
 """One arm's run in one block: what is asked for, and what it left behind."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
@@ -30,7 +31,7 @@ class TrialSpec(Frozen):
     protocol: Protocol
 
 
-class StatementObservation(Frozen):
+class StatementObservation(Extended):
     """One statement's run.
 
     `elapsed_s`: from sending it to the server's ReadyForQuery, by the native binary's monotonic
@@ -39,8 +40,11 @@ class StatementObservation(Frozen):
     Byte counts are differences over the statement, None where they can't be had. `device_read_bytes` is what
     the device delivered to anybody, `server_device_read_bytes` what it delivered to the server's processes.
     `aio`: the plan holds a node that can use asynchronous reads on this major version.
-    `device_bytes_min`: PostgreSQL's reads less what the page cache already held.
+    `device_bytes_min`: PostgreSQL's reads less what the page cache already held. `further_s`: the seconds of
+    each further execution within the trial, of which nothing else is recorded (`executions` of the protocol).
     """
+
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("further_s",)
 
     name: str
     elapsed_s: float
@@ -54,6 +58,12 @@ class StatementObservation(Frozen):
     server_device_read_bytes: int | None = None
     server_cpu_s: float | None = None
     clock_ns: tuple[int, int] | None = None
+    further_s: tuple[float, ...] = ()
+
+    @property
+    def mean_s(self) -> float:
+        """The mean of all its executions: the figure that is compared."""
+        return math.fsum((self.elapsed_s, *self.further_s)) / (1 + len(self.further_s))
 
     @property
     def delivered_bytes(self) -> int | None:

@@ -156,6 +156,7 @@ def _measure(trial: TrialState, work: PlanWork | None) -> None:
         trial.stage("canary")
         trial.fields["canary_s"] = machine_speed.canary_s()
         with volume_imposed(trial):
+            _execute_further(trial, prepared, timer)
             before = _measure_between_readings(trial, prepared, counted, timer)
             trial.stage("verifying")
             _verify(trial, prepared, before)
@@ -290,6 +291,14 @@ def _finish_caches(trial: TrialState, prepared: _Prepared) -> None:
         return
     prepared.keeper.prepare_pages()
     trial.facts["cache"] = prepared.keeper.facts
+
+
+def _execute_further(trial: TrialState, prepared: _Prepared, timer: StatementTimer | None) -> None:
+    """Execute short statements several times, where each time is in the cache state that is asked for."""
+    protocol = trial.spec.protocol
+    if timer is not None and protocol.executions and protocol.cache not in ("cold", "cold-each"):
+        trial.stage("executing short statements")
+        timer.execute_further(prepared.keeper)
 
 
 def _measure_between_readings(

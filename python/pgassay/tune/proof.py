@@ -13,17 +13,21 @@ from pgassay.analysis.verdicts.compare import analyse
 from pgassay.experiment.planning.plan import GivenArms, parse_arms
 from pgassay.experiment.running.run import run_parsed
 from pgassay.model.arm import ArmSpec
+from pgassay.model.experiment import Protocol
 from pgassay.model.result import ArmResult, CompareResult
 from pgassay.model.tuning.answer import Ends, FixStatement
 from pgassay.record.read import StoredExperiment
 from pgassay.terminal.progress import Progress
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.plan import PlannedTune
+from pgassay.tune.selection import EMPTIED_EXECUTIONS_MAX, EXECUTIONS_MAX, Seconds, executions_of
 from pgassay.tune.statements import MeasuredStatement, workload_of
 
 FACTOR = "fixes"
 # From so many members that do not help, what is left of the set is no arm of its proof.
 FALLEN_MIN = 2
+# pg_buffercache_evict_all() came with it.
+EVICTING_MAJOR = 18
 CHOSEN, AS_IT_IS = "all chosen", "as it is"
 
 
@@ -62,22 +66,54 @@ def arms_of(
     return arms
 
 
+def protocol_of(
+    base: Protocol,
+    statements: Sequence[MeasuredStatement],
+    arms: Mapping[str, ArmSpec],
+    as_it_is: Seconds,
+    chosen: Seconds,
+) -> Protocol:
+    """The protocol of the proof's trials: in all arms short statements are executed equally often.
+
+    Not those that write, which would find other data the second time; and not where a cache state can't be
+    had again within a trial: emptying shared buffers without a restart takes PostgreSQL 18. `as_it_is`,
+    `chosen`: the seconds of the statements by the search.
+    """
+    most = EXECUTIONS_MAX
+    if base.cache == "warm-pages":
+        empties = all(
+            arm.build.major >= EVICTING_MAJOR and "pg_buffercache" in arm.build.extensions
+            for arm in arms.values()
+        )
+        most = EMPTIED_EXECUTIONS_MAX if empties else 1
+    elif base.cache in ("cold", "cold-each"):
+        most = 1
+    names = [each.name for each in statements if not each.of.writes]
+    often = executions_of(names, as_it_is, chosen, executions_max=most)
+    return base.model_copy(update={"executions": often})
+
+
 def prove(
     planned: PlannedTune,
     statements: Sequence[MeasuredStatement],
     members: Sequence[Candidate],
     *,
+    times: tuple[Seconds, Seconds],
     seconds: float,
     folder: Path,
     progress: Progress,
 ) -> StoredExperiment:
     """Run the experiment in `folder` for at most so many seconds, or until all of it is decided.
 
+    `times`: the seconds of the statements as they are and with the chosen set, by the search.
+
     The caller holds the host's lock. Raises UsageError where the disk can't hold the arms' data.
     """
     request = replace(planned.request, max_time_s=max(1.0, seconds), out=folder)
-    arms = GivenArms(FACTOR, CHOSEN, arms_of(planned.spec, statements, members))
-    return run_parsed(parse_arms(request, planned.servers, planned.base, planned.given, arms), progress)
+    arms = arms_of(planned.spec, statements, members)
+    base = replace(planned.base, protocol=protocol_of(planned.base.protocol, statements, arms, *times))
+    given = GivenArms(FACTOR, CHOSEN, arms)
+    return run_parsed(parse_arms(request, planned.servers, base, planned.given, given), progress)
 
 
 @dataclass(frozen=True)

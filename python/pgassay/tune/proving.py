@@ -135,6 +135,7 @@ class Proving:
             replace(planned, request=request),
             measured(self.search.statements),
             members,
+            times=(self.search.seconds, self.search.chosen_seconds),
             seconds=max(PROOF_S_MIN, seconds),
             folder=self.folder / name,
             progress=progress,

@@ -7,7 +7,7 @@ touches them too. Nothing here is a verdict.
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -21,6 +21,12 @@ Seconds = Mapping[str, float]
 TRIAL_OVERHEAD_S, BLOCKS_WANTED = 3.0, 6
 # Of a trial: warming the caches reads what the statements read.
 TRIAL_TIMES = 2.0
+# In a trial of the proof a statement that only reads is executed until it took so long, as it is or with what
+# was chosen, whichever is faster: a turn of the scheduler, 3 ms and more, is then little of the whole. The
+# slower of the two may take so long by that, and no statement is executed more often.
+EXECUTIONS_S, SLOWER_EXECUTIONS_S, EXECUTIONS_MAX = 0.05, 0.15, 500
+# Where shared buffers are emptied before each execution, which takes longer than a short statement.
+EMPTIED_EXECUTIONS_MAX = 20
 # A workload that is slower by less than that is called nothing.
 WORSE_MAX = 0.9
 # Of two fixes for the same statements the lesser is as good, as far as one timing tells, where it saves so
@@ -133,15 +139,33 @@ def provable(selection: Selection, weights: Mapping[str, float], base: Seconds, 
 def proof_trials_s(selection: Selection, base: Seconds, count: int) -> list[float]:
     """What the statements take in each trial of a block of the proof of the first `count` fixes, in seconds.
 
-    A trial runs each statement once, whatever its weight is. The chosen set and its twin, the workload as it
-    is, and with several the set without each, which loses what that one gained.
+    A trial runs each statement once, whatever its weight is, and short ones several times. The chosen set and
+    its twin, the workload as it is, and with several the set without each, which loses what that one gained.
     """
-    totals = [
-        math.fsum(each.values()) for each in (base, *(step.seconds for step in selection.steps[:count]))
-    ]
+    sets = (base, *(step.seconds for step in selection.steps[:count]))
+    often = executions_of(base, base, sets[-1])
+    totals = [math.fsum(often.get(name, 1) * each[name] for name in each) for each in sets]
     chosen = totals[-1]
     lost = [chosen + before - after for before, after in pairwise(totals)]
     return [chosen, chosen, totals[0], *(lost if count > 1 else ())]
+
+
+def executions_of(
+    names: Iterable[str], base: Seconds, chosen: Seconds, *, executions_max: int = EXECUTIONS_MAX
+) -> dict[str, int]:
+    """How often a trial of the proof executes each of these statements, where that is more than once.
+
+    `base`, `chosen`: the seconds of one execution, as the workload is and with all that was chosen.
+    """
+    found = {}
+    for name in names:
+        fast, slow = sorted((base[name], chosen.get(name, base[name])))
+        if not 0 < fast <= slow < math.inf:
+            continue
+        count = min(math.ceil(EXECUTIONS_S / fast), math.ceil(SLOWER_EXECUTIONS_S / slow), executions_max)
+        if count > 1:
+            found[name] = count
+    return found
 
 
 def is_slower(tried: Tried) -> bool:

@@ -18,7 +18,7 @@ from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.proof import read_proof, remaining_of
 from pgassay.tune.scripts import apply_script, undo_script
 from pgassay.tune.search import Searched
-from pgassay.tune.selection import Baseline, Selection, Tried, total_s
+from pgassay.tune.selection import Baseline, Seconds, Selection, Tried, total_s
 from pgassay.tune.side_costs import side_costs
 from pgassay.tune.statements import measured
 from pgassay.tune.symptom import cause_of_trials
@@ -64,6 +64,12 @@ class StoredSearch(Frozen):
     def remaining_members(self) -> list[Candidate]:
         """What the second stage confirms, in order."""
         return self._named(self.remaining)
+
+    @property
+    def chosen_seconds(self) -> Seconds:
+        """The seconds of the statements with all that was chosen; as they were without."""
+        steps = self.selection.steps
+        return steps[-1].seconds if steps else self.seconds
 
     def _named(self, ids: Sequence[str]) -> list[Candidate]:
         by_id = {candidate.id: candidate for candidate in self.candidates}

@@ -69,6 +69,7 @@ def test_levels_of_settings(build):
     facts = build_settings(build)
     assert classify(facts, "work_mem") == "session"
     assert classify(facts, "Work_Mem") == "session"
+    assert classify(facts, "datestyle") == "session"
     assert classify(facts, "track_io_timing") == "session"
     assert classify(facts, "max_wal_size") == "reload"
     assert classify(facts, "shared_buffers") == "restart"

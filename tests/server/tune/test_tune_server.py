@@ -2,8 +2,6 @@
 
 import json
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ import pytest
 import whole_tool
 from pgassay.environment.home import home
 from pgassay.environment.server.server import Server
-from pgassay.environment.server.sessions import ControlSession, control
+from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import UsageError
 from pgassay.model.build import Build
 from pgassay.terminal.progress import NullProgress
@@ -25,57 +23,10 @@ from pgassay.tune.source.gather import explained_on, gather
 from pgassay.tune.source.server import Source, open_source
 from pgassay.tune.statements import measured
 from remote_servers import DATABASE, PASSWORD, RemoteTestServer
-from server_helpers import TINY_SETTINGS, best_build, empty_cluster, own_home
+from server_helpers import best_build
+from source_servers import SETUP, connection_string, counting_server, load
 
 pytestmark = pytest.mark.server
-
-COUNTED = TINY_SETTINGS | {
-    "shared_preload_libraries": "pg_stat_statements", "fsync": "off", "autovacuum": "off", "jit": "off",
-    "work_mem": "3MB",
-}  # fmt: skip
-SETUP = (
-    "CREATE EXTENSION IF NOT EXISTS pg_stat_statements",
-    "CREATE TABLE orders (id serial PRIMARY KEY, customer int NOT NULL, status text, placed timestamptz)",
-    "INSERT INTO orders (customer, status, placed) SELECT n * 7919 % 5000, 'open', "
-    "now() - n * interval '1 minute' FROM generate_series(1, 120000) n",
-    "UPDATE orders SET status = 'closed' WHERE id % 3 = 0",
-    "VACUUM ANALYZE",
-)
-BY_CUSTOMER = "SELECT count(*), max(status) FROM orders WHERE customer = {} AND status = 'open'"
-LOAD = (
-    *[BY_CUSTOMER.format(number * 31 % 5000) for number in range(12)],
-    "SELECT id FROM orders WHERE placed > now() - interval '1 day' ORDER BY placed DESC LIMIT 5",
-    "SELECT date_trunc('day', placed), count(*) FROM orders GROUP BY 1",
-    "SELECT count(*) FROM orders WHERE customer IN (1, 2, 3)",
-    "INSERT INTO orders (customer, status) VALUES (1, 'open')",
-    "SELECT count(*) FROM pg_class",
-    "ANALYZE orders",
-)
-WRITTEN = (
-    "SELECT sum(xact_commit), sum(tup_inserted), sum(tup_updated), sum(tup_deleted) FROM pg_stat_database "
-    "WHERE datname = current_database()"
-)
-
-
-def load(session: ControlSession) -> None:
-    session.execute("SELECT pg_stat_statements_reset()")
-    for sql in LOAD:
-        session.execute(sql.encode(), prepare=False)
-
-
-@contextmanager
-def counting_server(build: Build) -> Iterator[tuple[Server, ControlSession]]:
-    with own_home() as folder:
-        data = empty_cluster(build, folder / "data" / "source")
-        with Server(build, data, COUNTED) as server, control(server) as session:
-            for sql in SETUP:
-                session.execute(sql.encode())
-            load(session)
-            yield server, session
-
-
-def connection_string(server: Server, user: str = "postgres") -> str:
-    return f"host={server.socket_directory} port=5432 user={user} dbname=postgres"
 
 
 def written(session: ControlSession) -> tuple[object, ...]:

@@ -8,9 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgassay.tune.selection import (
+    EXECUTIONS_MAX,
+    EXECUTIONS_S,
+    SLOWER_EXECUTIONS_S,
     Seconds,
     Selection,
+    Step,
     Tried,
+    executions_of,
     gain_of,
     is_longer,
     proof_trials_s,
@@ -164,3 +169,27 @@ def test_a_proof_of_fewer_leaves_the_last_ones_out_and_says_what_they_gained() -
     often = dict.fromkeys(WEIGHTS, 100.0)
     assert provable(selection, often, BASE, 258.0).ids == ("best", "good", "small")
     assert provable(Selection(), WEIGHTS, BASE, 1.0).ids == ()
+
+
+def test_a_short_statement_is_executed_until_the_noise_of_one_is_little_of_the_whole() -> None:
+    base = {"short": 0.0003, "slow": 0.06, "mended": 0.03, "gone": 0.03, "tiny": 1e-6}
+    chosen = {**base, "mended": 0.01, "gone": 0.0001}
+    assert executions_of(base, base, chosen) == {
+        "short": 167, "mended": 5, "gone": 5, "tiny": EXECUTIONS_MAX,
+    }  # fmt: skip
+    assert executions_of(["short"], base, chosen, executions_max=20) == {"short": 20}
+    assert executions_of(["short"], base, chosen, executions_max=1) == {}
+    assert executions_of(["endless"], {"endless": 0.001}, {"endless": math.inf}) == {}
+
+
+@given(st.floats(1e-6, 10), st.floats(1e-6, 10))
+def test_executions_of_neither_arm_take_long(as_it_is: float, chosen: float) -> None:
+    often = executions_of(["a"], {"a": as_it_is}, {"a": chosen}).get("a", 1)
+    fast, slow = sorted((as_it_is, chosen))
+    assert often == 1 or often * slow <= SLOWER_EXECUTIONS_S + slow
+    assert often in (1, EXECUTIONS_MAX) or (often - 1) * fast < EXECUTIONS_S
+
+
+def test_a_proof_has_room_for_what_is_executed_several_times() -> None:
+    selection = Selection((Step("fix", 0.0001, {"a": 0.0001}),))
+    assert proof_trials_s(selection, {"a": 0.001}, 1) == pytest.approx([0.015, 0.015, 0.15])

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from pgassay.model.tuning.answer import TuneResult
     from pgassay.tune.plan import TuneRequest
+    from pgassay.tune.source.run import ServerRequest
 
 EPILOG = """\
 example:
@@ -166,9 +167,21 @@ def run(arguments: argparse.Namespace) -> int:
 def _run_server(arguments: argparse.Namespace) -> int:
     """Tune the statements of a running server."""
     from pgassay.cli.outcome import progress_of
-    from pgassay.errors import UsageError
     from pgassay.tune.run import TOOLS, with_rewrites
-    from pgassay.tune.source.run import STATEMENTS_DEFAULT, ServerRequest, tune_server
+    from pgassay.tune.source.run import tune_server
+
+    wanted = server_request_of(arguments)
+    with progress_of(arguments) as progress:
+        tools = with_rewrites(TOOLS, wanted=not arguments.no_rewrites)
+        result = tune_server(wanted, tools, progress, wait=not arguments.no_wait)
+    show(result, arguments)
+    return status_of(result)
+
+
+def server_request_of(arguments: argparse.Namespace) -> "ServerRequest":
+    """What the command line asks of a running server; raises UsageError for what has no place beside one."""
+    from pgassay.errors import UsageError
+    from pgassay.tune.source.run import STATEMENTS_DEFAULT, ServerRequest
 
     for name in ("workload", "demo", "arm"):
         if getattr(arguments, name):
@@ -178,18 +191,13 @@ def _run_server(arguments: argparse.Namespace) -> int:
     if arguments.statements is not None and arguments.statements < 1:
         raise UsageError(f"--statements {arguments.statements} is too few: use at least 1")
     arguments.workload, arguments.dataset = "", arguments.dataset or ""
-    wanted = ServerRequest(
+    return ServerRequest(
         arguments.folder,
         _tune_request(arguments),
         arguments.statements or STATEMENTS_DEFAULT,
         arguments.values,
         arguments.log,
     )
-    with progress_of(arguments) as progress:
-        tools = with_rewrites(TOOLS, wanted=not arguments.no_rewrites)
-        result = tune_server(wanted, tools, progress, wait=not arguments.no_wait)
-    show(result, arguments)
-    return status_of(result)
 
 
 def _folder_or_server(text: str) -> "Path | str":
@@ -292,7 +300,8 @@ def _tune_request(arguments: argparse.Namespace) -> "TuneRequest":
         factors=(),
         workload=arguments.workload or CompareRequest.workload,
         scale=arguments.scale,
-        dataset=arguments.dataset or CompareRequest.dataset,
+        # '' is a server's: its copy is yet to be dumped.
+        dataset=CompareRequest.dataset if arguments.dataset is None else arguments.dataset,
         prepare=tuple(arguments.prepare),
         settle=arguments.settle,
         cache=arguments.cache,

@@ -7,7 +7,7 @@ import psycopg
 from pgassay.environment.remote.resolve import Resolved
 from pgassay.environment.server.sessions import ConnectionParameters, connect, startup_options
 from pgassay.environment.server.setting_values import SettingFact, equal_value
-from pgassay.environment.server.settings import classify, describe_settings
+from pgassay.environment.server.settings import classify, describe_settings, fact_of
 from pgassay.errors import UsageError, first_line
 
 READ_ONLY = {"default_transaction_read_only": "on"}
@@ -75,7 +75,7 @@ def check_session_settings(resolved: Resolved, settings: Mapping[str, str]) -> N
     except psycopg.Error as error:
         raise UsageError(f"{name_of_server} refuses the settings of an arm: {first_line(error)}") from None
     for name, value in settings.items():
-        fact = held.get(name) or held.get(name.lower())
+        fact = fact_of(held, name)
         if fact is not None and not equal_value(fact.name, value, fact.value or "", fact):
             raise UsageError(
                 f"{name_of_server} runs a session with {name}={fact.shown()} when asked for {value}: choose "

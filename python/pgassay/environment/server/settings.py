@@ -1,5 +1,6 @@
 """Server settings: the baseline that holds in every arm, what a server knows of them, what is in force."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 from pgassay.environment.server.folder import PINNED_SETTINGS
@@ -115,7 +116,16 @@ def effective(connection: ControlSession) -> dict[str, str]:
     return found | {"version": str(version[0]) if version else ""}
 
 
+def fact_of(facts: Mapping[str, SettingFact], name: str) -> SettingFact | None:
+    """What is said of a setting, in whatever case it is written, as a server takes it; None for none.
+
+    Some have capitals in their own name, as DateStyle (guc_name_compare, src/backend/utils/misc/guc.c).
+    """
+    known = facts.get(name) or facts.get(name.lower())
+    return known or next((fact for fact in facts.values() if fact.name.lower() == name.lower()), None)
+
+
 def classify(facts: dict[str, SettingFact], name: str) -> Level:
     """Return when a change of the setting takes effect; 'initdb' for what is fixed in the data directory."""
-    fact = facts.get(name) or facts.get(name.lower())
+    fact = fact_of(facts, name)
     return _LEVEL_OF_CONTEXT.get(fact.context, "unknown") if fact else "unknown"

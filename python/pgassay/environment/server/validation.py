@@ -20,7 +20,7 @@ from pgassay.environment.server.programs import ensure_private_folder, file_limi
 from pgassay.environment.server.server import Server, ServerStartError
 from pgassay.environment.server.sessions import control
 from pgassay.environment.server.setting_values import SettingFact, equal_value, parse_number
-from pgassay.environment.server.settings import classify, describe_settings
+from pgassay.environment.server.settings import classify, describe_settings, fact_of
 from pgassay.environment.server.start_failure import StartFailure
 from pgassay.environment.whole_folder import locked, made_whole
 from pgassay.errors import UsageError
@@ -133,14 +133,14 @@ def _refusal(
     who = f"PostgreSQL {build.version}"
     if name is None or name not in settings:
         return f"{who} does not start with these settings: {failure.sentence()}"
-    fact = facts.get(name)
+    fact = fact_of(facts, name)
     accepted = fact.accepted() if fact else ""
     advice = f": choose {accepted}." if accepted else f": {failure.remedy or 'choose another value.'}"
     return f"{who} refuses {name}={settings[name]} ({failure.message.rstrip('.')}){advice}"
 
 
 def _check_held(build: Build, held: dict[str, SettingFact], name: str, value: str) -> None:
-    fact = held.get(name) or held.get(name.lower())
+    fact = fact_of(held, name)
     if fact is None:
         library = name.partition(".")[0]
         raise UsageError(

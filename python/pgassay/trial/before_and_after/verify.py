@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pgassay.environment.server.setting_values import parse_number
-from pgassay.environment.server.settings import describe_settings, effective, equal_value
+from pgassay.environment.server.settings import describe_settings, effective, equal_value, fact_of
 from pgassay.errors import InvalidTrialError, MeasurementError
 from pgassay.model.arm import ArmSpec
 from pgassay.model.experiment import CacheState, Protocol
@@ -45,7 +45,7 @@ def assert_from_inside(connection: "ControlSession", spec: ArmSpec) -> dict[str,
     described = describe_settings(connection)
     for name, wanted in spec.settings.items():
         held = _current(connection, name)
-        fact = described.get(name)
+        fact = fact_of(described, name)
         if held is None or (fact is not None and not equal_value(name, wanted, held, fact)):
             raise MeasurementError(
                 f"{name} was set to {wanted} and the server runs with {held}: "

@@ -68,6 +68,7 @@ class StatementTimer:
         self.session = SqlSession()
         self._progress: ProgressSampler | None = None
         self._done: list[MaintenanceObservation] = []
+        self._further_s: dict[str, tuple[float, ...]] = {}
 
     def __enter__(self) -> Self:
         self.session.__enter__()
@@ -88,12 +89,10 @@ class StatementTimer:
                 self._progress = ProgressSampler(self._server, major, interval_s, self._on_step)
             else:
                 self._progress.connect()
-        for statement in self._spec.workload.statements:
-            if plans.explainable(statement):
-                self.session.execute("warm the catalogs", "EXPLAIN " + statement.sql)
+        self._warm_catalogs(self._spec.workload.statements)
 
     def run(self, explained: dict[str, Plan], keeper: CacheKeeper | None) -> Observation:
-        """Time every statement once, in order; raises MeasurementError when one fails.
+        """Time every statement once (more), in order; raises MeasurementError when one fails.
 
         `keeper` empties the caches again before each further statement of `cold-each`; None where nothing
         can be done about them.
@@ -107,7 +106,8 @@ class StatementTimer:
             facts = plans.facts(plan, self._spec.build.major) if plan else None
             one, done = self._time(statement, facts)
             begin_ns, end_ns = begin_ns or done.start_ns, done.end_ns
-            observation.statements.append(one)
+            further_s = self._further_s.get(statement.name, ())
+            observation.statements.append(one.model_copy(update={"further_s": further_s}))
         observation.clock_ns = (begin_ns, end_ns)
         observation.maintenance = self._done
         if self._progress is not None:
@@ -130,6 +130,35 @@ class StatementTimer:
                 keeper.prepare_pages()
             seconds += self.session.execute(statement.name, statement.sql).elapsed_s
         return seconds
+
+    def execute_further(self, keeper: CacheKeeper | None) -> None:
+        """Execute statements that are to be executed several times, but for once; their times are kept.
+
+        Before all that is recorded of a trial, so that its counters are those of one execution of each
+        statement, and before anything is written. Where shared buffers are to be empty, they are emptied
+        before each, and what planning reads is read, as it is before the one that `run` times.
+        """
+        emptied = keeper if self._protocol.cache == "warm-pages" else None
+        for statement in self._spec.workload.statements:
+            seconds = []
+            for _ in range(1, self._protocol.executions.get(statement.name, 1)):
+                if emptied is not None:
+                    self._empty_buffers(emptied, (statement,))
+                seconds.append(self.session.execute(statement.name, statement.sql).elapsed_s)
+            self._further_s[statement.name] = tuple(seconds)
+        if emptied is not None:
+            self._empty_buffers(emptied, self._spec.workload.statements)
+
+    def _empty_buffers(self, keeper: CacheKeeper, statements: tuple[Statement, ...]) -> None:
+        if keeper.empty_buffers():
+            self.connect()
+        else:
+            self._warm_catalogs(statements)
+
+    def _warm_catalogs(self, statements: tuple[Statement, ...]) -> None:
+        for statement in statements:
+            if plans.explainable(statement):
+                self.session.execute("warm the catalogs", "EXPLAIN " + statement.sql)
 
     def _prepare_further(self, statement: Statement, local: LocalServer, keeper: CacheKeeper) -> None:
         """Before a further statement: what a command needs around it, and the cache state of each."""
