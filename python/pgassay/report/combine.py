@@ -2,7 +2,7 @@
 
 from pgassay import __version__
 from pgassay.model.machines.combined import CombinedResult, MachineResult
-from pgassay.report import markdown, terminal
+from pgassay.report import cells, markdown, terminal
 from pgassay.report.compare.json import render_document
 from pgassay.report.html import page
 from pgassay.report.section import (
@@ -61,6 +61,7 @@ def _sections(result: CombinedResult) -> list[Section]:
     return [
         Section("", "experiments", (Paragraph(head, QUIET),)),
         Section("", "verdict", tuple(Paragraph(line, STRONG) for line in result.verdict.splitlines())),
+        *cells.sections(result.cells),
         Section("Each machine alone", "machines", (plain_table(_HEADS, rows, names=2),)),
         Section("In what the machines differ", "confounds", (bullets(confounds),)),
         Section("Warnings", "warnings", warnings),
