@@ -11,6 +11,7 @@ from pgassay.cli.output import print_result, write_page
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.fleet.spreading import plan as plans
+from pgassay.fleet.spreading.cells import check_words
 from pgassay.fleet.spreading.run import SpreadRequest, resume_spread, run_spread
 from pgassay.fleet.spreading.standing import stored_result
 from pgassay.model.machines.combined import CombinedResult
@@ -36,12 +37,15 @@ def compare_on_fleet(request: CompareRequest, arguments: argparse.Namespace) -> 
     """Run it on the fleet's machines and report."""
     _check_options(arguments)
     words = list(request.command[request.command.index("compare") + 1 :])
+    if arguments.spread == "cells":
+        check_words(words, request.factors)
     spread = SpreadRequest(
         compare=request,
         words=tuple(words),
         command=request.command,
         fleet_file=arguments.fleet,
         until_decided=not arguments.all_blocks,
+        spread=arguments.spread or "blocks",
     )
     with _opened(arguments.fleet) as fleet, views.choose(quiet=arguments.quiet) as view:
         folder, result = run_spread(spread, fleet, view)

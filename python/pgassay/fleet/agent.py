@@ -60,6 +60,7 @@ class Agent:
             "facts": self._facts,
             "have": self._have,
             "put": self._put,
+            "plan": self._plan,
             "start": self._start,
             "state": self._state,
             "fetch": self._fetch,
@@ -157,6 +158,10 @@ class Agent:
                 raise UsageError(f"the file {sha256[:12]} arrived damaged: send it again")
             part.replace(place)
         return {"complete": True}
+
+    def _plan(self, document: Document) -> Answer:
+        request = RunRequest.model_validate(document.get("request"))
+        return {"planned": self._run(document).plan(request, self._spawner)}
 
     def _start(self, document: Document) -> Answer:
         request = RunRequest.model_validate(document.get("request"))

@@ -29,6 +29,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 _REQUEST_FILE, _PROGRESS_FILE, _OUTPUT_FILE = "request.json", "progress.txt", "output.json"
 _RESULTS, _FILES = "results", "files"
 _TAIL_BYTES = 4096
+_PLAN_TIMEOUT_S = 240.0
 _NAMED = "pgassay: "
 PROGRAM = ("-m", "pgassay.cli.on_machine")
 State = Literal["unknown", "running", "ended", "failed", "interrupted"]
@@ -38,7 +39,9 @@ class RunRequest(Frozen):
     """What is to be run: the words of `pgassay compare` without those that the machine adds itself.
 
     files: the checksums of files by the path, below the folder in which the command runs, where it looks for
-    them. blocks, max_time_s: when the machine stops by itself, decided or not.
+    them. blocks, max_time_s: when the machine stops by itself; also before, as soon as all is decided, where
+    `until_decided`. strata: of a grid those that it runs, all where there are none. decided_rest: arms that
+    are decided take no part in further blocks, which is so where no number of blocks is named.
     """
 
     words: tuple[str, ...]
@@ -46,6 +49,9 @@ class RunRequest(Frozen):
     blocks: int
     max_time_s: float
     files: dict[str, str] = Field(default_factory=dict)
+    strata: tuple[str, ...] = ()
+    until_decided: bool = False
+    decided_rest: bool = False
 
 
 @dataclass
@@ -90,6 +96,29 @@ class Run:
             self._place_files(request)
             replace_file(self.folder / _REQUEST_FILE, request.model_dump_json().encode())
             self._process = spawner.submit(self._spawn, self._words(request)).result()
+
+    def plan(self, request: RunRequest, spawner: ThreadPoolExecutor) -> JsonValue:
+        """What the experiment would take here, the document of `--plan --json`; nothing is measured.
+
+        Raises UsageError where a file is missing, and with the sentence of a refusal.
+        """
+        with self._lock:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._place_files(request)
+            words = ["compare", *request.words, *_limits(request), "--plan", "--json"]
+            process = spawner.submit(self._spawn, words).result()
+        try:
+            process.wait(_PLAN_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            process.wait()
+            raise UsageError(f"its plan took over {_PLAN_TIMEOUT_S:g} s: is another experiment on?") from None
+        try:
+            document: JsonValue = json.loads((self.folder / _OUTPUT_FILE).read_bytes())
+        except ValueError:
+            said = _last_line(self.folder / _PROGRESS_FILE).removeprefix(_NAMED)
+            raise UsageError(said or f"its plan ended with exit status {process.returncode}") from None
+        return document
 
     def stop(self) -> None:
         """Ask it to end; it stops its server, which takes seconds, and keeps its records."""
@@ -169,10 +198,12 @@ class Run:
             place.symlink_to(stored)
 
     def _words(self, request: RunRequest) -> list[str]:
-        limits = ["--blocks", str(request.blocks), "--max-time", f"{request.max_time_s:.3f}s"]
+        limits = _limits(request)
         if (self.results / layout.EXPERIMENT_FILE).is_file():
             return ["resume", str(self.results), *limits, "--json"]
-        added = ["--seed", str(request.seed), "--out", str(self.results), "--all-blocks", "--json"]
+        added = ["--seed", str(request.seed), "--out", str(self.results), "--json"]
+        added += [] if request.until_decided else ["--all-blocks"]
+        added += [f"--stratum={name}" for name in request.strata]
         return ["compare", *request.words, *limits, *added]
 
     def _spawn(self, words: Sequence[str]) -> "subprocess.Popen[bytes]":
@@ -190,6 +221,11 @@ class Run:
                 env=environment,
                 start_new_session=True,
             )
+
+
+def _limits(request: RunRequest) -> list[str]:
+    blocks = [] if request.decided_rest else ["--blocks", str(request.blocks)]
+    return [*blocks, "--max-time", f"{request.max_time_s:.3f}s"]
 
 
 def file_place(home: Path, sha256: str) -> Path:

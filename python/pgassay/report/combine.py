@@ -1,8 +1,8 @@
 """Experiments of several machines as one result: for a terminal, as Markdown, as one JSON document; pure."""
 
 from pgassay import __version__
-from pgassay.model.machines.combined import CombinedResult, MachineResult
-from pgassay.report import markdown, terminal
+from pgassay.model.machines.combined import CombinedArm, CombinedResult, MachineResult
+from pgassay.report import cells, markdown, terminal
 from pgassay.report.compare.json import render_document
 from pgassay.report.html import page
 from pgassay.report.section import (
@@ -44,7 +44,7 @@ def render_html(result: CombinedResult, *, chart_library: str = "") -> str:
         f"{clean(result.workload)} on several machines",
         _sections(result),
         footer=f"Report by pgassay {__version__}.",
-        drawings=machines_chart.drawings(result, result.arms[:_DRAWN_MAX]),
+        drawings=machines_chart.drawings(result, _drawn(result)[:_DRAWN_MAX]),
         chart_library=chart_library,
     )
 
@@ -71,7 +71,8 @@ def _sections(result: CombinedResult) -> list[Section]:
     return [
         Section("", "experiments", (Paragraph(head, QUIET),)),
         Section("", "verdict", tuple(Paragraph(line, STRONG) for line in result.verdict.splitlines())),
-        Section("The effect on each machine", "effects", _figures(len(result.arms)), titled=HTML),
+        *cells.sections(result.cells),
+        Section("The effect on each machine", "effects", _figures(result), titled=HTML),
         Section("Each machine alone", "machines", (plain_table(_HEADS, rows, names=2),)),
         Section("In what the machines differ", "confounds", (bullets(confounds),)),
         Section("Warnings", "warnings", warnings),
@@ -79,8 +80,17 @@ def _sections(result: CombinedResult) -> list[Section]:
     ]
 
 
-def _figures(arms: int) -> tuple[Block, ...]:
-    figures: list[Block] = [Figure(f"machines-{number}") for number in range(1, min(arms, _DRAWN_MAX) + 1)]
+def _drawn(result: CombinedResult) -> tuple[CombinedArm, ...]:
+    """The arms whose machines are drawn one by one: all, or in a spread grid those of several machines."""
+    if result.cells is None:
+        return result.arms
+    return tuple(arm for arm in result.arms if arm.these_machines.machines > 1)
+
+
+def _figures(result: CombinedResult) -> tuple[Block, ...]:
+    arms = len(_drawn(result))
+    figures: list[Block] = [Figure("strata")] if result.cells is not None else []
+    figures += [Figure(f"machines-{number}") for number in range(1, min(arms, _DRAWN_MAX) + 1)]
     if arms > _DRAWN_MAX:
         figures.append(Paragraph(f"The first {_DRAWN_MAX} of {arms} are drawn.", QUIET, where=HTML))
     return tuple(figures)

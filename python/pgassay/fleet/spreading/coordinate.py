@@ -16,14 +16,23 @@ from pgassay.analysis.verdicts.warnings import machine_sentences
 from pgassay.errors import InterruptionError, PgassayError, UsageError
 from pgassay.fleet.runs import RunRequest
 from pgassay.fleet.spreading import plan as plans
+from pgassay.fleet.spreading.cells import decided_strata, lines_of_orphans, orphans, taken_over
 from pgassay.fleet.spreading.member import Member, Visit
-from pgassay.fleet.spreading.standing import blocks_done, combined, is_settled, read_looks, write_looks
+from pgassay.fleet.spreading.standing import (
+    blocks_done,
+    combined,
+    is_settled,
+    read_looks,
+    why_all_ended,
+    write_looks,
+)
 from pgassay.model.machines.combined import CombinedResult
-from pgassay.model.machines.spread import SpreadExperiment
+from pgassay.model.machines.spread import SpreadExperiment, SpreadStratum
 from pgassay.record import layout
 from pgassay.record.read import StoredExperiment, load_state
 from pgassay.record.write import write_state
 from pgassay.terminal.fleet import FleetView, MachineRow
+from pgassay.words import join
 
 _THREADS_MAX = 32
 # A look that takes long is made less often: it may take a fifth of the time.
@@ -31,6 +40,8 @@ _LOOK_SHARE = 5
 _LOW_DISK_BYTES = 1 << 30
 _DONE = ("ended", "failed")
 _WARNINGS_TOLD_MAX = 5
+# The least that a run can be given.
+_TIME_LEAST_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -141,10 +152,19 @@ class Coordinator:
             words=self._plan.words,
             seed=member.run.seed,
             blocks=self._plan.blocks_max,
-            max_time_s=self._plan.time_max_s,
+            max_time_s=self._time_of(member),
             files={name: file.sha256 for name, file in self._plan.files.items()},
+            strata=member.run.strata,
+            until_decided=self._plan.grid is not None and self._plan.until_decided,
+            decided_rest=self._plan.decided_rest and self._plan.until_decided,
         )
         return member.visit(request, self._plan.files, stops=stops)
+
+    def _time_of(self, member: Member) -> float:
+        """What a machine's run may take: of a grid's strata, what the machine's earlier runs left."""
+        if self._plan.grid is None:
+            return self._plan.time_max_s
+        return max(_TIME_LEAST_S, self._plan.time_max_s - member.seconds_used_before())
 
     def _took(self, place: _Place, visit: Visit) -> None:
         """Take in what a visit found, and say what a person should know."""
@@ -175,11 +195,45 @@ class Coordinator:
 
     def _begin_anew(self, place: _Place) -> None:
         """A machine that knows nothing of what came home from it begins another run, with another seed."""
-        self._plan, run = plans.with_further_run(self._plan, place.member.name)
+        decided = decided_strata(self._result)
+        strata = tuple(name for name in place.member.run.strata if name not in decided)
+        self._begin(place, strata or place.member.run.strata)
+        self._view.message(f"{place.member.name} knows nothing of its earlier trials: it begins anew")
+
+    def _begin(self, place: _Place, strata: tuple[str, ...]) -> None:
+        self._plan, run = plans.with_further_run(self._plan, place.member.name, strata)
         plans.write(self._folder, self._plan)
         place.member.begin(run)
-        place.due = 0.0
-        self._view.message(f"{place.member.name} knows nothing of its earlier trials: it begins anew")
+        place.due, place.visit = 0.0, Visit("asked")
+
+    def _orphans(self) -> list[SpreadStratum]:
+        """Undecided strata whose machines don't go on."""
+        return orphans(self._plan, self._away(), self._result)
+
+    def _away(self) -> list[str]:
+        """The machines that are not there, have failed, or have given no answer for too long."""
+        now = time.monotonic()
+        return [
+            machine.name
+            for machine in self._plan.machines
+            if (place := self._places.get(machine.name)) is None
+            or place.visit.state == "failed"
+            or (place.lost_since is not None and now - place.lost_since > self._pace.patience_s)
+        ]
+
+    def _hand_over(self) -> bool:
+        """Give the strata of machines that are away to those that have ended; whether any was given."""
+        left = self._orphans()
+        idle = {
+            name: place
+            for name, place in self._places.items()
+            if place.visit.state == "ended" and place.visit.stopped != "max-time"
+        }
+        given = taken_over(self._plan, left, idle) if left else {}
+        for name, strata in given.items():
+            self._view.message(f"{name} takes over {join(strata)}, whose machine is away")
+            self._begin(idle[name], strata)
+        return bool(given)
 
     def _tell_warnings(self, place: _Place) -> None:
         """What a machine's own analysis says of it, each time that its blocks have doubled."""
@@ -216,10 +270,12 @@ class Coordinator:
         # What a last visit brought is looked at first.
         if self._has_news and any(place.visit.new for place in places):
             return ""
+        if self._plan.grid is not None and self._hand_over():
+            return ""
         going = [place for place in places if place.visit.state not in _DONE]
         if not going:
             ended = {place.visit.stopped for place in places if place.visit.state == "ended"}
-            return "failed" if not ended else "blocks" if ended == {"blocks"} else "max-time"
+            return why_all_ended(ended, is_something_left=bool(self._orphans()))
         lost_s = [time.monotonic() - place.lost_since for place in going if place.lost_since is not None]
         if len(lost_s) == len(going) and min(lost_s) > self._pace.patience_s:
             return "interrupted"
@@ -303,6 +359,7 @@ class Coordinator:
                 )
             elif place.visit.state == "failed":
                 lines.append(f"{name} ended early: {place.visit.sentence.rstrip('.')}.")
+        lines += lines_of_orphans(self._orphans(), self._folder)
         return lines
 
     def _keep_state(self, stopped: str, warnings: tuple[str, ...] = ()) -> None:

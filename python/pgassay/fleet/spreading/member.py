@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.fleet import records
@@ -15,14 +15,16 @@ from pgassay.fleet.agent import CHUNK_BYTES
 from pgassay.fleet.machine import Document, Machine, MachineLostError
 from pgassay.fleet.runs import RunRequest
 from pgassay.model.machines.spread import SpreadFile, SpreadRun
+from pgassay.model.result import Planned
 from pgassay.record import layout
-from pgassay.record.read import StoredExperiment, load, load_block_plan, load_trial
+from pgassay.record.read import StoredExperiment, load, load_block_plan, load_state, load_trial
 from pgassay.record.write import remove_unfinished
 
 # A start that brings no further trial is tried again so often: machines are restarted, not all the time.
 _STARTS_IN_VAIN_MAX = 3
 _FETCHES_MAX = 3
 FACTS_TIMEOUT_S = 120.0
+PLAN_TIMEOUT_S = 300.0
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,31 @@ class Member:
     def begin(self, run: SpreadRun) -> None:
         """From now on this run is the one that goes on."""
         self.runs = (*self.runs, run)
+        self._starts_in_vain = 0
         self._open(run)
+
+    def plan(self, request: RunRequest, files: Mapping[str, SpreadFile]) -> Planned:
+        """What the experiment would take there, unmeasured.
+
+        Raises MachineLostError, MeasurementError with the sentence of a refusal, and UsageError for an answer
+        that is no plan.
+        """
+        self._send(files)
+        document: Document = {
+            "operation": "plan",
+            "id": self.run.id,
+            "request": request.model_dump(mode="json"),
+        }
+        answer = _answer(self.machine.request(document, timeout_s=PLAN_TIMEOUT_S))
+        try:
+            return Planned.model_validate(answer.get("planned"))
+        except ValidationError as error:
+            raise UsageError(f"{self.name} answered with no plan ({error.errors()[0]['msg']})") from error
+
+    def seconds_used_before(self) -> float:
+        """What the runs before the one that goes on took, as far as they came home."""
+        homes = [self.home(run) for run in self.runs[:-1]]
+        return sum(load_state(home)[1] for home in homes if (home / layout.EXPERIMENT_FILE).is_file())
 
     def visit(self, request: RunRequest, files: Mapping[str, SpreadFile], *, stops: bool) -> Visit:
         """Start what does not run, or with `stops` stop what does; bring home what is finished.

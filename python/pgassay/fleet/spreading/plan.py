@@ -15,6 +15,7 @@ from pgassay.model.machines.spread import (
     SPREAD_FORMAT,
     SpreadExperiment,
     SpreadFile,
+    SpreadGrid,
     SpreadMachine,
     SpreadRun,
 )
@@ -41,6 +42,7 @@ def new_plan(
     blocks_max: int,
     time_max_s: float,
     until_decided: bool,
+    decided_rest: bool = False,
     facts: Mapping[str, Mapping[str, JsonValue]],
 ) -> SpreadExperiment:
     """facts: of each machine that is to take part. Raises UsageError where a file can't be read."""
@@ -58,6 +60,7 @@ def new_plan(
         blocks_max=blocks_max,
         time_max_s=time_max_s,
         until_decided=until_decided,
+        decided_rest=decided_rest,
         machines=tuple(
             SpreadMachine(
                 name=name,
@@ -79,19 +82,38 @@ def _file(path: Path) -> SpreadFile:
         raise UsageError(f"can't read {path} ({error.strerror}): the machines need it") from error
 
 
-def _run(identity: str, seed: int, machine: str, number: int) -> SpreadRun:
+def _run(identity: str, seed: int, machine: str, number: int, strata: tuple[str, ...] = ()) -> SpreadRun:
     folder = machine if number == 1 else f"{machine}+{number}"
     return SpreadRun(
         id=f"{identity}-{hashlib.sha256(machine.encode()).hexdigest()[:8]}-{number}",
         folder=f"{MACHINES_FOLDER}/{folder}",
         seed=seed_of(seed, machine, number),
+        strata=strata,
     )
 
 
-def with_further_run(plan: SpreadExperiment, name: str) -> tuple[SpreadExperiment, SpreadRun]:
-    """The plan with one more run of a machine that lost its earlier ones."""
+def with_cells(
+    plan: SpreadExperiment, grid: SpreadGrid, given: Mapping[str, tuple[str, ...]]
+) -> SpreadExperiment:
+    """The plan of a grid whose strata are spread; `given`: by the machines that take part what each runs."""
+    machines = tuple(
+        machine.model_copy(
+            update={
+                "runs": tuple(run.model_copy(update={"strata": given[machine.name]}) for run in machine.runs)
+            }
+        )
+        for machine in plan.machines
+        if machine.name in given
+    )
+    return plan.model_copy(update={"grid": grid, "machines": machines})
+
+
+def with_further_run(
+    plan: SpreadExperiment, name: str, strata: tuple[str, ...] = ()
+) -> tuple[SpreadExperiment, SpreadRun]:
+    """The plan with one more run of a machine: it lost its earlier ones, or takes over strata of another."""
     found = next(machine for machine in plan.machines if machine.name == name)
-    run = _run(plan.id, plan.seed, name, len(found.runs) + 1)
+    run = _run(plan.id, plan.seed, name, len(found.runs) + 1, strata)
     machines = tuple(
         machine.model_copy(update={"runs": (*machine.runs, run)}) if machine is found else machine
         for machine in plan.machines

@@ -1,9 +1,11 @@
 """A spread experiment, new or resumed: from the machines' facts to the result."""
 
+import shutil
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.planning.provisioned import default_cache
@@ -14,6 +16,7 @@ from pgassay.factors import sql
 from pgassay.fleet.machine import Document, Fleet, Machine, MachineLostError
 from pgassay.fleet.spreading import plan as plans
 from pgassay.fleet.spreading.alike import check_shared_hosts, differences
+from pgassay.fleet.spreading.cells import lines_of_plan, spread_cells
 from pgassay.fleet.spreading.coordinate import Coordinator, Pace
 from pgassay.fleet.spreading.member import Member, facts_of
 from pgassay.fleet.spreading.words import words_of_machines
@@ -39,6 +42,7 @@ class SpreadRequest:
     command: tuple[str, ...]
     fleet_file: Path
     until_decided: bool = True
+    spread: Literal["blocks", "cells"] = "blocks"
 
 
 def run_spread(
@@ -64,11 +68,19 @@ def run_spread(
         blocks_max=compare.blocks if compare.blocks is not None else BLOCKS_DEFAULT,
         time_max_s=compare.max_time_s,
         until_decided=request.until_decided,
+        decided_rest=request.spread == "cells" and compare.blocks is None and request.until_decided,
         facts=facts,
     )
     check_shared_hosts(plan.machines, workloads, cache)
-    _say_plan(plan, view)
     folder = folder_titled(compare.out, f"fleet {' '.join(compare.factors)}")
+    if request.spread == "cells":
+        try:
+            plan = spread_cells(plan, _members(folder, plan, fleet), view)
+        except BaseException:
+            # Nothing is kept of what could not begin.
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+    _say_plan(plan, view)
     plans.write(folder, plan)
     return folder, _coordinated(folder, plan, fleet, view, pace)
 
@@ -101,19 +113,24 @@ def _coordinated(
 ) -> CombinedResult:
     if is_held(folder):
         raise UsageError(f"{folder} is coordinated by another process: wait until it has ended")
-    there = {machine.name: machine for machine in fleet.machines()}
-    members = {
-        machine.name: Member(there[machine.name], folder, machine.runs)
-        for machine in plan.machines
-        if machine.name in there
-    }
-    missing = [machine.name for machine in plan.machines if machine.name not in there]
+    members = _members(folder, plan, fleet)
+    missing = [machine.name for machine in plan.machines if machine.name not in members]
     if not members:
         raise UsageError(f"the fleet has none of {join(missing)}: name their fleet's file with --fleet")
     if missing:
         view.message(f"the fleet has {join(missing)} no more: it goes on without")
     with held(folder):
         return Coordinator(folder, plan, members, view, pace).run()
+
+
+def _members(folder: Path, plan: SpreadExperiment, fleet: Fleet) -> dict[str, Member]:
+    """Of the plan's machines those that the fleet has, by their names."""
+    there = {machine.name: machine for machine in fleet.machines()}
+    return {
+        machine.name: Member(there[machine.name], folder, machine.runs)
+        for machine in plan.machines
+        if machine.name in there
+    }
 
 
 def _workloads(request: CompareRequest) -> list[WorkloadSpec]:
@@ -153,11 +170,19 @@ def _say_plan(plan: SpreadExperiment, view: FleetView) -> None:
     hosts = {machine.host for machine in plan.machines}
     names = [machine.name for machine in plan.machines]
     of = f" of {plural(len(hosts), 'host')}" if len(hosts) < len(names) else ""
-    view.message(
-        f"{join(names)}{of}: each runs all arms in blocks of its own, at most "
-        f"{plural(plan.blocks_max, 'block')} together, {duration_rounded(plan.time_max_s)} each"
-    )
-    if len(hosts) < len(names):
+    if plan.grid is not None:
+        view.message(
+            f"{join(names)}{of}: each runs strata of its own, at most {plural(plan.blocks_max, 'block')} of "
+            f"each, {duration_rounded(plan.time_max_s)} each machine"
+        )
+        for line in lines_of_plan(plan):
+            view.message(line)
+    else:
+        view.message(
+            f"{join(names)}{of}: each runs all arms in blocks of its own, at most "
+            f"{plural(plan.blocks_max, 'block')} together, {duration_rounded(plan.time_max_s)} each"
+        )
+    if len(hosts) < len(names) and plan.grid is None:
         view.message("workers of one host count as one machine")
     unlike = differences(plan.machines)
     for line in unlike:

@@ -1,6 +1,6 @@
 """Where a spread experiment stands: what came home, combined, and whether that ends it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from pydantic import Field, ValidationError
@@ -86,7 +86,7 @@ def combined(
         raise UsageError(
             f"{folder} holds no experiment of any machine, since none had begun: type pgassay resume {folder}"
         )
-    found = combine(experiments, told_of(plan, folder, looks), least=1, is_final=is_final)
+    found = combine(experiments, told_of(plan, folder, looks), least=1, is_final=is_final, grid=plan.grid)
     return found.model_copy(update={"stopped": stopped, "warnings": (*found.warnings, *warnings)})
 
 
@@ -101,6 +101,8 @@ def stored_result(plan: SpreadExperiment, folder: Path) -> CombinedResult:
 
 def blocks_done(result: CombinedResult) -> int:
     """The complete blocks of all machines, of the comparison that has fewest."""
+    if result.cells is not None and not all(stratum.blocks for stratum in result.cells.strata):
+        return 0
     return min((arm.these_machines.blocks for arm in result.arms), default=0)
 
 
@@ -109,6 +111,8 @@ def is_settled(result: CombinedResult) -> bool:
 
     Where no single effect fits the machines, the answer is what each has for itself: it takes their verdicts.
     """
+    if result.cells is not None and not all(stratum.blocks for stratum in result.cells.strata):
+        return False
     own: Mapping[tuple[str, str], list[bool]] = {
         (arm.name, arm.stratum): [
             machine.verdict != "inconclusive"
@@ -126,3 +130,17 @@ def is_settled(result: CombinedResult) -> bool:
         )
         for arm in result.arms
     )
+
+
+def why_all_ended(ended: Collection[str], *, is_something_left: bool) -> str:
+    """Why an experiment ends whose machines have all ended, for these reasons, or failed.
+
+    is_something_left: a stratum whose machine is away can still be resumed.
+    """
+    if not ended:
+        return "failed"
+    if not set(ended) <= {"blocks", "decided"}:
+        return "max-time"
+    if is_something_left:
+        return "interrupted"
+    return "decided" if set(ended) == {"decided"} else "blocks"

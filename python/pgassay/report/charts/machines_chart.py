@@ -16,8 +16,13 @@ _COMMON_SIZE = 150
 
 
 def drawings(result: CombinedResult, arms: Sequence[CombinedArm]) -> list[Drawing]:
-    """One drawing for each of these arms, named machines-1, machines-2 and so on."""
+    """One drawing for each of these arms, named machines-1, machines-2 and so on.
+
+    Before them `strata`, where a grid was spread: each stratum's effect, with the machine that ran it.
+    """
     made = []
+    if result.cells is not None:
+        made.append(both_widths("strata", lambda width: strata(result, width_px=width)))
     for number, arm in enumerate(arms, start=1):
 
         def make(width: int, arm: CombinedArm = arm) -> Specification:
@@ -37,6 +42,30 @@ def specification(result: CombinedResult, arm: CombinedArm, *, width_px: int) ->
     rows += _common_rows(len(rows), arm)
     title = _title(result, arm, len(own), len(drawn), narrow=narrow)
     return interval_rows.specification(rows, result.margin, title, width_px=width_px, kind="machine", apart=2)
+
+
+def strata(result: CombinedResult, *, width_px: int) -> Specification:
+    """The effect of every arm of a spread grid, with the machines that it was measured on."""
+    narrow = width_px <= NARROW_PX
+    limit = 44 if narrow else 46
+    shown = result.arms[:_MACHINES_MAX]
+    rows = []
+    for number, arm in enumerate(shown):
+        own = [each for each in result.machines if (each.arm, each.stratum) == (arm.name, arm.stratum)]
+        ran = [each.name for each in own if each.blocks]
+        at = f" at {arm.stratum}" if arm.stratum and arm.stratum not in arm.name else ""
+        where = ran[0] if len(ran) == 1 else f"{len(ran)} machines"
+        name = text.clean(f"{arm.name}{at}, {where}")
+        found = arm.these_machines
+        colour = palette.QUIET_INK if found.withheld else palette.ARMS[1 if len(ran) > 1 else 0]
+        shape = "diamond" if len(ran) > 1 else "circle"
+        says = "no single effect fits them" if found.withheld else "no complete block"
+        rows.append(_row(number, shortened(name, limit), name, found, _word(found), colour, shape, says))
+    parts = ["right of 1× is faster than the control", f"the band is ±{percent(result.margin)}"]
+    parts += ["diamond: an anchor, on several machines"]
+    parts += [f"the first {len(shown)} of {len(result.arms)}"] if len(shown) < len(result.arms) else []
+    title = drawing.title("The effect in each stratum", parts if narrow else ["; ".join(parts)])
+    return interval_rows.specification(rows, result.margin, title, width_px=width_px, kind="arm")
 
 
 def _drawn(machines: Sequence[MachineResult]) -> Sequence[MachineResult]:
