@@ -60,6 +60,7 @@ class Agent:
             "facts": self._facts,
             "have": self._have,
             "put": self._put,
+            "data": self._data,
             "start": self._start,
             "state": self._state,
             "fetch": self._fetch,
@@ -163,6 +164,9 @@ class Agent:
         run = self._run(document)
         run.start(request, self._spawner)
         return run.state()
+
+    def _data(self, document: Document) -> Answer:
+        return self._run(document).ask_about_data(document, self._spawner)
 
     def _state(self, document: Document) -> Answer:
         return {**self._run(document).state(), "disk_free_bytes": _free_bytes(self.home)}

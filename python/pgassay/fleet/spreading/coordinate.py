@@ -39,7 +39,7 @@ class Pace:
 
     visit_s: between two visits of a machine; visit_each_s: so much more for each of many. lost_s: until a
     lost machine is asked again. patience_s: for lost machines when all others have ended. stop_s: for
-    machines that were told to stop.
+    machines that were told to stop. copy_s: for a machine that gives no answer while data travel.
     """
 
     visit_s: float = 1.0
@@ -47,6 +47,7 @@ class Pace:
     lost_s: float = 5.0
     patience_s: float = 120.0
     stop_s: float = 120.0
+    copy_s: float = 30.0
 
 
 @dataclass
@@ -60,6 +61,17 @@ class _Place:
     is_told_of_disk: bool = False
     told: set[str] = field(default_factory=set)
     blocks_told: int = 1
+
+
+def request_of(plan: SpreadExperiment, member: Member) -> RunRequest:
+    """What a machine is to run."""
+    return RunRequest(
+        words=plan.words,
+        seed=member.run.seed,
+        blocks=plan.blocks_max,
+        max_time_s=plan.time_max_s,
+        files={name: file.sha256 for name, file in plan.files.items()},
+    )
 
 
 class Coordinator:
@@ -137,14 +149,7 @@ class Coordinator:
                 time.sleep(0.02)
 
     def _visit(self, member: Member, *, stops: bool) -> Visit:
-        request = RunRequest(
-            words=self._plan.words,
-            seed=member.run.seed,
-            blocks=self._plan.blocks_max,
-            max_time_s=self._plan.time_max_s,
-            files={name: file.sha256 for name, file in self._plan.files.items()},
-        )
-        return member.visit(request, self._plan.files, stops=stops)
+        return member.visit(request_of(self._plan, member), self._plan.files, stops=stops)
 
     def _took(self, place: _Place, visit: Visit) -> None:
         """Take in what a visit found, and say what a person should know."""

@@ -14,7 +14,8 @@ from pgassay.factors import sql
 from pgassay.fleet.machine import Document, Fleet, Machine, MachineLostError
 from pgassay.fleet.spreading import plan as plans
 from pgassay.fleet.spreading.alike import check_shared_hosts, differences
-from pgassay.fleet.spreading.coordinate import Coordinator, Pace
+from pgassay.fleet.spreading.coordinate import Coordinator, Pace, request_of
+from pgassay.fleet.spreading.data import Sharing
 from pgassay.fleet.spreading.member import Member, facts_of
 from pgassay.fleet.spreading.words import words_of_machines
 from pgassay.model.machines.combined import CombinedResult
@@ -65,12 +66,13 @@ def run_spread(
         time_max_s=compare.max_time_s,
         until_decided=request.until_decided,
         facts=facts,
+        counts_as={machine.name: machine.counts_as for machine in fleet.machines()},
     )
     check_shared_hosts(plan.machines, workloads, cache)
     _say_plan(plan, view)
     folder = folder_titled(compare.out, f"fleet {' '.join(compare.factors)}")
     plans.write(folder, plan)
-    return folder, _coordinated(folder, plan, fleet, view, pace)
+    return folder, _coordinated(folder, plan, fleet, view, pace, shares_data=True)
 
 
 def resume_spread(
@@ -97,7 +99,13 @@ def resume_spread(
 
 
 def _coordinated(
-    folder: Path, plan: SpreadExperiment, fleet: Fleet, view: FleetView, pace: Pace | None
+    folder: Path,
+    plan: SpreadExperiment,
+    fleet: Fleet,
+    view: FleetView,
+    pace: Pace | None,
+    *,
+    shares_data: bool = False,
 ) -> CombinedResult:
     if is_held(folder):
         raise UsageError(f"{folder} is coordinated by another process: wait until it has ended")
@@ -113,6 +121,11 @@ def _coordinated(
     if missing:
         view.message(f"the fleet has {join(missing)} no more: it goes on without")
     with held(folder):
+        if shares_data:
+            sharing = Sharing(plan, members, view, (pace or Pace()).copy_s)
+            copies = sharing.run(lambda member: request_of(plan, member))
+            plan = plan.model_copy(update={"copies": copies})
+            plans.write(folder, plan)
         return Coordinator(folder, plan, members, view, pace).run()
 
 
@@ -150,7 +163,7 @@ def _gather_facts(machines: Sequence[Machine], view: FleetView) -> dict[str, Doc
 
 
 def _say_plan(plan: SpreadExperiment, view: FleetView) -> None:
-    hosts = {machine.host for machine in plan.machines}
+    hosts = {machine.counts_as or machine.host for machine in plan.machines}
     names = [machine.name for machine in plan.machines]
     of = f" of {plural(len(hosts), 'host')}" if len(hosts) < len(names) else ""
     view.message(

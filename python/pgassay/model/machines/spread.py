@@ -19,12 +19,15 @@ class SpreadRun(Frozen):
 class SpreadMachine(Frozen):
     """A machine with its runs: more than one where its disk was lost, or it had forgotten an earlier one.
 
-    `facts`: what it said of itself before the first trial; None where it was not there then.
+    `facts`: what it said of itself before the first trial; None where it was not there then. `host`: tells
+    its host from others, until that is started again. `counts_as`: the machine that its user says it is, ''
+    where its host decides.
     """
 
     name: str
     host: str
     runs: tuple[SpreadRun, ...]
+    counts_as: str = ""
     facts: dict[str, JsonValue] | None = None
 
 
@@ -36,12 +39,26 @@ class SpreadFile(Frozen):
     sha256: str
 
 
+class SpreadCopy(Frozen):
+    """Data that were copied from a machine to others, since that was faster than making them there.
+
+    key: the snapshot's name. called: the data in a few words. bytes: of its files; seconds: until all had it.
+    """
+
+    key: str
+    called: str
+    bytes: int
+    source: str
+    machines: tuple[str, ...]
+    seconds: float
+
+
 class SpreadExperiment(Frozen):
     """The whole plan. Nothing in it is secret.
 
     `words`: of the comparison, as each machine gets them; `files`: by the path under which these name them.
     `blocks_max`: of all machines together. `until_decided`: end when the question of these machines is.
-    `command`: as it was typed.
+    `command`: as it was typed. `copies`: of the data, before the first trial.
     """
 
     format: int = SPREAD_FORMAT
@@ -57,3 +74,4 @@ class SpreadExperiment(Frozen):
     time_max_s: float
     until_decided: bool = True
     machines: tuple[SpreadMachine, ...]
+    copies: tuple[SpreadCopy, ...] = ()
