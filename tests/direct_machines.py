@@ -22,8 +22,12 @@ from pgassay.model.machines.combined import CombinedResult
 from pgassay.terminal.fleet import MachineRow
 
 # No test waits for a machine that nobody is going to bring back.
-PACE = Pace(visit_s=0.1, lost_s=0.1, patience_s=1.0, stop_s=60.0)
-_APART = 'hostname "$1"; ip link set lo up 2>/dev/null; shift; exec "$@"'
+PACE = Pace(visit_s=0.1, lost_s=0.1, patience_s=1.0, stop_s=60.0, copy_s=1.0)
+_APART = """
+hostname "$1"; ip link set lo up 2>/dev/null
+[ -z "$2" ] || mount --bind "$2" /etc/machine-id
+shift 2; exec "$@"
+"""
 
 
 class DirectMachine:
@@ -31,6 +35,10 @@ class DirectMachine:
 
     def __init__(self, name: str, home: Path, *, is_part_of_host: bool = False) -> None:
         self.name, self.home = name, home
+        # All of them stand on one host, which nobody would believe them to be machines of.
+        self.counts_as = name
+        # A file with an identity of its own, as containers have.
+        self.machine_id: Path | None = None
         self.is_lost = False
         self.asked: list[Document] = []
         self._options = {"is_part_of_host": is_part_of_host}
@@ -57,7 +65,8 @@ class DirectMachine:
         return sum(document.get("operation") == operation for document in self.asked)
 
     def _agent(self) -> Agent:
-        apart = ("unshare", "--uts", "--net", "sh", "-c", _APART, "sh", self.name, sys.executable)
+        own = ("sh", self.name, str(self.machine_id or ""), sys.executable)
+        apart = ("unshare", "--uts", "--net", "--mount", "sh", "-c", _APART, *own)
         return Agent(self.home, python=apart, **self._options)
 
 

@@ -1,11 +1,12 @@
 """What a worker of a fleet runs as processes of its own: `python -m pgassay.cli.on_machine WHAT …`.
 
     facts NOISE_S SPEED     prints what this machine says of itself, as JSON
+    data PARENT             answers questions about the data of an experiment (`pgassay.fleet.data`)
     run PARENT WORD…        `pgassay WORD…`, which ends when the worker does
 
-The kernel sends the second SIGTERM when its parent ends, at which an experiment stops its servers and keeps
-its records (prctl(2), PR_SET_PDEATHSIG). That is of the parent's *thread*: who starts it must do so from one
-that lives as long as the process.
+The kernel sends the last two SIGTERM when their parent ends, at which an experiment stops its servers and
+keeps its records (prctl(2), PR_SET_PDEATHSIG). That is of the parent's *thread*: who starts them must do so
+from one that lives as long as the process.
 """
 
 import ctypes
@@ -13,10 +14,16 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Sequence
 
+from pgassay.cli.commands.compare import request_of
 from pgassay.cli.main import main as command
+from pgassay.cli.main import parser
 from pgassay.errors import PgassayError
+from pgassay.experiment.planning.plan import parse_request, plan
+from pgassay.fleet import data
 from pgassay.fleet.facts import gather
+from pgassay.model.experiment import Experiment
 
 _PR_SET_PDEATHSIG = 1
 
@@ -34,7 +41,23 @@ def main(words: list[str]) -> int:
     if os.getppid() != int(words[1]):
         print("pgassay: the worker has ended", file=sys.stderr)
         return 1
+    if words[0] == "data":
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: sys.exit(1))
+        data.serve(_planned, sys.stdin.fileno(), sys.stdout)
+        return 0
     return command(words[2:])
+
+
+def _planned(words: Sequence[str]) -> Experiment:
+    """The plan that `pgassay compare WORD…` would make; the caller holds the host's lock."""
+    chosen = parser().parse_args(["compare", *words])
+    chosen.words = ["pgassay", "compare", *words]
+    return plan(parse_request(request_of(chosen), _say_nothing), _say_nothing)
+
+
+def _say_nothing(_stage: str, _fraction: float | None) -> None:
+    """Nobody looks on."""
 
 
 if __name__ == "__main__":

@@ -61,6 +61,7 @@ class Agent:
             "have": self._have,
             "put": self._put,
             "plan": self._plan,
+            "data": self._data,
             "start": self._start,
             "state": self._state,
             "fetch": self._fetch,
@@ -168,6 +169,9 @@ class Agent:
         run = self._run(document)
         run.start(request, self._spawner)
         return run.state()
+
+    def _data(self, document: Document) -> Answer:
+        return self._run(document).ask_about_data(document, self._spawner)
 
     def _state(self, document: Document) -> Answer:
         return {**self._run(document).state(), "disk_free_bytes": _free_bytes(self.home)}

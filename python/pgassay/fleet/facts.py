@@ -23,14 +23,6 @@ from pgassay.trial.before_and_after import machine_speed
 _SPEED_READINGS = 3
 
 
-def host_identity() -> str:
-    """What tells this host from others; workers of one host have the same.
-
-    Its own id and its name: machines made from one image may share what they are identified by.
-    """
-    return f"{machine.machine_id()}/{machine.facts()['hostname']}"
-
-
 def gather(*, noise_s: float, with_speed: bool) -> dict[str, JsonValue]:
     """The document. noise_s: how long the doctor watches the noise; with_speed: read the machine's speeds.
 
@@ -38,7 +30,7 @@ def gather(*, noise_s: float, with_speed: bool) -> dict[str, JsonValue]:
     """
     found = machine.facts()
     document: dict[str, JsonValue] = {
-        "host": host_identity(),
+        "host": machine.host_identity(),
         "machine": json.loads(json.dumps(found)),
         "pgassay": __version__,
         "native": _native(),

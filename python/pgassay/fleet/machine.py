@@ -26,6 +26,10 @@ class Machine(Protocol):
     def host(self) -> str:
         """The machine's own identity, as `facts` tells it."""
 
+    @property
+    def counts_as(self) -> str:
+        """The machine that its user says it is, where what it tells of itself misleads; '' else."""
+
     def request(self, document: Document, *, timeout_s: float = 60.0) -> Document:
         """The agent's answer.
 

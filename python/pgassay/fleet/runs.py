@@ -19,6 +19,8 @@ from pydantic import Field, JsonValue, ValidationError
 from pgassay.durable import replace_file
 from pgassay.errors import UsageError
 from pgassay.fleet import records
+from pgassay.fleet.data_process import DataProcess
+from pgassay.fleet.machine import Document
 from pgassay.model.base import Frozen
 from pgassay.record import layout
 from pgassay.record.holding import is_held
@@ -63,6 +65,7 @@ class Run:
     python: Sequence[str] = (sys.executable,)
     _process: "subprocess.Popen[bytes] | None" = field(default=None, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _data: DataProcess | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         """Raises UsageError for an id that is no name of a folder."""
@@ -92,6 +95,7 @@ class Run:
                 self._stopped() in ("blocks", "max-time") and not self._has_more(request)
             ):
                 return
+            self._end_data()
             self.folder.mkdir(parents=True, exist_ok=True)
             self._place_files(request)
             replace_file(self.folder / _REQUEST_FILE, request.model_dump_json().encode())
@@ -120,6 +124,29 @@ class Run:
             raise UsageError(said or f"its plan ended with exit status {process.returncode}") from None
         return document
 
+    def ask_about_data(self, document: Document, spawner: ThreadPoolExecutor) -> dict[str, JsonValue]:
+        """The answer of `pgassay.fleet.data`; a `survey` begins its process, `end` ends it.
+
+        Raises UsageError as `start`, and where nothing was surveyed.
+        """
+        ask = document.get("ask")
+        with self._lock:
+            if ask in ("survey", "end"):
+                self._end_data()
+            if ask == "end":
+                return {}
+            if ask == "survey":
+                request = RunRequest.model_validate(document.get("request"))
+                self.folder.mkdir(parents=True, exist_ok=True)
+                self._place_files(request)
+                program = [*self.python, *PROGRAM]
+                self._data = DataProcess(program, self.folder, self._environment(), spawner)
+                document = {"ask": "survey", "words": [*request.words, *_strata(request)]}
+            if self._data is None:
+                raise UsageError("nobody asked this machine before which data it has: ask for a survey")
+            data = self._data
+        return data.ask(document)
+
     def stop(self) -> None:
         """Ask it to end; it stops its server, which takes seconds, and keeps its records."""
         with self._lock:
@@ -127,7 +154,9 @@ class Run:
                 self._process.send_signal(signal.SIGTERM)
 
     def wait(self) -> None:
-        """Wait until the process that was started here has ended."""
+        """Wait until the processes that were started here have ended."""
+        with self._lock:
+            self._end_data()
         if self._process is not None:
             self._process.wait()
 
@@ -136,6 +165,7 @@ class Run:
         with self._lock:
             if self._is_running():
                 raise UsageError(f"{self.id} is running: stop it first")
+            self._end_data()
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def state(self) -> dict[str, JsonValue]:
@@ -149,6 +179,12 @@ class Run:
                 "progress": _last_line(self.folder / _PROGRESS_FILE),
                 "records": list(records.pieces(self.results)) if self.results.is_dir() else [],
             }
+
+    def _end_data(self) -> None:
+        """Let the process that answers about its data end."""
+        if self._data is not None:
+            self._data.end()
+            self._data = None
 
     def _state(self) -> tuple[State, str]:
         if not (self.folder / _REQUEST_FILE).is_file():
@@ -203,11 +239,12 @@ class Run:
             return ["resume", str(self.results), *limits, "--json"]
         added = ["--seed", str(request.seed), "--out", str(self.results), "--json"]
         added += [] if request.until_decided else ["--all-blocks"]
-        added += [f"--stratum={name}" for name in request.strata]
-        return ["compare", *request.words, *limits, *added]
+        return ["compare", *request.words, *limits, *added, *_strata(request)]
+
+    def _environment(self) -> dict[str, str]:
+        return {**os.environ, "PGASSAY_HOME": str(self.home), "PYTHONUNBUFFERED": "1"}
 
     def _spawn(self, words: Sequence[str]) -> "subprocess.Popen[bytes]":
-        environment = {**os.environ, "PGASSAY_HOME": str(self.home), "PYTHONUNBUFFERED": "1"}
         with (
             (self.folder / _OUTPUT_FILE).open("wb") as output,
             (self.folder / _PROGRESS_FILE).open("wb") as progress,
@@ -218,9 +255,13 @@ class Run:
                 stdout=output,
                 stderr=progress,
                 cwd=self.folder,
-                env=environment,
+                env=self._environment(),
                 start_new_session=True,
             )
+
+
+def _strata(request: RunRequest) -> list[str]:
+    return [f"--stratum={name}" for name in request.strata]
 
 
 def _limits(request: RunRequest) -> list[str]:

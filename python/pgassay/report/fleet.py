@@ -37,7 +37,8 @@ def _row(machine: FleetMachine) -> list[str]:
         cores = ",".join(map(str, machine.cores))
         part = f"processor {cores}" if len(machine.cores) == 1 else f"processors {cores}"
         part += "" if machine.memory_bytes is None else f", {size(machine.memory_bytes)}"
-    return [clean(machine.name), machine.state, trip, clean(machine.host), part]
+    host = f"{machine.counts_as} (declared)" if machine.counts_as else machine.host
+    return [clean(machine.name), machine.state, trip, clean(host), part]
 
 
 def _certificates(status: FleetStatus, now: datetime) -> str:

@@ -207,6 +207,25 @@ def test_a_disk_that_fills_ends_that_machine_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_pods_of_one_node_count_as_one_machine(tmp_path: Path) -> None:
+    """Each has a name, an identity, a network and a home of its own, as Kubernetes gives them."""
+    out, heard = tmp_path / "out", Heard()
+    with fleet_of("pod-a", "pod-b") as fleet:
+        for machine, digit in zip(fleet.machines(), "ab", strict=True):
+            machine.counts_as = ""
+            machine.machine_id = tmp_path / digit
+            machine.machine_id.write_text(digit * 32 + "\n")
+            machine.restart()
+        result = run_spread(asked(*WORDS, "--blocks", "2", out=out), fleet, heard, PACE)[1]
+    assert "workers of one host count as one machine" in heard.messages
+    recorded = [load(out / "machines" / name).experiment.environment.machine for name in ("pod-a", "pod-b")]
+    assert len({machine.machine_id for machine in recorded}) == 2
+    assert {machine.hostname for machine in recorded} == {"pod-a", "pod-b"}
+    assert result.arms[0].these_machines.machines == 1
+    assert {machine.name for machine in result.machines} == {"pod-a and pod-b"}
+
+
+@pytest.mark.slow
 def test_what_no_machine_can_run_is_its_own_sentence(tmp_path: Path) -> None:
     words = ("no_such_setting=1,2", "--workload", "select-only", "--blocks", "2")
     with fleet_of("alpha") as fleet, pytest.raises(Exception, match="no_such_setting"):

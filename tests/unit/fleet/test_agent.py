@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 import whole_tool
+from pgassay.environment.linux.machine import host_identity
 from pgassay.fleet.agent import CHUNK_BYTES, Agent
 from pgassay.fleet.machine import Document
 from pgassay.model.doctor import DoctorReport
@@ -33,9 +34,7 @@ def put(agent: Agent, content: bytes, sha256: str, offset: int, size: int) -> Do
 def test_facts_name_the_host_and_what_it_has(agent: Agent) -> None:
     facts = ask(agent, operation="facts")
     assert "error" not in facts
-    machine = facts["machine"]
-    assert isinstance(machine, dict)
-    assert facts["host"] == f"{machine['machine_id']}/{machine['hostname']}"
+    assert facts["host"] == host_identity()
     assert facts["home"] == str(agent.home)
     doctor = DoctorReport.model_validate(facts["doctor"])
     assert "native" in {finding.name for finding in doctor.findings}

@@ -35,6 +35,17 @@ def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert "PRIVATE KEY" not in path.read_text()
 
 
+def test_which_machine_a_worker_counts_as_is_declared_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.toml"
+    fleet = FLEET.model_copy(update={"counts_as": {"pod-a-*": "node 1", 'b"*': "node 2", "*": "the rest"}})
+    file.write(fleet, path)
+    found = file.read(path)
+    assert found == fleet
+    names = ("pod-a-x7", "pod-b-x7", 'b"c')
+    assert [found.declared(name) for name in names] == ["node 1", "the rest", "node 2"]
+    assert FLEET.declared("pod-a-x7") == ""
+
+
 @given(
     st.lists(NAMES, unique=True, max_size=4),
     st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=30),

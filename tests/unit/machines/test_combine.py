@@ -37,6 +37,7 @@ def on(
     seed: int | None = None,
     kernel: str = "6.1",
     stopped: str = "blocks",
+    boot: str = "",
     spread: float = 0.02,
     change: Callable[[Experiment], Experiment] = lambda plan: plan,
     **contract: Any,
@@ -51,7 +52,7 @@ def on(
         trial.model_copy(
             update={
                 "host": host,
-                "boot_id": f"boot-{seed}",
+                "boot_id": boot or f"boot-{host}-{seed}",
                 "started_at": f"2026-01-01T00:{number:04d}",
                 "ended_at": f"2026-01-01T00:{number:04d}+{host}",
             }
@@ -128,6 +129,45 @@ def test_two_experiments_of_a_host_are_one_machine() -> None:
     assert result.machines[0].experiments == ("/results/a-1", "/results/a-2")
     assert result.arms[0].these_machines.machines == 2
     assert any("2 experiments of a count as one machine" in each for each in result.warnings)
+
+
+def test_containers_of_one_host_are_one_machine_whatever_they_are_called() -> None:
+    """Each has a name and an identity of its own; the boot is the kernel's, and all share that."""
+    pods = [on(f"pod{number}", boot="of-the-node") for number in range(1, 7)]
+    result = combine(pods)
+    assert [machine.name for machine in result.machines] == ["pod1, pod2, pod3, pod4, pod5 and pod6"]
+    assert result.arms[0].machines_like_these.ratio is None
+    assert result.arms[0].these_machines.blocks == 72
+
+
+def test_what_is_one_machine_by_its_name_and_by_its_boot_is_one_in_all() -> None:
+    """A host before and after it was restarted, and a container on it since then."""
+    parts = [
+        on("other"),
+        on("pod", boot="second"),
+        on("host", boot="first"),
+        on("host", seed=3, boot="second"),
+    ]
+    found = gather_machines(parts)
+    assert [sorted(part.stored.experiment.environment.machine.hostname or "" for part in machine.parts)
+            for machine in found] == [["other"], ["host", "host", "pod"]]  # fmt: skip
+
+
+def test_what_the_user_declares_decides() -> None:
+    experiments = [on("a", boot="one"), on("b", boot="one"), on("c")]
+
+    def told(**declared: str) -> dict[Path, Told]:
+        return {
+            each.folder: Told(name, counts_as=declared.get(name, ""))
+            for each, name in zip(experiments, "abc", strict=True)
+        }
+
+    def names(found: dict[Path, Told]) -> list[str]:
+        return [machine.name for machine in gather_machines(experiments, found)]
+
+    assert names(told()) == ["a and b", "c"]
+    assert names(told(a="x", b="y")) == ["a", "b", "c"]
+    assert names(told(b="rack", c="rack")) == ["a", "b and c"]
 
 
 def test_a_machine_that_goes_on_is_no_unit_yet() -> None:

@@ -38,12 +38,14 @@ class Told:
 
     looks: how many of its trials were there at each look that was taken at all machines together; () where
     nobody looked before. Blocks then count in the order in which they were looked at: one that came late, of
-    a machine that was away, must not change what an earlier look said.
+    a machine that was away, must not change what an earlier look said. counts_as: the machine that its user
+    says it is, whatever is recorded of it; machines of one such name are one.
     """
 
     name: str
     facts: Facts = field(default_factory=dict)
     looks: tuple[int, ...] = ()
+    counts_as: str = ""
 
 
 NOTHING_TOLD: Mapping[Path, Told] = MappingProxyType({})
@@ -128,32 +130,60 @@ def gather_machines(
     studies = [gather_study(stored) for stored in experiments]
     for study, stored in zip(studies[1:], experiments[1:], strict=True):
         _check_designs(studies[0], study, experiments[0], stored, of_one_grid=of_one_grid)
-    found: dict[tuple[str, ...], list[Part]] = {}
-    for stored, study in zip(experiments, studies, strict=True):
-        of_it = told.get(stored.folder)
-        called = (of_it.name,) if of_one_grid and of_it is not None else identity(stored)
-        found.setdefault(called, []).append(Part(stored, study, _blocks(study, stored, of_it), of_it))
-    _check_members([part for parts in found.values() for part in parts])
-    names = [_called(parts) for parts in found.values()]
+    parts = [
+        Part(stored, study, _blocks(study, stored, told.get(stored.folder)), told.get(stored.folder))
+        for stored, study in zip(experiments, studies, strict=True)
+    ]
+    _check_members(parts)
+    found = _by_machine(parts, as_told=of_one_grid)
+    names = [_called(parts) for parts in found]
     return tuple(
         Machine(_told_apart(names, place), tuple(sorted(parts, key=lambda part: part.ended)))
-        for place, parts in enumerate(found.values())
+        for place, parts in enumerate(found)
     )
 
 
-def identity(stored: StoredExperiment) -> tuple[str, ...]:
-    """What tells the machine that was measured from others.
+def _by_machine(parts: Sequence[Part], *, as_told: bool = False) -> list[list[Part]]:
+    """Those of one machine together: parts that share an identity, and parts that both share one with.
 
-    Of servers that run already their addresses; else the machine's own identity, or its name where none was
-    recorded.
+    as_told: a machine is what is told to be one.
     """
+    found: list[tuple[set[tuple[str, ...]], list[Part]]] = []
+    for part in parts:
+        own = _identities_of(part, as_told=as_told)
+        same = [group for group in found if group[0] & own]
+        identity = own.union(*(group[0] for group in same))
+        members = [*(each for group in same for each in group[1]), part]
+        if same:
+            found[found.index(same[0])] = (identity, members)
+            found = [group for group in found if not any(group is other for other in same[1:])]
+        else:
+            found.append((identity, members))
+    return [members for _, members in found]
+
+
+def _identities_of(part: Part, *, as_told: bool) -> set[tuple[str, ...]]:
+    if part.told is None:
+        return identities(part.stored)
+    return {("told", part.told.name)} if as_told else identities(part.stored, part.told.counts_as)
+
+
+def identities(stored: StoredExperiment, counts_as: str = "") -> set[tuple[str, ...]]:
+    """What tells the machine that was measured from others; each of these does.
+
+    What its user says, where he does. Of servers that run already their addresses. Else the machine's own
+    identity with its name, for machines made from one image may share the former; and its boots, which all
+    containers of a host have in common, whatever identities and names they have (random(4), boot_id).
+    """
+    if counts_as:
+        return {("declared", counts_as)}
     servers = {arm.spec.server for arm in stored.experiment.arms if arm.spec.server is not None}
     if servers:
-        return tuple(sorted(f"{server.host}:{server.port}" for server in servers))
+        return {("servers", *sorted(f"{server.host}:{server.port}" for server in servers))}
     environment = stored.experiment.environment
     own = environment.machine.machine_id or environment.machine_id
-    # Machines made from one image may share what they are identified by, and not their names.
-    return (own or "", _name(stored))
+    boots = {environment.machine.boot_id, *(trial.record.boot_id for trial in stored.trials)}
+    return {("host", own or "", _name(stored)), *(("boot", boot) for boot in boots if boot)}
 
 
 def contrast_keys(study: Study) -> dict[ContrastKey, Contrast]:
@@ -178,9 +208,9 @@ def _name(stored: StoredExperiment) -> str:
 
 
 def _called(parts: Sequence[Part]) -> str:
-    """As its user calls it, with every name that it has; else by what is recorded."""
+    """As its user calls it, else by what is recorded; with every name that it has."""
     given = dict.fromkeys(part.told.name for part in parts if part.told is not None)
-    return join(list(given)) if given else _name(parts[0].stored)
+    return join(list(given or dict.fromkeys(_name(part.stored) for part in parts)))
 
 
 def _told_apart(names: Sequence[str], place: int) -> str:

@@ -125,23 +125,28 @@ def ensure(build: Build, dataset: DatasetSpec, prepare: Sequence[str], on_progre
     """
     datasets.check_dataset(build, dataset)
     wanted = key(build, dataset, prepare)
-    found = _read(_folder() / wanted)
+    found = find(wanted)
     if found is not None:
         return found
-    with locked(_folder() / f"{wanted}.lock"):
-        found = _read(_folder() / wanted)
+    with locked(folder() / f"{wanted}.lock"):
+        found = find(wanted)
         if found is not None:
             return found
         # What another binary made would lie under the name of the planned one.
         refuse_changed(build)
         base = ensure(build, dataset, (), on_progress) if prepare else None
         _check_space(dataset, base)
-        with made_whole(_folder() / wanted) as partial, _disk_full_reported(partial):
+        with made_whole(folder() / wanted) as partial, _disk_full_reported(partial):
             _make(partial, build, dataset, prepare, base, on_progress)
-        made = _read(_folder() / wanted)
+        made = find(wanted)
     if made is None:
-        raise MeasurementError(f"The snapshot {_folder() / wanted} vanished while it was made: run again.")
+        raise MeasurementError(f"The snapshot {folder() / wanted} vanished while it was made: run again.")
     return made
+
+
+def find(key: str) -> Snapshot | None:
+    """The snapshot of a key; None where it is not here. Raises MeasurementError for a damaged one."""
+    return _read(folder() / key)
 
 
 def check_space_for(wanted: Iterable[tuple[Build, DatasetSpec, Sequence[str]]]) -> None:
@@ -154,34 +159,34 @@ def check_space_for(wanted: Iterable[tuple[Build, DatasetSpec, Sequence[str]]]) 
         # What prepares another snapshot copies it first; what it adds can't be known.
         for layers in ((), tuple(prepare)):
             name = key(build, dataset, layers)
-            if not (_folder() / name / SNAPSHOT_FILE).exists():
+            if not (folder() / name / SNAPSHOT_FILE).exists():
                 needed_bytes[name] = datasets.needed_bytes(dataset)
     needed = sum(needed_bytes.values())
-    free = shutil.disk_usage(_folder()).free
+    free = shutil.disk_usage(folder()).free
     # A single one is judged, with its own words, when it is made.
     if len(needed_bytes) > 1 and free < needed + FREE_MARGIN_BYTES:
         raise UsageError(
             f"The data are needed in {len(needed_bytes)} versions, {needed // datasets.MEGABYTE} MB in all, "
-            f"in {_folder()} and {free // datasets.MEGABYTE} MB are free: choose smaller data or fewer "
+            f"in {folder()} and {free // datasets.MEGABYTE} MB are free: choose smaller data or fewer "
             "levels, free some space, or name another folder by PGASSAY_HOME."
         )
 
 
 def list_snapshots() -> list[Snapshot]:
     """Return every snapshot on this machine, in the order of their keys."""
-    found = (_read(path) for path in sorted(_folder().iterdir()) if _KEY.fullmatch(path.name))
+    found = (_read(path) for path in sorted(folder().iterdir()) if _KEY.fullmatch(path.name))
     return [snapshot for snapshot in found if snapshot is not None]
 
 
 def remove(key: str) -> None:
     """Remove a snapshot; working copies made from it stay. Raises UsageError when there is none."""
-    path = _folder() / key
+    path = folder() / key
     if not _KEY.fullmatch(key) or not path.is_dir():
         known = ", ".join(snapshot.key for snapshot in list_snapshots()) or "none"
-        raise UsageError(f"There is no snapshot {key} in {_folder()}: those there are: {known}.")
-    with locked(_folder() / f"{key}.lock"):
+        raise UsageError(f"There is no snapshot {key} in {folder()}: those there are: {known}.")
+    with locked(folder() / f"{key}.lock"):
         shutil.rmtree(path)
-    (_folder() / f"{key}.lock").unlink(missing_ok=True)
+    (folder() / f"{key}.lock").unlink(missing_ok=True)
 
 
 def _make(
@@ -243,14 +248,14 @@ def _check_space(dataset: DatasetSpec, base: Snapshot | None) -> None:
     # What the statements of a prepare add can't be known; an index or a rewrite at most doubles it.
     needed = datasets.needed_bytes(dataset) if base is None else 2 * base.bytes
     needed += FREE_MARGIN_BYTES
-    free = shutil.disk_usage(_folder()).free
+    free = shutil.disk_usage(folder()).free
     if free < needed:
         smaller = (
             "choose a smaller --scale, " if "scale" in datasets.kind_named(dataset.kind).decided_by else ""
         )
         raise UsageError(
             f"The data ({datasets.describe(dataset)}) need {needed // datasets.MEGABYTE} MB "
-            f"({needed} bytes) in {_folder()} and {free // datasets.MEGABYTE} MB ({free} bytes) are free: "
+            f"({needed} bytes) in {folder()} and {free // datasets.MEGABYTE} MB ({free} bytes) are free: "
             f"{smaller}free some space, or name another folder by PGASSAY_HOME."
         )
 
@@ -266,7 +271,8 @@ def _disk_full_reported(partial: Path) -> Iterator[None]:
         ) from error
 
 
-def _folder() -> Path:
+def folder() -> Path:
+    """Where all snapshots of this machine lie."""
     return ensure_private_folder(home() / "data" / "snapshots")
 
 

@@ -66,6 +66,17 @@ def machine_id() -> str:
     return hashlib.sha256(f"pgassay {raw or _own_id()}".encode()).hexdigest()[:16]
 
 
+def host_identity() -> str:
+    """16 hexadecimal digits that tell this host from others, until it is started again.
+
+    Of the boot, not of machine-id(5): containers of one host share it (random(4): the kernel makes one at
+    each boot, and no namespace has another), and machines made from one image differ. A virtual machine has
+    a kernel of its own, and so counts by itself.
+    """
+    seen = boot_id() or machine_id()
+    return hashlib.sha256(f"pgassay host {seen}".encode()).hexdigest()[:16]
+
+
 def facts() -> dict[str, object]:
     """Everything about the machine that may explain a figure.
 

@@ -178,6 +178,11 @@ class DaskMachine:
         return self._host
 
     @property
+    def counts_as(self) -> str:
+        """The machine that its user says it is."""
+        return self._fleet.file.declared(self.name)
+
+    @property
     def is_part_of_host(self) -> bool:
         """Whether it has a part of its host's processors and memory; others share its disk and caches."""
         return self.entry.is_part_of_host

@@ -8,6 +8,7 @@ from pathlib import Path
 from distributed import Client, Worker, WorkerPlugin
 
 from pgassay.environment.home import home
+from pgassay.environment.linux import machine
 from pgassay.errors import UsageError
 from pgassay.fleet.agent import Agent
 from pgassay.fleet.cluster import file, member, nodes
@@ -32,7 +33,7 @@ class AgentPlugin(WorkerPlugin):
         if member.sources() != self._sources:
             raise UsageError(f"the worker {worker.name} has another pgassay: install the same there")
         self._agent = Agent(home())
-        nodes.add_operation(worker, self._agent.handle, member.host_identity())
+        nodes.add_operation(worker, self._agent.handle, machine.host_identity())
 
     def teardown(self, worker: Worker) -> None:
         """End what it runs."""

@@ -6,6 +6,7 @@ It names the scheduler, the machines and the files of certificates; it holds no 
 import json
 import secrets
 import tomllib
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal, Self
 
@@ -44,7 +45,7 @@ class MachineEntry(Frozen):
     """
 
     name: str
-    host: str
+    host: str = ""
     ssh: str | None = None
     port: int | None = Field(default=None, ge=1, le=65535)
     is_part_of_host: bool = False
@@ -71,6 +72,8 @@ class FleetFile(Frozen):
     program: str = "pgassay"
     ssh_config: Path | None = None
     give_up_s: float = Field(default=1800.0, gt=0)
+    # By a machine's name, in which * stands for any letters, the machine that its user says it is.
+    counts_as: dict[str, str] = Field(default_factory=dict)
     certificates: Certificates
     machine: tuple[MachineEntry, ...] = ()
 
@@ -82,11 +85,18 @@ class FleetFile(Frozen):
             raise ValueError(f"two machines are called {twice!r}: rename one")
         return self
 
+    def declared(self, name: str) -> str:
+        """The machine that a worker of this name counts as by `counts_as`; '' where that does not say."""
+        return next((each for pattern, each in self.counts_as.items() if fnmatchcase(name, pattern)), "")
+
     def to_toml(self) -> str:
         """The file's text."""
         document = self.model_dump(mode="json", exclude_none=True)
         machines, certificates = document.pop("machine"), document.pop("certificates")
+        counts_as = {_value(name): each for name, each in document.pop("counts_as").items()}
         parts = [_HEAD + _table(document), "[certificates]\n" + _table(certificates)]
+        if counts_as:
+            parts.append("[counts_as]\n" + _table(counts_as))
         return "\n".join([*parts, *("[[machine]]\n" + _table(machine) for machine in machines)])
 
 

@@ -57,19 +57,9 @@ def _hello(_document: Document) -> dict[str, JsonValue]:
         "sources": sources(),
         "native": build_id(),
         "dask": _dask_version(),
-        "host": host_identity(),
+        "host": machine.host_identity(),
         "memory_bytes": usable_memory_bytes(),
     }
-
-
-def host_identity() -> str:
-    """16 hexadecimal digits that tell this host from others, until it is started again.
-
-    Of the boot, not of machine-id(5): containers of one host share it, and machines made from one image
-    differ.
-    """
-    seen = machine.boot_id() or machine.machine_id()
-    return hashlib.sha256(f"pgassay host {seen}".encode()).hexdigest()[:16]
 
 
 def sources() -> str:

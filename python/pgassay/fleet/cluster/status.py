@@ -33,7 +33,7 @@ def status(path: Path) -> FleetStatus:
         scheduler=fleet.scheduler,
         scheduler_answers=answers,
         certificate_ends=ends.isoformat(),
-        hosts=len({machine.host for machine in found if machine.state == "ready"}),
+        hosts=len({each.counts_as or each.host for each in found if each.state == "ready"}),
         machines=found,
     )
 
@@ -55,6 +55,7 @@ def _lost(machine: DaskMachine) -> FleetMachine:
     return FleetMachine(
         name=entry.name,
         host=entry.host,
+        counts_as=machine.counts_as,
         ssh=entry.ssh,
         state="lost",
         round_trip_ms=None,

@@ -50,7 +50,7 @@ class Pace:
 
     visit_s: between two visits of a machine; visit_each_s: so much more for each of many. lost_s: until a
     lost machine is asked again. patience_s: for lost machines when all others have ended. stop_s: for
-    machines that were told to stop.
+    machines that were told to stop. copy_s: for a machine that gives no answer while data travel.
     """
 
     visit_s: float = 1.0
@@ -58,6 +58,7 @@ class Pace:
     lost_s: float = 5.0
     patience_s: float = 120.0
     stop_s: float = 120.0
+    copy_s: float = 30.0
 
 
 @dataclass
@@ -147,8 +148,9 @@ class Coordinator:
             if not visits:
                 time.sleep(0.02)
 
-    def _visit(self, member: Member, *, stops: bool) -> Visit:
-        request = RunRequest(
+    def request_of(self, member: Member) -> RunRequest:
+        """What a machine is to run."""
+        return RunRequest(
             words=self._plan.words,
             seed=member.run.seed,
             blocks=self._plan.blocks_max,
@@ -158,7 +160,9 @@ class Coordinator:
             until_decided=self._plan.grid is not None and self._plan.until_decided,
             decided_rest=self._plan.decided_rest and self._plan.until_decided,
         )
-        return member.visit(request, self._plan.files, stops=stops)
+
+    def _visit(self, member: Member, *, stops: bool) -> Visit:
+        return member.visit(self.request_of(member), self._plan.files, stops=stops)
 
     def _time_of(self, member: Member) -> float:
         """What a machine's run may take: of a grid's strata, what the machine's earlier runs left."""

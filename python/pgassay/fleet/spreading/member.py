@@ -129,6 +129,18 @@ class Member:
         """By the id of its run each experiment of which something came home; a copy, for another thread."""
         return list(self.experiments.items())
 
+    def survey(self, request: RunRequest, files: Mapping[str, SpreadFile], *, timeout_s: float) -> Document:
+        """Which data it needs and has, after what it makes them from is there; raises as `about_data`."""
+        self._send(files)
+        return self.about_data("survey", {"request": request.model_dump(mode="json")}, timeout_s=timeout_s)
+
+    def about_data(
+        self, ask: str, document: Mapping[str, JsonValue] | None = None, *, timeout_s: float = 60.0
+    ) -> Document:
+        """The answer to a question about its data; raises MachineLostError, MeasurementError."""
+        asked: Document = {**(document or {}), "operation": "data", "id": self.run.id, "ask": ask}
+        return _answer(self.machine.request(asked, timeout_s=timeout_s))
+
     def forget(self) -> None:
         """Let the machine remove what came home; one that is away keeps it."""
         for run in self.runs:

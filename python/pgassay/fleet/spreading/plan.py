@@ -5,6 +5,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 
 from pydantic import JsonValue, ValidationError
 
@@ -44,8 +45,12 @@ def new_plan(
     until_decided: bool,
     decided_rest: bool = False,
     facts: Mapping[str, Mapping[str, JsonValue]],
+    counts_as: Mapping[str, str] = MappingProxyType({}),
 ) -> SpreadExperiment:
-    """facts: of each machine that is to take part. Raises UsageError where a file can't be read."""
+    """facts: of each machine that is to take part; counts_as: which machine its user says it is.
+
+    Raises UsageError where a file can't be read.
+    """
     identity = secrets.token_hex(6)
     drawn = secrets.randbits(_SEED_BITS) if seed is None else seed
     return SpreadExperiment(
@@ -65,6 +70,7 @@ def new_plan(
             SpreadMachine(
                 name=name,
                 host=str(said.get("host")),
+                counts_as=counts_as.get(name, ""),
                 runs=(_run(identity, drawn, name, 1),),
                 facts=dict(said),
             )

@@ -18,6 +18,7 @@ from pgassay.fleet.spreading import plan as plans
 from pgassay.fleet.spreading.alike import check_shared_hosts, differences
 from pgassay.fleet.spreading.cells import lines_of_plan, spread_cells
 from pgassay.fleet.spreading.coordinate import Coordinator, Pace
+from pgassay.fleet.spreading.data import Sharing
 from pgassay.fleet.spreading.member import Member, facts_of
 from pgassay.fleet.spreading.words import words_of_machines
 from pgassay.model.machines.combined import CombinedResult
@@ -70,6 +71,7 @@ def run_spread(
         until_decided=request.until_decided,
         decided_rest=request.spread == "cells" and compare.blocks is None and request.until_decided,
         facts=facts,
+        counts_as={machine.name: machine.counts_as for machine in fleet.machines()},
     )
     check_shared_hosts(plan.machines, workloads, cache)
     folder = folder_titled(compare.out, f"fleet {' '.join(compare.factors)}")
@@ -82,7 +84,7 @@ def run_spread(
             raise
     _say_plan(plan, view)
     plans.write(folder, plan)
-    return folder, _coordinated(folder, plan, fleet, view, pace)
+    return folder, _coordinated(folder, plan, fleet, view, pace, shares_data=True)
 
 
 def resume_spread(
@@ -109,7 +111,13 @@ def resume_spread(
 
 
 def _coordinated(
-    folder: Path, plan: SpreadExperiment, fleet: Fleet, view: FleetView, pace: Pace | None
+    folder: Path,
+    plan: SpreadExperiment,
+    fleet: Fleet,
+    view: FleetView,
+    pace: Pace | None,
+    *,
+    shares_data: bool = False,
 ) -> CombinedResult:
     if is_held(folder):
         raise UsageError(f"{folder} is coordinated by another process: wait until it has ended")
@@ -120,6 +128,11 @@ def _coordinated(
     if missing:
         view.message(f"the fleet has {join(missing)} no more: it goes on without")
     with held(folder):
+        if shares_data:
+            sharing = Sharing(plan, members, view, (pace or Pace()).copy_s)
+            copies = sharing.run(Coordinator(folder, plan, members, view, pace).request_of)
+            plan = plan.model_copy(update={"copies": copies})
+            plans.write(folder, plan)
         return Coordinator(folder, plan, members, view, pace).run()
 
 
@@ -167,7 +180,7 @@ def _gather_facts(machines: Sequence[Machine], view: FleetView) -> dict[str, Doc
 
 
 def _say_plan(plan: SpreadExperiment, view: FleetView) -> None:
-    hosts = {machine.host for machine in plan.machines}
+    hosts = {machine.counts_as or machine.host for machine in plan.machines}
     names = [machine.name for machine in plan.machines]
     of = f" of {plural(len(hosts), 'host')}" if len(hosts) < len(names) else ""
     if plan.grid is not None:

@@ -64,7 +64,10 @@ def told_of(plan: SpreadExperiment, folder: Path, looks: Looks) -> dict[Path, To
     facts = facts_by_machine(plan.machines)
     return {
         folder / run.folder: Told(
-            machine.name, facts.get(machine.name, {}), looks.runs.get(run.id, (0,) * looks.count)
+            machine.name,
+            facts.get(machine.name, {}),
+            looks.runs.get(run.id, (0,) * looks.count),
+            machine.counts_as,
         )
         for machine in plan.machines
         for run in machine.runs

@@ -12,6 +12,7 @@ MachineState = Literal["ready", "lost"]
 
 class FleetMachine(Frozen):
     """One worker. `host` identifies its host, '' where it was never asked; workers of one host count as one.
+    `counts_as`: the machine that fleet.toml says it is, '' where its host decides.
 
     `round_trip_ms` is of one request, None of a lost one. `cores`: the processors' numbers, and
     `memory_bytes`, of one that has a part of its host (`is_part_of_host`). `ssh`: how it is reached, None on
@@ -26,6 +27,7 @@ class FleetMachine(Frozen):
     is_part_of_host: bool
     cores: tuple[int, ...]
     memory_bytes: int | None
+    counts_as: str = ""
 
 
 class FleetStatus(Frozen):

@@ -44,12 +44,15 @@ class SpreadRun(Extended):
 class SpreadMachine(Frozen):
     """A machine with its runs: more than one where its disk was lost, or it had forgotten an earlier one.
 
-    `facts`: what it said of itself before the first trial; None where it was not there then.
+    `facts`: what it said of itself before the first trial; None where it was not there then. `host`: tells
+    its host from others, until that is started again. `counts_as`: the machine that its user says it is, ''
+    where its host decides.
     """
 
     name: str
     host: str
     runs: tuple[SpreadRun, ...]
+    counts_as: str = ""
     facts: dict[str, JsonValue] | None = None
 
 
@@ -61,13 +64,28 @@ class SpreadFile(Frozen):
     sha256: str
 
 
+class SpreadCopy(Frozen):
+    """Data that were copied from a machine to others, since that was faster than making them there.
+
+    key: the snapshot's name. called: the data in a few words. bytes: of its files; seconds: until all had it.
+    """
+
+    key: str
+    called: str
+    bytes: int
+    source: str
+    machines: tuple[str, ...]
+    seconds: float
+
+
 class SpreadExperiment(Extended):
     """The whole plan. Nothing in it is secret.
 
     `words`: of the comparison, as each machine gets them; `files`: by the path under which these name them.
     `blocks_max`: of all machines together. `until_decided`: end when the question of these machines is.
-    `command`: as it was typed. `grid`: of one that is spread by cells; there `blocks_max` is of each stratum
-    on each machine, and decided arms rest where `decided_rest`.
+    `command`: as it was typed. `copies`: of the data, before the first trial. `grid`: of one that is spread
+    by cells; there `blocks_max` is of each stratum on each machine, and decided arms rest where
+    `decided_rest`.
     """
 
     LATER_FIELDS: ClassVar[tuple[str, ...]] = ("grid", "decided_rest")
@@ -87,3 +105,4 @@ class SpreadExperiment(Extended):
     machines: tuple[SpreadMachine, ...]
     grid: SpreadGrid | None = None
     decided_rest: bool = False
+    copies: tuple[SpreadCopy, ...] = ()
