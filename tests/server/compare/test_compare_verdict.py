@@ -132,7 +132,7 @@ def test_a_session_setting_does_not_restart_the_server(finished: Finished) -> No
 
 def test_it_is_reported_again_without_a_server(finished: Finished, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    done = whole_tool.run("report", finished.folder, "--json", "--html", page)
+    done = whole_tool.run("report", finished.folder, "--json", "--html", page, pictures=True)
     assert json.loads(done.stdout) == finished.result
     content = page.read_text("utf-8")
     assert "enable_indexscan=off" in content
@@ -198,6 +198,7 @@ def test_a_file_is_the_same_experiment(finished: Finished, tmp_path: Path) -> No
     assert order[0] == order[1]
 
 
+@pytest.mark.slow
 @pytest.mark.shares_machine
 def test_no_direction_without_a_difference_that_the_interval_shows(
     tmp_path: Path, require: Callable[..., None]
