@@ -31,7 +31,7 @@ ARM_KEYS = {
     "name", "levels", "ratio", "interval", "verdict", "meaningful", "trials", "failures", "median", "values",
 }  # fmt: skip
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,6 @@ def test_a_file_is_the_same_experiment(finished: Finished, tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.shares_machine
 def test_no_direction_without_a_difference_that_the_interval_shows(
     tmp_path: Path, require: Callable[..., None]
 ) -> None:
@@ -233,7 +232,6 @@ def words_of_interval(interval: list[float | None], margin: float) -> set[str]:
     return {"inconclusive"}
 
 
-@pytest.mark.shares_machine
 @pytest.mark.parametrize(("speed_up", "verdict"), [(1.0, "equivalent"), (1.2, "faster"), (0.8, "slower")])
 def test_the_word_of_recorded_trials(speed_up: float, verdict: str, tmp_path: Path) -> None:
     """Recorded outcomes instead of a server: the same loop, analysis and report, without the noise."""

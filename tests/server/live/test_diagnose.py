@@ -142,7 +142,7 @@ def test_an_idle_server_has_no_cause(server: RemoteTestServer, dsn: str) -> None
     assert 0.9 <= document["activity"]["connections_idle"] <= 1.1
 
 
-@pytest.mark.parametrize("is_local", [True, False])
+@pytest.mark.parametrize("is_local", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_transaction_left_open_is_the_application_s_time(
     server: RemoteTestServer, dsn: str, tmp_path: Path, is_local: bool
 ) -> None:
