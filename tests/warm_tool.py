@@ -2,8 +2,10 @@
 
 `WarmTool` starts this file as a program, which imports what pgassay imports and then forks a child for each
 run. The child is the tool as its user has it: own arguments, environment, outputs, exit status. Only the
-engine that turns charts into pictures is not its own: it can't be forked, so a process that stays has it. And
-it waits for what other programs write as long as the test does (`pytest_runtest_setup` of conftest.py).
+engine that turns charts into pictures is not its own: it can't be forked, so a process that stays has it. Nor
+does it draw where no test looks: the nine pictures of a page take as long as some trials, so a run has blank
+ones unless it asks for `pictures`. Runs that this file does not start draw theirs. The child waits for what
+other programs write as long as the test does (`pytest_runtest_setup` of conftest.py).
 Two seconds of processor time for each of a hundred runs is what all this saves.
 """
 
@@ -51,7 +53,7 @@ class WarmTool:
         self._process: subprocess.Popen[str] | None = None
 
     def run(
-        self, words: Sequence[str], environment: Mapping[str, str], timeout_s: float
+        self, words: Sequence[str], environment: Mapping[str, str], timeout_s: float, *, pictures: bool
     ) -> "subprocess.CompletedProcess[str]":
         """As `subprocess.run` of `pgassay words…`, its outputs as text; killed after `timeout_s`."""
         with tempfile.TemporaryDirectory(prefix="pgassay-outputs-") as folder:
@@ -62,6 +64,7 @@ class WarmTool:
                 "folder": str(Path.cwd()),
                 "outputs": [str(path) for path in outputs],
                 "timeout_s": timeout_s,
+                "pictures": pictures,
                 "settled_bytes": settle.SETTLED_BYTES,
             }
             status = self._ask(request)
@@ -99,14 +102,19 @@ class WarmTool:
 
 
 class _Drawer(ModuleType):
-    """Stands where vl_convert would: pictures come from the process that stays, all else from the library."""
+    """Stands where vl_convert would: pictures come from the process that stays, all else from the library.
 
-    def __init__(self, address: str) -> None:
+    Without the address of that process they are blank.
+    """
+
+    def __init__(self, address: str | None) -> None:
         super().__init__("vl_convert")
         self._address = address
         self._connection: Connection | None = None
 
     def vegalite_to_svg(self, chart: str) -> str:
+        if self._address is None:
+            return "<svg></svg>"
         if self._connection is None:
             self._connection = Client(self._address)
         self._connection.send(chart)
@@ -168,7 +176,7 @@ def _answer(address: str) -> None:
         child = os.fork()
         if child == 0:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            sys.modules["vl_convert"] = _Drawer(address)
+            sys.modules["vl_convert"] = _Drawer(address if request["pictures"] else None)
             _become(request)
         print(_status_of(child, request["timeout_s"]), flush=True)
 

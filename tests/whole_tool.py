@@ -89,11 +89,16 @@ _warm = WarmTool(ROOT / "python")
 atexit.register(_warm.end)
 
 
-def run(*words: str | Path, home: Path | None = None, **options: Any) -> "subprocess.CompletedProcess[str]":
-    """Run `pgassay words…` to its end, in a process of its own."""
+def run(
+    *words: str | Path, home: Path | None = None, pictures: bool = False, **options: Any
+) -> "subprocess.CompletedProcess[str]":
+    """Run `pgassay words…` to its end, in a process of its own.
+
+    `pictures`: its pages have those that a user's have, and not blank ones (`tests/warm_tool.py`).
+    """
     options = {"env": environment(home), "timeout": TIMEOUT_S, **options}
     if options.keys() == {"env", "timeout"}:
-        return _warm.run([str(word) for word in words], options["env"], options["timeout"])
+        return _warm.run([str(word) for word in words], options["env"], options["timeout"], pictures=pictures)
     return subprocess.run(
         [*COMMAND, *map(str, words)],
         stdin=subprocess.DEVNULL,

@@ -15,10 +15,10 @@ from pgassay.analysis.statistics.contrasts import adjust
 from pgassay.analysis.statistics.eprocess import FloatArray, gather_evidence, log_evidence
 from simulated_noise import NOISES, noise
 
-RUNS = 1000
+RUNS = pytest.mark.parametrize("runs", [250, pytest.param(1000, marks=pytest.mark.slow)])
 
 
-def slack(rate: float, runs: int = RUNS) -> float:
+def slack(rate: float, runs: int) -> float:
     """Three standard errors of a share over so many runs."""
     return 3 * math.sqrt(rate * (1 - rate) / runs)
 
@@ -29,12 +29,13 @@ def measured(logs: FloatArray) -> Measured:
     return Measured(logs, [list(range(arms))] * blocks, [])
 
 
+@RUNS
 @pytest.mark.parametrize(("copies", "spread"), [(3, 0.0), (3, 0.01), (3, 0.05), (6, 0.02), (9, 0.01)])
-def test_the_interval_of_the_copies_spread_holds_it(copies: int, spread: float) -> None:
+def test_the_interval_of_the_copies_spread_holds_it(copies: int, spread: float, runs: int) -> None:
     random = np.random.default_rng([1, copies, round(1000 * spread)])
     held = found = 0
     variances = []
-    for _ in range(RUNS):
+    for _ in range(runs):
         logs = (
             0.1 * random.standard_normal((12, 1))
             + spread * random.standard_normal(copies)
@@ -50,22 +51,22 @@ def test_the_interval_of_the_copies_spread_holds_it(copies: int, spread: float) 
         degrees = 11 * (copies - 1)
         within = MeanSquare(float((residuals**2).sum() / degrees), degrees)
         variances.append(variance.component(between, within, 12).variance)
-    assert held / RUNS >= 0.95 - slack(0.05)
-    assert held / RUNS <= 0.99, "an interval much wider than it says is no better"
-    error = np.std(variances) / math.sqrt(RUNS)
+    assert held / runs >= 0.95 - slack(0.05, runs)
+    assert held / runs <= 0.99, "an interval much wider than it says is no better"
+    error = np.std(variances) / math.sqrt(runs)
     assert np.mean(variances) == pytest.approx(spread**2, abs=4 * error), "the component is unbiased"
     if spread == 0:
-        assert found / RUNS <= 0.025 + slack(0.025)
+        assert found / runs <= 0.025 + slack(0.025, runs)
     if spread == 0.05:
-        assert found / RUNS >= 0.9
+        assert found / runs >= 0.9
 
 
+@pytest.mark.parametrize("runs", [150, pytest.param(500, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", NOISES)
-def test_equal_copies_give_no_evidence_and_unequal_ones_do(kind: str) -> None:
+def test_equal_copies_give_no_evidence_and_unequal_ones_do(kind: str, runs: int) -> None:
     """At any look: the largest evidence of twelve looks reaches 20 in at most 5 % of experiments."""
     random = np.random.default_rng([2, NOISES.index(kind)])
     false = true = 0
-    runs = 500
     for _ in range(runs):
         logs = 0.1 * random.standard_normal((24, 1)) + 0.02 * noise(kind, (24, 3), random)
         far = logs + np.array([0.04, 0.0, -0.04])
@@ -82,11 +83,12 @@ def evidence(logs: FloatArray) -> float:
     return effect.evidence
 
 
-def test_three_nested_levels_are_told_apart_without_bias() -> None:
+@RUNS
+def test_three_nested_levels_are_told_apart_without_bias(runs: int) -> None:
     random = np.random.default_rng(3)
     measurement, start = 0.03, 0.02
     squares, starts, held = [], [], 0
-    for _ in range(RUNS):
+    for _ in range(runs):
         values = start * random.standard_normal((20, 1)) + measurement * random.standard_normal((20, 3))
         values = values + np.array([0.0, 0.1, 0.1])  # the first after a start is always slower
         within = variance.mean_square_within(values)
@@ -97,7 +99,7 @@ def test_three_nested_levels_are_told_apart_without_bias() -> None:
         held += made.lower <= start**2 <= made.upper
     assert np.mean(squares) == pytest.approx(measurement**2, rel=0.02)
     assert np.mean(starts) == pytest.approx(start**2, rel=0.05)
-    assert 0.95 - slack(0.05) <= held / RUNS <= 0.99
+    assert 0.95 - slack(0.05, runs) <= held / runs <= 0.99
 
 
 @pytest.mark.parametrize(
@@ -125,21 +127,25 @@ def test_no_other_repetitions_give_a_narrower_interval_in_the_same_time(
     assert narrower is not None and narrower > outermost >= 2
 
 
-def test_the_outermost_repetitions_hold_the_interval_to_the_margin() -> None:
+@RUNS
+def test_the_outermost_repetitions_hold_the_interval_to_the_margin(runs: int) -> None:
     random = np.random.default_rng(4)
     count = variance.repetitions([LevelCost(0.02**2, 1.0)], 0.03)[0]
     assert count is not None
-    values = 0.02 * random.standard_normal((RUNS, 2, count))
+    values = 0.02 * random.standard_normal((runs, 2, count))
     difference = values[:, 0].mean(axis=1) - values[:, 1].mean(axis=1)
-    assert np.mean(np.abs(difference) <= math.log(1.03)) >= 0.95 - slack(0.05)
+    assert np.mean(np.abs(difference) <= math.log(1.03)) >= 0.95 - slack(0.05, runs)
 
 
+@RUNS
 @pytest.mark.parametrize("kind", ["normal", "t2.5"])
 @pytest.mark.parametrize("blocks", [6, 12, 40])
-def test_one_speed_is_not_taken_for_two_and_readings_of_nothing_tell_nothing(kind: str, blocks: int) -> None:
+def test_one_speed_is_not_taken_for_two_and_readings_of_nothing_tell_nothing(
+    kind: str, blocks: int, runs: int
+) -> None:
     random = np.random.default_rng([5, blocks, len(kind)])
     found = declared = told = 0
-    for _ in range(RUNS):
+    for _ in range(runs):
         logs = 0.02 * noise(kind, (blocks, 3), random)
         readings = {name: 0.1 * noise(kind, (blocks, 3), random) for name in ("canary", "memory", "disk")}
         made = modes(logs, readings)  # type: ignore[arg-type]  # the names are those of covariates
@@ -147,10 +153,10 @@ def test_one_speed_is_not_taken_for_two_and_readings_of_nothing_tell_nothing(kin
         found += made.found
         declared += made.declare is not None
         told += any(fit.tells for fit in made.covariates)
-    assert found / RUNS <= 0.01 + slack(0.01)
-    assert declared / RUNS <= 0.01 + slack(0.01)
+    assert found / runs <= 0.01 + slack(0.01, runs)
+    assert declared / runs <= 0.01 + slack(0.01, runs)
     # With heavy tails in both the t test of a slope is a little off.
-    assert told / RUNS <= (0.01 if kind == "normal" else 0.03) + slack(0.01)
+    assert told / runs <= (0.01 if kind == "normal" else 0.03) + slack(0.01, runs)
 
 
 def two_speeds(runs: int, blocks: int, random: np.random.Generator) -> tuple[FloatArray, FloatArray]:
@@ -177,13 +183,14 @@ def first_look(values: FloatArray, reach: float = math.log(20)) -> FloatArray:
     return np.where(over.any(axis=-1), over.argmax(axis=-1) + 1.0, np.inf)
 
 
-def test_a_covariate_that_tells_the_speed_decides_sooner_and_keeps_the_error() -> None:
+@RUNS
+def test_a_covariate_that_tells_the_speed_decides_sooner_and_keeps_the_error(runs: int) -> None:
     random = np.random.default_rng(6)
-    speeds, reading = two_speeds(RUNS, 60, random)
+    speeds, reading = two_speeds(runs, 60, random)
     false = np.isfinite(first_look(adjust(speeds, reading))).mean()
-    assert false <= 0.05 + slack(0.05)
+    assert false <= 0.05 + slack(0.05, runs)
     blind = np.isfinite(first_look(adjust(speeds, random.standard_normal(speeds.shape)))).mean()
-    assert blind <= 0.05 + slack(0.05), "one that tells nothing does no harm either"
+    assert blind <= 0.05 + slack(0.05, runs), "one that tells nothing does no harm either"
 
     speeds[..., 0] += 0.05
     without = np.median(first_look(speeds))
@@ -211,14 +218,15 @@ def test_two_speeds_are_found_with_the_covariate_that_tells_them() -> None:
     assert np.median(shrinks) < 0.04, "what is left of a spread of about 0.15"
 
 
+@RUNS
 @pytest.mark.parametrize("trials", [2, 3, 8])
-def test_the_interval_of_a_predicted_gain_holds_it(trials: int) -> None:
+def test_the_interval_of_a_predicted_gain_holds_it(trials: int, runs: int) -> None:
     random = np.random.default_rng([8, trials])
     held = 0
-    for _ in range(RUNS):
+    for _ in range(runs):
         gains = np.exp(math.log(1.8) + 0.05 * random.standard_normal(trials))
         ends = gain_interval(float(np.sort(gains)[(trials - 1) // 2]), [float(each) for each in gains])
         assert ends is not None
         held += ends[0] <= 1.8 <= ends[1]
-    assert held / RUNS >= 0.95 - slack(0.05)
-    assert held / RUNS <= 0.99
+    assert held / runs >= 0.95 - slack(0.05, runs)
+    assert held / runs <= 0.99

@@ -127,7 +127,7 @@ def check_false_directions(runs: int, arms: int, kind: str, spread: float, carry
 
 @pytest.mark.parametrize(("arms", "kind", "spread", "carry_over"), WORST)
 def test_directions_made_by_carry_over_are_withheld_or_warned_of(arms, kind, spread, carry_over):
-    check_false_directions(200, arms, kind, spread, carry_over)
+    check_false_directions(60, arms, kind, spread, carry_over)
 
 
 @pytest.mark.slow

@@ -16,7 +16,8 @@ from pgassay.analysis.verdicts.verdict import Finding, judge
 from pgassay.model.experiment import Contrast
 from simulated_noise import NOISES, trials
 
-RUNS, LOOKS, ALPHA = 4000, 60, 0.05
+LOOKS, ALPHA = 60, 0.05
+RUNS = pytest.mark.parametrize("runs", [1000, pytest.param(4000, marks=pytest.mark.slow)])
 
 
 def alarms(members: np.ndarray, alpha: float = ALPHA) -> float:
@@ -24,11 +25,12 @@ def alarms(members: np.ndarray, alpha: float = ALPHA) -> float:
     return float((log_evidence(gather_evidence(members)).max(axis=-1) >= np.log(1 / alpha)).mean())
 
 
+@RUNS
 @pytest.mark.parametrize("members", [2, 3], ids=["paired", "pooled"])
 @pytest.mark.parametrize("kind", NOISES)
-def test_type_one_error_and_uniform_miscoverage(kind, members):
+def test_type_one_error_and_uniform_miscoverage(kind, members, runs):
     random = np.random.default_rng([1, members, NOISES.index(kind)])
-    values = trials(kind, RUNS, LOOKS, members, random)
+    values = trials(kind, runs, LOOKS, members, random)
     assert 0.020 <= alarms(values) <= 0.045
 
     # The truth leaves the running interval exactly when one side's evidence against it reaches 2/α.
@@ -44,20 +46,22 @@ def test_type_one_error_and_uniform_miscoverage(kind, members):
     assert np.array_equal((ends.lower > effect) | (ends.upper < effect), missed[few])
 
 
+@RUNS
 @pytest.mark.parametrize("kind", NOISES)
-def test_a_position_that_is_off_raises_no_alarm(kind):
+def test_a_position_that_is_off_raises_no_alarm(kind, runs):
     """One of three trials of a block is slower by its place; random order makes it harmless."""
     random = np.random.default_rng([2, NOISES.index(kind)])
-    values = trials(kind, RUNS, LOOKS, 3, random)
+    values = trials(kind, runs, LOOKS, 3, random)
     places = random.permuted(np.broadcast_to(np.arange(3), values.shape), axis=-1)
     assert alarms(values - 0.05 * (places == 0)) <= 0.045
 
 
-def test_a_fixed_order_raises_alarms_and_a_random_one_does_not():
+@RUNS
+def test_a_fixed_order_raises_alarms_and_a_random_one_does_not(runs):
     """The first trial of each block is half a standard deviation faster."""
     random = np.random.default_rng(3)
     spread = 0.02
-    values = trials("normal", RUNS, LOOKS, 2, random, paired_spread=spread)
+    values = trials("normal", runs, LOOKS, 2, random, paired_spread=spread)
     fixed = values.copy()
     fixed[..., 0] += 0.5 * spread
     assert alarms(fixed) >= 0.70
@@ -134,9 +138,10 @@ def test_false_discoveries_of_statements():
     assert np.mean(power) >= 0.5
 
 
-def test_an_adjustment_by_the_canary_keeps_the_error_and_narrows_the_interval():
+@RUNS
+def test_an_adjustment_by_the_canary_keeps_the_error_and_narrows_the_interval(runs):
     random = np.random.default_rng(6)
-    runs, blocks = 4000, LOOKS
+    blocks = LOOKS
     speed = 0.02 * random.standard_normal((runs, blocks, 3))
     values = trials("normal", runs, blocks, 3, random, paired_spread=0.01) + 1.5 * speed
     adjusted = adjust(values, -speed)

@@ -24,7 +24,7 @@ from pgassay.model.experiment import Contrast
 from pgassay.model.trial import TrialRecord
 
 ALPHA, MARGIN, LOOKS = 0.05, 0.03, (6, 10, 15, 20, 30, 45, 60)
-RUNS = [pytest.param(200, id="200"), pytest.param(2000, id="2000", marks=pytest.mark.slow)]
+RUNS = [pytest.param(100, id="100"), pytest.param(2000, id="2000", marks=pytest.mark.slow)]
 COLUMNS = {"a": 0, "c": 1, "t": 2}
 CONTRAST = (Contrast(arm_id="a", control_id="c", twin_id="t", stratum=""),)
 Shape = tuple[int, ...]

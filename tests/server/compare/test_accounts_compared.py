@@ -17,7 +17,9 @@ READ_APART_S = 0.05
 @pytest.mark.parametrize(
     "words",
     [
-        ("io_method=worker,sync", "--workload", "full-scan", "--cache", "cold"),
+        pytest.param(
+            ("io_method=worker,sync", "--workload", "full-scan", "--cache", "cold"), marks=pytest.mark.slow
+        ),
         ("work_mem=1MB,2MB", "--workload", "select-only:clients=8,duration=400ms,warmup=100ms"),
     ],
     ids=["full-scan", "select-only"],

@@ -32,9 +32,8 @@ def statement(record: dict[str, Any], name: str) -> dict[str, Any]:
     [
         "cold-each",
         "warm-buffers",
-        "warm-pages",
         # Most other tests of compare run in one of these.
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("cold", "as-is")),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("cold", "as-is", "warm-pages")),
     ],
 )
 def test_a_cache_state_is_made_and_verified(cache: str, tmp_path: Path, require: Callable[..., None]) -> None:
@@ -74,8 +73,9 @@ def test_a_cache_state_is_made_and_verified(cache: str, tmp_path: Path, require:
 @pytest.mark.parametrize(
     ("script", "writes"),
     [
-        ("select-only", False),
         ("tpcb", True),
+        # Its trials are those of the accounts' test as well.
+        pytest.param("select-only", False, marks=pytest.mark.slow),
         # The load itself is tested with each script on a server; here it differs from tpcb in nothing.
         pytest.param("simple-update", True, marks=pytest.mark.slow),
     ],
@@ -131,6 +131,7 @@ def test_a_grid_compares_within_strata(tmp_path: Path, require: Callable[..., No
     assert {clients[identity] for identity in control_of.values()} == {1, 3}
 
 
+@pytest.mark.shares_machine
 def test_a_rate_limit_of_the_storage_shows(tmp_path: Path, require: Callable[..., None]) -> None:
     """13 MB at 8 MB/s take more than a second and a half; without the limit a hundredth of that."""
     require("server", "cold-cache", "loop", "cgroup-limits", "root")
@@ -163,23 +164,37 @@ def test_read_ahead_as_a_factor(tmp_path: Path, require: Callable[..., None]) ->
     assert min(requests["16"]) > max(requests["1024"])
 
 
+# A function that writes can't be seen in the words of a SELECT; its WAL can.
+WRITES_QUIETLY = "SELECT pg_logical_emit_message(true, 'pgassay', repeat('x', 100000));\n"
+
+
 @pytest.mark.shares_machine
-def test_a_read_only_workload_that_writes_is_invalid(tmp_path: Path, require: Callable[..., None]) -> None:
-    """A function that writes can't be seen in the words of a SELECT; its WAL can."""
+def test_a_read_only_workload_that_writes_is_found_before_the_first_trial(
+    tmp_path: Path, require: Callable[..., None]
+) -> None:
+    """A home that does not know the workload yet rehearses it."""
     require("server")
     file = tmp_path / "quiet.sql"
-    file.write_text("SELECT pg_logical_emit_message(true, 'pgassay', repeat('x', 100000));\n")
+    file.write_text(WRITES_QUIETLY)
     words = ["compare", "work_mem=1MB,2MB", "--workload", f"sql:{file}", *whole_tool.build(), *ONE_BLOCK]
-    # A home that does not know the workload yet.
     with whole_tool.prepared_home() as home:
         rehearsed = whole_tool.run(*words, "--out", tmp_path / "rehearsed", home=home)
-        complaint = whole_tool.assert_one_sentence(rehearsed, 1)
-        assert "bytes of WAL were written" in complaint
-        assert "writes=yes" in complaint
-        # Where the machine knows the workload from before, there is no rehearsal: the trials say it.
+    complaint = whole_tool.assert_one_sentence(rehearsed, 1)
+    assert "bytes of WAL were written" in complaint
+    assert "writes=yes" in complaint
+
+
+@pytest.mark.slow
+@pytest.mark.shares_machine
+def test_a_read_only_workload_that_writes_is_invalid(tmp_path: Path, require: Callable[..., None]) -> None:
+    """Where the machine knows the workload from before, there is no rehearsal: the trials say it."""
+    require("server")
+    file = tmp_path / "quiet.sql"
+    words = ["compare", "work_mem=1MB,2MB", "--workload", f"sql:{file}", *whole_tool.build(), *ONE_BLOCK]
+    with whole_tool.prepared_home() as home:
         file.write_text("SELECT 1;\n")
         assert whole_tool.run(*words, "--out", tmp_path / "harmless", home=home).returncode == 0
-        file.write_text("SELECT pg_logical_emit_message(true, 'pgassay', repeat('x', 100000));\n")
+        file.write_text(WRITES_QUIETLY)
         longer = [*words, "--blocks", "9"]
         longer.remove("--quiet")
         finished = whole_tool.run(*longer, "--out", tmp_path / "out", home=home)

@@ -31,7 +31,7 @@ ARM_KEYS = {
     "name", "levels", "ratio", "interval", "verdict", "meaningful", "trials", "failures", "median", "values",
 }  # fmt: skip
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def test_a_session_setting_does_not_restart_the_server(finished: Finished) -> No
 
 def test_it_is_reported_again_without_a_server(finished: Finished, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    done = whole_tool.run("report", finished.folder, "--json", "--html", page)
+    done = whole_tool.run("report", finished.folder, "--json", "--html", page, pictures=True)
     assert json.loads(done.stdout) == finished.result
     content = page.read_text("utf-8")
     assert "enable_indexscan=off" in content
@@ -198,7 +198,7 @@ def test_a_file_is_the_same_experiment(finished: Finished, tmp_path: Path) -> No
     assert order[0] == order[1]
 
 
-@pytest.mark.shares_machine
+@pytest.mark.slow
 def test_no_direction_without_a_difference_that_the_interval_shows(
     tmp_path: Path, require: Callable[..., None]
 ) -> None:
@@ -232,7 +232,6 @@ def words_of_interval(interval: list[float | None], margin: float) -> set[str]:
     return {"inconclusive"}
 
 
-@pytest.mark.shares_machine
 @pytest.mark.parametrize(("speed_up", "verdict"), [(1.0, "equivalent"), (1.2, "faster"), (0.8, "slower")])
 def test_the_word_of_recorded_trials(speed_up: float, verdict: str, tmp_path: Path) -> None:
     """Recorded outcomes instead of a server: the same loop, analysis and report, without the noise."""

@@ -91,6 +91,7 @@ def test_half_a_processor_around_the_command_is_the_limit(
     assert "cached" not in causes(result)
 
 
+@pytest.mark.slow
 @pytest.mark.shares_machine
 def test_the_same_without_a_limit_is_not_called_one(
     require: Callable[..., None], home: Path, tmp_path: Path

@@ -23,6 +23,7 @@ WORDS = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_hostile_names_and_a_statement_of_megabytes(tmp_path: Path, require: Callable[..., None]) -> None:
     """They are run and recorded as they are, and shown as text on a page of usual size."""
     require("server")

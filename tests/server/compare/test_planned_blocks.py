@@ -98,6 +98,7 @@ def test_data_of_an_arm_s_own_are_copied_anew(tmp_path: Path, require: Callable[
     assert all(len(each) <= 3 for each in facts if each)
 
 
+@pytest.mark.slow
 def test_a_killed_run_is_resumed_as_its_blocks_were_planned(
     tmp_path: Path, require: Callable[..., None]
 ) -> None:

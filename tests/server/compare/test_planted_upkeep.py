@@ -45,6 +45,7 @@ def session(require: Callable[..., None]) -> Iterator[psycopg.Connection[Any]]:
             yield connection
 
 
+@pytest.mark.slow
 def test_dead_space_and_a_missing_index_are_told_apart(require: Callable[..., None], tmp_path: Path) -> None:
     """One arm has both, one an index missing, one neither: the same question on the same rows."""
     require("server")

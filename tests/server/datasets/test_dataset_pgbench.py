@@ -39,7 +39,10 @@ def build():
     return best_build()
 
 
-@pytest.fixture(scope="module", params=[1, pytest.param(2, marks=pytest.mark.slow), 13])
+@pytest.fixture(
+    scope="module",
+    params=[1, pytest.param(2, marks=pytest.mark.slow), pytest.param(13, marks=pytest.mark.slow)],
+)
 def pair(request, build):
     """(scale, what `pgbench -i` left, what the snapshot holds): two data directories, both stopped."""
     scale = request.param

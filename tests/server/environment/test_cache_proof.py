@@ -56,6 +56,7 @@ def words_of(file: Path, out: Path) -> list[str | Path]:
     return [*words, *whole_tool.SMALL, *whole_tool.build(), "--blocks", "1", "--json", "--out", out]
 
 
+@pytest.mark.shares_machine
 def test_another_process_that_reads_does_not_spoil_a_warm_trial(
     require: Callable[..., None], home: Path, large_file: Path, tmp_path: Path
 ) -> None:
@@ -78,6 +79,7 @@ def test_another_process_that_reads_does_not_spoil_a_warm_trial(
     assert max(each["server_device_read_bytes"] for each in observed) < 16 * MB
 
 
+@pytest.mark.shares_machine
 def test_a_read_by_the_server_itself_makes_a_warm_trial_invalid(
     require: Callable[..., None], home: Path, large_file: Path, tmp_path: Path
 ) -> None:

@@ -65,6 +65,7 @@ def started(pg: Copied, folder: Path, home: Path) -> "subprocess.Popen[str]":
     return running
 
 
+@pytest.mark.slow
 def test_resume_refuses_a_binary_that_was_replaced_until_it_is_back(tmp_path: Path, home: Path) -> None:
     pg, out = Copied(home / "copied"), tmp_path / "out"
     running = started(pg, tmp_path, home)

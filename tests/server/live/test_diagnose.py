@@ -142,7 +142,7 @@ def test_an_idle_server_has_no_cause(server: RemoteTestServer, dsn: str) -> None
     assert 0.9 <= document["activity"]["connections_idle"] <= 1.1
 
 
-@pytest.mark.parametrize("is_local", [True, False])
+@pytest.mark.parametrize("is_local", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_transaction_left_open_is_the_application_s_time(
     server: RemoteTestServer, dsn: str, tmp_path: Path, is_local: bool
 ) -> None:
@@ -158,6 +158,7 @@ def test_a_transaction_left_open_is_the_application_s_time(
     assert found.activity.connections_busy == pytest.approx(1, abs=0.1)
 
 
+@pytest.mark.shares_machine
 def test_a_role_without_rights_hears_what_is_missing_and_the_password_is_nowhere(
     server: RemoteTestServer, tmp_path: Path
 ) -> None:
@@ -206,6 +207,7 @@ def told_in_proc(pid: int) -> list[bytes]:
     return found
 
 
+@pytest.mark.shares_machine
 def test_an_interrupt_ends_it_with_what_was_seen(server: RemoteTestServer, dsn: str) -> None:
     tool = whole_tool.start("diagnose", dsn, "--seconds", "600", "--json")
     looked = (
@@ -221,6 +223,7 @@ def test_an_interrupt_ends_it_with_what_was_seen(server: RemoteTestServer, dsn: 
     assert document["seconds"] < document["seconds_asked"] == 600
 
 
+@pytest.mark.shares_machine
 def test_its_sessions_can_change_nothing(dsn: str) -> None:
     target = open_target(dsn, "DSN", APPLICATION)
     with target.session(APPLICATION) as session:
@@ -231,6 +234,7 @@ def test_its_sessions_can_change_nothing(dsn: str) -> None:
     assert held == [("5s",), ("1s",), ("on",), (APPLICATION,)]
 
 
+@pytest.mark.shares_machine
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -112,6 +112,7 @@ def test_a_limit_of_requests_is_found_while_the_clients_vary(server: DirectServe
     assert limit.gain_if_lifted is None
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("limited")
 def test_one_client_at_a_steady_rate_waits_for_each_read(server: DirectServer, tmp_path: Path) -> None:
     """The decoy: a steady 120 reads a second, of one client, are the time that a read takes."""

@@ -127,6 +127,7 @@ def test_in_a_pipe_there_is_a_line_each_and_no_control_sequence(server: NativeTe
     assert "\x1b" not in finished.stdout + finished.stderr
 
 
+@pytest.mark.shares_machine
 def test_a_reader_that_goes_away_ends_it(server: NativeTestServer) -> None:
     watch = whole_tool.start("watch", dsn(server), *QUICK)
     assert watch.stdout is not None
@@ -205,6 +206,7 @@ def terminal(*words: str, **options: Any) -> Iterator[Terminal]:
         opened.close()
 
 
+@pytest.mark.shares_machine
 def test_a_terminal_is_drawn_on_and_given_back_after_ctrl_c(server: NativeTestServer) -> None:
     with row_lock(server), terminal(dsn(server), *QUICK) as shown:
         shown.wait_for(b"Lock:transactionid")
@@ -224,6 +226,7 @@ def test_a_terminal_is_drawn_on_and_given_back_after_ctrl_c(server: NativeTestSe
         assert b"Traceback" not in shown.said
 
 
+@pytest.mark.shares_machine
 @pytest.mark.parametrize(
     "ending", ["q", *(pytest.param(name, marks=pytest.mark.slow) for name in ("SIGTERM", "SIGHUP"))]
 )
@@ -258,6 +261,7 @@ def test_ctrl_z_gives_the_terminal_back_and_fg_takes_it_again(server: NativeTest
         assert shown.is_given_back
 
 
+@pytest.mark.shares_machine
 def test_a_role_without_rights_is_told_what_is_missing(server: NativeTestServer) -> None:
     with row_lock(server):
         (document,) = documents(dsn(server, "weak"), "--seconds", "1")
@@ -294,6 +298,7 @@ def test_a_server_that_goes_away_is_found_again(server: NativeTestServer) -> Non
     assert "Traceback" not in complaints
 
 
+@pytest.mark.shares_machine
 def test_what_can_t_be_watched_is_one_sentence(server: NativeTestServer, tmp_path: Path) -> None:
     nowhere = whole_tool.assert_one_sentence(whole_tool.run("watch", f"host={tmp_path} dbname=x"), 2)
     assert "DSN: " in nowhere
@@ -310,6 +315,7 @@ def build() -> Build:
     return best_build()
 
 
+@pytest.mark.shares_machine
 def test_a_measured_server_is_looked_at_without_a_session(build: Build, tmp_path: Path) -> None:
     """The server of the process that holds the folder is found, by another start of it too."""
     folder = replay.recorded(tmp_path / "results", blocks=2)

@@ -53,6 +53,7 @@ def test_a_short_probe_says_what_the_device_can_do(disk: Path, tmp_path: Path) -
         "--out",
         tmp_path / "kept",
         home=disk.parent,
+        pictures=True,
     )
     assert finished.returncode == 0, finished.stderr
     document = json.loads(finished.stdout)
@@ -78,6 +79,7 @@ def test_a_short_probe_says_what_the_device_can_do(disk: Path, tmp_path: Path) -
     assert not (disk.parent / "probes").exists() or device_key(device) is None
 
 
+@pytest.mark.shares_machine
 def test_a_file_is_read_and_nothing_is_written(disk: Path) -> None:
     file = disk / "data"
     file.write_bytes(os.urandom(MB) * 32)
@@ -101,6 +103,7 @@ def files_made(folder: Path) -> list[Path]:
     ]
 
 
+@pytest.mark.shares_machine
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_probe_leaves_nothing(number: signal.Signals, disk: Path) -> None:
     process = whole_tool.start("probe", disk, "--seconds", "60", "--quiet", home=disk.parent)
@@ -113,6 +116,7 @@ def test_an_interrupted_probe_leaves_nothing(number: signal.Signals, disk: Path)
     assert list((disk.parent / "registry").iterdir()) == []
 
 
+@pytest.mark.shares_machine
 def test_what_a_killed_probe_left_is_removed_by_the_next_start(disk: Path) -> None:
     process = whole_tool.start("probe", disk, "--seconds", "60", "--quiet", home=disk.parent)
     whole_tool.wait_for(lambda: files_made(disk), "its files", process=process)
@@ -128,6 +132,7 @@ def test_what_a_killed_probe_left_is_removed_by_the_next_start(disk: Path) -> No
     assert list((disk.parent / "registry").iterdir()) == []
 
 
+@pytest.mark.shares_machine
 def test_an_old_probe_is_compared(disk: Path, tmp_path: Path) -> None:
     old = tmp_path / "old.json"
     old.write_text(text.render_json(analyse_probe(samples.record(samples.Machine(device_mb_s=1.0)))))
@@ -142,6 +147,7 @@ def test_an_old_probe_is_compared(disk: Path, tmp_path: Path) -> None:
     assert document["result"]["schema"] == 1 and document["old"] == str(old)
 
 
+@pytest.mark.shares_machine
 def test_an_overlay_is_measured_and_called_so(disk: Path, require: Callable[..., None]) -> None:
     require("root")
     names = ("lower", "upper", "work", "merged")

@@ -90,6 +90,7 @@ def apply_and_undo(folder: Path, result: TuneResult) -> None:
     snapshots.remove(copy.snapshot.key)
 
 
+@pytest.mark.shares_machine
 def test_nothing_to_do_is_an_answer_and_needs_no_proof(tmp_path: Path) -> None:
     result = tuned(tmp_path, lambda _symptom: (), statements="SELECT count(*) FROM orders;\n")
     assert (result.nothing_to_do, result.fixes, result.proof) == (True, (), None)
@@ -97,6 +98,7 @@ def test_nothing_to_do_is_an_answer_and_needs_no_proof(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["tune.json"]
 
 
+@pytest.mark.shares_machine
 def test_a_statement_that_fails_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"statement slow fails .*nothing.* does not exist"):
         tuned(tmp_path, lambda _symptom: (), statements="-- name: slow\nSELECT nothing FROM orders;\n")

@@ -37,6 +37,7 @@ MARGIN = 0.1
 SELF_JOIN = "SELECT count(a.note) FROM orders a JOIN orders b ON a.id = b.id;\n"
 
 
+@pytest.mark.shares_machine
 def test_a_compared_workload_is_tuned_with_the_data_and_settings_of_its_record(tmp_path: Path) -> None:
     """The experiment need not be run: what was planned says all that is taken from it."""
     compare = replace(request(tmp_path).compare, factors=("work_mem=4MB,8MB",), cache="warm-pages", seed=1)
