@@ -68,6 +68,12 @@ struct RecordedDocument {
     /// The time of processors that all of it took, in seconds; 0 where nobody knows.
     #[serde(default)]
     cpu_s: f64,
+    /// How often one of the clients committed; 0 where nobody knows.
+    #[serde(default)]
+    commits: u64,
+    /// What passing a log on takes of a processor, as another recording shows it.
+    #[serde(default)]
+    passing_on_ns: Option<u64>,
 }
 
 /// What is run, ready to be.
@@ -110,6 +116,8 @@ impl RecordedDocument {
             processors: self.processors,
             clients: self.clients,
             cpu_s: self.cpu_s,
+            commits: self.commits,
+            passing_on_ns: self.passing_on_ns,
         };
         Dependencies::infer(&decode(&bytes)?, &self.parts, who)
     }
