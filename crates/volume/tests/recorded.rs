@@ -7,9 +7,10 @@ use pgassay_volume::{Kind, Model};
 
 #[allow(dead_code)] // each file draws what it needs
 mod drawn;
+#[allow(dead_code)] // as that
 mod systems;
 use drawn::Draw;
-use systems::{Committing, bursts, clients, commits, look_ahead, read, recorded, recording_of, volume_of};
+use systems::{bursts, clients, look_ahead, read, recorded, recording_of, volume_of};
 
 const MANY: f64 = 1000.0;
 
@@ -216,118 +217,6 @@ fn a_reader_one_step_ahead_of_itself_shares_its_processor_between_its_lanes() {
             assert_within(found_ns, *expected_ns, 0.05, &model.name);
         }
     }
-}
-
-#[test]
-fn commits_share_the_writes_of_a_log_that_is_slow() {
-    // Eight clients that write 8 kB each at one place after the other, one at a time: on a slow volume all of
-    // them wait for two writes at most.
-    let quick: Vec<Recorded> = (0..8000_u64)
-        .map(|number| Recorded {
-            issue_ns: number * 50_000,
-            done_ns: number * 50_000 + 10_000,
-            kind: Kind::Write,
-            offset: number * 8192,
-            length: 8192,
-        })
-        .collect();
-    let reads = (0..8).flat_map(|client| {
-        (0..50_u64).map(move |round| Recorded {
-            issue_ns: round * 8_000_000 + client * 10,
-            done_ns: round * 8_000_000 + 45_000 + client,
-            kind: Kind::Read,
-            offset: (1 << 40) + (round * 8 + client) * 1_000_000,
-            length: 8192,
-        })
-    });
-    let recording = recording_of(quick.into_iter().chain(reads).collect());
-    let inferred = Dependencies::infer(&recording, &[], Who::on(MANY)).unwrap();
-    assert_eq!(
-        (inferred.facts().log_writes, inferred.facts().write_back),
-        (8000, 0)
-    );
-    let mut writes = 0;
-    let mut on_its_way_until = 0;
-    let mut bytes = 0;
-    let elapsed = inferred.replay(|_, request| {
-        if request.kind == Kind::Write {
-            assert!(request.arrival_ns >= on_its_way_until, "two at once");
-            on_its_way_until = request.arrival_ns + 5_000_000;
-            writes += 1;
-            bytes += u64::from(request.length);
-        }
-        request.arrival_ns + 5_000_000
-    });
-    assert!(writes < 4000, "{writes}");
-    assert!(bytes >= 8000 * 8192);
-    assert!(elapsed < 8000 * 5_000_000 / 2);
-}
-
-#[test]
-fn clients_that_commit_are_predicted_on_slower_volumes() {
-    let mut worst = 0.0_f64;
-    for clients in [2, 3, 8, 20] {
-        for (processors, computing_ns, passing_on_ns) in [
-            (MANY, (100_000, 200_000), 0),
-            (MANY, (100_000, 200_000), 60_000),
-            (2.0, (300_000, 300_000), 60_000),
-            (2.0, (500_000, 1_500_000), 100_000),
-        ] {
-            let who = Committing {
-                clients,
-                processors,
-                computing_ns,
-                passing_on_ns,
-            };
-            let run = |latency_us: f64| commits(&volume_of(latency_us, 0.0, None), who, 12_000);
-            let quick = run(80.0);
-            let slow = run(1000.0);
-            let of_slow = Who {
-                processors,
-                clients: clients as u32,
-                cpu_s: slow.cpu_s,
-                commits: slow.committed,
-                passing_on_ns: None,
-            };
-            let seen = Dependencies::infer(&slow.recording, &[], of_slow).unwrap();
-            let known = Who {
-                processors,
-                clients: clients as u32,
-                cpu_s: quick.cpu_s,
-                commits: quick.committed,
-                passing_on_ns: Some(seen.facts().passing_on_us as u64 * 1000),
-            };
-            let inferred = Dependencies::infer(&quick.recording, &[], known).unwrap();
-            let old = Who {
-                clients: (clients as f64 * quick.recording.requests.len() as f64 / quick.committed as f64)
-                    .round()
-                    .max(1.0) as u32,
-                commits: 0,
-                passing_on_ns: None,
-                ..known
-            };
-            let old = Dependencies::infer(&quick.recording, &[], old).unwrap();
-            let mut line = String::new();
-            for latency_us in [80.0, 200.0, 350.0, 600.0, 1000.0, 3000.0] {
-                let model = volume_of(latency_us, 0.0, None);
-                let found_ns =
-                    inferred.simulate(&model, 1.0, 1).unwrap().elapsed_s * 1e9 / quick.committed as f64;
-                let old_ns = old.simulate(&model, 1.0, 1).unwrap().elapsed_s * 1e9 / quick.committed as f64;
-                let expected_ns = run(latency_us).ns_each();
-                line += &format!(" {:.3}({:.3})", found_ns / expected_ns, old_ns / expected_ns);
-                worst = worst.max((found_ns / expected_ns - 1.0).abs());
-            }
-            println!(
-                "begins {} {clients:3} {processors:6} {computing_ns:?} {passing_on_ns} share {:.2} passing {:.1} comp {:.3} cpu {:.3}: {line}",
-                inferred.facts().lost,
-                quick.committed as f64 / quick.recording.requests.len() as f64,
-                inferred.facts().passing_on_us,
-                inferred.facts().computing_s,
-                quick.cpu_s
-            );
-        }
-    }
-    assert!(worst < 0.05, "{worst}");
 }
 
 #[test]

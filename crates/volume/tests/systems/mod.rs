@@ -150,7 +150,7 @@ pub fn bursts(model: &Model, rounds: usize, computing_ns: u64) -> Recording {
 }
 
 /// Clients that commit to one log.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Committing {
     pub clients: usize,
     pub processors: f64,

@@ -92,7 +92,8 @@ pub struct Dependencies {
     pub(super) begins: Vec<u64>,
     /// What passing a log on takes of a processor: from when one write is done until those who waited issue the next.
     pub(super) passing_on_ns: u64,
-    pub(super) who: Who,
+    /// On so many processors lanes compute.
+    pub(super) processors: f64,
     /// From the last completion of a lane to the end of the parts.
     pub(super) tail_ns: u64,
     pub(super) facts: Facts,

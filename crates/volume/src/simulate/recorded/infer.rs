@@ -2,8 +2,9 @@
 
 use super::commits::{Shared, mix, share};
 use super::dependencies::{Dependencies, Facts, Milestone, NO_LOG, Role, STRETCHES, Step, Who};
-use super::lanes::{Cause, Lanes, in_flight, lanes_nearby, shorten};
+use super::lanes::{Cause, Inferred, Lanes, shorten};
 use super::merged::{Merged, merged};
+use super::on_their_way::{in_flight, lanes_nearby};
 use super::order::straighten;
 use super::writes::{bursts_of, logs_of};
 use crate::model::{Fault, SECOND_NS};
@@ -45,28 +46,35 @@ pub(super) fn infer(
     let in_lanes: Vec<usize> = (0..requests.len()).filter(|index| waits(*index)).collect();
     let lanes = lanes_nearby(&in_flight(&requests, &in_lanes));
     let instants = passed_on.instants();
-    let (mut causes, readings) = Lanes {
+    // What passes the log on is no part of what lanes compute before they wait.
+    let passing_on_s = passed_on.all_s(who.passing_on_ns.unwrap_or(0));
+    let lanes_of = Lanes {
         requests: &requests,
         in_lanes: &in_lanes,
         lanes: &lanes,
-        who,
+        who: Who {
+            cpu_s: (who.cpu_s - passing_on_s).max(0.0),
+            ..who
+        },
         bursts: &bursts,
         instants: &instants,
-    }
-    .causes();
+    };
+    let Inferred {
+        mut causes,
+        readings,
+        processors,
+    } = lanes_of.causes();
     // One alone waits for nobody's write.
     let passing_on_ns = match who.passing_on_ns {
         _ if who.clients < 2 => 0,
         Some(known_ns) => known_ns,
         None => passed_on.work_ns(&instants, &readings),
     };
-    if who.clients > 0 {
-        let is_of_log = |lane: usize| log_of[in_lanes[lane]] != NO_LOG;
-        // What passes the log on is no part of what lanes compute before they wait.
-        shorten(&mut causes, who.cpu_s - passed_on.all_s(passing_on_ns), is_of_log);
-        if who.commits > 0 {
-            mix(&mut causes, is_of_log);
-        }
+    let is_of_log = |lane: usize| log_of[in_lanes[lane]] != NO_LOG;
+    if who.commits > 0 {
+        mix(&mut causes, is_of_log);
+    } else if who.clients > 0 {
+        shorten(&mut causes, who.cpu_s, is_of_log);
     }
     let mut facts = Facts {
         passing_on_us: passing_on_ns as f64 / 1e3,
@@ -136,7 +144,7 @@ pub(super) fn infer(
         logs,
         begins,
         passing_on_ns,
-        who,
+        processors,
         tail_ns: until_ns - last_ns,
         facts,
     })

@@ -1,9 +1,9 @@
-//! Which lane issues a request, how long it computed before, and how many lanes there are.
+//! Which lane issues a request, and how long it computed before.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::dependencies::{LANES_SHARE, NEARBY, Who};
+use super::dependencies::Who;
 use super::processors::WorkClock;
 use crate::model::SECOND_NS;
 use crate::recording::Recorded;
@@ -27,57 +27,14 @@ impl Cause {
     }
 }
 
-/// For each, how many are on their way when it has been issued.
-pub(super) fn in_flight(requests: &[Recorded], in_lanes: &[usize]) -> Vec<u32> {
-    let mut ends: BinaryHeap<Reverse<u64>> = BinaryHeap::new();
-    in_lanes
-        .iter()
-        .map(|index| {
-            let request = &requests[*index];
-            while ends
-                .peek()
-                .is_some_and(|Reverse(done_ns)| *done_ns <= request.issue_ns)
-            {
-                ends.pop();
-            }
-            ends.push(Reverse(request.done_ns));
-            u32::try_from(ends.len()).unwrap_or(u32::MAX)
-        })
-        .collect()
-}
+/// So often the number of processors is halved that was had: to less than 1 % of them.
+const HALVINGS: usize = 7;
 
-/// For each, the greatest number that [`LANES_SHARE`] of those around it reach.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a share of a number of requests
-pub(super) fn lanes_nearby(in_flight: &[u32]) -> Vec<u32> {
-    let greatest = in_flight.iter().copied().max().unwrap_or(0);
-    let mut counts = vec![0_usize; greatest as usize + 2];
-    // How many reach the level: as few as suffice.
-    let (mut level, mut reaching) = (0_usize, 0_usize);
-    let (mut first, mut next) = (0, 0);
-    (0..in_flight.len())
-        .map(|index| {
-            while next < in_flight.len() && next <= index + NEARBY {
-                counts[in_flight[next] as usize] += 1;
-                reaching += usize::from(in_flight[next] as usize >= level);
-                next += 1;
-            }
-            while first + NEARBY < index {
-                counts[in_flight[first] as usize] -= 1;
-                reaching -= usize::from(in_flight[first] as usize >= level);
-                first += 1;
-            }
-            let needed = (((next - first) as f64 * LANES_SHARE).ceil() as usize).max(1);
-            while reaching < needed && level > 0 {
-                level -= 1;
-                reaching += counts[level];
-            }
-            while reaching - counts[level] >= needed {
-                reaching -= counts[level];
-                level += 1;
-            }
-            level as u32
-        })
-        .collect()
+/// What each request of a lane comes after, the readings of the work clock, and the processors that were had.
+pub(super) struct Inferred {
+    pub(super) causes: Vec<Cause>,
+    pub(super) readings: Vec<f64>,
+    pub(super) processors: f64,
 }
 
 /// What is known of lanes, before it is known what each of their requests comes after.
@@ -96,13 +53,16 @@ pub(super) struct Lanes<'a> {
 }
 
 impl Lanes<'_> {
-    /// What each request of a lane comes after, and the readings. Where it is known how long processors were busy, as
+    /// What each request of a lane comes after. Where it is known how long processors were busy, as
     /// few lanes as must are taken for waiting for another's request instead of computing: what was computed is no
     /// more than that.
-    pub(super) fn causes(&self) -> (Vec<Cause>, Vec<f64>) {
+    pub(super) fn causes(&self) -> Inferred {
         let found = self.causes_with(self.in_lanes.len());
         let cpu_s = self.who.cpu_s;
-        if self.who.clients > 0 || cpu_s <= 0.0 || computing_s(&found.0) <= cpu_s {
+        if self.who.commits > 0 && computing_s(&found.causes) > cpu_s && cpu_s > 0.0 {
+            return self.with_fewer_processors(found);
+        }
+        if self.who.clients > 0 || cpu_s <= 0.0 || computing_s(&found.causes) <= cpu_s {
             return found;
         }
         // The more lanes may be free at once, the more is taken for computing.
@@ -111,7 +71,7 @@ impl Lanes<'_> {
         while too_many - enough > 1 {
             let middle = enough.midpoint(too_many);
             let found = self.causes_with(middle);
-            if computing_s(&found.0) <= cpu_s {
+            if computing_s(&found.causes) <= cpu_s {
                 (enough, best) = (middle, found);
             } else {
                 too_many = middle;
@@ -120,10 +80,32 @@ impl Lanes<'_> {
         best
     }
 
+    /// With as few processors as leave no more computing than they were busy: where every wait for a log is seen, lanes
+    /// that did nothing else waited for a processor that somebody else had.
+    fn with_fewer_processors(&self, mut found: Inferred) -> Inferred {
+        let (mut fewest, mut most) = (0.0, found.processors);
+        for _ in 0..HALVINGS {
+            let processors = f64::midpoint(fewest, most);
+            let who = Who {
+                processors,
+                ..self.who
+            };
+            let fewer = Lanes { who, ..*self }.causes_with(self.in_lanes.len());
+            if computing_s(&fewer.causes) > self.who.cpu_s {
+                most = processors;
+                // On a log that is always busy little is seen of computing, so its readings stay.
+                (found.causes, found.processors) = (fewer.causes, processors);
+            } else {
+                fewest = processors;
+            }
+        }
+        found
+    }
+
     /// As [`Lanes::causes`], where at most `free_max` lanes compute at once: of more, those that have been free for longest
     /// wait for something else.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // computing is less than time that passed
-    fn causes_with(&self, free_max: usize) -> (Vec<Cause>, Vec<f64>) {
+    fn causes_with(&self, free_max: usize) -> Inferred {
         let Self {
             requests,
             in_lanes,
@@ -208,7 +190,11 @@ impl Lanes<'_> {
         }
         let last_reading = clock.advance(0, free.len());
         readings.resize(instants.len(), last_reading);
-        (found, readings)
+        Inferred {
+            causes: found,
+            readings,
+            processors: who.processors,
+        }
     }
 }
 
@@ -240,6 +226,7 @@ fn computing_s(causes: &[Cause]) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::on_their_way::{in_flight, lanes_nearby};
     use super::*;
     use crate::request::Kind;
 
@@ -274,7 +261,7 @@ mod tests {
             bursts,
             instants: &[],
         };
-        lanes.causes().0
+        lanes.causes().causes
     }
 
     fn free(after_done: u32, computing_ns: u64) -> Cause {

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::lanes::{in_flight, lanes_nearby};
+use super::on_their_way::{in_flight, lanes_nearby};
 use crate::model::Fault;
 use crate::recording::{Recorded, Recording};
 

@@ -9,16 +9,20 @@
 //!    says so: then there are so many lanes from the beginning on, which a fast volume does not show, and no more.
 //! 2. The lane that has been free for longest issues the next request, and its **computing** is the time between,
 //!    as far as it had a processor: of n lanes that compute on c processors each gets c / n of one, or all of it.
-//!    Where it is known how long processors were busy, no more than that is computing: then fewer lanes compute
+//!    Where it is known how long processors were busy, no more than that is computing. Then fewer lanes compute
 //!    at once, and those that have been free for longest waited for another lane's request, as the places of a
-//!    look-ahead do whose reader is held up by the page that it needs next.
+//!    look-ahead do whose reader is held up by the page that it needs next. Of clients that commit, all of whose
+//!    waits are seen, fewer processors were had.
 //! 3. A request that finds no lane free goes with the request before it, as long after that one as it was: the
 //!    kernel asks for one reader's pages in several requests. Its lane ends with the first of them that is done,
 //!    so that the reader goes on with the last.
 //! 4. A write that rewrites the end of one before it or goes on where that one ended, after that one was done, is
 //!    of a **log** once there are [`LOG_WRITES_MIN`] of them. Of a log one is on its way at a time. Those that
-//!    come meanwhile are one write after it, as commits share a flush. Who waits for another's write does not
-//!    compute: where it is known how long processors were busy, what comes before writes of logs is shortened.
+//!    come meanwhile are one write after it, as commits share a flush; to write what waits takes a processor for a
+//!    time that is the same each time. Who knows how often clients committed says so: then each **commit** is a
+//!    wait of a lane. Those that share a write came while the one before it was on its way; which of them computed
+//!    for how long is not known. Without it, who waits for another's write does not compute: where it is known how
+//!    long processors were busy, what comes before writes of logs is shortened.
 //! 5. Other writes are waited for by all where no lane asked for anything for ten times as long as usual, until they
 //!    were done: a log that goes on in a new file fills it first. Else they are **write-back**. Nobody waits for
 //!    them; each comes as long after the request of a lane
@@ -38,6 +42,7 @@ mod dependencies;
 mod infer;
 mod lanes;
 mod merged;
+mod on_their_way;
 mod order;
 mod processors;
 mod replay;

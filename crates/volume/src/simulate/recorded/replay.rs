@@ -75,7 +75,7 @@ pub(super) fn replay(dependencies: &Dependencies, serve: impl FnMut(usize, &Requ
         begins: &dependencies.begins,
         passing_on_ns: dependencies.passing_on_ns,
         serve,
-        clock: WorkClock::new(dependencies.who.processors),
+        clock: WorkClock::new(dependencies.processors),
         computing: BinaryHeap::new(),
         due: BinaryHeap::new(),
         on_the_way: BinaryHeap::new(),
