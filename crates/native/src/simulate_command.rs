@@ -1,14 +1,15 @@
 //! `simulate`: models of volumes and what is run on them in, the figures of each model out.
 
 use std::fs;
-use std::path::PathBuf;
+use std::iter;
+use std::path::{Path, PathBuf};
 use std::process::exit;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use pgassay_protocol::Failure;
-use pgassay_volume::recording::decode;
+use pgassay_volume::recording::{Recording, decode};
 use pgassay_volume::simulate::{
     Dependencies, Pattern, Simulated, Trace, Who, Work, simulate as simulate_one,
 };
@@ -24,6 +25,9 @@ use crate::lines::{EXIT_ABORTED, EXIT_FAILURE, EXIT_USAGE, read_document, watch_
 struct Simulation {
     /// The volumes.
     models: Vec<Model>,
+    /// Of a recording of two volumes, for each of `models` what is beside it.
+    #[serde(default)]
+    beside: Vec<Beside>,
     /// What is run on each of them.
     work: WorkDocument,
     /// The length of an interval of the series.
@@ -34,6 +38,17 @@ struct Simulation {
     seed: u64,
     /// How many models are simulated at once.
     threads: usize,
+}
+
+/// The volume of the WAL, and the instance whose limits it shares with that of the data.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Beside {
+    /// Without the limits that are shared.
+    wal: Model,
+    /// These limits; its latency counts for nothing.
+    #[serde(default)]
+    instance: Option<Model>,
 }
 
 fn one_second() -> f64 {
@@ -57,6 +72,9 @@ enum WorkDocument {
 struct RecordedDocument {
     /// The file.
     path: PathBuf,
+    /// That of the volume of the WAL, where it has one of its own.
+    #[serde(default)]
+    wal_path: Option<PathBuf>,
     /// The stretches that count, by CLOCK_MONOTONIC from and until; all of it where there are none.
     #[serde(default)]
     parts: Vec<(u64, u64)>,
@@ -68,6 +86,12 @@ struct RecordedDocument {
     /// The time of processors that all of it took, in seconds; 0 where nobody knows.
     #[serde(default)]
     cpu_s: f64,
+    /// How often one of the clients committed; 0 where nobody knows.
+    #[serde(default)]
+    commits: u64,
+    /// What passing a log on takes of a processor, as another recording shows it.
+    #[serde(default)]
+    passing_on_ns: Option<u64>,
 }
 
 /// What is run, ready to be.
@@ -82,37 +106,60 @@ impl Ready {
             WorkDocument::Pattern(pattern) => Work::Pattern(pattern),
             WorkDocument::Trace(trace) => Work::Trace(trace),
             WorkDocument::Recorded(recorded) => {
-                let inferred = recorded.dependencies().map_err(|fault| {
-                    Fault(format!(
-                        "the trace {} can't be replayed: {fault}",
-                        recorded.path.display()
-                    ))
-                })?;
-                return Ok(Self::Recorded(Box::new(inferred)));
+                return Ok(Self::Recorded(Box::new(recorded.dependencies()?)));
             }
         };
         work.check()?;
         Ok(Self::Work(work))
     }
 
-    fn simulate(&self, model: &Model, interval_s: f64, seed: u64) -> Result<Simulated, Fault> {
-        match self {
-            Self::Work(work) => simulate_one(model, work, interval_s, seed),
-            Self::Recorded(dependencies) => dependencies.simulate(model, interval_s, seed),
+    fn simulate(
+        &self,
+        model: &Model,
+        beside: Option<&Beside>,
+        interval_s: f64,
+        seed: u64,
+    ) -> Result<Simulated, Fault> {
+        match (self, beside) {
+            (Self::Work(work), _) => simulate_one(model, work, interval_s, seed),
+            (Self::Recorded(dependencies), None) => dependencies.simulate(model, interval_s, seed),
+            (Self::Recorded(dependencies), Some(Beside { wal, instance })) => {
+                dependencies.simulate_all(&[model, wal], instance.as_ref(), interval_s, seed)
+            }
         }
+    }
+}
+
+impl Beside {
+    fn models(&self) -> impl Iterator<Item = &Model> {
+        iter::once(&self.wal).chain(&self.instance)
     }
 }
 
 impl RecordedDocument {
     fn dependencies(&self) -> Result<Dependencies, Fault> {
-        let bytes = fs::read(&self.path).map_err(|error| Fault(error.to_string()))?;
         let who = Who {
             processors: self.processors,
             clients: self.clients,
             cpu_s: self.cpu_s,
+            commits: self.commits,
+            passing_on_ns: self.passing_on_ns,
         };
-        Dependencies::infer(&decode(&bytes)?, &self.parts, who)
+        let read = |path: &PathBuf| {
+            let bytes = fs::read(path).map_err(|error| Fault(error.to_string()));
+            bytes
+                .and_then(|bytes| decode(&bytes))
+                .map_err(|fault| replay_fault(path, &fault))
+        };
+        let data = read(&self.path)?;
+        let wal = self.wal_path.as_ref().map(read).transpose()?;
+        let all: Vec<&Recording> = iter::once(&data).chain(&wal).collect();
+        Dependencies::infer_all(&all, &self.parts, who).map_err(|fault| replay_fault(&self.path, &fault))
     }
+}
+
+fn replay_fault(path: &Path, fault: &Fault) -> Fault {
+    Fault(format!("the trace {} can't be replayed: {fault}", path.display()))
 }
 
 /// Runs the command and gives its exit status.
@@ -123,13 +170,22 @@ pub fn simulate() -> i32 {
     };
     let Simulation {
         models,
+        beside,
         work,
         interval_s,
         seed,
         threads,
     } = simulation;
     // All are looked at before any work is done.
-    let checked = models.iter().try_for_each(Model::check);
+    let mut all = models.iter().chain(beside.iter().flat_map(Beside::models));
+    let mut checked = all.try_for_each(Model::check);
+    if !beside.is_empty() && beside.len() != models.len() {
+        checked = Err(Fault(format!(
+            "beside has {} entries for {} models",
+            beside.len(),
+            models.len()
+        )));
+    }
     let work = match checked.and_then(|()| Ready::of(work)) {
         Ok(work) => work,
         Err(fault) => return fail(&Failure::client(fault.to_string()), EXIT_USAGE),
@@ -140,7 +196,9 @@ pub fn simulate() -> i32 {
     if let Ready::Recorded(dependencies) = &work {
         write_line(&json!({ "recorded": dependencies.facts() }));
     }
-    let answers = run_all(&models, threads, |model| work.simulate(model, interval_s, seed));
+    let answers = run_all(models.len(), threads, |index| {
+        work.simulate(&models[index], beside.get(index), interval_s, seed)
+    });
     for answer in answers {
         match answer {
             Ok(simulated) => write_line(&json!({ "simulated": simulated })),
@@ -150,22 +208,21 @@ pub fn simulate() -> i32 {
     0
 }
 
-/// The answers in the order of the models.
+/// The answers in the order of the models, of which there are so many.
 fn run_all(
-    models: &[Model],
+    models: usize,
     threads: usize,
-    run: impl Fn(&Model) -> Result<Simulated, Fault> + Sync,
+    run: impl Fn(usize) -> Result<Simulated, Fault> + Sync,
 ) -> Vec<Result<Simulated, Fault>> {
     let next = AtomicUsize::new(0);
-    let answers = Mutex::new(Vec::with_capacity(models.len()));
+    let answers = Mutex::new(Vec::with_capacity(models));
     thread::scope(|scope| {
-        for _ in 0..threads.clamp(1, models.len().max(1)) {
+        for _ in 0..threads.clamp(1, models.max(1)) {
             scope.spawn(|| {
-                while let Some((index, model)) = {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    models.get(index).map(|model| (index, model))
-                } {
-                    let answer = run(model);
+                while let Some(index) =
+                    Some(next.fetch_add(1, Ordering::Relaxed)).filter(|index| *index < models)
+                {
+                    let answer = run(index);
                     // A panic ends the whole process, so that no lock is ever poisoned.
                     if let Ok(mut answers) = answers.lock() {
                         answers.push((index, answer));

@@ -7,9 +7,10 @@ use pgassay_volume::{Kind, Model};
 
 #[allow(dead_code)] // each file draws what it needs
 mod drawn;
+#[allow(dead_code)] // as that
 mod systems;
 use drawn::Draw;
-use systems::{bursts, clients, commits, look_ahead, read, recorded, recording_of, volume_of};
+use systems::{bursts, clients, look_ahead, read, recorded, recording_of, volume_of};
 
 const MANY: f64 = 1000.0;
 
@@ -81,7 +82,7 @@ fn recorded_answers_give_the_recorded_times_back() {
         let inferred = Dependencies::infer(&recording, &[], Who::on(MANY)).unwrap();
         let first_ns = recording.requests[0].issue_ns;
         let mut issued = vec![0; answers.len()];
-        let elapsed = inferred.replay(|request| {
+        let elapsed = inferred.replay(|_, request| {
             issued[request.offset as usize] = request.arrival_ns;
             request.arrival_ns + answers[request.offset as usize]
         });
@@ -215,70 +216,6 @@ fn a_reader_one_step_ahead_of_itself_shares_its_processor_between_its_lanes() {
             let found_ns = predicted_ns(run, model, 1.0);
             assert_within(found_ns, *expected_ns, 0.05, &model.name);
         }
-    }
-}
-
-#[test]
-fn commits_share_the_writes_of_a_log_that_is_slow() {
-    // Eight clients that write 8 kB each at one place after the other, one at a time: on a slow volume all of
-    // them wait for two writes at most.
-    let quick: Vec<Recorded> = (0..8000_u64)
-        .map(|number| Recorded {
-            issue_ns: number * 50_000,
-            done_ns: number * 50_000 + 10_000,
-            kind: Kind::Write,
-            offset: number * 8192,
-            length: 8192,
-        })
-        .collect();
-    let reads = (0..8).flat_map(|client| {
-        (0..50_u64).map(move |round| Recorded {
-            issue_ns: round * 8_000_000 + client * 10,
-            done_ns: round * 8_000_000 + 45_000 + client,
-            kind: Kind::Read,
-            offset: (1 << 40) + (round * 8 + client) * 1_000_000,
-            length: 8192,
-        })
-    });
-    let recording = recording_of(quick.into_iter().chain(reads).collect());
-    let inferred = Dependencies::infer(&recording, &[], Who::on(MANY)).unwrap();
-    assert_eq!(
-        (inferred.facts().log_writes, inferred.facts().write_back),
-        (8000, 0)
-    );
-    let mut writes = 0;
-    let mut on_its_way_until = 0;
-    let mut bytes = 0;
-    let elapsed = inferred.replay(|request| {
-        if request.kind == Kind::Write {
-            assert!(request.arrival_ns >= on_its_way_until, "two at once");
-            on_its_way_until = request.arrival_ns + 5_000_000;
-            writes += 1;
-            bytes += u64::from(request.length);
-        }
-        request.arrival_ns + 5_000_000
-    });
-    assert!(writes < 4000, "{writes}");
-    assert!(bytes >= 8000 * 8192);
-    assert!(elapsed < 8000 * 5_000_000 / 2);
-}
-
-#[test]
-fn clients_that_commit_are_predicted_on_slower_volumes_by_how_many_shared_a_write() {
-    let run = |latency_us: f64| commits(&volume_of(latency_us, 0.0, None), 8, 12_000, (100_000, 200_000));
-    let (recording, _, committed) = run(20.0);
-    let shared = committed as f64 / recording.requests.len() as f64;
-    let who = Who {
-        clients: (8.0 / shared).round() as u32,
-        ..Who::on(MANY)
-    };
-    let inferred = Dependencies::infer(&recording, &[], who).unwrap();
-    for latency_us in [20.0, 100.0, 350.0, 600.0, 1000.0, 3000.0] {
-        let model = volume_of(latency_us, 0.0, None);
-        let found_s = inferred.simulate(&model, 1.0, 1).unwrap().elapsed_s / committed as f64;
-        let (_, expected_ns, of) = run(latency_us);
-        let (found_ns, expected_ns) = (found_s * 1e12, expected_ns as f64 * 1e3 / of as f64);
-        assert_within(found_ns as u64, expected_ns as u64, 0.05, &model.name);
     }
 }
 

@@ -39,14 +39,18 @@ class RecordedSpec(TypedDict):
     """A file that an imitated volume recorded, and the stretches of it that count, by CLOCK_MONOTONIC.
 
     `processors`: how many those had who computed between requests; it need not be whole. `clients`: how many
-    there were, and `cpu_s`: how long processors were busy with it in seconds, where that is known. `parts`:
-    pairs of from and until, in their order; without any all of it counts.
+    there were, and `cpu_s`: how long processors were busy with it in seconds, where that is known. `commits`:
+    how often the clients committed, `passing_on_ns`: what it takes to write what waits for a log, once the
+    write before is done; where that is known. `parts`: pairs of from and until, in their order; without any
+    all of it counts.
     """
 
     path: str
     processors: float
     clients: NotRequired[int]
     cpu_s: NotRequired[float]
+    commits: NotRequired[int]
+    passing_on_ns: NotRequired[int | None]
     parts: NotRequired[Sequence[tuple[int, int]]]
 
 
@@ -66,6 +70,7 @@ class RecordedFacts(TypedDict):
     log_writes: int
     lanes: int
     computing_s: float
+    passing_on_us: float
     lost: int
     is_complete: bool
     issued: list[int]

@@ -5,8 +5,9 @@ waited for what. Commits that wait together for one write of the log don't show 
 writes is replayed from the fastest. What a slow one can't show either is computing that was hidden behind
 the volume's answers, as that of a look-ahead is: so no prediction is below what was measured on the fastest.
 
-A client whose commit goes into the write of another's is not seen, so of a load of commits as many clients
-count as there are such writes for its transactions.
+Of a load whose transactions share writes of the log, each commit is a wait of its own. How long it takes to
+write what waits, once the write before is done, is taken from the slowest recording: there somebody waits
+nearly always.
 """
 
 import os
@@ -45,7 +46,7 @@ class Predictor:
         by_storage = groupby(
             sorted(group.recordings, key=lambda each: each.storage), key=lambda each: each.storage
         )
-        self._middle = [_replayable(_middle(list(each))) for _, each in by_storage]
+        self._middle = _replayable([_middle(list(each)) for _, each in by_storage])
         self._fastest = min(self._middle, key=lambda each: each.trial.seconds_per_unit)
         slowest = max(self._middle, key=lambda each: each.trial.seconds_per_unit)
         self._base = self._fastest if _is_of_logs(slowest.facts) else slowest
@@ -121,13 +122,27 @@ class _Replayable:
     facts: RecordedFacts
 
 
-def _replayable(trial: Measured) -> _Replayable:
+def _replayable(trials: Sequence[Measured]) -> list[_Replayable]:
+    found = [_with_commits(trial) for trial in trials]
+    slowest = max(found, key=lambda each: each.trial.seconds_per_unit)
+    if not slowest.trial.commits:
+        return found
+    known_ns = round(slowest.facts["passing_on_us"] * 1e3)
+    others = [replace(each.trial, passing_on_ns=known_ns) for each in found if each is not slowest]
+    return [slowest, *(_Replayable(trial, _replayed(trial, [])[0]) for trial in others)]
+
+
+def _with_commits(trial: Measured) -> _Replayable:
+    """The same with what is known of commits, where each transaction may have waited for a write of the log.
+
+    A write is shared by no more commits than there are clients: where it would be, not all wait for it.
+    """
     facts = _replayed(trial, [])[0]
-    if trial.clients and trial.progress and _is_of_logs(facts):
-        sharing = max(1.0, trial.progress[-1][1] / facts["log_writes"])
-        trial = replace(trial, clients=max(1, round(trial.clients / sharing)))
-        facts = _replayed(trial, [])[0]
-    return _Replayable(trial, facts)
+    transactions = round(trial.progress[-1][1]) if trial.progress else 0
+    if not facts["log_writes"] < transactions <= facts["log_writes"] * trial.clients:
+        return _Replayable(trial, facts)
+    trial = replace(trial, commits=transactions)
+    return _Replayable(trial, _replayed(trial, [])[0])
 
 
 def _units(recorded: tuple[Measured, RecordedFacts]) -> float:

@@ -29,7 +29,9 @@ class Measured:
     with its warm-up. `progress` of a load: (seconds from their beginning, units done by then), from the end
     of the warm-up second by second; () of statements. `clients`: of a load, each of which waits for its own
     requests; 0 of statements, whose server may look ahead. `cpu_s`: how long their server computed, and
-    the clients of a load; 0 where nobody knows.
+    the clients of a load; 0 where nobody knows. `commits`: of a load whose transactions wait for a log, how
+    many there were in the parts. `passing_on_ns`: what it takes to write what waits for the log, as another
+    recording shows it; None where nobody knows.
     """
 
     trial: int
@@ -44,6 +46,8 @@ class Measured:
     progress: tuple[tuple[float, float], ...] = ()
     clients: int = 0
     cpu_s: float = 0.0
+    commits: int = 0
+    passing_on_ns: int | None = None
 
     @property
     def seconds_per_unit(self) -> float:
@@ -57,6 +61,8 @@ class Measured:
             "processors": self.processors,
             "clients": self.clients,
             "cpu_s": self.cpu_s,
+            "commits": self.commits,
+            "passing_on_ns": self.passing_on_ns,
             "parts": self.parts,
         }
 

@@ -162,8 +162,8 @@ impl Figures {
         sums.2 = sums.2.saturating_add(taken_ns);
     }
 
-    /// The figures, with the credits that are left when the last request is done.
-    pub(crate) fn finish(self, name: &str, volume: &Volume) -> Simulated {
+    /// The figures, with the credits of all volumes that are left when the last request is done.
+    pub(crate) fn finish<'a>(self, name: &str, volumes: impl IntoIterator<Item = &'a Volume>) -> Simulated {
         let elapsed_s = seconds(self.last_done_ns);
         let per_second = |count: u64| {
             if elapsed_s > 0.0 {
@@ -182,7 +182,8 @@ impl Figures {
             p999: percentile(0.999),
             max: self.histogram.max() as f64 / 1e6,
         });
-        let levels = volume.levels(self.last_done_ns).into_iter();
+        let last_done_ns = self.last_done_ns;
+        let levels = volumes.into_iter().flat_map(|volume| volume.levels(last_done_ns));
         Simulated {
             model: name.to_owned(),
             elapsed_s,

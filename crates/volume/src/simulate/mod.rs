@@ -56,5 +56,5 @@ pub fn simulate(model: &Model, work: &Work, interval_s: f64, seed: u64) -> Resul
         Work::Pattern(pattern) => pattern.run(&mut volume, seed, &mut figures),
         Work::Trace(trace) => trace.run(&mut volume, &mut figures),
     }
-    Ok(figures.finish(&model.name, &volume))
+    Ok(figures.finish(&model.name, [&volume]))
 }

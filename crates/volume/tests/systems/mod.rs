@@ -149,33 +149,88 @@ pub fn bursts(model: &Model, rounds: usize, computing_ns: u64) -> Recording {
     recording_of(requests)
 }
 
-/// Clients that compute, each on a processor of its own, and commit: what waits is written behind the last write, in one
-/// piece, when that one is done. Returns the time in which so many commits were done at least, and how many were.
-pub fn commits(model: &Model, clients: usize, count: u64, computing_ns: (u64, u64)) -> (Recording, u64, u64) {
+/// Clients that commit to one log.
+#[derive(Clone, Copy, Debug)]
+pub struct Committing {
+    pub clients: usize,
+    pub processors: f64,
+    /// What a transaction computes: so much at least, and up to so much more.
+    pub computing_ns: (u64, u64),
+    /// What it takes one who waited to write what waits, when the write before it is done.
+    pub passing_on_ns: u64,
+}
+
+/// What was run.
+pub struct Commits {
+    pub recording: Recording,
+    pub elapsed_ns: u64,
+    pub committed: u64,
+    /// The time of processors.
+    pub cpu_s: f64,
+}
+
+impl Commits {
+    pub fn ns_each(&self) -> f64 {
+        self.elapsed_ns as f64 / self.committed as f64
+    }
+}
+
+/// Clients compute, on processors that are shared evenly, and commit: what waits is written behind the last write, in
+/// one piece, when that one is done and somebody has taken the log over. Until so many commits are done.
+pub fn commits(model: &Model, who: Committing, count: u64) -> Commits {
     let mut volume = Volume::new(model, 7).unwrap();
     let mut draw = Draw::new(5);
-    let mut drawn = move || computing_ns.0 + draw.up_to(computing_ns.1);
-    let mut ready: BinaryHeap<Reverse<u64>> = (0..clients).map(|_| Reverse(drawn())).collect();
-    let (mut done_ns, mut offset, mut committed) = (0, 0, 0);
+    let mut drawn = move || (who.computing_ns.0 + draw.up_to(who.computing_ns.1)) as f64;
+    let mut working: Vec<f64> = (0..who.clients).map(|_| drawn()).collect();
+    // Of who takes the log over; and when the write on its way is done, with those whom it is for.
+    let mut taking_over: Option<f64> = None;
+    let mut on_its_way: Option<(f64, usize)> = None;
+    let (mut waiting, mut now, mut offset, mut committed, mut cpu_ns) = (0, 0.0_f64, 0, 0, 0.0);
     let mut requests = Vec::new();
     while committed < count {
-        let Reverse(first_ns) = *ready.peek().unwrap();
-        let arrival_ns = first_ns.max(done_ns);
-        let mut group = 0;
-        while ready.peek().is_some_and(|Reverse(at)| *at <= arrival_ns) {
-            ready.pop();
-            group += 1;
+        let at_work = working.len() + usize::from(taking_over.is_some());
+        let speed = (who.processors / at_work as f64).min(1.0);
+        let least = working
+            .iter()
+            .copied()
+            .chain(taking_over)
+            .fold(f64::INFINITY, f64::min);
+        let done_at = on_its_way.map_or(f64::INFINITY, |(at, _)| at);
+        let next = (now + least / speed).min(done_at);
+        let work = (next - now) * speed;
+        cpu_ns += work * at_work as f64;
+        now = next;
+        working.iter_mut().for_each(|left| *left -= work);
+        taking_over = taking_over.map(|left| left - work);
+        if let Some((_, group)) = on_its_way.filter(|(at, _)| *at <= now) {
+            on_its_way = None;
+            committed += group as u64;
+            working.extend((0..group).map(|_| drawn()));
+            taking_over = (waiting > 0).then_some(who.passing_on_ns as f64);
+            continue;
         }
-        let request = Request {
-            arrival_ns,
-            kind: Kind::Write,
-            offset,
-            length: 8192,
-        };
-        done_ns = volume.submit(&request).done_ns;
-        requests.push(recorded(&request, done_ns));
-        (offset, committed) = (offset + 8192, committed + group);
-        ready.extend((0..group).map(|_| Reverse(done_ns + drawn())));
+        let computed = working.iter().filter(|left| **left < 0.5).count();
+        working.retain(|left| *left >= 0.5);
+        waiting += computed;
+        let is_over = taking_over.is_some_and(|left| left < 0.5);
+        if (is_over || taking_over.is_none()) && on_its_way.is_none() && waiting > 0 {
+            taking_over = None;
+            let request = Request {
+                arrival_ns: now.round() as u64,
+                kind: Kind::Write,
+                offset,
+                length: 8192,
+            };
+            let done_ns = volume.submit(&request).done_ns;
+            requests.push(recorded(&request, done_ns));
+            offset += 8192;
+            on_its_way = Some((done_ns as f64, std::mem::take(&mut waiting)));
+        }
     }
-    (recording_of(requests), done_ns, committed)
+    Commits {
+        recording: recording_of(requests),
+        elapsed_ns: now.round() as u64,
+        committed,
+        cpu_s: cpu_ns / 1e9,
+    }
 }

@@ -63,6 +63,10 @@ pub struct Who {
     pub clients: u32,
     /// The time of processors that all of it took, in seconds; 0 where nobody knows.
     pub cpu_s: f64,
+    /// How often one of the clients committed; 0 where nobody knows.
+    pub commits: u64,
+    /// What passing a log on takes of a processor, as another recording shows it; `None` where nobody knows.
+    pub passing_on_ns: Option<u64>,
 }
 
 impl Who {
@@ -72,6 +76,8 @@ impl Who {
             processors,
             clients: 0,
             cpu_s: 0.0,
+            commits: 0,
+            passing_on_ns: None,
         }
     }
 }
@@ -82,7 +88,12 @@ pub struct Dependencies {
     pub(super) steps: Vec<Step>,
     pub(super) milestones: Vec<Milestone>,
     pub(super) logs: usize,
-    pub(super) who: Who,
+    /// Where the places of each volume begin, in the steps.
+    pub(super) begins: Vec<u64>,
+    /// What passing a log on takes of a processor: from when one write is done until those who waited issue the next.
+    pub(super) passing_on_ns: u64,
+    /// On so many processors lanes compute.
+    pub(super) processors: f64,
     /// From the last completion of a lane to the end of the parts.
     pub(super) tail_ns: u64,
     pub(super) facts: Facts,
@@ -109,6 +120,8 @@ pub struct Facts {
     pub lanes: u32,
     /// Computing of all lanes.
     pub computing_s: f64,
+    /// What passing a log on to those who wait takes of a processor, each time.
+    pub passing_on_us: f64,
     /// Requests that were served and not written down.
     pub lost: u64,
     /// Whether the recording has its end.

@@ -1,49 +1,86 @@
 //! From times of issue and completion to what waited for what.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
+use super::commits::{Shared, mix, share};
 use super::dependencies::{Dependencies, Facts, Milestone, NO_LOG, Role, STRETCHES, Step, Who};
-use super::lanes::{Cause, causes, in_flight, lanes_nearby, shorten};
+use super::lanes::{Cause, Inferred, Lanes, shorten};
+use super::merged::{Merged, merged};
+use super::on_their_way::{in_flight, lanes_nearby};
 use super::order::straighten;
 use super::writes::{bursts_of, logs_of};
 use crate::model::{Fault, SECOND_NS};
-use crate::recording::{Recorded, Recording};
+use crate::recording::Recording;
 use crate::request::Kind;
 
-/// So many pauses tell how long the way to the recorder can be at most: this share of the shortest hundredth.
-const PAUSES_MIN: usize = 100;
-const PAUSE_SHARE: f64 = 0.9;
-
-pub(super) fn infer(recording: &Recording, parts: &[(u64, u64)], who: Who) -> Result<Dependencies, Fault> {
-    let (requests, until_ns) = requests_of(recording, parts)?;
+pub(super) fn infer(
+    recordings: &[&Recording],
+    parts: &[(u64, u64)],
+    who: Who,
+) -> Result<Dependencies, Fault> {
+    let Merged {
+        requests,
+        begins,
+        until_ns,
+    } = merged(recordings, parts)?;
     if requests.is_empty() {
         return Err(Fault(
             "there are no requests in this part of the trace".to_owned(),
         ));
     }
-    if requests.len() >= u32::MAX as usize {
+    let (log_of, logs) = logs_of(&requests);
+    let Shared {
+        requests,
+        log_of,
+        is_further,
+        passed_on,
+    } = share(requests, log_of, who);
+    if requests.len() + logs >= u32::MAX as usize {
         return Err(Fault(format!(
             "the trace has {} requests, but can have {} at most",
             requests.len(),
-            u32::MAX - 1
+            u32::MAX as usize - 1 - logs
         )));
     }
-    let (log_of, logs) = logs_of(&requests);
     let bursts = bursts_of(&requests, &log_of);
     let waits =
         |index: usize| requests[index].kind != Kind::Write || log_of[index] != NO_LOG || bursts[index];
     let in_lanes: Vec<usize> = (0..requests.len()).filter(|index| waits(*index)).collect();
     let lanes = lanes_nearby(&in_flight(&requests, &in_lanes));
-    let mut causes = causes(&requests, &in_lanes, &lanes, who, &bursts);
-    if who.clients > 0 {
-        let is_of_log = |lane: usize| log_of[in_lanes[lane]] != NO_LOG;
+    let instants = passed_on.instants();
+    // What passes the log on is no part of what lanes compute before they wait.
+    let passing_on_s = passed_on.all_s(who.passing_on_ns.unwrap_or(0));
+    let lanes_of = Lanes {
+        requests: &requests,
+        in_lanes: &in_lanes,
+        lanes: &lanes,
+        who: Who {
+            cpu_s: (who.cpu_s - passing_on_s).max(0.0),
+            ..who
+        },
+        bursts: &bursts,
+        instants: &instants,
+    };
+    let Inferred {
+        mut causes,
+        readings,
+        processors,
+    } = lanes_of.causes();
+    // One alone waits for nobody's write.
+    let passing_on_ns = match who.passing_on_ns {
+        _ if who.clients < 2 => 0,
+        Some(known_ns) => known_ns,
+        None => passed_on.work_ns(&instants, &readings),
+    };
+    let is_of_log = |lane: usize| log_of[in_lanes[lane]] != NO_LOG;
+    if who.commits > 0 {
+        mix(&mut causes, is_of_log);
+    } else if who.clients > 0 {
         shorten(&mut causes, who.cpu_s, is_of_log);
     }
     let mut facts = Facts {
+        passing_on_us: passing_on_ns as f64 / 1e3,
         lanes: lanes.iter().copied().max().unwrap_or(0).max(who.clients),
-        lost: recording.lost,
-        is_complete: recording.is_complete,
+        lost: recordings.iter().map(|recording| recording.lost).sum(),
+        is_complete: recordings.iter().all(|recording| recording.is_complete),
         ..Facts::default()
     };
     let mut steps = Vec::with_capacity(requests.len());
@@ -75,7 +112,7 @@ pub(super) fn infer(recording: &Recording, parts: &[(u64, u64)], who: Who) -> Re
             role,
             is_milestone: false,
         };
-        facts.count(&step);
+        facts.count(&step, is_further[index]);
         steps.push(step);
     }
     let ends = |index: &usize| requests[*index].done_ns;
@@ -105,99 +142,26 @@ pub(super) fn infer(recording: &Recording, parts: &[(u64, u64)], who: Who) -> Re
         steps,
         milestones,
         logs,
-        who,
+        begins,
+        passing_on_ns,
+        processors,
         tail_ns: until_ns - last_ns,
         facts,
     })
 }
 
-/// The requests of the parts, as if these followed each other at once from 0 on, and where the last one ends.
-fn requests_of(recording: &Recording, parts: &[(u64, u64)]) -> Result<(Vec<Recorded>, u64), Fault> {
-    let mut requests = Vec::new();
-    let way_ns = way_ns(recording);
-    let mut add = |request: &Recorded, from_ns: u64, to_ns: u64| {
-        requests.push(Recorded {
-            issue_ns: request.issue_ns - from_ns + to_ns,
-            done_ns: request.done_ns + way_ns - from_ns + to_ns,
-            ..*request
-        });
-    };
-    if parts.is_empty() {
-        let first_ns = recording.requests.first().map_or(0, |request| request.issue_ns);
-        for request in &recording.requests {
-            add(request, first_ns, 0);
-        }
-        return Ok((requests, 0));
-    }
-    let (mut before_ns, mut last_until) = (0, 0);
-    for (from, until) in parts {
-        if from > until || *from < last_until {
-            return Err(Fault("the parts of the trace must follow each other".to_owned()));
-        }
-        last_until = *until;
-        let (Some(from_ns), Some(until_ns)) = (
-            from.checked_sub(recording.clock_ns),
-            until.checked_sub(recording.clock_ns),
-        ) else {
-            return Err(Fault("a part of the trace begins before it".to_owned()));
-        };
-        let begin = recording
-            .requests
-            .partition_point(|request| request.issue_ns < from_ns);
-        let end = recording
-            .requests
-            .partition_point(|request| request.issue_ns <= until_ns);
-        for request in &recording.requests[begin..end] {
-            add(request, from_ns, before_ns);
-        }
-        before_ns += until_ns - from_ns;
-    }
-    Ok((requests, before_ns))
-}
-
-/// What a request spends on its way to the recorder and back: what was measured, unless pauses say otherwise.
-///
-/// From an answer to the next request passes that way at least, where one lane alone is there, or where all of them
-/// are seen then: another may be on its way to the recorder otherwise. A machine that was busy when the way was
-/// measured would make requests overlap that followed each other.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a share of a time
-fn way_ns(recording: &Recording) -> u64 {
-    let requests = &recording.requests;
-    let all: Vec<usize> = (0..requests.len()).collect();
-    let seen = in_flight(requests, &all);
-    let lanes = lanes_nearby(&seen);
-    let mut pauses: Vec<u64> = Vec::new();
-    let mut ends: BinaryHeap<Reverse<u64>> = BinaryHeap::new();
-    let mut last_done_ns = None;
-    for (index, request) in requests.iter().enumerate() {
-        while ends
-            .peek()
-            .is_some_and(|Reverse(done_ns)| *done_ns <= request.issue_ns)
-        {
-            last_done_ns = ends.pop().map(|Reverse(done_ns)| done_ns);
-        }
-        if let Some(done_ns) = last_done_ns.filter(|_| seen[index] >= lanes[index]) {
-            pauses.push(request.issue_ns - done_ns);
-        }
-        ends.push(Reverse(request.done_ns));
-    }
-    if pauses.len() < PAUSES_MIN {
-        return recording.overhead_ns;
-    }
-    let short = pauses.len() / 100;
-    let (_, pause_ns, _) = pauses.select_nth_unstable(short);
-    recording.overhead_ns.min((*pause_ns as f64 * PAUSE_SHARE) as u64)
-}
-
 impl Facts {
-    fn count(&mut self, step: &Step) {
-        match step.kind {
-            Kind::Read => self.reads += 1,
-            Kind::Write => self.writes += 1,
-            Kind::Flush => self.flushes += 1,
+    /// `is_further`: it is of a write that counts already, but for its bytes.
+    fn count(&mut self, step: &Step, is_further: bool) {
+        if !is_further {
+            match step.kind {
+                Kind::Read => self.reads += 1,
+                Kind::Write => self.writes += 1,
+                Kind::Flush => self.flushes += 1,
+            }
+            self.log_writes += u64::from(step.log != NO_LOG);
         }
         self.bytes += u64::from(step.length);
-        self.log_writes += u64::from(step.log != NO_LOG);
         match step.role {
             Role::Claimed => self.computing_s += step.after_ns as f64 / SECOND_NS as f64,
             Role::WriteBack => self.write_back += 1,

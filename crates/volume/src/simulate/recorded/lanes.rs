@@ -1,9 +1,9 @@
-//! Which lane issues a request, how long it computed before, and how many lanes there are.
+//! Which lane issues a request, and how long it computed before.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::dependencies::{LANES_SHARE, NEARBY, Who};
+use super::dependencies::Who;
 use super::processors::WorkClock;
 use crate::model::SECOND_NS;
 use crate::recording::Recorded;
@@ -17,90 +17,189 @@ pub(super) enum Cause {
     Request,
 }
 
-/// For each, how many are on their way when it has been issued.
-pub(super) fn in_flight(requests: &[Recorded], in_lanes: &[usize]) -> Vec<u32> {
-    let mut ends: BinaryHeap<Reverse<u64>> = BinaryHeap::new();
-    in_lanes
-        .iter()
-        .map(|index| {
-            let request = &requests[*index];
-            while ends
-                .peek()
-                .is_some_and(|Reverse(done_ns)| *done_ns <= request.issue_ns)
-            {
-                ends.pop();
-            }
-            ends.push(Reverse(request.done_ns));
-            u32::try_from(ends.len()).unwrap_or(u32::MAX)
-        })
-        .collect()
-}
-
-/// For each, the greatest number that [`LANES_SHARE`] of those around it reach.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a share of a number of requests
-pub(super) fn lanes_nearby(in_flight: &[u32]) -> Vec<u32> {
-    let greatest = in_flight.iter().copied().max().unwrap_or(0);
-    let mut counts = vec![0_usize; greatest as usize + 2];
-    // How many reach the level: as few as suffice.
-    let (mut level, mut reaching) = (0_usize, 0_usize);
-    let (mut first, mut next) = (0, 0);
-    (0..in_flight.len())
-        .map(|index| {
-            while next < in_flight.len() && next <= index + NEARBY {
-                counts[in_flight[next] as usize] += 1;
-                reaching += usize::from(in_flight[next] as usize >= level);
-                next += 1;
-            }
-            while first + NEARBY < index {
-                counts[in_flight[first] as usize] -= 1;
-                reaching -= usize::from(in_flight[first] as usize >= level);
-                first += 1;
-            }
-            let needed = (((next - first) as f64 * LANES_SHARE).ceil() as usize).max(1);
-            while reaching < needed && level > 0 {
-                level -= 1;
-                reaching += counts[level];
-            }
-            while reaching - counts[level] >= needed {
-                reaching -= counts[level];
-                level += 1;
-            }
-            level as u32
-        })
-        .collect()
-}
-
-/// What each request of a lane comes after. Where it is known how long processors were busy, as few lanes as must
-/// are taken for waiting for another's request instead of computing: what was computed is no more than that.
-///
-/// `bursts` says of each request whether it is one of several for which all lanes wait: these come when all before
-/// them are done, and the request behind them when all of them are.
-pub(super) fn causes(
-    requests: &[Recorded],
-    in_lanes: &[usize],
-    lanes: &[u32],
-    who: Who,
-    bursts: &[bool],
-) -> Vec<Cause> {
-    let causes_with = |free_max: usize| causes_with(requests, in_lanes, lanes, who, bursts, free_max);
-    let found = causes_with(in_lanes.len());
-    if who.clients > 0 || who.cpu_s <= 0.0 || computing_s(&found) <= who.cpu_s {
-        return found;
-    }
-    // The more lanes may be free at once, the more is taken for computing.
-    let (mut enough, mut too_many) = (1, lanes.iter().copied().max().unwrap_or(1) as usize + 1);
-    let mut best = causes_with(enough);
-    while too_many - enough > 1 {
-        let middle = enough.midpoint(too_many);
-        let found = causes_with(middle);
-        if computing_s(&found) <= who.cpu_s {
-            (enough, best) = (middle, found);
-        } else {
-            too_many = middle;
+impl Cause {
+    /// What a lane computes before the request.
+    pub(super) fn computing_ns(self) -> u64 {
+        match self {
+            Self::Free { computing_ns, .. } => computing_ns,
+            Self::Request => 0,
         }
     }
-    best
 }
+
+/// So often the number of processors is halved that was had: to less than 1 % of them.
+const HALVINGS: usize = 7;
+
+/// What each request of a lane comes after, the readings of the work clock, and the processors that were had.
+pub(super) struct Inferred {
+    pub(super) causes: Vec<Cause>,
+    pub(super) readings: Vec<f64>,
+    pub(super) processors: f64,
+}
+
+/// What is known of lanes, before it is known what each of their requests comes after.
+pub(super) struct Lanes<'a> {
+    pub(super) requests: &'a [Recorded],
+    /// The numbers of those that are waited for.
+    pub(super) in_lanes: &'a [usize],
+    /// For each of these, how many lanes there are around it.
+    pub(super) lanes: &'a [u32],
+    pub(super) who: Who,
+    /// Of each request, whether it is one of several for which all lanes wait: these come when all before them are
+    /// done, and the request behind them when all of them are.
+    pub(super) bursts: &'a [bool],
+    /// Times, in their order, of which the readings of the work clock are wanted.
+    pub(super) instants: &'a [u64],
+}
+
+impl Lanes<'_> {
+    /// What each request of a lane comes after. Where it is known how long processors were busy, as
+    /// few lanes as must are taken for waiting for another's request instead of computing: what was computed is no
+    /// more than that.
+    pub(super) fn causes(&self) -> Inferred {
+        let found = self.causes_with(self.in_lanes.len());
+        let cpu_s = self.who.cpu_s;
+        if self.who.commits > 0 && computing_s(&found.causes) > cpu_s && cpu_s > 0.0 {
+            return self.with_fewer_processors(found);
+        }
+        if self.who.clients > 0 || cpu_s <= 0.0 || computing_s(&found.causes) <= cpu_s {
+            return found;
+        }
+        // The more lanes may be free at once, the more is taken for computing.
+        let (mut enough, mut too_many) = (1, self.lanes.iter().copied().max().unwrap_or(1) as usize + 1);
+        let mut best = self.causes_with(enough);
+        while too_many - enough > 1 {
+            let middle = enough.midpoint(too_many);
+            let found = self.causes_with(middle);
+            if computing_s(&found.causes) <= cpu_s {
+                (enough, best) = (middle, found);
+            } else {
+                too_many = middle;
+            }
+        }
+        best
+    }
+
+    /// With as few processors as leave no more computing than they were busy: where every wait for a log is seen, lanes
+    /// that did nothing else waited for a processor that somebody else had.
+    fn with_fewer_processors(&self, mut found: Inferred) -> Inferred {
+        let (mut fewest, mut most) = (0.0, found.processors);
+        for _ in 0..HALVINGS {
+            let processors = f64::midpoint(fewest, most);
+            let who = Who {
+                processors,
+                ..self.who
+            };
+            let fewer = Lanes { who, ..*self }.causes_with(self.in_lanes.len());
+            if computing_s(&fewer.causes) > self.who.cpu_s {
+                most = processors;
+                // On a log that is always busy little is seen of computing, so its readings stay.
+                (found.causes, found.processors) = (fewer.causes, processors);
+            } else {
+                fewest = processors;
+            }
+        }
+        found
+    }
+
+    /// As [`Lanes::causes`], where at most `free_max` lanes compute at once: of more, those that have been free for longest
+    /// wait for something else.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // computing is less than time that passed
+    fn causes_with(&self, free_max: usize) -> Inferred {
+        let Self {
+            requests,
+            in_lanes,
+            lanes,
+            who,
+            bursts,
+            instants,
+        } = *self;
+        let mut readings = Vec::with_capacity(instants.len());
+        let mut read_until = |clock: &mut WorkClock, now_ns: u64, computing: usize| {
+            while let Some(at_ns) = instants.get(readings.len()).filter(|at_ns| **at_ns <= now_ns) {
+                readings.push(clock.advance(*at_ns, computing));
+            }
+            clock.advance(now_ns, computing)
+        };
+        let mut clock = WorkClock::new(who.processors);
+        let mut on_the_way: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
+        // In the order of the requests that they will issue. Clients that are known compute from the beginning on.
+        let mut free: VecDeque<Free> = VecDeque::new();
+        free.resize((who.clients as usize).min(in_lanes.len()), (0, 0.0));
+        let mut population = who.clients;
+        let (mut done, mut last_done_ns) = (0, 0);
+        // A lane that has ended since the last request.
+        let mut ended: Option<Free> = None;
+        let mut found = Vec::with_capacity(in_lanes.len());
+        for (number, index) in in_lanes.iter().enumerate() {
+            let request = &requests[*index];
+            while let Some(&Reverse((done_ns, which))) = on_the_way.peek() {
+                if done_ns > request.issue_ns {
+                    break;
+                }
+                on_the_way.pop();
+                (done, last_done_ns) = (done + 1, done_ns);
+                if bursts[in_lanes[which]] {
+                    continue;
+                }
+                let reading = read_until(&mut clock, done_ns, free.len());
+                let lanes_max = if who.clients > 0 {
+                    who.clients
+                } else {
+                    lanes[which]
+                };
+                if population > lanes_max {
+                    population -= 1;
+                    ended = Some((done, reading));
+                } else if free.len() < in_lanes.len() - number {
+                    free.push_back((done, reading));
+                    if free.len() > free_max {
+                        free.pop_front();
+                        population -= 1;
+                    }
+                }
+            }
+            on_the_way.push(Reverse((request.done_ns, number)));
+            let reading = read_until(&mut clock, request.issue_ns, free.len());
+            let ended = ended.take();
+            let is_behind_burst = number > 0 && bursts[in_lanes[number - 1]];
+            if bursts[*index] && is_behind_burst {
+                found.push(Cause::Request);
+                continue;
+            }
+            if bursts[*index] || is_behind_burst {
+                found.push(Cause::Free {
+                    after_done: done,
+                    computing_ns: request.issue_ns - last_done_ns,
+                });
+                if is_behind_burst {
+                    // The lanes had waited for it as well.
+                    population += u32::from(free.pop_front().is_none());
+                    free.iter_mut().for_each(|lane| *lane = (done, reading));
+                }
+                continue;
+            }
+            let lane = free.pop_front().or_else(|| {
+                population += 1;
+                ended
+            });
+            found.push(lane.map_or(Cause::Request, |(after_done, began)| Cause::Free {
+                after_done,
+                computing_ns: (reading - began).round() as u64,
+            }));
+        }
+        let last_reading = clock.advance(0, free.len());
+        readings.resize(instants.len(), last_reading);
+        Inferred {
+            causes: found,
+            readings,
+            processors: who.processors,
+        }
+    }
+}
+
+/// A lane that is free: after so many requests were done, at this reading of the work clock.
+type Free = (u32, f64);
 
 /// Where clients are known, and how long processors were busy: who waited for another's write of a log did not compute
 /// meanwhile, so what came before writes of logs is shortened in the proportion of the one to the other.
@@ -121,99 +220,13 @@ pub(super) fn shorten(causes: &mut [Cause], cpu_s: f64, is_of_log: impl Fn(usize
 }
 
 fn computing_s(causes: &[Cause]) -> f64 {
-    let computing = causes.iter().map(|cause| match cause {
-        Cause::Free { computing_ns, .. } => *computing_ns,
-        Cause::Request => 0,
-    });
-    computing.sum::<u64>() as f64 / SECOND_NS as f64
-}
-
-/// A lane that is free: after so many requests were done, at this reading of the work clock.
-type Free = (u32, f64);
-
-/// As [`causes`], where at most `free_max` lanes compute at once: of more, those that have been free for longest
-/// wait for something else.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // computing is less than time that passed
-fn causes_with(
-    requests: &[Recorded],
-    in_lanes: &[usize],
-    lanes: &[u32],
-    who: Who,
-    bursts: &[bool],
-    free_max: usize,
-) -> Vec<Cause> {
-    let mut clock = WorkClock::new(who.processors);
-    let mut on_the_way: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
-    // In the order of the requests that they will issue. Clients that are known compute from the beginning on.
-    let mut free: VecDeque<Free> = VecDeque::new();
-    free.resize((who.clients as usize).min(in_lanes.len()), (0, 0.0));
-    let mut population = who.clients;
-    let (mut done, mut last_done_ns) = (0, 0);
-    // A lane that has ended since the last request.
-    let mut ended: Option<Free> = None;
-    let mut found = Vec::with_capacity(in_lanes.len());
-    for (number, index) in in_lanes.iter().enumerate() {
-        let request = &requests[*index];
-        while let Some(&Reverse((done_ns, which))) = on_the_way.peek() {
-            if done_ns > request.issue_ns {
-                break;
-            }
-            on_the_way.pop();
-            (done, last_done_ns) = (done + 1, done_ns);
-            if bursts[in_lanes[which]] {
-                continue;
-            }
-            let reading = clock.advance(done_ns, free.len());
-            let lanes_max = if who.clients > 0 {
-                who.clients
-            } else {
-                lanes[which]
-            };
-            if population > lanes_max {
-                population -= 1;
-                ended = Some((done, reading));
-            } else if free.len() < in_lanes.len() - number {
-                free.push_back((done, reading));
-                if free.len() > free_max {
-                    free.pop_front();
-                    population -= 1;
-                }
-            }
-        }
-        on_the_way.push(Reverse((request.done_ns, number)));
-        let reading = clock.advance(request.issue_ns, free.len());
-        let ended = ended.take();
-        let is_behind_burst = number > 0 && bursts[in_lanes[number - 1]];
-        if bursts[*index] && is_behind_burst {
-            found.push(Cause::Request);
-            continue;
-        }
-        if bursts[*index] || is_behind_burst {
-            found.push(Cause::Free {
-                after_done: done,
-                computing_ns: request.issue_ns - last_done_ns,
-            });
-            if is_behind_burst {
-                // The lanes had waited for it as well.
-                population += u32::from(free.pop_front().is_none());
-                free.iter_mut().for_each(|lane| *lane = (done, reading));
-            }
-            continue;
-        }
-        let lane = free.pop_front().or_else(|| {
-            population += 1;
-            ended
-        });
-        found.push(lane.map_or(Cause::Request, |(after_done, began)| Cause::Free {
-            after_done,
-            computing_ns: (reading - began).round() as u64,
-        }));
-    }
-    found
+    let computing: u64 = causes.iter().map(|cause| cause.computing_ns()).sum();
+    computing as f64 / SECOND_NS as f64
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::on_their_way::{in_flight, lanes_nearby};
     use super::*;
     use crate::request::Kind;
 
@@ -230,7 +243,25 @@ mod tests {
     fn causes_of(requests: &[Recorded], who: Who) -> Vec<Cause> {
         let in_lanes: Vec<usize> = (0..requests.len()).collect();
         let lanes = lanes_nearby(&in_flight(requests, &in_lanes));
-        causes(requests, &in_lanes, &lanes, who, &vec![false; requests.len()])
+        causes_of_lanes(requests, &in_lanes, &lanes, who, &vec![false; requests.len()])
+    }
+
+    fn causes_of_lanes(
+        requests: &[Recorded],
+        in_lanes: &[usize],
+        lanes: &[u32],
+        who: Who,
+        bursts: &[bool],
+    ) -> Vec<Cause> {
+        let lanes = Lanes {
+            requests,
+            in_lanes,
+            lanes,
+            who,
+            bursts,
+            instants: &[],
+        };
+        lanes.causes().causes
     }
 
     fn free(after_done: u32, computing_ns: u64) -> Cause {
@@ -291,7 +322,7 @@ mod tests {
             ..Who::on(2.0)
         };
         let in_lanes: Vec<usize> = (0..5).collect();
-        let found = causes(&requests, &in_lanes, &[2; 5], two, &bursts);
+        let found = causes_of_lanes(&requests, &in_lanes, &[2; 5], two, &bursts);
         let expected = [free(0, 0), free(1, 100), Cause::Request, free(3, 50), free(3, 5)];
         assert_eq!(found, expected);
     }

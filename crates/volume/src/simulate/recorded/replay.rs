@@ -28,9 +28,13 @@ impl Ord for Reading {
 /// One write of a log is on its way; the others wait for it together.
 #[derive(Clone, Default)]
 struct Log {
-    /// Lanes that wait for the write on its way; 0 where there is none.
+    /// Lanes that wait for the write on its way.
     on_its_way: u32,
+    /// Whether a write is on its way, or the log is being passed on to who waits.
+    is_taken: bool,
     waiting: u32,
+    /// The last request that waits.
+    last: u32,
     /// The first byte of those that wait, and the end.
     start: u64,
     end: u64,
@@ -38,9 +42,12 @@ struct Log {
 
 struct Replay<'a, Serve> {
     steps: &'a [Step],
+    /// Where the places of each volume begin.
+    begins: &'a [u64],
+    passing_on_ns: u64,
     serve: Serve,
     clock: WorkClock,
-    /// By the reading at which each has computed.
+    /// By the reading at which each has computed; behind the steps stand logs that are passed on.
     computing: BinaryHeap<Reverse<(Reading, u32)>>,
     due: BinaryHeap<Reverse<(u64, u32)>>,
     on_the_way: BinaryHeap<Reverse<(u64, u32)>>,
@@ -60,12 +67,15 @@ pub(super) struct Replayed {
     pub(super) milestones_ns: Vec<u64>,
 }
 
-/// How long it takes with these answers. `serve` gets requests in the order of arrival, and says when each is done.
-pub(super) fn replay(dependencies: &Dependencies, serve: impl FnMut(&Request) -> u64) -> Replayed {
+/// How long it takes with these answers. `serve` gets requests in the order of arrival, each with the number of its
+/// volume, and says when it is done.
+pub(super) fn replay(dependencies: &Dependencies, serve: impl FnMut(usize, &Request) -> u64) -> Replayed {
     let mut replay = Replay {
         steps: &dependencies.steps,
+        begins: &dependencies.begins,
+        passing_on_ns: dependencies.passing_on_ns,
         serve,
-        clock: WorkClock::new(dependencies.who.processors),
+        clock: WorkClock::new(dependencies.processors),
         computing: BinaryHeap::new(),
         due: BinaryHeap::new(),
         on_the_way: BinaryHeap::new(),
@@ -97,7 +107,7 @@ pub(super) fn replay(dependencies: &Dependencies, serve: impl FnMut(&Request) ->
     }
 }
 
-impl<Serve: FnMut(&Request) -> u64> Replay<'_, Serve> {
+impl<Serve: FnMut(usize, &Request) -> u64> Replay<'_, Serve> {
     /// The next event; false when there is none.
     #[inline]
     fn step(&mut self) -> bool {
@@ -118,7 +128,10 @@ impl<Serve: FnMut(&Request) -> u64> Replay<'_, Serve> {
             }
         } else if computed_ns == first_ns {
             if let Some(Reverse((_, index))) = self.computing.pop() {
-                self.issue(index, first_ns);
+                match (index as usize).checked_sub(self.steps.len()) {
+                    Some(log) => self.write(log, first_ns),
+                    None => self.issue(index, first_ns),
+                }
             }
         } else if let Some(Reverse((_, index))) = self.due.pop() {
             self.issue(index, first_ns);
@@ -133,9 +146,19 @@ impl<Serve: FnMut(&Request) -> u64> Replay<'_, Serve> {
             self.done += 1;
             return self.claim(now_ns);
         }
-        self.done += std::mem::take(&mut self.logs[log as usize].on_its_way);
+        let log = log as usize;
+        self.done += std::mem::take(&mut self.logs[log].on_its_way);
         self.claim(now_ns);
-        self.write_waiting(index, now_ns);
+        if self.logs[log].waiting == 0 {
+            self.logs[log].is_taken = false;
+        } else {
+            // Who waited has to wake up and to write; more may come meanwhile.
+            let reading = self.clock.advance(now_ns, self.computing.len());
+            let passed_on = Reading(reading + self.passing_on_ns as f64);
+            #[allow(clippy::cast_possible_truncation)] // there are fewer logs than requests
+            self.computing
+                .push(Reverse((passed_on, (self.steps.len() + log) as u32)));
+        }
     }
 
     /// Lets the lanes that are free now compute for their requests.
@@ -188,17 +211,18 @@ impl<Serve: FnMut(&Request) -> u64> Replay<'_, Serve> {
             (log.start, log.end) = (log.start.min(step.offset), log.end.max(end));
         }
         log.waiting += 1;
-        self.write_waiting(index, now_ns);
+        log.last = index;
+        if !log.is_taken {
+            self.write(step.log as usize, now_ns);
+        }
     }
 
-    /// Writes what waits of the log of this request, if nothing of it is on its way.
-    fn write_waiting(&mut self, index: u32, now_ns: u64) {
-        let log = &mut self.logs[self.steps[index as usize].log as usize];
-        if log.on_its_way > 0 || log.waiting == 0 {
-            return;
-        }
+    /// Writes what waits of a log.
+    fn write(&mut self, log: usize, now_ns: u64) {
+        let log = &mut self.logs[log];
+        log.is_taken = true;
         log.on_its_way = std::mem::take(&mut log.waiting);
-        let start = log.start;
+        let (start, index) = (log.start, log.last);
         #[allow(clippy::cast_possible_truncation)] // bounded by the minimum
         let length = (log.end - log.start).min(u64::from(WRITE_BYTES_MAX)) as u32;
         let done_ns = self.submit(index, start, length, now_ns);
@@ -224,12 +248,14 @@ impl<Serve: FnMut(&Request) -> u64> Replay<'_, Serve> {
 
     #[inline]
     fn submit(&mut self, index: u32, offset: u64, length: u32, arrival_ns: u64) -> u64 {
+        // The first begins at 0.
+        let volume = self.begins.partition_point(|begin| *begin <= offset) - 1;
         let request = Request {
             arrival_ns,
             kind: self.steps[index as usize].kind,
-            offset,
+            offset: offset - self.begins[volume],
             length,
         };
-        (self.serve)(&request).max(arrival_ns)
+        (self.serve)(volume, &request).max(arrival_ns)
     }
 }
