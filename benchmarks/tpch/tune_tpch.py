@@ -19,8 +19,10 @@ experiment then is its proof.
 """
 
 import argparse
+import contextlib
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,6 +36,7 @@ from pgassay.cli.options import duration
 from pgassay.environment.builds.registry import resolve
 from pgassay.environment.datasets import snapshots
 from pgassay.environment.linux import machine
+from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.planning.plan import GivenArms, parse_arms
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.run import host_lock, run_parsed
@@ -44,7 +47,7 @@ from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy, remove_copies
 from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune
 from pgassay.tune.proof import arm_of
-from pgassay.tune.run import TOOLS, run_tune
+from pgassay.tune.run import TOOLS, Known, measure_and_gather, run_tune
 from pgassay.tune.statements import measured
 from pgassay.tune.stored import SEARCH_FILE, TUNE_FILE, read_folder
 
@@ -52,6 +55,7 @@ TUNE, TUNE_CUT, AS_IT_IS = "tune", "tune in the peers' space", "as it is"
 INDEXES, SETTINGS, BOTH = "postgres-mcp", "pgtune", "postgres-mcp and pgtune"
 # At most so long for the peer's advisor; it ends by itself when no index gains enough.
 ADVISOR_S = 300.0
+CACHE = "warm-pages"
 WORKLOAD_FILE = "tpch-queries.sql"
 
 
@@ -82,7 +86,7 @@ def main(words: Sequence[str] | None = None) -> int:
         specs = [planned.spec]
         try:
             with host_lock(progress, wait=True):
-                weights = _even_weights(planned, progress)
+                weights = even_weights(planned, folder, progress)
             workload = folder / WORKLOAD_FILE
             workload.write_text(statements_file(_statements(arguments), weights))
             planned = plan_tune(TuneRequest(request), lambda *_: None).with_data_format()
@@ -110,17 +114,27 @@ def _statements(arguments: argparse.Namespace) -> list[Query]:
     ]
 
 
-def _even_weights(planned: PlannedTune, progress: Progress) -> dict[str, float]:
-    """What makes each statement count alike in the workload's time: the inverse of its own.
+def even_weights(planned: PlannedTune, folder: Path, progress: Progress) -> dict[str, float]:
+    """What makes each statement count alike in the workload's time once it is tuned.
 
-    The figure is a mean over statements, so that is what everybody is asked to make fast.
+    The figure is a mean over statements of ratios, so that is what everybody is asked to make fast: with the
+    inverse of the time that a statement can come to as its weight, halving it there counts the same for all.
+    What it can come to is what it takes as it is, or with all indexes and settings that were found.
     """
-    with TrialCopy(planned.spec, cache="as-is", statement_timeout_s=3600, on_stage=progress.stage) as copy:
-        progress.stage("timing each statement once")
+    known = Known(planned, folder, time.monotonic())
+    with TrialCopy(planned.spec, cache=CACHE, statement_timeout_s=3600, on_stage=progress.stage) as copy:
+        measure_and_gather(known, TOOLS, copy, progress)
+        assert known.baseline is not None
+        progress.stage("timing each statement with all indexes and settings")
+        for each in known.gathered.to_try:
+            if each.settings or all(words.startswith("CREATE INDEX") for words in each.sql):
+                with contextlib.suppress(UsageError, MeasurementError):
+                    copy.push(each)
         seconds: dict[str, float] = {}
-        for each in measured(planned.statements):
-            took = copy.executed(each.sql, each.name, writes=each.of.writes).execution_ms or 1.0
-            seconds[each.of.name] = seconds.get(each.of.name, 0.0) + took / 1000
+        for statement in known.baseline.statements:
+            before = known.baseline.seconds[statement.name]
+            least = min(before, copy.seconds(statement, statement.sql, usual_s=before))
+            seconds[statement.of.name] = seconds.get(statement.of.name, 0.0) + least
     return {name: 1 / max(took, 1e-4) for name, took in seconds.items()}
 
 
@@ -135,7 +149,7 @@ def _request(arguments: argparse.Namespace, peers: Peers, folder: Path) -> Compa
         settings=tuple(arguments.settings),
         memory=arguments.memory,
         build=arguments.pg,
-        cache="warm-pages",
+        cache=CACHE,
         max_time_s=arguments.max_time,
         seed=arguments.seed,
     )

@@ -52,6 +52,8 @@ _COLD = ("cold", "cold-each")
 _QUERY_CANCELED = "57014"
 _WAL_BYTES = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint"
 _EVICTS = "SELECT to_regproc('pg_buffercache_evict_all') IS NOT NULL"
+_HAS_WRITTEN = "SELECT 1 WHERE pg_current_xact_id_if_assigned() IS NOT NULL"
+_COMMITS = "SELECT pg_logical_emit_message(true, 'pgassay', '')"
 _EXPLAIN = "EXPLAIN (ANALYZE, BUFFERS, VERBOSE, SETTINGS, FORMAT JSON) "
 _ESTIMATE = "EXPLAIN (VERBOSE, SETTINGS, FORMAT JSON) "
 
@@ -232,15 +234,14 @@ class TrialCopy:
         row = self.session.execute(_WAL_BYTES).fetchone()
         return int(row[0]) if row else 0
 
-    # --- Plans and times.
-
     def estimate(self, sql: str, name: str) -> ExplainedPlan:
         """The plan with its cost, not executed."""
         return self._plan(_ESTIMATE + sql, name)
 
     def executed(self, sql: str, name: str, *, writes: bool) -> ExplainedPlan:
-        """The executed plan; what it wrote is rolled back."""
+        """The executed plan, in the trials' cache state; what it wrote is rolled back."""
         mode = "READ WRITE" if writes else "READ ONLY"
+        self._prepare_caches()
         with self._storage.measured(), self.session.transaction(force_rollback=True):
             self.session.execute(f"SET TRANSACTION {mode}".encode())
             self.session.execute(f"SET LOCAL statement_timeout = '{self._timeout_s:.0f}s'".encode())
@@ -304,9 +305,18 @@ class TrialCopy:
                 return session.execute(statement.name, sql).elapsed_s
             session.execute("begin", "BEGIN")
             try:
-                return session.execute(statement.name, sql).elapsed_s
+                return session.execute(statement.name, sql).elapsed_s + self._committing_s(session)
             finally:
                 session.execute("rollback", "ROLLBACK")
+
+    def _committing_s(self, session: SqlSession) -> float:
+        """What a commit would take there: deferred checks, and the flush of what was written to the log."""
+        checks_s = session.execute("deferred", "SET CONSTRAINTS ALL IMMEDIATE").elapsed_s
+        if not session.execute("written", _HAS_WRITTEN).rows:
+            return checks_s
+        begun = time.perf_counter()
+        self.session.execute(_COMMITS)  # another session's, which flushes all that was written before
+        return checks_s + time.perf_counter() - begun
 
     def _prepare_caches(self) -> None:
         """Empty shared buffers where a trial's state wants that; cold: the page cache as well."""

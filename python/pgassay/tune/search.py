@@ -8,41 +8,23 @@ from dataclasses import dataclass, field, replace
 import psycopg
 
 from pgassay.errors import MeasurementError, UsageError, first_line
-from pgassay.experiment.running.result_bag import Bag
 from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
-from pgassay.tune.selection import ROUNDS, WORSE_MAX, Seconds, Selection, Tried, gain_of, select, total_s
-from pgassay.tune.statements import MeasuredStatement, sql_with, weights_of
+from pgassay.tune.selection import WORSE_MAX, Baseline, Seconds, Selection, Tried, gain_of, select
+from pgassay.tune.statements import MeasuredStatement, sql_with
+from pgassay.tune.turns import Clock, Turns, in_turn
 
 # Below that a difference of the planner's cost is none.
 COST_CHANGE_MIN = 0.01
 _WRITES = "ModifyTable"
 # Kinds whose effect the planner's cost does not tell: memory, caches, dead rows.
 _TOLD_BY_COST = "CREATE INDEX"
+# Of the search's time for trying candidates alone: what is not tried together is not chosen.
+ALONE_SHARE = 0.6
 # Gains of the workload between these are set beside the workload as it is once more.
 CHANGED_LITTLE = (0.4, 1.3)
 SLOWER_NOW_MAX = 10.0
-# Timing one again takes eight rounds, and applying it twice, of what trying it took; with room to be wrong.
-ROUNDS_TIMES = 10.0
-
-
-@dataclass(frozen=True)
-class Baseline:
-    """The workload as it is: seconds and estimated plan by the measured statement's name.
-
-    `rows`: what the quick queries return, of those that return the same twice.
-    """
-
-    statements: tuple[MeasuredStatement, ...]
-    seconds: Seconds
-    estimates: Mapping[str, ExplainedPlan]
-    rows: Mapping[str, Bag] = field(default_factory=dict)
-
-    @property
-    def weights(self) -> dict[str, float]:
-        """How often each counts in the workload's time."""
-        return weights_of(self.statements)
 
 
 @dataclass
@@ -54,19 +36,8 @@ class Searched:
     notes: dict[str, str] = field(default_factory=dict)
     screened: dict[str, str] = field(default_factory=dict)
     selection: Selection = field(default_factory=Selection)
-
-
-@dataclass(frozen=True)
-class Clock:
-    """When the search is to end, and when the best so far is to be told (monotonic seconds)."""
-
-    ends_at: float
-    tells_at: float
-
-    @property
-    def is_over(self) -> bool:
-        """Whether no time is left."""
-        return time.monotonic() >= self.ends_at
+    # Of each set that the proof compares the workload's seconds, timed in turn once the set was chosen.
+    rounds: dict[str, tuple[float, ...]] = field(default_factory=dict)
 
 
 def search(
@@ -83,8 +54,9 @@ def search(
     """Try every candidate alone, then together; `found` holds what is known at any moment."""
     by_id = {candidate.id: candidate for candidate in candidates}
     has_told = False
+    begins_at = time.monotonic()
     for candidate in candidates:
-        if clock.is_over:
+        if time.monotonic() >= begins_at + ALONE_SHARE * (clock.ends_at - begins_at):
             break
         _try(copy, baseline, candidate, found)
         if not clock.is_over:
@@ -98,6 +70,7 @@ def search(
             return None
         return _on_top(copy, baseline, [by_id[each] for each in taken], by_id[name], found)
 
+    in_turns = Turns(copy, baseline, by_id, found.tried, clock, gain_min)
     found.selection = select(
         baseline.weights,
         baseline.seconds,
@@ -105,6 +78,8 @@ def search(
         measure,
         gain_min=gain_min,
         members_max=members_max,
+        pick=in_turns.cheapest,
+        holds=in_turns.is_gain,
     )
     look_again(copy, baseline, by_id, clock, found)
 
@@ -152,26 +127,11 @@ def look_again(
     for name, tried in found.tried.items():
         if tried.refused or gain_of(baseline.weights, baseline.seconds, tried.seconds) >= WORSE_MAX:
             continue
-        if time.monotonic() + ROUNDS_TIMES * tried.took_s > clock.ends_at:
+        if not clock.has_rounds(tried):
             continue
-        candidate = by_id[name]
-        touched = [each for each in baseline.statements if each.name in tried.seconds]
-        taken: dict[bool, list[float]] = {False: [], True: []}
-        try:
-            for is_with in ROUNDS:
-                copy.align([candidate] if is_with else [])
-                rewritten = {each.statement: each.sql for each in candidate.rewrites} if is_with else {}
-                seconds = {
-                    each.name: copy.seconds(
-                        each, sql_with(each, rewritten), usual_s=baseline.seconds[each.name]
-                    )
-                    for each in touched
-                }
-                taken[is_with].append(total_s(baseline.weights, {**baseline.seconds, **seconds}))
-            copy.align([])
-        except (UsageError, MeasurementError):
-            continue  # what was seen before stands, and tells nothing
-        found.tried[name] = replace(tried, without_s=tuple(taken[False]), with_s=tuple(taken[True]))
+        rounds = in_turn(copy, baseline, [], [by_id[name]], tried.seconds, baseline.seconds)
+        if rounds is not None:  # else what was seen before stands, and tells nothing
+            found.tried[name] = replace(tried, without_s=rounds[0], with_s=rounds[1])
 
 
 def best_so_far(baseline: Baseline, candidates: Sequence[Candidate], found: Searched) -> str:
@@ -189,8 +149,21 @@ def best_so_far(baseline: Baseline, candidates: Sequence[Candidate], found: Sear
     return f"{tried}; best so far: {title}, {gains[best]:.2f} × as fast on the copy (not proven)"
 
 
+def as_now(copy: TrialCopy, baseline: Baseline) -> Baseline:
+    """The baseline with the estimates of this moment, where statements write.
+
+    What they wrote was rolled back and left dead rows: the tables have more pages, and the planner's costs
+    are others with nothing applied.
+    """
+    if not any(each.of.writes for each in baseline.statements):
+        return baseline
+    estimates = {each.name: copy.estimate(each.sql, each.name) for each in baseline.statements}
+    return replace(baseline, estimates=estimates)
+
+
 def _try(copy: TrialCopy, baseline: Baseline, candidate: Candidate, found: Searched) -> None:
     began = time.monotonic()
+    baseline = as_now(copy, baseline)
     before_bytes, before_wal = copy.bytes(), copy.wal_bytes()
     try:
         build_s = copy.push(candidate)

@@ -10,9 +10,10 @@ from dataclasses import replace
 
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
-from pgassay.tune.search import Baseline, Clock, Searched, search
-from pgassay.tune.selection import Selection, Tried
+from pgassay.tune.search import Searched, search
+from pgassay.tune.selection import Baseline, Selection, Tried
 from pgassay.tune.statements import sql_with
+from pgassay.tune.turns import Clock
 
 
 def look_with_settings(
@@ -62,6 +63,7 @@ def _with_taken(copy: TrialCopy, baseline: Baseline, taken: Sequence[Candidate],
     texts = {rewrite.statement: rewrite.sql for each in taken for rewrite in each.rewrites}
     statements = tuple(replace(each, sql=sql_with(each, texts)) for each in baseline.statements)
     estimates = {each.name: copy.estimate(each.sql, each.name) for each in statements}
+    # What it takes now is what the selection's last step measured, piece by piece.
     return Baseline(statements, found.selection.steps[-1].seconds, estimates, baseline.rows)
 
 

@@ -11,6 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from pgassay.experiment.running.result_bag import Bag
+from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.tune.statements import MeasuredStatement, weights_of
+
 # Seconds of each statement that a set of fixes touches, by name.
 Seconds = Mapping[str, float]
 # What a trial takes beside its statements, about; and the blocks that a proof should have room for.
@@ -19,9 +23,33 @@ TRIAL_OVERHEAD_S, BLOCKS_WANTED = 3.0, 6
 TRIAL_TIMES = 2.0
 # A workload that is slower by less than that is called nothing.
 WORSE_MAX = 0.9
+# Of two fixes for the same statements the lesser is as good, as far as one timing tells, where it saves so
+# much of what the better saves, and the workload takes at most so many times as long with it.
+ALIKE_SAVED_MIN, ALIKE_TIMES_MAX = 2 / 3, 1.5
+# What gains less on top of others for the same statements is taken only where it is told from the noise: two
+# that do the same hide each other's gain from the proof, since the set is as fast without either.
+SURE_GAIN = 2.0
 # In which order the workload is timed again without (False) and with a fix that looked slower: the two stand
 # alike in time, so that a machine that gets steadily slower or faster does not favour either.
 ROUNDS = (False, True, True, False, False, True, True, False)
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The workload as it is: seconds and estimated plan by the measured statement's name.
+
+    `rows`: what the quick queries return, of those that return the same twice.
+    """
+
+    statements: tuple[MeasuredStatement, ...]
+    seconds: Seconds
+    estimates: Mapping[str, ExplainedPlan]
+    rows: Mapping[str, Bag] = field(default_factory=dict)
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """How often each counts in the workload's time."""
+        return weights_of(self.statements)
 
 
 @dataclass(frozen=True)
@@ -123,10 +151,23 @@ def is_slower(tried: Tried) -> bool:
     nothing, all orders of the rounds are equally likely, whatever the noise's distribution is: of four and
     four, one order in 70 has all of one kind above the other (Wilcoxon's rank sum at its extreme).
     """
-    if len(tried.with_s) != ROUNDS.count(True) or len(tried.without_s) != ROUNDS.count(False):
+    return is_longer(tried.with_s, tried.without_s, WORSE_MAX)
+
+
+def is_longer(one: Sequence[float], other: Sequence[float], below: float) -> bool:
+    """Whether each round of one took longer than each of the other, whose median is `below` times one's."""
+    if len(one) != ROUNDS.count(True) or len(other) != ROUNDS.count(False):
         return False
-    apart = statistics.median(tried.without_s) < WORSE_MAX * statistics.median(tried.with_s)
-    return apart and min(tried.with_s) > max(tried.without_s)
+    apart = statistics.median(other) < below * statistics.median(one)
+    return apart and min(one) > max(other)
+
+
+# What is taken, the best by one timing and those that are alike, and the workload's seconds so far: which of
+# them is taken next.
+Pick = Callable[[Sequence[str], Sequence[str], Seconds], str]
+# What is taken, what may be taken next, and the seconds so far: whether it gains anything there, by more than
+# the noise; None where there is no time to tell.
+Holds = Callable[[Sequence[str], str, Seconds], bool | None]
 
 
 def select(
@@ -137,22 +178,37 @@ def select(
     *,
     gain_min: float,
     members_max: int,
+    pick: Pick = lambda _taken, names, _current: names[0],
+    holds: Holds = lambda _taken, _name, _current: True,
 ) -> Selection:
     """Take fixes one after the other, the one that gains most first, until none gains `gain_min`.
 
     `weights`: how often each statement runs. `measure(taken, id)`: the seconds of the statements that `id`
-    touches on top of those taken; None where it can't be applied there, or no time is left.
+    touches on top of those taken; None where it can't be applied there, or no time is left. `pick` decides
+    between those that gain about as much for the same statements, `holds` whether a small gain on top of
+    fixes for the same statements is one.
     """
     current = dict(base)
     known: dict[str, Seconds] = {each.id: each.seconds for each in tried if not each.refused}
     steps: list[Step] = []
     beside: dict[str, float] = {}
+    changed: set[str] = set()
     while known and len(steps) < members_max:
         gains = {name: gain_of(weights, current, touched) for name, touched in known.items()}
         best = max(gains, key=lambda name: (gains[name], -list(known).index(name)))
         if gains[best] < gain_min:
             break
+        taken = [step.id for step in steps]
+        alike = [name for name in known if gains[name] >= gain_min and _is_alike(known, gains, name, best)]
+        if alike:
+            best = pick(taken, (best, *alike), current)
         touched = known.pop(best)
+        if gains[best] < SURE_GAIN and touched.keys() & changed:
+            is_gain = holds(taken, best, current)
+            if not is_gain:
+                beside[best] = 1.0 if is_gain is False else gains[best]
+                continue
+        changed |= touched.keys()
         current.update(touched)
         steps.append(Step(best, total_s(weights, current), dict(current)))
         taken = [step.id for step in steps]
@@ -164,3 +220,11 @@ def select(
                 known[name] = again
     beside |= {name: gain_of(weights, current, touched) for name, touched in known.items()}
     return Selection(tuple(steps), beside)
+
+
+def _is_alike(known: Mapping[str, Seconds], gains: Mapping[str, float], name: str, best: str) -> bool:
+    """Whether one gains about as much as the best, for the same statements."""
+    if name == best or not known[name].keys() & known[best].keys():
+        return False
+    saved, most = 1 - 1 / gains[name], 1 - 1 / gains[best]
+    return saved >= ALIKE_SAVED_MIN * most and gains[best] <= ALIKE_TIMES_MAX * gains[name]

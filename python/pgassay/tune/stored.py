@@ -17,12 +17,13 @@ from pgassay.tune.candidate import Candidate, TunedStatement
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.proof import read_proof, remaining_of
 from pgassay.tune.scripts import apply_script, undo_script
-from pgassay.tune.search import Baseline, Searched
-from pgassay.tune.selection import Selection, Tried, total_s
+from pgassay.tune.search import Searched
+from pgassay.tune.selection import Baseline, Selection, Tried, total_s
 from pgassay.tune.side_costs import side_costs
 from pgassay.tune.statements import measured
 from pgassay.tune.symptom import cause_of_trials
 from pgassay.tune.tools import Gathered
+from pgassay.tune.turns import predicted_gains
 
 PROOF_FOLDER, CONFIRMATION_FOLDER = "proof", "confirmation"
 
@@ -51,6 +52,8 @@ class StoredSearch(Frozen):
     # By the name of a measured statement why it is not what it is on the server that it was read from.
     unlike: dict[str, str] = Field(default_factory=dict)
     remaining: tuple[str, ...] = ()
+    # By the arm's name the workload's seconds in each round, which `predicted` follows from; {} without any.
+    rounds: dict[str, tuple[float, ...]] = Field(default_factory=dict)
 
     @property
     def members(self) -> list[Candidate]:
@@ -89,13 +92,18 @@ def stored_search(
     unlike: Mapping[str, str] | None = None,
 ) -> StoredSearch:
     """What is to be kept of a search, with what each chosen fix is predicted to gain."""
-    before = total_s(baseline.weights, baseline.seconds)
     steps = searched.selection.steps
-    together = before / steps[-1].total_s if steps else None
-    predicted = {}
-    for step in steps:
-        predicted[step.id] = before / step.total_s
-        before = step.total_s
+    together, predicted = None, dict[str, float]()
+    if steps and searched.rounds:
+        by_id = {each.id: each for each in gathered.candidates}
+        together, predicted = predicted_gains(searched.rounds, [by_id[step.id] for step in steps])
+    elif steps:
+        # No time to time them in turn: by what each gained on top of those before it.
+        before = total_s(baseline.weights, baseline.seconds)
+        together = before / steps[-1].total_s
+        for step in steps:
+            predicted[step.id] = before / step.total_s
+            before = step.total_s
     return StoredSearch(
         statements=statements,
         seconds=dict(baseline.seconds),
@@ -108,6 +116,7 @@ def stored_search(
         screened=searched.screened,
         notes=searched.notes,
         selection=searched.selection,
+        rounds=searched.rounds,
         predicted=predicted,
         predicted_together=together,
         facts=facts,

@@ -23,7 +23,7 @@ from pgassay.tune.finders.registry import find
 from pgassay.tune.plan import TuneRequest, plan_tune, request_from
 from pgassay.tune.proving import Proving, deadline, planned_again
 from pgassay.tune.run import run_tune
-from pgassay.tune.search import Baseline, Searched
+from pgassay.tune.search import Searched
 from pgassay.tune.selection import Selection, Step
 from pgassay.tune.statements import measured
 from pgassay.tune.stored import StoredSearch, Told, compose, stored_search

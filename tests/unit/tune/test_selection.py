@@ -12,6 +12,7 @@ from pgassay.tune.selection import (
     Selection,
     Tried,
     gain_of,
+    is_longer,
     proof_trials_s,
     provable,
     select,
@@ -93,6 +94,55 @@ def test_every_step_gains_and_nothing_is_lost(fixes: list[dict[str, float]]) -> 
         assert before / step.total_s >= 1.03 * (1 - 1e-9)
         before = step.total_s
     assert {*selection.ids, *selection.beside} == set(touched_by)
+
+
+def test_of_two_that_gain_about_as_much_for_the_same_statements_another_word_decides() -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def pick(_taken: Sequence[str], names: Sequence[str], _current: Seconds) -> str:
+        asked.append(tuple(names))
+        return names[-1]
+
+    tried = [Tried("best", {"c": 0.1}), Tried("alike", {"c": 0.2}), Tried("less", {"c": 1.5})]
+    selection = select(
+        WEIGHTS, BASE, tried, lambda _taken, _name: {"c": 0.2}, gain_min=1.03, members_max=5, pick=pick
+    )
+    # 'less' saves too little for that, and another statement's fix is no other answer to the same question.
+    assert asked == [("best", "alike")]
+    assert selection.ids == ("alike",)
+    elsewhere = [Tried("one", {"a": 0.1}), Tried("other", {"b": 0.1})]
+    assert select(
+        WEIGHTS, BASE, elsewhere, never, gain_min=1.03, members_max=5, pick=pick
+    ).ids == ("one", "other")  # fmt: skip
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("told", "ids", "beside"), [(True, 2, None), (False, 1, 1.0), (None, 1, pytest.approx(2.2 / 2.0))]
+)
+def test_a_small_gain_on_top_of_a_fix_for_the_same_statement_must_be_told_from_the_noise(
+    told: bool | None, ids: int, beside: object
+) -> None:
+    tried = [Tried("one", {"c": 0.2}), Tried("same", {"c": 0.3, "b": 0.9})]
+    asked = []
+
+    def holds(taken: Sequence[str], name: str, current: Seconds) -> bool | None:
+        asked.append((tuple(taken), name, current["c"]))
+        return told
+
+    selection = select(
+        WEIGHTS, BASE, tried, lambda _taken, _name: {"c": 0.0}, gain_min=1.03, members_max=5, holds=holds
+    )
+    assert asked == [(("one",), "same", 0.2)]
+    assert len(selection.ids) == ids
+    assert selection.beside.get("same") == beside
+
+
+def test_rounds_tell_only_where_each_is_longer_and_the_medians_are_apart() -> None:
+    assert is_longer((1.1, 1.2, 1.3, 1.15), (1.0, 0.9, 1.05, 1.0), 1 / 1.03)
+    assert not is_longer((1.1, 1.2, 1.3, 1.04), (1.0, 0.9, 1.05, 1.0), 1 / 1.03)
+    assert not is_longer((1.02, 1.02, 1.02, 1.02), (1.0, 1.0, 1.0, 1.0), 1 / 1.03)
+    assert not is_longer((2.0, 2.0), (1.0, 1.0), 1 / 1.03)
 
 
 def test_a_proof_of_fewer_leaves_the_last_ones_out_and_says_what_they_gained() -> None:

@@ -9,11 +9,21 @@ from pgassay.tune.finders.evidence.evidence import Evidence
 
 @dataclass(frozen=True)
 class Saving:
-    """Milliseconds that a candidate is expected to save in one plan of a statement (numbered from 0)."""
+    """Milliseconds that a candidate is expected to save in one plan of a statement (numbered from 0).
+
+    `most_ms`: what it may save at most, where which plan comes instead can't be told; that decides whether it
+    is worth trying. None where `ms` is as good as it gets.
+    """
 
     statement: str
     plan: int
     ms: float
+    most_ms: float | None = None
+
+    @property
+    def possible_ms(self) -> float:
+        """What it may save."""
+        return self.ms if self.most_ms is None else max(self.ms, self.most_ms)
 
 
 @dataclass(frozen=True)

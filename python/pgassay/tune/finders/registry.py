@@ -1,10 +1,10 @@
 """The table of finders: a new one is a file and a line here. What they offer is merged and thinned out."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from pgassay.tune.candidate import Candidate, Symptom
-from pgassay.tune.finders.base import Finder, Offer
+from pgassay.tune.finders.base import Finder, Offer, Saving
 from pgassay.tune.finders.design.brin import BRIN
 from pgassay.tune.finders.design.btree import BTREE
 from pgassay.tune.finders.design.covering import COVERING
@@ -68,10 +68,10 @@ FINDERS: tuple[Finder, ...] = (
 def find(symptom: Symptom) -> tuple[Candidate, ...]:
     """What may help the workload, with what it is predicted to do to each statement; most promising first.
 
-    A candidate whose statements all gain less than STATEMENT_GAIN_MIN is not among them, nor one that gains
-    less than WORKLOAD_GAIN_MIN of the workload as it would be with all other statements at their predicted
-    best, unless it is told for another reason than time. A workload of many statements is made faster one
-    statement after the other: what is little beside all of them as they are is much beside what is left.
+    A candidate whose statements may all gain less than STATEMENT_GAIN_MIN at most is not among them, nor one
+    that may gain less than WORKLOAD_GAIN_MIN of the workload as it would be with all other statements at
+    their predicted best, unless it is told for another reason than time. A workload of many statements is
+    made faster one statement after the other: what is little beside all of them is much beside what is left.
     """
     evidence = Evidence(symptom)
     offers = [offer for finder in FINDERS for offer in finder.find(evidence)]
@@ -84,7 +84,7 @@ def _merged(offers: Iterable[Offer], evidence: Evidence) -> Iterable[tuple[float
     groups: dict[str, list[Offer]] = defaultdict(list)
     for offer in offers:
         groups[offer.candidate.id].append(offer)
-    predicted = {id_: _ratios(same, evidence) for id_, same in groups.items()}
+    predicted = {id_: _ratios(same, evidence, lambda saving: saving.ms) for id_, same in groups.items()}
     best_of: dict[str, float] = {}
     for ratios in predicted.values():
         for name, ratio in ratios.items():
@@ -97,7 +97,7 @@ def _merged(offers: Iterable[Offer], evidence: Evidence) -> Iterable[tuple[float
         # What the statements that it leaves alone take less with the best that was found for them.
         spared = sum((1 - best_of[name]) * evidence.share(name) for name in best_of.keys() - ratios.keys())
         told = any(each.without_gain for each in same)
-        if told or _is_worth_it(same, ratios, gain / max(1 - spared, gain, RATIO_MIN)):
+        if told or _is_worth_trying(same, evidence, max(1 - spared, RATIO_MIN)):
             names = tuple(
                 each.name
                 for each in evidence.symptom.statements
@@ -106,12 +106,12 @@ def _merged(offers: Iterable[Offer], evidence: Evidence) -> Iterable[tuple[float
             yield gain, best.candidate.model_copy(update={"statements": names, "predicted": ratios})
 
 
-def _ratios(offers: list[Offer], evidence: Evidence) -> dict[str, float]:
+def _ratios(offers: list[Offer], evidence: Evidence, saves_ms: Callable[[Saving], float]) -> dict[str, float]:
     """New time over old for each statement: over all its plans, those that nothing changes included."""
     saved: dict[tuple[str, int], float] = defaultdict(float)
     for offer in offers:
         for saving in offer.savings:
-            saved[saving.statement, saving.plan] += saving.ms
+            saved[saving.statement, saving.plan] += saves_ms(saving)
     names = {name for name, _ in saved}
     total: dict[str, float] = defaultdict(float)
     less: dict[str, float] = defaultdict(float)
@@ -123,10 +123,13 @@ def _ratios(offers: list[Offer], evidence: Evidence) -> dict[str, float]:
     return {name: round(1 - less[name] / total[name], 4) for name in sorted(total)}
 
 
-def _is_worth_it(offers: list[Offer], ratios: dict[str, float], gain: float) -> bool:
-    most = max((saving.ms for offer in offers for saving in offer.savings), default=0.0)
+def _is_worth_trying(offers: list[Offer], evidence: Evidence, left: float) -> bool:
+    """Whether what it may save is worth measuring it; `left` of the workload is what it is compared with."""
+    ratios = _ratios(offers, evidence, lambda saving: saving.possible_ms)
+    gain = sum((1 - ratio) * evidence.share(name) for name, ratio in ratios.items())
+    most = max((saving.possible_ms for offer in offers for saving in offer.savings), default=0.0)
     return (
         most >= SAVING_MS_MIN
         and min(ratios.values(), default=1.0) <= 1 - STATEMENT_GAIN_MIN
-        and gain >= WORKLOAD_GAIN_MIN
+        and gain >= WORKLOAD_GAIN_MIN * left
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from pgassay.model.plans.plan import ExplainedPlan, PlanNode
 from pgassay.model.tuning.source import TuneSource
-from pgassay.tune.search import Baseline
+from pgassay.tune.selection import Baseline
 from pgassay.words import seconds as in_words
 
 TIMES_MAX = 10.0

@@ -11,7 +11,8 @@ hangs on is left alone. What is offered depends on why it is wrong:
 Threshold: the factor of ten is that of PostgreSQL's own advice on EXPLAIN, as plan viewers use it; a factor
 of two or three rarely changes a plan.
 Prediction: the time of the nested loop's inner side or of what spilled becomes that of reading the inner
-table once; half of the node's time where the better plan can't be told.
+table once; half of the node's time where the better plan can't be told. The planner's next choice with right
+numbers is not known before it has them, so it is tried wherever the cheapest of them would be worth it.
 """
 
 from collections.abc import Iterator
@@ -37,13 +38,21 @@ _OF_TIMED = 0.75
 
 
 @dataclass(frozen=True)
+class _Saved:
+    """What another plan saves in milliseconds: as expected, and at most."""
+
+    ms: float
+    most_ms: float
+
+
+@dataclass(frozen=True)
 class _Wrong:
     """A scan whose rows were estimated wrongly, the node that depends on it, and what a right one saves."""
 
     scan: Scan
     factor: float
     dependent: PlanNode
-    saved_ms: float
+    saved: _Saved
 
 
 def factor_of(node: PlanNode) -> float:
@@ -52,7 +61,7 @@ def factor_of(node: PlanNode) -> float:
     return max(estimated / came, came / estimated)
 
 
-def _dependent(evidence: Evidence, plan: ExplainedPlan, wrong: PlanNode) -> tuple[PlanNode, float] | None:
+def _dependent(evidence: Evidence, plan: ExplainedPlan, wrong: PlanNode) -> tuple[PlanNode, _Saved] | None:
     """What was planned for the wrong number of a node's rows, and what the right one would save in it."""
     total = statement_ms(plan)
     rows = (wrong.rows or 0.0) * (wrong.loops or 0.0)
@@ -63,9 +72,9 @@ def _dependent(evidence: Evidence, plan: ExplainedPlan, wrong: PlanNode) -> tupl
         if node.type == "Nested Loop" and too_few and len(sides) == 2 and sides[0].id == below.id:
             inner = sides[1]
             spent = inner.total_ms or 0.0
-            once = _inner_once_ms(evidence, plan, rows, inner)
-            if spent >= DEPENDENT_SHARE_MIN * total and once < spent:
-                return node, _OF_TIMED * (spent - once)
+            least, once = _inner_once_ms(evidence, plan, rows, inner)
+            if spent >= DEPENDENT_SHARE_MIN * total and least < spent:
+                return node, _Saved(max(_OF_TIMED * (spent - once), 0.0), _OF_TIMED * (spent - least))
         if node.type in JOINS - {"Nested Loop"} and not too_few and len(sides) == 2:
             other = next(each for each in sides if each.id != below.id)
             spent = (other.total_ms or 0.0) + (node.own_ms or 0.0)
@@ -75,21 +84,23 @@ def _dependent(evidence: Evidence, plan: ExplainedPlan, wrong: PlanNode) -> tupl
                 and lookups < spent
                 and _has_index(evidence, plan_nodes=sides)
             ):
-                return node, spent - lookups
+                return node, _Saved(spent - lookups, spent)
         if node.disk and (node.own_ms or 0.0) >= DEPENDENT_SHARE_MIN * total:
-            return node, 0.5 * (node.own_ms or 0.0)
+            return node, _Saved(0.5 * (node.own_ms or 0.0), node.own_ms or 0.0)
         below = node
     return None
 
 
-def _inner_once_ms(evidence: Evidence, plan: ExplainedPlan, outer: float, inner: PlanNode) -> float:
-    """Reading the inner side's tables once and hashing them."""
+def _inner_once_ms(
+    evidence: Evidence, plan: ExplainedPlan, outer: float, inner: PlanNode
+) -> tuple[float, float]:
+    """Reading the inner side's tables once: at least, and with hashing as is expected."""
     rows = 0.0
     for node in plan.nodes:
         if node.relation and (node is inner or inner in parents(plan, node)):
             table = evidence.table_of(node)
             rows += evidence.rows_of(table) if table else 0.0
-    return rows * SEQUENTIAL_ROW_MS * 3 + outer * SEQUENTIAL_ROW_MS * 2
+    return rows * SEQUENTIAL_ROW_MS, rows * SEQUENTIAL_ROW_MS * 3 + outer * SEQUENTIAL_ROW_MS * 2
 
 
 def _has_index(evidence: Evidence, plan_nodes: list[PlanNode]) -> bool:
@@ -138,7 +149,7 @@ def _offer(
             id=id_, layer="operations", kind=kind, title=title, reason=reason, statements=(), sql=sql,
             undo=(undo,) if undo else (), undoable=bool(undo), bytes=0,
         ),
-        (Saving(scan.statement.name, scan.plan_number, wrong.saved_ms),),
+        (Saving(scan.statement.name, scan.plan_number, wrong.saved.ms, wrong.saved.most_ms),),
     )  # fmt: skip
 
 
@@ -230,14 +241,14 @@ def _groups(evidence: Evidence) -> Iterator[Offer]:
                 yield Offer(each.candidate.model_copy(update={"reason": reason}), each.savings)
 
 
-def _sorted_for(scan: Scan, aggregate: PlanNode) -> tuple[PlanNode, float] | None:
+def _sorted_for(scan: Scan, aggregate: PlanNode) -> tuple[PlanNode, _Saved] | None:
     """A sort below the aggregate, for groups too many to be hashed, or an aggregate that went to disk."""
     between = [each for each in parents(scan.plan, scan.node) if each.depth > aggregate.depth]
     sorts = [each for each in between if each.type in ("Sort", "Incremental Sort")]
     spent = sum(each.own_ms or 0.0 for each in (*sorts, *([aggregate] if aggregate.disk else [])))
     if spent < DEPENDENT_SHARE_MIN * statement_ms(scan.plan):
         return None
-    return aggregate, 0.6 * spent
+    return aggregate, _Saved(0.6 * spent, spent)
 
 
 ANALYZE = Finder(

@@ -1,0 +1,190 @@
+"""Sets of fixes timed in turn on the copy, so that a machine that gets faster or slower favours none of them.
+
+What the search times once, minutes after the workload as it was, is good enough to say what is worth a
+closer look. Three questions need more: whether a fix that looked slower is, which of two that gain about as
+much is faster, and what the chosen set will gain in the proof.
+"""
+
+import math
+import statistics
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from pgassay.errors import MeasurementError, UsageError
+from pgassay.tune.candidate import Candidate
+from pgassay.tune.copy import TrialCopy
+from pgassay.tune.proof import AS_IT_IS, CHOSEN, without
+from pgassay.tune.selection import ROUNDS, Baseline, Seconds, Tried, is_longer, total_s
+from pgassay.tune.statements import sql_with
+
+# Of the chosen set and the sets beside it: each is timed so often at most, and at least twice where there is
+# time, once on the way there and once on the way back.
+PREDICTION_ROUNDS_MAX = 6
+
+
+# Timing in turn takes eight rounds, and applying it twice, of what trying it took; with room to be wrong.
+ROUNDS_TIMES = 10.0
+# Of those that gain about as much as the best so many are set beside it, the smallest first, each of which
+# takes at most this part of its space.
+SMALLER_MAX, SMALLER_SHARE_MAX = 2, 0.8
+
+
+@dataclass(frozen=True)
+class Clock:
+    """When the search is to end, and when the best so far is to be told (monotonic seconds)."""
+
+    ends_at: float
+    tells_at: float
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no time is left."""
+        return time.monotonic() >= self.ends_at
+
+    def has_rounds(self, *tried: Tried) -> bool:
+        """Whether there is time to apply and to time these in turn."""
+        return time.monotonic() + ROUNDS_TIMES * max(each.took_s for each in tried) < self.ends_at
+
+
+def timed(
+    copy: TrialCopy, baseline: Baseline, fixes: Sequence[Candidate], names: Collection[str]
+) -> dict[str, float]:
+    """Have exactly these fixes applied, and time these statements. Raises UsageError, MeasurementError."""
+    copy.align(fixes)
+    texts = {rewrite.statement: rewrite.sql for each in fixes for rewrite in each.rewrites}
+    return {
+        each.name: copy.seconds(each, sql_with(each, texts), usual_s=baseline.seconds[each.name])
+        for each in baseline.statements
+        if each.name in names
+    }
+
+
+def in_turn(
+    copy: TrialCopy,
+    baseline: Baseline,
+    one: Sequence[Candidate],
+    other: Sequence[Candidate],
+    names: Collection[str],
+    others: Seconds,
+) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
+    """The workload's seconds in each round with `one` set of fixes, and with the `other`.
+
+    `names`: the statements that are timed; `others`: the seconds of all. None where a set can't be applied.
+    """
+    taken: dict[bool, list[float]] = {False: [], True: []}
+    try:
+        for is_other in ROUNDS:
+            seconds = timed(copy, baseline, other if is_other else one, names)
+            taken[is_other].append(total_s(baseline.weights, {**others, **seconds}))
+    except (UsageError, MeasurementError):
+        return None
+    return tuple(taken[False]), tuple(taken[True])
+
+
+@dataclass(frozen=True)
+class Turns:
+    """Decides by timing in turn what one timing of each candidate does not tell. `tried`: by id."""
+
+    copy: TrialCopy
+    baseline: Baseline
+    candidates: Mapping[str, Candidate]
+    tried: Mapping[str, Tried]
+    clock: Clock
+    gain_min: float
+
+    def cheapest(self, taken: Sequence[str], names: Sequence[str], current: Seconds) -> str:
+        """Of the best (the first) and those that gain about as much: the smallest that it is no faster than.
+
+        Only what takes space in the database is compared by it.
+        """
+        best, *others = names
+        smaller = [name for name in others if self._takes_less(name, best)]
+        smaller.sort(key=lambda name: self.tried[name].bytes or 0)
+        for name in smaller[:SMALLER_MAX]:
+            rounds = self._rounds(taken, name, best, current)
+            # As the rounds are numbered: the first are those of the smaller one.
+            if rounds is not None and not is_longer(*rounds, 1 / self.gain_min):
+                return name
+        return best
+
+    def is_gain(self, taken: Sequence[str], name: str, current: Seconds) -> bool | None:
+        """Whether one gains on top of those that are taken, by more than the noise; None without time."""
+        rounds = self._rounds(taken, None, name, current)
+        return None if rounds is None else is_longer(*rounds, 1 / self.gain_min)
+
+    def _rounds(
+        self, taken: Sequence[str], one: str | None, other: str, current: Seconds
+    ) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
+        compared = [self.tried[name] for name in (one, other) if name is not None]
+        if not self.clock.has_rounds(*compared):
+            return None
+        names = {name for each in compared for name in each.seconds}
+        first, second = (
+            [self.candidates[each] for each in (*taken, *([name] if name else []))] for name in (one, other)
+        )
+        return in_turn(self.copy, self.baseline, first, second, names, current)
+
+    def _takes_less(self, name: str, best: str) -> bool:
+        sizes = [self.tried[each].bytes or 0 for each in (name, best)]
+        is_space = all(
+            self.candidates[each].sql and not self.candidates[each].settings for each in (name, best)
+        )
+        return is_space and sizes[1] > 0 and sizes[0] <= SMALLER_SHARE_MAX * sizes[1]
+
+
+def prediction_rounds(
+    copy: TrialCopy,
+    baseline: Baseline,
+    members: Sequence[Candidate],
+    names: Collection[str],
+    ends_at: float,
+) -> dict[str, tuple[float, ...]]:
+    """The workload's seconds in each round with every set that the proof compares, by the arm's name.
+
+    Timed anew, for whoever is best of many by its first timing was lucky on average, and there and back by
+    turns. Ends at `ends_at` (monotonic seconds), once a further round would take longer; {} where not even
+    one fits, or a set wants another server.
+    """
+    if any(each.build is not None or each.storage is not None for each in members):
+        return {}
+    sets = {AS_IT_IS: list[Candidate](), CHOSEN: list(members)}
+    if len(members) > 1:
+        sets |= {without(each): [other for other in members if other is not each] for each in members}
+    order = list(sets)
+    rounds: list[dict[str, float]] = []
+    longest_s = 0.0
+    while len(rounds) < PREDICTION_ROUNDS_MAX and time.monotonic() + longest_s < ends_at:
+        began = time.monotonic()
+        try:
+            seconds = {name: timed(copy, baseline, sets[name], names) for name in order}
+        except (UsageError, MeasurementError):
+            break
+        totals = {
+            name: total_s(baseline.weights, {**baseline.seconds, **each}) for name, each in seconds.items()
+        }
+        if all(math.isfinite(each) for each in totals.values()):
+            rounds.append(totals)
+        longest_s = max(longest_s, time.monotonic() - began)
+        order.reverse()
+    return {name: tuple(each[name] for each in rounds) for name in sets} if rounds else {}
+
+
+def predicted_gains(
+    rounds: Mapping[str, Sequence[float]], members: Sequence[Candidate]
+) -> tuple[float, dict[str, float]]:
+    """What the chosen set will gain over the workload as it is, and each member in it, by these rounds.
+
+    The median over the rounds of the ratios within one, as the proof sets arms beside each other within
+    blocks. By its id a member's gain: that of the set over the set without it.
+    """
+
+    def gain(name: str) -> float:
+        return statistics.median(
+            before / after for before, after in zip(rounds[name], rounds[CHOSEN], strict=True)
+        )
+
+    together = gain(AS_IT_IS)
+    if len(members) == 1:
+        return together, {members[0].id: together}
+    return together, {each.id: gain(without(each)) for each in members}

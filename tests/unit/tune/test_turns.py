@@ -1,0 +1,132 @@
+"""Sets of fixes timed in turn: which of two that gain alike is taken, and what a proof is predicted to find.
+
+The copy is made up; what is asked of it, and what follows from its times, is the product's.
+"""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+import tune_samples as samples
+from pgassay.errors import UsageError
+from pgassay.tune.candidate import Candidate, TunedStatement
+from pgassay.tune.proof import AS_IT_IS, CHOSEN, without
+from pgassay.tune.selection import Baseline, Tried
+from pgassay.tune.statements import MeasuredStatement, measured
+from pgassay.tune.turns import Clock, Turns, predicted_gains, prediction_rounds
+
+STATEMENTS = measured(
+    (TunedStatement(name="list", sql="SELECT 1"), TunedStatement(name="report", sql="SELECT 2"))
+)
+BASELINE = Baseline(STATEMENTS, {"list": 1.0, "report": 1.0}, {})
+PLAIN, PARTIAL = samples.candidate("plain"), samples.candidate("partial")
+LATER, OVER = Clock(math.inf, math.inf), Clock(0.0, 0.0)
+
+
+@dataclass
+class Copy:
+    """Stands in for the copy of the data: statements take what is written down, times how slow it is now."""
+
+    times: dict[frozenset[str], float]
+    slower: Sequence[float] = (1.0,)
+    applied: frozenset[str] = frozenset()
+    runs: int = 0
+    asked: list[str] = field(default_factory=list)
+    fails: str = ""
+
+    def align(self, wanted: Sequence[Candidate]) -> None:
+        self.applied = frozenset(each.id for each in wanted)
+        if self.fails in self.applied:
+            raise UsageError(f"{self.fails} failed on the copy")
+
+    def seconds(self, statement: MeasuredStatement, _sql: str, *, usual_s: float | None = None) -> float:
+        assert usual_s == BASELINE.seconds[statement.name]
+        self.asked.append(statement.name)
+        self.runs += 1
+        return self.times[self.applied] * self.slower[(self.runs - 1) % len(self.slower)]
+
+
+def turns(copy: Copy, sizes: dict[str, int], clock: Clock = LATER) -> Turns:
+    tried = {name: Tried(name, {"list": 0.1}, bytes=size) for name, size in sizes.items()}
+    by_id = {each.id: each for each in (PLAIN, PARTIAL)}
+    return Turns(copy, BASELINE, by_id, tried, clock, 1.03)  # type: ignore[arg-type]  # a stand-in
+
+
+def taking(plain: float, partial: float) -> dict[frozenset[str], float]:
+    both = min(plain, partial)
+    return {
+        frozenset(): 1.0,
+        frozenset({PLAIN.id}): plain,
+        frozenset({PARTIAL.id}): partial,
+        frozenset({PLAIN.id, PARTIAL.id}): both,
+    }
+
+
+def test_of_two_that_are_as_fast_the_smaller_one_is_taken() -> None:
+    sizes = {PLAIN.id: 900_000, PARTIAL.id: 16_384}
+    # Every run takes another time, and none of the two is always faster.
+    copy = Copy(taking(0.10, 0.11), slower=(1.0, 1.3, 1.1, 1.0, 1.4, 1.2, 1.0))
+    assert turns(copy, sizes).cheapest((), (PLAIN.id, PARTIAL.id), BASELINE.seconds) == PARTIAL.id
+    # Only what the two touch is timed.
+    assert set(copy.asked) == {"list"}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "clock", "why"),
+    [
+        ({PLAIN.id: 900_000, PARTIAL.id: 16_384}, OVER, "no time is left to set them beside each other"),
+        ({PLAIN.id: 900_000, PARTIAL.id: 800_000}, LATER, "it is hardly smaller"),
+        ({PLAIN.id: 0, PARTIAL.id: 0}, LATER, "neither takes space"),
+    ],
+)
+def test_the_first_stays_where_the_other_is_no_cheaper(sizes: dict[str, int], clock: Clock, why: str) -> None:
+    copy = Copy(taking(0.10, 0.10))
+    names = (PLAIN.id, PARTIAL.id)
+    assert turns(copy, sizes, clock).cheapest((), names, BASELINE.seconds) == PLAIN.id, why
+    assert copy.runs == 0
+
+
+def test_the_larger_one_is_taken_where_it_is_clearly_faster() -> None:
+    sizes = {PLAIN.id: 900_000, PARTIAL.id: 16_384}
+    copy = Copy(taking(0.10, 0.30))
+    assert turns(copy, sizes).cheapest((), (PLAIN.id, PARTIAL.id), BASELINE.seconds) == PLAIN.id
+
+
+def test_a_fix_that_does_what_another_does_gains_nothing_on_top_of_it() -> None:
+    sizes = {PLAIN.id: 900_000, PARTIAL.id: 16_384}
+    noisy = (1.0, 1.3, 1.1, 1.0, 1.4, 1.2, 1.0)
+    on_top = turns(Copy(taking(0.10, 0.10), slower=noisy), sizes)
+    assert on_top.is_gain((PARTIAL.id,), PLAIN.id, {"list": 0.1, "report": 0.1}) is False
+    faster = turns(Copy(taking(0.10, 0.50)), sizes)
+    assert faster.is_gain((PARTIAL.id,), PLAIN.id, {"list": 0.5, "report": 0.1}) is True
+    assert turns(Copy({}), sizes, OVER).is_gain((PARTIAL.id,), PLAIN.id, BASELINE.seconds) is None
+
+
+def test_predictions_are_of_the_sets_that_the_proof_compares_whatever_the_machine_does_meanwhile() -> None:
+    # The first round is quiet, and from then on everything takes three times as long.
+    times = taking(0.2, 0.5)
+    times[frozenset({PLAIN.id, PARTIAL.id})] = 0.1
+    copy = Copy(times, slower=(*([1.0] * 4), *([3.0] * 1000)))
+    rounds = prediction_rounds(copy, BASELINE, [PLAIN, PARTIAL], {"list"}, time.monotonic() + 60)  # type: ignore[arg-type]  # a stand-in
+    assert set(rounds) == {AS_IT_IS, CHOSEN, without(PLAIN), without(PARTIAL)}
+    assert {len(each) for each in rounds.values()} == {6}
+    together, each = predicted_gains(
+        {name: [s - 1.0 for s in some] for name, some in rounds.items()}, [PLAIN, PARTIAL]
+    )
+    assert together == pytest.approx(10)
+    # Without the one the other is left.
+    assert each == {PLAIN.id: pytest.approx(5), PARTIAL.id: pytest.approx(2)}
+    alone = prediction_rounds(copy, BASELINE, [PLAIN], {"list"}, time.monotonic() + 60)  # type: ignore[arg-type]  # a stand-in
+    assert set(alone) == {AS_IT_IS, CHOSEN}
+    gain, by_id = predicted_gains(alone, [PLAIN])
+    assert by_id == {PLAIN.id: gain}
+
+
+def test_without_time_or_where_a_set_fails_nothing_is_predicted_by_rounds() -> None:
+    ended = time.monotonic() - 1
+    assert prediction_rounds(Copy({}), BASELINE, [PLAIN], {"list"}, ended) == {}  # type: ignore[arg-type]  # a stand-in
+    broken = Copy(taking(0.1, 0.1), fails=PLAIN.id)
+    assert prediction_rounds(broken, BASELINE, [PLAIN], {"list"}, ended + 60) == {}  # type: ignore[arg-type]  # a stand-in
