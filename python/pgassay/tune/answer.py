@@ -15,7 +15,7 @@ from pgassay.model.tuning.answer import (
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.proof import Effect, Proved, does_not_help
 from pgassay.tune.search import Searched
-from pgassay.tune.selection import WORSE_MAX, Baseline, gain_of, is_slower
+from pgassay.tune.selection import WORSE_MAX, Baseline, is_slower
 from pgassay.words import percent, size
 from pgassay.words import seconds as duration
 
@@ -79,7 +79,7 @@ def _fix(judged: Judged, candidate: Candidate) -> Fix:
     if effect is not None:
         gain, interval, statements = effect.gain, effect.interval, effect.statements
     elif tried is not None and not tried.refused:
-        gain = gain_of(judged.baseline.weights, judged.baseline.seconds, tried.seconds)
+        gain = tried.gain(judged.baseline.weights, judged.baseline.seconds)
         statements = tuple(
             FixStatement(name=name, ratio=judged.baseline.seconds[name] / seconds if seconds else math.inf)
             for name, seconds in tried.seconds.items()
@@ -137,7 +137,7 @@ def verdict_of(judged: Judged, candidate: Candidate) -> tuple[FixVerdict, Eviden
         return "not decided", "none", None, NO_TIME
     if tried.refused:
         return "screened out", "none", None, tried.refused
-    alone = gain_of(judged.baseline.weights, judged.baseline.seconds, tried.seconds)
+    alone = tried.gain(judged.baseline.weights, judged.baseline.seconds)
     if is_slower(tried):
         return "worse", "search", None, ""
     if alone < WORSE_MAX:

@@ -44,11 +44,11 @@ from pgassay.tune.stored import (
 )
 from pgassay.tune.symptom import cause_of_plans, symptom_of
 from pgassay.tune.tools import Gathered, Tools, gather
-from pgassay.tune.turns import Clock, prediction_rounds
+from pgassay.tune.turns import Clock, settled
 
 # Of the time that is left once the workload was measured as it is; and of what is left after the search.
 SEARCH_SHARE = 0.4
-PREDICTION_SHARE = 0.1
+PREDICTION_SHARE = 0.2
 # Of the search's time: what is left is for what a chosen setting makes worth another try.
 FIRST_LOOK_SHARE = 0.85
 # When the best so far is told, as a share of the whole time.
@@ -153,7 +153,6 @@ def _look(known: Known, tools: Tools, request: TuneRequest, progress: Progress) 
     ) as copy:
         measure_and_gather(known, tools, copy, progress)
         _search(known, copy, request, progress)
-        _predict(known, copy)
 
 
 def measure_and_gather(known: Known, tools: Tools, copy: TrialCopy, progress: Progress) -> None:
@@ -199,20 +198,22 @@ def _search(known: Known, copy: TrialCopy, request: TuneRequest, progress: Progr
     known.searched.selection = provable(
         known.searched.selection, baseline.weights, baseline.seconds, PROOF_SHARE * known.left_s
     )
+    _predict(known, copy)
     progress.message(best_so_far(baseline, to_try, known.searched))
 
 
 def _predict(known: Known, copy: TrialCopy) -> None:
     """Time the chosen set anew beside what its proof will compare it with."""
     assert known.baseline is not None
-    chosen, tried = known.searched.selection.ids, known.searched.tried
-    by_id = {each.id: each for each in known.gathered.to_try}
-    known.searched.rounds = prediction_rounds(
+    searched = known.searched
+    searched.selection, searched.rounds = settled(
         copy,
         known.baseline,
-        [by_id[name] for name in chosen],
-        {statement for name in chosen for statement in tried[name].seconds},
-        time.monotonic() + PREDICTION_SHARE * known.left_s,
+        searched.selection,
+        {each.id: each for each in known.gathered.to_try},
+        searched.tried,
+        time.monotonic() + PREDICTION_SHARE * max(known.left_s, 0.0),
+        1 + known.planned.request.margin,
     )
 
 

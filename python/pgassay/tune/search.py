@@ -137,7 +137,7 @@ def look_again(
 def best_so_far(baseline: Baseline, candidates: Sequence[Candidate], found: Searched) -> str:
     """The best candidate that was tried, in a sentence."""
     gains = {
-        name: gain_of(baseline.weights, baseline.seconds, each.seconds)
+        name: each.gain(baseline.weights, baseline.seconds)
         for name, each in found.tried.items()
         if not each.refused
     }

@@ -9,18 +9,20 @@ import math
 import statistics
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.proof import AS_IT_IS, CHOSEN, without
-from pgassay.tune.selection import ROUNDS, Baseline, Seconds, Tried, is_longer, total_s
+from pgassay.tune.selection import ROUNDS, Baseline, Seconds, Selection, Tried, is_longer, total_s
 from pgassay.tune.statements import sql_with
 
 # Of the chosen set and the sets beside it: each is timed so often at most, and at least twice where there is
 # time, once on the way there and once on the way back.
 PREDICTION_ROUNDS_MAX = 6
+# In fewer rounds nothing that was chosen is left out again.
+LEAVING_ROUNDS_MIN = 4
 
 
 # Timing in turn takes eight rounds, and applying it twice, of what trying it took; with room to be wrong.
@@ -168,6 +170,37 @@ def prediction_rounds(
         longest_s = max(longest_s, time.monotonic() - began)
         order.reverse()
     return {name: tuple(each[name] for each in rounds) for name in sets} if rounds else {}
+
+
+def settled(
+    copy: TrialCopy,
+    baseline: Baseline,
+    selection: Selection,
+    candidates: Mapping[str, Candidate],
+    tried: dict[str, Tried],
+    ends_at: float,
+    gain_min: float,
+) -> tuple[Selection, dict[str, tuple[float, ...]]]:
+    """What was chosen without what gains too little in it once it is timed anew, and the rounds of that set.
+
+    One at a time: of two that do the same neither gains anything beside the other. Half of the time that is
+    left until `ends_at` is for each set. What is left out alone gets its new gain in `tried`.
+    """
+    while selection.steps:
+        members = [candidates[name] for name in selection.ids]
+        names = {statement for each in members for statement in tried[each.id].seconds}
+        now = time.monotonic()
+        rounds = prediction_rounds(copy, baseline, members, names, now + (ends_at - now) / 2)
+        if len(rounds.get(CHOSEN, ())) < LEAVING_ROUNDS_MIN:
+            return selection, rounds
+        _, gains = predicted_gains(rounds, members)
+        weakest = min(gains, key=lambda name: gains[name])
+        if gains[weakest] >= gain_min:
+            return selection, rounds
+        if len(members) == 1:
+            tried[weakest] = replace(tried[weakest], gain_again=gains[weakest])
+        selection = selection.less(weakest, gains[weakest])
+    return selection, {}
 
 
 def predicted_gains(

@@ -14,9 +14,9 @@ import tune_samples as samples
 from pgassay.errors import UsageError
 from pgassay.tune.candidate import Candidate, TunedStatement
 from pgassay.tune.proof import AS_IT_IS, CHOSEN, without
-from pgassay.tune.selection import Baseline, Tried
+from pgassay.tune.selection import Baseline, Selection, Step, Tried
 from pgassay.tune.statements import MeasuredStatement, measured
-from pgassay.tune.turns import Clock, Turns, predicted_gains, prediction_rounds
+from pgassay.tune.turns import Clock, Turns, predicted_gains, prediction_rounds, settled
 
 STATEMENTS = measured(
     (TunedStatement(name="list", sql="SELECT 1"), TunedStatement(name="report", sql="SELECT 2"))
@@ -123,6 +123,41 @@ def test_predictions_are_of_the_sets_that_the_proof_compares_whatever_the_machin
     assert set(alone) == {AS_IT_IS, CHOSEN}
     gain, by_id = predicted_gains(alone, [PLAIN])
     assert by_id == {PLAIN.id: gain}
+
+
+def settled_with(times: dict[frozenset[str], float]) -> tuple[Selection, dict[str, Tried]]:
+    tried = {each.id: Tried(each.id, {"list": 0.5}) for each in (PLAIN, PARTIAL)}
+    chosen = Selection((Step(PLAIN.id, 1.5, {}), Step(PARTIAL.id, 1.4, {})))
+    by_id = {each.id: each for each in (PLAIN, PARTIAL)}
+    selection, rounds = settled(
+        Copy(times),
+        BASELINE,
+        chosen,
+        by_id,
+        tried,
+        time.monotonic() + 60,
+        1.03,  # type: ignore[arg-type]  # a stand-in
+    )
+    assert set(rounds) == ({AS_IT_IS, CHOSEN} if selection.ids else set())
+    return selection, tried
+
+
+def test_of_two_that_do_the_same_one_stays_in_the_set_that_is_proved() -> None:
+    selection, tried = settled_with(taking(0.1, 0.1001))
+    assert len(selection.ids) == 1
+    (left,) = {PLAIN.id, PARTIAL.id} - set(selection.ids)
+    assert selection.beside[left] == pytest.approx(1.0, abs=0.01)
+    # Alone it helps, as it was tried.
+    assert tried[left].gain_again is None
+    assert tried[left].gain(BASELINE.weights, BASELINE.seconds) == pytest.approx(2 / 1.5)
+
+
+def test_what_was_chosen_by_luck_is_no_help_once_it_is_timed_anew() -> None:
+    selection, tried = settled_with(taking(1.0, 1.0))
+    assert selection.ids == ()
+    assert [each.gain_again for each in tried.values()].count(None) == 1
+    (again,) = (each for each in tried.values() if each.gain_again is not None)
+    assert again.gain(BASELINE.weights, BASELINE.seconds) == 1.0
 
 
 def test_without_time_or_where_a_set_fails_nothing_is_predicted_by_rounds() -> None:
