@@ -118,7 +118,7 @@ def run_held(
 def _run(known: Known, tools: Tools, request: TuneRequest, progress: Progress) -> TuneResult:
     is_interrupted = False
     try:
-        _look(known, tools, request, progress)
+        look(known, tools, request, progress)
         members = known.searched.selection.ids
         if members:
             _prove(known, progress)
@@ -138,7 +138,7 @@ def _run(known: Known, tools: Tools, request: TuneRequest, progress: Progress) -
     return result
 
 
-def _look(known: Known, tools: Tools, request: TuneRequest, progress: Progress) -> None:
+def look(known: Known, tools: Tools, request: TuneRequest, progress: Progress) -> None:
     """Measure the workload as it is, gather candidates, and try them on the copy."""
     planned = known.planned
     spec = planned.spec
@@ -184,8 +184,8 @@ def _search(known: Known, copy: TrialCopy, request: TuneRequest, progress: Progr
     assert baseline is not None
     time_s, begins_at = SEARCH_SHARE * max(known.left_s, 0.0), time.monotonic()
     progress.stage("trying candidates on a copy")
-    for look, share in ((search, FIRST_LOOK_SHARE), (look_with_settings, 1.0)):
-        look(
+    for attempt, share in ((search, FIRST_LOOK_SHARE), (look_with_settings, 1.0)):
+        attempt(
             copy,
             baseline,
             to_try,
