@@ -65,6 +65,31 @@ def timed(
     }
 
 
+def seconds_in_turn(
+    copy: TrialCopy,
+    baseline: Baseline,
+    one: Sequence[Candidate],
+    other: Sequence[Candidate],
+    names: Collection[str],
+) -> tuple[list[Seconds], list[Seconds]] | None:
+    """The seconds of these statements in each round with `one` set of fixes, and with the `other`.
+
+    None where a set can't be applied.
+    """
+    taken: dict[bool, list[Seconds]] = {False: [], True: []}
+    try:
+        for is_other in ROUNDS:
+            taken[is_other].append(timed(copy, baseline, other if is_other else one, names))
+    except (UsageError, MeasurementError):
+        return None
+    return taken[False], taken[True]
+
+
+def totals(baseline: Baseline, others: Seconds, rounds: Sequence[Seconds]) -> tuple[float, ...]:
+    """The workload's seconds in each round; `others`: the seconds of what was not timed in them."""
+    return tuple(total_s(baseline.weights, {**others, **each}) for each in rounds)
+
+
 def in_turn(
     copy: TrialCopy,
     baseline: Baseline,
@@ -73,18 +98,11 @@ def in_turn(
     names: Collection[str],
     others: Seconds,
 ) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
-    """The workload's seconds in each round with `one` set of fixes, and with the `other`.
-
-    `names`: the statements that are timed; `others`: the seconds of all. None where a set can't be applied.
-    """
-    taken: dict[bool, list[float]] = {False: [], True: []}
-    try:
-        for is_other in ROUNDS:
-            seconds = timed(copy, baseline, other if is_other else one, names)
-            taken[is_other].append(total_s(baseline.weights, {**others, **seconds}))
-    except (UsageError, MeasurementError):
+    """The whole workload's seconds in each round, likewise; `others`: those of the statements not timed."""
+    rounds = seconds_in_turn(copy, baseline, one, other, names)
+    if rounds is None:
         return None
-    return tuple(taken[False]), tuple(taken[True])
+    return totals(baseline, others, rounds[0]), totals(baseline, others, rounds[1])
 
 
 @dataclass(frozen=True)
