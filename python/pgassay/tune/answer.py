@@ -90,7 +90,8 @@ def _fix(judged: Judged, candidate: Candidate) -> Fix:
     # What is not worth applying has no costs worth reading.
     side = judged.side_costs.get(candidate.id, "") if verdict in ("recommended", "not decided") else ""
     freed = ""
-    if verdict == "no help" and tried is not None and (tried.bytes or 0) < 0:
+    # Whatever it does to the time: space is measured and no matter of chance.
+    if verdict in ("no help", "not decided") and tried is not None and (tried.bytes or 0) < 0:
         freed = f"it frees {size(-(tried.bytes or 0))} of the disk"
     return Fix(
         rank=0,

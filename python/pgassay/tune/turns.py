@@ -8,7 +8,7 @@ much is faster, and what the chosen set will gain in the proof.
 import math
 import statistics
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pgassay.errors import MeasurementError, UsageError
@@ -23,6 +23,9 @@ from pgassay.tune.statements import sql_with
 PREDICTION_ROUNDS_MAX = 6
 # In fewer rounds nothing that was chosen is left out again.
 LEAVING_ROUNDS_MIN = 4
+# Of normal values: their deviation over the median distance from their median, times the deviation of the
+# median of many over that of their mean.
+MEDIAN_DEVIATION_TIMES = 1.4826 * math.sqrt(math.pi / 2)
 
 
 # Timing in turn takes eight rounds, and applying it twice, of what trying it took; with room to be wrong.
@@ -62,6 +65,31 @@ def timed(
     }
 
 
+def seconds_in_turn(
+    copy: TrialCopy,
+    baseline: Baseline,
+    one: Sequence[Candidate],
+    other: Sequence[Candidate],
+    names: Collection[str],
+) -> tuple[list[Seconds], list[Seconds]] | None:
+    """The seconds of these statements in each round with `one` set of fixes, and with the `other`.
+
+    None where a set can't be applied.
+    """
+    taken: dict[bool, list[Seconds]] = {False: [], True: []}
+    try:
+        for is_other in ROUNDS:
+            taken[is_other].append(timed(copy, baseline, other if is_other else one, names))
+    except (UsageError, MeasurementError):
+        return None
+    return taken[False], taken[True]
+
+
+def totals(baseline: Baseline, others: Seconds, rounds: Sequence[Seconds]) -> tuple[float, ...]:
+    """The workload's seconds in each round; `others`: the seconds of what was not timed in them."""
+    return tuple(total_s(baseline.weights, {**others, **each}) for each in rounds)
+
+
 def in_turn(
     copy: TrialCopy,
     baseline: Baseline,
@@ -70,18 +98,11 @@ def in_turn(
     names: Collection[str],
     others: Seconds,
 ) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
-    """The workload's seconds in each round with `one` set of fixes, and with the `other`.
-
-    `names`: the statements that are timed; `others`: the seconds of all. None where a set can't be applied.
-    """
-    taken: dict[bool, list[float]] = {False: [], True: []}
-    try:
-        for is_other in ROUNDS:
-            seconds = timed(copy, baseline, other if is_other else one, names)
-            taken[is_other].append(total_s(baseline.weights, {**others, **seconds}))
-    except (UsageError, MeasurementError):
+    """The whole workload's seconds in each round, likewise; `others`: those of the statements not timed."""
+    rounds = seconds_in_turn(copy, baseline, one, other, names)
+    if rounds is None:
         return None
-    return tuple(taken[False]), tuple(taken[True])
+    return totals(baseline, others, rounds[0]), totals(baseline, others, rounds[1])
 
 
 @dataclass(frozen=True)
@@ -193,7 +214,7 @@ def settled(
         rounds = prediction_rounds(copy, baseline, members, names, now + (ends_at - now) / 2)
         if len(rounds.get(CHOSEN, ())) < LEAVING_ROUNDS_MIN:
             return selection, rounds
-        _, gains = predicted_gains(rounds, members)
+        _, gains = _gains(rounds, members, statistics.median)
         weakest = min(gains, key=lambda name: gains[name])
         if gains[weakest] >= gain_min:
             return selection, rounds
@@ -203,21 +224,42 @@ def settled(
     return selection, {}
 
 
-def predicted_gains(
-    rounds: Mapping[str, Sequence[float]], members: Sequence[Candidate]
+def _gains(
+    rounds: Mapping[str, Sequence[float]], members: Sequence[Candidate], of: Callable[[list[float]], float]
 ) -> tuple[float, dict[str, float]]:
-    """What the chosen set will gain over the workload as it is, and each member in it, by these rounds.
-
-    The median over the rounds of the ratios within one, as the proof sets arms beside each other within
-    blocks. By its id a member's gain: that of the set over the set without it.
-    """
+    """By `of` from the logarithms of the ratios within each round: together, and of each member by its id."""
 
     def gain(name: str) -> float:
-        return statistics.median(
-            before / after for before, after in zip(rounds[name], rounds[CHOSEN], strict=True)
-        )
+        pairs = zip(rounds[name], rounds[CHOSEN], strict=True)
+        return math.exp(of([math.log(before / after) for before, after in pairs]))
 
     together = gain(AS_IT_IS)
     if len(members) == 1:
         return together, {members[0].id: together}
     return together, {each.id: gain(without(each)) for each in members}
+
+
+def predicted_gains(
+    rounds: Mapping[str, Sequence[float]], members: Sequence[Candidate]
+) -> tuple[float, dict[str, float]]:
+    """What the chosen set will gain over the workload as it is, and by its id each member in it.
+
+    From the ratios within each round, as the proof sets arms beside each other within blocks; a member's gain
+    is that of the set over the set without it. Shrunk towards no gain as far as the rounds differ.
+    """
+    return _gains(rounds, members, shrunk)
+
+
+def shrunk(logarithms: Sequence[float]) -> float:
+    """The median times the share of its square that is not its own variance, never below 0.
+
+    That share is what an empirical Bayes estimate around 0 leaves of one measured effect (Efron and Morris,
+    1973: the positive part of James and Stein's rule). Its deviation is by the median's distance from the
+    values, which a single round that something disturbed does not decide; 0 for one value.
+    """
+    middle = statistics.median(logarithms)
+    if middle == 0:
+        return 0.0
+    apart = statistics.median(abs(each - middle) for each in logarithms)
+    variance = (MEDIAN_DEVIATION_TIMES * apart) ** 2 / len(logarithms)
+    return middle * max(0.0, 1 - variance / middle**2)
