@@ -1,7 +1,8 @@
 """Do the finders of `pgassay tune` find what is wrong with a database, and leave alone what is right?
 
     python benchmarks/planted_tunes.py [--seeds 1-5] [--only NAME,NAME] [--pg 16,17,18] [--show] [--measure]
-    python benchmarks/planted_tunes.py --whole [--max-time 90s] [--seeds 1] [--only NAME,NAME] [--pg 18]
+    python benchmarks/planted_tunes.py --whole [--search] [--max-time 90s] [--seeds 1] [--only NAME,NAME]
+        [--pg 18] [--out FOLDER]
 
 Plants each kind of defect in a small database of a real server, drawn anew by each seed (names, types,
 sizes), and its decoy, which differs in one fact and needs nothing. The statements are executed under EXPLAIN,
@@ -10,8 +11,10 @@ is taken away. A plant counts as found when its fix is among what is left, a dec
 seeds take the versions in turn. --measure applies each fix and sets the gain that it was predicted to bring
 beside the one measured. --whole runs the whole of tune instead, with its search and its proof: a plant counts
 when its fix is recommended and stands first (or is told, where it is one that is never tried), a decoy when
-nothing is recommended; what the search predicted is set beside what the proof measured. Exit code 1 when less
-than 95 % of either is as it should be.
+nothing is recommended; what the search predicted is set beside what the proof measured. --search ends before
+the proof, for a machine that is busy: a plant counts when its fix is the first that would be proved, or is
+told, a decoy when nothing would be proved. --out keeps each one's tune.json and search.json. Exit code 1 when
+less than 95 % of either is as it should be.
 """
 
 import argparse
@@ -29,6 +32,7 @@ from pgassay.cli.options import duration
 from pgassay.environment.builds.registry import resolve
 from pgassay.environment.home import account, home
 from pgassay.errors import PgassayError
+from pgassay.record.layout import SEARCH_FILE, TUNE_FILE
 from pgassay.tune.candidate import Candidate
 from tune_plants.base import Plant
 from tune_plants.table import PLANTS
@@ -47,7 +51,7 @@ def main(words: Sequence[str] | None = None) -> int:
     seeds = range(int(first), int(last or first) + 1)
     versions = arguments.pg.split(",")
     if arguments.whole:
-        return _all_whole(plants, seeds, versions, arguments.max_time)
+        return _all_whole(plants, seeds, versions, arguments)
     counts = {"found": [0, 0], "clean": [0, 0]}
     folder = Path(tempfile.mkdtemp(prefix="tunes-", dir=home() / "data"))
     owner = account()
@@ -79,13 +83,13 @@ def _judged(counts: dict[str, list[int]]) -> int:
     return int(any(good < SHARE_MIN * all_ for good, all_ in counts.values()))
 
 
-def _all_whole(plants: list[Plant], seeds: range, versions: list[str], max_time_s: float) -> int:
+def _all_whole(plants: list[Plant], seeds: range, versions: list[str], arguments: argparse.Namespace) -> int:
     counts = {"found": [0, 0], "clean": [0, 0], "predicted": [0, 0]}
     for seed in seeds:
         version = versions[seed % len(versions)]
         for plant in plants:
             for decoy in (False, True):
-                good = _whole(plant, seed, version, max_time_s, counts["predicted"], decoy=decoy)
+                good = _whole(plant, seed, version, counts["predicted"], arguments, decoy=decoy)
                 counts["clean" if decoy else "found"][0] += good
                 counts["clean" if decoy else "found"][1] += 1
     near = counts.pop("predicted")
@@ -93,18 +97,31 @@ def _all_whole(plants: list[Plant], seeds: range, versions: list[str], max_time_
     return _judged(counts)
 
 
-def _whole(plant: Plant, seed: int, version: str, max_time_s: float, near: list[int], *, decoy: bool) -> bool:
+def _whole(
+    plant: Plant, seed: int, version: str, near: list[int], arguments: argparse.Namespace, *, decoy: bool
+) -> bool:
     title = f"{plant.name} seed {seed} on {version}{' (decoy)' if decoy else ''}"
     drawn = plant.drawn(seed, decoy=decoy)
     with tempfile.TemporaryDirectory() as temporary:
         try:
-            whole = tuned(Path(temporary), drawn, version, max_time_s)
+            whole = tuned(Path(temporary), drawn, version, arguments.max_time, proves=not arguments.search)
         except PgassayError as error:
             print(f"FAILED  {title}: {error}", flush=True)
             return False
-    word = ("nothing" if whole.result.nothing_to_do else "WRONG") if decoy else whole.found(drawn)
+        if arguments.out is not None:
+            kept = arguments.out / title.replace(" ", "-")
+            kept.mkdir(parents=True, exist_ok=True)
+            for file in (SEARCH_FILE, TUNE_FILE):
+                if (Path(whole.result.folder) / file).exists():
+                    shutil.copy(Path(whole.result.folder) / file, kept)
+    if arguments.search:
+        word = whole.chosen(drawn) if not decoy else "proves" if whole.search else "nothing"
+        told = ", ".join(f"{name} {gain:.2f}" for name, gain in whole.search.items())
+    else:
+        word = ("nothing" if whole.result.nothing_to_do else "WRONG") if decoy else whole.found(drawn)
+        told = whole.result.verdict
     good = word in ("nothing", "first", "told")
-    print(f"{word:9} {title}: {whole.result.verdict}", flush=True)
+    print(f"{word:9} {title}, {whole.result.seconds_used:.0f} s: {told}", flush=True)
     if not good:
         _tell_fixes(whole)
     proof = whole.result.proof
@@ -188,6 +205,8 @@ def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--show", action="store_true")
     parser.add_argument("--measure", action="store_true")
     parser.add_argument("--whole", action="store_true")
+    parser.add_argument("--search", action="store_true")
+    parser.add_argument("--out", type=Path)
     parser.add_argument("--max-time", type=duration, default=90.0)
     return parser.parse_args(words)
 

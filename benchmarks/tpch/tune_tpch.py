@@ -4,7 +4,7 @@
     python benchmarks/tpch/tune_tpch.py --fetch            # only install what is needed, by the network
 
 The 22 queries with parameters drawn by the seed, and both refresh functions as writes, each weighed so that
-it counts alike in the workload's time. `tune` has --max-time.
+it counts alike in the workload's time once it is fast; the weights are kept in FOLDER. `tune` has --max-time.
 postgres-mcp advises indexes for the same statements on a copy with HypoPG; it may have as much space as those
 of tune take, and what does not fit, once really built, is cut. pgtune's formula gives the settings. Then
 one experiment of randomised blocks has each as an arm: tune's recommendations, the peers' indexes, the
@@ -14,13 +14,16 @@ tune's without what exceeds that.
 Prints for each arm the geometric mean over the statements of tune's time over the arm's, with its interval,
 and the ratio of the total time. Exit code 1 unless the interval against both peers together lies below 1.
 The experiment lies in FOLDER/experiment for `pgassay report`. Results of tune that lie in FOLDER/tune are
-taken as they are. --unproven takes what the search chose, also where the proof had no time for a verdict: the
-experiment then is its proof.
+taken as they are. --unproven takes what the search chose without tune's own proof: the experiment then is its
+proof.
 """
 
 import argparse
+import contextlib
+import json
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,6 +37,7 @@ from pgassay.cli.options import duration
 from pgassay.environment.builds.registry import resolve
 from pgassay.environment.datasets import snapshots
 from pgassay.environment.linux import machine
+from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.planning.plan import GivenArms, parse_arms
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.run import host_lock, run_parsed
@@ -44,15 +48,19 @@ from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy, remove_copies
 from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune
 from pgassay.tune.proof import arm_of
-from pgassay.tune.run import TOOLS, run_tune
+from pgassay.tune.run import TOOLS, Known, look, measure_and_gather, result_of, run_tune, search_of
 from pgassay.tune.statements import measured
-from pgassay.tune.stored import SEARCH_FILE, TUNE_FILE, read_folder
+from pgassay.tune.stored import SEARCH_FILE, TUNE_FILE, read_folder, write_result, write_search
 
 TUNE, TUNE_CUT, AS_IT_IS = "tune", "tune in the peers' space", "as it is"
 INDEXES, SETTINGS, BOTH = "postgres-mcp", "pgtune", "postgres-mcp and pgtune"
 # At most so long for the peer's advisor; it ends by itself when no index gains enough.
 ADVISOR_S = 300.0
-WORKLOAD_FILE = "tpch-queries.sql"
+CACHE = "warm-pages"
+# Alike for all: how long a disk takes to flush a commit is what nobody advises on, and its noise is large
+# beside statements of a millisecond. What an index adds to a write is in the statement's own time.
+SETTINGS_OF_ALL = ("synchronous_commit=off",)
+WORKLOAD_FILE, WEIGHTS_FILE = "tpch-queries.sql", "weights.json"
 
 
 @dataclass(frozen=True)
@@ -81,8 +89,11 @@ def main(words: Sequence[str] | None = None) -> int:
         before = {snapshot.key for snapshot in snapshots.list_snapshots()}
         specs = [planned.spec]
         try:
-            with host_lock(progress, wait=True):
-                weights = _even_weights(planned, progress)
+            weights = _kept_weights(folder / WEIGHTS_FILE)
+            if not weights:
+                with host_lock(progress, wait=True):
+                    weights = even_weights(planned, folder, progress)
+                (folder / WEIGHTS_FILE).write_text(json.dumps(weights, indent=1) + "\n")
             workload = folder / WORKLOAD_FILE
             workload.write_text(statements_file(_statements(arguments), weights))
             planned = plan_tune(TuneRequest(request), lambda *_: None).with_data_format()
@@ -103,6 +114,11 @@ def main(words: Sequence[str] | None = None) -> int:
     return print_report(stored, BOTH)
 
 
+def _kept_weights(file: Path) -> dict[str, float]:
+    """The weights of an earlier run in this folder; none without one."""
+    return {name: float(each) for name, each in json.loads(file.read_text()).items()} if file.exists() else {}
+
+
 def _statements(arguments: argparse.Namespace) -> list[Query]:
     return [
         *queries(arguments.seed, arguments.scale, arguments.sets),
@@ -110,17 +126,27 @@ def _statements(arguments: argparse.Namespace) -> list[Query]:
     ]
 
 
-def _even_weights(planned: PlannedTune, progress: Progress) -> dict[str, float]:
-    """What makes each statement count alike in the workload's time: the inverse of its own.
+def even_weights(planned: PlannedTune, folder: Path, progress: Progress) -> dict[str, float]:
+    """What makes each statement count alike in the workload's time once it is tuned.
 
-    The figure is a mean over statements, so that is what everybody is asked to make fast.
+    The figure is a mean over statements of ratios, so that is what everybody is asked to make fast: with the
+    inverse of the time that a statement can come to as its weight, halving it there counts the same for all.
+    What it can come to is what it takes as it is, or with all indexes and settings that were found.
     """
-    with TrialCopy(planned.spec, cache="as-is", statement_timeout_s=3600, on_stage=progress.stage) as copy:
-        progress.stage("timing each statement once")
+    known = Known(planned, folder, time.monotonic())
+    with TrialCopy(planned.spec, cache=CACHE, statement_timeout_s=3600, on_stage=progress.stage) as copy:
+        measure_and_gather(known, TOOLS, copy, progress)
+        assert known.baseline is not None
+        progress.stage("timing each statement with all indexes and settings")
+        for each in known.gathered.to_try:
+            if each.settings or all(words.startswith("CREATE INDEX") for words in each.sql):
+                with contextlib.suppress(UsageError, MeasurementError):
+                    copy.push(each)
         seconds: dict[str, float] = {}
-        for each in measured(planned.statements):
-            took = copy.executed(each.sql, each.name, writes=each.of.writes).execution_ms or 1.0
-            seconds[each.of.name] = seconds.get(each.of.name, 0.0) + took / 1000
+        for statement in known.baseline.statements:
+            before = known.baseline.seconds[statement.name]
+            least = min(before, copy.seconds(statement, statement.sql, usual_s=before))
+            seconds[statement.of.name] = seconds.get(statement.of.name, 0.0) + least
     return {name: 1 / max(took, 1e-4) for name, took in seconds.items()}
 
 
@@ -132,10 +158,10 @@ def _request(arguments: argparse.Namespace, peers: Peers, folder: Path) -> Compa
         factors=(),
         workload=f"sql:{workload}",
         dataset=f"script:{script}",
-        settings=tuple(arguments.settings),
+        settings=(*SETTINGS_OF_ALL, *arguments.settings),
         memory=arguments.memory,
         build=arguments.pg,
-        cache="warm-pages",
+        cache=CACHE,
         max_time_s=arguments.max_time,
         seed=arguments.seed,
     )
@@ -153,6 +179,9 @@ def _advice(
     results = folder / "tune"
     if (results / TUNE_FILE).exists():
         result = TuneResult.model_validate_json((results / TUNE_FILE).read_bytes())
+    elif arguments.unproven:
+        with host_lock(progress, wait=True):
+            result = searched(request, results, progress)
     else:
         result = run_tune(TuneRequest(request, out=results), TOOLS, progress, wait=True, isolates=False)
     chosen = _chosen(results, result, proven=not arguments.unproven)
@@ -188,6 +217,18 @@ def _advice(
     return GivenArms(
         FACTOR, TUNE, {name: arm_of(planned.spec, statements, fixes) for name, fixes in lists.items()}
     )
+
+
+def searched(request: CompareRequest, folder: Path, progress: Progress) -> TuneResult:
+    """What tune's search chooses in its part of the time, without a proof; kept as tune keeps it."""
+    asked = TuneRequest(request, out=folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    known = Known(plan_tune(asked, progress.stage).with_data_format(), folder, time.monotonic())
+    look(known, TOOLS, asked, progress)
+    result = result_of(known, is_interrupted=True)
+    write_search(folder, search_of(known))
+    write_result(folder, result)
+    return result
 
 
 def _chosen(folder: Path, result: TuneResult, *, proven: bool) -> list[Candidate]:
@@ -265,7 +306,7 @@ def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
     add("--set", action="append", default=[], dest="settings", help="a setting of the data as they are")
     add("--leave-out", default="", help="arms that are not measured, with commas between")
     add("--out", type=Path, help="keep data and results here")
-    add("--unproven", action="store_true", help="what was chosen and not proven counts as well")
+    add("--unproven", action="store_true", help="only search: what it chose is not proven before")
     add("--fetch", action="store_true", help="install what is needed and end")
     add("--quiet", action="store_true")
     return parser.parse_args(words)

@@ -4,13 +4,16 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Literal
 
+from pgassay.errors import InterruptionError
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.model.tuning.answer import Fix, TuneResult
+from pgassay.record.layout import SEARCH_FILE
 from pgassay.terminal.progress import NullProgress
 from pgassay.tune.candidate import Candidate, Machine, Symptom
 from pgassay.tune.finders.registry import find
 from pgassay.tune.plan import TuneRequest
 from pgassay.tune.run import TOOLS, run_tune
+from pgassay.tune.stored import StoredSearch
 from tune_plants.base import Drawn
 from tune_plants.trial import SETTINGS
 
@@ -23,24 +26,55 @@ Found = Literal["first", "told", "otherwise", "missed"]
 BESIDE, FREES = "it helps alone", "it frees"
 
 
+class SearchOnly(NullProgress):
+    """Ends a run, as Ctrl-C would, when its proof is to begin."""
+
+    def stage(self, content: str, fraction: float | None = None) -> None:  # noqa: ARG002  # the contract's
+        """What the run is at."""
+        if content.startswith("proving"):
+            raise InterruptionError(content)
+
+
 @dataclass(frozen=True)
 class Whole:
-    """The answer, and every candidate that the finders offered by its id."""
+    """The answer, and every candidate that the finders offered by its id.
+
+    `search`: by the id of what is to be proved, in order, its predicted gain.
+    """
 
     result: TuneResult
     offered: dict[str, Candidate]
+    search: dict[str, float]
 
     def fixes(self, drawn: Drawn) -> list[Fix]:
         """The fixes of the answer that mend what was planted, in their order."""
         mine = {each.id for each in self.offered.values() if drawn.fix(each)}
         return [each for each in self.result.fixes if each.id in mine]
 
+    def _is_told(self, fix: Fix) -> bool:
+        """Whether the answer says of a fix what it is for, though no time proves it."""
+        if self.offered[fix.id].described:
+            return True
+        # Dropping an index is for the space as well; what else frees some must prove that it helps.
+        is_first = fix.kind == "unneeded-index" and fix.rank == 1 and fix.verdict == "not decided"
+        return FREES in fix.note and (fix.verdict == "no help" or is_first)
+
+    def chosen(self, drawn: Drawn) -> Found:
+        """What became of the fix in the search."""
+        first = next(iter(self.search), None)
+        if first is not None and drawn.fix(self.offered[first]):
+            return "first"
+        mine = self.fixes(drawn)
+        if any(self._is_told(each) for each in mine):
+            return "told"
+        return "otherwise" if first is not None and mine else "missed"
+
     def found(self, drawn: Drawn) -> Found:
         """What became of the fix."""
         mine = self.fixes(drawn)
         if any(each.rank == 1 and each.verdict == "recommended" for each in mine):
             return "first"
-        if any(self.offered[each.id].described or FREES in each.note for each in mine):
+        if any(self._is_told(each) for each in mine):
             return "told"
         best = self.result.fixes[0] if self.result.fixes else None
         if best is None or best.verdict != "recommended":
@@ -49,8 +83,12 @@ class Whole:
         return "otherwise" if helps else "missed"
 
 
-def tuned(folder: Path, drawn: Drawn, build: str, max_time_s: float, seed: int = 1) -> Whole:
+def tuned(
+    folder: Path, drawn: Drawn, build: str, max_time_s: float, seed: int = 1, *, proves: bool = True
+) -> Whole:
     """Make the plant as a script and a file of statements in `folder`, and tune it.
+
+    `proves`: else it ends when the proof is to begin.
 
     Data are measured as the script left them. The machine that a plant is for is told to the finders, since
     this one may have other processors or memory: that is all that is not as the command has it.
@@ -89,8 +127,11 @@ def tuned(folder: Path, drawn: Drawn, build: str, max_time_s: float, seed: int =
     result = run_tune(
         TuneRequest(compare, out=folder / "out"),
         replace(TOOLS, find=found),
-        NullProgress(),
+        NullProgress() if proves else SearchOnly(),
         wait=True,
         isolates=False,
     )
-    return Whole(result, offered)
+    stored = Path(result.folder) / SEARCH_FILE
+    search = StoredSearch.model_validate_json(stored.read_bytes()) if stored.exists() else None
+    predicted = {name: search.predicted[name] for name in search.selection.ids} if search else {}
+    return Whole(result, offered, predicted)

@@ -15,7 +15,7 @@ from pgassay.model.tuning.answer import (
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.proof import Effect, Proved, does_not_help
 from pgassay.tune.search import Searched
-from pgassay.tune.selection import WORSE_MAX, Baseline, gain_of, is_slower
+from pgassay.tune.selection import WORSE_MAX, Baseline, is_slower
 from pgassay.words import percent, size
 from pgassay.words import seconds as duration
 
@@ -79,7 +79,7 @@ def _fix(judged: Judged, candidate: Candidate) -> Fix:
     if effect is not None:
         gain, interval, statements = effect.gain, effect.interval, effect.statements
     elif tried is not None and not tried.refused:
-        gain = gain_of(judged.baseline.weights, judged.baseline.seconds, tried.seconds)
+        gain = tried.gain(judged.baseline.weights, judged.baseline.seconds)
         statements = tuple(
             FixStatement(name=name, ratio=judged.baseline.seconds[name] / seconds if seconds else math.inf)
             for name, seconds in tried.seconds.items()
@@ -90,7 +90,8 @@ def _fix(judged: Judged, candidate: Candidate) -> Fix:
     # What is not worth applying has no costs worth reading.
     side = judged.side_costs.get(candidate.id, "") if verdict in ("recommended", "not decided") else ""
     freed = ""
-    if verdict == "no help" and tried is not None and (tried.bytes or 0) < 0:
+    # Whatever it does to the time: space is measured and no matter of chance.
+    if verdict in ("no help", "not decided") and tried is not None and (tried.bytes or 0) < 0:
         freed = f"it frees {size(-(tried.bytes or 0))} of the disk"
     return Fix(
         rank=0,
@@ -137,7 +138,7 @@ def verdict_of(judged: Judged, candidate: Candidate) -> tuple[FixVerdict, Eviden
         return "not decided", "none", None, NO_TIME
     if tried.refused:
         return "screened out", "none", None, tried.refused
-    alone = gain_of(judged.baseline.weights, judged.baseline.seconds, tried.seconds)
+    alone = tried.gain(judged.baseline.weights, judged.baseline.seconds)
     if is_slower(tried):
         return "worse", "search", None, ""
     if alone < WORSE_MAX:

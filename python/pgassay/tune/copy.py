@@ -9,7 +9,7 @@ import ctypes
 import math
 import os
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -23,15 +23,13 @@ from pgassay.environment.linux import pagecache
 from pgassay.environment.server.limits import server_limits
 from pgassay.environment.server.server import Server
 from pgassay.environment.server.sessions import ControlSession, control
-from pgassay.environment.server.settings import classify
-from pgassay.environment.server.validation import build_settings
+from pgassay.environment.server.validation import settings_known
 from pgassay.environment.storage.base import Volume
 from pgassay.environment.storage.registry import provide
 from pgassay.errors import MeasurementError, UsageError, first_line
 from pgassay.experiment.planning.builds import LOADS_OF_COMPARED_BUILDS
 from pgassay.experiment.running.result_bag import Bag, read_bag
 from pgassay.model.arm import ArmSpec
-from pgassay.model.build import Build
 from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.native.process import StatementError
 from pgassay.native.sql import SqlSession
@@ -91,22 +89,6 @@ def remove_copies(specs: Iterable[ArmSpec], kept: Collection[str]) -> None:
                     snapshots.remove(key)
         finally:
             volume.remove()
-
-
-def settings_known(build: Build, planned: Build, settings: Mapping[str, str]) -> dict[str, str]:
-    """Of these settings those that the build has, as the arms of a proof get them: what is fixed stays fixed.
-
-    What the build that it was `planned` for does not have either stays, so that a slip of the fingers is
-    found. Starts a server of a build at its first use.
-    """
-    if build == planned:
-        return dict(settings)
-    known, before = build_settings(build), build_settings(planned)
-    return {
-        name: value
-        for name, value in settings.items()
-        if classify(known, name) != "unknown" or classify(before, name) == "unknown"
-    }
 
 
 class TrialCopy:

@@ -44,11 +44,13 @@ from pgassay.tune.stored import (
 )
 from pgassay.tune.symptom import cause_of_plans, symptom_of
 from pgassay.tune.tools import Gathered, Tools, gather
-from pgassay.tune.turns import Clock, prediction_rounds
+from pgassay.tune.turns import Clock, settled
 
 # Of the time that is left once the workload was measured as it is; and of what is left after the search.
 SEARCH_SHARE = 0.4
-PREDICTION_SHARE = 0.1
+PREDICTION_SHARE = 0.2
+# Of the search's time: what is left is for what a chosen setting makes worth another try.
+FIRST_LOOK_SHARE = 0.85
 # When the best so far is told, as a share of the whole time.
 TELLS_AT_SHARE = 1 / 6
 # What a server has that nobody configured, and the servers of trials have otherwise.
@@ -116,7 +118,7 @@ def run_held(
 def _run(known: Known, tools: Tools, request: TuneRequest, progress: Progress) -> TuneResult:
     is_interrupted = False
     try:
-        _look(known, tools, request, progress)
+        look(known, tools, request, progress)
         members = known.searched.selection.ids
         if members:
             _prove(known, progress)
@@ -136,7 +138,7 @@ def _run(known: Known, tools: Tools, request: TuneRequest, progress: Progress) -
     return result
 
 
-def _look(known: Known, tools: Tools, request: TuneRequest, progress: Progress) -> None:
+def look(known: Known, tools: Tools, request: TuneRequest, progress: Progress) -> None:
     """Measure the workload as it is, gather candidates, and try them on the copy."""
     planned = known.planned
     spec = planned.spec
@@ -149,61 +151,69 @@ def _look(known: Known, tools: Tools, request: TuneRequest, progress: Progress) 
         statement_timeout_s=max(STATEMENT_S_MIN, STATEMENT_SHARE_MAX * planned.request.max_time_s),
         on_stage=progress.stage,
     ) as copy:
-        known.copy_notes = tuple(copy.snapshot.facts.get("notes", ()))
-        known.load_s = copy.snapshot.facts.get("seconds", 0.0)
-        progress.stage("measuring the workload as it is")
-        measured_now = baseline_of(copy, planned.statements, goes_on=known.origin is not None)
-        known.baseline, known.plans = measured_now.baseline, measured_now.plans
-        known.warnings += measured_now.failed
-        planned = known.planned = replace(planned, statements=measured_now.statements)
-        if known.origin is not None:
-            known.unlike = unlike(known.origin, known.baseline)
-        progress.stage("looking for candidates")
-        known.facts = as_of_the_source(tools.read_facts(copy.session), planned.given)
-        symptom = _symptom(known, known.facts)
-        known.gathered = gather(tools, symptom, copy.session)
-        to_try = known.gathered.to_try
-        progress.message(
-            f"{total_s(known.baseline.weights, known.baseline.seconds):.3g} s for all statements; "
-            f"{len(known.gathered.candidates)} candidates, {len(to_try)} to be tried on a copy"
+        measure_and_gather(known, tools, copy, progress)
+        _search(known, copy, request, progress)
+
+
+def measure_and_gather(known: Known, tools: Tools, copy: TrialCopy, progress: Progress) -> None:
+    """Measure the workload as it is on the copy, and ask for candidates."""
+    planned = known.planned
+    known.copy_notes = tuple(copy.snapshot.facts.get("notes", ()))
+    known.load_s = copy.snapshot.facts.get("seconds", 0.0)
+    progress.stage("measuring the workload as it is")
+    measured_now = baseline_of(copy, planned.statements, goes_on=known.origin is not None)
+    known.baseline, known.plans = measured_now.baseline, measured_now.plans
+    known.warnings += measured_now.failed
+    planned = known.planned = replace(planned, statements=measured_now.statements)
+    if known.origin is not None:
+        known.unlike = unlike(known.origin, known.baseline)
+    progress.stage("looking for candidates")
+    known.facts = as_of_the_source(tools.read_facts(copy.session), planned.given)
+    symptom = _symptom(known, known.facts)
+    known.gathered = gather(tools, symptom, copy.session)
+    to_try = known.gathered.to_try
+    progress.message(
+        f"{total_s(known.baseline.weights, known.baseline.seconds):.3g} s for all statements; "
+        f"{len(known.gathered.candidates)} candidates, {len(to_try)} to be tried on a copy"
+    )
+
+
+def _search(known: Known, copy: TrialCopy, request: TuneRequest, progress: Progress) -> None:
+    """Try the candidates on the copy, alone and together."""
+    planned, baseline, to_try = known.planned, known.baseline, known.gathered.to_try
+    assert baseline is not None
+    time_s, begins_at = SEARCH_SHARE * max(known.left_s, 0.0), time.monotonic()
+    progress.stage("trying candidates on a copy")
+    for attempt, share in ((search, FIRST_LOOK_SHARE), (look_with_settings, 1.0)):
+        attempt(
+            copy,
+            baseline,
+            to_try,
+            Clock(begins_at + share * time_s, known.began_at + TELLS_AT_SHARE * planned.request.max_time_s),
+            known.searched,
+            progress.message,
+            gain_min=1 + planned.request.margin,
+            members_max=request.members_max_of(len(planned.statements)),
         )
-        clock = Clock(
-            time.monotonic() + SEARCH_SHARE * max(known.left_s, 0.0),
-            known.began_at + TELLS_AT_SHARE * planned.request.max_time_s,
-        )
-        progress.stage("trying candidates on a copy")
-        for look in (search, look_with_settings):
-            look(
-                copy,
-                known.baseline,
-                to_try,
-                clock,
-                known.searched,
-                progress.message,
-                gain_min=1 + planned.request.margin,
-                members_max=request.members_max_of(len(planned.statements)),
-            )
-        known.searched.selection = provable(
-            known.searched.selection,
-            known.baseline.weights,
-            known.baseline.seconds,
-            PROOF_SHARE * known.left_s,
-        )
-        progress.message(best_so_far(known.baseline, to_try, known.searched))
-        _predict(known, copy)
+    known.searched.selection = provable(
+        known.searched.selection, baseline.weights, baseline.seconds, PROOF_SHARE * known.left_s
+    )
+    _predict(known, copy)
+    progress.message(best_so_far(baseline, to_try, known.searched))
 
 
 def _predict(known: Known, copy: TrialCopy) -> None:
     """Time the chosen set anew beside what its proof will compare it with."""
     assert known.baseline is not None
-    chosen, tried = known.searched.selection.ids, known.searched.tried
-    by_id = {each.id: each for each in known.gathered.to_try}
-    known.searched.rounds = prediction_rounds(
+    searched = known.searched
+    searched.selection, searched.rounds = settled(
         copy,
         known.baseline,
-        [by_id[name] for name in chosen],
-        {statement for name in chosen for statement in tried[name].seconds},
-        time.monotonic() + PREDICTION_SHARE * known.left_s,
+        searched.selection,
+        {each.id: each for each in known.gathered.to_try},
+        searched.tried,
+        time.monotonic() + PREDICTION_SHARE * max(known.left_s, 0.0),
+        1 + known.planned.request.margin,
     )
 
 

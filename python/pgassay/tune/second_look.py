@@ -63,6 +63,7 @@ def _with_taken(copy: TrialCopy, baseline: Baseline, taken: Sequence[Candidate],
     texts = {rewrite.statement: rewrite.sql for each in taken for rewrite in each.rewrites}
     statements = tuple(replace(each, sql=sql_with(each, texts)) for each in baseline.statements)
     estimates = {each.name: copy.estimate(each.sql, each.name) for each in statements}
+    # What it takes now is what the selection's last step measured, piece by piece.
     return Baseline(statements, found.selection.steps[-1].seconds, estimates, baseline.rows)
 
 

@@ -64,7 +64,8 @@ class Tried:
 
     `build_s`, `bytes`, `wal_bytes`: what applying it took. `refused`: why it could not be tried, '' where it
     was. `took_s`: how long trying it took in all. `without_s`, `with_s`: the workload's seconds of the rounds
-    in which one that looked slower was timed again, () where it was not.
+    in which one that looked slower was timed again, () where it was not. `gain_again`: what one that was
+    chosen gained when it was timed again in turn with the workload as it is, where that was too little.
     """
 
     id: str
@@ -76,6 +77,11 @@ class Tried:
     took_s: float = 0.0
     without_s: tuple[float, ...] = ()
     with_s: tuple[float, ...] = ()
+    gain_again: float | None = None
+
+    def gain(self, weights: Mapping[str, float], base: Seconds) -> float:
+        """The workload's speed with it alone over that without."""
+        return gain_of(weights, base, self.seconds) if self.gain_again is None else self.gain_again
 
 
 @dataclass(frozen=True)
@@ -110,6 +116,10 @@ class Selection:
             for before, step in list(zip(totals, self.steps, strict=False))[count:]
         }
         return Selection(self.steps[:count], {**self.beside, **others})
+
+    def less(self, name: str, gain: float) -> "Selection":
+        """The same without one of them, which gains so much in it."""
+        return Selection(tuple(step for step in self.steps if step.id != name), {**self.beside, name: gain})
 
 
 def total_s(weights: Mapping[str, float], seconds: Seconds) -> float:

@@ -8,19 +8,24 @@ much is faster, and what the chosen set will gain in the proof.
 import math
 import statistics
 import time
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.proof import AS_IT_IS, CHOSEN, without
-from pgassay.tune.selection import ROUNDS, Baseline, Seconds, Tried, is_longer, total_s
+from pgassay.tune.selection import ROUNDS, Baseline, Seconds, Selection, Tried, is_longer, total_s
 from pgassay.tune.statements import sql_with
 
 # Of the chosen set and the sets beside it: each is timed so often at most, and at least twice where there is
 # time, once on the way there and once on the way back.
 PREDICTION_ROUNDS_MAX = 6
+# In fewer rounds nothing that was chosen is left out again.
+LEAVING_ROUNDS_MIN = 4
+# Of normal values: their deviation over the median distance from their median, times the deviation of the
+# median of many over that of their mean.
+MEDIAN_DEVIATION_TIMES = 1.4826 * math.sqrt(math.pi / 2)
 
 
 # Timing in turn takes eight rounds, and applying it twice, of what trying it took; with room to be wrong.
@@ -60,6 +65,31 @@ def timed(
     }
 
 
+def seconds_in_turn(
+    copy: TrialCopy,
+    baseline: Baseline,
+    one: Sequence[Candidate],
+    other: Sequence[Candidate],
+    names: Collection[str],
+) -> tuple[list[Seconds], list[Seconds]] | None:
+    """The seconds of these statements in each round with `one` set of fixes, and with the `other`.
+
+    None where a set can't be applied.
+    """
+    taken: dict[bool, list[Seconds]] = {False: [], True: []}
+    try:
+        for is_other in ROUNDS:
+            taken[is_other].append(timed(copy, baseline, other if is_other else one, names))
+    except (UsageError, MeasurementError):
+        return None
+    return taken[False], taken[True]
+
+
+def totals(baseline: Baseline, others: Seconds, rounds: Sequence[Seconds]) -> tuple[float, ...]:
+    """The workload's seconds in each round; `others`: the seconds of what was not timed in them."""
+    return tuple(total_s(baseline.weights, {**others, **each}) for each in rounds)
+
+
 def in_turn(
     copy: TrialCopy,
     baseline: Baseline,
@@ -68,18 +98,11 @@ def in_turn(
     names: Collection[str],
     others: Seconds,
 ) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
-    """The workload's seconds in each round with `one` set of fixes, and with the `other`.
-
-    `names`: the statements that are timed; `others`: the seconds of all. None where a set can't be applied.
-    """
-    taken: dict[bool, list[float]] = {False: [], True: []}
-    try:
-        for is_other in ROUNDS:
-            seconds = timed(copy, baseline, other if is_other else one, names)
-            taken[is_other].append(total_s(baseline.weights, {**others, **seconds}))
-    except (UsageError, MeasurementError):
+    """The whole workload's seconds in each round, likewise; `others`: those of the statements not timed."""
+    rounds = seconds_in_turn(copy, baseline, one, other, names)
+    if rounds is None:
         return None
-    return tuple(taken[False]), tuple(taken[True])
+    return totals(baseline, others, rounds[0]), totals(baseline, others, rounds[1])
 
 
 @dataclass(frozen=True)
@@ -170,21 +193,73 @@ def prediction_rounds(
     return {name: tuple(each[name] for each in rounds) for name in sets} if rounds else {}
 
 
-def predicted_gains(
-    rounds: Mapping[str, Sequence[float]], members: Sequence[Candidate]
-) -> tuple[float, dict[str, float]]:
-    """What the chosen set will gain over the workload as it is, and each member in it, by these rounds.
+def settled(
+    copy: TrialCopy,
+    baseline: Baseline,
+    selection: Selection,
+    candidates: Mapping[str, Candidate],
+    tried: dict[str, Tried],
+    ends_at: float,
+    gain_min: float,
+) -> tuple[Selection, dict[str, tuple[float, ...]]]:
+    """What was chosen without what gains too little in it once it is timed anew, and the rounds of that set.
 
-    The median over the rounds of the ratios within one, as the proof sets arms beside each other within
-    blocks. By its id a member's gain: that of the set over the set without it.
+    One at a time: of two that do the same neither gains anything beside the other. Half of the time that is
+    left until `ends_at` is for each set. What is left out alone gets its new gain in `tried`.
     """
+    while selection.steps:
+        members = [candidates[name] for name in selection.ids]
+        names = {statement for each in members for statement in tried[each.id].seconds}
+        now = time.monotonic()
+        rounds = prediction_rounds(copy, baseline, members, names, now + (ends_at - now) / 2)
+        if len(rounds.get(CHOSEN, ())) < LEAVING_ROUNDS_MIN:
+            return selection, rounds
+        _, gains = _gains(rounds, members, statistics.median)
+        weakest = min(gains, key=lambda name: gains[name])
+        if gains[weakest] >= gain_min:
+            return selection, rounds
+        if len(members) == 1:
+            tried[weakest] = replace(tried[weakest], gain_again=gains[weakest])
+        selection = selection.less(weakest, gains[weakest])
+    return selection, {}
+
+
+def _gains(
+    rounds: Mapping[str, Sequence[float]], members: Sequence[Candidate], of: Callable[[list[float]], float]
+) -> tuple[float, dict[str, float]]:
+    """By `of` from the logarithms of the ratios within each round: together, and of each member by its id."""
 
     def gain(name: str) -> float:
-        return statistics.median(
-            before / after for before, after in zip(rounds[name], rounds[CHOSEN], strict=True)
-        )
+        pairs = zip(rounds[name], rounds[CHOSEN], strict=True)
+        return math.exp(of([math.log(before / after) for before, after in pairs]))
 
     together = gain(AS_IT_IS)
     if len(members) == 1:
         return together, {members[0].id: together}
     return together, {each.id: gain(without(each)) for each in members}
+
+
+def predicted_gains(
+    rounds: Mapping[str, Sequence[float]], members: Sequence[Candidate]
+) -> tuple[float, dict[str, float]]:
+    """What the chosen set will gain over the workload as it is, and by its id each member in it.
+
+    From the ratios within each round, as the proof sets arms beside each other within blocks; a member's gain
+    is that of the set over the set without it. Shrunk towards no gain as far as the rounds differ.
+    """
+    return _gains(rounds, members, shrunk)
+
+
+def shrunk(logarithms: Sequence[float]) -> float:
+    """The median times the share of its square that is not its own variance, never below 0.
+
+    That share is what an empirical Bayes estimate around 0 leaves of one measured effect (Efron and Morris,
+    1973: the positive part of James and Stein's rule). Its deviation is by the median's distance from the
+    values, which a single round that something disturbed does not decide; 0 for one value.
+    """
+    middle = statistics.median(logarithms)
+    if middle == 0:
+        return 0.0
+    apart = statistics.median(abs(each - middle) for each in logarithms)
+    variance = (MEDIAN_DEVIATION_TIMES * apart) ** 2 / len(logarithms)
+    return middle * max(0.0, 1 - variance / middle**2)

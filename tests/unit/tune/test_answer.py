@@ -248,3 +248,16 @@ def test_an_index_that_nobody_needs_is_told_by_what_it_frees() -> None:
     )
     (fix,) = ranked(known)
     assert (fix.verdict, fix.note) == ("no help", "it frees 8.00 MB of the disk")
+
+
+def test_what_it_frees_is_told_as_well_where_its_time_is_not_decided() -> None:
+    tried = Tried("index:good", {"list": 0.9}, 0.0, -(8 * 1024**2))
+    known = samples.judged(
+        candidates=(samples.candidate("good"),),
+        searched=Searched(tried={"index:good": tried}),
+        members=("index:good",),
+        proved=samples.proved("good", words={"good": "inconclusive"}),
+    )
+    (fix,) = ranked(known)
+    assert fix.verdict == "not decided"
+    assert "it frees 8.00 MB of the disk" in fix.note

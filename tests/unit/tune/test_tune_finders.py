@@ -1,7 +1,9 @@
 """What finders offer and leave alone, on plans and facts made for it."""
 
-from finder_samples import ROWS, facts, index, plan, symptom
-from pgassay.tune.candidate import Symptom
+from dataclasses import replace
+
+from finder_samples import COLUMNS, ROWS, facts, index, plan, symptom
+from pgassay.tune.candidate import Machine, Symptom, TunedStatement
 from pgassay.tune.finders.registry import FINDERS, find
 
 
@@ -65,3 +67,59 @@ def test_an_index_for_a_partition_is_made_on_the_table_above() -> None:
     node = seen.nodes[0].model_copy(update={"relation_schema": "parts"})
     found = find(symptom(seen.model_copy(update={"nodes": (node,)}), known=known))
     assert "index:t(a)" in [each.id for each in found]
+
+
+def _workload(*parts: tuple[str, str, float, int]) -> Symptom:
+    """Statements of one scan each: name, SQL, share of the workload, rows that pass a range of b."""
+    statements = tuple(TunedStatement(name=name, sql=sql) for name, sql, _, _ in parts)
+    plans = {name: (plan("((a = 7) AND (b > 5))", rows=rows),) for name, _, _, rows in parts}
+    return Symptom(statements, plans, facts(), {name: share for name, _, share, _ in parts})
+
+
+def test_one_covering_index_is_offered_for_scans_with_the_same_keys() -> None:
+    columns = (*COLUMNS, *(COLUMNS[1].model_copy(update={"name": name}) for name in ("c", "d")))
+    rows = 9_000
+    two = _workload(
+        ("one", "SELECT sum(c) FROM t WHERE a = 7 AND b > 5", 0.5, rows),
+        ("other", "SELECT sum(d) FROM t WHERE a = 7 AND b > 5", 0.5, rows),
+    )
+    known = facts(columns=columns)
+    found = {each.id: each for each in find(replace(two, facts=known)) if each.kind == "covering"}
+    assert set(found) == {
+        "index:t(a,b) include(c)",
+        "index:t(a,b) include(d)",
+        "index:t(a,b) include(c,d)",
+    }
+    assert set(found["index:t(a,b) include(c,d)"].predicted) == {"one", "other"}
+    # What is too wide for one statement's index is not put into another's either.
+    wide = tuple(each.model_copy(update={"width": 40}) if each.name == "d" else each for each in columns)
+    ids = [each.id for each in find(replace(two, facts=facts(columns=wide))) if each.kind == "covering"]
+    assert ids == ["index:t(a,b) include(c)"]
+
+
+def test_what_is_little_of_the_workload_may_be_much_of_what_is_left() -> None:
+    """The second statement takes 1 % of the time: nothing beside all of it, much once the first is fast."""
+    slow, quick = (
+        ("slow", "SELECT id FROM t WHERE a = 7", 0.99),
+        ("quick", "SELECT id FROM t WHERE b = 9", 0.01),
+    )
+
+    def offered(slow_rows: int) -> set[str]:
+        statements = tuple(TunedStatement(name=name, sql=sql) for name, sql, _ in (slow, quick))
+        plans = {"slow": (plan(rows=slow_rows),), "quick": (plan("(b = 9)"),)}
+        found = find(Symptom(statements, plans, facts(), {name: share for name, _, share in (slow, quick)}))
+        return {name for each in found for name in each.statements}
+
+    assert offered(20) == {"slow", "quick"}
+    assert "quick" not in offered(ROWS // 2)
+
+
+def test_memory_makes_a_random_page_as_cheap_as_the_next_one() -> None:
+    known = facts(index("i", "a")).model_copy(
+        update={"settings": {"random_page_cost": "4", "effective_cache_size": "524288"}}
+    )
+    here = Machine(memory_bytes=8 << 30, reads_memory=True)
+    (found,) = [each for each in find(replace(symptom(plan(), known=known), machine=here)) if each.settings]
+    assert found.settings["random_page_cost"] == "1.1" and "in memory" in found.reason
+    for machine in (Machine(), Machine(memory_bytes=8 << 30), replace(here, memory_bytes=1 << 20)):
+        assert not find(replace(symptom(plan(), known=known), machine=machine))

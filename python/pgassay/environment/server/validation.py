@@ -188,3 +188,19 @@ def small_cluster(build: Build) -> Path:
             with made_whole(folder) as partial:
                 make_cluster(build, partial, DatasetSpec())
     return folder
+
+
+def settings_known(build: Build, planned: Build, settings: Mapping[str, str]) -> dict[str, str]:
+    """Of these settings those that the build has, as the arms of a proof get them: what is fixed stays fixed.
+
+    What the build that it was `planned` for does not have either stays, so that a slip of the fingers is
+    found. Starts a server of a build at its first use.
+    """
+    if build == planned:
+        return dict(settings)
+    known, before = build_settings(build), build_settings(planned)
+    return {
+        name: value
+        for name, value in settings.items()
+        if classify(known, name) != "unknown" or classify(before, name) == "unknown"
+    }

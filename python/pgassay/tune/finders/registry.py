@@ -69,10 +69,9 @@ def find(symptom: Symptom) -> tuple[Candidate, ...]:
     """What may help the workload, with what it is predicted to do to each statement; most promising first.
 
     A candidate whose statements may all gain less than STATEMENT_GAIN_MIN at most is not among them, nor one
-    from which the workload, as it would be with all other statements at their predicted best, may gain less
-    than WORKLOAD_GAIN_MIN, unless it is told for another reason than time. A workload of many statements is
-    made faster one statement after the other: what is little beside all of them as they are is much beside
-    what is left.
+    that may gain less than WORKLOAD_GAIN_MIN of the workload as it would be with all other statements at
+    their predicted best, unless it is told for another reason than time. A workload of many statements is
+    made faster one statement after the other: what is little beside all of them is much beside what is left.
     """
     evidence = Evidence(symptom)
     offers = [offer for finder in FINDERS for offer in finder.find(evidence)]
@@ -98,7 +97,7 @@ def _merged(offers: Iterable[Offer], evidence: Evidence) -> Iterable[tuple[float
         # What the statements that it leaves alone take less with the best that was found for them.
         spared = sum((1 - best_of[name]) * evidence.share(name) for name in best_of.keys() - ratios.keys())
         told = any(each.without_gain for each in same)
-        if told or _is_worth_trying(same, evidence, spared):
+        if told or _is_worth_trying(same, evidence, max(1 - spared, RATIO_MIN)):
             names = tuple(
                 each.name
                 for each in evidence.symptom.statements
@@ -124,13 +123,13 @@ def _ratios(offers: list[Offer], evidence: Evidence, saves_ms: Callable[[Saving]
     return {name: round(1 - less[name] / total[name], 4) for name in sorted(total)}
 
 
-def _is_worth_trying(offers: list[Offer], evidence: Evidence, spared: float) -> bool:
-    """Whether what it may save is worth measuring it; `spared`: what others save of the workload, 0 to 1."""
+def _is_worth_trying(offers: list[Offer], evidence: Evidence, left: float) -> bool:
+    """Whether what it may save is worth measuring it; `left` of the workload is what it is compared with."""
     ratios = _ratios(offers, evidence, lambda saving: saving.possible_ms)
     gain = sum((1 - ratio) * evidence.share(name) for name, ratio in ratios.items())
     most = max((saving.possible_ms for offer in offers for saving in offer.savings), default=0.0)
     return (
         most >= SAVING_MS_MIN
         and min(ratios.values(), default=1.0) <= 1 - STATEMENT_GAIN_MIN
-        and gain / max(1 - spared, gain, RATIO_MIN) >= WORKLOAD_GAIN_MIN
+        and gain >= WORKLOAD_GAIN_MIN * left
     )
