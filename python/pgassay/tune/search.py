@@ -83,7 +83,7 @@ def search(
         measure,
         gain_min=gain_min,
         members_max=members_max,
-        pick=in_turns.cheapest,
+        pick=in_turns.preferred,
         holds=in_turns.is_gain,
     )
     look_again(copy, baseline, by_id, clock, found)

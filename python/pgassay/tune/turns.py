@@ -30,9 +30,9 @@ MEDIAN_DEVIATION_TIMES = 1.4826 * math.sqrt(math.pi / 2)
 
 # Timing in turn takes eight rounds, and applying it twice, of what trying it took; with room to be wrong.
 ROUNDS_TIMES = 10.0
-# Of those that gain about as much as the best so many are set beside it, the smallest first, each of which
+# Of those that gain about as much as the best and are cheaper so many are set beside it; smaller is what
 # takes at most this part of its space.
-SMALLER_MAX, SMALLER_SHARE_MAX = 2, 0.8
+CHEAPER_MAX, SMALLER_SHARE_MAX = 2, 0.8
 
 
 @dataclass(frozen=True)
@@ -116,17 +116,18 @@ class Turns:
     clock: Clock
     gain_min: float
 
-    def cheapest(self, taken: Sequence[str], names: Sequence[str], current: Seconds) -> str:
-        """Of the best (the first) and those that gain about as much: the smallest that it is no faster than.
+    def preferred(self, taken: Sequence[str], names: Sequence[str], current: Seconds) -> str:
+        """Of the best (the first) and those that gain about as much: which is taken.
 
-        Only what takes space in the database is compared by it.
+        One that serves more values, else the smallest, unless the best is clearly faster. Only what takes
+        space in the database is compared by it.
         """
         best, *others = names
-        smaller = [name for name in others if self._takes_less(name, best)]
-        smaller.sort(key=lambda name: self.tried[name].bytes or 0)
-        for name in smaller[:SMALLER_MAX]:
+        cheaper = [name for name in others if self._is_cheaper(name, best)]
+        cheaper.sort(key=lambda name: (self.candidates[name].for_one_value, self.tried[name].bytes or 0))
+        for name in cheaper[:CHEAPER_MAX]:
             rounds = self._rounds(taken, name, best, current)
-            # As the rounds are numbered: the first are those of the smaller one.
+            # As the rounds are numbered: the first are those of the cheaper one.
             if rounds is not None and not is_longer(*rounds, 1 / self.gain_min):
                 return name
         return best
@@ -148,12 +149,14 @@ class Turns:
         )
         return in_turn(self.copy, self.baseline, first, second, names, current)
 
-    def _takes_less(self, name: str, best: str) -> bool:
+    def _is_cheaper(self, name: str, best: str) -> bool:
+        one, other = self.candidates[name], self.candidates[best]
+        if not all(each.sql and not each.settings for each in (one, other)):
+            return False
+        if one.for_one_value != other.for_one_value:
+            return other.for_one_value
         sizes = [self.tried[each].bytes or 0 for each in (name, best)]
-        is_space = all(
-            self.candidates[each].sql and not self.candidates[each].settings for each in (name, best)
-        )
-        return is_space and sizes[1] > 0 and sizes[0] <= SMALLER_SHARE_MAX * sizes[1]
+        return sizes[1] > 0 and sizes[0] <= SMALLER_SHARE_MAX * sizes[1]
 
 
 def prediction_rounds(
