@@ -1,9 +1,9 @@
 """How many blocks a statement below a millisecond takes to a verdict, executed once and several times.
 
-    python benchmarks/short_statements.py [--rows 2500] [--gains 1,1.1,1.3] [--blocks 40] [--rounds 1]
+    python benchmarks/short_statements.py [--rows 7000] [--gains 1,1.1,1.3] [--blocks 40] [--rounds 1]
 
 An experiment as the proof of `tune` runs it, on data in shared buffers: a sum over so many rows, beside
-itself over fewer rows by each gain. With a gain of 1 both are alike, and the verdict is to be equivalent.
+itself over fewer rows by each gain. With a gain of 1 both arms are alike and are to be found equivalent.
 Each is run twice, with one execution and with as many as tune plans by the statement's time. Printed are the
 statement's time, the blocks until the verdict, and the verdict.
 """
@@ -72,7 +72,7 @@ def run(folder: Path, rows: int, fewer: int, executions: dict[str, int], blocks:
 def main() -> None:
     """Run the experiments and print what each took."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--rows", type=int, default=2500)
+    parser.add_argument("--rows", type=int, default=7000)
     parser.add_argument("--gains", default="1,1.1,1.3")
     parser.add_argument("--blocks", type=int, default=40)
     parser.add_argument("--rounds", type=int, default=1)

@@ -22,7 +22,7 @@ from pgassay.record.read import StoredExperiment, StoredTrial, load
 _TRIAL_KEYS = ("number", "attempt", "block", "position", "status", "reason", "started_at", "wall_s")
 _STATEMENT_KEYS = (
     "elapsed_s",
-    "mean_s",
+    "least_s",
     "rows",
     "cold",
     "aio",

@@ -47,7 +47,7 @@ class Protocol(Extended):
     `plans_as_prepared`: where a load prepares its statements, their plans are those of prepared ones; else
     they are planned with values in their text. `before_trial`: the user's command that is run before each
     trial on a remote server ('' for none). `executions`: how many times a trial executes each statement of a
-    list, by its name, and takes the mean of their times; one that is not named is executed once.
+    list, by its name, of which the least counts; one that is not named is executed once.
     """
 
     LATER_FIELDS: ClassVar[tuple[str, ...]] = (

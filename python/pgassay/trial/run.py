@@ -294,7 +294,7 @@ def _finish_caches(trial: TrialState, prepared: _Prepared) -> None:
 
 
 def _execute_further(trial: TrialState, prepared: _Prepared, timer: StatementTimer | None) -> None:
-    """Execute short statements several times, where each time is in the cache state that is asked for."""
+    """Execute short statements several times, where each time can be in the cache state that is asked for."""
     protocol = trial.spec.protocol
     if timer is not None and protocol.executions and protocol.cache not in ("cold", "cold-each"):
         trial.stage("executing short statements")

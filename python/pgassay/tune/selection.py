@@ -22,8 +22,9 @@ TRIAL_OVERHEAD_S, BLOCKS_WANTED = 3.0, 6
 # Of a trial: warming the caches reads what the statements read.
 TRIAL_TIMES = 2.0
 # In a trial of the proof a statement that only reads is executed until it took so long, as it is or with what
-# was chosen, whichever is faster: a turn of the scheduler, 3 ms and more, is then little of the whole. The
-# slower of the two may take so long by that, and no statement is executed more often.
+# was chosen, whichever is faster: longer than some turns of the scheduler, of 3 ms and more, so that some of
+# its executions are disturbed by nothing. The slower of the two may take so long by that, and no statement is
+# executed more often.
 EXECUTIONS_S, SLOWER_EXECUTIONS_S, EXECUTIONS_MAX = 0.05, 0.15, 500
 # Where shared buffers are emptied before each execution, which takes longer than a short statement.
 EMPTIED_EXECUTIONS_MAX = 20

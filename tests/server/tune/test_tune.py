@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 import whole_tool
+from pgassay.analysis.verdicts.metrics import statement_measures
 from pgassay.environment.datasets import snapshots
 from pgassay.errors import UsageError
 from pgassay.model.tuning.answer import TuneResult
+from pgassay.record.read import load
 from pgassay.sql_text import split_statements, strip_comments
 from pgassay.terminal.progress import NullProgress
 from pgassay.tune.candidate import Candidate, StatementRewrite, Symptom
@@ -65,9 +67,23 @@ def test_a_missing_index_is_found_proven_applied_and_taken_back(tmp_path: Path) 
     first_trial = min((tmp_path / "out" / "proof" / "trials").glob("*/attempt-*/trial.json"))
     assert json.loads(search.read_text())["predicted"] == {best.id: best.predicted_gain}
     assert search.stat().st_mtime < first_trial.stat().st_mtime
+    check_executions(tmp_path / "out")
     # Nothing of the data is left but what was there before.
     assert {snapshot.key for snapshot in snapshots.list_snapshots()} == before
     apply_and_undo(tmp_path, result)
+
+
+def check_executions(folder: Path) -> None:
+    """All arms execute the statement equally often, and the least of its times is compared."""
+    stored = load(folder / "proof")
+    often = stored.experiment.protocol.executions
+    assert often.keys() == {"slow"} and often["slow"] > 1
+    measures = statement_measures(stored.experiment)
+    for trial in stored.trials:
+        (statement,) = trial.record.statements
+        times = (statement.elapsed_s, *statement.further_s)
+        assert len(times) == often["slow"]
+        assert measures[0].value(trial.record) == min(times)
 
 
 def apply_and_undo(folder: Path, result: TuneResult) -> None:

@@ -30,7 +30,7 @@ class ArmPlan:
     @property
     def untraced_s(self) -> float | None:
         """The statement's time in the trial after which the plan was executed; None where it has none."""
-        timed = (each.mean_s for each in self.trial.record.statements if each.name == self.statement)
+        timed = (each.least_s for each in self.trial.record.statements if each.name == self.statement)
         return next(timed, None)
 
 

@@ -54,20 +54,20 @@ def throughput(record: TrialRecord) -> float | None:
 
 
 def total_elapsed_s(record: TrialRecord, weights: Mapping[str, float] | None = None) -> float | None:
-    """The sum of the statements' mean times, in seconds; each as often as its weight says, else once."""
+    """The sum of the statements' times, in seconds; each as often as its weight says, else once."""
     if not record.statements:
         return None
     often = weights or {}
     return _positive(
-        math.fsum(often.get(statement.name, 1.0) * statement.mean_s for statement in record.statements)
+        math.fsum(often.get(statement.name, 1.0) * statement.least_s for statement in record.statements)
     )
 
 
 def statement_elapsed_s(record: TrialRecord, name: str) -> float | None:
-    """One statement's mean time, in seconds; None when the trial did not run it."""
+    """One statement's time, in seconds: the least of its executions; None when the trial did not run it."""
     for statement in record.statements:
         if statement.name == name:
-            return _positive(statement.mean_s)
+            return _positive(statement.least_s)
     return None
 
 

@@ -177,7 +177,7 @@ def outcome_text(record: TrialRecord) -> str:
         return record.reason
     if record.load is not None:
         return f"{record.load.transactions / record.load.elapsed_s:,.0f} transactions/s"
-    return f"{sum(statement.mean_s for statement in record.statements):.3f} s"
+    return f"{sum(statement.least_s for statement in record.statements):.3f} s"
 
 
 def _end(stored: StoredExperiment, stopped: str, used_s: float) -> StoredExperiment:
