@@ -3,9 +3,10 @@
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+
+from pydantic import TypeAdapter
 
 from pgassay.durable import replace_file
 from pgassay.environment.datasets import describe as describe_dataset
@@ -37,6 +38,9 @@ class Known:
     strata_s: Mapping[str, float] = field(default_factory=dict)
 
 
+_ENTRIES = TypeAdapter(dict[str, Known])
+
+
 def history_file() -> Path:
     """Where it is kept."""
     return home() / "history.json"
@@ -44,10 +48,8 @@ def history_file() -> Path:
 
 def recall(experiment: Experiment) -> Known | None:
     """What the last experiment of the same kind took on this machine; None where there was none."""
-    entry = _read().get(_key(experiment))
-    if entry is None or not entry["trial_s"]:
-        return None
-    return Known(entry["trial_s"], entry["spread"], entry.get("spread_median"), entry.get("strata_s") or {})
+    known = _read().get(_key(experiment))
+    return known if known is not None and known.trial_s else None
 
 
 def remember(experiment: Experiment, known: Known) -> None:
@@ -56,9 +58,10 @@ def remember(experiment: Experiment, known: Known) -> None:
     What earlier ones took in strata that this one did not run is kept.
     """
     entries = _read()
-    earlier = entries.pop(_key(experiment), {}).get("strata_s") or {}
-    entries[_key(experiment)] = {**asdict(known), "strata_s": {**earlier, **known.strata_s}}
-    kept = dict(list(entries.items())[-_ENTRIES_MAX:])
+    earlier = entries.pop(_key(experiment), None)
+    strata_s = {**(earlier.strata_s if earlier else {}), **known.strata_s}
+    entries[_key(experiment)] = replace(known, strata_s=strata_s)
+    kept = {key: asdict(each) for key, each in list(entries.items())[-_ENTRIES_MAX:]}
     document = json.dumps({"format": _FORMAT, "entries": kept}, indent=1, ensure_ascii=False, allow_nan=False)
     replace_file(history_file(), f"{document}\n".encode())
 
@@ -104,12 +107,11 @@ def _key(experiment: Experiment) -> str:
     return " | ".join([*parts, experiment.protocol.cache, where])
 
 
-def _read() -> dict[str, dict[str, Any]]:
+def _read() -> dict[str, Known]:
     try:
         stored = json.loads(history_file().read_bytes())
+        if not isinstance(stored, dict) or stored.get("format") != _FORMAT:
+            return {}
+        return _ENTRIES.validate_python(stored.get("entries"))
     except (OSError, ValueError):
-        return {}  # no history, or one cut short: the next rehearsal makes it anew
-    if not isinstance(stored, dict) or stored.get("format") != _FORMAT:
-        return {}
-    entries: dict[str, dict[str, Any]] = stored["entries"]
-    return entries
+        return {}  # no history, one cut short or spoilt: the next rehearsal makes it anew
