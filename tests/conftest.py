@@ -19,13 +19,16 @@ from pgassay.environment.linux import settle
 from steps.project import ALONE_FOLDERS
 from steps.sysbench import private_bin
 
-# The same examples in every run, however slow the machine: what fails here fails everywhere.
-settings.register_profile(
-    "pgassay",
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+# The same examples in every run, however slow the machine: what fails here fails everywhere. With the tests
+# that are marked slow come more of them.
+for profile, examples in (("pgassay", 50), ("pgassay-slow", 100)):
+    settings.register_profile(
+        profile,
+        deadline=None,
+        derandomize=True,
+        max_examples=examples,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
 settings.load_profile("pgassay")
 
 REQUIRED_VARIABLE = "PGASSAY_REQUIRE"
@@ -43,7 +46,8 @@ def required_capabilities() -> list[str]:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse a list with a name that no probe has: it would require nothing."""
-    del config
+    if "not slow" not in config.option.markexpr:
+        settings.load_profile("pgassay-slow")
     # At its end: a sysbench that the machine has is the one that is meant.
     os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), str(private_bin())])
     stop_passing_on_ignored_signals()
