@@ -62,7 +62,14 @@ def pytest_configure(config: pytest.Config) -> None:
 # What lasts longest begins first, so that all processors have work until the end.
 FIRST = ("server", "statistics", "contract")
 # Most of these measure, and a host lets one experiment at a time do so: the others would wait for its lock.
-MEASURING = ("tests/server/compare/", "tests/server/faults/", "tests/server/remote/")
+MEASURING = (
+    "tests/server/compare/",
+    "tests/server/faults/",
+    "tests/server/remote/",
+    "tests/server/environment/test_cache_proof.py",
+    "tests/server/tune/test_tune.py",
+    "tests/server/tune/test_tune_going_on.py",
+)
 
 
 # These all look through the same files, which one worker then need read only once.
