@@ -19,13 +19,16 @@ from pgassay.environment.linux import settle
 from steps.project import ALONE_FOLDERS
 from steps.sysbench import private_bin
 
-# The same examples in every run, however slow the machine: what fails here fails everywhere.
-settings.register_profile(
-    "pgassay",
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+# The same examples in every run, however slow the machine: what fails here fails everywhere. With the tests
+# that are marked slow come more of them.
+for profile, examples in (("pgassay", 50), ("pgassay-slow", 100)):
+    settings.register_profile(
+        profile,
+        deadline=None,
+        derandomize=True,
+        max_examples=examples,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
 settings.load_profile("pgassay")
 
 REQUIRED_VARIABLE = "PGASSAY_REQUIRE"
@@ -43,7 +46,8 @@ def required_capabilities() -> list[str]:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse a list with a name that no probe has: it would require nothing."""
-    del config
+    if "not slow" not in config.option.markexpr:
+        settings.load_profile("pgassay-slow")
     # At its end: a sysbench that the machine has is the one that is meant.
     os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), str(private_bin())])
     stop_passing_on_ignored_signals()
@@ -58,7 +62,14 @@ def pytest_configure(config: pytest.Config) -> None:
 # What lasts longest begins first, so that all processors have work until the end.
 FIRST = ("server", "statistics", "contract")
 # Most of these measure, and a host lets one experiment at a time do so: the others would wait for its lock.
-MEASURING = ("tests/server/compare/", "tests/server/faults/", "tests/server/remote/")
+MEASURING = (
+    "tests/server/compare/",
+    "tests/server/faults/",
+    "tests/server/remote/",
+    "tests/server/environment/test_cache_proof.py",
+    "tests/server/tune/test_tune.py",
+    "tests/server/tune/test_tune_going_on.py",
+)
 
 
 # These all look through the same files, which one worker then need read only once.

@@ -11,6 +11,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -93,8 +94,14 @@ def command_lines(text: str) -> Iterator[list[str]]:
             yield words_of(span)[1:]
 
 
+@cache
+def parser() -> argparse.ArgumentParser:
+    """The command line's, which is made once: it keeps nothing of what it has parsed."""
+    return main.parser()
+
+
 def subparser(name: str) -> argparse.ArgumentParser:
-    actions = main.parser()._actions
+    actions = parser()._actions
     commands = next(action for action in actions if isinstance(action, argparse._SubParsersAction))
     return commands.choices[name]
 
@@ -104,7 +111,7 @@ def fails_to_parse(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     if len(words) == 1 and words[0] in COMMAND_NAMES:
         return ""  # a mention of the command, like `pgassay resume`
     try:
-        main.parser().parse_args(words)
+        parser().parse_args(words)
     except SystemExit as ended:
         return "" if ended.code == 0 else capsys.readouterr().err
     return ""
@@ -135,7 +142,7 @@ def test_the_lines_were_found_and_a_wrong_one_would_be_noticed(capsys: pytest.Ca
 )
 def test_the_words_of_documented_comparisons_mean_something(words: list[str], tmp_path: Path) -> None:
     """The factors and the workload are understood too; a user's file stands in for report.sql."""
-    arguments = main.parser().parse_args(words)
+    arguments = parser().parse_args(words)
     assert parse_factors(list(arguments.factors))
     user_file = tmp_path / "report.sql"
     user_file.write_text("SELECT 1;\n")

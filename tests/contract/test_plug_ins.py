@@ -27,6 +27,21 @@ from whole_tool import ROOT, build, environment, private_home, result_of, valid_
 TOYS = Path(__file__).with_name("plug_ins")
 # What the copy needs beside the package, in place: the native binary and what it was built from.
 BESIDE = ("Cargo.lock", "Cargo.toml", "crates", "target")
+# Runs the command line once for each list of words, and prints what each run ended with.
+SEVERAL = """
+import contextlib, io, json, sys
+from pgassay.cli import main
+
+ended = []
+for words in json.loads(sys.argv[1]):
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+        try:
+            status = main.main(words)
+        except SystemExit as exit:
+            status = exit.code
+    ended.append([status, out.getvalue(), err.getvalue()])
+print(json.dumps(ended))
+"""
 # What a table ends with.
 CLOSING = ("}", ")", "]", "];")
 EXPERIMENTS = ROOT / "tests" / "frozen" / "experiments"
@@ -144,6 +159,15 @@ def add(root: Path, toy: Toy) -> None:
     (root / toy.registry).write_text("\n".join(lines), "utf-8")
 
 
+@dataclass(frozen=True)
+class Ended:
+    """How a run of the command line ended."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
 class Copy:
     """A copy of the package with plug-ins in it, run as its user would."""
 
@@ -160,8 +184,18 @@ class Copy:
         self, *words: str | Path, home: Path | None = None, **variables: str
     ) -> "subprocess.CompletedProcess[str]":
         """Run `pgassay words…` of the copy to its end."""
+        return self._python("-m", "pgassay.cli.main", *map(str, words), home=home, **variables)
+
+    def run_each(self, *runs: tuple[str | Path, ...], home: Path | None = None) -> list[Ended]:
+        """As `run` of each, one after the other in one process: what starts twice takes twice as long."""
+        asked = json.dumps([[str(word) for word in words] for words in runs])
+        finished = self._python("-c", SEVERAL, asked, home=home)
+        assert finished.returncode == 0, finished.stderr
+        return [Ended(*each) for each in json.loads(finished.stdout)]
+
+    def _python(self, *words: str, home: Path | None, **variables: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
-            [sys.executable, "-m", "pgassay.cli.main", *map(str, words)],
+            [sys.executable, *words],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -238,34 +272,28 @@ def test_an_experiment_of_toys(home: Path, tmp_path: Path) -> None:
     assert list((home / "toy-box").rglob("PG_VERSION"))
 
 
-@pytest.mark.parametrize(
-    ("words", "complaint"),
-    [
-        (("toy=huge,small",), "factor toy: 'huge' is not known"),
-        (("toy=small",), "add a second level"),
-        (("work_mem=1MB,2MB", "--storage", "toy:size=4GB"), "a toy box is as large as its disk"),
-        (("work_mem=1MB,2MB", "--storage", "toy:read_ahead=64"), "for toy there are path, colour"),
-        (("work_mem=1MB,2MB", "--storage", "toy:colour=grey"), "is no colour: type red, green or blue"),
-        (("work_mem=1MB,2MB", "--dataset", "tay"), "did you mean toy?"),
-        (("work_mem=1MB,2MB", "--dataset", "nothing"), "folder:DATADIR, script:FILE or toy"),
-        (("work_mem=1MB,2MB", "--workload", "tay"), "did you mean toy?"),
-    ],
-    ids=lambda part: part if isinstance(part, str) else None,
+# What is typed, and what is said of it.
+COMPLAINTS = (
+    (("toy=huge,small",), "factor toy: 'huge' is not known"),
+    (("toy=small",), "add a second level"),
+    (("work_mem=1MB,2MB", "--storage", "toy:size=4GB"), "a toy box is as large as its disk"),
+    (("work_mem=1MB,2MB", "--storage", "toy:read_ahead=64"), "for toy there are path, colour"),
+    (("work_mem=1MB,2MB", "--storage", "toy:colour=grey"), "is no colour: type red, green or blue"),
+    (("work_mem=1MB,2MB", "--dataset", "tay"), "did you mean toy?"),
+    (("work_mem=1MB,2MB", "--dataset", "nothing"), "folder:DATADIR, script:FILE or toy"),
+    (("work_mem=1MB,2MB", "--workload", "tay"), "did you mean toy?"),
 )
-def test_messages_know_the_toys(
-    copy_of_toys: Copy, words: tuple[str, ...], complaint: str, home: Path
-) -> None:
-    finished = copy_of_toys.run("compare", *words, *build(), home=home)
-    assert finished.returncode == 2
-    assert complaint in finished.stderr
-    # No advice that doesn't hold: a toy is no setting.
-    assert "--set toy" not in finished.stderr
 
 
-@pytest.fixture(scope="module")
-def copy_of_toys(tmp_path_factory: pytest.TempPathFactory) -> Copy:
-    """One copy for what only plans."""
-    return Copy(tmp_path_factory.mktemp("toys"), (FACTOR, WORKLOAD, STORAGE, DATASET))
+def test_messages_know_the_toys(home: Path, tmp_path: Path) -> None:
+    copy = Copy(tmp_path, (FACTOR, WORKLOAD, STORAGE, DATASET))
+    runs = copy.run_each(*(("compare", *words, *build()) for words, _ in COMPLAINTS), home=home)
+    assert len(runs) == len(COMPLAINTS)
+    for finished, (words, complaint) in zip(runs, COMPLAINTS, strict=True):
+        assert finished.status == 2, words
+        assert complaint in finished.stderr
+        # No advice that doesn't hold: a toy is no setting.
+        assert "--set toy" not in finished.stderr
 
 
 def test_an_origin(home: Path, tmp_path: Path) -> None:
@@ -318,13 +346,16 @@ def stored(name: str, folder: Path) -> Path:
 def test_a_cause(tmp_path: Path) -> None:
     copy = Copy(tmp_path, (CAUSE,))
     experiment = stored("setting-warm-buffers", tmp_path)
-    causes = json.loads(copy.run("report", experiment, "--json").stdout)["causes"]
+    as_json, as_markdown = copy.run_each(
+        ("report", experiment, "--json"), ("report", experiment, "--markdown")
+    )
+    causes = json.loads(as_json.stdout)["causes"]
     toys = [cause for cause in causes if cause["cause"] == "toys-on-the-floor"]
     assert toys
     for cause in toys:
         assert (cause["kind"], cause["layer"], cause["evidence"]) == ("fault", "operations", {"toys": 3.0})
         assert cause["remedy"] == "Put the toys into their box, and look again."
-    shown = copy.run("report", experiment, "--markdown").stdout
+    shown = as_markdown.stdout
     assert "toys lay on the floor" in shown
     assert "Put the toys into their box" in shown
 
@@ -332,8 +363,8 @@ def test_a_cause(tmp_path: Path) -> None:
 def test_a_section_of_the_report_is_in_all_its_outputs(tmp_path: Path) -> None:
     copy = Copy(tmp_path, (SECTION,))
     experiment = stored("setting-warm-buffers", tmp_path)
-    terminal = copy.run("report", experiment).stdout
-    markdown = copy.run("report", experiment, "--markdown").stdout
+    shown = copy.run_each(("report", experiment), ("report", experiment, "--markdown"))
+    terminal, markdown = (each.stdout for each in shown)
     page = (experiment / "report.html").read_text("utf-8")
     for output in (terminal, markdown, page):
         assert "Toys" in output

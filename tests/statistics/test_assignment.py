@@ -17,7 +17,7 @@ from pgassay.analysis.verdicts.study import gather_study
 from pgassay.design.blocks import block_order
 from pgassay.model.experiment import BlockDesign
 
-SETS = range(8)
+SETS = [*range(4), *(pytest.param(number, marks=pytest.mark.slow) for number in range(4, 8))]
 
 
 def magnitudes(number: int, shape: tuple[int, ...]) -> np.ndarray:

@@ -134,7 +134,7 @@ def drawn(kind: str, runs: int, blocks: int) -> tuple[FloatArray, FloatArray]:
     return np.take_along_axis(values, order, axis=-1), slots
 
 
-@pytest.mark.parametrize("runs", [200, pytest.param(2000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("runs", [100, pytest.param(2000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["normal", "t2.5", "cauchy", "wave", "two-speed", "two-speed-persistent"])
 def test_equal_arms_are_seldom_given_a_direction(kind, runs):
     """At any of 60 looks; 5 % and two standard errors."""
@@ -154,7 +154,7 @@ def blocks_taken(evidence: BlockEvidence, margin: float | None) -> FloatArray:
     return np.where(found.any(axis=-1), found.argmax(axis=-1) + 1, evidence.blocks + 1)
 
 
-@pytest.mark.parametrize("runs", [200, pytest.param(2000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("runs", [100, pytest.param(2000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("question", ["effect", "equivalence"])
 @pytest.mark.parametrize(
     ("kind", "most"),

@@ -155,7 +155,7 @@ def test_no_block_and_slots_that_do_not_fit_are_refused():
         gather_drift_evidence(np.zeros((3, 2)), np.zeros((3, 3)), RULES)
 
 
-RUNS = [200, pytest.param(2000, marks=pytest.mark.slow)]
+RUNS = [100, pytest.param(2000, marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize("runs", RUNS)

@@ -16,7 +16,7 @@ LARGE_GRID = ("io_method=sync,worker,io_uring,other", "work_mem=1MB,2MB,3MB", "i
 BLOCKS, SPREAD = 24, 0.03
 
 
-@pytest.mark.parametrize("runs", [60, pytest.param(2000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("runs", [40, pytest.param(2000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("spread", "known", "unknown"), [(0.01, 15, 15), (0.03, 21, 21), (0.07, 84, 84)])
 def test_trials_until_five_percent_are_found(spread, known, unknown, runs):
     """In the median, on a machine that has run such an experiment before, and on one that has not."""

@@ -12,7 +12,7 @@ from pgassay.model.trial import LoadObservation
 from pgassay.record.read import StoredExperiment
 
 SECONDS, MEAN, DEVIATION = 30, 5000.0, 500.0
-FEW = pytest.param(200, id="200")
+FEW = pytest.param(80, id="80")
 MANY = pytest.param(2000, id="2000", marks=pytest.mark.slow)
 
 

@@ -38,6 +38,7 @@ def tuned(folder: Path, finder: Finder, **changes: object) -> TuneResult:
     )
 
 
+@pytest.mark.shares_machine
 def test_a_missing_index_is_found_proven_applied_and_taken_back(tmp_path: Path) -> None:
     before = {snapshot.key for snapshot in snapshots.list_snapshots()}
     asked = []

@@ -26,7 +26,7 @@ ALPHA = 0.05
 RULES = EvidenceRules(SHARPNESS, 0.03, SHARPNESS_WEIGHTS, CLIPPED_SHARE)
 # Paired spreads of machines that are not alike: one is much noisier than another.
 UNEQUAL = (0.01, 0.06, 0.025)
-N = pytest.mark.parametrize("runs", [150, pytest.param(2000, marks=pytest.mark.slow)])
+N = pytest.mark.parametrize("runs", [80, pytest.param(2000, marks=pytest.mark.slow)])
 
 
 def within(share: float, runs: int) -> bool:

@@ -17,7 +17,6 @@ from pgassay.report.compare import json as json_report
 from pgassay.terminal.progress import NullProgress
 
 LIMITS = RunLimits(blocks_max=10, time_max_s=600.0, until_decided=False)
-KILLS = 30
 
 
 def document(folder: Path) -> dict[str, object]:
@@ -63,8 +62,11 @@ def killed_after(folder: Path, seconds: float, runner: replay.Replay) -> bool:
     return killed_when(folder, lambda: time.monotonic() >= moment, runner)
 
 
-def test_killed_at_30_random_moments_and_resumed_it_ends_as_if_undisturbed(tmp_path: Path) -> None:
-    """Recorded outcomes with failures in them, replayed; SIGKILL, resume, until 30 kills have hit."""
+@pytest.mark.parametrize("kills_wanted", [8, pytest.param(30, marks=pytest.mark.slow)])
+def test_killed_at_random_moments_and_resumed_it_ends_as_if_undisturbed(
+    kills_wanted: int, tmp_path: Path
+) -> None:
+    """Recorded outcomes with failures in them, replayed; SIGKILL, resume, until so many kills have hit."""
     undisturbed = replay.new_experiment(tmp_path / "undisturbed", seed=11)
     runner = replay.Replay(seed=3, sleep_s=0.004, failing_fraction=0.12)
     begun = time.monotonic()
@@ -75,7 +77,7 @@ def test_killed_at_30_random_moments_and_resumed_it_ends_as_if_undisturbed(tmp_p
     assert any(len(tries) == 2 and tries[1] == "ok" for tries in attempts.values())
     assert any(len(tries) == 2 and tries[1] != "ok" for tries in attempts.values())
     moments, kills, runs, resumed_runs = random.Random(20), 0, 0, 0
-    while kills < KILLS:
+    while kills < kills_wanted:
         runs += 1
         folder = replay.new_experiment(tmp_path / f"run-{runs}", seed=11)
         hits = 0

@@ -66,17 +66,18 @@ def test_a_machine_that_becomes_biased_is_found_soon_after_any_number_of_clean_e
             assert product < -20  # a product would have to make up for this first
 
 
-def test_false_alarms_are_as_rare_as_promised():
+@pytest.mark.parametrize("runs", [100, pytest.param(300, marks=pytest.mark.slow)])
+def test_false_alarms_are_as_rare_as_promised(runs):
     """With 1000 clean experiments between alarms on average, at most a tenth of runs of 100 has one."""
     random = np.random.default_rng(2)
     alarmed = 0
     # Run by run: all at once would be gigabytes, which takes several times as long.
-    for run in (draws(random, (100, len(KINDS)), 0.0) for _ in range(300)):
+    for run in (draws(random, (100, len(KINDS)), 0.0) for _ in range(runs)):
         values = [dict(zip(KINDS, map(float, row), strict=True)) for row in run]
         log_states = [after(values[:count]).alarms for count in (25, 50, 75, 100)]
         alarmed += any(log_states)
     # Markov's bound is 0.1 of the runs; its binomial slack is 3.7 standard deviations.
-    assert alarmed / 300 <= 0.1 + 3.7 * math.sqrt(0.1 * 0.9 / 300)
+    assert alarmed / runs <= 0.1 + 3.7 * math.sqrt(0.1 * 0.9 / runs)
 
 
 def test_an_alarm_lasts_while_the_machine_is_biased_and_ends_when_it_is_mended():

@@ -294,7 +294,7 @@ def test_the_interval_of_a_cell_covers_its_rate() -> None:
     specs = [spec(depth=depth) for depth in range(1, 41)]
     for runs in (1, 2, 5):
         held = total = 0
-        for _ in range(50):
+        for _ in range(20):
             machine = samples.Machine(noise=0.05, draw=random.Random(draw.random()))
             for cell, made in estimate(samples.measure(machine, specs, runs)).items():
                 low, high = made.interval
