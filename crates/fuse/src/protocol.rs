@@ -15,6 +15,8 @@ pub(crate) const TRANSFER_MAX: u32 = 1 << 20;
 /// Requests on their way at once, beyond what a loop device has.
 const BACKGROUND_MAX: u16 = 1024;
 
+/// The one file's name.
+pub const FILE_NAME: &str = "disk";
 /// The root folder's inode.
 pub(crate) const ROOT: u64 = 1;
 /// The file's inode.

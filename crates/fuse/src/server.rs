@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::TryRecvError;
 use std::thread;
 
-use pgassay_volume::{Fault, Kind, Model};
+use pgassay_volume::{Fault, Model};
 use rustix::time::ClockId;
 
 use crate::connection::{Connection, Received};
@@ -14,24 +14,21 @@ use crate::figures::{Counting, Second};
 use crate::image::Image;
 use crate::instance::{Imposed, Instance};
 use crate::mailbox::{Command, Event, Facts, Inbox, Mailbox};
-use crate::overhead::{KNOWN_NS, measure, measure_ceiling};
-use crate::protocol::{
-    Answer, Ask, Asked, DISK, EIO, ENOENT, ENOSYS, EPROTO, IN_HEADER, ROOT, TRANSFER_MAX, decode, number,
-};
-use crate::schedule::{Pending, Schedule, What, now_ns};
+use crate::overhead::{Overhead, measure, measure_ceiling};
+use crate::protocol::TRANSFER_MAX;
+use crate::requests::{Regime, Requests};
+use crate::schedule::{Schedule, now_ns};
 use crate::trace::Tracing;
-use crate::waiting::Waiting;
+use crate::waiting::{Waiting, Woken, pause_until};
 use crate::wakeful::Wakeful;
 
-/// The one file's name.
-pub const FILE_NAME: &str = "disk";
 const SECOND_NS: u64 = 1_000_000_000;
 /// Messages taken before the answers are looked at again.
 const BATCH: usize = 8;
 /// A wait so short is spent awake: to sleep and to be woken by a timer takes as much time of a processor.
 const SPIN_NS: u64 = 15_000;
-/// An answer is late when it comes later by more than this part of its latency.
-const TOLERANCE_PART: u64 = 20;
+/// Messages stay unseen for no longer.
+const UNSEEN_MAX_NS: u64 = 1_000_000;
 /// What the kernel may put before the data of a write, and more.
 const ROOM: usize = 4096;
 
@@ -46,26 +43,21 @@ pub struct Setup {
     pub is_further: bool,
 }
 
-/// When requests are done.
-#[derive(Debug)]
-enum Regime {
-    AtOnce,
-    /// Each after a known time, while the overhead is measured.
-    Known,
-    Model(Box<Imposed>),
+/// Whether to look for messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    No,
+    Now,
+    /// They may have come at any time since then.
+    Since(u64),
 }
 
 struct Server<'a> {
-    setup: Setup,
+    requests: Requests,
     mailbox: &'a Mailbox,
-    regime: Regime,
-    schedule: Schedule,
-    counting: Counting,
     cpu: ClockId,
-    overhead_ns: u64,
     /// While answers have times.
     wakeful: Option<Wakeful>,
-    tracing: Tracing,
 }
 
 /// Serves until it is told to end, or the file system is unmounted. `on_event` is called on this thread and must
@@ -85,68 +77,89 @@ pub fn serve(
         ClockId::ProcessCPUTime
     };
     let mut server = Server {
-        setup,
+        requests: Requests {
+            connection: setup.connection,
+            image: setup.image,
+            regime: Regime::AtOnce,
+            schedule: Schedule::default(),
+            counting: Counting::new(now_ns(), cpu),
+            overhead: Overhead::default(),
+            tracing: Tracing::default(),
+        },
         mailbox,
-        regime: Regime::AtOnce,
-        schedule: Schedule::default(),
-        counting: Counting::new(now_ns(), cpu),
         cpu,
-        overhead_ns: 0,
         wakeful: None,
-        tracing: Tracing::default(),
     };
-    let mut waiting = Waiting::new(server.setup.connection.as_fd(), inbox.bell.as_fd())?;
+    let mut waiting = Waiting::new(server.requests.connection.as_fd(), inbox.bell.as_fd())?;
     let mut buffer = vec![0; TRANSFER_MAX as usize + ROOM];
+    let mut look = Look::Now;
     loop {
-        server.answer_due(&waiting)?;
-        let mut is_drained = false;
-        for _ in 0..BATCH {
-            match server.setup.connection.receive(&mut buffer)? {
-                Received::Message(length) => server.take(&buffer[..length])?,
+        let messages = if look == Look::No { 0 } else { BATCH };
+        for _ in 0..messages {
+            match server.requests.connection.receive(&mut buffer)? {
+                Received::Message(length) => {
+                    let came_ns = if let Look::Since(since_ns) = look {
+                        since_ns
+                    } else {
+                        now_ns()
+                    };
+                    server.requests.take(&buffer[..length], came_ns)?;
+                }
                 Received::Nothing => {
-                    is_drained = true;
+                    look = Look::No;
                     break;
                 }
                 Received::Over => return Ok(()),
             }
-            server.answer_due(&waiting)?;
+            server.requests.answer_due(&waiting)?;
         }
+        server.requests.answer_due(&waiting)?;
         match inbox.commands.try_recv() {
             Ok(Command::End { unmounts }) => {
                 if !unmounts {
-                    server.setup.connection.leave();
+                    server.requests.connection.leave();
                 }
                 return Ok(());
             }
             Err(TryRecvError::Disconnected) => return Ok(()),
             Ok(command) => {
                 server.obey(command, &mut on_event);
-                is_drained = false;
+                look = Look::Now;
             }
             Err(TryRecvError::Empty) => {}
         }
         if let Some(second) = server.second_over() {
             on_event(Event::Second(second));
         }
-        if is_drained {
-            server.wait(&mut waiting)?;
+        if look == Look::No {
+            look = server.wait(&mut waiting)?;
         }
     }
 }
 
 impl Server<'_> {
     /// Sleeps until there is something to do, or almost: what is left until an answer's time is spent awake.
-    fn wait(&mut self, waiting: &mut Waiting) -> io::Result<()> {
-        let tick_ns = self.counting.began_ns() + SECOND_NS;
-        let answer_ns = self.schedule.wake_ns();
+    fn wait(&mut self, waiting: &mut Waiting) -> io::Result<Look> {
+        let tick_ns = self.requests.counting.began_ns() + SECOND_NS;
+        let answer_ns = self.requests.schedule.wake_ns();
         let wake_ns = answer_ns.map_or(tick_ns, |answer| answer.min(tick_ns));
-        if wake_ns <= now_ns() + SPIN_NS {
-            return Ok(());
+        let now = now_ns();
+        if wake_ns <= now + SPIN_NS {
+            return Ok(Look::Now);
         }
-        if waiting.sleep_until(wake_ns)? && answer_ns == Some(wake_ns) {
-            self.schedule.woke(wake_ns, now_ns());
+        if wake_ns <= now + UNSEEN_MAX_NS && self.requests.may_be_taken_later(wake_ns) {
+            pause_until(wake_ns);
+            self.requests.schedule.woke(wake_ns, now_ns());
+            return Ok(Look::Since(now));
         }
-        Ok(())
+        let woken = waiting.sleep_until(wake_ns)?;
+        if woken != Woken::ByTime {
+            return Ok(Look::Now);
+        }
+        if answer_ns == Some(wake_ns) {
+            self.requests.schedule.woke(wake_ns, now_ns());
+        }
+        Ok(Look::No)
     }
 
     fn obey(&mut self, command: Command, on_event: &mut impl FnMut(Event)) {
@@ -157,12 +170,12 @@ impl Server<'_> {
                 Err(fault) => on_event(Event::Refused(fault.to_string())),
             },
             Command::Release => {
-                let last = self.figures(now);
+                let last = self.requests.figures(now);
                 self.answer_at_once();
-                self.tracing.end();
+                self.requests.tracing.end();
                 on_event(Event::Released(last));
             }
-            Command::Trace(path) => self.tracing.ask_for(path),
+            Command::Trace(path) => self.requests.tracing.ask_for(path),
             Command::Traced(traced) => on_event(Event::Traced(traced)),
             Command::MeasureOverhead(device) => {
                 self.answer_in_known_time();
@@ -183,7 +196,7 @@ impl Server<'_> {
                 self.answer_at_once();
                 match found {
                     Ok(overhead) => {
-                        self.overhead_ns = overhead.p50_ns;
+                        self.requests.overhead = overhead;
                         on_event(Event::Overhead(overhead));
                     }
                     Err(error) => on_event(Event::Refused(format!("can't read the device: {error}"))),
@@ -194,12 +207,12 @@ impl Server<'_> {
     }
 
     fn answer_at_once(&mut self) {
-        self.regime = Regime::AtOnce;
+        self.requests.regime = Regime::AtOnce;
         self.wakeful = None;
     }
 
     fn answer_in_known_time(&mut self) {
-        self.regime = Regime::Known;
+        self.requests.regime = Regime::Known;
         self.wakeful = Wakeful::ask();
     }
 
@@ -221,16 +234,18 @@ impl Server<'_> {
         let imposed = Imposed::new(model, seed, instance, now)?;
         let mailbox = self.mailbox.clone();
         let on_end = move |traced| mailbox.send(Command::Traced(traced));
-        self.tracing.begin(now, self.overhead_ns, on_end)?;
+        self.requests
+            .tracing
+            .begin(now, self.requests.overhead.p50_ns, on_end)?;
         let clock_ns = imposed.began_ns();
-        self.regime = Regime::Model(Box::new(imposed));
-        self.counting = Counting::new(now, self.cpu);
+        self.requests.regime = Regime::Model(Box::new(imposed));
+        self.requests.counting = Counting::new(now, self.cpu);
         if self.wakeful.is_none() {
             self.wakeful = Wakeful::ask();
         }
         Ok(Facts {
             clock_ns,
-            overhead_ns: self.overhead_ns,
+            overhead_ns: self.requests.overhead.p50_ns,
             wakeful: self.wakeful.is_some(),
         })
     }
@@ -238,150 +253,10 @@ impl Server<'_> {
     /// The figures of the second, where one is over and a model holds.
     fn second_over(&mut self) -> Option<Second> {
         let now = now_ns();
-        if now < self.counting.began_ns() + SECOND_NS {
+        if now < self.requests.counting.began_ns() + SECOND_NS {
             return None;
         }
-        let second = self.figures(now);
-        matches!(self.regime, Regime::Model(_)).then_some(second)
-    }
-
-    fn figures(&mut self, now: u64) -> Second {
-        let credits = match &self.regime {
-            Regime::Model(imposed) => imposed.levels(now),
-            Regime::AtOnce | Regime::Known => Vec::new(),
-        };
-        self.counting.take(now, self.schedule.len(), credits)
-    }
-
-    /// Sends the answers whose time has come.
-    fn answer_due(&mut self, waiting: &Waiting) -> io::Result<()> {
-        let mut is_any = false;
-        loop {
-            let now = now_ns();
-            let Some(pending) = self.schedule.take_due(now) else {
-                if is_any {
-                    waiting.complete();
-                }
-                return Ok(());
-            };
-            is_any = true;
-            let kind = match pending.what {
-                What::Read { .. } => Kind::Read,
-                What::Write { .. } => Kind::Write,
-                What::Flush => Kind::Flush,
-            };
-            let late_ns = now.saturating_sub(pending.due_ns);
-            self.counting.answered(kind, late_ns, pending.tolerance_ns);
-            self.tracing.answered(pending.unique, now);
-            self.answer(&pending)?;
-        }
-    }
-
-    fn answer(&mut self, pending: &Pending) -> io::Result<()> {
-        let Setup {
-            connection, image, ..
-        } = &mut self.setup;
-        if pending.error != 0 {
-            self.counting.failed(pending.error);
-            return connection.answer(pending.unique, pending.error, &[]);
-        }
-        match pending.what {
-            What::Read { offset, length } => match image.read(offset, length) {
-                Ok(data) => connection.answer(pending.unique, 0, data),
-                Err(error) => {
-                    let error = number(&error);
-                    self.counting.failed(error);
-                    connection.answer(pending.unique, error, &[])
-                }
-            },
-            What::Write { bytes } => connection.answer(pending.unique, 0, Answer::written(bytes).bytes()),
-            What::Flush => connection.answer(pending.unique, 0, &[]),
-        }
-    }
-
-    /// Takes a message: what the volume does is scheduled, all else is answered at once.
-    fn take(&mut self, message: &[u8]) -> io::Result<()> {
-        let Some(Asked { unique, node, ask }) = decode(message) else {
-            return if message.len() >= IN_HEADER {
-                let unique = message[8..16].try_into().map_or(0, u64::from_ne_bytes);
-                self.setup.connection.answer(unique, EIO, &[])
-            } else {
-                Ok(())
-            };
-        };
-        let bytes = self.setup.image.bytes();
-        let answer = match ask {
-            Ask::Read { offset, length } if node == DISK => {
-                self.schedule_one(
-                    Kind::Read,
-                    unique,
-                    offset,
-                    length,
-                    0,
-                    What::Read { offset, length },
-                );
-                return Ok(());
-            }
-            Ask::Write { offset, data } if node == DISK => {
-                // Written now and acknowledged when the model says: nobody may rely on it before that.
-                let done = self.setup.image.write(offset, data);
-                let error = done.as_ref().err().map_or(0, number);
-                let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
-                self.schedule_one(
-                    Kind::Write,
-                    unique,
-                    offset,
-                    length,
-                    error,
-                    What::Write { bytes: length },
-                );
-                return Ok(());
-            }
-            Ask::Flush if node == DISK => {
-                // What was acknowledged survives a killed process, as it lies in memory or the page cache.
-                self.schedule_one(Kind::Flush, unique, 0, 0, 0, What::Flush);
-                return Ok(());
-            }
-            Ask::Silent => return Ok(()),
-            Ask::Init { major, flags } => Answer::init(major, flags).ok_or(EPROTO),
-            Ask::Lookup { name } if node == ROOT && name == FILE_NAME.as_bytes() => Ok(Answer::entry(bytes)),
-            Ask::Lookup { .. } => Err(ENOENT),
-            Ask::GetAttributes | Ask::SetAttributes => Ok(Answer::of_node(node, bytes)),
-            Ask::Open => Ok(Answer::opened(true)),
-            Ask::OpenFolder => Ok(Answer::opened(false)),
-            Ask::ReadFolder { offset } => Ok(Answer::entries(FILE_NAME, offset)),
-            Ask::Statistics => Ok(Answer::statistics(bytes)),
-            Ask::Nothing | Ask::Destroy | Ask::Flush => Ok(Answer::default()),
-            Ask::Read { .. } | Ask::Write { .. } => Err(EIO),
-            Ask::Unknown => Err(ENOSYS),
-        };
-        match answer {
-            Ok(answer) => self.setup.connection.answer(unique, 0, answer.bytes()),
-            Err(error) => self.setup.connection.answer(unique, error, &[]),
-        }
-    }
-
-    fn schedule_one(&mut self, kind: Kind, unique: u64, offset: u64, length: u32, error: i32, what: What) {
-        let mut now = now_ns();
-        let mut tolerance_ns = u64::MAX;
-        let due_ns = match &mut self.regime {
-            Regime::AtOnce => now,
-            Regime::Known => now + KNOWN_NS,
-            Regime::Model(imposed) => {
-                let completion = imposed.submit(&mut now, kind, offset, length);
-                self.counting.arrived(kind, length, &completion);
-                self.tracing.issued(unique, now, kind, offset, length);
-                let due_ns = imposed.began_ns().saturating_add(completion.done_ns);
-                tolerance_ns = due_ns.saturating_sub(now) / TOLERANCE_PART;
-                due_ns.saturating_sub(self.overhead_ns)
-            }
-        };
-        self.schedule.add(Pending {
-            due_ns,
-            unique,
-            tolerance_ns,
-            error,
-            what,
-        });
+        let second = self.requests.figures(now);
+        matches!(self.requests.regime, Regime::Model(_)).then_some(second)
     }
 }

@@ -63,6 +63,11 @@ impl Tracing {
         self.asked = Some(path);
     }
 
+    /// Whether requests are recorded.
+    pub(crate) fn is_on(&self) -> bool {
+        self.recorder.is_some()
+    }
+
     /// Begins, where it was asked for; time 0 is now. `on_end` is told by the writing thread that the file is whole.
     pub(crate) fn begin(
         &mut self,

@@ -6,6 +6,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::{Errno, read};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socket_with};
+use rustix::thread::{ClockId, clock_nanosleep_absolute};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
@@ -31,6 +32,15 @@ pub(crate) struct Waiting<'a> {
     mute: Option<OwnedFd>,
 }
 
+/// What ended a sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Woken {
+    /// The time alone.
+    ByTime,
+    /// A message or a command, or nothing of all.
+    Otherwise,
+}
+
 impl<'a> Waiting<'a> {
     pub(crate) fn new(messages: BorrowedFd<'_>, bell: BorrowedFd<'a>) -> io::Result<Self> {
         let sources = epoll::create(CreateFlags::CLOEXEC)?;
@@ -49,16 +59,12 @@ impl<'a> Waiting<'a> {
         })
     }
 
-    /// Sleeps until `wake_ns`, or until a message or a command comes. Whether only the time has come.
-    pub(crate) fn sleep_until(&mut self, wake_ns: u64) -> io::Result<bool> {
+    /// Sleeps until `wake_ns`, or until a message or a command comes. Says what came.
+    pub(crate) fn sleep_until(&mut self, wake_ns: u64) -> io::Result<Woken> {
         if wake_ns != self.armed_ns {
-            let value = Timespec {
-                tv_sec: (wake_ns / SECOND_NS) as i64,
-                tv_nsec: (wake_ns % SECOND_NS) as i64,
-            };
             let once = Itimerspec {
                 it_interval: Timespec::default(),
-                it_value: value,
+                it_value: timespec(wake_ns),
             };
             timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once)?;
             self.armed_ns = wake_ns;
@@ -69,10 +75,10 @@ impl<'a> Waiting<'a> {
         }; 3];
         let count = match epoll::wait(&self.sources, &mut found[..], None) {
             Ok(count) => count,
-            Err(Errno::INTR) => return Ok(false),
+            Err(Errno::INTR) => return Ok(Woken::Otherwise),
             Err(error) => return Err(error.into()),
         };
-        let mut is_time_alone = true;
+        let mut woken = Woken::ByTime;
         for event in &found[..count] {
             match event.data.u64() {
                 TIME => {
@@ -81,12 +87,12 @@ impl<'a> Waiting<'a> {
                 }
                 COMMAND => {
                     let _ = read(self.bell, &mut [0; 8]);
-                    is_time_alone = false;
+                    woken = Woken::Otherwise;
                 }
-                _ => is_time_alone = false,
+                _ => woken = Woken::Otherwise,
             }
         }
-        Ok(is_time_alone)
+        Ok(woken)
     }
 
     /// Has the kernel hand on the answers that it was given.
@@ -100,6 +106,19 @@ impl<'a> Waiting<'a> {
         if let Some(mute) = &self.mute {
             let _ = recv(mute, &mut [0_u8; 1][..], RecvFlags::DONTWAIT);
         }
+    }
+}
+
+/// Sleeps until `wake_ns` whatever comes.
+pub(crate) fn pause_until(wake_ns: u64) {
+    // Whoever is woken earlier sees that it is not yet time.
+    let _ = clock_nanosleep_absolute(ClockId::Monotonic, &timespec(wake_ns));
+}
+
+fn timespec(time_ns: u64) -> Timespec {
+    Timespec {
+        tv_sec: (time_ns / SECOND_NS) as i64,
+        tv_nsec: (time_ns % SECOND_NS) as i64,
     }
 }
 
@@ -125,20 +144,20 @@ mod tests {
         let wake_ns = now_ns() + SOON_NS;
         // A message first: the timer that was armed for this time still rings.
         sender.write_all(b"m").unwrap();
-        assert!(!waiting.sleep_until(wake_ns).unwrap());
+        assert_eq!(waiting.sleep_until(wake_ns).unwrap(), Woken::Otherwise);
         messages.read_exact(&mut [0]).unwrap();
         write(&bell, &1_u64.to_ne_bytes()).unwrap();
-        assert!(!waiting.sleep_until(wake_ns).unwrap());
+        assert_eq!(waiting.sleep_until(wake_ns).unwrap(), Woken::Otherwise);
         assert_eq!(waiting.armed_ns, wake_ns);
-        assert!(waiting.sleep_until(wake_ns).unwrap());
+        assert_eq!(waiting.sleep_until(wake_ns).unwrap(), Woken::ByTime);
         assert!(now_ns() >= wake_ns);
         // One that has rung is silent until it is set anew, for an earlier time than the last as well.
         let later_ns = now_ns() + 1000 * SOON_NS;
         sender.write_all(b"m").unwrap();
-        assert!(!waiting.sleep_until(later_ns).unwrap());
+        assert_eq!(waiting.sleep_until(later_ns).unwrap(), Woken::Otherwise);
         messages.read_exact(&mut [0]).unwrap();
         let sooner_ns = now_ns() + SOON_NS;
-        assert!(waiting.sleep_until(sooner_ns).unwrap());
+        assert_eq!(waiting.sleep_until(sooner_ns).unwrap(), Woken::ByTime);
         assert!((sooner_ns..later_ns).contains(&now_ns()));
         waiting.complete();
     }

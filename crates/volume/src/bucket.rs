@@ -71,6 +71,12 @@ impl Bucket {
         }
     }
 
+    /// Before this time nothing more passes.
+    #[inline]
+    pub(crate) fn busy_until_ns(&self) -> u64 {
+        self.at_ns
+    }
+
     /// Billionths of a token at `now_ns`; none while requests wait.
     pub(crate) fn level(&self, now_ns: u64) -> u128 {
         if now_ns < self.at_ns {
@@ -140,6 +146,12 @@ impl Allowance {
     pub(crate) fn advance(&mut self, now_ns: u64) {
         self.base.advance(now_ns);
         self.reset_until(self.base.at_ns);
+    }
+
+    /// Before this time nothing more passes.
+    #[inline]
+    pub(crate) fn busy_until_ns(&self) -> u64 {
+        self.base.at_ns
     }
 
     fn reset_until(&mut self, now_ns: u64) {

@@ -87,6 +87,16 @@ impl Gate {
         }
     }
 
+    /// Before this time nothing more passes.
+    #[inline]
+    pub(crate) fn busy_until_ns(&self) -> u64 {
+        match &self.credits {
+            Credits::None(bucket) => bucket.busy_until_ns(),
+            Credits::Refilled { peak, credits } => peak.busy_until_ns().max(credits.busy_until_ns()),
+            Credits::Reset { peak, allowance } => peak.busy_until_ns().max(allowance.busy_until_ns()),
+        }
+    }
+
     /// Tells that a request waited for credits alone from `now_ns` on: they had ended by then.
     #[inline]
     pub(crate) fn credits_ended(&mut self, now_ns: u64) {

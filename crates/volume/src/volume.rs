@@ -228,6 +228,22 @@ impl Volume {
         (ready.all_ns, u32::try_from(operations).unwrap_or(u32::MAX))
     }
 
+    /// Before this time the limits let through no read or write that is yet to come, on whichever volume of the
+    /// stripe set it lies. Until then it is all the same to it when a request comes: it waits behind the others.
+    pub fn busy_until_ns(&self) -> u64 {
+        let of_volume = |volume: usize| {
+            self.stages
+                .iter()
+                .filter_map(|stage| stage.gates.get(volume).or(stage.gates.first()))
+                .map(Gate::busy_until_ns)
+                .max()
+        };
+        (0..self.stripes.count as usize)
+            .filter_map(of_volume)
+            .min()
+            .unwrap_or(0)
+    }
+
     /// What is left of all credits at `now_ns`, which is no earlier than the last request's arrival; in the order
     /// of the model's limiters.
     pub fn levels(&self, now_ns: u64) -> Vec<Level> {
