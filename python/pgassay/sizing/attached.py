@@ -39,7 +39,7 @@ class Attached:
         """The same with another volume for the data, behind no instance."""
         return type(self)(data, self.wal)
 
-    def at_latency(self, data: float, wal: float) -> Self:
+    def at_latency(self, data: float, wal: float = 1.0) -> Self:
         """The same where reads and writes take so many times as long."""
         return type(self)(
             _at_latency(self.data, data),
@@ -73,12 +73,13 @@ class Candidate:
 
     @property
     def price_per_month(self) -> float | None:
-        """Of all volumes and the instance, which is paid for once; None where a part has no price."""
+        """Of all volumes and the instance, which is paid for once; None where a part has no price.
+
+        A volume of the WAL that nobody sells is no part.
+        """
         prices = [each.price.per_month for each in (self.data, self.wal) if each is not None]
         known = [price for price in prices if price is not None]
-        if len(known) < len(prices) or (self.wal is None and self.wal_model is not None):
-            return None
-        return round(sum(known), 2)
+        return round(sum(known), 2) if len(known) == len(prices) else None
 
     @property
     def wal_per_month(self) -> float | None:
@@ -105,10 +106,10 @@ class Candidate:
 
     def at_ends(self) -> tuple[Attached, Attached]:
         """With the latencies at the lower and at the upper ends of their ranges."""
-        low, high = (
-            [1.0 if each is None else end(each) / each.median_ms for each in self.latencies]
-            for end in (lambda each: each.low_ms, lambda each: each.high_ms)
-        )
+        offers = [each for each in self.latencies if each is not None]
+        low = [each.low_ms / each.median_ms for each in offers]
+        high = [each.high_ms / each.median_ms for each in offers]
+        # A volume of the WAL that nobody sells has no range.
         return self.attached.at_latency(*low), self.attached.at_latency(*high)
 
 

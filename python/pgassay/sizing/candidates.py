@@ -47,43 +47,56 @@ def candidates(
     for provider in providers:
         if provider not in known:
             raise UsageError(f"The catalogue has no provider '{provider}': it has {', '.join(known)}.")
+    beside: Sequence[str | None] = wals or [None]
     if volumes:
         named = [
             candidate(_with_instance(text, instance), loaded, wal)
             for text in volumes
-            for instance in instances or [None]
-            for wal in wals or [None]
+            for instance in instances or (None,)
+            for wal in beside
         ]
         return _distinct(named)
-    for instance in instances:
-        if instance not in catalogue.instances:
+    for each in instances:
+        if each not in catalogue.instances:
             raise UsageError(
-                f"The catalogue doesn't know the instance '{instance}': "
-                f"it has {', '.join(catalogue.instances)}."
+                f"The catalogue doesn't know the instance '{each}': it has {', '.join(catalogue.instances)}."
             )
     _explained_wals(wals, loaded)
-    found = []
-    for name, entry in catalogue.volumes.items():
-        if providers and entry.provider not in providers:
-            continue
-        on = [instance for instance in instances if _fits(entry, instance, catalogue)]
-        for text in _texts(name, entry, size_gib):
-            for instance in on if instances else [None]:
-                for wal in wals or [None]:
-                    try:
-                        made = candidate(_with_instance(text, instance), loaded, wal)
-                    except UsageError:
-                        continue  # beyond what is sold together, such as IOPS per GiB
-                    if made.price_per_month is not None:
-                        found.append(made)
+    found = [
+        each
+        for name, entry in catalogue.volumes.items()
+        if not providers or entry.provider in providers
+        for each in _of_type(name, entry, size_gib, loaded, instances, beside)
+    ]
     if not found:
-        beside = f" beside {' or '.join(wals)}" if wals else ""
+        words = f" beside {' or '.join(wals)}" if wals else ""
         raise UsageError(
-            f"No volume of the catalogue with a price holds {size_gib} GiB here{beside}: "
+            f"No volume of the catalogue with a price holds {size_gib} GiB here{words}: "
             "name some with --volume, or add prices (--catalogue FILE)."
         )
     found.sort(key=lambda each: (each.price_per_month or 0.0, each.name))
     return _distinct(found)[:CANDIDATES_MAX]
+
+
+def _of_type(
+    name: str,
+    entry: VolumeEntry,
+    size_gib: int,
+    loaded: LoadedCatalogue,
+    instances: Sequence[str],
+    wals: Sequence[str | None],
+) -> Iterator[Candidate]:
+    """What of a type has a price, on each of the instances that it fits, beside each volume of the WAL."""
+    on: Sequence[str | None] = [each for each in instances if _fits(entry, each, loaded.catalogue)]
+    for text in _texts(name, entry, size_gib):
+        for instance in on if instances else (None,):
+            for wal in wals:
+                try:
+                    made = candidate(_with_instance(text, instance), loaded, wal)
+                except UsageError:
+                    continue  # beyond what is sold together, such as IOPS per GiB
+                if made.price_per_month is not None:
+                    yield made
 
 
 def candidate(text: str, loaded: LoadedCatalogue, wal: str | None = None) -> Candidate:

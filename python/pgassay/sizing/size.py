@@ -31,8 +31,8 @@ WAL_APART = (
     "waited for the other is taken as it was. Record both (trace=yes of both)."
 )
 WAL_OF_NOBODY = (
-    "the WAL's volume is taken as it was recorded, and has no price beside some of the volumes: name yours "
-    "with --wal gp3,size=20GiB."
+    "the WAL's volume is taken as it was recorded, and prices are without it where it can't be bought beside "
+    "the data's: name yours with --wal gp3,size=20GiB."
 )
 
 
