@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pgassay.model.volumes.offer import Distribution, Latency, Stripes, VolumeModel
+from pgassay.sizing.attached import Attached
 from pgassay.sizing.recordings import Measured
 
 # issue and completion in ns from time 0, kind (r, w or f), first byte, bytes
@@ -59,6 +60,11 @@ def constant(latency_ms: float) -> VolumeModel:
         limiters=(),
         latency=Latency(read=one, write=one, flush=one),
     )
+
+
+def alone(latency_ms: float) -> Attached:
+    """The same for data and WAL."""
+    return Attached(constant(latency_ms))
 
 
 def recorded_on(

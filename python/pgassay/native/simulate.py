@@ -38,6 +38,7 @@ class TraceSpec(TypedDict):
 class RecordedSpec(TypedDict):
     """A file that an imitated volume recorded, and the stretches of it that count, by CLOCK_MONOTONIC.
 
+    `wal_path`: that of the volume of the WAL, where it has one of its own.
     `processors`: how many those had who computed between requests; it need not be whole. `clients`: how many
     there were, and `cpu_s`: how long processors were busy with it in seconds, where that is known. `commits`:
     how often the clients committed, `passing_on_ns`: what it takes to write what waits for a log, once the
@@ -46,12 +47,23 @@ class RecordedSpec(TypedDict):
     """
 
     path: str
+    wal_path: NotRequired[str | None]
     processors: float
     clients: NotRequired[int]
     cpu_s: NotRequired[float]
     commits: NotRequired[int]
     passing_on_ns: NotRequired[int | None]
     parts: NotRequired[Sequence[tuple[int, int]]]
+
+
+class BesideSpec(TypedDict):
+    """Of a recording of two volumes: the model of the WAL's, and that of an instance whose limits both share.
+
+    None: there is none. The volumes' own models have not these limits.
+    """
+
+    wal: Mapping[str, object]
+    instance: Mapping[str, object] | None
 
 
 class RecordedFacts(TypedDict):
@@ -148,15 +160,17 @@ def replay(
     models: Sequence[Mapping[str, object]],
     recorded: RecordedSpec,
     *,
+    beside: Sequence[BesideSpec] = (),
     interval_s: float = 1.0,
     seed: int = 1,
     threads: int = 2,
 ) -> tuple[RecordedFacts, list[Simulated]]:
     """What was recorded, and how long it would take on each model, in their order.
 
+    `beside`: of a recording of two volumes, for each model of the data's what is beside it.
     `elapsed_s` of an answer is that of all parts, with the computing at their end. Raises as `simulate`.
     """
-    facts, answers = _simulate(models, {"recorded": recorded}, interval_s, seed, threads)
+    facts, answers = _simulate(models, {"recorded": recorded}, interval_s, seed, threads, beside)
     if facts is None:
         raise AssertionError("a recording is told of before its answers")
     return facts, answers
@@ -168,13 +182,19 @@ def _simulate(
     interval_s: float,
     seed: int,
     threads: int,
+    beside: Sequence[BesideSpec] = (),
 ) -> tuple[RecordedFacts | None, list[Simulated]]:
     process = NativeProcess("simulate")
     facts: RecordedFacts | None = None
     try:
-        process.send(
-            {"models": models, "work": work, "interval_s": interval_s, "seed": seed, "threads": threads}
-        )
+        document = {
+            "models": models,
+            "work": work,
+            "interval_s": interval_s,
+            "seed": seed,
+            "threads": threads,
+        }
+        process.send(document | ({"beside": beside} if beside else {}))
         if "recorded" in work:
             facts = process.receive()["recorded"]
         answers: list[Simulated] = [process.receive()["simulated"] for _ in models]

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
+from pgassay.environment.storage.options import split_wal
 from pgassay.errors import UsageError
 from pgassay.model.volumes.catalogue import Catalogue, Rate, VolumeEntry
 from pgassay.model.volumes.offer import VolumeOffer
+from pgassay.sizing.attached import Candidate
 from pgassay.volumes.catalogue import LoadedCatalogue
 from pgassay.volumes.explain import explain
 from pgassay.volumes.parse import is_fixed, plain, range_of
@@ -23,16 +25,19 @@ def candidates(
     *,
     volumes: Sequence[str] = (),
     providers: Sequence[str] = (),
-    instance: str | None = None,
-) -> tuple[VolumeOffer, ...]:
+    instances: Sequence[str] = (),
+    wals: Sequence[str] = (),
+) -> tuple[Candidate, ...]:
     """The volumes that are named, else all that hold `size_gib` and have a price, cheapest first.
 
     Args:
         loaded: the catalogue.
         size_gib: what they must hold.
-        volumes: texts as `pgassay volumes` takes them; these alone, with a price or without.
+        volumes: texts as `pgassay volumes` takes them; these alone, with a price or without. One with `wal=`
+            brings the volume of the WAL with it.
         providers: those of these alone; all of them where it is empty.
-        instance: the limits of this one are added to the volumes of its provider; others are left out.
+        instances: the limits of each of these are added to the volumes of its provider; others are left out.
+        wals: the volumes on which the WAL lies, each beside every volume of its provider.
 
     Raises:
         UsageError: a volume, a provider or an instance is unknown, or nothing is left.
@@ -42,32 +47,82 @@ def candidates(
     for provider in providers:
         if provider not in known:
             raise UsageError(f"The catalogue has no provider '{provider}': it has {', '.join(known)}.")
+    beside: Sequence[str | None] = wals or [None]
     if volumes:
-        return _distinct(explain([_with_instance(text, instance) for text in volumes], loaded).volumes)
-    if instance is not None and instance not in catalogue.instances:
-        raise UsageError(
-            f"The catalogue doesn't know the instance '{instance}': it has {', '.join(catalogue.instances)}."
-        )
-    found = []
-    for name, entry in catalogue.volumes.items():
-        if providers and entry.provider not in providers:
-            continue
-        if instance is not None and not _fits(entry, instance, catalogue):
-            continue
-        for text in _texts(name, entry, size_gib):
-            try:
-                (offer,) = explain([_with_instance(text, instance)], loaded).volumes
-            except UsageError:
-                continue  # beyond what is sold together, such as IOPS per GiB
-            if offer.price.per_month is not None:
-                found.append(offer)
+        named = [
+            candidate(_with_instance(text, instance), loaded, wal)
+            for text in volumes
+            for instance in instances or (None,)
+            for wal in beside
+        ]
+        return _distinct(named)
+    for each in instances:
+        if each not in catalogue.instances:
+            raise UsageError(
+                f"The catalogue doesn't know the instance '{each}': it has {', '.join(catalogue.instances)}."
+            )
+    _explained_wals(wals, loaded)
+    found = [
+        each
+        for name, entry in catalogue.volumes.items()
+        if not providers or entry.provider in providers
+        for each in _of_type(name, entry, size_gib, loaded, instances, beside)
+    ]
     if not found:
+        words = f" beside {' or '.join(wals)}" if wals else ""
         raise UsageError(
-            f"No volume of the catalogue with a price holds {size_gib} GiB here: "
+            f"No volume of the catalogue with a price holds {size_gib} GiB here{words}: "
             "name some with --volume, or add prices (--catalogue FILE)."
         )
-    found.sort(key=lambda offer: (offer.price.per_month or 0.0, offer.model.name))
+    found.sort(key=lambda each: (each.price_per_month or 0.0, each.name))
     return _distinct(found)[:CANDIDATES_MAX]
+
+
+def _of_type(
+    name: str,
+    entry: VolumeEntry,
+    size_gib: int,
+    loaded: LoadedCatalogue,
+    instances: Sequence[str],
+    wals: Sequence[str | None],
+) -> Iterator[Candidate]:
+    """What of a type has a price, on each of the instances that it fits, beside each volume of the WAL."""
+    on: Sequence[str | None] = [each for each in instances if _fits(entry, each, loaded.catalogue)]
+    for text in _texts(name, entry, size_gib):
+        for instance in on if instances else (None,):
+            for wal in wals:
+                try:
+                    made = candidate(_with_instance(text, instance), loaded, wal)
+                except UsageError:
+                    continue  # beyond what is sold together, such as IOPS per GiB
+                if made.price_per_month is not None:
+                    yield made
+
+
+def candidate(text: str, loaded: LoadedCatalogue, wal: str | None = None) -> Candidate:
+    """The volume that the text orders, with that of the WAL: the text's own (`…,wal=volume:…`), or `wal`.
+
+    Raises UsageError for one that can't be had, or not together.
+    """
+    data_text, own = split_wal(text)
+    wal = wal if own is None else own.removeprefix("volume:")
+    (data,) = explain([data_text], loaded).volumes
+    if wal is None:
+        return Candidate(data)
+    (offer,) = _explained_wals([wal], loaded)
+    if offer.provider != data.provider:
+        raise UsageError(f"{data.model.name} is of {data.provider}, and its WAL's {wal} of {offer.provider}.")
+    if data.spec.instance is None or offer.spec.instance is not None:
+        return Candidate(data, offer)
+    on_instance = explain([f"{offer.model.name},instance={data.spec.instance}"], loaded).volumes[0].model
+    return Candidate(data, offer, on_instance)
+
+
+def _explained_wals(wals: Sequence[str], loaded: LoadedCatalogue) -> tuple[VolumeOffer, ...]:
+    for wal in wals:
+        if any(part.strip().startswith("instance=") for part in wal.split(",")):
+            raise UsageError(f"The instance in '{wal}' is ordered with the volume of the data: leave it out.")
+    return explain([wal.removeprefix("volume:") for wal in wals], loaded).volumes
 
 
 def _fits(entry: VolumeEntry, instance: str, catalogue: Catalogue) -> bool:
@@ -77,11 +132,14 @@ def _fits(entry: VolumeEntry, instance: str, catalogue: Catalogue) -> bool:
 
 
 def _with_instance(text: str, instance: str | None) -> str:
-    return text if instance is None or "instance=" in text else f"{text},instance={instance}"
+    if instance is None or "instance=" in text:
+        return text
+    data, wal = split_wal(text)
+    return f"{data},instance={instance}" + ("" if wal is None else f",wal={wal}")
 
 
-def _distinct(offers: Sequence[VolumeOffer]) -> tuple[VolumeOffer, ...]:
-    return tuple({offer.model.name: offer for offer in offers}.values())
+def _distinct(found: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    return tuple({each.name: each for each in found}.values())
 
 
 def _texts(name: str, entry: VolumeEntry, needed_gib: int) -> Iterator[str]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 from pgassay.model.volumes.offer import Distribution, Latency, Limiter, Stripes, Unit, VolumeModel
 from pgassay.model.volumes.size import CurvePoint, Dimension, Knee
+from pgassay.sizing.attached import Attached
 from pgassay.sizing.predict import Predictor
 
 # What a time may be above that without the limit, and count as the same.
@@ -20,24 +21,39 @@ _RANGES: dict[Dimension, tuple[float, float]] = {
 _COARSE, _FINE = 18, 8
 
 
-def knees(predictor: Predictor, latency: Latency) -> tuple[Knee, ...]:
-    """The knee of each dimension, at this latency where another one is varied."""
+def knees(predictor: Predictor, chosen: Attached) -> tuple[Knee, ...]:
+    """The knee of each dimension, at the latency of what was chosen where another one is varied.
+
+    They are of the data's volume; that of the WAL stays as it is.
+    """
+    latency = chosen.data.latency
+
+    def knee(dimension: Dimension, model: Callable[[float], VolumeModel]) -> Knee:
+        return _knee(predictor, dimension, model, chosen)
+
     return (
-        _knee(predictor, "operations", lambda value: _limited("operations", value, latency)),
-        _knee(predictor, "throughput", lambda value: _limited("bytes", value * MIB, latency)),
-        _knee(predictor, "latency", lambda value: _model(value, (), _of(value))),
+        knee("operations", lambda value: _limited("operations", value, latency)),
+        knee("throughput", lambda value: _limited("bytes", value * MIB, latency)),
+        knee("latency", lambda value: _model(value, (), _of(value))),
     )
 
 
-def _knee(predictor: Predictor, dimension: Dimension, model: Callable[[float], VolumeModel]) -> Knee:
+def _knee(
+    predictor: Predictor, dimension: Dimension, model: Callable[[float], VolumeModel], chosen: Attached
+) -> Knee:
     """Coarse steps over the whole range, then fine ones around where it decides.
 
     With more operations or throughput, and with less latency, a time never gets longer but for luck.
     """
+
+    def predicted_s(models: Sequence[VolumeModel]) -> list[float]:
+        volumes = [chosen.with_data(each) for each in models]
+        return [each.seconds_per_unit for each in predictor.predict(volumes)]
+
     least, most = _RANGES[dimension]
     values = _steps(least, most, _COARSE)
     ideal = _model(0.0, (), _of(0.0)) if dimension == "latency" else _model(0.0, (), model(most).latency)
-    best, *times = (each.seconds_per_unit for each in predictor.predict([ideal, *map(model, values)]))
+    best, *times = predicted_s([ideal, *map(model, values)])
     is_better_low = dimension == "latency"
 
     def enough(seconds: float) -> bool:
@@ -46,7 +62,7 @@ def _knee(predictor: Predictor, dimension: Dimension, model: Callable[[float], V
     found = _first_enough(values, times, enough, is_better_low=is_better_low)
     if found is not None and (between := _between(values, found, is_better_low=is_better_low)) is not None:
         finer = _steps(*between, _FINE)[1:-1]
-        finer_times = [each.seconds_per_unit for each in predictor.predict([model(value) for value in finer])]
+        finer_times = predicted_s([model(value) for value in finer])
         values, times = _merged(values, times, finer, finer_times)
         found = _first_enough(values, times, enough, is_better_low=is_better_low)
     return Knee(

@@ -17,10 +17,10 @@ from itertools import groupby
 from statistics import median
 
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.model.volumes.offer import VolumeModel
 from pgassay.model.volumes.size import Check, Recording
 from pgassay.native.process import StatementError
-from pgassay.native.simulate import RecordedFacts, Simulated, replay
+from pgassay.native.simulate import BesideSpec, RecordedFacts, Simulated, replay
+from pgassay.sizing.attached import Attached
 from pgassay.sizing.progress import seconds_per_unit
 from pgassay.sizing.recordings import Group, Measured
 
@@ -53,9 +53,12 @@ class Predictor:
         self.base = self._base.trial
         self.floor_s = self._fastest.trial.seconds_per_unit if len(self._middle) > 1 else None
 
-    def predict(self, models: Sequence[VolumeModel]) -> list[Predicted]:
-        """What a unit would take on each model, in their order."""
-        documents = [model.model_dump(mode="json") for model in models]
+    def predict(self, volumes: Sequence[Attached]) -> list[Predicted]:
+        """What a unit would take on each of them, in their order.
+
+        They have a volume for the WAL where the group has recordings of it.
+        """
+        documents = [(each.data.model_dump(mode="json"), each.beside) for each in volumes]
         answers = _replayed(self._base.trial, documents)[1]
         has_floor = self.floor_s is not None
         return [
@@ -84,14 +87,22 @@ class Predictor:
 
         None is of the volume on which its trace was recorded.
         """
-        storages = sorted({each.storage for each in self.group.measured})
+        # Volumes of the WAL that were not imitated have no model.
+        storages = sorted(
+            {
+                each.storage
+                for each in self.group.measured
+                if (each.wal_model is not None) == self.group.has_wal
+            }
+        )
         of_storage = {
             storage: [each for each in self.group.measured if each.storage == storage] for storage in storages
         }
         found = []
         for recorded in self._middle:
             others = [storage for storage in storages if storage != recorded.trial.storage]
-            answers = _replayed(recorded.trial, [of_storage[storage][0].model for storage in others])[1]
+            imitated = [(of_storage[storage][0].model, of_storage[storage][0].beside) for storage in others]
+            answers = _replayed(recorded.trial, imitated)[1]
             for storage, answer in zip(others, answers, strict=True):
                 is_base = recorded is self._base
                 # The floor was measured on this very volume: it would say that the prediction is right.
@@ -161,10 +172,18 @@ def _middle(trials: Sequence[Measured]) -> Measured:
 
 
 def _replayed(
-    trial: Measured, models: Sequence[Mapping[str, object]]
+    trial: Measured, volumes: Sequence[tuple[Mapping[str, object], BesideSpec | None]]
 ) -> tuple[RecordedFacts, list[Simulated]]:
+    """What was inferred, and the answers of these volumes: of the data's, and what is beside it."""
+    beside = [each for _, each in volumes if each is not None]
     try:
-        return replay(models, trial.recorded(), seed=SEED, threads=os.cpu_count() or 1)
+        return replay(
+            [data for data, _ in volumes],
+            trial.recorded(),
+            beside=beside,
+            seed=SEED,
+            threads=os.cpu_count() or 1,
+        )
     except StatementError as error:
         raise UsageError(f"{error}: record it again") from error
     except MeasurementError as error:

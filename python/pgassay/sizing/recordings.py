@@ -4,15 +4,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pgassay.environment.storage.trace import TRACE_FILE
+from pgassay.environment.storage.trace import TRACE_FILE, WAL_TRACE_FILE
 from pgassay.errors import UsageError
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import Experiment
 from pgassay.model.trial import TrialRecord
+from pgassay.model.volumes.offer import VolumeModel
 from pgassay.model.volumes.size import SizeUnit
-from pgassay.native.simulate import RecordedSpec
+from pgassay.native.simulate import BesideSpec, RecordedSpec
 from pgassay.record import layout
 from pgassay.record.read import StoredExperiment, StoredTrial
+from pgassay.volumes.limits import instance_of, without_instance
 
 _HOW_TO_RECORD = (
     "record them with --storage volume:unlimited,trace=yes, or let 'pgassay size --workload …' do it all"
@@ -25,13 +27,16 @@ _Key = tuple[object, ...]
 class Measured:
     """A trial on an imitated volume; `trace` is None where its requests were not recorded.
 
-    `storage`: the volume's own text. `parts`: the stretches of CLOCK_MONOTONIC that are replayed, of a load
-    with its warm-up. `progress` of a load: (seconds from their beginning, units done by then), from the end
-    of the warm-up second by second; () of statements. `clients`: of a load, each of which waits for its own
-    requests; 0 of statements, whose server may look ahead. `cpu_s`: how long their server computed, and
-    the clients of a load; 0 where nobody knows. `commits`: of a load whose transactions wait for a log, how
-    many there were in the parts. `passing_on_ns`: what it takes to write what waits for the log, as another
-    recording shows it; None where nobody knows.
+    `storage`: the volume's own text, with that of the WAL's. `model`, `wal_model`: what was imitated, the
+    latter None where the WAL lay with the data or on a storage of another kind; `instance`: the limits that
+    both shared, None where there were none. `wal_trace`: as `trace`. `parts`: the stretches of
+    CLOCK_MONOTONIC that are replayed, of a load with its warm-up. `progress` of a load: (seconds from their
+    beginning, units done by then), from the end of the warm-up second by second; () of statements.
+    `clients`: of a load, each of which waits for its own requests; 0 of statements, whose server may look
+    ahead. `cpu_s`: how long their server computed, and the clients of a load; 0 where nobody knows.
+    `commits`: of a load whose transactions wait for a log, how many there were in the parts.
+    `passing_on_ns`: what it takes to write what waits for the log, as another recording shows it; None where
+    nobody knows.
     """
 
     trial: int
@@ -48,6 +53,14 @@ class Measured:
     cpu_s: float = 0.0
     commits: int = 0
     passing_on_ns: int | None = None
+    wal_model: dict[str, object] | None = None
+    instance: dict[str, object] | None = None
+    wal_trace: Path | None = None
+
+    @property
+    def beside(self) -> BesideSpec | None:
+        """What was imitated beside the volume of the data."""
+        return None if self.wal_model is None else {"wal": self.wal_model, "instance": self.instance}
 
     @property
     def seconds_per_unit(self) -> float:
@@ -58,6 +71,7 @@ class Measured:
         """What the native code replays; the trial has a trace."""
         return {
             "path": str(self.trace),
+            "wal_path": None if self.wal_trace is None else str(self.wal_trace),
             "processors": self.processors,
             "clients": self.clients,
             "cpu_s": self.cpu_s,
@@ -80,6 +94,11 @@ class Group:
         """Those whose requests were recorded."""
         return tuple(each for each in self.measured if each.trace is not None)
 
+    @property
+    def has_wal(self) -> bool:
+        """Whether the requests of the WAL's own volume were recorded beside those of the data's."""
+        return all(each.wal_trace is not None for each in self.recordings)
+
 
 def groups_of(stored: StoredExperiment, proofs: Sequence[StoredExperiment] = ()) -> tuple[Group, ...]:
     """The groups that have a recording, in the order of the arms, with what others measured of them.
@@ -91,9 +110,13 @@ def groups_of(stored: StoredExperiment, proofs: Sequence[StoredExperiment] = ())
         raise UsageError(f"{stored.folder}: a size is for statements or a load, not for maintenance.")
     found: dict[_Key, list[Measured]] = {}
     names: dict[_Key, tuple[str, SizeUnit]] = {}
+    # Else two groups would have one name.
+    tells_wal = len({arm.spec.storage.wal is None for arm in stored.experiment.arms}) > 1
     for arm, made in _measured_arms(stored):
         key = _key(arm)
-        names.setdefault(key, (_name(arm), "run" if arm.spec.workload.load is None else "transaction"))
+        names.setdefault(
+            key, (_name(arm, tells_wal=tells_wal), "run" if arm.spec.workload.load is None else "transaction")
+        )
         found.setdefault(key, []).append(made)
     for proof in proofs:
         measured = [(_key(arm), made) for arm, made in _measured_arms(proof) if _key(arm) in found]
@@ -103,7 +126,7 @@ def groups_of(stored: StoredExperiment, proofs: Sequence[StoredExperiment] = ())
                 "name an experiment with the same data, settings and workload"
             )
         for key, made in measured:
-            found[key].append(replace(made, trace=None))
+            found[key].append(replace(made, trace=None, wal_trace=None))
     groups = tuple(
         Group(*names[key], tuple(sorted(trials, key=lambda each: each.trace is None)))
         for key, trials in found.items()
@@ -137,11 +160,15 @@ def _key(arm: Arm) -> _Key:
         spec.workload.model_dump_json(),
         spec.memory_bytes,
         spec.cpus,
+        spec.storage.wal is not None,
     )
 
 
-def _name(arm: Arm) -> str:
-    return ", ".join(f"{name}={level}" for name, level in arm.levels.items() if name != "storage")
+def _name(arm: Arm, *, tells_wal: bool) -> str:
+    parts = [f"{name}={level}" for name, level in arm.levels.items() if name != "storage"]
+    if tells_wal:
+        parts.append("WAL with the data" if arm.spec.storage.wal is None else "WAL apart")
+    return ", ".join(parts)
 
 
 def _measured(trial: StoredTrial, arm: Arm, experiment: Experiment) -> Measured | None:
@@ -157,11 +184,22 @@ def _measured(trial: StoredTrial, arm: Arm, experiment: Experiment) -> Measured 
         elapsed_s, units = sum(each.elapsed_s for each in record.statements), 1
     if units == 0 or elapsed_s <= 0:
         return None
-    trace = trial.folder / layout.OBSERVATIONS_FOLDER / TRACE_FILE
+    observations = trial.folder / layout.OBSERVATIONS_FOLDER
+    trace, wal_trace = observations / TRACE_FILE, observations / WAL_TRACE_FILE
+    storage, instance = str(model.get("name", "")), None
+    wal = record.facts.storage.wal
+    wal_model = None if wal is None or not wal.volume.model else dict(wal.volume.model)
+    if wal_model is not None:
+        storage += f",wal=volume:{wal_model.get('name', '')}"
+        if record.facts.storage.volume.shared_instance is not None:
+            both = VolumeModel.model_validate(model)
+            model = without_instance(both).model_dump(mode="json")
+            shared = instance_of(both)
+            instance = None if shared is None else shared.model_dump(mode="json")
     return Measured(
         trial=record.number,
         attempt=record.attempt,
-        storage=str(model.get("name", "")),
+        storage=storage,
         model=dict(model),
         elapsed_s=elapsed_s,
         units=units,
@@ -171,6 +209,9 @@ def _measured(trial: StoredTrial, arm: Arm, experiment: Experiment) -> Measured 
         progress=_progress(record, arm),
         clients=0 if arm.spec.workload.load is None else arm.spec.workload.load.clients,
         cpu_s=_cpu_s(record),
+        wal_model=wal_model,
+        instance=instance,
+        wal_trace=wal_trace if wal_model is not None and wal_trace.is_file() else None,
     )
 
 

@@ -1,13 +1,16 @@
 """From recordings and volumes to a recommendation: cheapest within a slow-down, knees, proof."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pgassay import __version__
-from pgassay.model.volumes.offer import CatalogueFacts, Distribution, VolumeModel, VolumeOffer
+from pgassay.errors import UsageError
+from pgassay.model.volumes.offer import CatalogueFacts, VolumeModel
 from pgassay.model.volumes.size import SizedGroup, SizedVolume, SizeResult, StorageBound, Within
 from pgassay.record.read import StoredExperiment
+from pgassay.sizing.attached import Candidate
+from pgassay.sizing.candidates import candidate
 from pgassay.sizing.knees import knees
 from pgassay.sizing.predict import Predicted, Predictor
 from pgassay.sizing.recordings import Group, groups_of
@@ -25,7 +28,11 @@ RECOMMENDED_MAX = 5
 _MILLION = 1e6
 WAL_APART = (
     "the WAL lay on a storage of its own: what is replayed is the data's volume alone, and what commits "
-    "waited for the other is taken as it was."
+    "waited for the other is taken as it was. Record both (trace=yes of both)."
+)
+WAL_OF_NOBODY = (
+    "the WAL's volume is taken as it was recorded, and prices are without it where it can't be bought beside "
+    "the data's: name yours with --wal gp3,size=20GiB."
 )
 
 
@@ -39,12 +46,12 @@ class Wanted:
 
     slow_down: float
     size_gib: int
-    against: VolumeOffer | None = None
+    against: Candidate | None = None
 
 
 def size(
     stored: StoredExperiment,
-    offers: Sequence[VolumeOffer],
+    offers: Sequence[Candidate],
     wanted: Wanted,
     loaded: LoadedCatalogue,
     proofs: Sequence[StoredExperiment] = (),
@@ -55,8 +62,14 @@ def size(
         UsageError: no requests were recorded, or a trace can't be read.
         MeasurementError: the native process ended.
     """
-    groups = tuple(_sized(group, offers, wanted) for group in groups_of(stored, proofs))
+    found = groups_of(stored, proofs)
+    beside = [_beside(group, offers, wanted, loaded) for group in found]
+    groups = tuple(_sized(group, *each) for group, each in zip(found, beside, strict=True))
+    recorded_apart = any(group.has_wal for group in found)
     has_wal_apart = any(arm.spec.storage.wal is not None for arm in stored.experiment.arms)
+    is_nobodys = any(
+        each.wal is None and each.wal_model is not None for each, *_ in (some for some, _ in beside)
+    )
     return _result(
         stored,
         wanted,
@@ -67,7 +80,8 @@ def size(
         ],
         warnings=[
             *(line for group in groups for line in warnings_of(group)),
-            *([WAL_APART] if has_wal_apart else []),
+            *([WAL_APART] if has_wal_apart and not recorded_apart else []),
+            *([WAL_OF_NOBODY] if is_nobodys else []),
         ],
         groups=groups,
     )
@@ -116,31 +130,30 @@ def _result(
     )
 
 
-def _sized(group: Group, offers: Sequence[VolumeOffer], wanted: Wanted) -> SizedGroup:
+def _sized(group: Group, offers: Sequence[Candidate], wanted: Wanted) -> SizedGroup:
     predictor = Predictor(group)
     everything = list(offers)
-    if wanted.against is not None and wanted.against.model.name not in {each.model.name for each in offers}:
+    if wanted.against is not None and wanted.against.name not in {each.name for each in offers}:
         everything.append(wanted.against)
     predicted = dict(
         zip(
-            (offer.model.name for offer in everything),
-            predictor.predict([offer.model for offer in everything]),
+            (offer.name for offer in everything),
+            predictor.predict([offer.attached for offer in everything]),
             strict=True,
         )
     )
     against = wanted.against or min(
         everything,
-        key=lambda each: (predicted[each.model.name].seconds_per_unit, each.price.per_month or 0.0),
+        key=lambda each: (predicted[each.name].seconds_per_unit, each.price_per_month or 0.0),
     )
-    against_s = predicted[against.model.name].seconds_per_unit
+    against_s = predicted[against.name].seconds_per_unit
     front = _front(everything, predicted)
     allowed_s = against_s * (1 + wanted.slow_down)
     # The range of latency decides of what is near the bound, and is told of what is worth its price.
     looked_at = [
         offer
         for offer in everything
-        if offer.model.name in {*front, against.model.name}
-        or predicted[offer.model.name].seconds_per_unit <= allowed_s * 1.5
+        if offer.name in {*front, against.name} or predicted[offer.name].seconds_per_unit <= allowed_s * 1.5
     ]
     ends = _ends(predictor, looked_at)
     volumes = [
@@ -158,30 +171,54 @@ def _sized(group: Group, offers: Sequence[VolumeOffer], wanted: Wanted) -> Sized
     ]
     recommended = tuple(each.volume for each in (*within[:RECOMMENDED_MAX], *perhaps[:RECOMMENDED_MAX]))
     volumes = [each.model_copy(update={"is_recommended": each.volume in recommended}) for each in volumes]
-    chosen = next(
-        (offer for offer in everything if recommended and offer.model.name == recommended[0]), against
-    )
+    chosen = next((offer for offer in everything if recommended and offer.name == recommended[0]), against)
     return SizedGroup(
         name=group.name,
         unit=group.unit,
         recordings=predictor.recordings(),
         floor_s=predictor.floor_s,
-        against=against.model.name,
+        against=against.name,
         against_s=against_s,
         volumes=tuple(volumes),
         recommended=recommended,
         neighbours=_neighbours(volumes, recommended),
-        knees=knees(predictor, chosen.model.latency),
+        knees=knees(predictor, chosen.attached),
         checks=predictor.checks(),
     )
 
 
-def _front(offers: Sequence[VolumeOffer], predicted: dict[str, Predicted]) -> frozenset[str]:
+def _beside(
+    group: Group, offers: Sequence[Candidate], wanted: Wanted, loaded: LoadedCatalogue
+) -> tuple[list[Candidate], Wanted]:
+    """What is offered and wanted, with a volume for the WAL where it has one of its own and none is named."""
+    both = [*offers, *([] if wanted.against is None else [wanted.against])]
+    if not group.has_wal:
+        if any(each.wal is not None for each in both):
+            raise UsageError(
+                "A volume of the WAL is named, and its requests were not recorded apart: record them with "
+                "'pgassay size --workload … --wal …'."
+            )
+        return list(offers), wanted
+    recorded = min(group.recordings, key=lambda each: each.seconds_per_unit).wal_model or {}
+
+    def with_wal(each: Candidate) -> Candidate:
+        if each.wal is not None:
+            return each
+        try:
+            return candidate(each.name, loaded, str(recorded["name"]))
+        except UsageError:
+            return replace(each, wal_model=VolumeModel.model_validate(recorded))
+
+    against = None if wanted.against is None else with_wal(wanted.against)
+    return [with_wal(each) for each in offers], replace(wanted, against=against)
+
+
+def _front(offers: Sequence[Candidate], predicted: dict[str, Predicted]) -> frozenset[str]:
     """Those of which none is both cheaper and as fast, or faster at the same price."""
     priced = [
-        (offer.price.per_month, predicted[offer.model.name].seconds_per_unit, offer.model.name)
+        (offer.price_per_month, predicted[offer.name].seconds_per_unit, offer.name)
         for offer in offers
-        if offer.price.per_month is not None
+        if offer.price_per_month is not None
     ]
     front, best_s = set(), float("inf")
     for _, seconds, name in sorted(priced):
@@ -191,69 +228,52 @@ def _front(offers: Sequence[VolumeOffer], predicted: dict[str, Predicted]) -> fr
     return frozenset(front)
 
 
-def _ends(predictor: Predictor, offers: Sequence[VolumeOffer]) -> dict[str, tuple[float, float]]:
+def _ends(predictor: Predictor, offers: Sequence[Candidate]) -> dict[str, tuple[float, float]]:
     """What a unit takes at both ends of the range of latency."""
-    models = [
-        _at_latency(offer.model, end_ms / offer.latency.median_ms)
-        for offer in offers
-        for end_ms in (offer.latency.low_ms, offer.latency.high_ms)
-    ]
+    models = [end for offer in offers for end in offer.at_ends()]
     seconds = [each.seconds_per_unit for each in predictor.predict(models)]
     return {
-        offer.model.name: (min(pair), max(pair))
+        offer.name: (min(pair), max(pair))
         for offer, pair in zip(offers, zip(seconds[::2], seconds[1::2], strict=True), strict=True)
     }
 
 
-def _at_latency(model: VolumeModel, factor: float) -> VolumeModel:
-    def scaled(distribution: Distribution) -> Distribution:
-        return distribution.model_copy(update={"median_ns": distribution.median_ns * factor})
-
-    latency = model.latency
-    return model.model_copy(
-        update={
-            "latency": latency.model_copy(
-                update={"read": scaled(latency.read), "write": scaled(latency.write)},
-            )
-        }
-    )
-
-
 def _reference(
-    offer: VolumeOffer, against: VolumeOffer, against_s: float, ends: dict[str, tuple[float, float]]
+    offer: Candidate, against: Candidate, against_s: float, ends: dict[str, tuple[float, float]]
 ) -> tuple[float, float, float]:
     """What an offer is compared with: the other's time, and that at both ends of the range of latency.
 
     Of a type with the same latency the ends are compared with each other: whatever it is, both have it.
     """
-    if offer.latency != against.latency:
+    if offer.latencies != against.latencies:
         return against_s, against_s, against_s
-    return against_s, *ends[against.model.name]
+    return against_s, *ends[against.name]
 
 
 def _volume(
-    offer: VolumeOffer,
+    offer: Candidate,
     predicted: dict[str, Predicted],
     ends: dict[str, tuple[float, float]],
     reference: tuple[float, float, float],
     allowed: float,
     front: frozenset[str],
 ) -> SizedVolume:
-    name = offer.model.name
+    name = offer.name
     found = predicted[name]
     low_s, high_s = ends.get(name, (None, None))
     against_s, against_low_s, against_high_s = reference
     slow_low = None if low_s is None else low_s / against_low_s - 1
     slow_high = None if high_s is None else high_s / against_high_s - 1
     slow_down = found.seconds_per_unit / against_s - 1
-    price = offer.price.per_month
+    price = offer.price_per_month
     per_month = HOURS * 3600 / found.seconds_per_unit
     return SizedVolume(
         volume=name,
         title=offer.title,
-        provider=offer.provider,
+        provider=offer.data.provider,
         price_per_month=price,
-        currency=offer.price.currency,
+        wal_per_month=offer.wal_per_month,
+        currency=offer.data.price.currency,
         seconds_per_unit=found.seconds_per_unit,
         low_s=low_s,
         high_s=high_s,
@@ -265,7 +285,7 @@ def _volume(
         credits_ended_s=found.credits_ended_s,
         is_on_front=name in front,
         is_recommended=False,
-        latency_assumed=offer.latency.assumed,
+        latency_assumed=offer.latency_assumed,
     )
 
 

@@ -96,3 +96,37 @@ def test_a_size_from_the_workload_to_the_proof(require: Callable[..., None]) -> 
         proved = {check["storage"] for check in group["checks"] if check["is_fair"]}
         assert proved >= {"gp3,size=100GiB"}
         assert (home / "sized" / "size.html").read_text("utf-8").count("<svg") >= 4
+
+
+@pytest.mark.slow
+def test_a_size_of_volumes_for_data_and_wal_from_the_workload_to_the_proof(
+    require: Callable[..., None],
+) -> None:
+    """As above, where the WAL has a volume of its own; no time is judged."""
+    require("loop")
+    require("fuse")
+    require("build")
+    with whole_tool.prepared_home() as home:
+        words = ["size", "--workload", "tpcb:clients=2,duration=3s,warmup=1s", "--scale", "1"]
+        words += [*whole_tool.build(), "--plans", "off", "--json", "--quiet", "--slow-down", "1000%"]
+        words += ["--instance", "r7i.2xlarge", "--volume", "gp3,size=100GiB", "--volume", "gp2,size=100GiB"]
+        words += ["--wal", "gp3,size=20GiB", "--wal", "io2,size=10GiB,iops=1000", "--prove"]
+        finished = whole_tool.run(*words, "--out", str(home / "sized"), home=home)
+        assert finished.returncode == 0, finished.stderr
+        document = json.loads(finished.stdout)
+        (group,) = document["groups"]
+        apart = {f"{each},wal=volume:{each}" for each in ("unlimited", "unlimited,latency=1ms")}
+        assert {each["storage"] for each in group["recordings"]} == apart
+        # Both traces: a table that is in memory is not read, and its WAL is written to the other.
+        assert all(each["is_complete"] and each["log_writes"] > 0 for each in group["recordings"])
+        assert len(group["volumes"]) == 4
+        instance = 0.5292 * 730
+        for volume in group["volumes"]:
+            data = 8.0 if volume["volume"].startswith("gp3") else 10.0
+            assert volume["wal_per_month"] in (1.6, 1.25 + 65.0)
+            assert volume["price_per_month"] == pytest.approx(
+                data + volume["wal_per_month"] + instance, abs=0.01
+            )
+        assert not any("data's volume alone" in warning for warning in document["warnings"])
+        proved = {check["storage"] for check in group["checks"] if check["is_fair"]}
+        assert group["recommended"] and group["recommended"][0] in proved

@@ -25,7 +25,7 @@ from pgassay.sizing.size import Wanted, size
 from pgassay.sizing.words import equivalents_of
 from pgassay.volumes.catalogue import load_catalogue
 from pgassay.volumes.explain import explain
-from volume_traces import constant, one_client, recorded_on, write_trace
+from volume_traces import alone, constant, one_client, recorded_on, write_trace
 
 LOADED = load_catalogue()
 COUNT = 2000
@@ -48,7 +48,7 @@ def group(*trials: Measured) -> Group:
 
 def test_a_time_is_latency_and_computing(tmp_path: Path) -> None:
     predictor = Predictor(group(measured(tmp_path, LATENCY_NS)))
-    times = [each.seconds_per_unit for each in predictor.predict([constant(ms) for ms in (0, 0.3, 1, 5)])]
+    times = [each.seconds_per_unit for each in predictor.predict([alone(ms) for ms in (0, 0.3, 1, 5)])]
     assert times == pytest.approx([0.4 * MS, 0.7 * MS, 1.4 * MS, 5.4 * MS], rel=1e-6)
 
 
@@ -56,7 +56,7 @@ def test_no_prediction_is_below_the_time_on_the_fastest_volume(tmp_path: Path) -
     slow, fast = measured(tmp_path, LATENCY_NS), measured(tmp_path, 200_000, trial=1)
     predictor = Predictor(group(fast, slow))
     assert predictor.base is slow and predictor.floor_s == pytest.approx(0.6 * MS)
-    (fastest,) = predictor.predict([constant(0)])
+    (fastest,) = predictor.predict([alone(0)])
     assert fastest.seconds_per_unit == pytest.approx(0.6 * MS)
 
 
@@ -77,7 +77,7 @@ def test_checks_hold_predictions_against_what_was_measured_elsewhere(tmp_path: P
 def test_a_knee_is_where_the_closed_form_has_it(tmp_path: Path) -> None:
     """1 / (0.6 + 0.4 ms) is 1,000 a second: 1 / 1.02 of it is enough, in steps of 7 %."""
     predictor = Predictor(group(measured(tmp_path, LATENCY_NS)))
-    operations, throughput, latency = knees(predictor, constant(0.6).latency)
+    operations, throughput, latency = knees(predictor, alone(0.6))
     steps = 1.09
     assert operations.value is not None and throughput.value is not None
     assert 1000 / (1 + TOLERANCE) * 0.97 <= operations.value <= 1000 * steps
@@ -122,15 +122,15 @@ def test_a_setting_is_worth_operations(tmp_path: Path) -> None:
 def test_candidates_hold_what_is_needed_and_have_a_price() -> None:
     found = candidates(LOADED, 500)
     assert len(found) >= 60
-    assert all(offer.spec.size_gib >= 500 for offer in found)
-    prices = [offer.price.per_month for offer in found]
+    assert all(offer.data.spec.size_gib >= 500 for offer in found)
+    prices = [offer.price_per_month for offer in found]
     assert None not in prices and prices == sorted(price for price in prices if price is not None)
-    assert len({offer.model.name for offer in found}) == len(found)
-    aws = candidates(LOADED, 100, providers=["aws"], instance="r7i.2xlarge")
-    assert {offer.provider for offer in aws} == {"aws"}
-    assert all(offer.spec.instance == "r7i.2xlarge" for offer in aws)
+    assert len({offer.name for offer in found}) == len(found)
+    aws = candidates(LOADED, 100, providers=["aws"], instances=["r7i.2xlarge"])
+    assert {offer.data.provider for offer in aws} == {"aws"}
+    assert all(offer.data.spec.instance == "r7i.2xlarge" for offer in aws)
     (named,) = candidates(LOADED, 100, volumes=["st1,size=500GiB"])
-    assert named.price.per_month is None
+    assert named.price_per_month is None
 
 
 @settings(max_examples=25, deadline=None)
@@ -141,14 +141,14 @@ def test_whatever_is_to_be_stored_there_are_candidates_or_a_sentence(size_gib: i
     except UsageError as refused:
         assert f"holds {size_gib} GiB" in str(refused)
         return
-    assert found and all(offer.spec.size_gib >= size_gib for offer in found)
+    assert found and all(offer.data.spec.size_gib >= size_gib for offer in found)
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"providers": ["acme"]}, "no provider 'acme': it has aws, azure, google"),
-        ({"instance": "x9.huge"}, "doesn't know the instance 'x9.huge'"),
+        ({"instances": ["x9.huge"]}, "doesn't know the instance 'x9.huge'"),
         ({"volumes": ["gp9,size=1GiB"]}, "no volume 'gp9'"),
         (
             {"providers": ["azure"], "size_gib": 70_000},
@@ -265,4 +265,4 @@ def test_a_trace_that_is_none_is_refused_in_a_sentence(tmp_path: Path) -> None:
     assert trial.trace is not None
     trial.trace.write_bytes(b"something else that is longer than a header")
     with pytest.raises(UsageError, match=r"no trace of a block device"):
-        Predictor(group(trial)).predict([constant(1)])
+        Predictor(group(trial)).predict([alone(1)])

@@ -7,7 +7,7 @@ import pytest
 
 from pgassay.sizing.predict import Predictor
 from pgassay.sizing.recordings import Group, Measured
-from volume_traces import constant, recorded_on, write_trace
+from volume_traces import alone, constant, recorded_on, write_trace
 
 LATENCY_NS, COMPUTING_NS = 1_000_000, 400_000
 MS = 1e-3
@@ -30,7 +30,7 @@ def test_a_cache_that_fills_is_compared_at_equal_progress(tmp_path: Path) -> Non
     trial = recorded_on(
         LATENCY_NS, requests, tmp_path, elapsed_ns=len(reads) * cycle, units=3000, progress=by_half
     )
-    same, slower, faster = Predictor(group(trial)).predict([constant(1), constant(2.4), constant(0.3)])
+    same, slower, faster = Predictor(group(trial)).predict([alone(1), alone(2.4), alone(0.3)])
     assert same.seconds_per_unit == pytest.approx(elapsed_s / 3000, rel=1e-3)
     # Twice as long for each: in the time it gets through the first half alone, 1,000 units.
     assert slower.seconds_per_unit == pytest.approx(elapsed_s / 1000, rel=1e-2)
@@ -75,7 +75,7 @@ def test_a_cache_that_fills_before_units_are_first_counted_is_taken_to_fill_as_c
     # In the time of the recording so slow a volume gets through fewer units than were first counted.
     for times in (20, 50, 200):
         latency_ms = times * 1.1 - 0.1
-        (found,) = Predictor(group(recorded)).predict([constant(latency_ms)])
+        (found,) = Predictor(group(recorded)).predict([alone(latency_ms)])
         requests = per_unit_ms / (latency_ms + 0.1)
         units = next(number for number in range(12_000) if number + 1000 * (1 - 0.999**number) >= requests)
         assert found.seconds_per_unit == pytest.approx(recorded.elapsed_s / units, rel=0.06)
@@ -87,7 +87,7 @@ def test_what_units_read_that_a_slow_recording_never_came_to_is_told_by_a_faster
     fast = cached_units(tmp_path, 0, 6000, 15, 1)
     predictor = Predictor(group(slow, fast))
     assert predictor.base is slow
-    (found,) = predictor.predict([constant(0.2)])
+    (found,) = predictor.predict([alone(0.2)])
     requests = slow.elapsed_s * 1e3 / 0.3
     units = next(number for number in range(12_000) if number + 1000 * (1 - 0.999**number) >= requests)
     assert found.seconds_per_unit == pytest.approx(slow.elapsed_s / units, rel=0.03)
@@ -113,5 +113,5 @@ def test_of_commits_that_share_a_write_as_many_clients_count_as_there_are_writes
         progress=((0.0, 0.0), (elapsed_s, 2.0 * count)),
         clients=8,
     )
-    (slow,) = Predictor(group(trial)).predict([constant(4)])
+    (slow,) = Predictor(group(trial)).predict([alone(4)])
     assert slow.seconds_per_unit == pytest.approx(4 * MS / 4, rel=0.1)

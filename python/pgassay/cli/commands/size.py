@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pgassay.experiment.planning.request import CompareRequest
-    from pgassay.model.volumes.offer import VolumeOffer
     from pgassay.model.volumes.size import SizeResult
     from pgassay.record.read import StoredExperiment
+    from pgassay.sizing.attached import Candidate
     from pgassay.sizing.size import Wanted
     from pgassay.volumes.catalogue import LoadedCatalogue
 
@@ -22,12 +22,14 @@ EXIT_FAILED = 1
 SIZE_DEFAULT = "100GiB"
 # As fast as this machine goes, and so slow that all that waits at once is seen.
 RECORDED_ON = ("volume:unlimited,trace=yes", "volume:unlimited,latency=1ms,trace=yes")
+# The same where the WAL has a volume of its own.
+RECORDED_APART = tuple(f"{each},wal={each}" for each in RECORDED_ON)
 # Trials of each neighbour.
 PROOF_BLOCKS = 2
 _MEANINGLESS = ("control", "swap")
 # Of servers that run already; and of volumes that are looked at, which are none for those.
 _ELSEWHERE = ("before_trial", "vcpus", "allow_writes")
-_OF_VOLUMES = ("against", "provider", "instance", "volume", "prove", "proof")
+_OF_VOLUMES = ("against", "provider", "instance", "volume", "wal", "prove", "proof")
 # Equal arms, where nothing is varied on a server elsewhere; so many blocks of them.
 EQUAL_ARMS = "copy=first,second"
 ELSEWHERE_BLOCKS = 3
@@ -65,8 +67,21 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     add("--against", metavar="VOLUME", help="than this volume (default: the fastest of all)")
     add("--size", default=SIZE_DEFAULT, metavar="SIZE", help=f"what it must hold (default {SIZE_DEFAULT})")
     add("--provider", action="append", default=[], metavar="NAME", help="volumes of this provider alone")
-    add("--instance", metavar="NAME", help="add the limits of this instance to its provider's volumes")
+    add(
+        "--instance",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="add the limits of this instance, and of others named so, to their provider's volumes",
+    )
     add("--volume", action="append", default=[], metavar="VOLUME", help="this volume, and others named so")
+    add(
+        "--wal",
+        action="append",
+        default=[],
+        metavar="VOLUME",
+        help="the WAL has a volume of its own: this one, and others named so, beside each of the data's",
+    )
     add(
         "--catalogue",
         type=options.folder,
@@ -203,13 +218,12 @@ def _measured(arguments: argparse.Namespace) -> "StoredExperiment":
     return _run(request, arguments)
 
 
-def _wanted(arguments: argparse.Namespace) -> "tuple[LoadedCatalogue, Sequence[VolumeOffer], Wanted]":
+def _wanted(arguments: argparse.Namespace) -> "tuple[LoadedCatalogue, Sequence[Candidate], Wanted]":
     from pgassay.environment.home import home_path
     from pgassay.environment.storage.options import parse_bytes
-    from pgassay.sizing.candidates import candidates
+    from pgassay.sizing.candidates import candidate, candidates
     from pgassay.sizing.size import Wanted
     from pgassay.volumes.catalogue import OWN_FILE, load_catalogue
-    from pgassay.volumes.explain import explain
 
     own = home_path() / OWN_FILE
     loaded = load_catalogue([*([own] if own.is_file() else []), *arguments.catalogue])
@@ -219,9 +233,12 @@ def _wanted(arguments: argparse.Namespace) -> "tuple[LoadedCatalogue, Sequence[V
         size_gib,
         volumes=arguments.volume,
         providers=arguments.provider,
-        instance=arguments.instance,
+        instances=arguments.instance,
+        wals=arguments.wal,
     )
-    against = None if arguments.against is None else explain([arguments.against], loaded).volumes[0]
+    against = None
+    if arguments.against is not None:
+        against = candidate(arguments.against, loaded, arguments.wal[0] if arguments.wal else None)
     return loaded, offers, Wanted(slow_down=arguments.slow_down, size_gib=size_gib, against=against)
 
 
@@ -229,10 +246,12 @@ def _recorded(arguments: argparse.Namespace) -> "StoredExperiment":
     """Run the workload on the volumes on which requests are recorded, once unless more is asked for."""
     from dataclasses import replace
 
+    is_apart = bool(arguments.wal) or any(",wal=" in each for each in arguments.volume)
+    volumes = RECORDED_APART if is_apart else RECORDED_ON
     request = request_of(arguments)
     request = replace(
         request,
-        factors=(f"storage={','.join(RECORDED_ON)}", *arguments.vary),
+        factors=(f"storage={','.join(volumes)}", *arguments.vary),
         blocks=request.blocks or 1,
         plans=request.plans or "off",
     )
@@ -252,7 +271,8 @@ def _proof(
         raise UsageError("--prove: no volume is recommended: allow a larger --slow-down")
     request, factors = _request_of_stored(stored)
     # A comparison has two levels at least: of one volume alone the other is that without limits.
-    names += ["unlimited"] if len(names) == 1 else []
+    if len(names) == 1:
+        names.append("unlimited,wal=volume:unlimited" if ",wal=" in names[0] else "unlimited")
     levels = ",".join(f"volume:{name}" for name in names)
     request = replace(
         request,

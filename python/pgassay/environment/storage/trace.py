@@ -23,6 +23,7 @@ from pgassay.native.volume import Traced
 
 UNLIMITED = "unlimited"
 TRACE_FILE = "volume.trace"
+WAL_TRACE_FILE = f"wal_{TRACE_FILE}"
 _LATENCY = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)\s*(us|µs|ms)")
 _NS = {"us": 1e3, "µs": 1e3, "ms": 1e6}
 _LATENCY_MAX_NS = 1e9

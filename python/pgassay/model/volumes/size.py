@@ -48,6 +48,8 @@ class Recording(Frozen):
 class SizedVolume(Frozen):
     """One volume: what it costs, and what the workload would take on it.
 
+    `volume`: its text, with `,wal=volume:…` where the WAL has one of its own; `price_per_month` is that of
+    both then, with their instance, and `wal_per_month` the part of it that is the WAL's, else None.
     `low_s` and `high_s`: the same at the ends of the range in which its latency is assumed to lie, None where
     that was not looked at. `slow_down`: by which share it is slower than the volume it is compared with, with
     its own ends. `within`: whether that is within what was allowed. `credits_ended_s`: when burst credits
@@ -71,6 +73,7 @@ class SizedVolume(Frozen):
     is_on_front: bool
     is_recommended: bool
     latency_assumed: bool
+    wal_per_month: float | None = None
 
 
 class CurvePoint(Frozen):
