@@ -3,9 +3,9 @@
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from pgassay.durable import replace_file
 from pgassay.environment.datasets import describe as describe_dataset
@@ -37,6 +37,15 @@ class Known:
     strata_s: Mapping[str, float] = field(default_factory=dict)
 
 
+class _Entry(TypedDict):
+    """What is kept of a kind of experiments; later keys may be missing."""
+
+    trial_s: float
+    spread: float | None
+    spread_median: NotRequired[float | None]
+    strata_s: NotRequired[dict[str, float]]
+
+
 def history_file() -> Path:
     """Where it is kept."""
     return home() / "history.json"
@@ -47,7 +56,7 @@ def recall(experiment: Experiment) -> Known | None:
     entry = _read().get(_key(experiment))
     if entry is None or not entry["trial_s"]:
         return None
-    return Known(entry["trial_s"], entry["spread"], entry.get("spread_median"), entry.get("strata_s") or {})
+    return Known(entry["trial_s"], entry["spread"], entry.get("spread_median"), entry.get("strata_s", {}))
 
 
 def remember(experiment: Experiment, known: Known) -> None:
@@ -56,8 +65,13 @@ def remember(experiment: Experiment, known: Known) -> None:
     What earlier ones took in strata that this one did not run is kept.
     """
     entries = _read()
-    earlier = entries.pop(_key(experiment), {}).get("strata_s") or {}
-    entries[_key(experiment)] = {**asdict(known), "strata_s": {**earlier, **known.strata_s}}
+    earlier = entries.pop(_key(experiment), None)
+    entries[_key(experiment)] = {
+        "trial_s": known.trial_s,
+        "spread": known.spread,
+        "spread_median": known.spread_median,
+        "strata_s": {**(earlier.get("strata_s", {}) if earlier else {}), **known.strata_s},
+    }
     kept = dict(list(entries.items())[-_ENTRIES_MAX:])
     document = json.dumps({"format": _FORMAT, "entries": kept}, indent=1, ensure_ascii=False, allow_nan=False)
     replace_file(history_file(), f"{document}\n".encode())
@@ -102,12 +116,12 @@ def _key(experiment: Experiment) -> str:
     return " | ".join([*parts, experiment.protocol.cache, where])
 
 
-def _read() -> dict[str, dict[str, Any]]:
+def _read() -> dict[str, _Entry]:
     try:
         stored = json.loads(history_file().read_bytes())
     except (OSError, ValueError):
         return {}  # no history, or one cut short: the next rehearsal makes it anew
     if not isinstance(stored, dict) or stored.get("format") != _FORMAT:
         return {}
-    entries: dict[str, dict[str, Any]] = stored["entries"]
+    entries: dict[str, _Entry] = stored["entries"]
     return entries
