@@ -130,5 +130,5 @@ def asked(*words: str, out: Path) -> SpreadRequest:
         tuple(arguments.words),
         out.parent / "fleet.toml",
         until_decided=not arguments.all_blocks,
-        spread=arguments.spread or "blocks",
+        spread=arguments.spread,
     )

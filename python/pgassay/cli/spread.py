@@ -45,7 +45,7 @@ def compare_on_fleet(request: CompareRequest, arguments: argparse.Namespace) -> 
         command=request.command,
         fleet_file=arguments.fleet,
         until_decided=not arguments.all_blocks,
-        spread=arguments.spread or "blocks",
+        spread=arguments.spread,
     )
     with _opened(arguments.fleet) as fleet, views.choose(quiet=arguments.quiet) as view:
         folder, result = run_spread(spread, fleet, view)

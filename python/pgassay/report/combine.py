@@ -1,8 +1,9 @@
 """Experiments of several machines as one result: for a terminal, as Markdown, as one JSON document; pure."""
 
 from pgassay import __version__
+from pgassay.model.machines.cells import CellsResult, OverallEffect, StrataComparison
 from pgassay.model.machines.combined import CombinedArm, CombinedResult, MachineResult
-from pgassay.report import cells, markdown, terminal
+from pgassay.report import markdown, terminal
 from pgassay.report.compare.json import render_document
 from pgassay.report.html import page
 from pgassay.report.section import (
@@ -17,10 +18,17 @@ from pgassay.report.section import (
     bullets,
     plain_table,
 )
-from pgassay.report.text import clean, interval_or_why, percent, plural, ratio
+from pgassay.report.text import clean, duration, interval_or_why, percent, plural, ratio
+from pgassay.words import join
 
 # Of more arms the first are drawn: a page of hundreds of drawings is read by nobody.
 _DRAWN_MAX = 12
+_STRATA_HEADS = ("stratum", "machines", "", "blocks", "a block takes")
+_MEAN_HEADS = ("arm", "over", "ratio", "interval", "verdict")
+_PAIR_HEADS = ("arm", "effect at", "over that at", "machines", "ratio", "interval", "it is")
+# Of pairs that say nothing yet no more are shown; JSON has all.
+_PAIRS_SHOWN_MAX = 60
+_CELLS_TITLE = "Which machine ran what"
 _HEADS = ("machine", "arm", "blocks", "ratio", "interval", "verdict")
 
 
@@ -71,7 +79,7 @@ def _sections(result: CombinedResult) -> list[Section]:
     return [
         Section("", "experiments", (Paragraph(head, QUIET),)),
         Section("", "verdict", tuple(Paragraph(line, STRONG) for line in result.verdict.splitlines())),
-        *cells.sections(result.cells),
+        *_cells_sections(result.cells),
         Section("The effect on each machine", "effects", _figures(result), titled=HTML),
         Section("Each machine alone", "machines", (plain_table(_HEADS, rows, names=2),)),
         Section("In what the machines differ", "confounds", (bullets(confounds),)),
@@ -107,3 +115,49 @@ def _row(machine: MachineResult) -> tuple[str, ...]:
         interval_or_why(machine.interval, machine.ratio),
         word,
     )
+
+
+def _cells_sections(cells: CellsResult | None) -> list[Section]:
+    """The strata with their machines, means and pairs, and what is not compared; nothing without cells."""
+    if cells is None:
+        return []
+    strata = [
+        (
+            each.stratum,
+            join(each.machines) or "none",
+            "anchor" if each.is_anchor else "",
+            str(each.blocks),
+            "" if each.block_s is None else duration(each.block_s),
+        )
+        for each in cells.strata
+    ]
+    shown = _shown(cells.between)
+    blocks = [plain_table(_MEAN_HEADS, [_mean(each) for each in cells.overall], names=1)]
+    if shown:
+        blocks.append(plain_table(_PAIR_HEADS, [_pair(each) for each in shown], names=4))
+    left = len(cells.between) - len(shown)
+    more = (Paragraph(f"{plural(left, 'pair')} more in the document of --json."),) if left else ()
+    return [
+        Section(_CELLS_TITLE, "cells", (plain_table(_STRATA_HEADS, strata, names=3),)),
+        Section("Across strata", "strata", (*blocks, *more)),
+        Section("What is not compared", "not-compared", (bullets(cells.not_compared),)),
+    ]
+
+
+def _shown(pairs: tuple[StrataComparison, ...]) -> list[StrataComparison]:
+    """What is decided first; each in the order of the grid."""
+    return sorted(pairs, key=lambda each: each.word == "inconclusive")[:_PAIRS_SHOWN_MAX]
+
+
+def _mean(found: OverallEffect) -> tuple[str, ...]:
+    over = f"{found.strata} strata, {plural(found.machines, 'machine')}"
+    if found.ratio is None:
+        return found.arm, over, "", found.note, "withheld" if found.withheld else found.verdict
+    return found.arm, over, ratio(found.ratio), interval_or_why(found.interval, found.ratio), found.verdict
+
+
+def _pair(found: StrataComparison) -> tuple[str, ...]:
+    head = (found.arm, found.first, found.second, join(found.machines))
+    if found.ratio is None:
+        return *head, "", found.note, "withheld" if found.withheld else found.word
+    return *head, ratio(found.ratio), interval_or_why(found.interval, found.ratio), found.word

@@ -12,7 +12,6 @@ from pgassay.analysis.machines.effects import evidence_of_machine
 from pgassay.analysis.machines.gather import ContrastKey, Machine, contrast_keys
 from pgassay.analysis.machines.tied import MACHINES_DIFFER, TiedArm, compared, overall, pairs_of
 from pgassay.analysis.verdicts.study import Study
-from pgassay.design.arms import level_name
 from pgassay.model.arm import Arm
 from pgassay.model.machines.cells import CellsResult, CellsStratum
 from pgassay.model.machines.combined import CombinedArm, CombinedResult, CommonEffect
@@ -137,7 +136,7 @@ def _levels_of(comparison: Comparison) -> tuple[Arm, Arm]:
 
 
 def _own_levels(arm: Arm, within: set[str]) -> str:
-    return level_name({name: level for name, level in arm.levels.items() if name in within})
+    return " ".join(f"{name}={level}" for name, level in arm.levels.items() if name in within)
 
 
 def _not_compared(grid: SpreadGrid, strata: Sequence[CellsStratum], arms: Sequence[TiedArm]) -> Iterator[str]:

@@ -59,7 +59,8 @@ def pairs_of(grid: SpreadGrid, alpha: float) -> Iterator[tuple[tuple[str, str], 
         yield (second, first), alpha / 2 / max(count, 1)
 
 
-def _overall_level(grid: SpreadGrid, alpha: float) -> float:
+def overall_level(grid: SpreadGrid, alpha: float) -> float:
+    """The level of each mean: half of the error rate, shared by the arms that all strata can have."""
     return alpha / 2 / max(1, min(stratum.arms for stratum in grid.strata))
 
 
@@ -90,13 +91,13 @@ def compared(
     moved = [name for name in pair if name in arm.moved and name not in grid.anchors]
     if moved:
         return nothing.model_copy(update={"note": f"{join(moved)} changed its machine", "withheld": True})
-    weights = _weights_of_pair(arm, pair, grid)
+    weights = weights_of_pair(arm, pair, grid)
     machines = tuple(dict.fromkeys(machine for _, machine in weights))
     nothing = nothing.model_copy(update={"machines": machines})
     against = _against(arm, weights, is_tied=len(machines) > 1)
     if against:
         return nothing.model_copy(update={"note": against, "withheld": True})
-    terms = _terms(arm, weights)
+    terms = terms_of(arm, weights)
     if terms is None:
         return nothing.model_copy(update={"note": "an anchor has no complete block yet"})
     found = sum_interval(terms, level)
@@ -112,7 +113,7 @@ def compared(
     )
 
 
-def _weights_of_pair(arm: TiedArm, pair: tuple[str, str], grid: SpreadGrid) -> Weights:
+def weights_of_pair(arm: TiedArm, pair: tuple[str, str], grid: SpreadGrid) -> Weights:
     """What each stratum on each machine counts in the difference of two log effects."""
     first, second = pair
     both = [name in grid.anchors for name in pair]
@@ -130,7 +131,7 @@ def _weights_of_pair(arm: TiedArm, pair: tuple[str, str], grid: SpreadGrid) -> W
     return weights
 
 
-def _terms(arm: TiedArm, weights: Weights) -> list[Term] | None:
+def terms_of(arm: TiedArm, weights: Weights) -> list[Term] | None:
     """None where one of them has no block."""
     if any(machine not in arm.evidence.get(stratum, {}) for stratum, machine in weights):
         return None
@@ -176,13 +177,13 @@ def overall(arm: TiedArm, grid: SpreadGrid, alpha: float, margin: float) -> Over
     against = _against(arm, dict.fromkeys(everywhere), is_tied=True)
     if against:
         return nothing.model_copy(update={"note": against, "withheld": True})
-    weights = _weights_of_all(arm, grid, machines)
-    terms = _terms(arm, weights)
+    weights = weights_of_all(arm, grid, machines)
+    terms = terms_of(arm, weights)
     if terms is None:
         return nothing.model_copy(update={"note": "an anchor has no complete block yet on a machine"})
     # What a stratum showed on a machine that was lost counts nothing, and stays part of the region.
     terms += [Term(0.0, arm.evidence[stratum][name]) for stratum, name in everywhere - set(weights)]
-    found = sum_interval(terms, _overall_level(grid, alpha))
+    found = sum_interval(terms, overall_level(grid, alpha))
     finding = Finding(float(found.estimate), float(found.lower), float(found.upper))
     judgement = judge(finding, margin)
     return nothing.model_copy(
@@ -196,7 +197,7 @@ def overall(arm: TiedArm, grid: SpreadGrid, alpha: float, margin: float) -> Over
     )
 
 
-def _weights_of_all(arm: TiedArm, grid: SpreadGrid, machines: Sequence[str]) -> Weights:
+def weights_of_all(arm: TiedArm, grid: SpreadGrid, machines: Sequence[str]) -> Weights:
     """What each stratum on each machine counts in the mean over all strata and these machines.
 
     Of a stratum that one machine ran, what it would have been on each of the others follows from the anchors.

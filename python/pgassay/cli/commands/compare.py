@@ -53,6 +53,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument(
         "--spread",
         choices=("blocks", "cells"),
+        default="blocks",
         help="with --fleet: blocks, each machine runs the whole comparison (default); cells, each stratum of "
         "a grid goes to one machine, and an anchor to all of them",
     )
@@ -253,10 +254,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Plan, measure, report."""
     if arguments.fleet is not None:
         return _run_on_fleet(arguments)
-    if arguments.spread is not None:
+    if arguments.spread == "cells":
         from pgassay.errors import UsageError
 
-        raise UsageError("--spread is about the machines of a fleet: name its file with --fleet")
+        raise UsageError("--spread cells is about the machines of a fleet: name its file with --fleet")
     from pgassay.cli.new_experiment import run_or_plan
 
     return run_or_plan(request_of(arguments), arguments)

@@ -177,6 +177,20 @@ def decided_strata(result: CombinedResult | None) -> set[str]:
     return {arm.stratum for arm in result.arms} - still_open
 
 
+def left_to_do(plan: SpreadExperiment, name: str, result: CombinedResult | None) -> tuple[str, ...]:
+    """Of the strata that a machine was given those that are undecided and have blocks left there."""
+    machine = next(machine for machine in plan.machines if machine.name == name)
+    blocks: dict[str, int] = {}
+    for row in result.machines if result is not None else ():
+        if row.name == name:
+            blocks[row.stratum] = min(row.blocks, blocks.get(row.stratum, row.blocks))
+    decided = decided_strata(result)
+    given = dict.fromkeys(stratum for run in machine.runs for stratum in run.strata)
+    return tuple(
+        stratum for stratum in given if stratum not in decided and blocks.get(stratum, 0) < plan.blocks_max
+    )
+
+
 def orphans(
     plan: SpreadExperiment, away: Collection[str], result: CombinedResult | None
 ) -> list[SpreadStratum]:

@@ -16,7 +16,7 @@ from pgassay.analysis.verdicts.warnings import machine_sentences
 from pgassay.errors import InterruptionError, PgassayError, UsageError
 from pgassay.fleet.runs import RunRequest
 from pgassay.fleet.spreading import plan as plans
-from pgassay.fleet.spreading.cells import decided_strata, lines_of_orphans, orphans, taken_over
+from pgassay.fleet.spreading.cells import left_to_do, lines_of_orphans, orphans, taken_over
 from pgassay.fleet.spreading.member import Member, Visit
 from pgassay.fleet.spreading.standing import (
     blocks_done,
@@ -199,9 +199,11 @@ class Coordinator:
 
     def _begin_anew(self, place: _Place) -> None:
         """A machine that knows nothing of what came home from it begins another run, with another seed."""
-        decided = decided_strata(self._result)
-        strata = tuple(name for name in place.member.run.strata if name not in decided)
-        self._begin(place, strata or place.member.run.strata)
+        left = left_to_do(self._plan, place.member.name, self._result)
+        if self._plan.grid is not None and not left:
+            place.visit = Visit("ended", stopped="blocks")
+            return
+        self._begin(place, left)
         self._view.message(f"{place.member.name} knows nothing of its earlier trials: it begins anew")
 
     def _begin(self, place: _Place, strata: tuple[str, ...]) -> None:

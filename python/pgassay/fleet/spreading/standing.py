@@ -10,6 +10,7 @@ from pgassay.analysis.machines.gather import Told
 from pgassay.errors import UsageError
 from pgassay.fleet.spreading.alike import facts_by_machine
 from pgassay.model.base import Frozen
+from pgassay.model.machines.cells import CellsResult
 from pgassay.model.machines.combined import CombinedResult
 from pgassay.model.machines.spread import SpreadExperiment
 from pgassay.record.read import StoredExperiment, load, load_state
@@ -103,10 +104,32 @@ def stored_result(plan: SpreadExperiment, folder: Path) -> CombinedResult:
 
 
 def blocks_done(result: CombinedResult) -> int:
-    """The complete blocks of all machines, of the comparison that has fewest."""
-    if result.cells is not None and not all(stratum.blocks for stratum in result.cells.strata):
-        return 0
+    """The complete blocks of all machines, of the comparison that has fewest.
+
+    Where strata were spread: of each undecided stratum on its machine, of an anchor on each machine.
+    """
+    if result.cells is not None:
+        return _cells_done(result, result.cells)
     return min((arm.these_machines.blocks for arm in result.arms), default=0)
+
+
+def _cells_done(result: CombinedResult, cells: CellsResult) -> int:
+    if not all(stratum.blocks for stratum in cells.strata):
+        return 0
+    found = [
+        row.blocks
+        for arm in result.arms
+        for row in result.machines
+        if (row.arm, row.stratum) == (arm.name, arm.stratum)
+        and arm.stratum in cells.anchors
+        and arm.these_machines.verdict == "inconclusive"
+    ]
+    found += [
+        arm.these_machines.blocks
+        for arm in result.arms
+        if arm.stratum not in cells.anchors and arm.these_machines.verdict == "inconclusive"
+    ]
+    return min(found, default=0)
 
 
 def is_settled(result: CombinedResult) -> bool:
