@@ -103,6 +103,11 @@ class MachineData:
             # Loads that count as independent must be made on each machine for itself.
             "is_one_load": experiment.dataset_loads == 1,
             "snapshots": [_described(key, spec) for key, spec in self._specs.items()],
+            "builds": {
+                f"{arm.spec.build.origin} {arm.spec.build.version}": arm.spec.build.binary_sha256[:12]
+                for arm in experiment.arms
+            },
+            "settings": _settings(experiment),
         }
 
     def _make(self, document: Document) -> Answer:
@@ -184,6 +189,15 @@ class MachineData:
         if found is None:
             raise UsageError(f"data: {key} is not on this machine")
         return found
+
+
+def _settings(experiment: Experiment) -> dict[str, JsonValue]:
+    """Each setting that arms are given, with all its values: what a machine's memory decides may differ."""
+    values: dict[str, dict[str, None]] = {}
+    for arm in experiment.arms:
+        for name, value in arm.spec.settings.items():
+            values.setdefault(name, {})[value] = None
+    return {name: " or ".join(found) for name, found in values.items()}
 
 
 def _key(spec: ArmSpec) -> str:
