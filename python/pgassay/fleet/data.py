@@ -33,8 +33,8 @@ from pgassay.model.experiment import Experiment
 
 Answer = dict[str, JsonValue]
 Plan = Callable[[Sequence[str]], Experiment]
-# Nobody asks any more: the coordinator was killed, or is away for longer than it waits for a machine.
-IDLE_S = 120.0
+# Nobody asks any more: the coordinator was killed, or is away for longer than it waits for another machine.
+IDLE_S = 180.0
 # Pages of tables become a third of their size with the least effort; more takes the machine longer than any
 # network that would gain from it.
 _EFFORT = 1
