@@ -52,7 +52,7 @@ ALLOWED = {
     # A machine of a fleet runs the command line as a process, and sends home what that recorded.
     "fleet": {
         "model", "environment", "native", "record", "trial", "analysis", "experiment", "durable", "words",
-        "factors", "workloads", "terminal",
+        "factors", "workloads", "terminal", "probe",
     },
     # What can be typed is completed: factors and workloads by name.
     "cli": {

@@ -1,6 +1,7 @@
 """What a worker of a fleet runs as processes of its own: `python -m pgassay.cli.on_machine WHAT …`.
 
-    facts NOISE_S SPEED     prints what this machine says of itself, as JSON
+    facts NOISE_S WORD…     prints what this machine says of itself, as JSON; with `speed` how fast it is,
+                            with `storage` how fast its disk is
     data PARENT             answers questions about the data of an experiment (`pgassay.fleet.data`)
     run PARENT WORD…        `pgassay WORD…`, which ends when the worker does
 
@@ -32,7 +33,8 @@ def main(words: list[str]) -> int:
     """The exit status; a sentence on standard error where this machine can't be used."""
     if words[0] == "facts":
         try:
-            json.dump(gather(noise_s=float(words[1]), with_speed=words[2] == "speed"), sys.stdout)
+            asked = {"with_speed": "speed" in words, "with_storage": "storage" in words}
+            json.dump(gather(noise_s=float(words[1]), **asked), sys.stdout)
         except PgassayError as error:
             print(f"pgassay: {error}", file=sys.stderr)
             return error.exit_code

@@ -104,7 +104,8 @@ class Agent:
             or not 0 <= noise_s <= _NOISE_MAX_S
         ):
             raise UsageError(f"noise_s is {noise_s!r}: use 0 to {_NOISE_MAX_S:g} seconds")
-        words = [*PROGRAM, "facts", str(noise_s), "speed" if document.get("speed") else "-"]
+        words = [*PROGRAM, "facts", str(noise_s)]
+        words += [name for name in ("speed", "storage") if document.get(name)]
         self.home.mkdir(parents=True, exist_ok=True)
         try:
             finished = subprocess.run(

@@ -33,8 +33,8 @@ from pgassay.model.experiment import Experiment
 
 Answer = dict[str, JsonValue]
 Plan = Callable[[Sequence[str]], Experiment]
-# Nobody asks any more: the coordinator was killed, or is away for longer than it waits for a machine.
-IDLE_S = 120.0
+# Nobody asks any more: the coordinator was killed, or is away for longer than it waits for another machine.
+IDLE_S = 180.0
 # Pages of tables become a third of their size with the least effort; more takes the machine longer than any
 # network that would gain from it.
 _EFFORT = 1
@@ -103,6 +103,11 @@ class MachineData:
             # Loads that count as independent must be made on each machine for itself.
             "is_one_load": experiment.dataset_loads == 1,
             "snapshots": [_described(key, spec) for key, spec in self._specs.items()],
+            "builds": {
+                f"{arm.spec.build.origin} {arm.spec.build.version}": arm.spec.build.binary_sha256[:12]
+                for arm in experiment.arms
+            },
+            "settings": _settings(experiment),
         }
 
     def _make(self, document: Document) -> Answer:
@@ -184,6 +189,15 @@ class MachineData:
         if found is None:
             raise UsageError(f"data: {key} is not on this machine")
         return found
+
+
+def _settings(experiment: Experiment) -> dict[str, JsonValue]:
+    """Each setting that arms are given, with all its values: what a machine's memory decides may differ."""
+    values: dict[str, dict[str, None]] = {}
+    for arm in experiment.arms:
+        for name, value in arm.spec.settings.items():
+            values.setdefault(name, {})[value] = None
+    return {name: " or ".join(found) for name, found in values.items()}
 
 
 def _key(spec: ArmSpec) -> str:

@@ -6,7 +6,6 @@ experiment will run, and because a check that hangs must not hang who asked.
 
 import json
 import shutil
-from collections.abc import Callable
 
 from pydantic import JsonValue
 
@@ -16,15 +15,13 @@ from pgassay.environment.doctor.registry import examine
 from pgassay.environment.home import home
 from pgassay.environment.linux import machine
 from pgassay.errors import PgassayError
+from pgassay.fleet import readings
 from pgassay.native.binary import build_id
-from pgassay.trial.before_and_after import machine_speed
-
-# The least of a few readings: what the machine can do while nobody else is at it.
-_SPEED_READINGS = 3
 
 
-def gather(*, noise_s: float, with_speed: bool) -> dict[str, JsonValue]:
-    """The document. noise_s: how long the doctor watches the noise; with_speed: read the machine's speeds.
+def gather(*, noise_s: float, with_speed: bool, with_storage: bool = False) -> dict[str, JsonValue]:
+    """The document. noise_s: how long the doctor watches the noise; with_speed: read the machine's speeds,
+    with_storage: and those of the disk below its home, which takes some seconds more.
 
     Raises UsageError when pgassay's home can't be used here.
     """
@@ -49,18 +46,8 @@ def gather(*, noise_s: float, with_speed: bool) -> dict[str, JsonValue]:
         ],
     }
     if with_speed:
-        document["speed"] = speeds()
+        document |= readings.take(with_storage=with_storage)
     return document
-
-
-def speeds() -> dict[str, JsonValue]:
-    """Seconds of the tasks of `trial.before_and_after.machine_speed`, the least of three; a second in all."""
-    tasks: dict[str, Callable[[], float]] = {
-        "processor_s": machine_speed.canary_s,
-        "memory_s": machine_speed.memory_s,
-        "disk_s": lambda: machine_speed.disk_s(home()),
-    }
-    return {name: min(task() for _ in range(_SPEED_READINGS)) for name, task in tasks.items()}
 
 
 def _native() -> str:

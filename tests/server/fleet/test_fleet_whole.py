@@ -2,8 +2,10 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,6 +19,10 @@ from pgassay.record.read import load
 from whole_tool import wait_for
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine, pytest.mark.slow]
+SHORT = (
+    *("compare", "random_page_cost=4,2", "--workload", "select-only:duration=200ms,warmup=0ms"),
+    *("--plans", "off", "--observe", "off", "--blocks", "2", "--json"),
+)
 NAMES = ("alpha", "beta", "gamma")
 BLOCKS = 24
 WORDS = (
@@ -83,6 +89,57 @@ def test_nothing_is_lost_counted_twice_or_left(require: Callable[..., None]) -> 
         assert complete == result["arms"][0]["these_machines"]["blocks"] >= BLOCKS
 
         stopped = fleet("stop")
+        assert stopped.returncode == 0, stopped.stderr
+        for each in (home, *homes.values()):
+            assert not fleets.left_of(each) and not whole_tool.servers_below(each)
+
+
+def test_data_travel_between_machines_and_a_parted_network_only_delays_them(
+    require: Callable[..., None],
+) -> None:
+    """Over Dask and its certificates: alpha has the data, and beta's cable is pulled while they come."""
+    require("server", "root")
+    with ExitStack() as stack:
+        home = stack.enter_context(whole_tool.private_home())
+        homes = {name: stack.enter_context(whole_tool.prepared_home()) for name in ("alpha", "beta")}
+        (held,) = (path for path in (homes["alpha"] / "data/snapshots").iterdir() if path.is_dir())
+        facts = held / "pgassay-snapshot.json"
+        facts.write_text(json.dumps(json.loads(facts.read_bytes()) | {"seconds": 3600.0}))
+        arrived = homes["beta"] / "data/snapshots" / held.name
+        shutil.rmtree(arrived)
+        machines = stack.enter_context(fleets.machines(home, homes))
+        file, out, environment = home / "fleet.toml", home / "out", machines.environment(home)
+
+        def fleet(*words: str | Path) -> "subprocess.CompletedProcess[str]":
+            command = [*whole_tool.COMMAND, "fleet", *map(str, words), "--file", str(file)]
+            return subprocess.run(
+                command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+
+        started = fleet("start", "--ssh", "alpha,beta", "--program", fleets.program(home))
+        assert started.returncode == 0, started.stderr
+        try:
+            words = [*SHORT, *whole_tool.build(), *whole_tool.SMALL, "--fleet", str(file), "--out", str(out)]
+            running = whole_tool.start(*words, home=home)
+            partial = f"{held.name}.partial-*"
+            wait_for(lambda: list(arrived.parent.glob(f"{partial}/base")), "data on their way", 300, running)
+            machines.part("beta", joined=False)
+            assert not arrived.exists(), "all of it came before the cable was pulled"
+            time.sleep(6)
+            machines.part("beta", joined=True)
+            _, said = running.communicate(timeout=whole_tool.TIMEOUT_S)
+            assert running.returncode == 0, said
+            assert "the data are on beta too: " in said
+            assert (arrived / "PG_VERSION").is_file() and not list(arrived.parent.glob(partial))
+            (copy,) = json.loads((out / "fleet.json").read_text())["copies"]
+            assert (copy["source"], copy["machines"]) == ("alpha", ["beta"])
+        finally:
+            stopped = fleet("stop")
         assert stopped.returncode == 0, stopped.stderr
         for each in (home, *homes.values()):
             assert not fleets.left_of(each) and not whole_tool.servers_below(each)

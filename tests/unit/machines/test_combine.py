@@ -383,6 +383,8 @@ def test_what_is_not_known_of_machines_is_said_in_the_drawing() -> None:
     waiting = combine([on("a"), on("b", blocks=0, stopped="running")])
     assert rows_drawn(waiting)[1]["says"] == "no complete block"
     assert "no complete block" in report.render_html(waiting)
+    alone = rows_drawn(combine([on("a")], least=1))
+    assert [row["label"] for row in alone] == ["a", "machines like these"]
 
 
 def test_of_many_machines_those_at_the_ends_are_drawn() -> None:

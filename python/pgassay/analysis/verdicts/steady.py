@@ -11,6 +11,8 @@ from pgassay.analysis.statistics.eprocess import FloatArray
 
 DRIFT_BLOCKS_MIN = 8
 DRIFT_SCORE_MIN = 3.29
+STEP_BLOCKS_MIN = 16
+STEP_SIDE_MIN = 6
 UNSETTLED_SCORE_MIN = 2.58
 SETTLE_SECONDS_MIN = 4
 SETTLE_TRIALS_MIN = 3
@@ -62,6 +64,27 @@ def find_drift(block_logs: FloatArray, margin: float) -> Drift | None:
         return None
     second_half = block_logs[count // 2 :]
     return Drift(change, abs(trend_score(second_half)) < UNSETTLED_SCORE_MIN)
+
+
+def find_step(block_logs: FloatArray, margin: float) -> Drift | None:
+    """A step larger than the margin after which no block is as any before it was, or None.
+
+    block_logs: (blocks,) in run order. Needs 16 blocks with six on either side. Without a change each order
+    of the blocks is as likely as any other, so that a step is found by chance in at most Σ 2 / C(blocks, k)
+    of cases over the k that are looked at: 0.001 of 16 blocks, less of more. The score of a trend reaches its
+    limit for a single step from 22 blocks on.
+    """
+    count = block_logs.shape[0]
+    if count < STEP_BLOCKS_MIN:
+        return None
+    best: Drift | None = None
+    for place in range(STEP_SIDE_MIN, count - STEP_SIDE_MIN + 1):
+        before, after = block_logs[:place], block_logs[place:]
+        change = float(np.median(after) - np.median(before))
+        is_apart = after.max() < before.min() or after.min() > before.max()
+        if is_apart and abs(change) > max(math.log1p(margin), abs(best.change) if best else 0.0):
+            best = Drift(change, settled=True)
+    return best
 
 
 def change_within(per_second: Sequence[int]) -> float | None:

@@ -7,13 +7,17 @@ import numpy as np
 
 from pgassay.analysis.verdicts.checks.machine import check_machine, machine_warnings
 from pgassay.analysis.verdicts.checks.twin import GATE_EVIDENCE, TwinCheck, can_fire
-from pgassay.analysis.verdicts.steady import find_drift, unsettled_change
+from pgassay.analysis.verdicts.metrics import covariate_log_s
+from pgassay.analysis.verdicts.steady import find_drift, find_step, unsettled_change
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.model.arm import Arm
+from pgassay.model.experiment import Covariate
 from pgassay.record.read import StoredExperiment
 from pgassay.words import percent_rounded
 
 STEAL_FRACTION_MAX = 0.01
+# What is timed before each trial (`trial.before_and_after.machine_speed`), by its covariate's name.
+_FIXED_TASKS: dict[Covariate, str] = {"canary": "processor", "memory": "memory", "disk": "disk"}
 
 
 def collect_warnings(
@@ -40,8 +44,14 @@ def collect_warnings(
 def machine_sentences(stored: StoredExperiment) -> tuple[str, ...]:
     """What an experiment that goes on says of its machine: failures, drift, time taken away, its speeds."""
     study = gather_study(stored)
-    speeds = (each.sentence for each in machine_warnings(check_machine(study)))
-    return tuple(dict.fromkeys([*_failures(study), *_drift(study), *_steal(study), *speeds]))
+    checks = (each.sentence for each in machine_warnings(check_machine(study)))
+    found = [*_failures(study), *_drift(study), *_steal(study), *_changed_speeds(study), *checks]
+    return tuple(dict.fromkeys(found))
+
+
+def changed_speeds(stored: StoredExperiment) -> tuple[str, ...]:
+    """What the fixed tasks before each trial say of a machine that drifts or throttles."""
+    return tuple(_changed_speeds(gather_study(stored)))
 
 
 def label(arm: Arm) -> str:
@@ -109,6 +119,30 @@ def _drift(study: Study) -> list[str]:
         f"All arms became {size} {direction} from the first block to the last ({settled}): ratios stay "
         "valid, because every block holds all arms, but single values must not be compared across blocks."
     ]
+
+
+def _changed_speeds(study: Study) -> list[str]:
+    margin, found = study.experiment.contract.margin, []
+    for name, part in _FIXED_TASKS.items():
+        logs = [
+            [-log_s for record in row.values() if math.isfinite(log_s := covariate_log_s(name, record))]
+            for row in study.table.rows
+        ]
+        if not logs or not all(logs):
+            continue
+        series = np.array([float(np.mean(each)) for each in logs])
+        step = find_step(series, margin)
+        drift = step or find_drift(series, margin)
+        if drift is None:
+            continue
+        direction = "faster" if drift.change > 0 else "slower"
+        size = percent_rounded(abs(math.expm1(drift.change)))
+        when = "at one moment" if step else "from the first block to the last"
+        found.append(
+            f"The machine's {part} became {size} {direction} {when}, by a fixed task before each trial: it "
+            "drifts or throttles. Ratios stay valid, because every block holds all arms."
+        )
+    return found
 
 
 def _unsettled(study: Study) -> list[str]:

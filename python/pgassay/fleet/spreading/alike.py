@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import JsonValue
 
 from pgassay.errors import UsageError
+from pgassay.fleet.spreading.speeds import speed_facts
 from pgassay.model.experiment import CacheState
 from pgassay.model.machines.spread import SpreadMachine
 from pgassay.model.workload import WorkloadSpec
@@ -26,7 +27,17 @@ def facts_by_machine(machines: Sequence[SpreadMachine]) -> dict[str, Facts]:
     """Of each machine that said something what can be compared, by (subject, name) as records have them."""
     said = {machine.name: machine.facts for machine in machines if machine.facts is not None}
     usual = _usual_speeds(list(said.values()))
-    return {name: _facts(facts, usual) for name, facts in said.items()}
+    readings = speed_facts({name: readings_of(facts) for name, facts in said.items()})
+    return {name: _facts(facts, usual) | readings[name] for name, facts in said.items()}
+
+
+def readings_of(facts: MachineFacts) -> dict[str, list[float]]:
+    """What a machine read before the first trial, by `pgassay.fleet.readings`."""
+    found = {}
+    for name, values in _mapping(facts.get("readings")).items():
+        each = values if isinstance(values, list) else []
+        found[name] = [float(value) for value in each if isinstance(value, int | float) and value > 0]
+    return found
 
 
 def _facts(facts: MachineFacts, usual: Mapping[str, float]) -> Facts:
@@ -42,7 +53,8 @@ def _facts(facts: MachineFacts, usual: Mapping[str, float]) -> Facts:
         found["doctor", str(each.get("name"))] = str(each.get("status"))
     for name, called in _SPEEDS.items():
         own = _mapping(facts.get("speed")).get(name)
-        if isinstance(own, int | float) and name in usual:
+        # Of a plan that an earlier version made: one figure each, without a spread.
+        if isinstance(own, int | float) and name in usual and not facts.get("readings"):
             found["speed", called] = _speed_word(usual[name] / own)
     return found
 
@@ -69,7 +81,21 @@ def _mapping(value: object) -> Mapping[str, JsonValue]:
 
 def differences(machines: Sequence[SpreadMachine]) -> list[str]:
     """A sentence for each thing in which machines differ, with which value each has."""
-    facts = facts_by_machine(machines)
+    return _told(facts_by_machine(machines))
+
+
+def plan_differences(said: Mapping[str, MachineFacts]) -> list[str]:
+    """The same of what machines would run: builds with their checksums, and the settings of arms."""
+    facts: dict[str, Facts] = {}
+    for machine, answer in said.items():
+        found = facts.setdefault(machine, {})
+        for subject, kind in (("build", "builds"), ("setting", "settings")):
+            for name, value in _mapping(answer.get(kind)).items():
+                found[subject, name] = str(value)
+    return _told(facts)
+
+
+def _told(facts: Mapping[str, Facts]) -> list[str]:
     lines = []
     for key in dict.fromkeys(key for own in facts.values() for key in own):
         values: dict[str, list[str]] = {}
@@ -77,7 +103,8 @@ def differences(machines: Sequence[SpreadMachine]) -> list[str]:
             values.setdefault(own.get(key, "not known"), []).append(machine)
         if len(values) > 1:
             subject, name = key
-            called = name.removesuffix("_bytes").replace("_", " ")
+            # A setting is named as PostgreSQL has it.
+            called = name if subject == "setting" else name.removesuffix("_bytes").replace("_", " ")
             head = called if subject == "environment" else f"{subject}, {called}"
             lines.append(f"{head}: " + "; ".join(f"{value} on {join(on)}" for value, on in values.items()))
     return lines

@@ -12,7 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pgassay.analysis.verdicts.warnings import machine_sentences
+from pgassay.analysis.verdicts.warnings import changed_speeds, machine_sentences
 from pgassay.errors import InterruptionError, PgassayError, UsageError
 from pgassay.fleet.runs import RunRequest
 from pgassay.fleet.spreading import plan as plans
@@ -365,6 +365,8 @@ class Coordinator:
                 )
             elif place.visit.state == "failed":
                 lines.append(f"{name} ended early: {place.visit.sentence.rstrip('.')}.")
+            for _, stored in place.member.at_home():
+                lines += [f"{name}: {line}" for line in changed_speeds(stored)]
         lines += lines_of_orphans(self._orphans(), self._folder)
         return lines
 

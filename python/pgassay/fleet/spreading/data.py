@@ -18,6 +18,7 @@ from functools import partial
 from pgassay.errors import MeasurementError
 from pgassay.fleet.machine import Document, MachineLostError
 from pgassay.fleet.runs import RunRequest
+from pgassay.fleet.spreading.alike import plan_differences, readings_of
 from pgassay.fleet.spreading.member import Member
 from pgassay.model.machines.spread import SpreadCopy, SpreadExperiment
 from pgassay.terminal.fleet import FleetView
@@ -33,6 +34,7 @@ _THREADS_MAX = 32
 _SURVEY_S = 300.0
 # A machine that makes data for others answers when it has made them.
 _MAKE_S = 24 * 3600.0
+_ANSWER_S = 30.0
 # Well below the time after which the machine's process ends when nobody asks.
 _ASKED_EVERY_S = 20.0
 
@@ -106,11 +108,11 @@ class Sharing:
     ) -> None:
         """patience_s: how long a machine that gives no answer is asked again."""
         self._plan, self._members, self._view, self._patience_s = plan, members, view, patience_s
+        # The least of the readings: what the processor does while nobody else is at it.
         self._speeds = {
-            machine.name: float(seconds)
+            machine.name: min(read["processor_s"])
             for machine in plan.machines
-            if isinstance(speed := (machine.facts or {}).get("speed"), dict)
-            and isinstance(seconds := speed.get("processor_s"), int | float)
+            if (read := readings_of(machine.facts or {})).get("processor_s")
         }
         self._surveyed: list[str] = []
 
@@ -128,6 +130,8 @@ class Sharing:
                     )
                 )
                 said = {name: answer for name, answer in answers.items() if answer is not None}
+                for line in plan_differences(said):
+                    self._view.message(f"what the machines would run differs in {line}")
                 # Loads that count as independent of each other are made on each machine for itself.
                 if len(said) < 2 or not all(answer.get("is_one_load") for answer in said.values()):
                     return ()
@@ -223,11 +227,12 @@ class Sharing:
 
         Raises MachineLostError where it stays away, MeasurementError with its sentence.
         """
-        until = time.monotonic() + self._patience_s
+        until: float | None = None
         while True:
             try:
-                return self._members[name].about_data(ask, document)
+                return self._members[name].about_data(ask, document, timeout_s=_ANSWER_S)
             except MachineLostError:
+                until = until or time.monotonic() + self._patience_s
                 if not is_patient or time.monotonic() > until:
                     raise
                 time.sleep(min(1.0, self._patience_s / 10))

@@ -276,9 +276,9 @@ class Member:
         return len(trials)
 
 
-def facts_of(machine: Machine, *, noise_s: float) -> Document:
+def facts_of(machine: Machine, *, noise_s: float, with_storage: bool) -> Document:
     """What a machine says of itself, its speeds included; raises MachineLostError, MeasurementError."""
-    document: Document = {"operation": "facts", "noise_s": noise_s, "speed": True}
+    document: Document = {"operation": "facts", "noise_s": noise_s, "speed": True, "storage": with_storage}
     return _answer(machine.request(document, timeout_s=FACTS_TIMEOUT_S))
 
 

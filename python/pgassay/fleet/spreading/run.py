@@ -15,7 +15,7 @@ from pgassay.factors import registry as factors
 from pgassay.factors import sql
 from pgassay.fleet.machine import Document, Fleet, Machine, MachineLostError
 from pgassay.fleet.spreading import plan as plans
-from pgassay.fleet.spreading.alike import check_shared_hosts, differences
+from pgassay.fleet.spreading.alike import WARM, check_shared_hosts, differences
 from pgassay.fleet.spreading.cells import lines_of_plan, spread_cells
 from pgassay.fleet.spreading.coordinate import Coordinator, Pace
 from pgassay.fleet.spreading.data import Sharing
@@ -58,7 +58,9 @@ def run_spread(
     workloads = _workloads(compare)
     cache = parse_cache(compare.cache) if compare.cache else default_cache(workloads[0])
     words = words_of_machines(request.words)
-    facts = _gather_facts(fleet.machines(), view)
+    # What reads from memory alone is not concerned with the disk, and probing takes some seconds.
+    with_storage = cache not in WARM or any(workload.writes for workload in workloads)
+    facts = _gather_facts(fleet.machines(), view, with_storage=with_storage)
     plan = plans.new_plan(
         command=request.command,
         words=words.words,
@@ -155,13 +157,14 @@ def _workloads(request: CompareRequest) -> list[WorkloadSpec]:
     return [parse_workload(request.workload)]
 
 
-def _gather_facts(machines: Sequence[Machine], view: FleetView) -> dict[str, Document]:
+def _gather_facts(machines: Sequence[Machine], view: FleetView, *, with_storage: bool) -> dict[str, Document]:
     """What each machine says of itself, all at once; raises UsageError where none answers."""
-    view.message(f"asking {plural(len(machines), 'machine')} what they are")
+    probed = " and probing their disks" if with_storage else ""
+    view.message(f"asking {plural(len(machines), 'machine')} what they are{probed}")
 
     def asked(machine: Machine) -> Document | str:
         try:
-            return facts_of(machine, noise_s=_NOISE_S)
+            return facts_of(machine, noise_s=_NOISE_S, with_storage=with_storage)
         except MachineLostError:
             return f"{machine.name} gives no answer: it takes no part"
         except MeasurementError as error:
@@ -174,6 +177,8 @@ def _gather_facts(machines: Sequence[Machine], view: FleetView) -> dict[str, Doc
                 view.message(answer)
             else:
                 found[machine.name] = answer
+                if answer.get("missing"):
+                    view.message(f"how fast {machine.name} is could not all be read: {answer['missing']}")
     if not found:
         raise UsageError("no machine of the fleet answers: look at it with pgassay fleet status")
     return found

@@ -39,9 +39,11 @@ def specification(result: CombinedResult, arm: CombinedArm, *, width_px: int) ->
     drawn = _drawn(own)
     limit = 44 if narrow else 40
     rows = [_machine_row(number, each, limit) for number, each in enumerate(drawn)]
-    rows += _common_rows(len(rows), arm)
+    rows += _common_rows(len(rows), arm, is_one=len(own) == 1)
     title = _title(result, arm, len(own), len(drawn), narrow=narrow)
-    return interval_rows.specification(rows, result.margin, title, width_px=width_px, kind="machine", apart=2)
+    return interval_rows.specification(
+        rows, result.margin, title, width_px=width_px, kind="machine", apart=len(rows) - len(drawn)
+    )
 
 
 def strata(result: CombinedResult, *, width_px: int) -> Specification:
@@ -98,18 +100,18 @@ def _machine_row(number: int, machine: MachineResult, limit: int) -> Row:
     return _row(number, shortened(name, limit), name, machine, word, colour, "circle", says)
 
 
-def _common_rows(number: int, arm: CombinedArm) -> list[Row]:
+def _common_rows(number: int, arm: CombinedArm, *, is_one: bool) -> list[Row]:
+    """Both answers; of one machine that of these machines is its own."""
     these, like_these = arm.these_machines, arm.machines_like_these
     missing = "no single effect fits them" if these.withheld else "no complete block"
     too_few = f"{like_these.machines} of the {like_these.needed} machines that it takes"
+    answers = (
+        ("these machines", these, palette.ARMS[1], "diamond", missing),
+        ("machines like these", like_these, palette.ARMS[2], "square", too_few),
+    )
     return [
         _row(number + place, called, called, found, _word(found), colour, shape, says, _COMMON_SIZE)
-        for place, (called, found, colour, shape, says) in enumerate(
-            (
-                ("these machines", these, palette.ARMS[1], "diamond", missing),
-                ("machines like these", like_these, palette.ARMS[2], "square", too_few),
-            )
-        )
+        for place, (called, found, colour, shape, says) in enumerate(answers[1:] if is_one else answers)
     ]
 
 
