@@ -24,7 +24,7 @@ from pgassay.tune.plan import TuneRequest, plan_tune, request_from
 from pgassay.tune.proving import Proving, deadline, planned_again
 from pgassay.tune.run import run_tune
 from pgassay.tune.search import Searched
-from pgassay.tune.selection import Selection, Step
+from pgassay.tune.selection import Baseline, Selection, Step
 from pgassay.tune.statements import measured
 from pgassay.tune.stored import StoredSearch, Told, compose, stored_search
 from pgassay.tune.tools import Gathered, Tools
