@@ -33,6 +33,8 @@ ROUNDS_TIMES = 10.0
 # Of those that gain about as much as the best and are cheaper so many are set beside it; smaller is what
 # takes at most this part of its space.
 CHEAPER_MAX, SMALLER_SHARE_MAX = 2, 0.8
+# An index that serves one value alone must be that much faster than one that serves all.
+GENERAL_TIMES_MAX = 1.5
 
 
 @dataclass(frozen=True)
@@ -127,8 +129,10 @@ class Turns:
         cheaper.sort(key=lambda name: (self.candidates[name].for_one_value, self.tried[name].bytes or 0))
         for name in cheaper[:CHEAPER_MAX]:
             rounds = self._rounds(taken, name, best, current)
+            is_general = self.candidates[best].for_one_value and not self.candidates[name].for_one_value
+            times = GENERAL_TIMES_MAX if is_general else self.gain_min
             # As the rounds are numbered: the first are those of the cheaper one.
-            if rounds is not None and not is_longer(*rounds, 1 / self.gain_min):
+            if rounds is not None and not is_longer(*rounds, 1 / times):
                 return name
         return best
 
