@@ -28,7 +28,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from peers import FORMULA_SQL, Advised, Peers, advised_indexes, fetch, formula, index_bytes
+from peers import FORMULA_SQL, MEGABYTE, Advised, Peers, advised_indexes, fetch, formula, index_bytes
 from tpch_data import generate
 from tpch_queries import Query, queries, refresh_functions, statements_file
 from tpch_report import FACTOR, print_report
@@ -224,7 +224,7 @@ def searched(request: CompareRequest, folder: Path, progress: Progress) -> TuneR
     asked = TuneRequest(request, out=folder)
     folder.mkdir(parents=True, exist_ok=True)
     known = Known(plan_tune(asked, progress.stage).with_data_format(), folder, time.monotonic())
-    look(known, TOOLS, asked, progress)
+    look(known, TOOLS, asked, progress, proves=False)
     result = result_of(known, is_interrupted=True)
     write_search(folder, search_of(known))
     write_result(folder, result)
@@ -269,14 +269,16 @@ def _space(
         tune_bytes = index_bytes(copy) - empty
         copy.align(())
         progress.stage("asking postgres-mcp")
-        advised = advised_indexes(peers, copy, workload, max(tune_bytes, 1), ADVISOR_S)
+        # In whole megabytes, as it is asked: what is over is the peer's.
+        allowed_bytes = -(-tune_bytes // MEGABYTE) * MEGABYTE
+        advised = advised_indexes(peers, copy, workload, max(allowed_bytes, 1), ADVISOR_S)
         built, kept, taken = [], [], 0
         for each_advised in advised:
             before = index_bytes(copy)
             copy.apply([each_advised.sql])
             real = replace(each_advised, bytes=index_bytes(copy) - before)
             built.append(real)
-            if taken + real.bytes <= tune_bytes:
+            if taken + real.bytes <= allowed_bytes:
                 kept.append(real)
                 taken += real.bytes
     left, cut = taken, []

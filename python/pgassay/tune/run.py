@@ -138,8 +138,13 @@ def _run(known: Known, tools: Tools, request: TuneRequest, progress: Progress) -
     return result
 
 
-def look(known: Known, tools: Tools, request: TuneRequest, progress: Progress) -> None:
-    """Measure the workload as it is, gather candidates, and try them on the copy."""
+def look(
+    known: Known, tools: Tools, request: TuneRequest, progress: Progress, *, proves: bool = True
+) -> None:
+    """Measure the workload as it is, gather candidates, and try them on the copy.
+
+    `proves`: choose no more than a proof in the time that is left has room for.
+    """
     planned = known.planned
     spec = planned.spec
     snapshot = snapshots.ensure(spec.build, spec.dataset, spec.prepare, progress.stage)
@@ -153,6 +158,8 @@ def look(known: Known, tools: Tools, request: TuneRequest, progress: Progress) -
     ) as copy:
         measure_and_gather(known, tools, copy, progress)
         _search(known, copy, request, progress)
+        if proves:
+            _settle(known, copy)
 
 
 def measure_and_gather(known: Known, tools: Tools, copy: TrialCopy, progress: Progress) -> None:
@@ -195,17 +202,16 @@ def _search(known: Known, copy: TrialCopy, request: TuneRequest, progress: Progr
             gain_min=1 + planned.request.margin,
             members_max=request.members_max_of(len(planned.statements)),
         )
-    known.searched.selection = provable(
-        known.searched.selection, baseline.weights, baseline.seconds, PROOF_SHARE * known.left_s
-    )
-    _predict(known, copy)
     progress.message(best_so_far(baseline, to_try, known.searched))
 
 
-def _predict(known: Known, copy: TrialCopy) -> None:
-    """Time the chosen set anew beside what its proof will compare it with."""
+def _settle(known: Known, copy: TrialCopy) -> None:
+    """Keep what a proof has room for, and time that set anew beside what its proof will compare it with."""
     assert known.baseline is not None
-    searched = known.searched
+    searched, baseline = known.searched, known.baseline
+    searched.selection = provable(
+        searched.selection, baseline.weights, baseline.seconds, PROOF_SHARE * known.left_s
+    )
     searched.selection, searched.rounds = settled(
         copy,
         known.baseline,

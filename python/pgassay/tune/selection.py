@@ -220,8 +220,8 @@ def select(
 
     `weights`: how often each statement runs. `measure(taken, id)`: the seconds of the statements that `id`
     touches on top of those taken; None where it can't be applied there, or no time is left. `pick` decides
-    between those that gain about as much for the same statements, `holds` whether a small gain on top of
-    fixes for the same statements is one.
+    between those that gain about as much by the same statements, `holds` whether a gain on top of fixes that
+    made the same statements faster is one, where the others alone do not gain enough.
     """
     current = dict(base)
     known: dict[str, Seconds] = {each.id: each.seconds for each in tried if not each.refused}
@@ -234,16 +234,20 @@ def select(
         if gains[best] < gain_min:
             break
         taken = [step.id for step in steps]
-        alike = [name for name in known if gains[name] >= gain_min and _is_alike(known, gains, name, best)]
+        alike = [
+            name for name in known if gains[name] >= gain_min and _is_alike(known, gains, current, name, best)
+        ]
         if alike:
             best = pick(taken, (best, *alike), current)
         touched = known.pop(best)
-        if gains[best] < SURE_GAIN and touched.keys() & changed:
+        faster = _faster(touched, current)
+        others = {name: each for name, each in touched.items() if name not in changed & faster}
+        if gains[best] < SURE_GAIN and gain_of(weights, current, others) < gain_min:
             is_gain = holds(taken, best, current)
             if not is_gain:
                 beside[best] = 1.0 if is_gain is False else gains[best]
                 continue
-        changed |= touched.keys()
+        changed |= faster
         current.update(touched)
         steps.append(Step(best, total_s(weights, current), dict(current)))
         taken = [step.id for step in steps]
@@ -257,9 +261,16 @@ def select(
     return Selection(tuple(steps), beside)
 
 
-def _is_alike(known: Mapping[str, Seconds], gains: Mapping[str, float], name: str, best: str) -> bool:
-    """Whether one gains about as much as the best, for the same statements."""
-    if name == best or not known[name].keys() & known[best].keys():
+def _faster(touched: Seconds, current: Seconds) -> set[str]:
+    """The statements that a fix makes faster by 10 % and more: those that it gains by."""
+    return {name for name, seconds in touched.items() if seconds < WORSE_MAX * current[name]}
+
+
+def _is_alike(
+    known: Mapping[str, Seconds], gains: Mapping[str, float], current: Seconds, name: str, best: str
+) -> bool:
+    """Whether one gains about as much as the best, by the same statements."""
+    if name == best or not _faster(known[name], current) & _faster(known[best], current):
         return False
     saved, most = 1 - 1 / gains[name], 1 - 1 / gains[best]
     return saved >= ALIKE_SAVED_MIN * most and gains[best] <= ALIKE_TIMES_MAX * gains[name]

@@ -193,3 +193,26 @@ def test_executions_of_neither_arm_take_long(as_it_is: float, chosen: float) -> 
 def test_a_proof_has_room_for_what_is_executed_several_times() -> None:
     selection = Selection((Step("fix", 0.0001, {"a": 0.0001}),))
     assert proof_trials_s(selection, {"a": 0.001}, 1) == pytest.approx([0.015, 0.015, 0.15])
+
+
+def test_fixes_that_slow_the_same_writes_are_no_fixes_for_the_same_statements() -> None:
+    """Each index slows the write 'c' a little; 'a' and 'b' gain by one each: nothing is asked again."""
+
+    def never_asked(*_words: object) -> bool:
+        raise AssertionError("it was asked")
+
+    def pick(_taken: Sequence[str], names: Sequence[str], _current: Seconds) -> str:
+        raise AssertionError(f"{names} are compared")
+
+    seconds = {"one": {"a": 0.5, "c": 1.02}, "other": {"b": 0.5, "c": 1.02}}
+    selection = select(
+        WEIGHTS,
+        {"a": 1.0, "b": 1.0, "c": 1.0},
+        [Tried(name, touched) for name, touched in seconds.items()],
+        lambda _taken, name: seconds[name],
+        gain_min=1.03,
+        members_max=5,
+        pick=pick,
+        holds=never_asked,
+    )
+    assert set(selection.ids) == {"one", "other"}
