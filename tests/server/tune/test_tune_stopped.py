@@ -41,9 +41,14 @@ def stopped(server: SourceServer, home: Path, out: Path, stage: str, number: sig
     before = whole_tool.socket_folders()
     words = ("tune", server.dsn(), "--statements", "2", "--max-time", "5m", "--out", str(out), "--json")
     process = whole_tool.start(*words, *whole_tool.build(), home=home)
-    said_until(process, STAGES[stage])
     if stage == "dump":
+        said_until(process, "reading the statements of the server")
+        holder = server.connection()
+        holder.execute("BEGIN")
+        holder.execute("LOCK TABLE held")
         wait_for(lambda: server.rows(DUMPING), "a dump that waits for a lock", process=process)
+    else:
+        said_until(process, STAGES[stage])
     os.kill(process.pid, number)
     printed, said = process.communicate(timeout=200)
     assert process.returncode == STATUS[number], said
@@ -51,6 +56,7 @@ def stopped(server: SourceServer, home: Path, out: Path, stage: str, number: sig
     if stage == "dump":
         # The lock that it waits for is still held.
         wait_for(lambda: not server.rows(DUMPING), "the end of its session", GONE_S)
+        holder.close()
     if number == signal.SIGKILL:
         cleaned = whole_tool.run("clean", home=home)
         assert cleaned.returncode == 0, cleaned.stderr
@@ -70,20 +76,16 @@ DUMPING = (
 )
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda each: each.name
+)
 def test_whenever_it_is_stopped_nothing_is_left(number: signal.Signals, tmp_path: Path) -> None:
     with source_server(best_build()) as server, whole_tool.private_home() as home:
         server.fill()
+        server.execute("CREATE TABLE held (number int)")
         for stage in STAGES:
             out = tmp_path / stage
-            if stage == "dump":
-                with server.connection() as holder:
-                    holder.execute("BEGIN")
-                    holder.execute("LOCK TABLE orders")
-                    printed = stopped(server, home, out, stage, number)
-                    holder.execute("ROLLBACK")
-            else:
-                printed = stopped(server, home, out, stage, number)
+            printed = stopped(server, home, out, stage, number)
             wait_for(lambda: not server.others(), "the end of all its sessions", GONE_S)
             if number == signal.SIGKILL:
                 continue
