@@ -5,7 +5,7 @@ Everything goes to standard error: standard output belongs to the result.
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, Self, TextIO
 
 from pgassay.model.result import CompareResult
@@ -49,6 +49,54 @@ class Progress(Protocol):
 
     def __exit__(self, *details: object) -> None:
         """Give the terminal back, as `close` does."""
+
+
+class WithoutLiterals:
+    """Another form of progress, which is told nothing that `hide` leaves out of a text."""
+
+    def __init__(
+        self,
+        shown: Progress,
+        hide: Callable[[str], str],
+        hide_result: Callable[[CompareResult], CompareResult],
+    ) -> None:
+        self._shown, self._hide, self._hide_result = shown, hide, hide_result
+
+    def stage(self, content: str, fraction: float | None = None) -> None:
+        self._shown.stage(self._hide(content), fraction)
+
+    def plan(self, arms: Sequence[str], blocks_max: int, trials_total: int, sentence: str) -> None:
+        self._shown.plan([self._hide(arm) for arm in arms], blocks_max, trials_total, self._hide(sentence))
+
+    def trial_started(self, block: int, position: int, arm: str, expected_s: float | None) -> None:
+        self._shown.trial_started(block, position, arm, expected_s)
+
+    def trial_doing(self, content: str) -> None:
+        self._shown.trial_doing(self._hide(content))
+
+    def trial_ended(self, block: int, position: int, status: str, metric_text: str) -> None:
+        self._shown.trial_ended(block, position, status, self._hide(metric_text))
+
+    def estimate(self, result: CompareResult, seconds_left: float | None) -> None:
+        self._shown.estimate(self._hide_result(result), seconds_left)
+
+    def message(self, content: str) -> None:
+        self._shown.message(self._hide(content))
+
+    def close(self) -> None:
+        self._shown.close()
+
+    def __enter__(self) -> Self:
+        self._shown.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._shown.__exit__(kind, error, traceback)
 
 
 class NullProgress:

@@ -43,7 +43,7 @@ def test_a_base_backup_and_a_dump_take_the_place_of_the_dump_of_the_server(tmp_p
             assert not [each for each in answer["symptom"]["statements"] if each["unlike_source"]]
 
 
-def test_data_that_do_not_fit_the_server_are_refused_in_a_sentence(tmp_path: Path) -> None:
+def test_data_that_do_not_fit_the_server_are_refused_in_a_sentence() -> None:
     """A backup of another major version, a dump with an extension, and one without the tables."""
     with source_server(best_build()) as server, source_server(resolve("17")) as older:
         server.fill()

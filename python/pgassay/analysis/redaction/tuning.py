@@ -1,9 +1,20 @@
 """An answer of `tune` without the literals of its SQL: of statements, conditions, plans and scripts."""
 
+import re
 from collections.abc import Iterable
 
 from pgassay.model.tuning.answer import Fix, SymptomStatement, TuneResult
+from pgassay.model.tuning.source import TuneSource
 from pgassay.sql_text import REDACTED, literals, without_literals
+
+# A text literal within a sentence, no apostrophe of a word; and what a server quotes of a value that it
+# refuses, which stands after a colon (`invalid input syntax for type integer: "…"`), or of a key: (id)=(…).
+_QUOTED = re.compile(r"(?<![A-Za-z0-9])[EBXNebxn]?'(?:[^']|'')*'|(?<=: )\"[^\"]*\"|(?<=\)=)\([^()]*\)")
+
+
+def sentence_without_literals(text: str) -> str:
+    """A sentence that may quote SQL, a plan or a server's complaint, without the text literals in it."""
+    return _QUOTED.sub(REDACTED, text)
 
 
 def redacted(result: TuneResult) -> TuneResult:
@@ -18,6 +29,7 @@ def redacted(result: TuneResult) -> TuneResult:
                 update={
                     "statements": tuple(_statement(each, known) for each in result.symptom.statements),
                     "copy_notes": tuple(_without(each, known) for each in result.symptom.copy_notes),
+                    "source": result.symptom.source and _source(result.symptom.source, known),
                 }
             ),
             "cause": result.cause.model_copy(update={"sentence": _without(result.cause.sentence, known)}),
@@ -62,6 +74,14 @@ def _statement(statement: SymptomStatement, known: tuple[str, ...]) -> SymptomSt
     )
 
 
+def _source(source: TuneSource, known: tuple[str, ...]) -> TuneSource:
+    left_out = (
+        each.model_copy(update={"sql": without_literals(each.sql), "reason": _without(each.reason, known)})
+        for each in source.left_out
+    )
+    return source.model_copy(update={"left_out": tuple(left_out)})
+
+
 def _fix(fix: Fix, known: tuple[str, ...]) -> Fix:
     return fix.model_copy(
         update={
@@ -90,4 +110,4 @@ def _script(text: str, known: tuple[str, ...]) -> str:
 def _without(text: str, known: tuple[str, ...]) -> str:
     for literal in known:
         text = text.replace(literal, REDACTED)
-    return text
+    return sentence_without_literals(text)

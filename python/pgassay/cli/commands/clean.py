@@ -27,9 +27,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Sweep under the host's lock and say what was removed."""
     from pgassay.environment import home, lock
     from pgassay.environment.cleanup import registry
+    from pgassay.environment.cleanup.source_copies import remove_source_copies
 
     with lock.acquire(not arguments.no_wait, lambda holder: print(f"waiting for process {holder}")):
-        for sentence in registry.sweep():
+        for sentence in (*registry.sweep(), *remove_source_copies()):
             print(sentence)
         if arguments.all:
             for sentence in home.remove_kept():

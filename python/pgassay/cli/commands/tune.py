@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pgassay.model.tuning.answer import TuneResult
+    from pgassay.terminal.progress import Progress
     from pgassay.tune.plan import TuneRequest
     from pgassay.tune.source.run import ServerRequest
 
@@ -145,7 +146,30 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run(arguments: argparse.Namespace) -> int:
     """Find, prove, print, and write the page."""
     _require_parser()
-    from pgassay.cli.outcome import progress_of
+    if not arguments.redact:
+        return _run(arguments)
+    from pgassay.analysis.redaction.tuning import sentence_without_literals
+    from pgassay.errors import PgassayError
+
+    try:
+        return _run(arguments)
+    except PgassayError as error:
+        error.args = tuple(sentence_without_literals(str(each)) for each in error.args)
+        raise
+
+
+def progress_of(arguments: argparse.Namespace) -> "Progress":
+    """How progress is shown; with --redact without the literals of what is tuned."""
+    from pgassay.analysis.redaction.experiment import redacted_result
+    from pgassay.analysis.redaction.tuning import sentence_without_literals
+    from pgassay.cli import outcome
+    from pgassay.terminal.progress import WithoutLiterals
+
+    shown = outcome.progress_of(arguments)
+    return WithoutLiterals(shown, sentence_without_literals, redacted_result) if arguments.redact else shown
+
+
+def _run(arguments: argparse.Namespace) -> int:
     from pgassay.tune.run import TOOLS, go_on, run_tune, with_rewrites
     from pgassay.tune.start.base import kind_of
 
@@ -166,7 +190,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _run_server(arguments: argparse.Namespace) -> int:
     """Tune the statements of a running server."""
-    from pgassay.cli.outcome import progress_of
     from pgassay.tune.run import TOOLS, with_rewrites
     from pgassay.tune.source.run import tune_server
 

@@ -13,6 +13,7 @@ from pgassay.analysis.verdicts.primary import single_trial_spread
 from pgassay.environment import history, lock
 from pgassay.environment.builds.unchanged import refuse_changed
 from pgassay.environment.cleanup import registry
+from pgassay.environment.cleanup.source_copies import remove_source_copies
 from pgassay.environment.history import Known
 from pgassay.environment.linux.machine import machine_id
 from pgassay.errors import InterruptionError, MeasurementError, UsageError
@@ -218,7 +219,7 @@ def host_lock(progress: Progress, *, wait: bool) -> Iterator[None]:
         progress.message(f"{whose} is measuring on this host: waiting until it has ended")
 
     with lock.acquire(wait, waiting):
-        for sentence in registry.sweep():
+        for sentence in (*registry.sweep(), *remove_source_copies()):
             progress.message(sentence)
         yield
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pgassay.environment.cleanup import registry
+from pgassay.environment.cleanup.source_copies import DUMPS_FOLDER
 from pgassay.environment.home import home
 from pgassay.environment.remote.secrets import scrub
 from pgassay.environment.server.programs import clean_environment, ensure_private_folder
@@ -73,7 +74,7 @@ def dumped(source: Source, build: Build, progress: Progress) -> Iterator[Path]:
 
     Raises UsageError with pg_dump's words where the role may not read a table, or a lock is not to be had.
     """
-    parent = ensure_private_folder(home() / "dumps")
+    parent = ensure_private_folder(home() / DUMPS_FOLDER)
     folder = parent / secrets.token_hex(8)
     token = registry.register("folder", path=str(folder))
     try:
@@ -87,9 +88,12 @@ def dumped(source: Source, build: Build, progress: Progress) -> Iterator[Path]:
 
 def _dump(source: Source, build: Build, file: Path, progress: Progress) -> None:
     progress.message(cost_sentence(source))
+    # Where pgassay is killed it goes with it, and its locks on the source with that.
+    found = shutil.which("setpriv")
+    dying_with_us = [found, "--pdeathsig", "TERM"] if found else []
     command = [
-        str(Path(build.bin_directory) / PROGRAM), "--format=custom", "--compress=1", "--no-password",
-        "--no-publications", "--no-subscriptions", "--no-security-labels",
+        *dying_with_us, str(Path(build.bin_directory) / PROGRAM), "--format=custom", "--compress=1",
+        "--no-password", "--no-publications", "--no-subscriptions", "--no-security-labels",
         f"--lock-wait-timeout={LOCK_WAIT_S}s",
     ]  # fmt: skip
     with file.open("wb") as output, subprocess.Popen(
@@ -144,10 +148,13 @@ def variables(source: Source) -> Mapping[str, str]:
         if given.get(name) not in (None, "")
     }
     options = str(given.get("options") or "")
-    read_only = "-c default_transaction_read_only=on"
+    own = "-c default_transaction_read_only=on"
+    if source.checks_clients:
+        # Else a backend that waits for a lock hears late that nobody waits for its answer any more.
+        own += " -c client_connection_check_interval=1s"
     return {
         **clean_environment(), **found, "PGAPPNAME": APPLICATION, "PGGSSENCMODE": "disable",
-        "PGOPTIONS": f"{options} {read_only}".strip(),
+        "PGOPTIONS": f"{options} {own}".strip(),
     }  # fmt: skip
 
 

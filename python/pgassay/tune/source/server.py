@@ -24,7 +24,7 @@ _LIMITS = {"statement_timeout": "30s", "lock_timeout": "2s", "idle_in_transactio
 _ROLE = """
 SELECT current_user::text, r.rolsuper,
     r.rolsuper OR pg_catalog.pg_has_role(current_user, 'pg_read_all_stats', 'USAGE'),
-    pg_catalog.pg_is_in_recovery()
+    pg_catalog.pg_is_in_recovery(), pg_catalog.version() LIKE '%linux%'
 FROM pg_catalog.pg_roles r WHERE r.rolname = current_user"""
 # Where a collation is ICU's or the server's own, its locale has a name of another kind (`datlocprovider`).
 _DATABASE = """
@@ -53,7 +53,8 @@ class Source:
 
     `bytes` are those of the whole database, its indexes included; `collation` and `character_type` are the
     locales of libc, `provider` is 'c' where the database's collation is libc's, `locale` its name else.
-    `is_here`: it is on this machine for certain (reached by a Unix socket).
+    `is_here`: it is on this machine for certain (reached by a Unix socket). `checks_clients`: it can look
+    whether a client is still there while it works for it (client_connection_check_interval, on Linux).
     """
 
     resolved: Resolved = field(repr=False)
@@ -69,6 +70,7 @@ class Source:
     locale: str
     encoding: str
     settings: Mapping[str, SourceSetting]
+    checks_clients: bool = False
 
     @property
     def name(self) -> str:
@@ -106,7 +108,7 @@ def open_source(connection_string: str) -> Source:
         with _open(resolved, is_superuser=False) as session:
             found = session.execute(_ROLE).fetchone()
         assert found is not None, "every session has a role"
-        role, is_superuser, reads_all_stats, is_standby = found
+        role, is_superuser, reads_all_stats, is_standby, checks_clients = found
         with _open(resolved, is_superuser=is_superuser) as session:
             database = session.execute(_DATABASE).fetchone()
             assert database is not None, "every session has a database"
@@ -135,6 +137,7 @@ def open_source(connection_string: str) -> Source:
             str(name): SourceSetting(str(value), bool(given), str(category))
             for name, value, given, category in settings
         },
+        checks_clients=bool(checks_clients),
     )
 
 
