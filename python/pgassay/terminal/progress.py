@@ -90,13 +90,8 @@ class WithoutLiterals:
         self._shown.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._shown.__exit__(kind, error, traceback)
+    def __exit__(self, *details: object) -> None:
+        self._shown.__exit__(*details)
 
 
 class NullProgress:
