@@ -335,46 +335,38 @@ def stored(name: str, folder: Path) -> Path:
     return folder / name
 
 
-@dataclass(frozen=True)
-class Reported:
-    """What is said of a recorded experiment by a copy with a cause and a section of its own."""
-
-    terminal: str
-    markdown: str
-    page: str
-    document: dict[str, Any]
-
-
 @pytest.fixture(scope="module")
-def reported(tmp_path_factory: pytest.TempPathFactory) -> Reported:
+def reported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What a copy with a cause and a section of its own says of a recorded experiment, by the kind of output."""
     folder = tmp_path_factory.mktemp("reported")
     copy = Copy(folder, (CAUSE, SECTION))
     experiment = stored("setting-warm-buffers", folder)
-    runs = copy.run_each(*(("report", experiment, *option) for option in ((), ("--markdown",), ("--json",))))
-    terminal, markdown, document = (each.stdout for each in runs)
-    page = (experiment / "report.html").read_text("utf-8")
-    return Reported(terminal, markdown, page, json.loads(document))
+    options = {"terminal": (), "markdown": ("--markdown",), "json": ("--json",)}
+    runs = copy.run_each(*(("report", experiment, *option) for option in options.values()))
+    said = dict(zip(options, (each.stdout for each in runs), strict=True))
+    return said | {"page": (experiment / "report.html").read_text("utf-8")}
 
 
-def test_a_cause(reported: Reported) -> None:
-    toys = [cause for cause in reported.document["causes"] if cause["cause"] == "toys-on-the-floor"]
+def test_a_cause(reported: dict[str, str]) -> None:
+    causes = json.loads(reported["json"])["causes"]
+    toys = [cause for cause in causes if cause["cause"] == "toys-on-the-floor"]
     assert toys
     for cause in toys:
         assert (cause["kind"], cause["layer"], cause["evidence"]) == ("fault", "operations", {"toys": 3.0})
         assert cause["remedy"] == "Put the toys into their box, and look again."
-    assert "toys lay on the floor" in reported.markdown
-    assert "Put the toys into their box" in reported.markdown
+    assert "toys lay on the floor" in reported["markdown"]
+    assert "Put the toys into their box" in reported["markdown"]
 
 
-def test_a_section_of_the_report_is_in_all_its_outputs(reported: Reported) -> None:
-    for output in (reported.terminal, reported.markdown, reported.page):
+def test_a_section_of_the_report_is_in_all_its_outputs(reported: dict[str, str]) -> None:
+    for output in (reported["terminal"], reported["markdown"], reported["page"]):
         assert "Toys" in output
         # A row for the second arm, with its figure.
         assert re.search(r"work_mem=64MB\D{1,40}14\b", output)
-    assert "Every arm has <toys> of its own." in reported.terminal
-    assert "Every arm has &lt;toys&gt; of its own." in reported.page
-    assert 'id="toys"' in reported.page
-    assert 'href="#toys"' in reported.page
+    assert "Every arm has <toys> of its own." in reported["terminal"]
+    assert "Every arm has &lt;toys&gt; of its own." in reported["page"]
+    assert 'id="toys"' in reported["page"]
+    assert 'href="#toys"' in reported["page"]
 
 
 @pytest.mark.slow
