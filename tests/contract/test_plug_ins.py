@@ -337,7 +337,7 @@ def stored(name: str, folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def reported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What a copy with a cause and a section of its own says of a recorded experiment, by the kind of output."""
+    """What a copy with a cause and a section says of a recorded experiment, by the kind of output."""
     folder = tmp_path_factory.mktemp("reported")
     copy = Copy(folder, (CAUSE, SECTION))
     experiment = stored("setting-warm-buffers", folder)
