@@ -31,7 +31,6 @@ BESIDE = ("Cargo.lock", "Cargo.toml", "crates", "target")
 SEVERAL = """
 import contextlib, io, json, sys
 from pgassay.cli import main
-
 ended = []
 for words in json.loads(sys.argv[1]):
     with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
@@ -39,7 +38,7 @@ for words in json.loads(sys.argv[1]):
             status = main.main(words)
         except SystemExit as exit:
             status = exit.code
-    ended.append([status, out.getvalue(), err.getvalue()])
+    ended.append([words, status, out.getvalue(), err.getvalue()])
 print(json.dumps(ended))
 """
 # What a table ends with.
@@ -159,15 +158,6 @@ def add(root: Path, toy: Toy) -> None:
     (root / toy.registry).write_text("\n".join(lines), "utf-8")
 
 
-@dataclass(frozen=True)
-class Ended:
-    """How a run of the command line ended."""
-
-    status: int
-    stdout: str
-    stderr: str
-
-
 class Copy:
     """A copy of the package with plug-ins in it, run as its user would."""
 
@@ -186,12 +176,14 @@ class Copy:
         """Run `pgassay words…` of the copy to its end."""
         return self._python("-m", "pgassay.cli.main", *map(str, words), home=home, **variables)
 
-    def run_each(self, *runs: tuple[str | Path, ...], home: Path | None = None) -> list[Ended]:
+    def run_each(
+        self, *runs: tuple[str | Path, ...], home: Path | None = None
+    ) -> "list[subprocess.CompletedProcess[str]]":
         """As `run` of each, one after the other in one process: what starts twice takes twice as long."""
         asked = json.dumps([[str(word) for word in words] for words in runs])
         finished = self._python("-c", SEVERAL, asked, home=home)
         assert finished.returncode == 0, finished.stderr
-        return [Ended(*each) for each in json.loads(finished.stdout)]
+        return [subprocess.CompletedProcess(*each) for each in json.loads(finished.stdout)]
 
     def _python(self, *words: str, home: Path | None, **variables: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
@@ -290,7 +282,7 @@ def test_messages_know_the_toys(home: Path, tmp_path: Path) -> None:
     runs = copy.run_each(*(("compare", *words, *build()) for words, _ in COMPLAINTS), home=home)
     assert len(runs) == len(COMPLAINTS)
     for finished, (words, complaint) in zip(runs, COMPLAINTS, strict=True):
-        assert finished.status == 2, words
+        assert finished.returncode == 2, words
         assert complaint in finished.stderr
         # No advice that doesn't hold: a toy is no setting.
         assert "--set toy" not in finished.stderr
@@ -343,37 +335,38 @@ def stored(name: str, folder: Path) -> Path:
     return folder / name
 
 
-def test_a_cause(tmp_path: Path) -> None:
-    copy = Copy(tmp_path, (CAUSE,))
-    experiment = stored("setting-warm-buffers", tmp_path)
-    as_json, as_markdown = copy.run_each(
-        ("report", experiment, "--json"), ("report", experiment, "--markdown")
-    )
-    causes = json.loads(as_json.stdout)["causes"]
+@pytest.fixture(scope="module")
+def reported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What a copy with a cause and a section says of a recorded experiment, by the kind of output."""
+    folder = tmp_path_factory.mktemp("reported")
+    copy = Copy(folder, (CAUSE, SECTION))
+    experiment = stored("setting-warm-buffers", folder)
+    options = {"terminal": (), "markdown": ("--markdown",), "json": ("--json",)}
+    runs = copy.run_each(*(("report", experiment, *option) for option in options.values()))
+    said = dict(zip(options, (each.stdout for each in runs), strict=True))
+    return said | {"page": (experiment / "report.html").read_text("utf-8")}
+
+
+def test_a_cause(reported: dict[str, str]) -> None:
+    causes = json.loads(reported["json"])["causes"]
     toys = [cause for cause in causes if cause["cause"] == "toys-on-the-floor"]
     assert toys
     for cause in toys:
         assert (cause["kind"], cause["layer"], cause["evidence"]) == ("fault", "operations", {"toys": 3.0})
         assert cause["remedy"] == "Put the toys into their box, and look again."
-    shown = as_markdown.stdout
-    assert "toys lay on the floor" in shown
-    assert "Put the toys into their box" in shown
+    assert "toys lay on the floor" in reported["markdown"]
+    assert "Put the toys into their box" in reported["markdown"]
 
 
-def test_a_section_of_the_report_is_in_all_its_outputs(tmp_path: Path) -> None:
-    copy = Copy(tmp_path, (SECTION,))
-    experiment = stored("setting-warm-buffers", tmp_path)
-    shown = copy.run_each(("report", experiment), ("report", experiment, "--markdown"))
-    terminal, markdown = (each.stdout for each in shown)
-    page = (experiment / "report.html").read_text("utf-8")
-    for output in (terminal, markdown, page):
+def test_a_section_of_the_report_is_in_all_its_outputs(reported: dict[str, str]) -> None:
+    for output in (reported["terminal"], reported["markdown"], reported["page"]):
         assert "Toys" in output
         # A row for the second arm, with its figure.
         assert re.search(r"work_mem=64MB\D{1,40}14\b", output)
-    assert "Every arm has <toys> of its own." in terminal
-    assert "Every arm has &lt;toys&gt; of its own." in page
-    assert 'id="toys"' in page
-    assert 'href="#toys"' in page
+    assert "Every arm has <toys> of its own." in reported["terminal"]
+    assert "Every arm has &lt;toys&gt; of its own." in reported["page"]
+    assert 'id="toys"' in reported["page"]
+    assert 'href="#toys"' in reported["page"]
 
 
 @pytest.mark.slow

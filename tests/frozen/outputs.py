@@ -138,7 +138,10 @@ def experiments(name: str) -> tuple[Documents, Documents]:
     """Of one stored experiment, by the renderers: its result, its pages, its tables."""
     strict: Documents = {}
     texts: Documents = {}
-    _keep(strict, texts, name, entry_points.pages(Path(name)))
+    pages = entry_points.pages(Path(name))
+    # Where `index` would make it, as it does for a folder without one.
+    (Path(name) / "report.html").write_text(pages["html"], "utf-8")
+    _keep(strict, texts, name, pages)
     strict[f"{name}.tables.json"] = document(
         {name: table(found) for name, found in entry_points.tables(Path(name)).items()}
     )

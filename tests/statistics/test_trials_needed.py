@@ -17,7 +17,10 @@ BLOCKS, SPREAD = 24, 0.03
 
 
 @pytest.mark.parametrize("runs", [40, pytest.param(2000, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("spread", "known", "unknown"), [(0.01, 15, 15), (0.03, 21, 21), (0.07, 84, 84)])
+@pytest.mark.parametrize(
+    ("spread", "known", "unknown"),
+    [(0.01, 15, 15), (0.03, 21, 21), pytest.param(0.07, 84, 84, marks=pytest.mark.slow)],
+)
 def test_trials_until_five_percent_are_found(spread, known, unknown, runs):
     """In the median, on a machine that has run such an experiment before, and on one that has not."""
     for scale, most in ((spread * math.sqrt(1.5), known), (None, unknown)):

@@ -18,9 +18,9 @@ THREE_ARMS = ("work_mem=1MB,2MB,3MB,4MB",)
 OWN_DATA = ("prepare=none,SELECT 1",)
 GRID = ("io_method=sync,worker,io_uring", "work_mem=1MB,2MB")
 MANY = pytest.param(2000, marks=pytest.mark.slow)
-NUMBERS_OF_RUNS = [60, MANY]
+NUMBERS_OF_RUNS = [50, MANY]
 # Experiments of several arms take three times as long: in the default run fewer of them, with more slack.
-FEWER_RUNS = [20, MANY]
+FEWER_RUNS = [16, MANY]
 
 
 def allowed(runs: int) -> float:

@@ -22,6 +22,7 @@ from steps.project import (
 
 LOCK = ROOT / "requirements.lock"
 STAMP = VENV / "pgassay-setup-stamp"
+_TESTS_OF_PACKAGES = r"[/\\]site-packages[/\\](.*[/\\])?tests?[/\\]"
 _NETWORK_REMEDY = "check the network and pip's configuration, then type 'make setup' again."
 
 
@@ -36,24 +37,26 @@ def provide_python_packages() -> None:
     STAMP.unlink(missing_ok=True)
     pip = pip_command()
     # pip tells a lock by its hashes, but not by the name of the file; the flag makes it certain.
-    run_quietly([*pip, "install", "--quiet", "--require-hashes", "-r", LOCK], _NETWORK_REMEDY)
+    # Pip would compile one file after the other, the tests of every package among them.
+    install = [*pip, "install", "--quiet", "--no-compile", "--require-hashes", "-r", LOCK]
+    run_quietly(install, _NETWORK_REMEDY)
     _install_project(pip)
     compile_sources(ROOT / "python")
-    # Pip compiles too, but not where PIP_NO_COMPILE is set.
-    compile_sources(*VENV.glob("lib/python*/site-packages"), all_cores=True)
+    compile_sources(*VENV.glob("lib/python*/site-packages"), of_packages=True)
     write_stamp(STAMP, inputs)
     say("python packages: done")
 
 
-def compile_sources(*folders: Path, all_cores: bool = False) -> None:
+def compile_sources(*folders: Path, of_packages: bool = False) -> None:
     """Compile the Python files that changed since they were compiled, so that no start waits for it.
 
     Python itself would do so at the first import, but not where PYTHONDONTWRITEBYTECODE is set. What
-    does not compile is left alone: some packages bring files for another version of Python.
+    does not compile is left alone: some packages bring files for another version of Python. `of_packages`: on
+    all processors, and without the packages' own tests, which are a quarter of them.
     """
-    jobs = ["-j", "0"] if all_cores else []
+    options = ["-j", "0", "-x", _TESTS_OF_PACKAGES] if of_packages else []
     subprocess.run(
-        [PYTHON, "-m", "compileall", "-q", *jobs, *folders],
+        [PYTHON, "-m", "compileall", "-q", *options, *folders],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

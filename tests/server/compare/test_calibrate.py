@@ -58,7 +58,8 @@ def test_equal_arms_are_measured_and_their_noise_is_told(
     assert "leave it out" in whole_tool.assert_one_sentence(refused, 2)
 
 
-@pytest.mark.parametrize("name", [pytest.param("memory", marks=pytest.mark.slow), "disk"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["memory", "disk"])
 def test_a_reading_is_taken_before_each_start_and_leaves_cold_trials_cold(
     name: str, require: Callable[..., None], tmp_path: Path
 ) -> None:

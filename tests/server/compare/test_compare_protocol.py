@@ -131,6 +131,7 @@ def test_a_grid_compares_within_strata(tmp_path: Path, require: Callable[..., No
     assert {clients[identity] for identity in control_of.values()} == {1, 3}
 
 
+@pytest.mark.slow
 @pytest.mark.shares_machine
 def test_a_rate_limit_of_the_storage_shows(tmp_path: Path, require: Callable[..., None]) -> None:
     """13 MB at 8 MB/s take more than a second and a half; without the limit a hundredth of that."""

@@ -101,6 +101,7 @@ def watched(home: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
     return folder / "out", shown
 
 
+@pytest.mark.slow
 def test_progress_is_sampled_while_a_command_runs(watched: tuple[Path, str]) -> None:
     (trial, *_) = sorted(watched[0].glob("trials/*/attempt-1"))
     record = json.loads((trial / "trial.json").read_bytes())
@@ -115,6 +116,7 @@ def test_progress_is_sampled_while_a_command_runs(watched: tuple[Path, str]) -> 
     assert all(first <= row["clock_ns"] <= last for row in rows)
 
 
+@pytest.mark.slow
 def test_the_live_view_shows_how_far_a_command_has_come(watched: tuple[Path, str]) -> None:
     """On a terminal the trial's line names the phase, with a percentage from the server's own progress."""
     shown = watched[1]

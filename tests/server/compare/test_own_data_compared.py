@@ -50,6 +50,7 @@ def test_hostile_names_and_a_statement_of_megabytes(tmp_path: Path, require: Cal
     assert len(shown.stdout) < 20_000
 
 
+@pytest.mark.slow
 def test_a_data_folder_is_compared_and_stays_as_it_was(tmp_path: Path, require: Callable[..., None]) -> None:
     require("server")
     build = resolve("18")

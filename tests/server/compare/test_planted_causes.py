@@ -30,9 +30,9 @@ CAPABILITIES = {
     "memory-cap": "cgroup-memory",
     "imitated-volume": "fuse",
 }
-# A limit of the device, a setting, the cache: the shortest of the ways of planting. A cap around the command,
+# A limit of the device and a setting: the shortest of the ways of planting. A cap around the command,
 # a missing index and dead rows have tests of their own; the others are planted in the slow test.
-DEFAULT = ("storage-iops", "temp-spill", "cached")
+DEFAULT = ("storage-iops", "temp-spill")
 # Whether these are found depends on how much of the processors other processes leave.
 NEEDS_THE_MACHINE = frozenset({"all-cores", "backend-core", "noise", "autovacuum", "connections"})
 FIRST = {plant.name: plant for plant in reversed(PLANTS)}

@@ -78,6 +78,7 @@ def test_a_table_larger_than_the_memory_is_read_again(
     assert {trial["facts"]["settings"]["shared_buffers"] for trial in trials.values()} == {"16MB"}
 
 
+@pytest.mark.slow
 @pytest.mark.shares_machine
 def test_a_quarter_of_a_processor_takes_four_times_as_long(
     require: Callable[..., None], home: Path, tmp_path: Path

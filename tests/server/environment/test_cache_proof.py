@@ -56,6 +56,7 @@ def words_of(file: Path, out: Path) -> list[str | Path]:
     return [*words, *whole_tool.SMALL, *whole_tool.build(), "--blocks", "1", "--json", "--out", out]
 
 
+@pytest.mark.slow
 @pytest.mark.shares_machine
 def test_another_process_that_reads_does_not_spoil_a_warm_trial(
     require: Callable[..., None], home: Path, large_file: Path, tmp_path: Path

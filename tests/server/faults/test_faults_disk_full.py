@@ -39,6 +39,7 @@ def test_while_the_data_are_loaded(size_mb: int, tmp_path: Path, require: Callab
         assert left == []
 
 
+@pytest.mark.slow
 def test_while_trials_are_recorded(tmp_path: Path, require: Callable[..., None]) -> None:
     """What was recorded is whole; after space is freed, resume goes on from there."""
     require("server", "loop", "root")

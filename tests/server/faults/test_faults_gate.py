@@ -56,7 +56,8 @@ def gate_of(folder: Path) -> tuple[Path, Path]:
     return folder / "change" / "gate.toml", folder / "baseline"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_what_was_measured_is_kept_and_counts_as_no_run(
     number: signal.Signals, home: Path, tmp_path: Path
 ) -> None:

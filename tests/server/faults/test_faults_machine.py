@@ -35,6 +35,7 @@ def cold() -> tuple[str, ...]:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.shares_machine
 def test_two_runs_at_once(tmp_path: Path, require: Callable[..., None]) -> None:
     """The second refuses with --no-wait, and otherwise waits, says for whom, and then runs."""

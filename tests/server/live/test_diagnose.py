@@ -120,6 +120,7 @@ def test_a_hot_row_is_named_with_its_chain(server: RemoteTestServer, dsn: str, t
     assert "row-locks" in page.read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_looks_alone_name_it_too(server: RemoteTestServer, dsn: str, tmp_path: Path) -> None:
     """As of a server on another machine: neither its processes nor its device are seen."""
     target = replace(open_target(dsn, "DSN", APPLICATION), local=None)

@@ -206,7 +206,6 @@ def terminal(*words: str, **options: Any) -> Iterator[Terminal]:
         opened.close()
 
 
-@pytest.mark.shares_machine
 def test_a_terminal_is_drawn_on_and_given_back_after_ctrl_c(server: NativeTestServer) -> None:
     with row_lock(server), terminal(dsn(server), *QUICK) as shown:
         shown.wait_for(b"Lock:transactionid")
@@ -261,7 +260,6 @@ def test_ctrl_z_gives_the_terminal_back_and_fg_takes_it_again(server: NativeTest
         assert shown.is_given_back
 
 
-@pytest.mark.shares_machine
 def test_a_role_without_rights_is_told_what_is_missing(server: NativeTestServer) -> None:
     with row_lock(server):
         (document,) = documents(dsn(server, "weak"), "--seconds", "1")

@@ -94,7 +94,6 @@ def test_every_process_is_seen_with_its_kind(running: RunningServer) -> None:
     assert 0 < observer.own_cpu_s < 1
 
 
-@pytest.mark.shares_machine
 def test_a_sleep_and_a_lock_are_waits_of_their_sessions(running: RunningServer) -> None:
     first, second = (running.connect_another("pgassay") for _ in range(2))
     first_pid, second_pid = first.info.backend_pid, second.info.backend_pid
@@ -294,7 +293,6 @@ def test_a_restart_is_followed(running: RunningServer) -> None:
     assert any(row["wait_event"] == "PgSleep" for row in waits)
 
 
-@pytest.mark.shares_machine
 def test_a_server_that_dies_costs_no_more_than_what_it_would_have_said(build: Build) -> None:
     with own_home() as home:
         data = empty_cluster(build, home / "data" / "dying")
@@ -311,14 +309,12 @@ def test_a_server_that_dies_costs_no_more_than_what_it_would_have_said(build: Bu
     assert any(row["kind"] == "checkpointer" and not row["alive"] for row in threads)
 
 
-@pytest.mark.shares_machine
 def test_nothing_is_observed_where_nothing_is_asked_for(running: RunningServer) -> None:
     with ServerObserver(running, 0.0, OUTPUT_S) as observer:
         running.mark()
     assert (observer.files(), observer.facts, observer.warnings, observer.own_cpu_s) == ({}, {}, [], 0.0)
 
 
-@pytest.mark.shares_machine
 def test_a_role_that_may_not_connect_leaves_the_threads(running: RunningServer, monkeypatch: Any) -> None:
     refused = {**running.parameters(), "user": "nobody_by_this_name"}
     monkeypatch.setattr(running, "parameters", lambda: refused)
