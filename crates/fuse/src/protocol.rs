@@ -9,7 +9,7 @@ pub(crate) const IN_HEADER: usize = 40;
 /// Bytes of the header before each answer.
 const OUT_HEADER: usize = 16;
 /// Bytes of `fuse_write_in`, after which the data follow.
-const WRITE_IN: usize = 40;
+pub(crate) const WRITE_IN: usize = 40;
 /// The most bytes of one request: 256 pages.
 pub(crate) const TRANSFER_MAX: u32 = 1 << 20;
 /// Requests on their way at once, beyond what a loop device has.

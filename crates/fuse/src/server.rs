@@ -11,11 +11,11 @@ use rustix::time::ClockId;
 
 use crate::connection::{Connection, Received};
 use crate::figures::{Counting, Second};
-use crate::image::Image;
+use crate::image::{Image, Pages};
 use crate::instance::{Imposed, Instance};
 use crate::mailbox::{Command, Event, Facts, Inbox, Mailbox};
 use crate::overhead::{Overhead, measure, measure_ceiling};
-use crate::protocol::TRANSFER_MAX;
+use crate::protocol::{IN_HEADER, TRANSFER_MAX, WRITE_IN};
 use crate::requests::{Regime, Requests};
 use crate::schedule::{Schedule, now_ns};
 use crate::trace::Tracing;
@@ -91,19 +91,20 @@ pub fn serve(
         wakeful: None,
     };
     let mut waiting = Waiting::new(server.requests.connection.as_fd(), inbox.bell.as_fd())?;
-    let mut buffer = vec![0; TRANSFER_MAX as usize + ROOM];
+    // The data of a write begin with a page.
+    let mut buffer = Pages::new(TRANSFER_MAX as usize + ROOM, IN_HEADER + WRITE_IN);
     let mut look = Look::Now;
     loop {
         let messages = if look == Look::No { 0 } else { BATCH };
         for _ in 0..messages {
-            match server.requests.connection.receive(&mut buffer)? {
+            match server.requests.connection.receive(buffer.bytes_mut())? {
                 Received::Message(length) => {
                     let came_ns = if let Look::Since(since_ns) = look {
                         since_ns
                     } else {
                         now_ns()
                     };
-                    server.requests.take(&buffer[..length], came_ns)?;
+                    server.requests.take(&buffer.bytes()[..length], came_ns)?;
                 }
                 Received::Nothing => {
                     look = Look::No;

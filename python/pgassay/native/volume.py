@@ -256,7 +256,7 @@ class VolumeServer:
 
     def measure_overhead(self, device: Path) -> tuple[int, int]:
         """What the way to the block device takes: median and 99th percentile in ns; the first is taken from
-        every latency from now on."""
+        every latency from now on, and of large requests what they take more."""
         found = self._ask({"measure_overhead": {"device": str(device)}}, "overhead")
         return int(found["p50_ns"]), int(found["p99_ns"])
 
