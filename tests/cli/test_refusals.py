@@ -58,6 +58,15 @@ AT_ONCE = {
     ),
     "no fleet": (["work_mem=1MB,2MB", "--fleet", "/nowhere.toml"], ["/nowhere.toml", "pgassay fleet start"]),
     "a plan of a fleet": (["work_mem=1MB,2MB", "--fleet", "f.toml", "--plan"], ["--plan", "leave"]),
+    "cells without a fleet": (["work_mem=1MB,2MB", "--spread", "cells"], ["--spread cells", "--fleet"]),
+    "cells of one stratum": (
+        ["work_mem=1MB,2MB", "--fleet", "f.toml", "--spread", "cells"],
+        ["there is one stratum", "clients=1,8", "leave --spread out"],
+    ),
+    "cells chosen by hand": (
+        ["io_method=sync,worker", "clients=1,8", "--fleet", "f.toml", "--spread", "cells", "--stratum=x"],
+        ["--stratum", "leave it out"],
+    ),
     "unknown option": (["work_mem=1MB,2MB", "--clients", "3"], ["--clients"]),
 }  # fmt: skip
 

@@ -79,3 +79,10 @@ def test_a_history_that_cannot_be_written_is_said(tmp_path, experiment):
     (tmp_path / "history.json").mkdir()
     with pytest.raises(OSError, match=r"history\.json"):
         history.remember(experiment, history.Known(9.0, None))
+
+
+def test_strata_that_were_not_run_keep_what_they_took(experiment):
+    history.remember(experiment, history.Known(3.0, 0.02, 0.01, {"clients=1": 2.0, "clients=8": 4.0}))
+    history.remember(experiment, history.Known(5.0, 0.02, 0.01, {"clients=8": 5.0}))
+    known = history.recall(experiment)
+    assert known == history.Known(5.0, 0.02, 0.01, {"clients=1": 2.0, "clients=8": 5.0})

@@ -24,6 +24,7 @@ STRATA = ("clients=1", "clients=8", "clients=50")
 GRID = SpreadGrid(
     strata=tuple(SpreadStratum(name=name, arms=1, block_s={"alpha": 4.0}) for name in STRATA),
     anchors=("clients=1",),
+    machines=("alpha", "beta"),
 )
 ALPHA, BETA = ("clients=1", "clients=8"), ("clients=1", "clients=50")
 
@@ -164,6 +165,8 @@ def test_a_stratum_that_another_machine_went_on_with_is_compared_with_no_other()
     assert (fifty.machines, fifty.blocks, fifty.verdict) == (2, 23, "faster")
     assert pair(result, "clients=8", "clients=50").withheld
     assert any("Several machines ran clients=50" in each for each in cells_of(result).not_compared)
+    (mean,) = cells_of(result).overall
+    assert (mean.ratio, mean.note) == (None, "clients=50 changed the machine")
     assert [row.name for row in result.machines if row.stratum == "clients=50"] == ["alpha", "beta"]
 
 

@@ -17,7 +17,7 @@ def cells_lines(result: CombinedResult) -> Iterator[str]:
     if cells is None:
         return
     for arm in result.arms:
-        yield common_effect_line(arm, result, on=_where(arm, cells))
+        yield common_effect_line(arm, result, on=_where(arm, result, cells))
     for each in cells.overall:
         yield _overall(each, result.margin)
     yield from _between(cells)
@@ -36,12 +36,17 @@ def cells_family(comparisons: int, alpha: float) -> str:
     )
 
 
-def _where(arm: CombinedArm, cells: CellsResult) -> str:
+def _where(arm: CombinedArm, result: CombinedResult, cells: CellsResult) -> str:
     """'On alpha and beta (an anchor)', with the stratum where the arm's name does not have it."""
-    machines = next((each.machines for each in cells.strata if each.stratum == arm.stratum), ())
+    given = next((each.machines for each in cells.strata if each.stratum == arm.stratum), ())
+    ran = [
+        row.name
+        for row in result.machines
+        if (row.arm, row.stratum) == (arm.name, arm.stratum) and row.blocks
+    ]
     at = f"At {arm.stratum}, on" if arm.stratum not in arm.name else "On"
     anchor = " (an anchor)" if arm.stratum in cells.anchors else ""
-    return f"{at} {join(machines)}{anchor}"
+    return f"{at} {join(ran or list(given))}{anchor}"
 
 
 def _overall(found: OverallEffect, margin: float) -> str:

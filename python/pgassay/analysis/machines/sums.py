@@ -62,7 +62,8 @@ class _Cells:
 def sum_interval(terms: Sequence[Term], level: float) -> SumInterval:
     """The interval of Σ weight · effect at this level, of the blocks so far; valid at any look.
 
-    The effects must rest on different blocks: arms of one stratum on one machine share their control's.
+    The effects must rest on different blocks: arms of one stratum on one machine share their control's. Their
+    number must be fixed beforehand.
     """
     shape, count = terms[0].evidence.shape, len(terms)
     # One effect alone needs no mixture.
@@ -75,21 +76,14 @@ def sum_interval(terms: Sequence[Term], level: float) -> SumInterval:
         least.append(_least(term.evidence))
     total = np.sum(least, axis=0)
     found: list[_Cells] = []
-    weights: list[float] = []
     for term, own in zip(terms, least, strict=True):
         # What the product leaves of it, and what its own evidence does: whichever is less.
         beside = min(float(np.max(target - (total - own))), target + float(np.log(count)))
-        if not term.weight:
-            continue
         cells = _bounded(term.evidence, float(np.exp(-beside)))
         if cells is None:
             return _unbounded(estimate)
         found.append(cells)
-        weights.append(term.weight)
-    # What the effects that don't count may spend, the others get.
-    target -= float(
-        np.min(np.sum([own for term, own in zip(terms, least, strict=True) if not term.weight], axis=0))
-    )
+    weights = [term.weight for term in terms]
     upper = _greatest(found, weights, target)
     lower = -_greatest(found, [-weight for weight in weights], target)
     return SumInterval(estimate, lower, upper)

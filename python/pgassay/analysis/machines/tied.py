@@ -38,10 +38,10 @@ class TiedArm:
     withheld: dict[tuple[str, str], str]
     disagreeing: list[str]
 
-    @property
-    def moved(self) -> list[str]:
-        """The strata with blocks of several machines."""
-        return [stratum for stratum, found in self.evidence.items() if len(found) > 1]
+    def moved(self, grid: SpreadGrid) -> list[str]:
+        """The strata that are no anchors and have blocks of several machines."""
+        own = (stratum for stratum in self.evidence if stratum not in grid.anchors)
+        return [stratum for stratum in own if len(self.evidence[stratum]) > 1]
 
 
 def pairs_of(grid: SpreadGrid, alpha: float) -> Iterator[tuple[tuple[str, str], float]]:
@@ -72,9 +72,8 @@ def _tie(grid: SpreadGrid, start: str, target: str, weight: float) -> Iterator[t
 
 
 def _home(arm: TiedArm, stratum: str) -> str:
-    """The machine that has most blocks of a stratum. The region of all of them holds whichever is taken."""
-    of_machines = arm.evidence[stratum]
-    return max(of_machines, key=lambda name: of_machines[name].blocks)
+    """The one machine that ran a stratum."""
+    return next(iter(arm.evidence[stratum]))
 
 
 def compared(
@@ -88,9 +87,9 @@ def compared(
     without = [name for name in pair if not arm.evidence[name]]
     if without:
         return nothing.model_copy(update={"note": f"{join(without)} has no complete block"})
-    moved = [name for name in pair if name in arm.moved and name not in grid.anchors]
+    moved = [name for name in arm.moved(grid) if name in pair]
     if moved:
-        return nothing.model_copy(update={"note": f"{join(moved)} changed its machine", "withheld": True})
+        return nothing.model_copy(update={"note": _changed(moved), "withheld": True})
     weights = weights_of_pair(arm, pair, grid)
     machines = tuple(dict.fromkeys(machine for _, machine in weights))
     nothing = nothing.model_copy(update={"machines": machines})
@@ -118,9 +117,9 @@ def weights_of_pair(arm: TiedArm, pair: tuple[str, str], grid: SpreadGrid) -> We
     first, second = pair
     both = [name in grid.anchors for name in pair]
     if all(both):
-        machines = [name for name in arm.evidence[first] if name in arm.evidence[second]]
-        share = 1 / max(1, len(machines))
-        return {(name, each): sign * share for name, sign in ((first, 1), (second, -1)) for each in machines}
+        share = 1 / len(grid.machines)
+        signs = ((first, share), (second, -share))
+        return {(name, each): sign for name, sign in signs for each in grid.machines}
     # An anchor was measured wherever the other was.
     here = _home(arm, second if both[0] else first)
     there = _home(arm, first if both[1] else second)
@@ -136,6 +135,10 @@ def terms_of(arm: TiedArm, weights: Weights) -> list[Term] | None:
     if any(machine not in arm.evidence.get(stratum, {}) for stratum, machine in weights):
         return None
     return [Term(weight, arm.evidence[stratum][machine]) for (stratum, machine), weight in weights.items()]
+
+
+def _changed(strata: Sequence[str]) -> str:
+    return f"{join(strata)} changed the machine"
 
 
 def _against(arm: TiedArm, cells: Mapping[tuple[str, str], object], *, is_tied: bool) -> str:
@@ -159,13 +162,12 @@ def _word(lower: float, upper: float, margin: float) -> EffectWord:
 
 
 def overall(arm: TiedArm, grid: SpreadGrid, alpha: float, margin: float) -> OverallEffect:
-    """The mean over all strata and all machines that ran an anchor."""
-    machines = list(dict.fromkeys(name for anchor in grid.anchors for name in arm.evidence.get(anchor, {})))
+    """The mean over all strata and all machines."""
     nothing = OverallEffect(
         arm=arm.name,
         control=arm.control,
         strata=len(grid.strata),
-        machines=len(machines),
+        machines=len(grid.machines),
         ratio=None,
         interval=None,
         verdict="inconclusive",
@@ -177,12 +179,12 @@ def overall(arm: TiedArm, grid: SpreadGrid, alpha: float, margin: float) -> Over
     against = _against(arm, dict.fromkeys(everywhere), is_tied=True)
     if against:
         return nothing.model_copy(update={"note": against, "withheld": True})
-    weights = weights_of_all(arm, grid, machines)
-    terms = terms_of(arm, weights)
+    moved = arm.moved(grid)
+    if moved:
+        return nothing.model_copy(update={"note": _changed(moved), "withheld": True})
+    terms = terms_of(arm, weights_of_all(arm, grid))
     if terms is None:
         return nothing.model_copy(update={"note": "an anchor has no complete block yet on a machine"})
-    # What a stratum showed on a machine that was lost counts nothing, and stays part of the region.
-    terms += [Term(0.0, arm.evidence[stratum][name]) for stratum, name in everywhere - set(weights)]
     found = sum_interval(terms, overall_level(grid, alpha))
     finding = Finding(float(found.estimate), float(found.lower), float(found.upper))
     judgement = judge(finding, margin)
@@ -197,8 +199,8 @@ def overall(arm: TiedArm, grid: SpreadGrid, alpha: float, margin: float) -> Over
     )
 
 
-def weights_of_all(arm: TiedArm, grid: SpreadGrid, machines: Sequence[str]) -> Weights:
-    """What each stratum on each machine counts in the mean over all strata and these machines.
+def weights_of_all(arm: TiedArm, grid: SpreadGrid) -> Weights:
+    """What each stratum on each machine counts in the mean over all strata and all machines.
 
     Of a stratum that one machine ran, what it would have been on each of the others follows from the anchors.
     """
@@ -207,9 +209,9 @@ def weights_of_all(arm: TiedArm, grid: SpreadGrid, machines: Sequence[str]) -> W
     def add(stratum: str, machine: str, weight: float) -> None:
         weights[stratum, machine] = weights.get((stratum, machine), 0.0) + weight
 
-    share = 1 / len(grid.strata) / len(machines)
+    share = 1 / len(grid.strata) / len(grid.machines)
     for stratum in arm.evidence:
-        for machine in machines:
+        for machine in grid.machines:
             if stratum in grid.anchors:
                 add(stratum, machine, share)
                 continue

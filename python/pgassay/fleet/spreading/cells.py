@@ -39,13 +39,18 @@ def spread_cells(plan: SpreadExperiment, members: Mapping[str, Member], view: Fl
             f"--spread cells needs two machines, and {join(list(members))} is one: leave --spread out"
         )
     view.message(f"asking {plural(len(members), 'machine')} what each stratum takes there")
-    planned = _planned(plan, members, view)
-    grid = grid_of(planned)
-    if len(planned) < MACHINES_MIN:
-        raise UsageError(
-            f"--spread cells needs two machines that can run it, and {join(list(planned))} alone can: leave "
-            "--spread out"
-        )
+    try:
+        planned = _planned(plan, members, view)
+        grid = grid_of(planned)
+        if len(planned) < MACHINES_MIN:
+            raise UsageError(
+                f"--spread cells needs two machines that can run it, and {join(list(planned))} alone can: "
+                "leave --spread out"
+            )
+    except BaseException:
+        for member in members.values():
+            member.forget()
+        raise
     return plans.with_cells(plan, grid, allotted(grid, list(planned)))
 
 

@@ -111,7 +111,8 @@ def with_cells(
         for machine in plan.machines
         if machine.name in given
     )
-    return plan.model_copy(update={"grid": grid, "machines": machines})
+    named = grid.model_copy(update={"machines": tuple(machine.name for machine in machines)})
+    return plan.model_copy(update={"grid": named, "machines": machines})
 
 
 def with_further_run(

@@ -22,10 +22,11 @@ class SpreadStratum(Frozen):
 
 
 class SpreadGrid(Frozen):
-    """The strata of a grid in its own order, and those of them that all machines run."""
+    """The strata of a grid in its own order, those of them that all machines run, and these machines."""
 
     strata: tuple[SpreadStratum, ...]
     anchors: tuple[str, ...]
+    machines: tuple[str, ...] = ()
 
 
 class SpreadRun(Extended):
