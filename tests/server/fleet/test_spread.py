@@ -1,9 +1,7 @@
 """A comparison over several machines: real agents with real servers, without what connects them."""
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -206,42 +204,6 @@ def test_a_disk_that_fills_ends_that_machine_alone(tmp_path: Path) -> None:
         assert any("full ended early" in line for line in result.warnings)
         assert result.arms[0].these_machines.blocks >= 2
     assert_whole(out, result, "beta")
-
-
-@contextmanager
-def one_core() -> Iterator[None]:
-    """All that is started meanwhile runs on one core."""
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(before)})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)
-
-
-@pytest.mark.slow
-def test_a_machine_that_becomes_slow_is_told_during_the_run(tmp_path: Path) -> None:
-    """Its one core is shared with others from the middle on: the fixed task before each trial shows it."""
-    out, others = tmp_path / "out", []
-
-    def crowd(rows: Sequence[MachineRow]) -> None:
-        if not others and rows[0].blocks >= 8:
-            busy = [sys.executable, "-c", "while True: pass"]
-            others.extend(subprocess.Popen(busy) for _ in range(8))
-
-    heard = Heard(crowd)
-    try:
-        with one_core(), fleet_of("alpha") as fleet:
-            request = asked(*WORDS, "--blocks", "17", "--all-blocks", out=out)
-            result = run_spread(request, fleet, heard, PACE)[1]
-    finally:
-        for other in others:
-            other.kill()
-            other.wait()
-    said = [line for line in heard.messages if "The machine's processor became" in line]
-    assert said and said[0].startswith("alpha: ") and "slower at one moment" in said[0]
-    # What is known at the end stands in the result.
-    assert any("alpha: The machine's processor became" in line for line in result.warnings)
 
 
 @pytest.mark.slow

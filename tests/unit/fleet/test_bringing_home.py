@@ -8,13 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from direct_machines import PACE, Heard
 from frozen import archive
 from pgassay.fleet.agent import Agent
 from pgassay.fleet.machine import Document, MachineLostError
 from pgassay.fleet.runs import RunRequest
+from pgassay.fleet.spreading.coordinate import Coordinator
 from pgassay.fleet.spreading.member import Member
-from pgassay.model.machines.spread import SpreadFile, SpreadRun
+from pgassay.model.machines.spread import SpreadExperiment, SpreadFile, SpreadMachine, SpreadRun
 from pgassay.record.read import load
+from replay import recorded
 
 RUN = SpreadRun(id="abc-1", folder="machines/alpha", seed=1)
 Way = Callable[[Document, Document], Document]
@@ -23,7 +26,7 @@ Way = Callable[[Document, Document], Document]
 class OverAWay:
     """A real agent, behind a way that may change its answers or lose them."""
 
-    name, host = "alpha", "alpha"
+    name, host, counts_as = "alpha", "alpha", ""
 
     def __init__(self, agent: Agent, way: Way) -> None:
         self._agent, self.way = agent, way
@@ -183,3 +186,27 @@ def test_a_file_that_changed_since_the_plan_is_not_sent(tmp_path: Path) -> None:
     assert visit.state == "failed"
     assert "is not what it was when the experiment began" in visit.sentence
     assert "start" not in machine.asked
+
+
+def test_a_machine_that_throttles_is_told(tmp_path: Path) -> None:
+    """Real records, in which the fixed task before each trial takes longer from the ninth block on."""
+    results = recorded(tmp_path / "home/fleet/runs" / RUN.id / "results", blocks=16)
+    for file in results.glob("trials/*/attempt-*/trial.json"):
+        record = json.loads(file.read_text())
+        noise = 1 + 0.001 * (record["number"] % 7)
+        file.write_text(json.dumps(record | {"canary_s": noise * (0.05 if record["block"] < 8 else 0.1)}))
+    agent = Agent(tmp_path / "home")
+    request = RunRequest(words=(), seed=1, blocks=16, max_time_s=3600.0)
+    (results.parent / "request.json").write_text(request.model_dump_json())
+    plan = SpreadExperiment(
+        id="abc", created_at="", pgassay_version="", command=(), fleet_file="", words=(), seed=1,
+        blocks_max=16, time_max_s=3600.0, until_decided=False,
+        machines=(SpreadMachine(name="alpha", host="alpha", runs=(RUN,)),),
+    )  # fmt: skip
+    member = Member(OverAWay(agent, straight), tmp_path / "out", (RUN,))
+    heard = Heard()
+    (tmp_path / "out").mkdir()
+    result = Coordinator(tmp_path / "out", plan, {"alpha": member}, heard, PACE).run()
+    sentence = "alpha: The machine's processor became 50 % slower at one moment, by a fixed task"
+    assert sum(sentence in line for line in heard.messages) == 1
+    assert any(sentence in line for line in result.warnings)

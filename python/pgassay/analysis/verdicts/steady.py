@@ -77,14 +77,15 @@ def find_step(block_logs: FloatArray, margin: float) -> Drift | None:
     count = block_logs.shape[0]
     if count < STEP_BLOCKS_MIN:
         return None
-    best: Drift | None = None
-    for place in range(STEP_SIDE_MIN, count - STEP_SIDE_MIN + 1):
-        before, after = block_logs[:place], block_logs[place:]
-        change = float(np.median(after) - np.median(before))
-        is_apart = after.max() < before.min() or after.min() > before.max()
-        if is_apart and abs(change) > max(math.log1p(margin), abs(best.change) if best else 0.0):
-            best = Drift(change, settled=True)
-    return best
+    places = np.arange(STEP_SIDE_MIN, count - STEP_SIDE_MIN + 1)
+    turned = block_logs[::-1]
+    least_after, most_after = np.minimum.accumulate(turned)[::-1], np.maximum.accumulate(turned)[::-1]
+    is_higher = least_after[places] > np.maximum.accumulate(block_logs)[places - 1]
+    is_lower = most_after[places] < np.minimum.accumulate(block_logs)[places - 1]
+    apart = places[is_higher | is_lower]
+    changes = [float(np.median(block_logs[place:]) - np.median(block_logs[:place])) for place in apart]
+    change = max(changes, key=abs, default=0.0)
+    return Drift(change, settled=True) if abs(change) > math.log1p(margin) else None
 
 
 def change_within(per_second: Sequence[int]) -> float | None:

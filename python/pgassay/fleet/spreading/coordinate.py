@@ -6,6 +6,7 @@ the coordinator knows lies in the folder, so one that was killed is resumed by d
 the machines went on by themselves, up to their limits.
 """
 
+import re
 import time
 from collections.abc import Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -40,6 +41,8 @@ _LOOK_SHARE = 5
 _LOW_DISK_BYTES = 1 << 30
 _DONE = ("ended", "failed")
 _WARNINGS_TOLD_MAX = 5
+_TOLD_AGAIN = 1.25
+_FIGURES = re.compile(r"[\d.,]+")
 # The least that a run can be given.
 _TIME_LEAST_S = 1.0
 
@@ -70,7 +73,8 @@ class _Place:
     visit: Visit = field(default_factory=lambda: Visit("asked"))
     lost_since: float | None = None
     is_told_of_disk: bool = False
-    told: set[str] = field(default_factory=set)
+    # By what was said of it, without its figures, at how many blocks.
+    told: dict[str, int] = field(default_factory=dict)
     blocks_told: int = 1
 
 
@@ -242,16 +246,20 @@ class Coordinator:
         return bool(given)
 
     def _tell_warnings(self, place: _Place) -> None:
-        """What a machine's own analysis says of it, each time that its blocks have doubled."""
+        """What a machine's own analysis says of it, each time that its blocks have grown by a quarter.
+
+        What was told is told again, with its new figures, when the blocks have doubled since.
+        """
         stored = place.member.experiments.get(place.member.run.id)
         blocks = len({trial.record.block for trial in stored.trials}) if stored else 0
-        if stored is None or blocks < 2 * place.blocks_told:
+        if stored is None or blocks < _TOLD_AGAIN * place.blocks_told:
             return
         place.blocks_told = blocks
-        fresh = [line for line in machine_sentences(stored) if line not in place.told]
-        place.told.update(fresh)
-        for line in fresh[:_WARNINGS_TOLD_MAX]:
-            self._view.message(f"{place.member.name}: {line}")
+        said = {_FIGURES.sub("", line): line for line in machine_sentences(stored)}
+        fresh = [kind for kind in said if blocks >= 2 * place.told.get(kind, 0)]
+        place.told.update(dict.fromkeys(fresh, blocks))
+        for kind in fresh[:_WARNINGS_TOLD_MAX]:
+            self._view.message(f"{place.member.name}: {said[kind]}")
 
     def _look(self) -> str:
         """Combine what came home where there is something new; why it ends now, or ''."""

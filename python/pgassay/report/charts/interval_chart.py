@@ -65,7 +65,6 @@ def _row_of(
         "high": high,
         "colour": palette.QUIET_INK if withheld else colour,
         "shape": shape,
-        "size": interval_rows.POINT_SIZE,
         "says": says,
         "full": text.clean(member.name) if isinstance(member, ArmResult) else label,
         "word": _word(member),

@@ -13,14 +13,14 @@ _RATIO_SHOWN_MAX = 32.0
 _NAMES_PX_MAX = 330
 # A list of more rows than this has its axis at the top.
 _ROWS_FROM_TOP = 16
-# Of an estimate's mark, in square pixels.
-POINT_SIZE = 80
+_POINT_SIZE = 80
 
 
 class Row(TypedDict):
     """A row of the chart's data; `open_low`, `open_high`: whether its interval goes beyond the axis.
 
-    predicted: what was expected before it was measured, drawn as an upright stroke.
+    predicted: what was expected before it was measured, drawn as an upright stroke. size: of the estimate's
+    mark, in square pixels; all rows have one, or none.
     """
 
     key: str
@@ -30,7 +30,6 @@ class Row(TypedDict):
     high: float | None
     colour: str
     shape: str
-    size: int
     says: str
     full: str
     word: str
@@ -39,6 +38,7 @@ class Row(TypedDict):
     predicted: NotRequired[float | None]
     open_low: NotRequired[bool]
     open_high: NotRequired[bool]
+    size: NotRequired[int]
 
 
 def specification(
@@ -73,7 +73,7 @@ def specification(
         "layer": [
             *_background(scale, axis, height_px),
             *([_line(line_px, names_px)] if 0 < apart < len(rows) else []),
-            *_marks(scale, y, kind),
+            *_marks(scale, y, kind, sized=any("size" in row for row in rows)),
             *([_predicted(scale, y)] if any(row.get("predicted") for row in rows) else []),
             _names(y, above=narrow, limit_px=width_px if narrow else names_px - 16),
         ],
@@ -123,7 +123,7 @@ def _line(y_px: int, names_px: int) -> Specification:
     return layer("one", mark, encoding)
 
 
-def _marks(scale: Specification, y: Specification, kind: str) -> list[Specification]:
+def _marks(scale: Specification, y: Specification, kind: str, *, sized: bool) -> list[Specification]:
     """Intervals, arrows at their open ends, estimates, and words where there is no interval."""
     shared = {
         "y": y,
@@ -133,7 +133,8 @@ def _marks(scale: Specification, y: Specification, kind: str) -> list[Specificat
     low, high, ratio = (field(name, scale=scale) for name in ("low", "high", "ratio"))
     line = {"type": "rule", "strokeWidth": 3, "strokeCap": "round"}
     arrow = {"type": "point", "filled": True, "size": 70}
-    point = {"type": "point", "filled": True, "opacity": 1}
+    point = {"type": "point", "filled": True, "size": _POINT_SIZE, "opacity": 1}
+    sizes: Specification = {"size": field("size", scale=None)} if sized else {}
     words = {"type": "text", "align": "left", "fontSize": 12, "fontStyle": "italic"}
     return [
         layer("rows", line, shared | {"x": low, "x2": {"field": "high"}}, "datum.low != null"),
@@ -146,8 +147,8 @@ def _marks(scale: Specification, y: Specification, kind: str) -> list[Specificat
             | {
                 "x": ratio,
                 "shape": field("shape", "nominal", scale=None),
-                "size": field("size", scale=None),
-            },
+            }
+            | sizes,
             "datum.ratio != null",
         ),
         layer(

@@ -12,7 +12,7 @@ from pgassay.words import percent
 
 # Of more machines those with the least and the greatest ratios are drawn; the table has all.
 _MACHINES_MAX = 40
-_COMMON_SIZE = 150
+_MACHINE_SIZE, _COMMON_SIZE = 80, 150
 
 
 def drawings(result: CombinedResult, arms: Sequence[CombinedArm]) -> list[Drawing]:
@@ -128,7 +128,7 @@ def _row(
     colour: str,
     shape: str,
     says: str,
-    size: int = interval_rows.POINT_SIZE,
+    size: int = _MACHINE_SIZE,
 ) -> Row:
     low, high = text.bounds(found.interval) if found.interval else (None, None)
     # Where no single figure fits all blocks a point would pass for an answer.

@@ -84,7 +84,6 @@ def _row(
         "high": high,
         "colour": colour,
         "shape": shape,
-        "size": interval_rows.POINT_SIZE,
         "says": "not decided yet",
         "full": name,
         "word": word,
