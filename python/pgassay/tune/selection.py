@@ -23,8 +23,8 @@ TRIAL_OVERHEAD_S, BLOCKS_WANTED = 3.0, 6
 TRIAL_TIMES = 2.0
 # A workload that is slower by less than that is called nothing.
 WORSE_MAX = 0.9
-# Of two fixes for the same statements the lesser may be as good, as far as one timing tells, where it saves so
-# much of what the better saves; what is left of a short statement's time is mostly noise.
+# Of two fixes for the same statements the lesser may be as good, as far as one timing tells, where it saves
+# so much of what the better saves; what is left of a short statement's time is mostly noise.
 ALIKE_SAVED_MIN = 2 / 3
 # What gains less on top of others for the same statements is taken only where it is told from the noise: two
 # that do the same hide each other's gain from the proof, since the set is as fast without either.
