@@ -125,7 +125,8 @@ def look_closer(
 ) -> None:
     """Time in turn what seemed to gain too little once, and may gain something: the most promising first.
 
-    On a busy machine one timing may be wrong by a factor of two and more. Half of the time that is left may go there.
+    On a busy machine one timing may be wrong by a factor of two and more. Half of the time that is left may
+    go there.
     """
     now = time.monotonic()
     half = replace(clock, ends_at=now + (clock.ends_at - now) / 2)
