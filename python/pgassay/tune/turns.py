@@ -18,9 +18,9 @@ from pgassay.tune.proof import AS_IT_IS, CHOSEN, without
 from pgassay.tune.selection import ROUNDS, Baseline, Seconds, Selection, Tried, is_longer, total_s
 from pgassay.tune.statements import sql_with
 
-# Of the chosen set and the sets beside it: each is timed so often at most, and at least twice where there is
-# time, once on the way there and once on the way back.
-PREDICTION_ROUNDS_MAX = 6
+# Of the chosen set and the sets beside it: each is timed so often at most, and at least, if twice the time
+# that is meant for it has room for that.
+PREDICTION_ROUNDS_MAX, PREDICTION_ROUNDS_MIN = 6, 3
 # In fewer rounds nothing that was chosen is left out again.
 LEAVING_ROUNDS_MIN = 4
 # Of normal values: their deviation over the median distance from their median, times the deviation of the
@@ -173,8 +173,8 @@ def prediction_rounds(
     """The workload's seconds in each round with every set that the proof compares, by the arm's name.
 
     Timed anew, for whoever is best of many by its first timing was lucky on average, and there and back by
-    turns. Ends at `ends_at` (monotonic seconds), once a further round would take longer; {} where not even
-    one fits, or a set wants another server.
+    turns. Ends at `ends_at` (monotonic seconds), once a further round would take longer, and somewhat later
+    for the first few; {} without time, or where a set wants another server.
     """
     if any(each.build is not None or each.storage is not None for each in members):
         return {}
@@ -183,18 +183,18 @@ def prediction_rounds(
         sets |= {without(each): [other for other in members if other is not each] for each in members}
     order = list(sets)
     rounds: list[dict[str, float]] = []
-    longest_s = 0.0
-    while len(rounds) < PREDICTION_ROUNDS_MAX and time.monotonic() + longest_s < ends_at:
+    longest_s, time_s = 0.0, ends_at - time.monotonic()
+    while len(rounds) < PREDICTION_ROUNDS_MAX:
         began = time.monotonic()
+        if began + longest_s > ends_at + (time_s if len(rounds) < PREDICTION_ROUNDS_MIN else 0.0):
+            break
         try:
             seconds = {name: timed(copy, baseline, sets[name], names) for name in order}
         except (UsageError, MeasurementError):
             break
-        totals = {
-            name: total_s(baseline.weights, {**baseline.seconds, **each}) for name, each in seconds.items()
-        }
-        if all(math.isfinite(each) for each in totals.values()):
-            rounds.append(totals)
+        whole = {name: totals(baseline, baseline.seconds, [each])[0] for name, each in seconds.items()}
+        if all(math.isfinite(each) for each in whole.values()):
+            rounds.append(whole)
         longest_s = max(longest_s, time.monotonic() - began)
         order.reverse()
     return {name: tuple(each[name] for each in rounds) for name in sets} if rounds else {}
