@@ -118,7 +118,9 @@ def tuned(
     def found(symptom: Symptom) -> tuple[Candidate, ...]:
         known = {each.name: getattr(drawn.machine, each.name) for each in fields(Machine)}
         machine = replace(
-            symptom.machine, **{name: value for name, value in known.items() if value is not None}
+            symptom.machine,
+            # More processes than one help most that takes long; a plant that is about them names how many.
+            **{"processors": 1} | {name: value for name, value in known.items() if value is not None},
         )
         candidates = find(replace(symptom, machine=machine))
         offered.update({each.id: each for each in candidates})

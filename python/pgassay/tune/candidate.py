@@ -55,7 +55,8 @@ class Candidate(Frozen):
     `described`: told and never tried (deep OFFSET to keyset). `predicted` is new time over old time for
     each statement, as far as it can be said before a trial; `bytes` what it is expected to take on the
     disk. `build`, `storage`: another server's binaries, another volume; `per_month` what that costs more in a
-    month. `why_not`: told and not tried, for this reason.
+    month. `why_not`: told and not tried, for this reason. `for_one_value`: an index of the rows with one
+    value, where other values are as rare, so that an index on the column would serve them as well.
     """
 
     id: str
@@ -78,6 +79,7 @@ class Candidate(Frozen):
     storage: StorageSpec | None = None
     per_month: float | None = None
     why_not: str = ""
+    for_one_value: bool = False
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ def search(
         measure,
         gain_min=gain_min,
         members_max=members_max,
-        pick=in_turns.cheapest,
+        pick=in_turns.preferred,
         holds=in_turns.is_gain,
     )
     look_again(copy, baseline, by_id, clock, found)
@@ -252,9 +252,11 @@ def touched_by(
     for statement in baseline.statements:
         plan = copy.estimate(sql_with(statement, rewritten), statement.name)
         is_changed = _differs(baseline.estimates[statement.name], plan, by_cost=not by_use)
-        is_used = is_used or is_changed
         is_written = bool(candidate.sql) and any(node.type == _WRITES for node in plan.nodes)
-        if is_changed or is_written or statement.of.name in candidate.statements:
+        is_meant = statement.of.name in candidate.statements
+        # The queries of a constraint's triggers, which look for rows that refer to one, are in no plan.
+        is_used = is_used or is_changed or (is_written and is_meant)
+        if is_changed or is_written or is_meant:
             touched.append(statement)
     return touched, is_used
 

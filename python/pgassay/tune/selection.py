@@ -25,7 +25,7 @@ TRIAL_TIMES = 2.0
 WORSE_MAX = 0.9
 # Of two fixes for the same statements the lesser is as good, as far as one timing tells, where it saves so
 # much of what the better saves, and the workload takes at most so many times as long with it.
-ALIKE_SAVED_MIN, ALIKE_TIMES_MAX = 2 / 3, 1.5
+ALIKE_SAVED_MIN, ALIKE_TIMES_MAX = 2 / 3, 3.0
 # What gains less on top of others for the same statements is taken only where it is told from the noise: two
 # that do the same hide each other's gain from the proof, since the set is as fast without either.
 SURE_GAIN = 2.0

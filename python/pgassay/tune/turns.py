@@ -18,9 +18,9 @@ from pgassay.tune.proof import AS_IT_IS, CHOSEN, without
 from pgassay.tune.selection import ROUNDS, Baseline, Seconds, Selection, Tried, is_longer, total_s
 from pgassay.tune.statements import sql_with
 
-# Of the chosen set and the sets beside it: each is timed so often at most, and at least twice where there is
-# time, once on the way there and once on the way back.
-PREDICTION_ROUNDS_MAX = 6
+# Of the chosen set and the sets beside it: each is timed so often at most, and at least, if twice the time
+# that is meant for it has room for that.
+PREDICTION_ROUNDS_MAX, PREDICTION_ROUNDS_MIN = 6, 3
 # In fewer rounds nothing that was chosen is left out again.
 LEAVING_ROUNDS_MIN = 4
 # Of normal values: their deviation over the median distance from their median, times the deviation of the
@@ -30,9 +30,11 @@ MEDIAN_DEVIATION_TIMES = 1.4826 * math.sqrt(math.pi / 2)
 
 # Timing in turn takes eight rounds, and applying it twice, of what trying it took; with room to be wrong.
 ROUNDS_TIMES = 10.0
-# Of those that gain about as much as the best so many are set beside it, the smallest first, each of which
+# Of those that gain about as much as the best and are cheaper so many are set beside it; smaller is what
 # takes at most this part of its space.
-SMALLER_MAX, SMALLER_SHARE_MAX = 2, 0.8
+CHEAPER_MAX, SMALLER_SHARE_MAX = 2, 0.8
+# An index that serves one value alone must be that much faster than one that serves all.
+GENERAL_TIMES_MAX = 1.5
 
 
 @dataclass(frozen=True)
@@ -116,18 +118,21 @@ class Turns:
     clock: Clock
     gain_min: float
 
-    def cheapest(self, taken: Sequence[str], names: Sequence[str], current: Seconds) -> str:
-        """Of the best (the first) and those that gain about as much: the smallest that it is no faster than.
+    def preferred(self, taken: Sequence[str], names: Sequence[str], current: Seconds) -> str:
+        """Of the best (the first) and those that gain about as much: which is taken.
 
-        Only what takes space in the database is compared by it.
+        One that serves more values, else the smallest, unless the best is clearly faster. Only what takes
+        space in the database is compared by it.
         """
         best, *others = names
-        smaller = [name for name in others if self._takes_less(name, best)]
-        smaller.sort(key=lambda name: self.tried[name].bytes or 0)
-        for name in smaller[:SMALLER_MAX]:
+        cheaper = [name for name in others if self._is_cheaper(name, best)]
+        cheaper.sort(key=lambda name: (self.candidates[name].for_one_value, self.tried[name].bytes or 0))
+        for name in cheaper[:CHEAPER_MAX]:
             rounds = self._rounds(taken, name, best, current)
-            # As the rounds are numbered: the first are those of the smaller one.
-            if rounds is not None and not is_longer(*rounds, 1 / self.gain_min):
+            is_general = self.candidates[best].for_one_value and not self.candidates[name].for_one_value
+            times = GENERAL_TIMES_MAX if is_general else self.gain_min
+            # As the rounds are numbered: the first are those of the cheaper one.
+            if rounds is not None and not is_longer(*rounds, 1 / times):
                 return name
         return best
 
@@ -148,12 +153,14 @@ class Turns:
         )
         return in_turn(self.copy, self.baseline, first, second, names, current)
 
-    def _takes_less(self, name: str, best: str) -> bool:
+    def _is_cheaper(self, name: str, best: str) -> bool:
+        one, other = self.candidates[name], self.candidates[best]
+        if not all(each.sql and not each.settings for each in (one, other)):
+            return False
+        if one.for_one_value != other.for_one_value:
+            return other.for_one_value
         sizes = [self.tried[each].bytes or 0 for each in (name, best)]
-        is_space = all(
-            self.candidates[each].sql and not self.candidates[each].settings for each in (name, best)
-        )
-        return is_space and sizes[1] > 0 and sizes[0] <= SMALLER_SHARE_MAX * sizes[1]
+        return sizes[1] > 0 and sizes[0] <= SMALLER_SHARE_MAX * sizes[1]
 
 
 def prediction_rounds(
@@ -166,8 +173,8 @@ def prediction_rounds(
     """The workload's seconds in each round with every set that the proof compares, by the arm's name.
 
     Timed anew, for whoever is best of many by its first timing was lucky on average, and there and back by
-    turns. Ends at `ends_at` (monotonic seconds), once a further round would take longer; {} where not even
-    one fits, or a set wants another server.
+    turns. Ends at `ends_at` (monotonic seconds), once a further round would take longer, and somewhat later
+    for the first few; {} without time, or where a set wants another server.
     """
     if any(each.build is not None or each.storage is not None for each in members):
         return {}
@@ -176,18 +183,18 @@ def prediction_rounds(
         sets |= {without(each): [other for other in members if other is not each] for each in members}
     order = list(sets)
     rounds: list[dict[str, float]] = []
-    longest_s = 0.0
-    while len(rounds) < PREDICTION_ROUNDS_MAX and time.monotonic() + longest_s < ends_at:
+    longest_s, time_s = 0.0, ends_at - time.monotonic()
+    while len(rounds) < PREDICTION_ROUNDS_MAX:
         began = time.monotonic()
+        if began + longest_s > ends_at + (time_s if len(rounds) < PREDICTION_ROUNDS_MIN else 0.0):
+            break
         try:
             seconds = {name: timed(copy, baseline, sets[name], names) for name in order}
         except (UsageError, MeasurementError):
             break
-        totals = {
-            name: total_s(baseline.weights, {**baseline.seconds, **each}) for name, each in seconds.items()
-        }
-        if all(math.isfinite(each) for each in totals.values()):
-            rounds.append(totals)
+        whole = {name: totals(baseline, baseline.seconds, [each])[0] for name, each in seconds.items()}
+        if all(math.isfinite(each) for each in whole.values()):
+            rounds.append(whole)
         longest_s = max(longest_s, time.monotonic() - began)
         order.reverse()
     return {name: tuple(each[name] for each in rounds) for name in sets} if rounds else {}

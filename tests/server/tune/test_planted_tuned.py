@@ -38,3 +38,13 @@ def test_a_planted_defect_is_mended_and_the_fix_stands_first(name: str, tmp_path
 def test_a_decoy_needs_nothing(name: str, tmp_path: Path) -> None:
     whole = tuned(tmp_path, planted(name, decoy=True), best_build().bin_directory, MAX_TIME_S)
     assert whole.result.nothing_to_do, whole.result.verdict
+
+
+# What a plan does not show, and two indexes that gain the same: what the search makes of them.
+@pytest.mark.parametrize("name", ["foreign-key", "index-equality-and-range"])
+def test_the_search_chooses_the_fix_first_before_its_proof(name: str, tmp_path: Path) -> None:
+    drawn = planted(name, decoy=False)
+    whole = tuned(tmp_path, drawn, best_build().bin_directory, MAX_TIME_S, proves=False)
+    assert whole.chosen(drawn) == "first", whole.search
+    # Nothing is recommended that no proof confirmed.
+    assert whole.result.nothing_to_do and whole.result.interrupted

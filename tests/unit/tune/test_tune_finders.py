@@ -2,8 +2,12 @@
 
 from dataclasses import replace
 
+import pytest
+
 from finder_samples import COLUMNS, ROWS, facts, index, plan, symptom
-from pgassay.tune.candidate import Machine, Symptom, TunedStatement
+from pgassay.tune.candidate import Candidate, Machine, Symptom, TunedStatement
+from pgassay.tune.finders import registry
+from pgassay.tune.finders.base import Finder, Offer, Saving
 from pgassay.tune.finders.registry import FINDERS, find
 
 
@@ -123,3 +127,42 @@ def test_memory_makes_a_random_page_as_cheap_as_the_next_one() -> None:
     assert found.settings["random_page_cost"] == "1.1" and "in memory" in found.reason
     for machine in (Machine(), Machine(memory_bytes=8 << 30), replace(here, memory_bytes=1 << 20)):
         assert not find(replace(symptom(plan(), known=known), machine=machine))
+
+
+@pytest.mark.parametrize(
+    ("common", "shares", "alone"),
+    [
+        (("7", "1", "2"), (0.01, 0.6, 0.39), False),  # nearly all rows have values that no index finds
+        (("7", "1", "2"), (0.01, 0.2, 0.1), True),  # any other value is as rare as this one
+    ],
+)
+def test_a_partial_index_for_one_value_of_many_that_are_as_rare_says_so(
+    common: tuple[str, ...], shares: tuple[float, ...], alone: bool
+) -> None:
+    columns = tuple(
+        each.model_copy(update={"distinct": 30.0, "common": common, "common_share": shares})
+        if each.name == "b"
+        else each
+        for each in facts().tables[0].columns
+    )
+    seen = symptom(plan("(b = 7)", rows=1000), known=facts(columns=columns))
+    literal = replace(seen, statements=(TunedStatement(name="q", sql="SELECT * FROM t WHERE b = 7"),))
+    (partial,) = [each for each in find(literal) if each.kind == "partial"]
+    assert partial.for_one_value is alone
+
+
+@pytest.mark.parametrize(("ms", "most_ms", "offered"), [(10, None, 1), (0, 10, 1), (0.5, 1, 0), (0, None, 0)])
+def test_what_may_save_enough_is_offered_though_it_is_expected_to_save_less(
+    ms: float, most_ms: float | None, offered: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = symptom(plan(ms=20.0), known=facts())
+    candidate = Candidate(
+        id="statistics", layer="operations", kind="made", title="", reason="", statements=()
+    )  # fmt: skip
+    offer = Offer(candidate, (Saving("q", 0, ms, most_ms),))
+    made = Finder("made", "operations", ("made",), lambda _evidence: [offer])
+    monkeypatch.setattr(registry, "FINDERS", (made,))
+    found = find(known)
+    assert len(found) == offered
+    # What is predicted is what is expected.
+    assert all(each.predicted["q"] == pytest.approx(1 - ms / 20.2, abs=1e-3) for each in found)

@@ -7,7 +7,7 @@ import math
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -71,7 +71,7 @@ def test_of_two_that_are_as_fast_the_smaller_one_is_taken() -> None:
     sizes = {PLAIN.id: 900_000, PARTIAL.id: 16_384}
     # Every run takes another time, and none of the two is always faster.
     copy = Copy(taking(0.10, 0.11), slower=(1.0, 1.3, 1.1, 1.0, 1.4, 1.2, 1.0))
-    assert turns(copy, sizes).cheapest((), (PLAIN.id, PARTIAL.id), BASELINE.seconds) == PARTIAL.id
+    assert turns(copy, sizes).preferred((), (PLAIN.id, PARTIAL.id), BASELINE.seconds) == PARTIAL.id
     # Only what the two touch is timed.
     assert set(copy.asked) == {"list"}
 
@@ -87,14 +87,28 @@ def test_of_two_that_are_as_fast_the_smaller_one_is_taken() -> None:
 def test_the_first_stays_where_the_other_is_no_cheaper(sizes: dict[str, int], clock: Clock, why: str) -> None:
     copy = Copy(taking(0.10, 0.10))
     names = (PLAIN.id, PARTIAL.id)
-    assert turns(copy, sizes, clock).cheapest((), names, BASELINE.seconds) == PLAIN.id, why
+    assert turns(copy, sizes, clock).preferred((), names, BASELINE.seconds) == PLAIN.id, why
     assert copy.runs == 0
 
 
 def test_the_larger_one_is_taken_where_it_is_clearly_faster() -> None:
     sizes = {PLAIN.id: 900_000, PARTIAL.id: 16_384}
     copy = Copy(taking(0.10, 0.30))
-    assert turns(copy, sizes).cheapest((), (PLAIN.id, PARTIAL.id), BASELINE.seconds) == PLAIN.id
+    assert turns(copy, sizes).preferred((), (PLAIN.id, PARTIAL.id), BASELINE.seconds) == PLAIN.id
+
+
+def test_an_index_that_serves_all_values_stands_before_a_smaller_one_for_one_of_many() -> None:
+    sizes = {PLAIN.id: 900_000, PARTIAL.id: 16_384}
+    one_value = PARTIAL.model_copy(update={"for_one_value": True})
+    # Somewhat faster is not enough: what serves all values is worth more.
+    for partial, taken in ((0.08, PLAIN.id), (0.03, PARTIAL.id)):
+        noisy = Copy(taking(0.10, partial), slower=(1.0, 1.3, 1.1, 1.0, 1.4, 1.2, 1.0))
+        choosing = replace(turns(noisy, sizes), candidates={PLAIN.id: PLAIN, PARTIAL.id: one_value})
+        alone = {"list": 1.0, "report": 0.0}
+        assert choosing.preferred((), (PARTIAL.id, PLAIN.id), alone) == taken
+    # Never the other way round, however small it is.
+    quiet = replace(turns(Copy({}), sizes), candidates={PLAIN.id: PLAIN, PARTIAL.id: one_value})
+    assert quiet.preferred((), (PLAIN.id, PARTIAL.id), BASELINE.seconds) == PLAIN.id
 
 
 def test_a_fix_that_does_what_another_does_gains_nothing_on_top_of_it() -> None:

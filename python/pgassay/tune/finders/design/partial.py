@@ -5,6 +5,8 @@ it when a generic plan is made), or a boolean column or NULL test, that a small 
 Threshold: at most a fifth of the rows by the column's statistics, so that the index is at most a fifth as
 large as a full one, and writes of other rows leave it alone.
 Prediction: the rows that the other keys let through are fetched.
+Of one value among many that are as rare (one customer's orders) it is offered as such: an index on the column
+gains the same for all of them, and is taken where it does (`turns.py`).
 """
 
 from collections.abc import Iterator
@@ -18,6 +20,8 @@ from pgassay.tune.finders.evidence.shares import same, share
 from pgassay.tune.finders.evidence.work import btree_bytes, index_ms
 
 SHARE_MAX = 0.2
+# Where so many rows have values that no index finds, the few others are what an index is for.
+FREQUENT_MIN = 0.5
 
 
 def _is_literal(evidence: Evidence, scan: Scan, condition: Condition) -> bool:
@@ -89,7 +93,17 @@ def _for_condition(evidence: Evidence, scan: Scan, fixed: Condition, rows: float
             btree_bytes(scan.table, rows * part, [key.text for key in keys], evidence.facts.block_bytes),
             2 * evidence.facts.block_bytes,
         ),
+        for_one_value=_is_one_of_many(scan, fixed),
     )  # fmt: skip
+
+
+def _is_one_of_many(scan: Scan, fixed: Condition) -> bool:
+    """Whether other values of the column are as rare, and no value is what most of the other rows have."""
+    column = scan.table.column(str(fixed.column))
+    if fixed.kind != "equal" or column is None:
+        return False
+    frequent = sum(each for each in column.common_share if each > SHARE_MAX)
+    return frequent < FREQUENT_MIN
 
 
 PARTIAL = Finder("partial", "design", ("partial",), _find)

@@ -157,11 +157,12 @@ def is_there(index: NewIndex) -> bool:
 
 def index_offer(
     evidence: Evidence, kind: str, scan: Scan, index: NewIndex, saved_ms: float, reason: str, *,
-    size: float | None = None, before: Sequence[str] = (), analyze: bool = False,
+    size: float | None = None, before: Sequence[str] = (), analyze: bool = False, for_one_value: bool = False,
 ) -> Iterator[Offer]:  # fmt: skip
     """The offer of an index that saves this much in the scan's plan; nothing where it saves nothing.
 
     `before`: SQL that it needs, as an extension. `analyze`: statistics of its expression are needed.
+    `for_one_value` as the candidate's.
     """
     if saved_ms <= 0 or index.table.kind not in ("table", "partitioned", "materialized view"):
         return
@@ -180,6 +181,7 @@ def index_offer(
             sql=(*before, index.sql, *after),
             undo=(index.undo,),
             bytes=int(size),
+            for_one_value=for_one_value,
         ),
         (Saving(scan.statement.name, scan.plan_number, saved_ms),),
     )
