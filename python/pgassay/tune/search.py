@@ -331,14 +331,20 @@ def _on_top(
     candidate: Candidate,
     found: Searched,
 ) -> Seconds | None:
-    """The seconds of what a candidate touches on top of those taken; None where it can't be combined."""
+    """The seconds of what a candidate touches on top of those taken; None where it can't be combined.
+
+    That is what it touches alone, and what has another plan only on top: an index that was taken may be of
+    use to a statement once a setting makes it cheap.
+    """
     rewritten = {rewrite.statement for each in taken for rewrite in each.rewrites}
     if rewritten & {rewrite.statement for rewrite in candidate.rewrites}:
         return None  # a statement has one text
     texts = {rewrite.statement: rewrite.sql for each in (*taken, candidate) for rewrite in each.rewrites}
     names = found.tried[candidate.id].seconds
+    by_cost = not _is_told_by_cost(candidate)
     try:
         copy.align(taken)
+        before = {each.name: copy.estimate(sql_with(each, texts), each.name) for each in baseline.statements}
         copy.push(candidate)
     except (UsageError, MeasurementError):
         return None
@@ -347,6 +353,7 @@ def _on_top(
             each.name: copy.seconds(each, sql_with(each, texts), usual_s=baseline.seconds[each.name])
             for each in baseline.statements
             if each.name in names
+            or _differs(before[each.name], copy.estimate(sql_with(each, texts), each.name), by_cost=by_cost)
         }
     except UsageError:
         return None
