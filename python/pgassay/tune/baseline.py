@@ -4,7 +4,7 @@ Of statements that were read from a server, one that fails on the copy is named 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import psycopg
@@ -19,6 +19,7 @@ from pgassay.tune.statements import MeasuredStatement, measured, with_values
 
 # Rows are compared of statements that take no longer.
 ROWS_S_MAX = 1.0
+_FOREIGN_TABLES = "SELECT relname FROM pg_class WHERE relkind = 'f'"
 # By a statement's text, with its values: its executed plan and its time.
 Measured = dict[str, tuple[ExplainedPlan, float]]
 
@@ -60,8 +61,10 @@ def _tried(
     """(each one's executed plan and time, the statements that have them, why others have none)."""
     found: Measured = {}
     failed: list[str] = []
+    foreign = {str(row[0]) for row in copy.session.execute(_FOREIGN_TABLES).fetchall()}
     for each in measured(statements):
         try:
+            _refuse_foreign(copy.estimate(each.sql, each.name), each.name, foreign)
             executed = copy.executed(each.sql, each.name, writes=each.of.writes)
             seconds = copy.seconds(each, each.sql)
             if seconds == math.inf:
@@ -77,6 +80,16 @@ def _tried(
     if not found:
         raise UsageError(f"no statement of the server can be measured on the copy: {failed[-1]}")
     return found, _with_texts(statements, found), failed
+
+
+def _refuse_foreign(plan: ExplainedPlan, name: str, foreign: Collection[str]) -> None:
+    """Raise UsageError for a statement that would reach another server, directly or through a view."""
+    for node in plan.nodes:
+        if node.type.startswith("Foreign") or node.relation in foreign:
+            raise UsageError(
+                f"statement {name} reaches the foreign table {node.relation or 'of a join'}, which lies on "
+                "another server and in no copy: leave it out"
+            )
 
 
 def _with_texts(statements: Sequence[TunedStatement], kept: Measured) -> tuple[TunedStatement, ...]:
