@@ -22,7 +22,6 @@ from pgassay.record.read import StoredExperiment, StoredTrial, load
 _TRIAL_KEYS = ("number", "attempt", "block", "position", "status", "reason", "started_at", "wall_s")
 _STATEMENT_KEYS = (
     "elapsed_s",
-    "least_s",
     "rows",
     "cold",
     "aio",
@@ -32,6 +31,7 @@ _STATEMENT_KEYS = (
     "server_device_read_bytes",
     "device_read_requests",
     "server_cpu_s",
+    "least_s",
 )
 
 

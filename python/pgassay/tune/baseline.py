@@ -4,7 +4,7 @@ Of statements that were read from a server, one that fails on the copy is named 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import psycopg
@@ -21,6 +21,7 @@ from pgassay.tune.statements import MeasuredStatement, measured, with_values
 ROWS_S_MAX = 1.0
 # Of statements that are quick the plan is that of the shortest of so many executions.
 PLANS_MAX, PLANS_S_MAX = 3, 0.5
+_FOREIGN_TABLES = "SELECT relname FROM pg_class WHERE relkind = 'f'"
 # By a statement's text, with its values: its executed plan and its time.
 Measured = dict[str, tuple[ExplainedPlan, float]]
 
@@ -62,8 +63,10 @@ def _tried(
     """(each one's executed plan and time, the statements that have them, why others have none)."""
     found: Measured = {}
     failed: list[str] = []
+    foreign = {str(row[0]) for row in copy.session.execute(_FOREIGN_TABLES).fetchall()}
     for each in measured(statements):
         try:
+            _refuse_foreign(copy.estimate(each.sql, each.name), each.name, foreign)
             # Timed first, so that what it reads is in the caches where it is in those of the trials as well.
             seconds = copy.seconds(each, each.sql)
             if seconds == math.inf:
@@ -87,6 +90,16 @@ def _executed(copy: TrialCopy, statement: MeasuredStatement, seconds: float) -> 
     count = PLANS_MAX if PLANS_MAX * seconds <= PLANS_S_MAX else 1
     made = [copy.executed(statement.sql, statement.name, writes=statement.of.writes) for _ in range(count)]
     return min(made, key=lambda plan: plan.execution_ms or 0.0)
+
+
+def _refuse_foreign(plan: ExplainedPlan, name: str, foreign: Collection[str]) -> None:
+    """Raise UsageError for a statement that would reach another server, directly or through a view."""
+    for node in plan.nodes:
+        if node.type.startswith("Foreign") or node.relation in foreign:
+            raise UsageError(
+                f"statement {name} reaches the foreign table {node.relation or 'of a join'}, which lies on "
+                "another server and in no copy: leave it out"
+            )
 
 
 def _with_texts(statements: Sequence[TunedStatement], kept: Measured) -> tuple[TunedStatement, ...]:

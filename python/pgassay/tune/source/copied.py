@@ -112,6 +112,11 @@ def differences(source: Source, settings: Mapping[str, str], build: Build) -> li
             f"the copy's server is PostgreSQL {build.version}, the source "
             f"{source.resolved.server.version}: its planner may decide otherwise"
         )
+    if source.is_standby:
+        notes.append(
+            "the source is a standby: its statements are those that it ran itself, and what is applied is "
+            "applied to its primary, whose own statements and writes were not measured"
+        )
     if not source.is_here:
         notes.append(
             "the source is on another machine: its memory, processors and storage are not known here, and no "

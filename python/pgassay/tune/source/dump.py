@@ -39,12 +39,20 @@ _VARIABLES = {
 def cost_sentence(source: Source) -> str:
     """What the dump costs the source, before it begins."""
     expected_s = source.table_bytes / DUMP_BYTES_PER_S
+    costs = (
+        "so long it holds a snapshot, so that VACUUM removes no rows that die meanwhile, and ACCESS SHARE "
+        "locks, on which ALTER TABLE, DROP and TRUNCATE wait, and others behind them"
+    )
+    if source.is_standby:
+        costs = (
+            "it is a standby: what the primary removes or locks meanwhile waits there to be replayed, for "
+            "max_standby_streaming_delay at most, which then cancels the dump; with hot_standby_feedback on "
+            "VACUUM of the primary removes no rows that die meanwhile"
+        )
     return (
         f"{PROGRAM} reads the tables of {source.name} ({size(source.table_bytes)}; {size(source.bytes)} with "
-        f"indexes), about {duration(max(expected_s, 1.0))}; so long it holds a snapshot, so that VACUUM "
-        "removes no rows that die meanwhile, and ACCESS SHARE locks, on which ALTER TABLE, DROP and TRUNCATE "
-        "wait, and others behind them; to spare the source, stop here and give --dataset folder:BASEBACKUP "
-        "or dump:FILE"
+        f"indexes), about {duration(max(expected_s, 1.0))}; {costs}; to spare the source, stop here and give "
+        "--dataset folder:BASEBACKUP or dump:FILE"
     )
 
 
@@ -165,6 +173,10 @@ def _complaint(said: str, source: Source) -> str:
     message = errors[0].removeprefix(f"{PROGRAM}: ").removeprefix("error: ")
     if "permission denied" in message:
         remedy = f"let {source.role} read all tables (GRANT pg_read_all_data TO {source.role})"
+    elif "row-level security" in message:
+        remedy = f"let {source.role} read all rows (ALTER ROLE {source.role} BYPASSRLS)"
+    elif "conflict with recovery" in message:
+        remedy = "raise max_standby_streaming_delay of the standby, or name the primary"
     elif "lock" in message:
         remedy = "try again when nobody changes tables"
     else:

@@ -118,8 +118,8 @@ def _value(
     known = values_of(column, wanted)
     if not known:
         raise NoValueError(
-            f"the statistics hold no value of {table.name}.{column.name} (ANALYZE makes them, and the role "
-            "must be allowed to read the column)"
+            f"the statistics hold no value of {table.name}.{column.name} (ANALYZE makes them; the role must "
+            "be allowed to read the column, and no row-level security hides its rows from it)"
         )
     if use.kind in ("below", "above", "age"):
         is_both = (table.name, column.name) in bounds
