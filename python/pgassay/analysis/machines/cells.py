@@ -61,17 +61,22 @@ def without_population(arm: CombinedArm) -> CombinedArm:
     return arm.model_copy(update={"machines_like_these": nothing})
 
 
-def cells_of(grid: SpreadGrid, comparisons: Sequence[Comparison], result: CombinedResult) -> CellsResult:
-    """What is said beside the strata's own verdicts; `result` has those."""
+def cells_of(
+    grid: SpreadGrid, comparisons: Sequence[Comparison], result: CombinedResult, *, is_final: bool
+) -> CellsResult:
+    """What is said beside the strata's own verdicts; `result` has those.
+
+    is_final: also what is said across strata, which nothing that is decided on the way depends on.
+    """
     strata = tuple(_strata(grid, comparisons, result))
     arms = _tied_arms(comparisons, result, grid)
     between = tuple(
         compared(arm, pair, grid, level, result.margin)
-        for pair, level in pairs_of(grid, result.alpha)
+        for pair, level in (pairs_of(grid, result.alpha) if is_final else ())
         for arm in arms
         if all(name in arm.evidence for name in pair)
     )
-    means = tuple(overall(arm, grid, result.alpha, result.margin) for arm in arms)
+    means = tuple(overall(arm, grid, result.alpha, result.margin) for arm in arms if is_final)
     return CellsResult(
         anchors=grid.anchors,
         strata=strata,

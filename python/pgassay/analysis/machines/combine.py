@@ -73,7 +73,7 @@ def combine(
         return result.model_copy(update={"verdict": "\n".join(lines)})
     result = result.model_copy(
         update={
-            "cells": cells_of(grid, comparisons, result),
+            "cells": cells_of(grid, comparisons, result, is_final=is_final),
             "family": cells_family(study.contrast_count, contract.alpha),
         }
     )

@@ -22,6 +22,7 @@ from pgassay.fleet.spreading.member import Member, Visit
 from pgassay.fleet.spreading.standing import (
     blocks_done,
     combined,
+    home_of_absent,
     is_settled,
     read_looks,
     why_all_ended,
@@ -93,6 +94,7 @@ class Coordinator:
         self._folder, self._plan, self._view = folder, plan, view
         self._pace = pace or Pace()
         self._places = {name: _Place(member) for name, member in members.items()}
+        self._absent = home_of_absent(plan, folder, members)
         self._result: CombinedResult | None = None
         self._look_due = 0.0
         self._has_news = True
@@ -347,11 +349,14 @@ class Coordinator:
     def _home(self) -> list[StoredExperiment]:
         """All that came home, noted as looked at: what comes later counts after it."""
         found = {run: stored for place in self._places.values() for run, stored in place.member.at_home()}
+        if found:
+            found |= self._absent
         looks = self._looks.with_look({run: len(stored.trials) for run, stored in found.items()})
         if looks is not self._looks:
             write_looks(self._folder, looks)
             self._looks = looks
-        return list(found.values())
+        runs = [run.id for machine in self._plan.machines for run in machine.runs]
+        return [found[run] for run in runs if run in found]
 
     def _say_it_ended(self, member: Member) -> None:
         """Write of a run that was killed before it could say so itself."""

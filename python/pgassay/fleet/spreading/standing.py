@@ -1,6 +1,7 @@
 """Where a spread experiment stands: what came home, combined, and whether that ends it."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import Field, ValidationError
@@ -101,6 +102,19 @@ def stored_result(plan: SpreadExperiment, folder: Path) -> CombinedResult:
     stopped, _, warnings = load_state(folder)
     looks = read_looks(folder)
     return combined(plan, folder, experiments, looks, is_final=True, stopped=stopped, warnings=warnings)
+
+
+def home_of_absent(
+    plan: SpreadExperiment, folder: Path, present: Collection[str]
+) -> dict[str, StoredExperiment]:
+    """By the id of its run what came home from machines that the fleet has no more: it counts still."""
+    return {
+        run.id: replace(load(folder / run.folder), stopped="interrupted")
+        for machine in plan.machines
+        if machine.name not in present
+        for run in machine.runs
+        if (folder / run.folder / "experiment.json").is_file()
+    }
 
 
 def blocks_done(result: CombinedResult) -> int:
