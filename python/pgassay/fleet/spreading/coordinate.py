@@ -371,13 +371,7 @@ class Coordinator:
         lines = []
         for place in self._places.values():
             name = place.member.name
-            if place.visit.state == "lost":
-                lines.append(
-                    f"{name} gave no answer at the end: 'pgassay resume {self._folder}' brings home what it "
-                    "finished."
-                )
-            elif place.visit.state == "failed":
-                lines.append(f"{name} ended early: {place.visit.sentence.rstrip('.')}.")
+            lines += place.visit.words_of_end(name, self._folder)
             for _, stored in place.member.at_home():
                 lines += [f"{name}: {line}" for line in changed_speeds(stored)]
         lines += lines_of_orphans(self._orphans(), self._folder)

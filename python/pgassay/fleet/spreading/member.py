@@ -39,6 +39,14 @@ class Visit:
     new: int = 0
     disk_free_bytes: int | None = None
 
+    def words_of_end(self, name: str, folder: Path) -> list[str]:
+        """What a person should know of a machine that is lost at the end, or ended before the others."""
+        if self.state == "lost":
+            return [
+                f"{name} gave no answer at the end: 'pgassay resume {folder}' brings home what it finished."
+            ]
+        return [f"{name} ended early: {self.sentence.rstrip('.')}."] if self.state == "failed" else []
+
 
 class Member:
     """Not for two threads at once."""
