@@ -56,8 +56,8 @@ class Whole:
         if self.offered[fix.id].described:
             return True
         # Dropping an index is for the space as well; what else frees some must prove that it helps.
-        is_first = fix.kind == "unneeded-index" and fix.rank == 1 and fix.verdict == "not decided"
-        return FREES in fix.note and (fix.verdict == "no help" or is_first)
+        is_first = fix.rank == 1 and fix.verdict == "not decided"
+        return fix.kind == "unneeded-index" and FREES in fix.note and (fix.verdict == "no help" or is_first)
 
     def chosen(self, drawn: Drawn) -> Found:
         """What became of the fix in the search."""

@@ -167,6 +167,8 @@ def measure_and_gather(known: Known, tools: Tools, copy: TrialCopy, progress: Pr
     planned = known.planned
     known.copy_notes = tuple(copy.snapshot.facts.get("notes", ()))
     known.load_s = copy.snapshot.facts.get("seconds", 0.0)
+    # First of all: the server counts what measuring reads and updates, rolled back or not.
+    known.facts = as_of_the_source(tools.read_facts(copy.session), planned.given)
     progress.stage("measuring the workload as it is")
     measured_now = baseline_of(copy, planned.statements, goes_on=known.origin is not None)
     known.baseline, known.plans = measured_now.baseline, measured_now.plans
@@ -175,7 +177,6 @@ def measure_and_gather(known: Known, tools: Tools, copy: TrialCopy, progress: Pr
     if known.origin is not None:
         known.unlike = unlike(known.origin, known.baseline)
     progress.stage("looking for candidates")
-    known.facts = as_of_the_source(tools.read_facts(copy.session), planned.given)
     symptom = _symptom(known, known.facts)
     known.gathered = gather(tools, symptom, copy.session)
     to_try = known.gathered.to_try

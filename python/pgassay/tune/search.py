@@ -26,7 +26,7 @@ ALONE_SHARE = 0.6
 # Gains of the workload between these are set beside the workload as it is once more.
 CHANGED_LITTLE = (0.4, 1.3)
 # What gains less than that by one timing is not looked at more closely.
-MAY_GAIN_MIN = 0.6
+MAY_GAIN_MIN = 0.25
 SLOWER_NOW_MAX = 10.0
 
 
@@ -128,7 +128,8 @@ def look_closer(
 ) -> None:
     """Time in turn what seemed to gain too little once, and may gain something: the most promising first.
 
-    On a busy machine one timing is wrong by a third. Half of the time that is left may go there.
+    On a busy machine one timing may be wrong by a factor of two and more. Half of the time that is left may
+    go there.
     """
     now = time.monotonic()
     half = replace(clock, ends_at=now + (clock.ends_at - now) / 2)

@@ -57,6 +57,9 @@ def test_a_missing_index_is_found_proven_applied_and_taken_back(tmp_path: Path) 
     assert best.same_results == "equal on 1 instance"
     assert best.cost.bytes is not None and best.cost.bytes > 0
     assert (asked[0].share, asked[0].has_physical_state) == ({"slow": 1.0}, True)
+    # The facts are those of the data, not of what measuring them has read since.
+    (orders,) = (table for table in asked[0].facts.tables if table.name == "orders")
+    assert (orders.sequential_scans or 0) <= 2
     assert not result.nothing_to_do
     # What was stored is what was said, and the prediction is older than the first trial.
     stored = json.loads((tmp_path / "out" / "tune.json").read_text())
