@@ -36,7 +36,6 @@ REQUIRED_VARIABLE = "PGASSAY_REQUIRE"
 HARMLESS = {"apt", "bash", "build", "chromium", "fish", "groff", "root", "wheel-linker", "zsh"}
 SETTLED_BYTES = settle.SETTLED_BYTES
 _marked_server = False
-_gives_way = False
 
 
 def required_capabilities() -> list[str]:
@@ -107,17 +106,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     let_run_again(items)
 
 
-def let_those_that_measure_go_first(item: pytest.Item) -> None:
-    """Of several workers, let the one whose lane is the longest have a processor whenever it wants one.
-
-    It waits for its servers a lot, and is begun first; the others have work enough for the time it leaves.
-    """
-    global _gives_way
-    if not _gives_way and "PYTEST_XDIST_WORKER" in os.environ and not item.nodeid.startswith(MEASURING):
-        _gives_way = True
-        os.nice(5)
-
-
 def find_misplaced(items: list[pytest.Item]) -> None:
     """Let a test fail that wants the machine for itself where `make test` does not look for one."""
     folders = tuple(f"{folder}/" for folder in ALONE_FOLDERS)
@@ -155,7 +143,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         )
     shares = item.get_closest_marker("shares_machine") is not None
     settle.SETTLED_BYTES = sys.maxsize if shares else SETTLED_BYTES
-    let_those_that_measure_go_first(item)
 
 
 def stop_passing_on_ignored_signals() -> None:
