@@ -235,11 +235,13 @@ def proof_of(proved: Proved, members: Sequence[str], predicted: float | None) ->
     )
 
 
-def summary(fixes: Sequence[Fix], proof: TuneProof | None, seconds: float, *, margin: float) -> str:
-    """The answer in a few sentences."""
+def summary(
+    fixes: Sequence[Fix], proof: TuneProof | None, seconds: float, *, margin: float, keeps_data: bool = True
+) -> str:
+    """The answer in a few sentences; keeps_data: what it was measured on is there for going on."""
     recommended = [fix for fix in fixes if fix.verdict == "recommended"]
     if not recommended:
-        return _nothing(fixes, seconds, margin)
+        return _nothing(fixes, seconds, margin, keeps_data=keeps_data)
     names = "; ".join(fix.title for fix in recommended)
     lines = [f"Recommended: {names}."]
     if proof is not None and proof.gain is not None:
@@ -251,13 +253,14 @@ def summary(fixes: Sequence[Fix], proof: TuneProof | None, seconds: float, *, ma
     return " ".join(lines)
 
 
-def _nothing(fixes: Sequence[Fix], seconds: float, margin: float) -> str:
+def _nothing(fixes: Sequence[Fix], seconds: float, margin: float, *, keeps_data: bool) -> str:
     undecided = [fix for fix in fixes if fix.verdict == "not decided"]
     if undecided:
         best = max(undecided, key=lambda fix: fix.gain or 0.0)
+        advice = "Go on with pgassay tune FOLDER, or give more" if keeps_data else "Give more"
         return (
             f"Nothing is proven: {len(undecided)} of {len(fixes)} candidates are not decided, among them "
-            f"{best.title}. Go on with pgassay tune FOLDER, or give more --max-time."
+            f"{best.title}. {advice} --max-time."
         )
     gains = [fix.gain for fix in fixes if fix.gain is not None and fix.verdict in ("no help", "worse")]
     gain = max([*gains, 1.0]) - 1

@@ -157,7 +157,14 @@ def compose(
         cause=cause or told.plan_cause,
         fixes=fixes,
         nothing_to_do=not chosen,
-        verdict=summary(fixes, confirmation or proof, told.symptom.seconds, margin=search.margin),
+        verdict=summary(
+            fixes,
+            confirmation or proof,
+            told.symptom.seconds,
+            margin=search.margin,
+            # The dump of a server goes with its copy.
+            keeps_data=told.symptom.source is None,
+        ),
         proof=proof,
         confirmation=confirmation,
         apply_sql=apply_script(chosen, search.facts),

@@ -84,6 +84,16 @@ def test_a_statement_that_becomes_slower_is_told_first() -> None:
     assert "Slower with them: place" in answer.verdict
 
 
+@pytest.mark.parametrize(
+    ("keeps", "advice"), [(True, "pgassay tune FOLDER, or give more"), (False, ". Give more")]
+)
+def test_what_is_not_decided_goes_on_where_its_data_are_kept(keeps: bool, advice: str) -> None:
+    fixes = ranked(samples.judged(proved=None))
+    said = summary(fixes, None, 1.6, margin=0.03, keeps_data=keeps)
+    assert f"{advice} --max-time." in said
+    assert ("FOLDER" in said) == keeps
+
+
 def test_nothing_to_do_says_what_the_next_best_thing_gains() -> None:
     searched = Searched(tried={"index:useless": Tried("index:useless", {"list": 0.99})})
     known = samples.judged(
