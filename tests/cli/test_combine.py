@@ -21,7 +21,12 @@ def as_if_on(host: str, folder: Path) -> Path:
         tar.extractall(folder, filter="data")
     plan = folder / "experiment.json"
     document = json.loads(plan.read_text())
-    document["environment"]["machine"] |= {"hostname": host, "machine_id": host, "kernel": f"6.1-{host}"}
+    document["environment"]["machine"] |= {
+        "hostname": host,
+        "machine_id": host,
+        "boot_id": f"boot of {host}",
+        "kernel": f"6.1-{host}",
+    }
     plan.write_text(json.dumps(document))
     for file in folder.rglob("trial.json"):
         record = json.loads(file.read_text())
