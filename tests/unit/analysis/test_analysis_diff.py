@@ -11,6 +11,7 @@ import report_examples as examples
 from analysis_samples import experiment, simulate, simulate_moving
 from analysis_samples import stored as stored_trials
 from load_records import write_load
+from pgassay.analysis.diff.differences import recorded_facts
 from pgassay.analysis.diff.experiments import Change, Diff, compare_experiments, statement_arms
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.cli.main import parser
@@ -255,3 +256,17 @@ def test_hostile_names_cannot_steer_a_terminal() -> None:
     page = report.render(compare_experiments(stored, stored), unicode=False)
     assert "\x1b" not in page
     assert page.isascii()
+
+
+@pytest.mark.parametrize(("other_bytes", "is_alike"), [(4 << 30, True), (2 << 30, False)])
+def test_machines_are_compared_by_their_limits_and_not_by_the_groups_that_set_them(
+    other_bytes: int, is_alike: bool
+) -> None:
+    def limited(host: str, memory_bytes: int) -> dict[tuple[str, str], str]:
+        found = examples.stored(blocks=2)
+        limits = {"memory_bytes": memory_bytes, "memory_from": f"/sys/fs/cgroup/{host}"}
+        environment = found.experiment.environment.updated(limits=limits)
+        plan = found.experiment.model_copy(update={"environment": environment})
+        return recorded_facts(StoredExperiment(found.folder, plan, found.trials, found.stopped))
+
+    assert (limited("a", 4 << 30) == limited("b", other_bytes)) == is_alike

@@ -19,6 +19,7 @@ from pgassay.model.machines.spread import SpreadGrid, SpreadStratum
 from pgassay.record.read import StoredExperiment
 from pgassay.report import combine as report
 from pgassay.report import schema
+from pgassay.report.charts import machines_chart
 
 STRATA = ("clients=1", "clients=8", "clients=50")
 GRID = SpreadGrid(
@@ -186,3 +187,15 @@ def test_the_document_obeys_its_schema_and_pages_name_the_machines() -> None:
     for shown in (report.render(result), report.render_markdown(result), report.render_html(result)):
         assert "Which machine ran what" in shown
         assert "Speeds of strata that different machines ran are not compared" in shown
+
+
+def test_each_stratum_is_drawn_with_its_machine_and_machines_only_of_anchors() -> None:
+    result = combined(on("alpha", ALPHA, (0.05, 0.10)), on("beta", BETA, (-0.15, 0.1), seed=2))
+    first, *others = machines_chart.drawings(result, result.arms)
+    assert first.name == "strata"
+    drawn = [row["full"] for row in first.wide["datasets"]["rows"]]  # type: ignore[index]  # JSON
+    assert len(drawn) == len(result.arms)
+    assert any(name.endswith(", 2 machines") for name in drawn)
+    for drawing in others:
+        rows = drawing.wide["datasets"]["rows"]  # type: ignore[index]  # JSON
+        assert "machines like these" not in [row["label"] for row in rows]

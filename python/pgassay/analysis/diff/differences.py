@@ -13,7 +13,10 @@ from pgassay.words import size
 # What is new on every boot, and says nothing of the machine.
 _PASSING = frozenset({"boot_id"})
 # What no two machines have alike, and what says where something lies.
-_OWN_TO_A_MACHINE = frozenset({"hostname", "machine_id", "host"})
+_OWN_TO_A_MACHINE = frozenset(
+    # Two groups with one limit are alike, wherever they lie.
+    {"hostname", "machine_id", "host", "cpus_from", "memory_from", "memory_high_from"}
+)
 _SIZES = frozenset({"memory_bytes", "swap_bytes"})
 # Facts of every trial that can be compared; the others are counters or places.
 _FACTS = ("server_version", "settings", "data_checksums")

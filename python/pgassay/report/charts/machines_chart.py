@@ -101,17 +101,16 @@ def _machine_row(number: int, machine: MachineResult, limit: int) -> Row:
 
 
 def _common_rows(number: int, arm: CombinedArm, *, is_one: bool) -> list[Row]:
-    """Both answers; of one machine that of these machines is its own."""
+    """Both answers; of one machine that of these machines is its own, and of a spread grid there is one."""
     these, like_these = arm.these_machines, arm.machines_like_these
     missing = "no single effect fits them" if these.withheld else "no complete block"
     too_few = f"{like_these.machines} of the {like_these.needed} machines that it takes"
-    answers = (
-        ("these machines", these, palette.ARMS[1], "diamond", missing),
-        ("machines like these", like_these, palette.ARMS[2], "square", too_few),
-    )
+    answers = [] if is_one else [("these machines", these, palette.ARMS[1], "diamond", missing)]
+    if like_these.needed:
+        answers.append(("machines like these", like_these, palette.ARMS[2], "square", too_few))
     return [
         _row(number + place, called, called, found, _word(found), colour, shape, says, _COMMON_SIZE)
-        for place, (called, found, colour, shape, says) in enumerate(answers[1:] if is_one else answers)
+        for place, (called, found, colour, shape, says) in enumerate(answers)
     ]
 
 
