@@ -128,6 +128,18 @@ class Machines:
         """With which `pgassay fleet` takes these for its machines."""
         return whole_tool.environment(home, PATH=f"{self.programs}:{os.environ['PATH']}")
 
+    def fleet(self, home: Path, *words: str | Path) -> "subprocess.CompletedProcess[str]":
+        """`pgassay fleet` with these words, from a home whose fleet.toml is the fleet's file."""
+        command = [*whole_tool.COMMAND, "fleet", *map(str, words), "--file", str(home / "fleet.toml")]
+        return subprocess.run(
+            command,
+            env=self.environment(home),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
     def close(self) -> None:
         """Remove the network."""
         for name, holder in zip(self.names, self._holders, strict=True):

@@ -1,10 +1,10 @@
 """A comparison on a fleet in which everything fails once: scheduler, worker, network, each in the middle."""
 
+import functools
 import json
 import os
 import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -42,19 +42,7 @@ def test_nothing_is_lost_counted_twice_or_left(require: Callable[..., None]) -> 
         home = stack.enter_context(whole_tool.private_home())
         homes = {name: stack.enter_context(whole_tool.prepared_home()) for name in NAMES}
         machines = stack.enter_context(fleets.machines(home, homes))
-        file, out, environment = home / "fleet.toml", home / "out", machines.environment(home)
-
-        def fleet(*words: str | Path) -> "subprocess.CompletedProcess[str]":
-            command = [*whole_tool.COMMAND, "fleet", *map(str, words), "--file", str(file)]
-            return subprocess.run(
-                command,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-
+        file, out, fleet = home / "fleet.toml", home / "out", functools.partial(machines.fleet, home)
         started = fleet("start", "--ssh", ",".join(NAMES), "--program", fleets.program(home))
         assert started.returncode == 0, started.stderr
         # One kernel runs them all here, as it would run the pods of one node.
@@ -111,19 +99,7 @@ def test_data_travel_between_machines_and_a_parted_network_only_delays_them(
         arrived = homes["beta"] / "data/snapshots" / held.name
         shutil.rmtree(arrived)
         machines = stack.enter_context(fleets.machines(home, homes))
-        file, out, environment = home / "fleet.toml", home / "out", machines.environment(home)
-
-        def fleet(*words: str | Path) -> "subprocess.CompletedProcess[str]":
-            command = [*whole_tool.COMMAND, "fleet", *map(str, words), "--file", str(file)]
-            return subprocess.run(
-                command,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-
+        file, out, fleet = home / "fleet.toml", home / "out", functools.partial(machines.fleet, home)
         started = fleet("start", "--ssh", "alpha,beta", "--program", fleets.program(home))
         assert started.returncode == 0, started.stderr
         try:

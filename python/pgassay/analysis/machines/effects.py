@@ -13,7 +13,7 @@ from pgassay.analysis.statistics.eprocess import BlockEvidence, FloatArray
 from pgassay.analysis.statistics.equivalence import interval_level
 from pgassay.analysis.statistics.sequence import confidence_sequences, median_sequence, point_estimate
 from pgassay.analysis.verdicts.study import Study
-from pgassay.analysis.verdicts.verdict import Finding, Judgement, interval_of, judge, ratio_of
+from pgassay.analysis.verdicts.verdict import Finding, Judgement, interval_of, judge, ratio_of, stated
 from pgassay.model.machines.combined import CombinedArm, CommonEffect, MachineResult
 from pgassay.words import join, percent, plural
 
@@ -206,13 +206,4 @@ def _machines_like_these(
     figures = np.array([float(machine_figure(_pairs(found[machine.name]))) for machine in counted])
     equivalence = interval_level(level, contract.equivalence)
     finding = find(population_evidence(figures), figures, level, equivalence)
-    judgement = judge(finding, contract.margin)
-    return nothing.model_copy(
-        update={
-            "ratio": ratio_of(finding.estimate),
-            "interval": interval_of(finding.lower, finding.upper),
-            "verdict": judgement.verdict,
-            "meaningful": judgement.meaningful,
-            "note": judgement.note,
-        }
-    )
+    return nothing.model_copy(update=stated(finding, judge(finding, contract.margin)))

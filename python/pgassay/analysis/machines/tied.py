@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pgassay.analysis.machines.sums import Term, sum_interval
 from pgassay.analysis.statistics.eprocess import BlockEvidence
 from pgassay.analysis.statistics.equivalence import log_margin
-from pgassay.analysis.verdicts.verdict import MOVED, Finding, interval_of, judge, ratio_of
+from pgassay.analysis.verdicts.verdict import MOVED, Finding, interval_of, judge, ratio_of, stated
 from pgassay.model.machines.cells import EffectWord, OverallEffect, StrataComparison
 from pgassay.model.machines.spread import SpreadGrid
 from pgassay.words import join
@@ -187,16 +187,7 @@ def overall(arm: TiedArm, grid: SpreadGrid, alpha: float, margin: float) -> Over
         return nothing.model_copy(update={"note": "an anchor has no complete block yet on a machine"})
     found = sum_interval(terms, overall_level(grid, alpha))
     finding = Finding(float(found.estimate), float(found.lower), float(found.upper))
-    judgement = judge(finding, margin)
-    return nothing.model_copy(
-        update={
-            "ratio": ratio_of(finding.estimate),
-            "interval": interval_of(finding.lower, finding.upper),
-            "verdict": judgement.verdict,
-            "meaningful": judgement.meaningful,
-            "note": judgement.note,
-        }
-    )
+    return nothing.model_copy(update=stated(finding, judge(finding, margin)))
 
 
 def weights_of_all(arm: TiedArm, grid: SpreadGrid) -> Weights:

@@ -121,3 +121,14 @@ def _from_interval(finding: Finding, edge: float) -> Judgement:
     if below:
         return Judgement("slower", meaningful=finding.upper < -edge)
     return Judgement("inconclusive")
+
+
+def stated(finding: Finding, judgement: Judgement) -> dict[str, object]:
+    """The fields of a result that say a finding and what was judged of it."""
+    return {
+        "ratio": ratio_of(finding.estimate),
+        "interval": interval_of(finding.lower, finding.upper),
+        "verdict": judgement.verdict,
+        "meaningful": judgement.meaningful,
+        "note": judgement.note,
+    }

@@ -79,6 +79,22 @@ class _Place:
     blocks_told: int = 1
 
 
+def request_of(plan: SpreadExperiment, member: Member) -> RunRequest:
+    """What a machine is to run; of a grid's strata in the time that its earlier runs left."""
+    is_grid = plan.grid is not None
+    used_s = member.seconds_used_before() if is_grid else 0.0
+    return RunRequest(
+        words=plan.words,
+        seed=member.run.seed,
+        blocks=plan.blocks_max,
+        max_time_s=max(_TIME_LEAST_S, plan.time_max_s - used_s) if is_grid else plan.time_max_s,
+        files={name: file.sha256 for name, file in plan.files.items()},
+        strata=member.run.strata,
+        until_decided=is_grid and plan.until_decided,
+        decided_rest=plan.decided_rest and plan.until_decided,
+    )
+
+
 class Coordinator:
     """Runs a spread experiment to its end; one for a folder at a time."""
 
@@ -154,27 +170,8 @@ class Coordinator:
             if not visits:
                 time.sleep(0.02)
 
-    def request_of(self, member: Member) -> RunRequest:
-        """What a machine is to run."""
-        return RunRequest(
-            words=self._plan.words,
-            seed=member.run.seed,
-            blocks=self._plan.blocks_max,
-            max_time_s=self._time_of(member),
-            files={name: file.sha256 for name, file in self._plan.files.items()},
-            strata=member.run.strata,
-            until_decided=self._plan.grid is not None and self._plan.until_decided,
-            decided_rest=self._plan.decided_rest and self._plan.until_decided,
-        )
-
     def _visit(self, member: Member, *, stops: bool) -> Visit:
-        return member.visit(self.request_of(member), self._plan.files, stops=stops)
-
-    def _time_of(self, member: Member) -> float:
-        """What a machine's run may take: of a grid's strata, what the machine's earlier runs left."""
-        if self._plan.grid is None:
-            return self._plan.time_max_s
-        return max(_TIME_LEAST_S, self._plan.time_max_s - member.seconds_used_before())
+        return member.visit(request_of(self._plan, member), self._plan.files, stops=stops)
 
     def _took(self, place: _Place, visit: Visit) -> None:
         """Take in what a visit found, and say what a person should know."""

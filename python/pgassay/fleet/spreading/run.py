@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +18,7 @@ from pgassay.fleet.machine import Document, Fleet, Machine, MachineLostError
 from pgassay.fleet.spreading import plan as plans
 from pgassay.fleet.spreading.alike import WARM, check_shared_hosts, differences
 from pgassay.fleet.spreading.cells import lines_of_plan, spread_cells
-from pgassay.fleet.spreading.coordinate import Coordinator, Pace
+from pgassay.fleet.spreading.coordinate import Coordinator, Pace, request_of
 from pgassay.fleet.spreading.data import Sharing
 from pgassay.fleet.spreading.member import Member, facts_of
 from pgassay.fleet.spreading.words import words_of_machines
@@ -132,7 +133,7 @@ def _coordinated(
     with held(folder):
         if shares_data:
             sharing = Sharing(plan, members, view, (pace or Pace()).copy_s)
-            copies = sharing.run(Coordinator(folder, plan, members, view, pace).request_of)
+            copies = sharing.run(partial(request_of, plan))
             plan = plan.model_copy(update={"copies": copies})
             plans.write(folder, plan)
         return Coordinator(folder, plan, members, view, pace).run()

@@ -75,7 +75,7 @@ def specification(
             *([_line(line_px, names_px)] if 0 < apart < len(rows) else []),
             *_marks(scale, y, kind, sized=any("size" in row for row in rows)),
             *([_predicted(scale, y)] if any(row.get("predicted") for row in rows) else []),
-            _names(y, above=narrow, limit_px=width_px if narrow else names_px - 16),
+            names(y, above=narrow, limit_px=width_px if narrow else names_px - 16),
         ],
         "width": width_px - names_px - 28,
         "height": height_px,
@@ -167,8 +167,8 @@ def _predicted(scale: Specification, y: Specification) -> Specification:
     return layer("rows", mark, encoding, "datum.predicted != null")
 
 
-def _names(y: Specification, *, above: bool, limit_px: int) -> Specification:
-    """The names of the rows."""
+def names(y: Specification, *, above: bool, limit_px: int, keep: str = "") -> Specification:
+    """The names of the rows, before their axis or above them; `keep`: of which rows."""
     mark = {
         "type": "text",
         "align": "left" if above else "right",
@@ -178,7 +178,7 @@ def _names(y: Specification, *, above: bool, limit_px: int) -> Specification:
         "color": palette.INK,
         "limit": limit_px,
     }
-    return layer("rows", mark, {"y": y, "x": {"value": 0}, "text": {"field": "label"}})
+    return layer("rows", mark, {"y": y, "x": {"value": 0}, "text": {"field": "label"}}, keep)
 
 
 def _axis_ends(rows: Sequence[Row], margin: float) -> tuple[float, float]:

@@ -109,20 +109,14 @@ def statements(result: TuneResult, proof: TuneProof, *, width_px: int) -> Specif
     colour = field("when", "nominal", scale=colours, legend={"title": None, "orient": "top"})
     tip = tips(full="statement", when="", shown="time", ratio_text="speed ratio", interval_text="interval")
     way = {"type": "rule", "strokeWidth": 2, "color": palette.GRID}
-    name = {
-        "type": "text",
-        "align": "left" if narrow else "right",
-        "dx": 0 if narrow else -12,
-        "dy": -16 if narrow else 0,
-        "fontSize": 12.5,
-        "color": palette.INK,
-    }
     point = {"type": "point", "filled": True, "size": 70, "opacity": 1}
     chart = {
         "layer": [
             layer("rows", way, {"y": y, "x": x, "x2": {"field": "until"}}, "datum.until != null"),
             layer("rows", point, {"y": y, "x": x, "color": colour, "tooltip": tip}),
-            layer("rows", name, {"y": y, "x": {"value": 0}, "text": {"field": "label"}}, "datum.first"),
+            interval_rows.names(
+                y, above=narrow, limit_px=width_px if narrow else names_px, keep="datum.first"
+            ),
         ],
         "width": width_px - names_px - 28,
         "height": (46 if narrow else 28) * len(keys),
