@@ -34,7 +34,11 @@ EXIT_CONDITION_HOLDS = 3
 
 
 def compare_on_fleet(request: CompareRequest, arguments: argparse.Namespace) -> int:
-    """Run it on the fleet's machines and report."""
+    """Run it on the fleet's machines and report; raises UsageError for options that don't go with a fleet."""
+    if arguments.fleet is None:
+        raise UsageError("--spread cells is about the machines of a fleet: name its file with --fleet")
+    if arguments.plan:
+        raise UsageError("--plan is for one machine: leave it out, or leave --fleet out")
     _check_options(arguments)
     words = list(request.command[request.command.index("compare") + 1 :])
     if arguments.spread == "cells":

@@ -1,8 +1,10 @@
 """`pgassay compare`: is there a difference, and how large?"""
 
 import argparse
+import sys
 
 from pgassay.cli import options
+from pgassay.cli.output import is_unicode
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
@@ -251,22 +253,30 @@ def request_of(arguments: argparse.Namespace) -> "CompareRequest":
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Plan, measure, report."""
-    if arguments.fleet is not None:
-        return _run_on_fleet(arguments)
-    if arguments.spread == "cells":
-        from pgassay.errors import UsageError
-
-        raise UsageError("--spread cells is about the machines of a fleet: name its file with --fleet")
-    from pgassay.cli.new_experiment import run_or_plan
-
-    return run_or_plan(request_of(arguments), arguments)
-
-
-def _run_on_fleet(arguments: argparse.Namespace) -> int:
+    """Plan, measure, report: on this machine, or on those of a fleet."""
+    if arguments.fleet is None and arguments.spread == "blocks":
+        return run_or_plan(request_of(arguments), arguments)
     from pgassay.cli.spread import compare_on_fleet
-    from pgassay.errors import UsageError
 
-    if arguments.plan:
-        raise UsageError("--plan is for one machine: leave it out, or leave --fleet out")
     return compare_on_fleet(request_of(arguments), arguments)
+
+
+def run_or_plan(request: "CompareRequest", arguments: argparse.Namespace) -> int:
+    """Measure a request and report, as `run` does too; with `--plan` say what that would take."""
+    from pgassay.cli.outcome import finish, progress_of
+    from pgassay.experiment.running.planned import plan_alone
+    from pgassay.experiment.running.run import run_new
+    from pgassay.report import planned as planned_report
+
+    if not arguments.plan:
+        all_blocks = getattr(arguments, "all_blocks", False)
+        with progress_of(arguments) as progress:
+            stored = run_new(request, progress, wait=not arguments.no_wait, until_decided=not all_blocks)
+        return finish(stored, arguments)
+    with progress_of(arguments) as progress:
+        planned = plan_alone(request, progress, wait=not arguments.no_wait)
+    if arguments.json:
+        sys.stdout.write(planned_report.render_json(planned))
+    else:
+        sys.stdout.write(planned_report.render(planned, unicode=is_unicode()))
+    return 0

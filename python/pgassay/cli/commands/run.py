@@ -3,6 +3,7 @@
 import argparse
 
 from pgassay.cli import options
+from pgassay.cli.commands.compare import run_or_plan
 
 
 def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -28,7 +29,6 @@ def run(arguments: argparse.Namespace) -> int:
     """Read the file, then do as compare does."""
     from dataclasses import replace
 
-    from pgassay.cli.new_experiment import run_or_plan
     from pgassay.experiment.planning.file import read_file
 
     request = read_file(arguments.file, arguments.out, tuple(arguments.words))
