@@ -31,7 +31,7 @@ from pgassay.environment.server.server import Server
 from pgassay.model.arm import DatasetSpec
 from pgassay.native.load import run_load
 from pgassay.trial.observe.server_observer import LOAD_RATE_HZ, ServerObserver
-from pgassay.trial.running import RunningServer
+from pgassay.trial.target import RunningServer
 
 SHARE_MAX = 0.05
 MARGIN = 0.02

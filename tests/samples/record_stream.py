@@ -32,8 +32,7 @@ from pgassay.model.storage import StorageSpec
 from pgassay.trial.caches import states
 from pgassay.trial.caches.relations import user_relations
 from pgassay.trial.measure.statements import StatementTimer, explain_all
-from pgassay.trial.running import RunningServer
-from pgassay.trial.target import LocalServer
+from pgassay.trial.target import LocalServer, RunningServer
 from pgassay.workloads.registry import parse_workload
 
 SLOTS, COPIES, WARM_UP = 2400, 2, 5

@@ -2,15 +2,24 @@
 
 Each is drawn independently, from the seed and the block (or the round) alone, so that nothing that was
 measured has a part in it. What was measured decides only which arms still take part.
+
+No arm is favoured by where its copy of the data lies. Arms that can share their data run on one copy in a
+block, which is drawn for it. An arm that needs data of its own (another version, dataset, preparation or
+storage than its control's) gets fresh copies as blocks go on, and so do its control and the twin: a set of
+such copies is a replicate, and the copy is the unit of replication.
 """
 
+import itertools
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from pgassay.design.arms import with_load
-from pgassay.design.copies import data_copies, load_of
+from pgassay.factors import copy
 from pgassay.model.arm import Arm
-from pgassay.model.experiment import BlockPlan, Experiment
+from pgassay.model.experiment import BlockDesign, BlockPlan, Experiment
+
+# Of how many copies one is drawn for a block.
+DATA_COPIES = 2
 
 
 def block_order(seed: int, block: int, arm_ids: Sequence[str]) -> list[str]:
@@ -100,3 +109,113 @@ def _taking_part(experiment: Experiment, resting: Collection[str]) -> set[str]:
         if arm.stratum in open_strata and (arm.role != "arm" or arm.id not in resting)
     }
     return found or {arm.id for arm in experiment.arms}
+
+
+def planned_design(arms: Sequence[Arm], *, is_crossed: bool, decided_rest: bool = True) -> BlockDesign:
+    """How the blocks of a new experiment are made.
+
+    `blocks_per_copy` is set for the least data; the experiment raises it once their size is known. Where two
+    servers' settings are swapped halfway every block holds all arms: the halves are split by blocks, and each
+    must say something of each arm.
+    """
+    if is_crossed:
+        return BlockDesign()
+    # The levels of `copy=` are copies, and what they differ in is what is asked for.
+    are_drawn = all(arm.spec.server is None and copy.NAME not in arm.levels for arm in arms)
+    return BlockDesign(
+        strata="apart" if len({arm.stratum for arm in arms}) > 1 else "together",
+        data_copies=DATA_COPIES if are_drawn else 0,
+        blocks_per_copy=1 if are_drawn and any(has_owners(arms, arm.stratum) for arm in arms) else 0,
+        decided_rest=decided_rest,
+    )
+
+
+def has_owners(arms: Iterable[Arm], stratum: str) -> bool:
+    """Whether an arm of this stratum needs data of its own."""
+    return max(_sets(arms, stratum).values()) > 0
+
+
+def _sets(arms: Iterable[Arm], stratum: str) -> dict[str, int]:
+    """Which of a replicate's copies each arm of a stratum runs on, by id.
+
+    0 is the control's. The twin shares it unless every arm has data of its own: then it has its own as well,
+    and stands to them as the control does.
+    """
+    mine = [arm for arm in arms if arm.stratum == stratum]
+    shared = next(arm.spec.data_identity for arm in mine if arm.role == "control")
+    of_twin = 0 if any(arm.role == "arm" and arm.spec.data_identity == shared for arm in mine) else 1
+    owned: list[tuple[object, ...]] = []
+    found = {}
+    for arm in mine:
+        data = arm.spec.data_identity
+        if arm.role == "twin":
+            found[arm.id] = of_twin
+        elif data == shared:
+            found[arm.id] = 0
+        else:
+            if data not in owned:
+                owned.append(data)
+            found[arm.id] = of_twin + 1 + owned.index(data)
+    return found
+
+
+def data_copies(
+    experiment: Experiment, stratum: str | None, block: int, visit: int
+) -> tuple[dict[str, int], int]:
+    """The copy of each arm's data in a block, by id, and the block's replicate.
+
+    stratum: None for a block that holds all of them; visit: how many blocks of it there were before. {} where
+    servers run already, whose data are nobody's to copy.
+    """
+    design, arms = experiment.design, experiment.arms
+    replicate = visit // design.blocks_per_copy if design.blocks_per_copy else 0
+    if any(arm.spec.server is not None for arm in arms):
+        return {}, 0
+    if not design.data_copies:
+        return {arm.id: arm.data_copy for arm in arms}, 0
+    drawn = random.Random(f"pgassay copy {experiment.contract.seed} {block}").randrange(design.data_copies)
+    copies: dict[str, int] = {}
+    for name in dict.fromkeys(arm.stratum for arm in arms):
+        if stratum in (None, name):
+            copies |= _of_stratum(experiment, name, drawn, replicate)
+    return copies, replicate
+
+
+def _of_stratum(experiment: Experiment, stratum: str, drawn: int, replicate: int) -> dict[str, int]:
+    if not experiment.design.blocks_per_copy:
+        return {arm.id: drawn for arm in experiment.arms if arm.stratum == stratum}
+    places = _sets(experiment.arms, stratum)
+    last = max(places.values())
+    if not last:
+        return dict.fromkeys(places, drawn)
+    # No two sets of copies have a number in common, so a fresh one is never an old one.
+    return {name: replicate * (last + 1) + place for name, place in places.items()}
+
+
+def has_fresh_copies(experiment: Experiment, stratum: str | None) -> bool:
+    """Whether the copies of a block of this stratum are made anew for each replicate."""
+    names = {arm.stratum for arm in experiment.arms if stratum in (None, arm.stratum)}
+    return bool(experiment.design.blocks_per_copy) and any(
+        has_owners(experiment.arms, name) for name in names
+    )
+
+
+def load_of(experiment: Experiment, stratum: str | None, visit: int, replicate: int) -> int:
+    """Which of the independent loads of the data a block runs on: with each replicate, or block, the next."""
+    return (replicate if has_fresh_copies(experiment, stratum) else visit) % experiment.dataset_loads
+
+
+def arms_to_prepare(experiment: Experiment) -> tuple[Arm, ...]:
+    """Every arm once for each load and copy of its data that is to be there before the first trial."""
+    loads = range(experiment.dataset_loads)
+    if not experiment.design.data_copies:
+        return tuple(with_load(arm, load) for load in loads for arm in experiment.arms)
+    arms = {arm.id: arm for arm in experiment.arms}
+    found: dict[tuple[str, int, int], Arm] = {}
+    for stratum in dict.fromkeys(arm.stratum for arm in experiment.arms):
+        for load, drawn in itertools.product(loads, range(experiment.design.data_copies)):
+            # Of fresh copies the first replicate on load 0 is number 0, on load 1 number 1, and so on.
+            for name, number in _of_stratum(experiment, stratum, drawn, load).items():
+                arm = with_load(arms[name], load).model_copy(update={"data_copy": number})
+                found[name, load, number] = arm
+    return tuple(found.values())

@@ -4,8 +4,7 @@ from functools import partial
 
 from pgassay.environment.builds.registry import check_major, resolve
 from pgassay.errors import UsageError
-from pgassay.factors.base import FactorKind
-from pgassay.factors.levels import split_levels
+from pgassay.factors.base import FactorKind, split_levels
 from pgassay.factors.version import apply_build
 from pgassay.model.arm import ArmSpec
 

@@ -1,8 +1,7 @@
 """`clients=1,8,50`: the number of connections of a load."""
 
 from pgassay.errors import UsageError
-from pgassay.factors.base import FactorKind
-from pgassay.factors.levels import split_levels
+from pgassay.factors.base import FactorKind, split_levels
 from pgassay.model.arm import ArmSpec
 from pgassay.workloads.load import CLIENTS_MAX, with_clients
 from pgassay.workloads.options import parse_whole

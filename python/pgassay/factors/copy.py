@@ -3,8 +3,7 @@
 What it finds is the noise and the bias of the measurement itself; `pgassay calibrate` is built on it.
 """
 
-from pgassay.factors.base import FactorKind
-from pgassay.factors.levels import split_levels
+from pgassay.factors.base import FactorKind, split_levels
 from pgassay.model.arm import ArmSpec
 
 NAME = "copy"

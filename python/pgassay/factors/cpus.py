@@ -1,8 +1,7 @@
 """`cpus=0.5,1,2`: the cap on the processors of the whole server."""
 
 from pgassay.environment.server.limits import parse_cpus
-from pgassay.factors.base import FactorKind
-from pgassay.factors.levels import split_levels
+from pgassay.factors.base import FactorKind, split_levels
 from pgassay.model.arm import ArmSpec
 
 

@@ -5,8 +5,7 @@ from collections.abc import Callable
 
 from pgassay.environment.server.initdb import WAL_SEGMENT_SIZES_MB
 from pgassay.errors import UsageError
-from pgassay.factors.base import FactorKind
-from pgassay.factors.levels import split_levels
+from pgassay.factors.base import FactorKind, split_levels
 from pgassay.model.arm import ArmSpec
 
 CHECKSUMS = "checksums"

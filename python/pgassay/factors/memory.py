@@ -1,8 +1,7 @@
 """`memory=512MB,2GB`: the cap on the whole server's memory, page cache included."""
 
 from pgassay.environment.server.limits import parse_memory
-from pgassay.factors.base import FactorKind
-from pgassay.factors.levels import split_levels
+from pgassay.factors.base import FactorKind, split_levels
 from pgassay.model.arm import ArmSpec
 
 

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from pgassay.errors import UsageError
-from pgassay.factors.base import FactorKind
-from pgassay.factors.levels import distinct
+from pgassay.factors.base import FactorKind, distinct
 from pgassay.model.arm import ArmSpec
 from pgassay.sql_text import split_at_commas, split_statements
 from pgassay.workloads.text import read_sql_file

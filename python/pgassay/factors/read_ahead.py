@@ -2,8 +2,7 @@
 
 from pgassay.environment.storage.registry import KINDS
 from pgassay.errors import UsageError
-from pgassay.factors.base import FactorKind
-from pgassay.factors.levels import split_levels
+from pgassay.factors.base import FactorKind, split_levels
 from pgassay.model.arm import ArmSpec
 from pgassay.workloads.options import parse_whole
 

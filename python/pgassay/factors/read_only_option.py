@@ -1,8 +1,7 @@
 """`range_size=100,10000`, `tables=1,10`, `table_size=…`: options of the workload oltp_read_only."""
 
 from pgassay.errors import UsageError
-from pgassay.factors.base import FactorKind
-from pgassay.factors.levels import split_levels
+from pgassay.factors.base import FactorKind, split_levels
 from pgassay.model.arm import ArmSpec
 from pgassay.workloads.oltp import parse_number, with_options
 

@@ -4,8 +4,7 @@ import re
 from collections.abc import Mapping
 
 from pgassay.errors import UsageError
-from pgassay.factors.base import FactorKind
-from pgassay.factors.levels import distinct
+from pgassay.factors.base import FactorKind, distinct
 from pgassay.model.arm import ArmSpec
 from pgassay.model.redaction import without_secrets
 

@@ -1,7 +1,6 @@
 """Any server setting by name: the level is its value."""
 
-from pgassay.factors.base import FactorKind
-from pgassay.factors.levels import split_levels
+from pgassay.factors.base import FactorKind, split_levels
 from pgassay.model.arm import ArmSpec
 
 

@@ -4,8 +4,7 @@ The first reader of a table sets hint bits and prunes pages (docs/datasets.md ha
 """
 
 from pgassay.errors import UsageError
-from pgassay.factors.base import FactorKind
-from pgassay.factors.levels import split_levels
+from pgassay.factors.base import FactorKind, split_levels
 from pgassay.model.arm import ArmSpec, DatasetSpec
 
 _LEVELS = {"on": True, "off": False}

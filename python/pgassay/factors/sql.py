@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from pgassay.errors import UsageError
-from pgassay.factors.base import Factor, FactorKind
-from pgassay.factors.levels import split_levels
+from pgassay.factors.base import Factor, FactorKind, split_levels
 from pgassay.model.arm import ArmSpec
 from pgassay.model.workload import WorkloadSpec
 from pgassay.workloads.registry import parse_workload

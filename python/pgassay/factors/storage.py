@@ -3,8 +3,7 @@
 import re
 
 from pgassay.environment.storage.parse import parse_storage
-from pgassay.factors.base import FactorKind
-from pgassay.factors.levels import distinct
+from pgassay.factors.base import FactorKind, distinct
 from pgassay.model.arm import ArmSpec
 
 # A comma also separates a storage's own options, so a new level begins only where a kind is named.

@@ -10,8 +10,7 @@ from functools import partial
 from pgassay.environment.builds.base import Origin, check_version, parse_version
 from pgassay.environment.builds.registry import MAJOR_MIN, ORIGINS, check_major, offers
 from pgassay.errors import UsageError
-from pgassay.factors.base import FactorKind
-from pgassay.factors.levels import split_levels
+from pgassay.factors.base import FactorKind, split_levels
 from pgassay.model.arm import ArmSpec
 from pgassay.model.build import Build
 

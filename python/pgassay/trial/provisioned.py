@@ -25,8 +25,7 @@ from pgassay.environment.storage.parse import describe
 from pgassay.model.arm import Arm
 from pgassay.trial.limited import inherited_caps, is_limited
 from pgassay.trial.provider import MachineProvider
-from pgassay.trial.running import RunningServer
-from pgassay.trial.target import LocalServer
+from pgassay.trial.target import LocalServer, RunningServer
 
 
 @dataclass(frozen=True)

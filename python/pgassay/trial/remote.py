@@ -11,7 +11,7 @@ from pgassay.environment.remote.session_settings import session_parameters
 from pgassay.environment.server.sessions import ConnectionParameters, ControlSession, connect
 from pgassay.model.arm import Arm
 from pgassay.native.observer import ObservedServer
-from pgassay.trial.running import ServerSession
+from pgassay.trial.target import ServerSession
 
 # What any role may set for its session: it looks, and never for long.
 _OBSERVER_SETTINGS = {"default_transaction_read_only": "on", "statement_timeout": "10s"}

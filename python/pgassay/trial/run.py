@@ -36,11 +36,9 @@ from pgassay.trial.caches.relations import Relation, user_relations
 from pgassay.trial.measure import load, maintenance
 from pgassay.trial.measure.statements import StatementTimer, explain_all
 from pgassay.trial.measure.work_plans import PlanWork, execute_plans
-from pgassay.trial.observation import Observation, Plan
 from pgassay.trial.observe.during_trial import machine_sampled, threads_observed, volume_imposed
-from pgassay.trial.running import ServerSession
-from pgassay.trial.state import NeutralTrial, OnStep, TrialState, outcome
-from pgassay.trial.target import LocalServer, Machine, Target
+from pgassay.trial.state import NeutralTrial, Observation, OnStep, Plan, TrialState, outcome
+from pgassay.trial.target import LocalServer, Machine, ServerSession, Target
 
 _OTHER_SESSIONS = """
 SELECT count(*) FROM pg_stat_activity

@@ -1,23 +1,51 @@
-"""What a trial knows of itself while it runs, and how that becomes its record."""
+"""What a trial knows of itself while it runs, what was measured, and how both become its record."""
 
 import socket
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypedDict
 
 from pgassay.environment.linux import machine
 from pgassay.errors import InvalidTrialError, MeasurementError, first_line
-from pgassay.model.trial import CounterRow, TrialRecord, TrialSpec, TrialStatus
+from pgassay.model.maintenance import MaintenanceObservation
+from pgassay.model.plans.work import WorkPlan
+from pgassay.model.trial import (
+    CounterRow,
+    LoadObservation,
+    StatementObservation,
+    TrialRecord,
+    TrialSpec,
+    TrialStatus,
+)
 from pgassay.model.vacuum_state import VacuumState
-from pgassay.trial.observation import Observation
 from pgassay.trial.target import Target
 
 LOG_BYTES_MAX = 4 * 1024 * 1024
 
 OnStep = Callable[[str], None]
+# A plan, or one node of it, as EXPLAIN (FORMAT JSON) gives it.
+Plan = Mapping[str, object]
+
+
+@dataclass
+class Observation:
+    """The raw outcome of a measurement, before it is verified.
+
+    `files` are further observation files by name; `plans` maps a statement to its EXPLAIN document,
+    `work_plans` those that were due to be executed after the trial to what came of it.
+    """
+
+    statements: list[StatementObservation] = field(default_factory=list)
+    load: LoadObservation | None = None
+    maintenance: list[MaintenanceObservation] = field(default_factory=list)
+    clock_ns: tuple[int, int] | None = None
+    plans: dict[str, Plan] = field(default_factory=dict)
+    work_plans: dict[str, WorkPlan] = field(default_factory=dict)
+    files: dict[str, bytes] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
 
 
 class RecordFields(TypedDict, total=False):

@@ -1,8 +1,7 @@
 """`toy=small,large`: how much memory a sort has."""
 
 from pgassay.errors import UsageError
-from pgassay.factors.base import FactorKind
-from pgassay.factors.levels import split_levels
+from pgassay.factors.base import FactorKind, split_levels
 from pgassay.model.arm import ArmSpec
 
 _WORK_MEM = {"small": "1MB", "large": "8MB"}

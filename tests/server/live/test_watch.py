@@ -31,7 +31,7 @@ from pgassay.record.holding import held
 from pgassay.record.read import load
 from pgassay.record.write import TrialWriter
 from pgassay.report import schema
-from pgassay.trial.running import RunningServer
+from pgassay.trial.target import RunningServer
 from server_helpers import TINY_SETTINGS, best_build, empty_cluster, own_home
 
 pytestmark = pytest.mark.server

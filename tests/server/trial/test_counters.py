@@ -8,7 +8,7 @@ from pgassay.environment.builds.registry import resolve
 from pgassay.environment.server.server import Server
 from pgassay.trial.before_and_after.counters import VIEWS, difference, snapshot
 from pgassay.trial.before_and_after.vacuum_state import read_vacuum_state
-from pgassay.trial.running import RunningServer
+from pgassay.trial.target import RunningServer
 from server_helpers import TINY_SETTINGS, empty_cluster, own_home
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]

@@ -21,7 +21,7 @@ from pgassay.environment.server.server import Server
 from pgassay.model.build import Build
 from pgassay.native.load import run_load
 from pgassay.trial.observe.server_observer import AIOS_FILE, THREADS_FILE, WAITS_FILE, ServerObserver
-from pgassay.trial.running import RunningServer
+from pgassay.trial.target import RunningServer
 from server_helpers import TINY_SETTINGS, best_build, empty_cluster, own_home
 
 pytestmark = pytest.mark.server

@@ -20,7 +20,7 @@ from pgassay.trial.before_and_after.server_statements import (
     counted_files,
     own_sessions_uncounted,
 )
-from pgassay.trial.running import RunningServer
+from pgassay.trial.target import RunningServer
 from server_helpers import TINY_SETTINGS, empty_cluster, own_home
 from whole_tool import run
 

@@ -11,8 +11,8 @@ from pgassay.environment.linux import machine
 from pgassay.environment.server import limits
 from pgassay.environment.server.limits import check_limits, describe_limits, parse_cpus, parse_memory
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.experiment.planning import caps
-from pgassay.experiment.planning.caps import (
+from pgassay.experiment.planning import baseline
+from pgassay.experiment.planning.baseline import (
     caps_by_arm,
     instance_sentences,
     with_buffers_for_the_smallest,
@@ -171,7 +171,7 @@ def test_a_machine_without_control_groups_is_told_at_once(monkeypatch: pytest.Mo
 
 
 def test_a_cap_is_a_factor_or_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(caps, "server_limits", lambda _: {})
+    monkeypatch.setattr(baseline, "server_limits", lambda _: {})
     request = CompareRequest(factors=("memory=1GB,2GB",), memory="1GB")
     with pytest.raises(UsageError, match="memory is a factor and is also fixed by --memory"):
         with_caps(request, (parse_factor("memory=1GB,2GB"),), base_spec())

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from plans_for_tests import make_record
 
 import analysis_samples
-from pgassay.design.blocks import plan_block, trial_place
-from pgassay.design.copies import arms_to_prepare, planned_design
+from pgassay.design.blocks import arms_to_prepare, plan_block, planned_design, trial_place
 from pgassay.experiment.running.schedule import Step, next_step
 from pgassay.experiment.running.targets import blocks_per_copy
 from pgassay.model.arm import Arm

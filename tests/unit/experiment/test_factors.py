@@ -8,8 +8,8 @@ from plans_for_tests import base_spec
 from pgassay.environment.datasets.snapshots import key
 from pgassay.environment.server.initdb import WAL_SEGMENT_SIZES_MB
 from pgassay.errors import UsageError
+from pgassay.factors.base import split_levels
 from pgassay.factors.initdb_option import parse_wal_segsize
-from pgassay.factors.levels import split_levels
 from pgassay.factors.registry import parse_factor, parse_factors
 from pgassay.model.arm import DatasetSpec
 

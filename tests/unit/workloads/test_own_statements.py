@@ -8,7 +8,7 @@ import pytest
 from pgassay.environment.datasets.registry import content
 from pgassay.environment.datasets.statements import shown
 from pgassay.errors import UsageError
-from pgassay.experiment.planning.data import prepare_of
+from pgassay.experiment.planning.baseline import prepare_of
 from pgassay.experiment.planning.file import read_file
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.result_bag import Bag

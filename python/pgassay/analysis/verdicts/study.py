@@ -9,9 +9,8 @@ import numpy as np
 from pgassay.analysis.statistics.contrasts import ContrastSet, Rows
 from pgassay.analysis.statistics.eprocess import EvidenceRules, FloatArray
 from pgassay.analysis.statistics.power import minimum_blocks
-from pgassay.analysis.verdicts.blocks import BlockTable, complete_blocks
+from pgassay.analysis.verdicts.blocks import BlockTable, complete_blocks, owns_data, replicates, rows_of
 from pgassay.analysis.verdicts.metrics import Measure, contract_measure, covariate_log_s, statement_measures
-from pgassay.analysis.verdicts.rows import owns_data, replicates, rows_of
 from pgassay.errors import UsageError
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import BlockPlan, Contrast, Experiment

@@ -1,7 +1,7 @@
 """From a request to an experiment: the arms, the protocol and the contract, fixed before the first trial."""
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -15,10 +15,9 @@ from pgassay.design.arms import (
     of_strata,
     without_partner,
 )
-from pgassay.design.copies import planned_design
+from pgassay.design.blocks import planned_design
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.connections import is_remote
-from pgassay.experiment.planning.data import title_of
 from pgassay.experiment.planning.provisioned import ProvisionedServers
 from pgassay.experiment.planning.remote import RemoteServers
 from pgassay.experiment.planning.request import (
@@ -30,8 +29,7 @@ from pgassay.experiment.planning.request import (
 )
 from pgassay.experiment.planning.servers import Base, Grid, OnStage, ParsedRequest, Servers
 from pgassay.factors import sql
-from pgassay.factors.base import Factor, FactorKind
-from pgassay.factors.levels import split_levels
+from pgassay.factors.base import Factor, FactorKind, split_levels
 from pgassay.factors.registry import parse_factors
 from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.experiment import BlockDesign, Experiment, StatisticalContract
@@ -153,7 +151,7 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
         pgassay_version=__version__,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         command=repeatable(servers.command, seed),
-        title=title_of(request, factors, description.data),
+        title=_title(request, factors, description.data),
         arms=arms,
         contrasts=contrasts,
         contract=contract,
@@ -181,3 +179,9 @@ def _design(request: CompareRequest, arms: tuple[Arm, ...], *, is_crossed: bool)
     # Whoever names a number of blocks wants them of all arms, decided or not.
     design = planned_design(arms, is_crossed=is_crossed, decided_rest=request.blocks is None)
     return design.model_copy(update={"between": request.between})
+
+
+def _title(request: CompareRequest, factors: Sequence[Factor], data: str) -> str:
+    """The experiment's title: what varies, what is run, on which data (in words)."""
+    workload = ", ".join(sql.levels_of(factors)) or request.workload
+    return f"{' '.join(factor.name for factor in factors)} on {workload}, {data}"

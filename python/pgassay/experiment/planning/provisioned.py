@@ -19,8 +19,15 @@ from pgassay.environment.storage.parse import describe, parse_storage
 from pgassay.environment.storage.registry import KINDS as STORAGE_KINDS
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.planning.baseline import (
+    caps_by_arm,
+    dataset_of,
+    instance_sentences,
+    prepare_of,
     settings_of_all,
+    with_buffers_for_the_smallest,
+    with_caps,
     with_connections,
+    with_memory_of_instances,
     with_shipped_checksums,
     with_wal_sizes,
 )
@@ -31,14 +38,6 @@ from pgassay.experiment.planning.builds import (
     one_arm_where_lacking,
     settings_where_they_exist,
 )
-from pgassay.experiment.planning.caps import (
-    caps_by_arm,
-    instance_sentences,
-    with_buffers_for_the_smallest,
-    with_caps,
-    with_memory_of_instances,
-)
-from pgassay.experiment.planning.data import check_data, dataset_of, prepare_of
 from pgassay.experiment.planning.io_traps import io_warnings
 from pgassay.experiment.planning.remote_options import refuse_what_needs_a_remote_server
 from pgassay.experiment.planning.request import CompareRequest, parse_cache, protocol_of
@@ -93,7 +92,7 @@ class ProvisionedServers:
 
     def check(self, candidates: list[Candidate]) -> None:
         """Every build can be given its data, and the covariate is alike for all arms; raises UsageError."""
-        check_data(candidates)
+        _check_data(candidates)
         storages = {
             (each.kind, each.path, each.size_bytes) for _, spec in candidates for each in (spec.storage,)
         }
@@ -157,6 +156,16 @@ class ProvisionedServers:
             environment=_environment(_as_judged(spec.build, grid.arms), grid.arms, defaults, limits),
             dataset_loads=dataset_loads(grid.arms),
         )
+
+
+def _check_data(candidates: Sequence[Candidate]) -> None:
+    """Raise UsageError for data that the build of an arm can't be given."""
+    seen = set()
+    for _, spec in candidates:
+        identity = (spec.build.bin_directory, spec.dataset)
+        if identity not in seen:
+            seen.add(identity)
+            datasets.check_dataset(spec.build, spec.dataset)
 
 
 def _as_judged(build: Build, arms: Sequence[Arm]) -> Build:

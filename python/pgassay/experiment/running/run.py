@@ -25,6 +25,7 @@ from pgassay.experiment.running import ledger
 from pgassay.experiment.running.folder import check_folder, new_folder
 from pgassay.experiment.running.forecast import Resolution, announce, resolution
 from pgassay.experiment.running.loop import (
+    ExperimentTrials,
     RunLimits,
     TrialRunner,
     expected_trial_s,
@@ -35,7 +36,6 @@ from pgassay.experiment.running.remote_swap import swap_servers
 from pgassay.experiment.running.same_results import check_same_results
 from pgassay.experiment.running.schedule import next_step
 from pgassay.experiment.running.targets import open_target
-from pgassay.experiment.running.trials import ExperimentTrials
 from pgassay.model.experiment import Experiment
 from pgassay.record.holding import held
 from pgassay.record.layout import attempt_folders

@@ -21,8 +21,7 @@ from pgassay.trial.before_and_after.counters import (
 )
 from pgassay.trial.before_and_after.verify import BytesRead
 from pgassay.trial.limited import group_counters
-from pgassay.trial.running import ServerSession
-from pgassay.trial.target import LocalServer
+from pgassay.trial.target import LocalServer, ServerSession
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from pgassay.record.columns import Column, to_parquet
-from pgassay.trial.running import RunningServer
+from pgassay.trial.target import RunningServer
 
 if TYPE_CHECKING:
     from pgassay.environment.server.sessions import ControlSession

@@ -16,7 +16,7 @@ from pgassay.model.experiment import CacheState
 from pgassay.trial.caches import states
 from pgassay.trial.caches.relations import Relation
 from pgassay.trial.limited import load_inside
-from pgassay.trial.running import RunningServer
+from pgassay.trial.target import RunningServer
 
 _CHUNK = 8 * 1024 * 1024
 _MAPPING = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) rw-s \S+ \S+ \d+\s*(.*)$", re.MULTILINE)

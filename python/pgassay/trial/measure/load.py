@@ -11,7 +11,7 @@ from pgassay.native.load import LoadProgress, run_load
 from pgassay.record import layout
 from pgassay.record.columns import to_parquet
 from pgassay.record.observations import stddev_ms
-from pgassay.trial.observation import Observation
+from pgassay.trial.state import Observation
 
 
 class Connectable(Protocol):

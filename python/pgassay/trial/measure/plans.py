@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pgassay.model.aio import can_read_asynchronously
 from pgassay.model.workload import Statement, WorkloadSpec
 from pgassay.trial.measure.prepared import document, explain_prepared, is_prepared, rolled_back
-from pgassay.trial.observation import Plan
+from pgassay.trial.state import Plan
 from pgassay.workloads.split import strip_comments
 
 if TYPE_CHECKING:

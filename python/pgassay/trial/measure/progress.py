@@ -9,7 +9,7 @@ from typing import Self
 from pgassay.errors import first_line
 from pgassay.model.trial import CounterRow, figure
 from pgassay.record.columns import to_parquet
-from pgassay.trial.running import ServerSession
+from pgassay.trial.target import ServerSession
 
 FILE = "progress.parquet"
 VERSION = 1

@@ -23,9 +23,8 @@ from pgassay.trial.caches.keeper import CacheKeeper
 from pgassay.trial.caches.relations import Relation, user_relations
 from pgassay.trial.measure import maintenance, plans
 from pgassay.trial.measure.progress import FILE, ProgressSampler
-from pgassay.trial.observation import Observation, Plan
-from pgassay.trial.running import ServerSession
-from pgassay.trial.target import LocalServer
+from pgassay.trial.state import Observation, Plan
+from pgassay.trial.target import LocalServer, ServerSession
 
 # A cold statement's relations may hold this much of the page cache: catalogs' neighbours, no data.
 COLD_RESIDENT_FRACTION_MAX = 0.01

@@ -20,10 +20,8 @@ from pgassay.model.plans.work import PreparedKind, WorkPlan
 from pgassay.model.workload import Statement, WorkloadSpec
 from pgassay.trial.measure.plan_safety import could_write, is_reading
 from pgassay.trial.measure.prepared import document, explain_prepared, is_prepared, rolled_back
-from pgassay.trial.observation import Plan
-from pgassay.trial.running import ServerSession
-from pgassay.trial.state import TrialState
-from pgassay.trial.target import Machine
+from pgassay.trial.state import Plan, TrialState
+from pgassay.trial.target import Machine, ServerSession
 
 if TYPE_CHECKING:
     from pgassay.environment.server.sessions import ControlSession

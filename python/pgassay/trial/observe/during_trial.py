@@ -13,9 +13,8 @@ from pgassay.trial.observe.registry import samplers
 from pgassay.trial.observe.remote import observed_by_sql
 from pgassay.trial.observe.runner import SamplerRunner
 from pgassay.trial.observe.server_observer import ServerObserver, rate_hz
-from pgassay.trial.running import ServerSession
 from pgassay.trial.state import TrialState
-from pgassay.trial.target import LocalServer
+from pgassay.trial.target import LocalServer, ServerSession
 
 
 @contextmanager
