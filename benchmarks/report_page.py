@@ -19,7 +19,7 @@ from pgassay.analysis.verdicts.compare import analyse
 from pgassay.cli.chart_library import chart_library
 from pgassay.record import write
 from pgassay.record.read import StoredExperiment, load
-from pgassay.report.compare import html
+from pgassay.report.compare.page import render_html
 
 TRIALS = 200
 SECONDS_MAX, BYTES_MAX = 3.0, 3_000_000
@@ -68,7 +68,7 @@ def main() -> None:
         times, page = [], ""
         for _ in range(arguments.runs):
             begun = time.perf_counter()
-            page = html.render(analyse(stored), stored, chart_library=library)
+            page = render_html(analyse(stored), stored, chart_library=library)
             times.append(time.perf_counter() - begun)
     median = statistics.median(times)
     print(f"{len(stored.trials)} trials: median {median:.2f} s (target at most {SECONDS_MAX:g})")

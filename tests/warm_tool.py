@@ -34,7 +34,6 @@ MODULES = (
     "pgassay.cli.main",
     "pgassay.cli.outcome",
     "pgassay.experiment.running.run",
-    "pgassay.report.compare.html",
     "pgassay.report.compare.page",
     "hdrh.histogram",
     "psycopg",

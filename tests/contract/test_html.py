@@ -19,7 +19,7 @@ from pgassay.model.arm import Arm
 from pgassay.model.result import TwinResult
 from pgassay.model.workload import Statement, WorkloadSpec
 from pgassay.record.read import StoredExperiment
-from pgassay.report.compare import html
+from pgassay.report.compare.page import render_html
 from pgassay.report.diff import text as diff
 from processor_time import growth
 
@@ -112,7 +112,7 @@ def long_workload(arm: Arm) -> WorkloadSpec:
 def hostile() -> str:
     """The page of that experiment."""
     stored = hostile_stored()
-    return html.render(analyse(stored), stored)
+    return render_html(analyse(stored), stored)
 
 
 @cache
@@ -127,7 +127,7 @@ def long_names() -> str:
     """The page of a grid whose names have no place to break."""
     stored = examples.stored(levels=["sync", "w" * 120, "io_uring"], strata=["1", "8"], blocks=4)
     result = analyse(stored)
-    return html.render(
+    return render_html(
         result.model_copy(update={"warnings": ("x" * 200,), "confounds": ("y " * 200,)}), stored
     )
 
@@ -136,7 +136,7 @@ def long_names() -> str:
 def usual(**changes) -> str:
     """The page of an analysed experiment."""
     stored = examples.stored(**changes)
-    return html.render(analyse(stored), stored)
+    return render_html(analyse(stored), stored)
 
 
 PAGES = {
@@ -266,9 +266,9 @@ def test_the_page_holds_what_a_reader_asks_for() -> None:
 def test_a_lying_twin_is_an_alarm() -> None:
     stored = examples.stored()
     result = examples.result(stored, twin=examples.lying_twin())
-    page = html.render(result, stored)
+    page = render_html(result, stored)
     assert 'id="alarm"' in page
-    fine = html.render(
+    fine = render_html(
         examples.result(stored, twin=TwinResult(ratio=1.0, interval=(0.9, 1.1), ok=None)), stored
     )
     assert 'id="alarm"' not in fine
@@ -277,8 +277,8 @@ def test_a_lying_twin_is_an_alarm() -> None:
 def test_two_hundred_trials_are_a_small_page_made_quickly() -> None:
     few, many = (examples.stored(blocks=blocks) for blocks in (10, 50))
     few_result, many_result = analyse(few), analyse(many)
-    page = html.render(many_result, many)
+    page = render_html(many_result, many)
     # Five times the trials: a quadratic loop would take 25 times as long.
-    assert growth(lambda: html.render(few_result, few), lambda: html.render(many_result, many)) < 12
+    assert growth(lambda: render_html(few_result, few), lambda: render_html(many_result, many)) < 12
     assert len(page.encode()) < 3_000_000
     assert "Table of 200 trials" in page

@@ -12,7 +12,7 @@ from load_records import write_load
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.cli.chart_library import chart_library
 from pgassay.record.read import StoredExperiment
-from pgassay.report.compare import html
+from pgassay.report.compare.page import render_html
 
 # Runs in the page around the reports, which can look into them, but whose policy does not bind it.
 PROBE = """
@@ -53,7 +53,7 @@ ATTACK = "</script><script>window.attacked=1</script><!--<img src=x onerror=wind
 
 def page_of(stored: StoredExperiment) -> str:
     """The page with live charts."""
-    return html.render(analyse(stored), stored, chart_library=chart_library())
+    return render_html(analyse(stored), stored, chart_library=chart_library())
 
 
 @cache
@@ -133,5 +133,5 @@ def test_data_in_the_page_hold_no_sign_of_markup() -> None:
 def test_two_hundred_trials_with_live_charts_are_a_small_page() -> None:
     stored = examples.stored(blocks=50)
     result = analyse(stored)
-    page = html.render(result, stored, chart_library=chart_library())
+    page = render_html(result, stored, chart_library=chart_library())
     assert len(page.encode()) < 3_000_000

@@ -31,7 +31,7 @@ from pgassay.probe.analysis.cells import PARTS
 from pgassay.probe.analysis.diff import compare_probes
 from pgassay.report import schema
 from pgassay.report.charts import probe_charts
-from pgassay.report.probe import html, text
+from pgassay.report.probe import text
 from steps.browser import find_browser
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -136,7 +136,7 @@ def test_hostile_names_are_shown_and_not_obeyed() -> None:
     assert "<script" not in markdown and "\x1b" not in markdown
     for line in markdown.splitlines():
         assert not line.startswith("|") or line.count("|") in {3, 4, 6, 7, 9}
-    page = html.render(made, comparison)
+    page = text.render_html(made, comparison)
     assert "<script" not in page and "\x1b" not in page
     assert "://" not in re.sub(r'xmlns(:\w+)?="[^"]*"', "", page)
 
@@ -145,12 +145,12 @@ def test_the_page_holds_its_drawings_and_runs_only_what_it_names() -> None:
     made = result()
     names = [each.name for each in probe_charts.drawings(made)]
     assert names == list(probe_charts.NAMES)
-    page = html.render(made)
+    page = text.render_html(made)
     assert page.count("<svg") == 2 * len(names)
     assert "script-src" not in page
-    live = html.render(made, chart_library="window.vegaEmbed = 1;")
+    live = text.render_html(made, chart_library="window.vegaEmbed = 1;")
     assert "script-src 'sha256-" in live and 'id="drawings"' in live
-    empty = html.render(result(cells=(), checksum=None))
+    empty = text.render_html(result(cells=(), checksum=None))
     assert "<svg" not in empty
 
 
@@ -188,7 +188,7 @@ def test_the_drawings_come_alive_in_a_browser(tmp_path: Path, require: Callable[
     browser = find_browser()
     assert browser is not None
     page = tmp_path / "probe.html"
-    page.write_text(html.render(result(), chart_library=chart_library()), encoding="utf-8")
+    page.write_text(text.render_html(result(), chart_library=chart_library()), encoding="utf-8")
     document, log = visit(browser, page, tmp_path, "--virtual-time-budget=20000")
     assert re.findall(r'data-drawn="(\d+)"', document) == [str(len(probe_charts.NAMES))]
     assert "CONSOLE" not in log

@@ -30,11 +30,9 @@ from pgassay.native.sql import SqlSession
 from pgassay.probe.analysis.analyse import analyse_probe
 from pgassay.probe.analysis.diff import compare_probes
 from pgassay.record.read import load
-from pgassay.report.compare import html
 from pgassay.report.compare import json as json_report
 from pgassay.report.compare import page as compare_page
 from pgassay.report.diagnosis import text as diagnosis_report
-from pgassay.report.probe import html as probe_html
 from pgassay.report.probe import text as probe
 from pgassay.terminal.progress import NullProgress
 from pgassay.trial.measure.load import load_document
@@ -91,7 +89,7 @@ def pages(folder: Path) -> dict[str, str]:
         "json": json_report.render(result),
         "md": compare_page.render_markdown(result, stored),
         "txt": compare_page.render(result, stored, width=WIDTH, colour=False, unicode=True),
-        "html": html.render(result, stored, chart_library=""),
+        "html": compare_page.render_html(result, stored, chart_library=""),
     }
 
 
@@ -113,7 +111,7 @@ def probe_pages(record: bytes, old: bytes | None = None) -> dict[str, str]:
         "json": probe.render_json(comparison or result),
         "md": probe.render_markdown(result, comparison),
         "txt": probe.render(result, comparison, unicode=True),
-        "html": probe_html.render(result, comparison, chart_library=""),
+        "html": probe.render_html(result, comparison, chart_library=""),
     }
 
 

@@ -11,8 +11,8 @@ from pgassay.cli.output import is_unicode
 from pgassay.model.result import CompareResult
 from pgassay.record.read import StoredExperiment
 from pgassay.record.write import write_file
-from pgassay.report.compare import html, page, summary
 from pgassay.report.compare import json as json_report
+from pgassay.report.compare import page, summary
 from pgassay.terminal import live
 from pgassay.terminal.progress import Progress
 
@@ -32,7 +32,7 @@ def finish(stored: StoredExperiment, arguments: argparse.Namespace) -> int:
     report = stored.folder / REPORT_FILE
     show(result, stored, as_json=arguments.json)
     sys.stdout.flush()  # the result is said, whatever happens to the page
-    write_file(report, html.render(result, stored, chart_library=chart_library()).encode())
+    write_file(report, page.render_html(result, stored, chart_library=chart_library()).encode())
     if not arguments.json:
         # The page is longer than a screen: what a person came for stands at its end as well.
         print("", *summary.headline_lines(result), f"report: {report}", sep="\n")

@@ -19,7 +19,7 @@ from pgassay.record.layout import EXPERIMENT_FILE
 from pgassay.record.read import load
 from pgassay.record.write import write_file
 from pgassay.report import combine as report
-from pgassay.report.compare import html
+from pgassay.report.compare.page import render_html
 from pgassay.terminal import fleet as views
 
 TYPE_CHECKING = False
@@ -122,5 +122,6 @@ def _write_pages(folder: Path) -> None:
             if (home / EXPERIMENT_FILE).is_file():
                 stored = load(home)
                 write_file(
-                    home / REPORT_FILE, html.render(analyse(stored), stored, chart_library=library).encode()
+                    home / REPORT_FILE,
+                    render_html(analyse(stored), stored, chart_library=library).encode(),
                 )

@@ -14,8 +14,8 @@ from pgassay.errors import UsageError
 from pgassay.model.storage import DeviceFacts, StorageFacts
 from pgassay.model.trial import TrialFacts
 from pgassay.report import schema
-from pgassay.report.compare import html, page
 from pgassay.report.compare import json as json_report
+from pgassay.report.compare import page
 from processor_time import growth
 
 
@@ -185,7 +185,7 @@ def test_an_effect_that_moved_has_no_interval_and_no_verdict():
     assert progress(trials).arms[0].interval is None
     shown = page.render(result, trials, width=120, colour=False, unicode=True)
     assert "none fits" in shown
-    assert "no interval fits all blocks" in html.render(result, trials, chart_library="")
+    assert "no interval fits all blocks" in page.render_html(result, trials, chart_library="")
     jsonschema.validate(json.loads(json_report.render(result)), schema.COMPARE.schema())
 
 
@@ -197,7 +197,7 @@ def test_an_experiment_that_stopped_at_its_first_verdict_says_what_that_does_to_
     result = analyse(trials)
     assert result.estimates == sentence
     assert sentence in page.render(result, trials, width=120, colour=False, unicode=True)
-    assert sentence in html.render(result, trials, chart_library="")
+    assert sentence in page.render_html(result, trials, chart_library="")
     assert analyse(stored(plan, records, "blocks")).estimates == ""
     assert analyse(stored(plan, simulate(plan, 25, spread=0.008), "decided")).estimates == ""
     two = experiment(arms=2)

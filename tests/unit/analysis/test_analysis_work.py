@@ -11,7 +11,6 @@ from pgassay.analysis.verdicts.study import gather_study
 from pgassay.model.experiment import Experiment
 from pgassay.model.maintenance import MaintenanceCommand, MaintenanceObservation, WorkResult
 from pgassay.model.trial import TrialRecord
-from pgassay.report.compare import html
 from pgassay.report.compare import page as comparison
 from pgassay.report.compare.maintenance import HOW_SERVED, work_tables
 
@@ -164,7 +163,7 @@ def test_it_is_said_whether_the_arms_did_the_same_work(second: dict[str, float],
     assert ", ".join(row.name for row in table.rows if row.differs) == differing
     assert expected in comparison.render(result, found, width=200, colour=False)
     assert expected in comparison.render_markdown(result, found)
-    page = html.render(result, found)
+    page = comparison.render_html(result, found)
     assert expected.replace(" %", "\u00a0%") in page, "a figure and its sign stay together"
     assert page.count('<tr class="differs"><td class="name">tuples frozen') == ("frozen" in differing)
 

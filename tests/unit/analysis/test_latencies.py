@@ -13,8 +13,7 @@ from pgassay.analysis.descriptive.latencies import arm_latencies
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.record.observations import moments_us, stddev_ms
 from pgassay.record.read import StoredExperiment
-from pgassay.report.compare import html
-from pgassay.report.compare.page import render, render_markdown
+from pgassay.report.compare.page import render, render_html, render_markdown
 
 
 def with_latencies(stored: StoredExperiment, drawn: list[np.ndarray]) -> StoredExperiment:
@@ -73,7 +72,7 @@ def test_every_output_has_it_beside_the_mean(tmp_path: Path) -> None:
     texts = (
         render(result, stored, width=100, colour=False, unicode=True),
         render_markdown(result, stored),
-        html.render(result, stored),
+        render_html(result, stored),
     )
     for shown in texts:
         assert "standard deviation" in shown

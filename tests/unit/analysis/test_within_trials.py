@@ -21,7 +21,6 @@ from pgassay.model.experiment import ArmCeiling
 from pgassay.model.trial import LoadObservation, TrialRecord
 from pgassay.record.columns import to_parquet
 from pgassay.record.read import StoredExperiment, StoredTrial
-from pgassay.report.compare import html
 from pgassay.report.compare import page as comparison
 from pgassay.report.compare.changes import change_sentences
 
@@ -255,7 +254,7 @@ def test_every_report_tells_when_and_what_happened_then(tmp_path: Path) -> None:
         "the log says “WARNING: <img src=x onerror=alert(1)>” at 9.0 s."
     ) in sentence
     assert change_sentences(result)[1].startswith("the twin: ")
-    for page in (html.render(result, stored), comparison.render_markdown(result, stored)):
+    for page in (comparison.render_html(result, stored), comparison.render_markdown(result, stored)):
         assert "began at 8.1 s" in page
         assert "onerror=alert(1)" in page
         assert "<img" not in page

@@ -26,8 +26,7 @@ from pgassay.model.build import Build
 from pgassay.model.experiment import Environment, Experiment
 from pgassay.model.trial import TrialFacts, TrialRecord
 from pgassay.record.read import StoredExperiment
-from pgassay.report.compare.html import render
-from pgassay.report.compare.page import render_markdown
+from pgassay.report.compare.page import render_html, render_markdown
 
 DEBIAN = "-Wall -fwrapv -g -O2 -ffile-prefix-map=/build/{}=. -fcf-protection"
 
@@ -303,7 +302,7 @@ def test_defaults_as_shipped_are_part_of_what_is_compared_and_no_confound() -> N
     page = render_markdown(result, compared)
     assert "Baseline shipped: each version runs on its own defaults" in page
     assert page.count("Part of what is compared") == 1 and "Confounds" not in page
-    html = render(result, compared)
+    html = render_html(result, compared)
     assert "2 defaults that differ between 17.1 and 18.1" in html
 
 

@@ -8,7 +8,6 @@ import report_examples as examples
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.model.cause import Cause, Explanation, MovedItem
 from pgassay.model.result import CompareResult
-from pgassay.report.compare import html
 from pgassay.report.compare import page as comparison
 from pgassay.report.compare.causes import cause_rows, difference_sentences
 
@@ -113,7 +112,7 @@ def test_every_report_says_it_and_shows_hostile_names_harmlessly() -> None:
     hostile = LIMIT.model_copy(update={"arm": examples.HOSTILE, "evidence": {"compared": examples.HOSTILE}})
     stored = examples.stored(levels=["sync", "worker"], blocks=2)
     found = result(LIMIT, hostile, FAULT, explanations=(MOVED,))
-    page = html.render(found, stored)
+    page = comparison.render_html(found, stored)
     assert "limited by the bandwidth of its storage" in page
     assert 'id="causes"' in page
     assert "<script>alert" not in page

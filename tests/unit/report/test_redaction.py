@@ -17,9 +17,8 @@ from pgassay.model.experiment import Experiment
 from pgassay.model.plans.plan import ExplainResult
 from pgassay.model.plans.work import WorkPlan
 from pgassay.record.read import StoredExperiment
-from pgassay.report.compare import html
 from pgassay.report.compare import json as json_report
-from pgassay.report.compare.page import render, render_markdown
+from pgassay.report.compare.page import render, render_html, render_markdown
 from pgassay.report.explain import text
 from whole_tool import run_here
 
@@ -83,7 +82,7 @@ def outputs(stored: StoredExperiment, *, redact: bool) -> dict[str, str]:
     return {
         "terminal": render(result, shown, width=100, colour=False, unicode=True),
         "markdown": render_markdown(result, shown),
-        "page": html.render(result, shown),
+        "page": render_html(result, shown),
         "json": json_report.render(result),
     }
 

@@ -6,7 +6,6 @@ import report_examples
 from pgassay.model.account import Account, AccountItem, ArmAccounts
 from pgassay.report.charts import account_chart
 from pgassay.report.charts.drawing import NARROW_PX, WIDE_PX, svg
-from pgassay.report.compare import html
 from pgassay.report.compare import page as comparison
 from pgassay.report.compare.accounts import RESIDUE, account_tables
 
@@ -118,7 +117,7 @@ def test_reports_show_them_and_escape_what_a_server_named() -> None:
     result = report_examples.result(
         stored, accounts=(made[0].model_copy(update={"accounts": (hostile,)}), made[1])
     )
-    page = html.render(result, stored)
+    page = comparison.render_html(result, stored)
     assert 'id="accounts"' in page
     assert report_examples.HOSTILE not in page
     said = comparison.render(result, stored, width=100, colour=False)
@@ -127,4 +126,4 @@ def test_reports_show_them_and_escape_what_a_server_named() -> None:
     assert "wall time" in said
     without = report_examples.result(stored)
     assert "Where the time went" not in comparison.render(without, stored, width=100, colour=False)
-    assert 'id="accounts"' not in html.render(without, stored)
+    assert 'id="accounts"' not in comparison.render_html(without, stored)

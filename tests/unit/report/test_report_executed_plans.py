@@ -8,8 +8,7 @@ from pgassay.analysis.verdicts.compare import analyse
 from pgassay.model.plans.work import WorkPlan
 from pgassay.record.read import StoredExperiment, StoredTrial
 from pgassay.report import text
-from pgassay.report.compare import html
-from pgassay.report.compare.page import render, render_markdown
+from pgassay.report.compare.page import render, render_html, render_markdown
 
 SLOW = "it would take about 9 s, and a tenth of the experiment's time leaves 2 s for plans"
 
@@ -63,13 +62,13 @@ def test_what_an_arms_plan_does_otherwise_is_said_in_every_output() -> None:
         # Twice 60 ms of 640 s.
         assert "2 plans were executed once each" in shown
         assert "It took 120 ms in all, 0.019 % of the experiment's time." in shown
-    page = html.render(result, stored)
+    page = render_html(result, stored)
     assert "51.0 ms under ANALYZE" in page and "untraced in the trial before" in page
 
 
 def test_hostile_names_of_a_plan_harm_no_page() -> None:
     stored = with_plans(report_examples.HOSTILE)
-    page = html.render(analyse(stored), stored)
+    page = render_html(analyse(stored), stored)
     assert "under ANALYZE" in page
     assert report_examples.HOSTILE not in page
 
@@ -110,7 +109,7 @@ def test_shares_found_in_shared_buffers_are_of_all_valid_trials() -> None:
         for index, counts in ((None, (60, 20)), ("i", (10, 0)))
     ]
     assert {each.hit_ratio for each in found} == {0.75, 1.0}
-    page = html.render(analyse(stored), stored)
+    page = render_html(analyse(stored), stored)
     assert "Found in shared buffers" in page and "75.0 %" in page and "i on t" in page
 
 
@@ -140,7 +139,7 @@ def test_what_analyze_cost_stands_beside_the_untraced_time_in_every_output() -> 
     assert control.untraced_s is not None
     ratio = text.ratio(51.0 / 1000 / control.untraced_s)
     terminal = render(result, stored, width=100, colour=False, unicode=True)
-    for shown in (terminal, render_markdown(result, stored), html.render(result, stored)):
+    for shown in (terminal, render_markdown(result, stored), render_html(result, stored)):
         assert "What ANALYZE cost" in shown and "untraced" in shown and "51.0 ms" in shown
         assert ratio in shown, ratio
 
@@ -150,7 +149,7 @@ def test_what_was_rolled_back_on_restored_data_is_not_compared_and_says_so() -> 
     shown = " ".join(render_markdown(analyse(stored), stored).split())
     assert "on restored data after a start of the server, and what could write was rolled back" in shown
     assert "other caches" in shown and "as the trial left them" not in shown
-    page = html.render(analyse(stored), stored)
+    page = render_html(analyse(stored), stored)
     assert "under ANALYZE, rolled back, after a start of the server" in page
 
 
@@ -158,4 +157,4 @@ def test_a_generic_plan_is_called_so() -> None:
     stored = warm_with(kind="generic")
     result = analyse(stored)
     assert {plan.kind for plan in result.plans if plan.executed} == {"generic"}
-    assert "generic plan, 51.0 ms under ANALYZE" in html.render(result, stored)
+    assert "generic plan, 51.0 ms under ANALYZE" in render_html(result, stored)

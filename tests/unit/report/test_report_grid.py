@@ -6,7 +6,7 @@ from pgassay.model.result import CompareResult
 from pgassay.record.read import StoredExperiment
 from pgassay.report import text
 from pgassay.report.charts import interval_chart
-from pgassay.report.compare import facts, html, summary
+from pgassay.report.compare import facts, summary
 from pgassay.report.compare import page as comparison
 from pgassay.report.labels import described
 from pgassay.terminal.progress import plan_text
@@ -105,5 +105,5 @@ def test_facts_of_many_arms_are_grouped_by_value() -> None:
         ("worker", "io_method=worker (3 arms)"),
         ("io_uring", "io_method=io_uring (3 arms)"),
     )
-    page = html.render(analyse(stored), stored)
+    page = comparison.render_html(analyse(stored), stored)
     assert "io_method=worker (3 arms)" in page

@@ -7,7 +7,6 @@ import pytest
 import report_examples as examples
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.report import markdown, terminal
-from pgassay.report.compare import html
 from pgassay.report.compare import page as comparison
 from pgassay.report.compare.material import Material
 from pgassay.report.html import page
@@ -64,7 +63,7 @@ def test_a_new_section_is_a_function_and_a_line(monkeypatch: pytest.MonkeyPatch)
     assert "| arm | toy trials |\n|---|--:|\n| io_method=sync | 4 |" in comparison.render_markdown(
         result, stored
     )
-    made = html.render(result, stored)
+    made = comparison.render_html(result, stored)
     assert '<h2 id="toy">Toy</h2>' in made and '<a href="#toy">Toy</a>' in made
     assert '<td class="name">io_method=sync</td><td class="number">4</td>' in made
 

@@ -9,7 +9,6 @@ import report_examples as examples
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.model.workload import Metric
 from pgassay.report import listing
-from pgassay.report.compare import html
 from pgassay.report.compare import page as comparison
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
@@ -164,7 +163,7 @@ def test_caps_are_named_in_every_format(caps: dict[str, str], said: str) -> None
     assert (f"Caps on the server: {said}." in shown) == bool(said)
     assert ("caps on the server" in shown.lower()) == bool(said)
     assert (f"caps on the server: {said}" in comparison.render_markdown(result, stored)) == bool(said)
-    assert (f"Caps on the server: {said}." in html.render(result, stored)) == bool(said)
+    assert (f"Caps on the server: {said}." in comparison.render_html(result, stored)) == bool(said)
 
 
 def test_bars_below_a_narrow_table_tell_long_names_apart() -> None:

@@ -11,9 +11,8 @@ from pgassay.analysis.descriptive.volumes import arm_volumes, assumption_sentenc
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.model.result import ArmResult
 from pgassay.record.read import StoredExperiment
-from pgassay.report.compare.html import render as render_html
 from pgassay.report.compare.json import render as render_json
-from pgassay.report.compare.page import render, render_markdown
+from pgassay.report.compare.page import render, render_html, render_markdown
 from pgassay.workloads.load import THROUGHPUT
 
 MONTH_S = 730 * 3600

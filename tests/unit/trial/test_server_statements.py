@@ -10,7 +10,6 @@ import report_examples as examples
 from pgassay.analysis.descriptive.server_statements import STATEMENTS_MAX
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.record.read import StoredExperiment
-from pgassay.report.compare import html
 from pgassay.report.compare import page as comparison
 from pgassay.report.compare.server_statements import statement_table
 from pgassay.trial.before_and_after.server_statements import COLUMNS, FILE, ServerStatements
@@ -86,7 +85,7 @@ def test_arms_have_means_over_the_trials_that_ran_a_statement(tmp_path: Path) ->
     assert [row.arm for row in first.rows] == ["io_method=sync", "io_method=worker"], "by its text"
     assert first.rows[0].cells[:3] == ("2", "150 ms", "75.0 ms")
     assert second.query == "SELECT 8"
-    page, text = html.render(result, stored), comparison.render_markdown(result, stored)
+    page, text = comparison.render_html(result, stored), comparison.render_markdown(result, stored)
     assert 'id="server-statements"' in page
     for shown in (page, text):
         assert "only the twin" not in shown
@@ -105,7 +104,7 @@ def test_only_the_longest_are_kept_and_none_is_no_table(tmp_path: Path) -> None:
     none = stored_with(tmp_path / "none", [None] * 6)
     result = analyse(none)
     assert result.server_statements == ()
-    assert 'id="server-statements"' not in html.render(result, none)
+    assert 'id="server-statements"' not in comparison.render_html(result, none)
     assert "as the server counted" not in comparison.render_markdown(result, none)
 
 

@@ -148,7 +148,6 @@ def _keep(
     from pgassay.environment.last_probe import keep
     from pgassay.environment.linux.device import device_of
     from pgassay.record.write import write_file
-    from pgassay.report.probe import html
     from pgassay.report.probe import text as probe
 
     document = probe.render_json(result)
@@ -157,7 +156,7 @@ def _keep(
         keep(device_of(arguments.file or arguments.path), document)
     if arguments.html is None and arguments.out is None:
         return
-    page = html.render(result, comparison, chart_library=chart_library()).encode()
+    page = probe.render_html(result, comparison, chart_library=chart_library()).encode()
     if arguments.html is not None:
         write_file(arguments.html, page)
         print(f"report: {arguments.html}", file=sys.stderr)

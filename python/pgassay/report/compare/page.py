@@ -1,4 +1,4 @@
-"""The report of a comparison: which sections it has, in which order, and which outputs show them.
+"""The report of a comparison: its sections in their order, and its text, its Markdown and its HTML page.
 
 A new section is a file with a function that makes it and a line in `SECTIONS`.
 """
@@ -6,9 +6,11 @@ A new section is a file with a function that makes it and a line in `SECTIONS`.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from pgassay import __version__
 from pgassay.model.result import CompareResult
 from pgassay.record.read import StoredExperiment
 from pgassay.report import arm_volumes, markdown, terminal
+from pgassay.report import text as texts
 from pgassay.report.compare import (
     accounts,
     again,
@@ -25,7 +27,11 @@ from pgassay.report.compare import (
 )
 from pgassay.report.compare.material import Material
 from pgassay.report.explain import experiment as executed_plans
+from pgassay.report.html import page as html_page
 from pgassay.report.section import EVERYWHERE, HTML, MARKDOWN, TERMINAL, Format, Formats, Section
+
+# The others are small multiples on a wide page: too tall for a still picture of a narrow one.
+_NARROW_STATIC = frozenset({"intervals", "trials"})
 
 
 @dataclass(frozen=True)
@@ -90,3 +96,22 @@ def render(
 def render_markdown(result: CompareResult, stored: StoredExperiment) -> str:
     """The short report in Markdown, for an issue or a pull request."""
     return markdown.render(sections(Material(result, stored), "markdown"))
+
+
+def render_html(result: CompareResult, stored: StoredExperiment, *, chart_library: str = "") -> str:
+    """The page as text, to be written as UTF-8; `chart_library` as `report.html.page.render`."""
+    # Drawing needs the heaviest libraries of all, and a command imports this module before it knows.
+    from pgassay.report.charts import result_charts
+
+    material = Material(result, stored)
+    experiment = stored.experiment
+    drawings = list(result_charts.drawings(result, stored, material.observed))
+    return html_page.render(
+        texts.clean(experiment.title) or f"Comparison of {texts.clean(result.workload)}",
+        sections(material, "html"),
+        footer=f"pgassay {experiment.pgassay_version}, experiment of {experiment.created_at}; "
+        f"report by pgassay {__version__}.",
+        drawings=drawings,
+        wide_only=frozenset(each.name for each in drawings) - _NARROW_STATIC,
+        chart_library=chart_library,
+    )

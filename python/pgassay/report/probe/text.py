@@ -1,4 +1,4 @@
-"""The sections of a probe's report, as text for a terminal, as Markdown, and the JSON document."""
+"""The report of a probe: for a terminal, in Markdown and as an HTML page; and the JSON document."""
 
 from pydantic import BaseModel
 
@@ -7,6 +7,7 @@ from pgassay.probe.analysis.analyse import cell_name
 from pgassay.probe.analysis.recommend import shell_lines
 from pgassay.report import markdown, terminal, text
 from pgassay.report.compare.json import render_document
+from pgassay.report.html import page
 from pgassay.report.section import (
     HTML,
     QUIET,
@@ -236,3 +237,19 @@ def settings_lines(result: ProbeResult) -> list[tuple[int, list[str]]]:
     majors = [major for major in _MAJORS if major >= result.major]
     made = [(major, shell_lines(result.recommend, major, str(disk) if disk else None)) for major in majors]
     return [(major, lines) for major, lines in made if lines]
+
+
+def render_html(
+    result: ProbeResult, comparison: ProbeComparison | None = None, *, chart_library: str = ""
+) -> str:
+    """The page as text, to be written as UTF-8; `chart_library` as `report.html.page.render`."""
+    # Drawing needs the heaviest libraries of all, and a command imports this module before it knows.
+    from pgassay.report.charts import probe_charts
+
+    return page.render(
+        f"Probe of {result.path}",
+        sections(result, comparison),
+        footer=f"Measured {result.measured_at} by pgassay {result.pgassay_version}.",
+        drawings=list(probe_charts.drawings(result)),
+        chart_library=chart_library,
+    )

@@ -48,7 +48,7 @@ def _row(parent: "Path", folder: "Path", found: "stored_experiments.Analysed | U
     from pgassay.cli.outcome import REPORT_FILE
     from pgassay.errors import UsageError
     from pgassay.record.write import write_file
-    from pgassay.report.compare import html
+    from pgassay.report.compare.page import render_html
     from pgassay.report.index import IndexRow, row_of
 
     relative = folder.relative_to(parent)
@@ -59,7 +59,7 @@ def _row(parent: "Path", folder: "Path", found: "stored_experiments.Analysed | U
     if _is_stale(report, folder):
         try:
             _check_writable(folder)
-            write_file(report, html.render(result, stored, chart_library=chart_library()).encode())
+            write_file(report, render_html(result, stored, chart_library=chart_library()).encode())
         except UsageError as error:
             return IndexRow(folder=str(relative), link="", error=str(error))
     return row_of(result, stored, folder=str(relative), link=(relative / REPORT_FILE).as_posix())

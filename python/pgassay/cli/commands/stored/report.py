@@ -46,8 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.cli.outcome import REPORT_FILE, analysed, show
     from pgassay.errors import UsageError
     from pgassay.record.read import load
-    from pgassay.report.compare import html
-    from pgassay.report.compare.page import render_markdown
+    from pgassay.report.compare.page import render_html, render_markdown
 
     if (arguments.folder / FLEET_FILE).is_file():
         from pgassay.cli.spread import report_spread
@@ -57,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _report_tuning(arguments)
     stored, result = analysed(load(arguments.folder), redact=arguments.redact)
     target = arguments.html or arguments.folder / REPORT_FILE
-    page = html.render(result, stored, chart_library=chart_library())
+    page = render_html(result, stored, chart_library=chart_library())
     try:
         target.write_text(page, encoding="utf-8")
     except OSError as error:
