@@ -9,7 +9,7 @@ from pathlib import Path
 from pgassay.environment.datasets import snapshots
 from pgassay.environment.linux import machine
 from pgassay.errors import InterruptionError, MeasurementError, UsageError
-from pgassay.experiment.running.folder import check_folder, folder_titled
+from pgassay.experiment.running.folder import check_folder, new_folder
 from pgassay.experiment.running.run import host_lock
 from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.model.tuning.answer import TuneResult
@@ -107,7 +107,7 @@ def run_held(
     planned = planned.with_data_format()
     title = f"tune {planned.request.workload}, {planned.data}"
     began_at = request.began_at if request.began_at is not None else time.monotonic()
-    known = Known(planned, folder_titled(request.out, title), began_at, origin=request.origin)
+    known = Known(planned, new_folder(request.out, title), began_at, origin=request.origin)
     for sentence in (*planned.notes, *([warning] if warning else [])):
         progress.message(sentence)
         known.warnings.append(sentence)

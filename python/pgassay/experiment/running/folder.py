@@ -1,4 +1,4 @@
-"""Where a new experiment is written, and where experiments are found."""
+"""Where new results are written, and where experiments are found."""
 
 import re
 import tempfile
@@ -6,24 +6,18 @@ from datetime import datetime
 from pathlib import Path
 
 from pgassay.errors import UsageError
-from pgassay.model.experiment import Experiment
 from pgassay.record import layout
 
 DEFAULT_PARENT = Path("pgassay-results")
 _NAME_LENGTH_MAX = 60
 
 
-def new_folder(out: Path | None, experiment: Experiment) -> Path:
-    """The folder for a new experiment: `--out`, or a dated name below ./pgassay-results.
+def new_folder(out: Path | None, title: str) -> Path:
+    """The folder for new results: `--out`, or below ./pgassay-results a name of the date and their title.
 
     It is made here, so that a place where nothing can be written is found before the measuring.
     Raises UsageError when it holds something already, or can't be made.
     """
-    return folder_titled(out, experiment.title)
-
-
-def folder_titled(out: Path | None, title: str) -> Path:
-    """The same for results of any kind with a title; raises UsageError."""
     folder = out if out is not None else DEFAULT_PARENT / _dated_name(title)
     check_folder(folder)
     try:

@@ -75,12 +75,12 @@ def run_parsed(
 ) -> StoredExperiment:
     """Plan and run what was parsed; the caller holds the host's lock. Raises as `run_new`."""
     planned = plan(parsed, progress.stage)
-    earlier = history.recall(planned)
-    experiment = history.with_known_scale(planned, earlier)
-    contract = experiment.contract
+    contract = planned.contract
     limits = RunLimits(contract.blocks_max, contract.time_max_s, until_decided=until_decided)
-    folder = new_folder(parsed.request.out, experiment)
+    folder = new_folder(parsed.request.out, planned.title)
     try:
+        earlier = history.recall(planned)
+        experiment = history.with_known_scale(planned, earlier)
         run = _Run(earlier, parsed.servers.connections, limits, progress, said_by)
         return _run_planned(experiment, folder, run)
     except BaseException:
@@ -103,8 +103,8 @@ class _Run:
 
 def _run_planned(experiment: Experiment, folder: Path, run: _Run) -> StoredExperiment:
     connections = run.connections
+    trial_s = history.likely_trial_s(experiment, run.earlier)
     with open_target(experiment, connections.parameters, run.progress.stage) as opened:
-        trial_s = history.likely_trial_s(experiment, run.earlier)
         write_experiment(folder, opened.complete(experiment, trial_s))
         if connections.documents:
             write_servers(folder, connections.documents)

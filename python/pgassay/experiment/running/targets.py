@@ -26,8 +26,7 @@ from pgassay.model.arm import Arm
 from pgassay.model.experiment import Experiment, PlannedCeilings
 from pgassay.model.probe import ProbeResult
 from pgassay.model.storage import StorageSpec
-from pgassay.trial.provider import MachineProvider
-from pgassay.trial.provisioned import ProvisionedTarget
+from pgassay.trial.provisioned import MachineProvider, ProvisionedTarget
 from pgassay.trial.remote import RemoteTarget
 from pgassay.trial.target import Target
 

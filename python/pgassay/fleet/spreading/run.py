@@ -11,7 +11,7 @@ from typing import Literal
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.planning.provisioned import default_cache
 from pgassay.experiment.planning.request import BLOCKS_DEFAULT, CompareRequest, check_request, parse_cache
-from pgassay.experiment.running.folder import folder_titled
+from pgassay.experiment.running.folder import new_folder
 from pgassay.factors import registry as factors
 from pgassay.factors import sql
 from pgassay.fleet.machine import Document, Fleet, Machine, MachineLostError
@@ -77,7 +77,7 @@ def run_spread(
         counts_as={machine.name: machine.counts_as for machine in fleet.machines()},
     )
     check_shared_hosts(plan.machines, workloads, cache)
-    folder = folder_titled(compare.out, f"fleet {' '.join(compare.factors)}")
+    folder = new_folder(compare.out, f"fleet {' '.join(compare.factors)}")
     if request.spread == "cells":
         try:
             plan = spread_cells(plan, _members(folder, plan, fleet), view)
