@@ -12,8 +12,8 @@ from pgassay.errors import UsageError
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.fleet.spreading import plan as plans
 from pgassay.fleet.spreading.cells import check_words
+from pgassay.fleet.spreading.results import stored_result
 from pgassay.fleet.spreading.run import SpreadRequest, resume_spread, run_spread
-from pgassay.fleet.spreading.standing import stored_result
 from pgassay.model.machines.combined import CombinedResult
 from pgassay.record.layout import EXPERIMENT_FILE
 from pgassay.record.read import load

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgassay.fleet.spreading.data import WORTH_S, Offer, choose
+from pgassay.fleet.spreading.data_transfer import WORTH_S, Offer, choose
 
 MEGABYTES = 100 << 20
 

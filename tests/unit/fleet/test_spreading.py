@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from pgassay.errors import UsageError
 from pgassay.fleet.spreading import plan as plans
-from pgassay.fleet.spreading.alike import check_shared_hosts, differences
-from pgassay.fleet.spreading.standing import Looks, blocks_done, is_settled, read_looks, write_looks
-from pgassay.fleet.spreading.words import words_of_machines
+from pgassay.fleet.spreading.machine_command import machine_command
+from pgassay.fleet.spreading.machine_differences import check_shared_hosts, differences
+from pgassay.fleet.spreading.results import Looks, blocks_done, is_settled, read_looks, write_looks
 from pgassay.model.machines.combined import CombinedArm, CombinedResult, CommonEffect, MachineResult
 from pgassay.model.machines.spread import SpreadExperiment, SpreadMachine
 from pgassay.model.workload import Metric
@@ -20,7 +20,7 @@ from pgassay.workloads.registry import parse_workload
 def test_what_the_coordinator_decides_is_no_machine_s() -> None:
     typed = ["io_method=sync,worker", "--fleet", "fleet.toml", "--blocks=9", "--seed", "4", "--json", "--out"]
     typed += ["here", "--max-time", "1h", "--margin", "0.02", "--fail-if=slower", "--no-pool", "--all-blocks"]
-    found = words_of_machines(typed)
+    found = machine_command(typed)
     assert found.words == ["io_method=sync,worker", "--margin", "0.02", "--no-pool"]
     assert found.files == {}
 
@@ -33,7 +33,7 @@ def test_files_keep_their_names_where_they_can(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "sql/a.sql").write_text("\\ir b.sql\nSELECT 1;\n")
     (tmp_path / "sql/b.sql").write_text("SELECT 2;\n")
     words = ["a=1,2", "--workload", "sql:sql/a.sql,writes=no", f"--dataset=dump:{elsewhere}", "--prepare"]
-    found = words_of_machines([*words, "CREATE INDEX ON t (a)"])
+    found = machine_command([*words, "CREATE INDEX ON t (a)"])
     assert found.words[:3] == ["a=1,2", "--workload", "sql:sql/a.sql,writes=no"]
     assert found.words[3:5] == ["--dataset", "dump:files/far.dump"]
     assert found.words[5:] == ["--prepare", "CREATE INDEX ON t (a)"]
@@ -48,7 +48,7 @@ def test_ways_to_write_a_question_are_sent(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     for name in ("a.sql", "b.sql"):
         (tmp_path / name).write_text("SELECT 1;\n")
-    found = words_of_machines(["sql=a.sql,b.sql"])
+    found = machine_command(["sql=a.sql,b.sql"])
     assert found.words == ["sql=a.sql,b.sql"]
     assert list(found.files) == ["a.sql", "b.sql"]
 
@@ -64,14 +64,14 @@ def test_ways_to_write_a_question_are_sent(tmp_path: Path, monkeypatch: pytest.M
 )
 def test_what_a_fleet_can_t_run_is_a_sentence(words: list[str], said: str) -> None:
     with pytest.raises(UsageError, match=said) as refused:
-        words_of_machines(words)
+        machine_command(words)
     assert "geheim" not in str(refused.value)
 
 
 @given(words=st.lists(st.text(max_size=20), max_size=8))
 def test_no_words_break_the_words(words: list[str]) -> None:
     try:
-        found = words_of_machines(words)
+        found = machine_command(words)
     except (UsageError, OSError, ValueError):
         return
     assert not {"--fleet", "--seed", "--json"} & set(found.words)

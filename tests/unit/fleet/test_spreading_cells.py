@@ -17,7 +17,7 @@ from pgassay.fleet.spreading.cells import (
     orphans,
     taken_over,
 )
-from pgassay.fleet.spreading.standing import why_all_ended
+from pgassay.fleet.spreading.results import why_all_ended
 from pgassay.model.machines.combined import CombinedResult, MachineResult
 from pgassay.model.machines.spread import SpreadExperiment, SpreadGrid, SpreadStratum
 from pgassay.model.result import Planned, PlannedCell

@@ -24,7 +24,7 @@ from pgassay.environment.home import home
 from pgassay.environment.linux import machine
 from pgassay.environment.linux.processes import process_ids
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.fleet.cluster import apart
+from pgassay.fleet.cluster import network_namespace
 from pgassay.fleet.cluster.certificates import Identity, is_name
 from pgassay.fleet.cluster.file import NODES
 from pgassay.fleet.cluster.node_folder import STARTED_BY, NodeFolder, NodeSettings
@@ -185,7 +185,7 @@ def _sweep(own_home: Path) -> None:
     """Remove what a killed worker left; while another experiment has the host, the next one's start does."""
     if not any((own_home / "registry").glob("*.json")):
         return
-    prefix = apart.words(sys.executable) if own_home != home() else (sys.executable,)
+    prefix = network_namespace.command_prefix(sys.executable) if own_home != home() else (sys.executable,)
     subprocess.run(
         [*prefix, "-m", "pgassay.cli.main", "clean", "--no-wait"],
         stdin=subprocess.DEVNULL,

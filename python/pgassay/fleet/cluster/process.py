@@ -20,7 +20,7 @@ from distributed import Worker
 from pgassay.environment.cgroup.group import Cgroup, memory_limit
 from pgassay.environment.home import home
 from pgassay.fleet.agent import Agent
-from pgassay.fleet.cluster import apart, nodes
+from pgassay.fleet.cluster import network_namespace, nodes
 from pgassay.fleet.cluster.file import certificates_of
 from pgassay.fleet.cluster.node_folder import STARTED_BY, NodeFolder, NodeSettings
 
@@ -130,7 +130,7 @@ def _part_of_host(folder: NodeFolder, settings: NodeSettings) -> Iterator[tuple[
         yield (sys.executable,)
         return
     os.sched_setaffinity(0, settings.cores)
-    namespace = apart.open_namespace(home())
+    namespace = network_namespace.open_namespace(home())
     group = None
     if settings.memory_bytes is not None:
         # The fleet's id as well: a container's process numbers may be those of a neighbour's.
@@ -138,7 +138,7 @@ def _part_of_host(folder: NodeFolder, settings: NodeSettings) -> Iterator[tuple[
         group = Cgroup.create(name, memory_limit(settings.memory_bytes))
         _enter(group.paths)
     try:
-        yield apart.words(sys.executable, f"/proc/{os.getpid()}/fd/{namespace}")
+        yield network_namespace.command_prefix(sys.executable, f"/proc/{os.getpid()}/fd/{namespace}")
     finally:
         if group is not None:
             _enter([path.parent for path in group.paths])

@@ -19,7 +19,7 @@ from pgassay.fleet.runs import RunRequest
 from pgassay.fleet.spreading import plan as plans
 from pgassay.fleet.spreading.cells import left_to_do, lines_of_orphans, orphans, taken_over
 from pgassay.fleet.spreading.member import Member, Visit
-from pgassay.fleet.spreading.standing import (
+from pgassay.fleet.spreading.results import (
     blocks_done,
     combined,
     home_of_absent,

@@ -16,12 +16,12 @@ from pgassay.factors import registry as factors
 from pgassay.factors import sql
 from pgassay.fleet.machine import Document, Fleet, Machine, MachineLostError
 from pgassay.fleet.spreading import plan as plans
-from pgassay.fleet.spreading.alike import WARM, check_shared_hosts, differences
 from pgassay.fleet.spreading.cells import lines_of_plan, spread_cells
 from pgassay.fleet.spreading.coordinate import Coordinator, Pace, request_of
-from pgassay.fleet.spreading.data import Sharing
+from pgassay.fleet.spreading.data_transfer import Sharing
+from pgassay.fleet.spreading.machine_command import machine_command
+from pgassay.fleet.spreading.machine_differences import WARM, check_shared_hosts, differences
 from pgassay.fleet.spreading.member import Member, facts_of
-from pgassay.fleet.spreading.words import words_of_machines
 from pgassay.model.machines.combined import CombinedResult
 from pgassay.model.machines.spread import SpreadExperiment
 from pgassay.model.workload import WorkloadSpec
@@ -58,7 +58,7 @@ def run_spread(
     check_request(compare)
     workloads = _workloads(compare)
     cache = parse_cache(compare.cache) if compare.cache else default_cache(workloads[0])
-    words = words_of_machines(request.words)
+    words = machine_command(request.words)
     # What reads from memory alone is not concerned with the disk, and probing takes some seconds.
     with_storage = cache not in WARM or any(workload.writes for workload in workloads)
     facts = _gather_facts(fleet.machines(), view, with_storage=with_storage)

@@ -24,7 +24,7 @@ NEW = "new"
 _FAILED = 126  # as env(1) and others that run a command
 
 
-def words(python: str, namespace: str = NEW) -> tuple[str, ...]:
+def command_prefix(python: str, namespace: str = NEW) -> tuple[str, ...]:
     """What begins a command of that Python, so that it runs in a namespace: a file of one, or a new one."""
     return (python, "-I", "-S", __file__, namespace, python)
 

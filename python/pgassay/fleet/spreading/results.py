@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError
 from pgassay.analysis.machines.combine import combine
 from pgassay.analysis.machines.gather import Told
 from pgassay.errors import UsageError
-from pgassay.fleet.spreading.alike import facts_by_machine
+from pgassay.fleet.spreading.machine_differences import facts_by_machine
 from pgassay.model.base import Frozen
 from pgassay.model.machines.cells import CellsResult
 from pgassay.model.machines.combined import CombinedResult

@@ -1,4 +1,4 @@
-"""What was typed for one host, as the words that each machine gets, and the files that these name."""
+"""The command that each machine runs, made from what was typed for one host, and the files that it names."""
 
 import re
 from collections.abc import Sequence
@@ -20,20 +20,20 @@ _INCLUDED_MAX = 1000
 
 
 @dataclass
-class MachineWords:
+class MachineCommand:
     """The words, and by the path under which they name it each file's own path here."""
 
     words: list[str] = field(default_factory=list)
     files: dict[str, Path] = field(default_factory=dict)
 
 
-def words_of_machines(typed: Sequence[str]) -> MachineWords:
+def machine_command(typed: Sequence[str]) -> MachineCommand:
     """What each machine is given of the words after `pgassay compare`.
 
     A file that was named by a path relative to this folder keeps that name on every machine; another one is
     put in files/. Raises UsageError for what a fleet can't run, a password, and a file that is not there.
     """
-    made = MachineWords()
+    made = MachineCommand()
     words = iter(typed)
     for word in words:
         option, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
@@ -64,7 +64,7 @@ def words_of_machines(typed: Sequence[str]) -> MachineWords:
     return made
 
 
-def _of_option(option: str, value: str, made: MachineWords) -> str:
+def _of_option(option: str, value: str, made: MachineCommand) -> str:
     if option == "--prepare":
         return _sent(value, made) if value.endswith(".sql") else value
     match = _FILE.match(value)
@@ -74,7 +74,7 @@ def _of_option(option: str, value: str, made: MachineWords) -> str:
     return value.replace(path, _sent(path, made), 1)
 
 
-def _of_factor(word: str, made: MachineWords) -> str:
+def _of_factor(word: str, made: MachineCommand) -> str:
     name, _, levels = word.partition("=")
     if name not in _FILE_FACTORS:
         return word
@@ -85,7 +85,7 @@ def _of_factor(word: str, made: MachineWords) -> str:
     return f"{name}={','.join(parts)}"
 
 
-def _sent(path: str, made: MachineWords) -> str:
+def _sent(path: str, made: MachineCommand) -> str:
     """The name of a file on the machines, with what it includes taken along."""
     source = Path(path)
     if not source.is_file():
@@ -101,7 +101,7 @@ def _sent(path: str, made: MachineWords) -> str:
     return name
 
 
-def _send_included(source: Path, name: PurePosixPath, made: MachineWords) -> None:
+def _send_included(source: Path, name: PurePosixPath, made: MachineCommand) -> None:
     """What psql's \\i and \\ir name, so far as it lies beside or below the file that includes it."""
     if source.suffix != ".sql" or len(made.files) > _INCLUDED_MAX:
         return

@@ -18,7 +18,7 @@ from functools import partial
 from pgassay.errors import MeasurementError
 from pgassay.fleet.machine import Document, MachineLostError
 from pgassay.fleet.runs import RunRequest
-from pgassay.fleet.spreading.alike import plan_differences, readings_of
+from pgassay.fleet.spreading.machine_differences import plan_differences, readings_of
 from pgassay.fleet.spreading.member import Member
 from pgassay.model.machines.spread import SpreadCopy, SpreadExperiment
 from pgassay.terminal.fleet import FleetView
