@@ -10,7 +10,7 @@ import pytest
 
 import analysis_samples as samples
 from pgassay.analysis.machines.combine import combine
-from pgassay.analysis.machines.gather import Told
+from pgassay.analysis.machines.gather import MachineDescription
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.model.experiment import Experiment
 from pgassay.model.machines.cells import CellsResult, StrataComparison
@@ -71,7 +71,7 @@ def on(
 
 
 def combined(*experiments: StoredExperiment) -> CombinedResult:
-    told = {each.folder: Told(each.folder.name.partition("+")[0]) for each in experiments}
+    told = {each.folder: MachineDescription(each.folder.name.partition("+")[0]) for each in experiments}
     return combine(experiments, told, least=1, grid=GRID)
 
 

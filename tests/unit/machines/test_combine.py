@@ -13,7 +13,7 @@ import pytest
 import analysis_samples as samples
 from frozen import archive
 from pgassay.analysis.machines.combine import combine
-from pgassay.analysis.machines.gather import Told, gather_machines
+from pgassay.analysis.machines.gather import MachineDescription, gather_machines
 from pgassay.analysis.machines.sentences import disagreement_note, limit_words
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.errors import UsageError
@@ -156,13 +156,13 @@ def test_what_is_one_machine_by_its_name_and_by_its_boot_is_one_in_all() -> None
 def test_what_the_user_declares_decides() -> None:
     experiments = [on("a", boot="one"), on("b", boot="one"), on("c")]
 
-    def told(**declared: str) -> dict[Path, Told]:
+    def told(**declared: str) -> dict[Path, MachineDescription]:
         return {
-            each.folder: Told(name, counts_as=declared.get(name, ""))
+            each.folder: MachineDescription(name, counts_as=declared.get(name, ""))
             for each, name in zip(experiments, "abc", strict=True)
         }
 
-    def names(found: dict[Path, Told]) -> list[str]:
+    def names(found: dict[Path, MachineDescription]) -> list[str]:
         return [machine.name for machine in gather_machines(experiments, found)]
 
     assert names(told()) == ["a and b", "c"]
@@ -296,7 +296,7 @@ def test_blocks_that_come_late_never_take_back_what_an_earlier_look_said(seed: i
     here = on("here", 0.0, blocks=10, seed=seed, spread=0.03)
     away = on("away", 0.03, blocks=10, seed=100 + seed, spread=0.03)
     looks = {here.folder: (len(here.trials),), away.folder: (0,)}
-    told = {folder: Told(folder.name, looks=counts) for folder, counts in looks.items()}
+    told = {folder: MachineDescription(folder.name, looks=counts) for folder, counts in looks.items()}
     before = ends(combine([here, replace(away, trials=())], told))
     after, by_their_clocks = ends(combine([here, away], told)), ends(combine([here, away]))
     assert before[0] - 1e-9 <= after[0] < after[1] <= before[1] + 1e-9
@@ -314,7 +314,10 @@ def ends(result: CombinedResult) -> tuple[float, float]:
 def test_a_machine_is_called_as_its_user_calls_it_and_what_it_said_is_compared() -> None:
     experiments = [on("a"), on("b"), on("c")]
     facts = [{("doctor", "io_uring"): status} for status in ("ok", "ok", "missing")]
-    told = {stored.folder: Told(f"rack-{number}", facts[number]) for number, stored in enumerate(experiments)}
+    told = {
+        stored.folder: MachineDescription(f"rack-{number}", facts[number])
+        for number, stored in enumerate(experiments)
+    }
     result = combine(experiments, told)
     assert [machine.name for machine in result.machines] == ["rack-0", "rack-1", "rack-2"]
     assert "doctor, io uring: ok on rack-0 and rack-1; missing on rack-2" in result.confounds

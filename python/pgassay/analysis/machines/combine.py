@@ -13,15 +13,14 @@ from pathlib import Path
 
 from pgassay.analysis.diff.differences import recorded_facts
 from pgassay.analysis.machines.cells import cells_of, comparisons_of, without_population
-from pgassay.analysis.machines.cells_sentences import cells_family, cells_lines
 from pgassay.analysis.machines.effects import combined_arm
 from pgassay.analysis.machines.gather import (
-    NOTHING_TOLD,
+    NO_DESCRIPTIONS,
     Machine,
-    Told,
+    MachineDescription,
     gather_machines,
 )
-from pgassay.analysis.machines.sentences import arm_lines
+from pgassay.analysis.machines.sentences import arm_lines, cells_family, cells_lines
 from pgassay.model.machines.combined import CombinedResult
 from pgassay.model.machines.spread import SpreadGrid
 from pgassay.record.read import StoredExperiment
@@ -32,7 +31,7 @@ Facts = dict[tuple[str, str], str]
 
 def combine(
     experiments: Sequence[StoredExperiment],
-    told: Mapping[Path, Told] = NOTHING_TOLD,
+    descriptions: Mapping[Path, MachineDescription] = NO_DESCRIPTIONS,
     *,
     least: int = 2,
     is_final: bool = True,
@@ -40,12 +39,12 @@ def combine(
 ) -> CombinedResult:
     """The result of experiments of one design on several machines; needs no more than they hold.
 
-    told: what is known of machines beside that, by the folder of an experiment. is_final: where machines
-    disagree, say what limits each, which takes the whole analysis of its experiments. grid: its strata were
-    spread over the machines (`machines.cells`). Raises UsageError as `gather_machines`, and as `analyse` for
+    descriptions: what is known of machines beside that, by the folder of an experiment. is_final: where
+    machines disagree, say what limits each, which takes the whole analysis of its experiments. grid: its
+    strata were spread over the machines (`machines.cells`). Raises UsageError as `gather_machines`, and as `analyse` for
     an experiment that contradicts itself.
     """
-    machines = gather_machines(experiments, told, least=least, of_one_grid=grid is not None)
+    machines = gather_machines(experiments, descriptions, least=least, of_one_grid=grid is not None)
     study = machines[0].parts[0].study
     contract = study.experiment.contract
     facts = {machine.name: _facts_of(machine, grid) for machine in machines}
@@ -93,8 +92,8 @@ def _facts_of(machine: Machine, grid: SpreadGrid | None) -> Facts:
             if not arms:
                 continue
             stored = replace(stored, experiment=stored.experiment.model_copy(update={"arms": arms}))
-        told = part.told.facts if part.told is not None else {}
-        for name, value in (recorded_facts(stored) | dict(told)).items():
+        described = part.description.facts if part.description is not None else {}
+        for name, value in (recorded_facts(stored) | dict(described)).items():
             values.setdefault(name, {})[value] = None
     return {name: " then ".join(found) for name, found in values.items()}
 
@@ -130,8 +129,8 @@ def _sentences(facts: dict[str, Facts]) -> list[str]:
         values: dict[str, list[str]] = {}
         for machine, own in facts.items():
             values.setdefault(own.get(name, ""), []).append(machine)
-        told = "; ".join(f"{_value(value)} on {join(names)}" for value, names in values.items())
-        lines.append(f"{_called(name)}: {told}")
+        shown = "; ".join(f"{_value(value)} on {join(names)}" for value, names in values.items())
+        lines.append(f"{_called(name)}: {shown}")
     return list(dict.fromkeys(lines))
 
 

@@ -33,7 +33,7 @@ Facts = Mapping[tuple[str, str], str]
 
 
 @dataclass(frozen=True)
-class Told:
+class MachineDescription:
     """What is known of an experiment's machine beside its record: how it is called, and facts of it.
 
     looks: how many of its trials were there at each look that was taken at all machines together; () where
@@ -48,7 +48,7 @@ class Told:
     counts_as: str = ""
 
 
-NOTHING_TOLD: Mapping[Path, Told] = MappingProxyType({})
+NO_DESCRIPTIONS: Mapping[Path, MachineDescription] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -74,12 +74,12 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Part:
-    """One experiment: its study, its comparisons by what they compare, and what is told of its machine."""
+    """One experiment: its study, its comparisons by what they compare, and the description of its machine."""
 
     stored: StoredExperiment
     study: Study
     blocks: dict[ContrastKey, Blocks]
-    told: Told | None = None
+    description: MachineDescription | None = None
 
     @property
     def ended(self) -> str:
@@ -107,16 +107,16 @@ class Machine:
 
 def gather_machines(
     experiments: Sequence[StoredExperiment],
-    told: Mapping[Path, Told] = NOTHING_TOLD,
+    descriptions: Mapping[Path, MachineDescription] = NO_DESCRIPTIONS,
     *,
     least: int = 2,
     of_one_grid: bool = False,
 ) -> tuple[Machine, ...]:
     """The machines on which these experiments ran, in the order in which they were first named.
 
-    Two experiments of one host are one machine. told: by the folder of an experiment. of_one_grid: each has
-    some strata of one grid; a machine is then what is told to be one, since parts of one host may not be
-    alike. Raises UsageError when there are fewer than `least` experiments, two hold the same trials, or
+    Two experiments of one host are one machine. descriptions: by the folder of an experiment. of_one_grid:
+    each has some strata of one grid; a machine is then what its description calls one, since parts of one
+    host may not be alike. Raises UsageError when there are fewer than `least` experiments, two hold the same trials, or
     their designs differ.
     """
     if len(experiments) < least:
@@ -131,11 +131,16 @@ def gather_machines(
     for study, stored in zip(studies[1:], experiments[1:], strict=True):
         _check_designs(studies[0], study, experiments[0], stored, of_one_grid=of_one_grid)
     parts = [
-        Part(stored, study, _blocks(study, stored, told.get(stored.folder)), told.get(stored.folder))
+        Part(
+            stored,
+            study,
+            _blocks(study, stored, descriptions.get(stored.folder)),
+            descriptions.get(stored.folder),
+        )
         for stored, study in zip(experiments, studies, strict=True)
     ]
     _check_members(parts)
-    found = _by_machine(parts, as_told=of_one_grid)
+    found = _by_machine(parts, as_described=of_one_grid)
     names = [_called(parts) for parts in found]
     return tuple(
         Machine(_told_apart(names, place), tuple(sorted(parts, key=lambda part: part.ended)))
@@ -143,14 +148,14 @@ def gather_machines(
     )
 
 
-def _by_machine(parts: Sequence[Part], *, as_told: bool = False) -> list[list[Part]]:
+def _by_machine(parts: Sequence[Part], *, as_described: bool = False) -> list[list[Part]]:
     """Those of one machine together: parts that share an identity, and parts that both share one with.
 
-    as_told: a machine is what is told to be one.
+    as_described: a machine is what descriptions call one.
     """
     found: list[tuple[set[tuple[str, ...]], list[Part]]] = []
     for part in parts:
-        own = _identities_of(part, as_told=as_told)
+        own = _identities_of(part, as_described=as_described)
         same = [group for group in found if group[0] & own]
         identity = own.union(*(group[0] for group in same))
         members = [*(each for group in same for each in group[1]), part]
@@ -162,10 +167,14 @@ def _by_machine(parts: Sequence[Part], *, as_told: bool = False) -> list[list[Pa
     return [members for _, members in found]
 
 
-def _identities_of(part: Part, *, as_told: bool) -> set[tuple[str, ...]]:
-    if part.told is None:
+def _identities_of(part: Part, *, as_described: bool) -> set[tuple[str, ...]]:
+    if part.description is None:
         return identities(part.stored)
-    return {("told", part.told.name)} if as_told else identities(part.stored, part.told.counts_as)
+    return (
+        {("described", part.description.name)}
+        if as_described
+        else identities(part.stored, part.description.counts_as)
+    )
 
 
 def identities(stored: StoredExperiment, counts_as: str = "") -> set[tuple[str, ...]]:
@@ -209,7 +218,7 @@ def _name(stored: StoredExperiment) -> str:
 
 def _called(parts: Sequence[Part]) -> str:
     """As its user calls it, else by what is recorded; with every name that it has."""
-    given = dict.fromkeys(part.told.name for part in parts if part.told is not None)
+    given = dict.fromkeys(part.description.name for part in parts if part.description is not None)
     return join(list(given or dict.fromkeys(_name(part.stored) for part in parts)))
 
 
@@ -297,7 +306,9 @@ def _check_arms(first: Study, second: Study, where: str) -> None:
             raise UsageError(f"{where}the data were prepared by other SQL")
 
 
-def _blocks(study: Study, stored: StoredExperiment, told: Told | None) -> dict[ContrastKey, Blocks]:
+def _blocks(
+    study: Study, stored: StoredExperiment, description: MachineDescription | None
+) -> dict[ContrastKey, Blocks]:
     """Each comparison's rows; those without a row are left out."""
     places_of_trials = {
         (trial.record.number, trial.record.attempt): place for place, trial in enumerate(stored.trials)
@@ -305,9 +316,9 @@ def _blocks(study: Study, stored: StoredExperiment, told: Told | None) -> dict[C
 
     def moment(record: TrialRecord) -> str:
         """When a trial ended; before that at which look it was there, by text that sorts like it."""
-        if told is None or not told.looks:
+        if description is None or not description.looks:
             return record.ended_at
-        look = bisect_right(told.looks, places_of_trials[record.number, record.attempt])
+        look = bisect_right(description.looks, places_of_trials[record.number, record.attempt])
         return f"{look:09d} {record.ended_at}"
 
     contrasts = study.contrast_set(study.logs[:1])

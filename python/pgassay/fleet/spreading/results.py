@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import Field, ValidationError
 
 from pgassay.analysis.machines.combine import combine
-from pgassay.analysis.machines.gather import Told
+from pgassay.analysis.machines.gather import MachineDescription
 from pgassay.errors import UsageError
 from pgassay.fleet.spreading.machine_differences import facts_by_machine
 from pgassay.model.base import Frozen
@@ -61,11 +61,13 @@ def write_looks(folder: Path, looks: Looks) -> None:
     write_file(folder / LOOKS_FILE, (looks.model_dump_json() + "\n").encode())
 
 
-def told_of(plan: SpreadExperiment, folder: Path, looks: Looks) -> dict[Path, Told]:
+def machine_descriptions(
+    plan: SpreadExperiment, folder: Path, looks: Looks
+) -> dict[Path, MachineDescription]:
     """By the folder of each run how its machine is called, what it said of itself, and what was looked at."""
     facts = facts_by_machine(plan.machines)
     return {
-        folder / run.folder: Told(
+        folder / run.folder: MachineDescription(
             machine.name,
             facts.get(machine.name, {}),
             looks.runs.get(run.id, (0,) * looks.count),
@@ -91,7 +93,9 @@ def combined(
         raise UsageError(
             f"{folder} holds no experiment of any machine, since none had begun: type pgassay resume {folder}"
         )
-    found = combine(experiments, told_of(plan, folder, looks), least=1, is_final=is_final, grid=plan.grid)
+    found = combine(
+        experiments, machine_descriptions(plan, folder, looks), least=1, is_final=is_final, grid=plan.grid
+    )
     return found.model_copy(update={"stopped": stopped, "warnings": (*found.warnings, *warnings)})
 
 
