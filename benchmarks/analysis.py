@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "samples"))
-from pgassay.analysis.verdicts.compare import analyse, progress
+from pgassay.analysis.verdicts.compare import analyse, interim_result
 from pgassay.analysis.verdicts.primary import analyse_primary, forecasts
 from pgassay.analysis.verdicts.study import gather_study
 from pgassay.record.read import StoredExperiment
@@ -61,7 +61,7 @@ def main() -> None:
         study = gather_study(stored)
         primary = analyse_primary(study)
         forecast_s = cpu_s(lambda: forecasts(study, primary))  # noqa: B023
-        look_s, whole_s = cpu_s(lambda: progress(stored)), cpu_s(lambda: analyse(stored))  # noqa: B023
+        look_s, whole_s = cpu_s(lambda: interim_result(stored)), cpu_s(lambda: analyse(stored))  # noqa: B023
         print(
             f"strata {strata}, {len(study.experiment.contrasts)} contrasts, {len(stored.trials)} trials: "
             f"a look {look_s:.2f} s, the whole result {whole_s:.2f} s, forecasts {forecast_s:.2f} s"

@@ -17,7 +17,7 @@ import numpy as np
 from pgassay.analysis.statistics.contrasts import evidence_of
 from pgassay.analysis.statistics.eprocess import log_evidence_above, log_evidence_below
 from pgassay.analysis.statistics.equivalence import equivalence_path, interval_level
-from pgassay.analysis.verdicts.compare import Standing, analyse, progress
+from pgassay.analysis.verdicts.compare import InterimResult, analyse, interim_result
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.design.arms import apply_levels, choose_control, combinations
 from pgassay.environment.datasets.snapshots import key as snapshot_key
@@ -148,9 +148,9 @@ class Ended:
     has_no_direction: bool = False
 
     @cached_property
-    def standing(self) -> Standing:
+    def standing(self) -> InterimResult:
         """Where it stood; computed when somebody asks, since it takes as long as all that came before."""
-        return progress(self.stored)
+        return interim_result(self.stored)
 
     @property
     def trials(self) -> int:
@@ -212,7 +212,7 @@ def run_whole(
         return Ended(running.stored)
     if look_at_each:
         while running.block():
-            standing = progress(running.stored)
+            standing = interim_result(running.stored)
             if standing.decided:
                 break
             running.resting = decided_arms(running.stored, standing)
@@ -254,7 +254,7 @@ def _with_resting_arms(running: "_Running", without_rest: "_Running") -> Ended:
         telling = telling_blocks(gather_study(running.stored), running.resting)
         if all(block == NEVER for block in telling):
             continue
-        standing = progress(running.stored)
+        standing = interim_result(running.stored)
         if standing.decided:
             break
         running.resting = decided_arms(running.stored, standing)

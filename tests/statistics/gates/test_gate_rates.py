@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pytest
 
-from pgassay.analysis.gate.rule import Earlier, rule_of, standing_of
+from pgassay.analysis.gate.detector import EarlierRun, detector_state, rule_of
 from pgassay.analysis.gate.units import findable_effect
 from simulated_gates import BLOCKS, CV, STATEMENTS, Nights, nights_with_alarms, slowed, workload_of
 
@@ -99,10 +99,10 @@ def test_the_detector_keeps_its_promise_where_every_e_value_is_fair(spread):
     evidence = spread * random.standard_normal((lines, runs)) - spread**2 / 2
     alarms = 0
     for line in evidence:
-        earlier: list[Earlier] = []
+        earlier: list[EarlierRun] = []
         for log_evidence in line:
-            reached = standing_of(earlier).log_earlier + log_evidence >= math.log(threshold)
+            reached = detector_state(earlier).log_earlier + log_evidence >= math.log(threshold)
             alarms += reached
-            earlier = [] if reached else [*earlier, Earlier("", float(log_evidence), None, None, False)]
+            earlier = [] if reached else [*earlier, EarlierRun("", float(log_evidence), None, None, False)]
     expected = lines * runs / threshold
     assert 0.02 * expected < alarms <= expected + 2 * math.sqrt(expected)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from analysis_samples import SCAN_PLAN, experiment, record, simulate, simulate_moving, stored
-from pgassay.analysis.verdicts.compare import analyse, decided, progress
+from pgassay.analysis.verdicts.compare import analyse, decided, interim_result
 from pgassay.errors import UsageError
 from pgassay.model.storage import DeviceFacts, StorageFacts
 from pgassay.model.trial import TrialFacts
@@ -95,7 +95,7 @@ def test_no_trial_at_all_gives_a_result_without_figures():
     assert arm_of(result, "io_method=method1").ratio is None
     assert result.twin.ok is None
     assert "no block is complete" in result.verdict
-    assert not progress(stored(plan, [])).decided
+    assert not interim_result(stored(plan, [])).decided
 
 
 def test_an_undecided_arm_says_how_many_more_blocks_it_takes():
@@ -182,7 +182,7 @@ def test_an_effect_that_moved_has_no_interval_and_no_verdict():
     assert arm.ratio is not None
     assert arm.note == "the effect moved during the experiment: no single figure fits all blocks"
     assert f"has no verdict against io_method=sync, since {arm.note} (40 blocks)" in result.verdict
-    assert progress(trials).arms[0].interval is None
+    assert interim_result(trials).arms[0].interval is None
     shown = page.render(result, trials, width=120, colour=False, unicode=True)
     assert "none fits" in shown
     assert "no interval fits all blocks" in page.render_html(result, trials, chart_library="")
@@ -331,9 +331,9 @@ def test_progress_agrees_with_the_result_and_grows_with_the_blocks_alone():
     plan = experiment(statements=6, arms=4, margin=0.02)
     so_far = {blocks: stored(plan, simulate(plan, blocks, {"s0-1": 0.1}, spread=0.03)) for blocks in (10, 60)}
     experiment_so_far = so_far[60]
-    now = progress(experiment_so_far)
+    now = interim_result(experiment_so_far)
     # Six times the blocks: a quadratic loop would take 36 times as long.
-    assert growth(lambda: progress(so_far[10]), lambda: progress(so_far[60])) < 15
+    assert growth(lambda: interim_result(so_far[10]), lambda: interim_result(so_far[60])) < 15
     result = analyse(experiment_so_far)
     assert now.decided == decided(result)
     for shown, arm in zip(now.arms, [arm for arm in result.arms if arm.verdict != "control"], strict=True):

@@ -9,7 +9,7 @@ import pytest
 
 from analysis_samples import experiment, simulate, stored
 from pgassay.analysis.statistics.failures import counted_worst, log_failure_evidence
-from pgassay.analysis.verdicts.compare import analyse, progress
+from pgassay.analysis.verdicts.compare import analyse, interim_result
 from pgassay.model.result import DesignWarning
 from pgassay.model.trial import TrialRecord
 
@@ -77,7 +77,7 @@ def test_a_faster_arm_whose_trials_fail_is_withheld_and_says_on_what_it_depends(
     assert (arm.verdict, arm.withheld) == ("inconclusive", True)
     assert arm.note == f"faster only if the 4 failed first attempts of {arm.name} are left out"
     assert f"The verdict on {arm.name} is withheld: {arm.note}" in result.verdict
-    assert progress(trials).arms[0].withheld
+    assert interim_result(trials).arms[0].withheld
     (warning,) = design_warnings(result)
     assert (warning.kind, warning.arm) == ("failures", arm.name)
     assert arm.note in warning.sentence

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from analysis_samples import experiment, simulate, stored
-from pgassay.analysis.verdicts.compare import analyse, progress
+from pgassay.analysis.verdicts.compare import analyse, interim_result
 from pgassay.model.experiment import Experiment
 from pgassay.model.result import DesignWarning
 from pgassay.model.storage import StorageSpec
@@ -39,7 +39,7 @@ def with_shares(records: list[TrialRecord], shares: dict[str, dict[str, Any]]) -
 
 def result_of(plan: Experiment, shares: dict[str, dict[str, Any]], effect: float = 0.1) -> Any:
     trials = stored(plan, with_shares(simulate(plan, 20, {"s0-1": effect}), shares))
-    return analyse(trials), progress(trials).arms[0]
+    return analyse(trials), interim_result(trials).arms[0]
 
 
 @pytest.mark.parametrize(

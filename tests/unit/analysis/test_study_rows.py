@@ -9,7 +9,7 @@ import pytest
 from analysis_samples import experiment, record, stored
 from pgassay.analysis.statistics.contrasts import ContrastSet
 from pgassay.analysis.verdicts.checks.failures import first_attempts
-from pgassay.analysis.verdicts.compare import analyse, decided, progress
+from pgassay.analysis.verdicts.compare import analyse, decided, interim_result
 from pgassay.analysis.verdicts.study import gather_study
 from pgassay.experiment.running.loop import decided_arms
 from pgassay.experiment.running.schedule import next_step
@@ -128,7 +128,7 @@ def test_a_decided_arm_rests_and_says_after_how_many_blocks() -> None:
     cpu = next(arm for arm in result.secondary[0].arms if arm.name == first.name)
     assert cpu.note.endswith(f"rested after {first.blocks} blocks: decided")
     # What it was decided by is what stands.
-    assert progress(found).arms[0].verdict == "faster"
+    assert interim_result(found).arms[0].verdict == "faster"
 
 
 def test_a_withheld_or_undecided_arm_does_not_rest() -> None:

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from pgassay.analysis.gate.detector import rule_of
 from pgassay.analysis.gate.judge import Gated, gate_result, outcome_of, sentence_of
-from pgassay.analysis.gate.promise import Noise, Time, noise_of, promise
-from pgassay.analysis.gate.rule import rule_of
+from pgassay.analysis.gate.promise import Noise, TimeBudget, noise_of, promise
 from simulated_gates import SIDE, Nights, slowed, workload_of
 
 SLOWER = -math.log(1.05)
@@ -102,14 +102,14 @@ def test_where_nothing_differs_nothing_is_slower():
 
 
 def test_the_promise_says_what_is_found_with_ninety_percent():
-    rule, time = rule_of(51), Time(time_s=600, trial_s=6, members=3, blocks_max=10_000)
+    rule, time = rule_of(51), TimeBudget(time_s=600, trial_s=6, members=3, blocks_max=10_000)
     assert time.blocks == 33
     said = promise("orders", time, Noise({"": 0.004, "a": 0.03, "b": 0.09}, "at the noise seen"), rule)
     assert said.startswith("orders: 10 minutes are about 33 blocks of 3 trials: a slow-down of 4.")
     assert "in the noisiest, b, one of 15 %" in said
     unknown = promise("orders", time, Noise({}, ""), rule)
     assert "not known yet" in unknown
-    short = Time(time_s=60, trial_s=6, members=3, blocks_max=10_000)
+    short = TimeBudget(time_s=60, trial_s=6, members=3, blocks_max=10_000)
     assert "too few to find any slow-down: give it at least" in promise("orders", short, Noise({}, ""), rule)
 
 

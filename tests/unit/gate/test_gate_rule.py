@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgassay.analysis.gate.rule import Earlier, earlier_runs, rule_of, standing_of, suspected
+from pgassay.analysis.gate.detector import EarlierRun, detector_state, earlier_runs, rule_of, suspected
 from pgassay.analysis.gate.units import combined
 from pgassay.model.gates.gate import GatedSystem, GateResult, GateUnit, GateWorkload
 
 SIDE = GatedSystem(kind="file", name="gate.toml")
 
 
-def night(log_evidence: float, *, alarm: bool = False, log_ratio: float = 0.0) -> Earlier:
-    return Earlier(
+def night(log_evidence: float, *, alarm: bool = False, log_ratio: float = 0.0) -> EarlierRun:
+    return EarlierRun(
         run=f"night of {log_evidence}",
         log_evidence=log_evidence,
         log_ratio=log_ratio,
@@ -35,8 +35,8 @@ def test_the_threshold_is_that_of_two_false_alarms_a_year_over_all_units():
 
 
 def test_without_earlier_runs_a_run_counts_alone():
-    assert standing_of([]).log_earlier == 0
-    assert suspected(standing_of([]), 3.0) == ()
+    assert detector_state([]).log_earlier == 0
+    assert suspected(detector_state([]), 3.0) == ()
 
 
 def test_runs_add_up_as_shiryaev_and_roberts_have_it():
@@ -44,7 +44,7 @@ def test_runs_add_up_as_shiryaev_and_roberts_have_it():
     r = 0.0
     for evidence in evidences:
         r = (1 + r) * math.exp(evidence)
-    standing = standing_of([night(evidence) for evidence in evidences])
+    standing = detector_state([night(evidence) for evidence in evidences])
     assert standing.log_earlier == pytest.approx(math.log1p(r))
     # The sum of the products from every beginning to now.
     products = [math.exp(sum(evidences[first:])) for first in range(len(evidences))]
@@ -55,15 +55,15 @@ def test_runs_add_up_as_shiryaev_and_roberts_have_it():
 def test_what_was_before_an_alarm_counts_no_more(evidences):
     after = [night(1.0), night(-0.5)]
     before = [night(evidence) for evidence in evidences]
-    with_alarm = standing_of([*before, night(9.0, alarm=True), *after])
-    assert with_alarm == standing_of(after)
-    assert math.isfinite(standing_of(before * 20).log_earlier)
+    with_alarm = detector_state([*before, night(9.0, alarm=True), *after])
+    assert with_alarm == detector_state(after)
+    assert math.isfinite(detector_state(before * 20).log_earlier)
 
 
 def test_a_slow_down_is_dated_from_the_run_since_which_the_evidence_grows():
-    standing = standing_of([night(-2.0), night(-1.0), night(3.0), night(2.5)])
+    standing = detector_state([night(-2.0), night(-1.0), night(3.0), night(2.5)])
     assert [run.log_evidence for run in suspected(standing, 2.0)] == [3.0, 2.5]
-    assert suspected(standing_of([night(-2.0)]), 2.0) == ()
+    assert suspected(detector_state([night(-2.0)]), 2.0) == ()
 
 
 def test_estimates_are_weighed_by_their_precision():

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import get_args
 
 from pgassay import __version__
-from pgassay.analysis.gate.rule import (
+from pgassay.analysis.gate.detector import (
     FALSE_ALARMS_PER_YEAR,
     RUNS_PER_YEAR,
-    Standing,
+    DetectorState,
+    detector_state,
     earlier_runs,
     rule_of,
-    standing_of,
 )
 from pgassay.analysis.gate.units import judge_units, units_of
 from pgassay.analysis.verdicts.study import gather_study
@@ -84,8 +84,8 @@ def gate_result(
     units: list[GateUnit] = []
     for each in gated:
 
-        def standing(statement: str, name: str = each.name) -> Standing:
-            return standing_of(known.get((name, statement), ()))
+        def standing(statement: str, name: str = each.name) -> DetectorState:
+            return detector_state(known.get((name, statement), ()))
 
         units += judge_units(each.name, gather_study(each.stored), rule, standing, each.must_find)
     outcome = outcome_of(units, failed=any(each.stored.stopped == "failed" for each in gated))

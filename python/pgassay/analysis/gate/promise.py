@@ -17,7 +17,7 @@ RUNS_ASKED = 5
 
 
 @dataclass(frozen=True)
-class Time:
+class TimeBudget:
     """The time of one workload's experiment, and what becomes of it.
 
     trial_s: one trial with all that is around it; members: the trials of a block; blocks_max: a limit that
@@ -75,7 +75,7 @@ def noise_of(gates: Sequence[GateResult], workload: str, spread: float | None) -
     return Noise({}, "")
 
 
-def promise(name: str, time: Time, noise: Noise, rule: GateRule) -> str:
+def promise(name: str, time: TimeBudget, noise: Noise, rule: GateRule) -> str:
     """What the time finds with 90 %, in one or two sentences."""
     given = f"{name}: {duration_rounded(time.time_s)} {'are' if time.time_s != 60 else 'is'} about "
     given += f"{plural(time.blocks, 'block')} of {time.members} trials"
@@ -104,7 +104,7 @@ def promise(name: str, time: Time, noise: Noise, rule: GateRule) -> str:
     return f"{sentence}."
 
 
-def _remedy(time: Time, rule: GateRule) -> str:
+def _remedy(time: TimeBudget, rule: GateRule) -> str:
     alpha = 2 * rule.units / rule.threshold
     least = minimum_blocks(pooled=time.pooled, contrasts=rule.units, alpha=alpha) * time.blocks_per_row
     # Below the least number nothing is found whatever the effect; a little above it only large ones are.

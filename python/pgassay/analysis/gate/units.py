@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pgassay.analysis.gate.rule import Earlier, Standing, suspected
+from pgassay.analysis.gate.detector import DetectorState, EarlierRun, suspected
 from pgassay.analysis.statistics.contrasts import ContrastSet
 from pgassay.analysis.statistics.eprocess import FloatArray, differences
 from pgassay.analysis.statistics.equivalence import log_margin
@@ -34,7 +34,7 @@ from pgassay.words import percent_rounded, plural
 # A spread of fewer blocks than these says nothing.
 BLOCKS_MIN = 3
 TOO_FEW = "so few blocks bound nothing: give it more time, or gate fewer statements"
-StandingOf = Callable[[str], Standing]
+StateOf = Callable[[str], DetectorState]
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def _figures(contrasts: ContrastSet, measures: tuple[Measure, ...], contrast: in
 
 
 def judge_units(
-    name: str, study: Study, rule: GateRule, standing: StandingOf, must_find: float | None = None
+    name: str, study: Study, rule: GateRule, standing: StateOf, must_find: float | None = None
 ) -> tuple[GateUnit, ...]:
     """Judge every unit of one workload by its blocks and by what earlier runs say of it (`rule.py`).
 
@@ -158,7 +158,7 @@ class _Case:
     judgement: Judgement
     margin: float
     rule: GateRule
-    standing: Standing
+    standing: DetectorState
     must_find: float | None
     last: float
     highest: float
@@ -226,7 +226,7 @@ def _slower(case: _Case) -> tuple[Word, str, str]:
     return ("slow-down" if estimate <= -log_margin(case.margin) else "within the margin"), note, since
 
 
-def combined(log_ratio: float, standard_error: float | None, runs: Sequence[Earlier]) -> float:
+def combined(log_ratio: float, standard_error: float | None, runs: Sequence[EarlierRun]) -> float:
     """The estimate of this run and of earlier ones together, weighed by their precision; a log ratio.
 
     Those without a standard error, or with one of 0, do not count.

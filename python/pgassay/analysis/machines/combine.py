@@ -41,8 +41,8 @@ def combine(
 
     descriptions: what is known of machines beside that, by the folder of an experiment. is_final: where
     machines disagree, say what limits each, which takes the whole analysis of its experiments. grid: its
-    strata were spread over the machines (`machines.cells`). Raises UsageError as `gather_machines`, and as `analyse` for
-    an experiment that contradicts itself.
+    strata were spread over the machines (`machines.cells`). Raises UsageError as `gather_machines`, and as
+    `analyse` for an experiment that contradicts itself.
     """
     machines = gather_machines(experiments, descriptions, least=least, of_one_grid=grid is not None)
     study = machines[0].parts[0].study

@@ -116,8 +116,8 @@ def gather_machines(
 
     Two experiments of one host are one machine. descriptions: by the folder of an experiment. of_one_grid:
     each has some strata of one grid; a machine is then what its description calls one, since parts of one
-    host may not be alike. Raises UsageError when there are fewer than `least` experiments, two hold the same trials, or
-    their designs differ.
+    host may not be alike. Raises UsageError when there are fewer than `least` experiments, two hold the same
+    trials, or their designs differ.
     """
     if len(experiments) < least:
         raise UsageError("there is one experiment: name the folders of two or more, one from each machine")

@@ -62,7 +62,7 @@ _STOPPED: dict[str, Stopped] = {
 
 
 @dataclass(frozen=True)
-class ArmProgress:
+class InterimArm:
     """Where one comparison stands."""
 
     name: str
@@ -74,16 +74,16 @@ class ArmProgress:
 
 
 @dataclass(frozen=True)
-class Standing:
+class InterimResult:
     """What can be shown after any trial. twin_ok: as TwinResult.ok, over all strata."""
 
     blocks: int
-    arms: tuple[ArmProgress, ...]
+    arms: tuple[InterimArm, ...]
     decided: bool
     twin_ok: bool | None
 
 
-def progress(stored: StoredExperiment) -> Standing:
+def interim_result(stored: StoredExperiment) -> InterimResult:
     """The primary metric alone, without forecasts: cheap enough to call after every trial.
 
     Raises UsageError as `analyse`.
@@ -94,11 +94,11 @@ def progress(stored: StoredExperiment) -> Standing:
     for index, contrast in enumerate(study.experiment.contrasts):
         arm = study.arms[contrast.arm_id]
         if primary is None:
-            arms.append(ArmProgress(arm.name, arm.stratum, None, None, "inconclusive", False))
+            arms.append(InterimArm(arm.name, arm.stratum, None, None, "inconclusive", False))
             continue
         finding, judgement = primary.findings[index], primary.judgements[index]
         arms.append(
-            ArmProgress(
+            InterimArm(
                 arm.name,
                 arm.stratum,
                 ratio_of(finding.estimate),
@@ -107,7 +107,7 @@ def progress(stored: StoredExperiment) -> Standing:
                 judgement.withheld,
             )
         )
-    return Standing(
+    return InterimResult(
         study.blocks, tuple(arms), _all_decided(arms), _worst_ok(primary.twins if primary else {})
     )
 
@@ -117,7 +117,7 @@ def decided(result: CompareResult) -> bool:
     return _all_decided([arm for arm in result.arms if arm.verdict != "control"])
 
 
-def _all_decided(arms: list[ArmProgress] | list[ArmResult]) -> bool:
+def _all_decided(arms: list[InterimArm] | list[ArmResult]) -> bool:
     return bool(arms) and all(arm.verdict != "inconclusive" for arm in arms)
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from pathlib import Path
 
-from pgassay.analysis.gate.rule import FALSE_ALARMS_PER_YEAR, RUNS_PER_YEAR
+from pgassay.analysis.gate.detector import FALSE_ALARMS_PER_YEAR, RUNS_PER_YEAR
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.file import fields_of, read_document, settings_of
 from pgassay.experiment.planning.request import BLOCKS_MAX, CompareRequest, check_request, parse_settings

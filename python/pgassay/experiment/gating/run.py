@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from pgassay.analysis.gate.detector import rule_of
 from pgassay.analysis.gate.judge import Gated, gate_result
-from pgassay.analysis.gate.promise import Time, noise_of, opening, promise
-from pgassay.analysis.gate.rule import rule_of
+from pgassay.analysis.gate.promise import TimeBudget, noise_of, opening, promise
 from pgassay.analysis.verdicts.blocks import owns_data
 from pgassay.environment.history import Known
 from pgassay.errors import InterruptionError, UsageError
@@ -192,7 +192,7 @@ def promise_of(
         return ""
     contract = experiment.contract
     owning = owns_data(experiment, experiment.contrasts[0])
-    time = Time(
+    time = TimeBudget(
         time_s=limits.time_max_s,
         trial_s=known.trial_s,
         members=len(experiment.arms),

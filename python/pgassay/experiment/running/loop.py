@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from pgassay.analysis.verdicts.compare import Standing, analyse, decided
-from pgassay.analysis.verdicts.compare import progress as standing_of
+from pgassay.analysis.verdicts.compare import InterimResult, analyse, decided, interim_result
 from pgassay.design.blocks import has_fresh_copies
 from pgassay.environment.builds.unchanged import ChangedBuildError
 from pgassay.environment.cleanup.scratch import scratch_folder
@@ -99,14 +98,14 @@ def run_experiment(
             write_state(stored.folder, stopped="running", seconds_used=used_s())
             following = _next(stored, resting)
             if following.begins_block:
-                standing = standing_of(stored)
+                interim = interim_result(stored)
                 # The whole analysis of a large grid takes a while: once in a round is enough to be shown.
-                if following.visit != step.visit or standing.decided:
+                if following.visit != step.visit or interim.decided:
                     progress.estimate(analyse(stored), max(0.0, limits.time_max_s - used_s()))
                 if limits.until_decided:
-                    if standing.decided:
+                    if interim.decided:
                         return _end(stored, "decided", used_s())
-                    resting = decided_arms(stored, standing)
+                    resting = decided_arms(stored, interim)
     except ChangedBuildError as error:
         _end(stored, "failed", used_s())
         raise MeasurementError(str(error)) from error
@@ -129,7 +128,7 @@ def _with_plan(stored: StoredExperiment, step: Step) -> StoredExperiment:
     return replace(stored, block_plans={**stored.block_plans, plan.block: plan})
 
 
-def decided_arms(stored: StoredExperiment, result: CompareResult | Standing) -> frozenset[str]:
+def decided_arms(stored: StoredExperiment, result: CompareResult | InterimResult) -> frozenset[str]:
     """The ids of the arms that have their verdict; one that is withheld or inconclusive has none."""
     names = {(arm.name, arm.stratum) for arm in result.arms if arm.verdict not in ("control", "inconclusive")}
     arms = (arm for arm in stored.experiment.arms if arm.role == "arm")

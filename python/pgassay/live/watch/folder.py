@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pgassay.analysis.verdicts.compare import progress
+from pgassay.analysis.verdicts.compare import interim_result
 from pgassay.design.blocks import trial_place
 from pgassay.model.experiment import BlockPlan
 from pgassay.model.live.watch import ArmEstimate, ExperimentState, RunningTrial
@@ -151,7 +151,7 @@ class FolderWatch:
         )
         self._read_plans()
         if len(self._trials) != self._estimated[0]:
-            now = progress(self._stored)
+            now = interim_result(self._stored)
             self._blocks = now.blocks
             estimates = tuple(
                 ArmEstimate(

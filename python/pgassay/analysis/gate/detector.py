@@ -32,7 +32,7 @@ _LOG_MAX = 600.0
 
 
 @dataclass(frozen=True)
-class Earlier:
+class EarlierRun:
     """A unit in one earlier run: its evidence, the estimate with its error, and whether it was an alarm.
 
     log_ratio, standard_error: None where the run had too few blocks for them.
@@ -46,11 +46,11 @@ class Earlier:
 
 
 @dataclass(frozen=True)
-class Standing:
+class DetectorState:
     """What earlier runs say of a unit: log(1 + R) before this run, and those since the last alarm."""
 
     log_earlier: float = 0.0
-    runs: tuple[Earlier, ...] = ()
+    runs: tuple[EarlierRun, ...] = ()
 
 
 def rule_of(
@@ -74,17 +74,17 @@ def rule_of(
     )
 
 
-def standing_of(earlier: Sequence[Earlier]) -> Standing:
+def detector_state(earlier: Sequence[EarlierRun]) -> DetectorState:
     """Add up a unit's earlier runs, in the order of time; an alarm begins anew."""
     log_r = -math.inf
-    since: list[Earlier] = []
+    since: list[EarlierRun] = []
     for run in earlier:
         if run.is_alarm:
             log_r, since = -math.inf, []
             continue
         log_r = min(_log_one_plus(log_r) + run.log_evidence, _LOG_MAX)
         since.append(run)
-    return Standing(_log_one_plus(log_r), tuple(since))
+    return DetectorState(_log_one_plus(log_r), tuple(since))
 
 
 def _log_one_plus(log_r: float) -> float:
@@ -94,7 +94,7 @@ def _log_one_plus(log_r: float) -> float:
     return max(log_r, 0.0) + math.log1p(math.exp(-abs(log_r)))
 
 
-def suspected(standing: Standing, log_evidence: float) -> tuple[Earlier, ...]:
+def suspected(standing: DetectorState, log_evidence: float) -> tuple[EarlierRun, ...]:
     """The earlier runs from which on the evidence speaks most for a slow-down, this run's included.
 
     () where this run alone speaks more than any sequence of runs that ends with it.
@@ -109,14 +109,14 @@ def suspected(standing: Standing, log_evidence: float) -> tuple[Earlier, ...]:
 
 def earlier_runs(
     gates: Sequence[GateResult], baselines: Mapping[str, str]
-) -> dict[tuple[str, str], list[Earlier]]:
+) -> dict[tuple[str, str], list[EarlierRun]]:
     """What earlier gates say of each unit, (workload, statement), oldest first.
 
     baselines: by workload what its baseline is now; what was measured against another one does not count.
     Where the unit was undecided, the measurement was in doubt, and its evidence counts only as far as it
     speaks against a slow-down: less evidence than there was is still valid.
     """
-    found: dict[tuple[str, str], list[Earlier]] = {}
+    found: dict[tuple[str, str], list[EarlierRun]] = {}
     for gate in gates:
         same = {each.name: each.baseline == baselines.get(each.name) for each in gate.workloads}
         for key in [key for key in found if same.get(key[0]) is False]:
@@ -125,7 +125,7 @@ def earlier_runs(
             if not same.get(unit.workload):
                 continue
             evidence = unit.log_evidence if unit.finding != "undecided" else min(unit.log_evidence, 0.0)
-            run = Earlier(
+            run = EarlierRun(
                 run=gate.created_at,
                 log_evidence=evidence,
                 log_ratio=None if not unit.ratio else math.log(unit.ratio),
