@@ -34,14 +34,16 @@ _WRITES = "ModifyTable"
 
 def is_planner_setting(candidate: Candidate) -> bool:
     """Whether it is nothing but settings that decide which plan is taken."""
-    is_one = bool(candidate.settings) and not (candidate.sql or candidate.rewrites)
-    return is_one and candidate.settings.keys() <= PLANNER_SETTINGS
+    return bool(candidate.settings) and not candidate.sql and is_told_by_plan(candidate)
 
 
 def is_told_by_plan(candidate: Candidate) -> bool:
     """Whether it changes a statement that reads by nothing but its plan: not by memory, caches, dead rows."""
-    creates = [_CREATES_INDEX in each.upper().replace("UNIQUE ", "") for each in candidate.sql]
-    return is_planner_setting(candidate) or (bool(creates) and all(creates))
+    if candidate.rewrites or candidate.build is not None or candidate.storage is not None:
+        return False
+    creates = all(_CREATES_INDEX in each.upper().replace("UNIQUE ", "") for each in candidate.sql)
+    is_something = bool(candidate.sql or candidate.settings)
+    return is_something and creates and candidate.settings.keys() <= PLANNER_SETTINGS
 
 
 def differs(before: ExplainedPlan, after: ExplainedPlan, *, by_cost: bool) -> bool:
