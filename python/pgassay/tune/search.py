@@ -9,35 +9,42 @@ from dataclasses import dataclass, field, replace
 import psycopg
 
 from pgassay.errors import MeasurementError, UsageError, first_line
-from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.selection import WORSE_MAX, Baseline, Seconds, Selection, Tried, gain_of, select
 from pgassay.tune.statements import MeasuredStatement, sql_with
+from pgassay.tune.touched import (
+    CHANGED_LITTLE,
+    SLOWER_NOW_MAX,
+    beside,
+    estimates_with,
+    is_planner_setting,
+    on_top,
+    touched_by,
+    waits_for,
+)
 from pgassay.tune.turns import Clock, Turns, in_turn, seconds_in_turn, totals
 
-# Below that a difference of the planner's cost is none.
-COST_CHANGE_MIN = 0.01
-_WRITES = "ModifyTable"
-# Kinds whose effect the planner's cost does not tell: memory, caches, dead rows.
-_TOLD_BY_COST = "CREATE INDEX"
 # Of the search's time for trying candidates alone: what is not tried together is not chosen.
 ALONE_SHARE = 0.6
-# Gains of the workload between these are set beside the workload as it is once more.
-CHANGED_LITTLE = (0.4, 1.3)
 # What gains less than that by one timing is not looked at more closely.
 MAY_GAIN_MIN = 0.25
-SLOWER_NOW_MAX = 10.0
+UNUSED = "the planner uses it in no statement, once it is there"
 
 
 @dataclass
 class Searched:
-    """What the search has found so far; it grows while it goes on, and is whole at any moment."""
+    """What the search has found so far; it grows while it goes on, and is whole at any moment.
+
+    `waiting`: by the id of an index that no plan uses as the server is set, the planner's setting that it
+    would be used with.
+    """
 
     tried: dict[str, Tried] = field(default_factory=dict)
     checks: dict[str, str] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
     screened: dict[str, str] = field(default_factory=dict)
+    waiting: dict[str, str] = field(default_factory=dict)
     selection: Selection = field(default_factory=Selection)
     # Of each set that the proof compares the workload's seconds, timed in turn once the set was chosen.
     rounds: dict[str, tuple[float, ...]] = field(default_factory=dict)
@@ -56,12 +63,15 @@ def search(
 ) -> None:
     """Try every candidate alone, then together; `found` holds what is known at any moment."""
     by_id = {candidate.id: candidate for candidate in candidates}
+    settings = {each.id: each for each in candidates if is_planner_setting(each)}
+    plans = {name: estimates_with(copy, baseline.statements, {}, each) for name, each in settings.items()}
     has_told = False
     begins_at = time.monotonic()
-    for candidate in candidates:
+    # Whether a planner's setting changes anything is known at once, and what is chosen depends on it.
+    for candidate in sorted(candidates, key=lambda each: each.id not in settings):
         if time.monotonic() >= begins_at + ALONE_SHARE * (clock.ends_at - begins_at):
             break
-        _try(copy, baseline, candidate, found)
+        _try(copy, baseline, candidate, found, lambda: waits_for(copy, baseline, plans, settings))
         if not clock.is_over:
             set_beside(copy, baseline, candidate, found)
         if not has_told and time.monotonic() >= clock.tells_at:
@@ -69,24 +79,61 @@ def search(
             say(best_so_far(baseline, candidates, found))
 
     look_closer(copy, baseline, by_id, clock, found, gain_min)
+    _select(copy, baseline, by_id, clock, found, gain_min=gain_min, members_max=members_max)
+    look_again(copy, baseline, by_id, clock, found)
 
-    def measure(taken: Sequence[str], name: str) -> Seconds | None:
+
+def _select(
+    copy: TrialCopy,
+    baseline: Baseline,
+    by_id: Mapping[str, Candidate],
+    clock: Clock,
+    found: Searched,
+    *,
+    gain_min: float,
+    members_max: int,
+) -> None:
+    """Choose among what was tried, and the planner's settings that changed no plan alone."""
+    settings = {name for name, each in by_id.items() if is_planner_setting(each)}
+    took_s = max((each.took_s for each in found.tried.values()), default=0.0)
+    unused = {name: Tried(name, took_s=took_s) for name in settings & found.screened.keys()}
+    tried = unused | found.tried
+    in_turns = Turns(copy, baseline, by_id, tried, clock, gain_min)
+
+    def measure(taken: Sequence[str], name: str, current: Seconds) -> Seconds | None:
         if clock.is_over:
             return None
-        return _on_top(copy, baseline, [by_id[each] for each in taken], by_id[name], found)
+        members = [by_id[each] for each in taken]
+        seconds = on_top(copy, baseline, members, by_id[name], alone=tried[name].seconds, current=current)
+        if seconds is not None:
+            in_turns.on_top[name] = seconds
+        return seconds
 
-    in_turns = Turns(copy, baseline, by_id, found.tried, clock, gain_min)
     found.selection = select(
         baseline.weights,
         baseline.seconds,
-        list(found.tried.values()),
+        list(tried.values()),
         measure,
         gain_min=gain_min,
         members_max=members_max,
         pick=in_turns.preferred,
         holds=in_turns.is_gain,
+        anew=settings,
     )
-    look_again(copy, baseline, by_id, clock, found)
+    for name in unused.keys() & {*found.selection.ids}:
+        del found.screened[name]
+        found.tried[name] = replace(unused[name], seconds=as_alone(found.selection, name, baseline))
+
+
+def as_alone(selection: Selection, name: str, baseline: Baseline) -> dict[str, float]:
+    """The seconds of one that was chosen as if it gained alone what it gains on top of those before it."""
+    before = baseline.seconds
+    for step in selection.steps:
+        if step.id == name:
+            ratios = {each: step.seconds[each] / before[each] for each in before if before[each] > 0}
+            return {each: baseline.seconds[each] * ratio for each, ratio in ratios.items() if ratio != 1}
+        before = step.seconds
+    return {}
 
 
 def set_beside(copy: TrialCopy, baseline: Baseline, candidate: Candidate, found: Searched) -> None:
@@ -101,7 +148,7 @@ def set_beside(copy: TrialCopy, baseline: Baseline, candidate: Candidate, found:
     lowest, highest = CHANGED_LITTLE
     if not lowest < gain_of(baseline.weights, baseline.seconds, tried.seconds) < highest:
         return
-    ratios = {}
+    seconds = {}
     for statement in baseline.statements:
         if statement.name not in tried.seconds:
             continue
@@ -113,8 +160,9 @@ def set_beside(copy: TrialCopy, baseline: Baseline, candidate: Candidate, found:
             return  # what was seen before stands
         if not 0 < now_s < math.inf:
             return  # stopped: the machine is so slow now that nothing can be told
-        ratios[statement.name] = tried.seconds[statement.name] / now_s
-    seconds = {name: baseline.seconds[name] * ratio for name, ratio in ratios.items()}
+        seconds[statement.name] = beside(
+            baseline.seconds[statement.name], tried.seconds[statement.name], now_s
+        )
     found.tried[candidate.id] = replace(tried, seconds=seconds)
 
 
@@ -203,7 +251,14 @@ def as_now(copy: TrialCopy, baseline: Baseline) -> Baseline:
     return replace(baseline, estimates=estimates)
 
 
-def _try(copy: TrialCopy, baseline: Baseline, candidate: Candidate, found: Searched) -> None:
+def _try(
+    copy: TrialCopy,
+    baseline: Baseline,
+    candidate: Candidate,
+    found: Searched,
+    waits: Callable[[], str | None],
+) -> None:
+    """Apply it and time what it touches. `waits`: the setting that would make the planner use it."""
     began = time.monotonic()
     baseline = as_now(copy, baseline)
     before_bytes, before_wal = copy.bytes(), copy.wal_bytes()
@@ -216,7 +271,10 @@ def _try(copy: TrialCopy, baseline: Baseline, candidate: Candidate, found: Searc
     try:
         touched, is_used = touched_by(copy, baseline, candidate)
         if not is_used:
-            found.screened[candidate.id] = "the planner uses it in no statement, once it is there"
+            found.screened[candidate.id] = UNUSED
+            setting = waits() if candidate.sql else None
+            if setting is not None:
+                found.waiting[candidate.id] = setting
             return
         seconds = _measured(copy, baseline, candidate, touched)
         if not candidate.rewrites:
@@ -237,51 +295,6 @@ def _try(copy: TrialCopy, baseline: Baseline, candidate: Candidate, found: Searc
         )
     finally:
         copy.pop()
-
-
-def touched_by(
-    copy: TrialCopy, baseline: Baseline, candidate: Candidate
-) -> tuple[list[MeasuredStatement], bool]:
-    """The statements that an applied candidate touches, and whether any plan shows it.
-
-    Those that it was found for, those whose plan is another one now (or its cost, but for an index's), and,
-    where it puts something into the database, all that write.
-    """
-    rewritten = {each.statement: each.sql for each in candidate.rewrites}
-    by_use = _is_told_by_cost(candidate)
-    touched, is_used = [], not by_use
-    for statement in baseline.statements:
-        plan = copy.estimate(sql_with(statement, rewritten), statement.name)
-        is_changed = _differs(baseline.estimates[statement.name], plan, by_cost=not by_use)
-        is_written = bool(candidate.sql) and any(node.type == _WRITES for node in plan.nodes)
-        is_meant = statement.of.name in candidate.statements
-        # The queries of a constraint's triggers, which look for rows that refer to one, are in no plan.
-        is_used = is_used or is_changed or (is_written and is_meant)
-        if is_changed or is_written or is_meant:
-            touched.append(statement)
-    return touched, is_used
-
-
-def _is_told_by_cost(candidate: Candidate) -> bool:
-    return bool(candidate.sql) and all(
-        _TOLD_BY_COST in statement.upper().replace("UNIQUE ", "") for statement in candidate.sql
-    )
-
-
-def _differs(before: ExplainedPlan, after: ExplainedPlan, *, by_cost: bool) -> bool:
-    """Whether the plans are not the same: by their nodes, and with `by_cost` by what they cost.
-
-    CREATE INDEX counts the table's rows anew (index_update_stats, src/backend/catalog/index.c), so that
-    the costs of plans that don't use the index change as well.
-    """
-    if [(node.type, node.index, node.relation) for node in before.nodes] != [
-        (node.type, node.index, node.relation) for node in after.nodes
-    ]:
-        return True
-    if not by_cost:
-        return False
-    costs = [plan.nodes[0].cost_total or 0.0 for plan in (before, after) if plan.nodes]
-    return len(costs) == 2 and abs(costs[1] - costs[0]) > COST_CHANGE_MIN * max(costs)
 
 
 def _measured(
@@ -322,40 +335,3 @@ def _compare_rows(
         )
     elif compared:
         found.checks[candidate.id] = "equal on 1 instance"
-
-
-def _on_top(
-    copy: TrialCopy,
-    baseline: Baseline,
-    taken: Sequence[Candidate],
-    candidate: Candidate,
-    found: Searched,
-) -> Seconds | None:
-    """The seconds of what a candidate touches on top of those taken; None where it can't be combined.
-
-    That is what it touches alone, and what has another plan only on top: an index that was taken may be of
-    use to a statement once a setting makes it cheap.
-    """
-    rewritten = {rewrite.statement for each in taken for rewrite in each.rewrites}
-    if rewritten & {rewrite.statement for rewrite in candidate.rewrites}:
-        return None  # a statement has one text
-    texts = {rewrite.statement: rewrite.sql for each in (*taken, candidate) for rewrite in each.rewrites}
-    names = found.tried[candidate.id].seconds
-    by_cost = not _is_told_by_cost(candidate)
-    try:
-        copy.align(taken)
-        before = {each.name: copy.estimate(sql_with(each, texts), each.name) for each in baseline.statements}
-        copy.push(candidate)
-    except (UsageError, MeasurementError):
-        return None
-    try:
-        return {
-            each.name: copy.seconds(each, sql_with(each, texts), usual_s=baseline.seconds[each.name])
-            for each in baseline.statements
-            if each.name in names
-            or _differs(before[each.name], copy.estimate(sql_with(each, texts), each.name), by_cost=by_cost)
-        }
-    except UsageError:
-        return None
-    finally:
-        copy.pop()

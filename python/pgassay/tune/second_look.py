@@ -1,18 +1,20 @@
-"""Indexes that the planner used in no statement, tried once more on top of what was chosen.
+"""Indexes that the planner used in no statement, tried once more with the settings that they needed.
 
-Alone each was screened by the planner's cost with the settings as they are. A chosen setting may be what it
-needed: where a random page costs as much as the default says, an index is not used that is worth its space
-once the cost is what the machine's is.
+Alone each was screened by the planner's choice with the settings as they are. Where a random page costs as
+much as the default says, an index is not used that is worth its space once the cost is what the machine's
+is; and where there is no index, that cost changes nothing. So neither is chosen alone, and both are tried
+together where the planner says, with the index built and the setting in force, that it would use it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
-from pgassay.tune.search import Searched, search
-from pgassay.tune.selection import Baseline, Selection, Tried
+from pgassay.tune.search import Searched, as_alone, search
+from pgassay.tune.selection import Baseline, Selection, Step, Tried, total_s
 from pgassay.tune.statements import sql_with
+from pgassay.tune.touched import on_top
 from pgassay.tune.turns import Clock
 
 
@@ -27,48 +29,103 @@ def look_with_settings(
     gain_min: float,
     members_max: int,
 ) -> None:
-    """Try what was screened on top of a selection that has a setting; `found` is extended.
+    """Try what was screened on top of a selection that has a setting, or gets one; `found` is extended.
 
+    A setting that was not chosen stays only where the workload gains `gain_min` by what is chosen with it.
     What a candidate takes on top is kept as what it would take alone: the workload's seconds as it is, times
     the ratio on top.
     """
     by_id = {each.id: each for each in candidates}
     taken = tuple(by_id[name] for name in found.selection.ids)
     screened = [each for each in candidates if each.id in found.screened]
-    room = members_max - len(taken)
-    if not screened or room < 1 or clock.is_over or not any(each.settings for each in taken):
+    needed = _needed(taken, by_id, found)
+    room = members_max - len(taken) - len(needed)
+    has_setting = any(each.settings for each in (*taken, *needed))
+    if not screened or room < 1 or clock.is_over or not has_setting:
         return
-    copy.ground = taken
+    first = _with(copy, baseline, taken, needed, found.selection)
+    if first is None:
+        return
+    copy.ground = (*taken, *needed)
     try:
         copy.align(())
-        upon = _with_taken(copy, baseline, taken, found)
+        upon = _with_taken(copy, baseline, copy.ground, first)
         again = Searched()
-        search(copy, upon, screened, clock, again, say, gain_min=gain_min, members_max=room)
+        rest = [each for each in screened if each not in needed]
+        search(copy, upon, rest, clock, again, say, gain_min=gain_min, members_max=room)
     finally:
         copy.ground = ()
         copy.align(())
+    whole = Selection(
+        (*first.steps, *again.selection.steps), {**found.selection.beside, **again.selection.beside}
+    )
+    if needed and not _gains(baseline, found.selection, whole, gain_min, again):
+        return
+    for each in needed:
+        if found.screened.pop(each.id, ""):  # alone it changed no plan, and was not timed
+            found.tried[each.id] = Tried(each.id, as_alone(whole, each.id, baseline))
     for name, tried in again.tried.items():
         del found.screened[name]
         found.tried[name] = _as_alone(tried, baseline, upon)
     found.checks |= again.checks
     found.notes |= again.notes
-    found.selection = Selection(
-        (*found.selection.steps, *again.selection.steps),
-        {**found.selection.beside, **again.selection.beside},
-    )
+    found.selection = whole
 
 
-def _with_taken(copy: TrialCopy, baseline: Baseline, taken: Sequence[Candidate], found: Searched) -> Baseline:
+def _needed(
+    taken: Sequence[Candidate], by_id: Mapping[str, Candidate], found: Searched
+) -> tuple[Candidate, ...]:
+    """The settings that indexes wait for, of those that set nothing that is set already."""
+    needed: list[Candidate] = []
+    for name in dict.fromkeys(found.waiting.values()):
+        known = {key for each in (*taken, *needed) for key in each.settings}
+        if not known & by_id[name].settings.keys():
+            needed.append(by_id[name])
+    return tuple(needed)
+
+
+def _with(
+    copy: TrialCopy,
+    baseline: Baseline,
+    taken: Sequence[Candidate],
+    needed: Sequence[Candidate],
+    selection: Selection,
+) -> Selection | None:
+    """The selection with these settings, timed on top of each other; None where one can't be applied."""
+    steps = selection.steps
+    for place, each in enumerate(needed):
+        current = {**(steps[-1].seconds if steps else baseline.seconds)}
+        below = (*taken, *needed[:place])
+        seconds = on_top(copy, baseline, below, each, alone=(), current=current)
+        if seconds is None:
+            return None
+        current.update(seconds)
+        steps = (*steps, Step(each.id, total_s(baseline.weights, current), current))
+    return Selection(steps, selection.beside)
+
+
+def _gains(baseline: Baseline, before: Selection, whole: Selection, gain_min: float, again: Searched) -> bool:
+    """Whether the workload is that much faster with what was found by the settings, settings included."""
+    if not again.selection.steps:
+        return False
+    least = before.steps[-1].total_s if before.steps else total_s(baseline.weights, baseline.seconds)
+    return least >= gain_min * whole.steps[-1].total_s
+
+
+def _with_taken(
+    copy: TrialCopy, baseline: Baseline, taken: Sequence[Candidate], selection: Selection
+) -> Baseline:
     """The workload with what was taken, as a baseline of its own."""
     texts = {rewrite.statement: rewrite.sql for each in taken for rewrite in each.rewrites}
     statements = tuple(replace(each, sql=sql_with(each, texts)) for each in baseline.statements)
     estimates = {each.name: copy.estimate(each.sql, each.name) for each in statements}
     # What it takes now is what the selection's last step measured, piece by piece.
-    return Baseline(statements, found.selection.steps[-1].seconds, estimates, baseline.rows)
+    return Baseline(statements, selection.steps[-1].seconds, estimates, baseline.rows)
 
 
 def _as_alone(tried: Tried, baseline: Baseline, upon: Baseline) -> Tried:
     seconds = {
-        name: baseline.seconds[name] * on_top / upon.seconds[name] for name, on_top in tried.seconds.items()
+        name: baseline.seconds[name] * on_top_s / upon.seconds[name]
+        for name, on_top_s in tried.seconds.items()
     }
     return replace(tried, seconds=seconds)

@@ -2,12 +2,12 @@
 
 Forward selection over all layers. What is measured is the time of statements with a set of fixes applied; a
 fix is measured only on the statements that it touches, and again only where one that was taken before
-touches them too. Nothing here is a verdict.
+touches them too, or may have changed what it touches. Nothing here is a verdict.
 """
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -200,6 +200,9 @@ def is_longer(one: Sequence[float], other: Sequence[float], below: float) -> boo
 # What is taken, the best by one timing and those that are alike, and the workload's seconds so far: which of
 # them is taken next.
 Pick = Callable[[Sequence[str], Sequence[str], Seconds], str]
+# What is taken, a fix, and the workload's seconds so far: those of the statements that it touches on top of
+# that; None where it can't be applied there, or no time is left.
+Measure = Callable[[Sequence[str], str, Seconds], Seconds | None]
 # What is taken, what may be taken next, and the seconds so far: whether it gains anything there, by more than
 # the noise; None where there is no time to tell.
 Holds = Callable[[Sequence[str], str, Seconds], bool | None]
@@ -209,34 +212,55 @@ def select(
     weights: Mapping[str, float],
     base: Seconds,
     tried: Sequence[Tried],
-    measure: Callable[[Sequence[str], str], Seconds | None],
+    measure: Measure,
     *,
     gain_min: float,
     members_max: int,
     pick: Pick = lambda _taken, names, _current: names[0],
     holds: Holds = lambda _taken, _name, _current: True,
+    anew: Collection[str] = (),
 ) -> Selection:
     """Take fixes one after the other, the one that gains most first, until none gains `gain_min`.
 
-    `weights`: how often each statement runs. `measure(taken, id)`: the seconds of the statements that `id`
-    touches on top of those taken; None where it can't be applied there, or no time is left. `pick` decides
-    between those that gain about as much by the same statements, `holds` whether a gain on top of fixes that
-    made the same statements faster is one, where the others alone do not gain enough.
+    `weights`: how often each statement runs. `pick` decides between those that gain about as much by the same
+    statements, `holds` whether a gain on top of fixes that made the same statements faster is one, where the
+    others alone do not gain enough.
+
+    A fix that touches statements of one that was taken is expected to gain as many times as before, and
+    measured on top once that is the most, as accelerated greedy algorithms do (Minoux, 1978). Their bound
+    holds where gains only shrink. Here they may grow: when nothing is expected to gain any more, all that
+    were not measured on top of the last one taken are, and `anew`, by id, though they touch nothing of it.
     """
     current = dict(base)
     known: dict[str, Seconds] = {each.id: each.seconds for each in tried if not each.refused}
     steps: list[Step] = []
     beside: dict[str, float] = {}
     changed: set[str] = set()
+    expected: set[str] = set()  # what is known of these was measured before the last one was taken
+    reach = {name: set(seconds) for name, seconds in known.items()}  # whatever each touched once
     while known and len(steps) < members_max:
         gains = {name: gain_of(weights, current, touched) for name, touched in known.items()}
-        best = max(gains, key=lambda name: (gains[name], -list(known).index(name)))
-        if gains[best] < gain_min:
-            break
+        order = list(known)
+        best = max(gains, key=lambda name: (gains[name], -order.index(name)))
         taken = [step.id for step in steps]
+        asked = [best] if best in expected else []
+        if gains[best] < gain_min:
+            if not expected:
+                break
+            asked = sorted(expected, key=lambda name: (name not in anew, -gains[name], order.index(name)))
         alike = [
             name for name in known if gains[name] >= gain_min and _is_alike(known, gains, current, name, best)
         ]
+        asked = asked or [name for name in alike if name in expected]
+        if asked:
+            again = measure(taken, asked[0], current)
+            expected.discard(asked[0])
+            if again is None:
+                del known[asked[0]]
+            else:
+                known[asked[0]] = again
+                reach[asked[0]] |= again.keys()
+            continue
         if alike:
             best = pick(taken, (best, *alike), current)
         touched = known.pop(best)
@@ -248,15 +272,13 @@ def select(
                 beside[best] = 1.0 if is_gain is False else gains[best]
                 continue
         changed |= faster
+        ratios = {name: each / current[name] for name, each in touched.items() if current[name] > 0}
         current.update(touched)
         steps.append(Step(best, total_s(weights, current), dict(current)))
-        taken = [step.id for step in steps]
-        for name in [each for each in known if known[each].keys() & touched.keys()]:
-            again = measure(taken, name)
-            if again is None:
-                del known[name]
-            else:
-                known[name] = again
+        for name, seconds in known.items():
+            known[name] = {each: took * ratios.get(each, 1.0) for each, took in seconds.items()}
+            if reach[name] & touched.keys() or best in anew or name in anew:
+                expected.add(name)
     beside |= {name: gain_of(weights, current, touched) for name, touched in known.items()}
     return Selection(tuple(steps), beside)
 

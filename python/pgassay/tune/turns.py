@@ -9,7 +9,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.tune.candidate import Candidate
@@ -109,7 +109,10 @@ def in_turn(
 
 @dataclass(frozen=True)
 class Turns:
-    """Decides by timing in turn what one timing of each candidate does not tell. `tried`: by id."""
+    """Decides by timing in turn what one timing of each candidate does not tell. `tried`: by id.
+
+    `on_top`: by id what one touches on top of what was taken, where that was asked.
+    """
 
     copy: TrialCopy
     baseline: Baseline
@@ -117,6 +120,7 @@ class Turns:
     tried: Mapping[str, Tried]
     clock: Clock
     gain_min: float
+    on_top: dict[str, Seconds] = field(default_factory=dict)
 
     def preferred(self, taken: Sequence[str], names: Sequence[str], current: Seconds) -> str:
         """Of the best (the first) and those that gain about as much: which is taken.
@@ -147,7 +151,7 @@ class Turns:
         compared = [self.tried[name] for name in (one, other) if name is not None]
         if not self.clock.has_rounds(*compared):
             return None
-        names = {name for each in compared for name in each.seconds}
+        names = {name for each in compared for name in self.on_top.get(each.id, each.seconds)}
         first, second = (
             [self.candidates[each] for each in (*taken, *([name] if name else []))] for name in (one, other)
         )
@@ -217,6 +221,9 @@ def settled(
     while selection.steps:
         members = [candidates[name] for name in selection.ids]
         names = {statement for each in members for statement in tried[each.id].seconds}
+        # And what one touches only on top of the others.
+        last = selection.steps[-1].seconds
+        names |= {each for each, before in baseline.seconds.items() if last.get(each, before) != before}
         now = time.monotonic()
         rounds = prediction_rounds(copy, baseline, members, names, now + (ends_at - now) / 2)
         if len(rounds.get(CHOSEN, ())) < LEAVING_ROUNDS_MIN:

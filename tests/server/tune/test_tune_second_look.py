@@ -24,9 +24,13 @@ SELECT count(*), max(note) FROM orders WHERE customer = 4242;
 """
 
 
-def test_an_index_that_a_chosen_setting_makes_useful_is_found(tmp_path: Path) -> None:
-    """A random page costs so much here that no index is used: alone the new one is screened out."""
-    asked = request(tmp_path, STATEMENTS)
+@pytest.mark.parametrize("is_chosen", [True, False], ids=["chosen", "needed"])
+def test_an_index_that_a_setting_makes_useful_is_found(tmp_path: Path, *, is_chosen: bool) -> None:
+    """A random page costs so much here that no index is used: alone the new one is screened out.
+
+    The cost is chosen for another statement's sake, or changes nothing alone: then both come together.
+    """
+    asked = request(tmp_path, STATEMENTS if is_chosen else STATEMENTS.partition("\n")[2].partition("\n")[2])
     with (tmp_path / "data.sql").open("a") as script:
         script.write("CREATE INDEX by_id ON orders (id);\nVACUUM ANALYZE orders;\n")
     compare = replace(asked.compare, settings=("shared_buffers=64MB", "random_page_cost=100000"))
@@ -39,7 +43,7 @@ def test_an_index_that_a_chosen_setting_makes_useful_is_found(tmp_path: Path) ->
         undo=(),
         kind="planner-costs",
         settings={"random_page_cost": "1.1"},
-        statements=("by-id",),
+        statements=("by-id",) if is_chosen else (),
     )
     candidates = [wanted, useless, cost]
     with TrialCopy(planned.spec, cache="as-is", statement_timeout_s=60, on_stage=lambda *_: None) as copy:
@@ -47,7 +51,9 @@ def test_an_index_that_a_chosen_setting_makes_useful_is_found(tmp_path: Path) ->
         found, clock = Searched(), Clock(time.monotonic() + 240, time.monotonic() + 240)
         said: list[str] = []
         search(copy, baseline, candidates, clock, found, said.append, gain_min=1.03, members_max=2)
-        assert set(found.screened) == {wanted.id, useless.id} and found.selection.ids == (cost.id,)
+        assert set(found.screened) == {wanted.id, useless.id, *(() if is_chosen else (cost.id,))}
+        assert found.selection.ids == ((cost.id,) if is_chosen else ())
+        assert found.waiting == {wanted.id: cost.id}
         look_with_settings(
             copy, baseline, candidates, clock, found, said.append, gain_min=1.03, members_max=2
         )
@@ -57,5 +63,5 @@ def test_an_index_that_a_chosen_setting_makes_useful_is_found(tmp_path: Path) ->
         tried = found.tried[wanted.id]
         assert gain_of(baseline.weights, baseline.seconds, tried.seconds) > 1.03 and tried.bytes
         # The copy is as it was: nothing is applied, and the plans are those of the beginning.
-        again = copy.estimate(baseline.statements[1].sql, "slow")
+        again = copy.estimate(baseline.statements[-1].sql, "slow")
         assert [node.type for node in again.nodes] == [node.type for node in baseline.estimates["slow"].nodes]

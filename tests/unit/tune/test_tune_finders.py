@@ -127,6 +127,17 @@ def test_memory_makes_a_random_page_as_cheap_as_the_next_one() -> None:
     assert found.settings["random_page_cost"] == "1.1" and "in memory" in found.reason
     for machine in (Machine(), Machine(memory_bytes=8 << 30), replace(here, memory_bytes=1 << 20)):
         assert not find(replace(symptom(plan(), known=known), machine=machine))
+    # Where an index is to be made first, what it may save is not known, and it is tried all the same.
+    bare = facts().model_copy(update={"settings": known.settings})
+    found, *_ = [each for each in find(replace(symptom(plan(), known=bare), machine=here)) if each.settings]
+    assert found.predicted == {"q": 1.0} and "is there" not in found.reason
+    # Not where all rows are wanted, nor where the cost is right.
+    whole = plan("", rows=ROWS)
+    assert not find(replace(symptom(whole, known=bare), machine=here))
+    right = bare.model_copy(
+        update={"settings": {"random_page_cost": "1.1", "effective_cache_size": "786432"}}
+    )
+    assert not [each for each in find(replace(symptom(plan(), known=right), machine=here)) if each.settings]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ shared_buffers at most 40 % of memory (PostgreSQL's manual, "Resource Consumptio
 Also: a bitmap that kept whole pages instead of rows, and a subplan of IN whose rows were too many to be
 hashed. Prediction: for sorts by how often their runs were written; for hashes only the I/O that the plan
 timed, since many small ones fit the processor's caches and a large one does not; a page as copied
-from the page cache.
+from the page cache. With more memory the planner may take another plan altogether: what it may save at most
+is most of the node's time, and decides whether it is tried.
 """
 
 import math
@@ -28,6 +29,8 @@ _READ_BLOCK_MS = 0.0012
 # in more than 32 batches, gained by memory. A hash join in 8 batches lost by it.
 _SORT_SHARE, _AGGREGATE_SHARE, _MANY_BATCHES = 0.09, 0.12, 32
 _WAIT_SHARE_MIN = 0.25
+# The work itself stays: a fifth of a node's time at least.
+_SAVED_MAX = 0.8
 # tidbitmap.c: an entry of a page, with the room that its hash table leaves free.
 _BITMAP_PAGE_BYTES = 100
 # The hash table of a subplan is estimated at its rows; some room is left for an estimate that is a little
@@ -64,7 +67,7 @@ def _saved_ms(plan: ExplainedPlan, node: PlanNode) -> float:
         share = _AGGREGATE_SHARE if (node.batches or 0) > _MANY_BATCHES else 0.0
     # A hash in batches fits the processor's caches better than a large one: only its I/O is a loss.
     waited = timed if timed > _WAIT_SHARE_MIN * own else 0.0
-    return min(max(waited, share * own), 0.8 * own)
+    return min(max(waited, share * own), _SAVED_MAX * own)
 
 
 def _lossy(evidence: Evidence) -> Iterator[tuple[Scan, float, float]]:
@@ -118,8 +121,10 @@ def _work_mem(evidence: Evidence) -> Iterator[Offer]:
                 continue
             needed[kind] = max(needed.get(kind, 0.0), need_kb)
             above = plan.nodes[node.parent] if node.parent is not None and node.type == "Hash" else None
-            saved = _saved_ms(plan, node) + (_saved_ms(plan, above) if above else 0.0)
-            savings[kind].append(Saving(statement.name, number, saved))
+            pair = (node, above) if above else (node,)
+            saved = sum(_saved_ms(plan, each) for each in pair)
+            most = _SAVED_MAX * sum(each.own_ms or 0.0 for each in pair)
+            savings[kind].append(Saving(statement.name, number, saved, most))
             sentences.append(
                 f"{node.name} of {statement.name} went to disk ({need_kb / _KB:,.0f} MB would do)"
             )

@@ -1,0 +1,185 @@
+"""What a candidate touches by the planner's answer: asking costs next to nothing, timing statements does.
+
+A candidate that changes nothing but plans (an index, a setting of the planner's costs) can make a statement
+faster or slower only where the plan is another one, so it is timed there alone. Which plans it changes
+depends on what else is applied: an index is passed over until random pages are as cheap as they are in
+memory, and that setting changes nothing until there is an index.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from pgassay.errors import MeasurementError, UsageError
+from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.tune.candidate import Candidate
+from pgassay.tune.copy import TrialCopy
+from pgassay.tune.selection import Baseline, Seconds, gain_of
+from pgassay.tune.statements import MeasuredStatement, sql_with
+
+# Below that a difference of the planner's cost is none.
+COST_CHANGE_MIN = 0.01
+# Gains of the workload between these are set beside the workload as it is once more.
+CHANGED_LITTLE = (0.4, 1.3)
+SLOWER_NOW_MAX = 10.0
+# Settings that decide which plan is taken and nothing else (PostgreSQL's manual, "Query Planning").
+PLANNER_SETTINGS = frozenset(
+    {
+        "random_page_cost", "seq_page_cost", "cpu_tuple_cost", "cpu_index_tuple_cost", "cpu_operator_cost",
+        "parallel_setup_cost", "parallel_tuple_cost", "min_parallel_table_scan_size",
+        "min_parallel_index_scan_size", "effective_cache_size", "join_collapse_limit", "from_collapse_limit",
+    }
+)  # fmt: skip
+_CREATES_INDEX = "CREATE INDEX"
+_WRITES = "ModifyTable"
+
+
+def is_planner_setting(candidate: Candidate) -> bool:
+    """Whether it is nothing but settings that decide which plan is taken."""
+    return bool(candidate.settings) and not candidate.sql and is_told_by_plan(candidate)
+
+
+def is_told_by_plan(candidate: Candidate) -> bool:
+    """Whether it changes a statement that reads by nothing but its plan: not by memory, caches, dead rows."""
+    if candidate.rewrites or candidate.build is not None or candidate.storage is not None:
+        return False
+    creates = all(_CREATES_INDEX in each.upper().replace("UNIQUE ", "") for each in candidate.sql)
+    is_something = bool(candidate.sql or candidate.settings)
+    return is_something and creates and candidate.settings.keys() <= PLANNER_SETTINGS
+
+
+def differs(before: ExplainedPlan, after: ExplainedPlan, *, by_cost: bool) -> bool:
+    """Whether the plans are not the same: by their nodes, and with `by_cost` by what they cost.
+
+    CREATE INDEX counts the table's rows anew (index_update_stats, src/backend/catalog/index.c), so that
+    the costs of plans that don't use the index change as well.
+    """
+    if [(node.type, node.index, node.relation) for node in before.nodes] != [
+        (node.type, node.index, node.relation) for node in after.nodes
+    ]:
+        return True
+    if not by_cost:
+        return False
+    costs = [plan.nodes[0].cost_total or 0.0 for plan in (before, after) if plan.nodes]
+    return len(costs) == 2 and abs(costs[1] - costs[0]) > COST_CHANGE_MIN * max(costs)
+
+
+def touched_by(
+    copy: TrialCopy, baseline: Baseline, candidate: Candidate
+) -> tuple[list[MeasuredStatement], bool]:
+    """The statements that an applied candidate touches, and whether any plan shows it.
+
+    Those whose plan is another one now; where a plan does not tell all, those that it was found for and those
+    whose cost is another; and, where it puts something into the database, all that write.
+    """
+    rewritten = {each.statement: each.sql for each in candidate.rewrites}
+    by_use = is_told_by_plan(candidate)
+    touched, is_used = [], not by_use
+    for statement in baseline.statements:
+        plan = copy.estimate(sql_with(statement, rewritten), statement.name)
+        is_changed = differs(baseline.estimates[statement.name], plan, by_cost=not by_use)
+        is_written = bool(candidate.sql) and any(node.type == _WRITES for node in plan.nodes)
+        is_meant = statement.of.name in candidate.statements
+        # The queries of a constraint's triggers, which look for rows that refer to one, are in no plan.
+        is_used = is_used or is_changed or (is_written and is_meant)
+        if is_changed or is_written or (is_meant and not by_use):
+            touched.append(statement)
+    return touched, is_used
+
+
+def estimates_with(
+    copy: TrialCopy, statements: Sequence[MeasuredStatement], texts: Mapping[str, str], setting: Candidate
+) -> dict[str, ExplainedPlan]:
+    """The plans of these statements with a planner's setting, which holds for the question alone."""
+    with copy.session.transaction(force_rollback=True):
+        for name, value in setting.settings.items():
+            copy.session.execute("SELECT set_config(%s, %s, true)", (name, value))
+        return {each.name: copy.estimate(sql_with(each, texts), each.name) for each in statements}
+
+
+def waits_for(
+    copy: TrialCopy,
+    baseline: Baseline,
+    with_settings: Mapping[str, Mapping[str, ExplainedPlan]],
+    settings: Mapping[str, Candidate],
+) -> str | None:
+    """The planner's setting, by its id, with which the index that is applied now would be used; None without.
+
+    `with_settings`: by the setting's id the plans of all statements with it and without the index.
+    """  # fmt: skip
+    for name, before in with_settings.items():
+        after = estimates_with(copy, baseline.statements, {}, settings[name])
+        if any(differs(before[each], after[each], by_cost=False) for each in before):
+            return name
+    return None
+
+
+def on_top(
+    copy: TrialCopy,
+    baseline: Baseline,
+    taken: Sequence[Candidate],
+    candidate: Candidate,
+    *,
+    alone: Collection[str],
+    current: Seconds,
+) -> Seconds | None:
+    """The seconds of what a candidate touches on top of those taken; None where it can't be combined.
+
+    Those whose plan is another one there, and those that write; where a plan does not tell all, also `alone`,
+    what it touches alone. Where that changes the workload's seconds little, `current`, they are timed without
+    it once more, as the machine may have become faster or slower since.
+    """
+    rewritten = {rewrite.statement for each in taken for rewrite in each.rewrites}
+    if rewritten & {rewrite.statement for rewrite in candidate.rewrites}:
+        return None  # a statement has one text
+    before_texts = {rewrite.statement: rewrite.sql for each in taken for rewrite in each.rewrites}
+    texts = before_texts | {rewrite.statement: rewrite.sql for rewrite in candidate.rewrites}
+    by_use = is_told_by_plan(candidate)
+    try:
+        copy.align(taken)
+        before = _estimates(copy, baseline, before_texts)
+        if is_planner_setting(candidate):
+            after = estimates_with(copy, baseline.statements, texts, candidate)
+            if not any(differs(before[name], after[name], by_cost=False) for name in before):
+                return {}
+        copy.push(candidate)
+    except (UsageError, MeasurementError):
+        return None
+    try:
+        after = _estimates(copy, baseline, texts)
+        touched = [
+            each
+            for each in baseline.statements
+            if (each.name in alone and not by_use)
+            or (candidate.sql and any(node.type == _WRITES for node in after[each.name].nodes))
+            or differs(before[each.name], after[each.name], by_cost=not by_use)
+        ]
+        seconds = _timed(copy, touched, texts, baseline.seconds)
+    except UsageError:
+        return None
+    finally:
+        copy.pop()
+    lowest, highest = CHANGED_LITTLE
+    if not lowest < gain_of(baseline.weights, current, seconds) < highest:
+        return seconds
+    try:
+        now = _timed(copy, touched, before_texts, {name: SLOWER_NOW_MAX * current[name] for name in seconds})
+    except UsageError:
+        return seconds
+    return {name: beside(current[name], seconds[name], now[name]) for name in seconds}
+
+
+def beside(then_s: float, with_s: float, without_s: float) -> float:
+    """The seconds with a fix as they would have been when those without were `then_s`, by the ratio now."""
+    is_told = 0 < without_s < float("inf")
+    return then_s * with_s / without_s if is_told else with_s
+
+
+def _estimates(copy: TrialCopy, baseline: Baseline, texts: Mapping[str, str]) -> dict[str, ExplainedPlan]:
+    return {each.name: copy.estimate(sql_with(each, texts), each.name) for each in baseline.statements}
+
+
+def _timed(
+    copy: TrialCopy, statements: Sequence[MeasuredStatement], texts: Mapping[str, str], usual: Seconds
+) -> dict[str, float]:
+    return {
+        each.name: copy.seconds(each, sql_with(each, texts), usual_s=usual[each.name]) for each in statements
+    }
