@@ -55,7 +55,7 @@ _WAL_BYTES = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint
 _EVICTS = "SELECT to_regproc('pg_buffercache_evict_all') IS NOT NULL"
 _HAS_WRITTEN = "SELECT 1 WHERE pg_current_xact_id_if_assigned() IS NOT NULL"
 _COMMITS = "SELECT pg_logical_emit_message(true, 'pgassay', '')"
-_EXPLAIN = "EXPLAIN (ANALYZE, BUFFERS, VERBOSE, SETTINGS, FORMAT JSON) "
+_EXPLAIN = "EXPLAIN (ANALYZE, BUFFERS, WAL, VERBOSE, SETTINGS, FORMAT JSON) "
 _ESTIMATE = "EXPLAIN (VERBOSE, SETTINGS, FORMAT JSON) "
 
 
@@ -224,7 +224,7 @@ class TrialCopy:
     def executed(self, sql: str, name: str, *, writes: bool) -> ExplainedPlan:
         """The executed plan, in the trials' cache state; what it wrote is rolled back."""
         mode = "READ WRITE" if writes else "READ ONLY"
-        self._prepare_caches()
+        self._prepare_caches(writes=writes)
         with self._storage.measured(), self.session.transaction(force_rollback=True):
             self.session.execute(f"SET TRANSACTION {mode}".encode())
             self.session.execute(f"SET LOCAL statement_timeout = '{self._timeout_s:.0f}s'".encode())
@@ -266,7 +266,7 @@ class TrialCopy:
                 first = self._run(statement, sql, timeout_s)  # what it reads is in memory from now on
             runs_min = RUNS_MIN_LONG if first >= LONG_S else RUNS_MIN
             while len(found) < RUNS_MAX and (len(found) < runs_min or math.fsum(found) < RUNS_S):
-                self._prepare_caches()
+                self._prepare_caches(writes=statement.of.writes)
                 found.append(self._run(statement, sql, timeout_s))
         except StatementError as error:
             if error.sqlstate == _QUERY_CANCELED:
@@ -308,8 +308,10 @@ class TrialCopy:
             found.append(session.execute(name, sql).elapsed_s)
         return min(found)
 
-    def _prepare_caches(self) -> None:
+    def _prepare_caches(self, *, writes: bool) -> None:
         """Empty shared buffers where a trial's state wants that; cold: the page cache as well."""
+        if writes:  # as in a trial: the log gets each page whole that is changed
+            self.session.execute("CHECKPOINT")
         if self._cache in _COLD:
             self._stop()
             pagecache.evict([*pagecache.relation_files(self._working)])
@@ -359,7 +361,7 @@ class TrialCopy:
         """Take the last one back: by its own SQL, or by putting all data back and applying the rest again."""
         candidate = self._applied.pop()
         is_elsewhere = candidate.build is not None or candidate.storage is not None
-        if is_elsewhere or (candidate.sql and not (candidate.undoable and candidate.undo)):
+        if is_elsewhere or (candidate.sql and not candidate.is_restored_by_undo):
             self._again()
             return
         try:

@@ -39,6 +39,8 @@ class Searched:
     notes: dict[str, str] = field(default_factory=dict)
     screened: dict[str, str] = field(default_factory=dict)
     selection: Selection = field(default_factory=Selection)
+    # By the id of what was not taken the one that was, where their gains could not be told apart.
+    alike: dict[str, str] = field(default_factory=dict)
     # Of each set that the proof compares the workload's seconds, timed in turn once the set was chosen.
     rounds: dict[str, tuple[float, ...]] = field(default_factory=dict)
 
@@ -75,7 +77,7 @@ def search(
             return None
         return _on_top(copy, baseline, [by_id[each] for each in taken], by_id[name], found)
 
-    in_turns = Turns(copy, baseline, by_id, found.tried, clock, gain_min)
+    in_turns = Turns(copy, baseline, by_id, found.tried, clock, gain_min, found.alike)
     found.selection = select(
         baseline.weights,
         baseline.seconds,

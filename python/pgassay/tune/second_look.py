@@ -52,6 +52,7 @@ def look_with_settings(
         found.tried[name] = _as_alone(tried, baseline, upon)
     found.checks |= again.checks
     found.notes |= again.notes
+    found.alike |= again.alike
     found.selection = Selection(
         (*found.selection.steps, *again.selection.steps),
         {**found.selection.beside, **again.selection.beside},

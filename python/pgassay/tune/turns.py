@@ -9,7 +9,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.tune.candidate import Candidate
@@ -35,6 +35,8 @@ ROUNDS_TIMES = 10.0
 CHEAPER_MAX, SMALLER_SHARE_MAX = 2, 0.8
 # An index that serves one value alone must be that much faster than one that serves all.
 GENERAL_TIMES_MAX = 1.5
+# Timed once, and without time for turns, two are alike where the workload takes no longer than that beside.
+ALIKE_TIMES_MAX = 1.1
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,10 @@ def in_turn(
 
 @dataclass(frozen=True)
 class Turns:
-    """Decides by timing in turn what one timing of each candidate does not tell. `tried`: by id."""
+    """Decides by timing in turn what one timing of each candidate does not tell. `tried`: by id.
+
+    `alike` gets by the id of what was not taken the one that was, where their gains could not be told apart.
+    """
 
     copy: TrialCopy
     baseline: Baseline
@@ -117,6 +122,7 @@ class Turns:
     tried: Mapping[str, Tried]
     clock: Clock
     gain_min: float
+    alike: dict[str, str] = field(default_factory=dict)
 
     def preferred(self, taken: Sequence[str], names: Sequence[str], current: Seconds) -> str:
         """Of the best (the first) and those that gain about as much: which is taken.
@@ -128,13 +134,31 @@ class Turns:
         cheaper = [name for name in others if self._is_cheaper(name, best)]
         cheaper.sort(key=lambda name: (self.candidates[name].for_one_value, self.tried[name].bytes or 0))
         for name in cheaper[:CHEAPER_MAX]:
-            rounds = self._rounds(taken, name, best, current)
-            is_general = self.candidates[best].for_one_value and not self.candidates[name].for_one_value
-            times = GENERAL_TIMES_MAX if is_general else self.gain_min
-            # As the rounds are numbered: the first are those of the cheaper one.
-            if rounds is not None and not is_longer(*rounds, 1 / times):
+            if self._is_as_good(taken, name, best, current):
                 return name
         return best
+
+    def _is_as_good(self, taken: Sequence[str], name: str, best: str, current: Seconds) -> bool:
+        """Whether a cheaper one is taken in the place of the best; without time for turns by one timing."""
+        rounds = self._rounds(taken, name, best, current)
+        if rounds is None:
+            is_alike = is_good = not taken and self._took_alike(name, best)
+        else:
+            is_general = self.candidates[best].for_one_value and not self.candidates[name].for_one_value
+            # As the rounds are numbered: the first are those of the cheaper one.
+            is_good = not is_longer(*rounds, 1 / (GENERAL_TIMES_MAX if is_general else self.gain_min))
+            is_alike = not any(is_longer(*pair, 1 / self.gain_min) for pair in (rounds, rounds[::-1]))
+        if is_alike:
+            self.alike[best] = name
+        return is_good
+
+    def _took_alike(self, name: str, best: str) -> bool:
+        """Whether the statements that either touches took hardly longer with the one than with the best."""
+        weights, base = self.baseline.weights, self.baseline.seconds
+        found = [self.tried[each].seconds for each in (name, best)]
+        names = {statement for each in found for statement in each}
+        mine, least = (math.fsum(weights[one] * each.get(one, base[one]) for one in names) for each in found)
+        return mine <= ALIKE_TIMES_MAX * least
 
     def is_gain(self, taken: Sequence[str], name: str, current: Seconds) -> bool | None:
         """Whether one gains on top of those that are taken, by more than the noise; None without time."""

@@ -79,7 +79,6 @@ def test_of_two_that_are_as_fast_the_smaller_one_is_taken() -> None:
 @pytest.mark.parametrize(
     ("sizes", "clock", "why"),
     [
-        ({PLAIN.id: 900_000, PARTIAL.id: 16_384}, OVER, "no time is left to set them beside each other"),
         ({PLAIN.id: 900_000, PARTIAL.id: 800_000}, LATER, "it is hardly smaller"),
         ({PLAIN.id: 0, PARTIAL.id: 0}, LATER, "neither takes space"),
     ],
@@ -93,8 +92,34 @@ def test_the_first_stays_where_the_other_is_no_cheaper(sizes: dict[str, int], cl
 
 def test_the_larger_one_is_taken_where_it_is_clearly_faster() -> None:
     sizes = {PLAIN.id: 900_000, PARTIAL.id: 16_384}
-    copy = Copy(taking(0.10, 0.30))
-    assert turns(copy, sizes).preferred((), (PLAIN.id, PARTIAL.id), BASELINE.seconds) == PLAIN.id
+    choosing = turns(Copy(taking(0.10, 0.30)), sizes)
+    assert choosing.preferred((), (PLAIN.id, PARTIAL.id), BASELINE.seconds) == PLAIN.id
+    assert choosing.alike == {}
+
+
+def test_what_can_not_be_told_apart_is_said_and_the_cheaper_one_is_taken() -> None:
+    sizes = {PLAIN.id: 900_000, PARTIAL.id: 16_384}
+    choosing = turns(Copy(taking(0.10, 0.10), slower=(1.0, 1.3, 1.1, 1.0, 1.4, 1.2, 1.0)), sizes)
+    assert choosing.preferred((), (PLAIN.id, PARTIAL.id), BASELINE.seconds) == PARTIAL.id
+    assert choosing.alike == {PLAIN.id: PARTIAL.id}
+    # The cheaper one that is faster as well is no matter of chance.
+    faster = turns(Copy(taking(0.30, 0.10)), sizes)
+    assert faster.preferred((), (PLAIN.id, PARTIAL.id), BASELINE.seconds) == PARTIAL.id
+    assert faster.alike == {}
+
+
+@pytest.mark.parametrize(("seconds", "taken"), [(0.105, PARTIAL.id), (0.15, PLAIN.id)])
+def test_without_time_for_turns_one_timing_tells_what_is_alike(seconds: float, taken: str) -> None:
+    sizes = {PLAIN.id: 900_000, PARTIAL.id: 16_384}
+    copy = Copy({})
+    choosing = turns(copy, sizes, OVER)
+    tried = {**choosing.tried, PARTIAL.id: Tried(PARTIAL.id, {"list": seconds}, bytes=16_384)}
+    choosing = replace(choosing, tried=tried)
+    assert choosing.preferred((), (PLAIN.id, PARTIAL.id), BASELINE.seconds) == taken
+    assert choosing.alike == ({PLAIN.id: PARTIAL.id} if taken == PARTIAL.id else {})
+    # On top of another both may take something else.
+    assert choosing.preferred(("other",), (PLAIN.id, PARTIAL.id), BASELINE.seconds) == PLAIN.id
+    assert copy.runs == 0
 
 
 def test_an_index_that_serves_all_values_stands_before_a_smaller_one_for_one_of_many() -> None:
