@@ -18,13 +18,13 @@ from pgassay.terminal.progress import Progress
 from pgassay.tune.alternatives import other_storages, other_versions
 from pgassay.tune.baseline import baseline_of
 from pgassay.tune.candidate import Machine, Symptom
-from pgassay.tune.copy import TrialCopy, remove_copies, without_network
+from pgassay.tune.copy import TrialCopy, without_network
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.finders.registry import find
 from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune
 from pgassay.tune.proof import arm_of
-from pgassay.tune.proving import PROOF_SHARE, Proving, deadline
+from pgassay.tune.proving import PROOF_SHARE, Proving, deadline, remove_copies
 from pgassay.tune.rewrites.registry import rewrites
 from pgassay.tune.same_results.check import same_results
 from pgassay.tune.search import Searched, best_so_far, search

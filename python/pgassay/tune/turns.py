@@ -21,6 +21,8 @@ from pgassay.tune.statements import sql_with
 # Of the chosen set and the sets beside it: each is timed so often at most, and at least, if twice the time
 # that is meant for it has room for that.
 PREDICTION_ROUNDS_MAX, PREDICTION_ROUNDS_MIN = 6, 3
+# Data of so many bytes are put back in about a second.
+PUT_BACK_BYTES_MAX = 512 << 20
 # In fewer rounds nothing that was chosen is left out again.
 LEAVING_ROUNDS_MIN = 4
 # Of normal values: their deviation over the median distance from their median, times the deviation of the
@@ -57,13 +59,26 @@ class Clock:
 
 
 def timed(
-    copy: TrialCopy, baseline: Baseline, fixes: Sequence[Candidate], names: Collection[str]
+    copy: TrialCopy,
+    baseline: Baseline,
+    fixes: Sequence[Candidate],
+    names: Collection[str],
+    *,
+    anew: bool = False,
 ) -> dict[str, float]:
-    """Have exactly these fixes applied, and time these statements. Raises UsageError, MeasurementError."""
-    copy.align(fixes)
+    """Have exactly these fixes applied, and time these statements. Raises UsageError, MeasurementError.
+
+    `anew`: on data that were put back, where what writes is timed once, as a trial does it.
+    """
+    copy.align(fixes, anew=anew)
     texts = {rewrite.statement: rewrite.sql for each in fixes for rewrite in each.rewrites}
     return {
-        each.name: copy.seconds(each, sql_with(each, texts), usual_s=baseline.seconds[each.name])
+        each.name: copy.seconds(
+            each,
+            sql_with(each, texts),
+            usual_s=baseline.seconds[each.name],
+            once=anew and each.of.writes,
+        )
         for each in baseline.statements
         if each.name in names
     }
@@ -197,8 +212,9 @@ def prediction_rounds(
     """The workload's seconds in each round with every set that the proof compares, by the arm's name.
 
     Timed anew, for whoever is best of many by its first timing was lucky on average, and there and back by
-    turns. Ends at `ends_at` (monotonic seconds), once a further round would take longer, and somewhat later
-    for the first few; {} without time, or where a set wants another server.
+    turns. Where some of `names` write, and the data are small enough, on data that were put back for each
+    set. Ends at `ends_at` (monotonic seconds), once a further round would take longer, and somewhat later for
+    the first few; {} without time, or where a set wants another server.
     """
     if any(each.build is not None or each.storage is not None for each in members):
         return {}
@@ -206,6 +222,8 @@ def prediction_rounds(
     if len(members) > 1:
         sets |= {without(each): [other for other in members if other is not each] for each in members}
     order = list(sets)
+    writes = any(each.of.writes for each in baseline.statements if each.name in names)
+    anew = writes and copy.snapshot.bytes <= PUT_BACK_BYTES_MAX
     rounds: list[dict[str, float]] = []
     longest_s, time_s = 0.0, ends_at - time.monotonic()
     while len(rounds) < PREDICTION_ROUNDS_MAX:
@@ -213,7 +231,7 @@ def prediction_rounds(
         if began + longest_s > ends_at + (time_s if len(rounds) < PREDICTION_ROUNDS_MIN else 0.0):
             break
         try:
-            seconds = {name: timed(copy, baseline, sets[name], names) for name in order}
+            seconds = {name: timed(copy, baseline, sets[name], names, anew=anew) for name in order}
         except (UsageError, MeasurementError):
             break
         whole = {name: totals(baseline, baseline.seconds, [each])[0] for name, each in seconds.items()}

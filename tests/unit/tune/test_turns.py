@@ -8,6 +8,7 @@ import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -38,16 +39,24 @@ class Copy:
     runs: int = 0
     asked: list[str] = field(default_factory=list)
     fails: str = ""
+    put_back: int = 0
+    once: int = 0
+    snapshot: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(bytes=1 << 20))
 
-    def align(self, wanted: Sequence[Candidate]) -> None:
+    def align(self, wanted: Sequence[Candidate], *, anew: bool = False) -> None:
+        self.put_back += anew
         self.applied = frozenset(each.id for each in wanted)
         if self.fails in self.applied:
             raise UsageError(f"{self.fails} failed on the copy")
 
-    def seconds(self, statement: MeasuredStatement, _sql: str, *, usual_s: float | None = None) -> float:
+    def seconds(
+        self, statement: MeasuredStatement, _sql: str, *, usual_s: float | None = None, once: bool = False
+    ) -> float:
         assert usual_s == BASELINE.seconds[statement.name]
         self.asked.append(statement.name)
         self.runs += 1
+        assert not once or statement.of.writes
+        self.once += once
         return self.times[self.applied] * self.slower[(self.runs - 1) % len(self.slower)]
 
 
@@ -164,6 +173,22 @@ def test_predictions_are_of_the_sets_that_the_proof_compares_whatever_the_machin
     assert set(alone) == {AS_IT_IS, CHOSEN}
     gain, by_id = predicted_gains(alone, [PLAIN])
     assert by_id == {PLAIN.id: gain}
+
+
+@pytest.mark.parametrize(
+    ("writes", "size", "put_back"), [(True, 1 << 20, 12), (True, 1 << 40, 0), (False, 1 << 20, 0)]
+)
+def test_what_writes_is_predicted_on_data_that_were_put_back_as_in_a_trial(
+    writes: bool, size: int, put_back: int
+) -> None:
+    """Executed again it would find the room and the split pages that its first time has left."""
+    place = measured((TunedStatement(name="list", sql="INSERT INTO t VALUES (1)", writes=writes),))
+    baseline = Baseline(place, {"list": 1.0}, {})
+    copy = Copy(taking(0.5, 0.5), snapshot=SimpleNamespace(bytes=size))
+    rounds = prediction_rounds(copy, baseline, [PLAIN], {"list"}, time.monotonic() + 60)  # type: ignore[arg-type]  # a stand-in
+    assert (copy.put_back, copy.once) == (put_back, put_back)
+    together, _ = predicted_gains(rounds, [PLAIN])
+    assert together == pytest.approx(2.0)
 
 
 def test_a_prediction_is_shrunk_as_far_as_its_rounds_differ() -> None:
