@@ -2,7 +2,7 @@
 
     python benchmarks/planted_tunes.py [--seeds 1-5] [--only NAME,NAME] [--pg 16,17,18] [--show] [--measure]
     python benchmarks/planted_tunes.py --whole [--search] [--max-time 90s] [--seeds 1] [--only NAME,NAME]
-        [--kinds 6] [--draw 1] [--within 15m] [--pg 18] [--out FOLDER]
+        [--kinds 6] [--draw 1] [--within 15m] [--no-decoys] [--pg 18] [--out FOLDER]
 
 Plants each kind of defect in a small database of a real server, drawn anew by each seed (names, types,
 sizes), and its decoy, which differs in one fact and needs nothing. The statements are executed under EXPLAIN,
@@ -101,7 +101,7 @@ def _all_whole(plants: list[Plant], seeds: range, versions: list[str], arguments
             if time.monotonic() + 2 * arguments.max_time > begun + (arguments.within or math.inf):
                 print(f"left out  {plant.name} seed {seed}: no time is left for it", flush=True)
                 continue
-            for decoy in (False, True):
+            for decoy in (False,) if arguments.no_decoys else (False, True):
                 tally.add(_whole(plant, seed, version, arguments, decoy=decoy))
     print(tally.text(), flush=True)
     return int(not tally.is_reached)
@@ -215,6 +215,7 @@ def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--search", action="store_true")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--max-time", type=duration, default=90.0)
+    parser.add_argument("--no-decoys", action="store_true")
     parser.add_argument("--kinds", type=int)
     parser.add_argument("--draw", type=int, default=1)
     parser.add_argument("--within", type=duration)
