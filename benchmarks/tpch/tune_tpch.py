@@ -45,9 +45,10 @@ from pgassay.model.tuning.answer import TuneResult
 from pgassay.terminal.live import choose
 from pgassay.terminal.progress import Progress
 from pgassay.tune.candidate import Candidate
-from pgassay.tune.copy import TrialCopy, remove_copies
+from pgassay.tune.copy import TrialCopy
 from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune
 from pgassay.tune.proof import arm_of
+from pgassay.tune.proving import remove_copies
 from pgassay.tune.run import TOOLS, Known, look, measure_and_gather, result_of, run_tune, search_of
 from pgassay.tune.statements import measured
 from pgassay.tune.stored import SEARCH_FILE, TUNE_FILE, read_folder, write_result, write_search

@@ -25,7 +25,9 @@ class Drawn:
     """One drawing of a plant. `setup`: SQL run one by one, outside of a transaction.
 
     `settings`: of the server, which is started with them. `executions`: how often a statement is executed
-    for its plan; the first of several warms the caches.
+    for its plan; the first of several warms the caches. `counted`: what a source would have counted, and a
+    copy of its data does not know (fields of the catalogs' facts). `processors_min`: on a machine with fewer
+    the defect can't be there.
     """
 
     setup: tuple[str, ...]
@@ -34,6 +36,8 @@ class Drawn:
     settings: dict[str, str] = field(default_factory=dict)
     machine: Machine = field(default_factory=Machine)
     executions: int = 4
+    counted: dict[str, int] = field(default_factory=dict)
+    processors_min: int = 1
 
 
 class Draw:

@@ -107,16 +107,19 @@ def _unneeded(why: str) -> IsFix:
     return is_fix
 
 
+# Each number once, up to this prime, and without order: where an index's entries go decides what it costs.
+ONCE = "((({i}) * 7919::bigint) % 200003)::int"
+
+
 def _written(draw: Draw, table: str, columns: str, values: str) -> str:
-    return (
-        f"INSERT INTO {table} ({columns}) SELECT {values} FROM generate_series(1, {draw.size(200, 500)}) AS i"
-    )
+    rows = draw.size(6_000, 9_000)
+    return f"INSERT INTO {table} ({columns}) SELECT {values} FROM generate_series(1, {rows}) AS i"
 
 
 def _duplicate(draw: Draw) -> Drawn:
     """Two indexes of the same keys; decoy: of another operator class, or one of a constraint."""
     table, a, b, rows = draw.table(), draw.column(), draw.column(), draw.rows(40_000, 60_000)
-    setup = filled(table, f"{a} integer, {b} text", rows, ["i", "'t' || i"])
+    setup = filled(table, f"{a} integer, {b} text", rows, [ONCE.format(i="i"), "'t' || i"])
     if draw.decoy:
         setup += draw.one_of(
             (f"CREATE INDEX ON {table} ({b})", f"CREATE INDEX ON {table} ({b} text_pattern_ops)"),
@@ -124,17 +127,17 @@ def _duplicate(draw: Draw) -> Drawn:
         )
     else:
         setup += (f"CREATE INDEX first_one ON {table} ({a})", f"CREATE INDEX ON {table} ({a})")
-    sql = _written(draw, table, f"{a}, {b}", f"i + {rows}, 'n'")
+    sql = _written(draw, table, f"{a}, {b}", f"{ONCE.format(i=f'i + {rows}')}, 'n'")
     return Drawn(setup, (statement(sql, writes=True),), _unneeded("duplicate"))
 
 
 def _prefix(draw: Draw) -> Drawn:
     """An index with whose keys another begins; decoy: the short one is unique."""
     table, a, b, rows = draw.table(), draw.column(), draw.column(), draw.rows(40_000, 60_000)
-    setup = filled(table, f"{a} integer, {b} integer", rows, ["i", "i % 100"])
+    setup = filled(table, f"{a} integer, {b} integer", rows, [ONCE.format(i="i"), "i % 100"])
     unique = "UNIQUE " if draw.decoy else ""
     setup += (f"CREATE {unique}INDEX ON {table} ({a})", f"CREATE INDEX ON {table} ({a}, {b})")
-    sql = _written(draw, table, f"{a}, {b}", f"i + {rows}, 5")
+    sql = _written(draw, table, f"{a}, {b}", f"{ONCE.format(i=f'i + {rows}')}, 5")
     return Drawn(setup, (statement(sql, writes=True),), _unneeded("prefix"))
 
 
@@ -153,7 +156,7 @@ def _never_scanned(draw: Draw) -> Drawn:
             f"DO $$BEGIN FOR i IN 1..150 LOOP PERFORM * FROM {table} WHERE {column} = i; END LOOP; END$$",
             "RESET enable_seqscan",
         )
-    sql = _written(draw, table, f"{a}, {b}", f"i + {rows}, 5")
+    sql = _written(draw, table, f"{a}, {b}", f"i + {rows}, {scattered(20_000)}")
     return Drawn(setup, (statement(sql, writes=True),), _unneeded("never scanned"))
 
 

@@ -85,13 +85,14 @@ def _most_common(draw: Draw) -> Drawn:
     one, many, rows = draw.table(), draw.table(), draw.rows(60_000, 80_000)
     columns = [draw.column() for _ in range(7)]
     setup = _many(draw, many, rows)
+    # Half of the rows pass all of them, and a hundredth is expected.
     setup += filled(
         one, "k integer, " + ", ".join(f"{each} integer" for each in columns), rows,
-        ["i", *("i % 4" for _ in columns)],
+        ["i", *("i % 2" for _ in columns)],
     )  # fmt: skip
     if draw.decoy:
         setup += (f"CREATE STATISTICS have (mcv) ON {', '.join(columns)} FROM {one}", f"ANALYZE {one}")
-    where = " AND ".join([f"o.{columns[0]} = 1", *(f"o.{each} < 2" for each in columns[1:])])
+    where = " AND ".join([f"o.{columns[0]} = 1", *(f"o.{each} > 0" for each in columns[1:])])
     return Drawn(setup, (statement(_joined(one, many, where)),), _kinds("mcv"))
 
 
@@ -239,7 +240,7 @@ def _too_slow(draw: Draw) -> Drawn:
 
 def _hot(draw: Draw) -> Drawn:
     """Updates of a column without index in full pages; decoy: that column has an index."""
-    table, rows = draw.table(), draw.rows(20_000, 30_000)
+    table, rows = draw.table(), draw.rows(60_000, 80_000)
     setup = filled(
         table, "id integer PRIMARY KEY, a integer, b integer, n integer, filler text", rows,
         ["i", scattered(10_000), scattered(9_000), "0", "repeat('y', 40)"],
@@ -248,7 +249,8 @@ def _hot(draw: Draw) -> Drawn:
     if draw.decoy:
         setup += (f"CREATE INDEX ON {table} (n)",)
     setup += (f"UPDATE {table} SET n = n + 1", f"VACUUM (FULL, ANALYZE) {table}", f"VACUUM {table}")
-    sql = f"UPDATE {table} SET n = n + 1 WHERE id BETWEEN 100 AND {draw.size(2000, 4000)}"
+    # Of each page a few rows: a fifth of it has room for their new versions.
+    sql = f"UPDATE {table} SET n = n + 1 WHERE id % {draw.size(15, 25)} = 3"
     return Drawn(setup, (statement(sql, writes=True),), kind_is("fillfactor"))
 
 

@@ -1,15 +1,19 @@
 """A planted defect through the whole of `pgassay tune`: data, search, proof, and what stands first."""
 
+import os
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Literal
 
+from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import InterruptionError
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.model.tuning.answer import Fix, TuneResult
 from pgassay.record.layout import SEARCH_FILE
 from pgassay.terminal.progress import NullProgress
 from pgassay.tune.candidate import Candidate, Machine, Symptom
+from pgassay.tune.facts.read import read_facts
+from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.finders.registry import find
 from pgassay.tune.plan import TuneRequest
 from pgassay.tune.run import TOOLS, run_tune
@@ -53,7 +57,7 @@ class Whole:
 
     def _is_told(self, fix: Fix) -> bool:
         """Whether the answer says of a fix what it is for, though no time proves it."""
-        if self.offered[fix.id].described:
+        if self.offered[fix.id].described or self.offered[fix.id].why_not:
             return True
         # Dropping an index is for the space as well; what else frees some must prove that it helps.
         is_first = fix.rank == 1 and fix.verdict == "not decided"
@@ -91,7 +95,8 @@ def tuned(
     `proves`: else it ends when the proof is to begin.
 
     Data are measured as the script left them. The machine that a plant is for is told to the finders, since
-    this one may have other processors or memory: that is all that is not as the command has it.
+    this one may have other processors or memory (but never more processors than this one has, where what they
+    gain is measured), and what a source would have counted: that is all that is not as the command has it.
     """
     (folder / "data.sql").write_text(";\n".join(drawn.setup) + ";\n")
     lines = []
@@ -114,21 +119,26 @@ def tuned(
         seed=seed,
     )
     offered: dict[str, Candidate] = {}
+    default = Machine()
+    told = {
+        each.name: value
+        for each in fields(Machine)
+        if (value := getattr(drawn.machine, each.name)) != getattr(default, each.name)
+    }
+    # More processes than one help most that takes long; a plant that is about them names how many.
+    told["processors"] = min(drawn.machine.processors or 1, os.cpu_count() or 1)
 
     def found(symptom: Symptom) -> tuple[Candidate, ...]:
-        known = {each.name: getattr(drawn.machine, each.name) for each in fields(Machine)}
-        machine = replace(
-            symptom.machine,
-            # More processes than one help most that takes long; a plant that is about them names how many.
-            **{"processors": 1} | {name: value for name, value in known.items() if value is not None},
-        )
-        candidates = find(replace(symptom, machine=machine))
+        candidates = find(replace(symptom, machine=replace(symptom.machine, **told)))
         offered.update({each.id: each for each in candidates})
         return candidates
 
+    def counted(session: ControlSession) -> SchemaFacts:
+        return read_facts(session).model_copy(update=drawn.counted)
+
     result = run_tune(
         TuneRequest(compare, out=folder / "out"),
-        replace(TOOLS, find=found),
+        replace(TOOLS, find=found, read_facts=counted),
         NullProgress() if proves else SearchOnly(),
         wait=True,
         isolates=False,

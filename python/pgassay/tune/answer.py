@@ -32,6 +32,7 @@ NOT_CONFIRMED = (
     "two or more of the chosen fixes do not help, and what is left of them was not measured together: go on "
     "with pgassay tune FOLDER"
 )
+BESIDE = "it helps alone, and nothing beside what was chosen"
 NO_TIME = "no time was left to try it: give more with --max-time"
 NOT_TOLD = "it looked slower once; whether it is could not be told from the noise of the runs"
 
@@ -147,10 +148,19 @@ def verdict_of(judged: Judged, candidate: Candidate) -> tuple[FixVerdict, Eviden
     if alone < 1 + judged.margin:
         return "no help", "search", None, ""
     if beside is not None and beside < 1 + judged.margin:
-        return "no help", "search", None, "it helps alone, and nothing beside what was chosen"
+        return "no help", "search", None, _beside_what_was_chosen(judged, name)
     if beside is not None:
         return "not decided", "search", None, "more was promising than could be proved in the time"
     return "no help", "search", None, "it could not be combined with what was chosen, which gains more"
+
+
+def _beside_what_was_chosen(judged: Judged, name: str) -> str:
+    """Why one that helps alone was not chosen; where it could not be told from one that was, which."""
+    titles = {each.id: each.title for each in judged.candidates}
+    other = judged.searched.alike.get(name)
+    if other is None:
+        return BESIDE
+    return f"{BESIDE}: its gain can't be told from that of '{titles[other]}', which costs less"
 
 
 def _proven(judged: Judged, name: str) -> tuple[FixVerdict, Evidence, Effect | None, str]:

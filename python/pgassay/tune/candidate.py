@@ -15,6 +15,8 @@ from pgassay.tune.facts.schema import SchemaFacts
 Layer = Literal["design", "operations", "infrastructure"]
 # `proven`: by keys and constraints of the catalog, whatever the data are. `by test`: rows must be compared.
 RewriteProof = Literal["proven", "by test"]
+# Statements whose effect stays when what was set beside them is taken back.
+_REMAINING = frozenset({"VACUUM", "ANALYZE", "REINDEX", "CLUSTER", "REPACK"})
 
 
 class TunedStatement(Frozen):
@@ -81,6 +83,18 @@ class Candidate(Frozen):
     why_not: str = ""
     for_one_value: bool = False
 
+    @property
+    def is_restored_by_undo(self) -> bool:
+        """Whether `undo` brings back the tables, and the statistics that plans rest on, as they were.
+
+        Rows that VACUUM FULL wrote anew stay where they are, and what ANALYZE found with a larger target
+        stays known: only where something was made, and is dropped, nothing of it is left.
+        """
+        if not (self.undoable and self.undo):
+            return False
+        remains = any(statement.split(maxsplit=1)[0].upper() in _REMAINING for statement in self.sql)
+        return not remains or any(statement.upper().startswith("DROP ") for statement in self.undo)
+
 
 @dataclass(frozen=True)
 class OtherVersion:
@@ -114,7 +128,8 @@ class Machine:
     """The machine that the advice is for, as far as it is known; never this one's for a remote server.
 
     `random_read_us` and `sequential_read_mb_s` are the storage probe's. `reads_memory`: what the statements
-    read is in memory, by the cache state that they are measured in.
+    read is in memory, by the cache state that they are measured in; `empties_buffers`: shared buffers are
+    empty in it before each statement.
     """
 
     memory_bytes: int | None = None
@@ -122,6 +137,7 @@ class Machine:
     random_read_us: float | None = None
     sequential_read_mb_s: float | None = None
     reads_memory: bool = False
+    empties_buffers: bool = False
 
 
 @dataclass(frozen=True)

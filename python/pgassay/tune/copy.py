@@ -4,12 +4,11 @@ What is measured here steers the search and proves nothing: one copy, no blocks,
 on a Unix socket alone; as root it has no way out to any network either (`without_network`).
 """
 
-import contextlib
 import ctypes
 import math
 import os
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
@@ -27,7 +26,6 @@ from pgassay.environment.server.validation import settings_known
 from pgassay.environment.storage.base import Volume
 from pgassay.environment.storage.registry import provide
 from pgassay.errors import MeasurementError, UsageError, first_line
-from pgassay.experiment.planning.builds import LOADS_OF_COMPARED_BUILDS
 from pgassay.experiment.running.result_bag import Bag, read_bag
 from pgassay.model.arm import ArmSpec
 from pgassay.model.plans.plan import ExplainedPlan
@@ -53,9 +51,12 @@ _ALIKE_AGAIN = ("warm-buffers", "as-is")
 _QUERY_CANCELED = "57014"
 _WAL_BYTES = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint"
 _EVICTS = "SELECT to_regproc('pg_buffercache_evict_all') IS NOT NULL"
+# Into shared buffers, as pg_prewarm does by default.
+_READS_ALL = """SELECT sum(pg_prewarm(oid)) FROM pg_class
+WHERE oid >= 16384 AND relkind IN ('r', 'i', 'm') AND relpersistence <> 't'"""
 _HAS_WRITTEN = "SELECT 1 WHERE pg_current_xact_id_if_assigned() IS NOT NULL"
 _COMMITS = "SELECT pg_logical_emit_message(true, 'pgassay', '')"
-_EXPLAIN = "EXPLAIN (ANALYZE, BUFFERS, VERBOSE, SETTINGS, FORMAT JSON) "
+_EXPLAIN = "EXPLAIN (ANALYZE, BUFFERS, WAL, VERBOSE, SETTINGS, FORMAT JSON) "
 _ESTIMATE = "EXPLAIN (VERBOSE, SETTINGS, FORMAT JSON) "
 
 
@@ -74,25 +75,6 @@ def without_network() -> str:
         reason = os.strerror(ctypes.get_errno())
         return f"the copy's server could not be taken off the network ({reason}): it listens on a Unix socket"
     return ""
-
-
-def remove_copies(specs: Iterable[ArmSpec], kept: Collection[str]) -> None:
-    """Remove the data that were made for these arms, but for the snapshots whose keys are `kept`."""
-    for spec in specs:
-        # Where versions are compared, the data of each arm are loaded several times.
-        loads = [spec.dataset.model_copy(update={"load": load}) for load in range(LOADS_OF_COMPARED_BUILDS)]
-        keys = [snapshots.key(spec.build, dataset, spec.prepare) for dataset in loads]
-        made = [key for key in keys if key not in kept]
-        if not made:
-            continue
-        volume = provide(spec.storage, 0)
-        try:
-            for key in made:
-                volume.keep_only(key, ())
-                with contextlib.suppress(UsageError):
-                    snapshots.remove(key)
-        finally:
-            volume.remove()
 
 
 class TrialCopy:
@@ -224,7 +206,7 @@ class TrialCopy:
     def executed(self, sql: str, name: str, *, writes: bool) -> ExplainedPlan:
         """The executed plan, in the trials' cache state; what it wrote is rolled back."""
         mode = "READ WRITE" if writes else "READ ONLY"
-        self._prepare_caches()
+        self._prepare_caches(writes=writes)
         with self._storage.measured(), self.session.transaction(force_rollback=True):
             self.session.execute(f"SET TRANSACTION {mode}".encode())
             self.session.execute(f"SET LOCAL statement_timeout = '{self._timeout_s:.0f}s'".encode())
@@ -250,11 +232,15 @@ class TrialCopy:
         document = row[0][0] if row else {}
         return explained(FoundPlan(document, "json"), 1, f"the plan of {name}")
 
-    def seconds(self, statement: MeasuredStatement, sql: str, *, usual_s: float | None = None) -> float:
+    def seconds(
+        self, statement: MeasuredStatement, sql: str, *, usual_s: float | None = None, once: bool = False
+    ) -> float:
         """The least of a few runs, by the clock of the trials and in their cache state.
 
         Infinite where it was stopped as much slower. Before each run a new session, its catalogs warmed by
-        EXPLAIN, as a trial has. `usual_s`: what it took before, which bounds what is waited for.
+        EXPLAIN, as a trial has. `usual_s`: what it took before, which bounds what is waited for. `once`: the
+        first run on these data counts, as what writes is executed in a trial: the next ones find the room and
+        the split pages that it has left.
         """
         timeout_s = self._timeout_s
         if usual_s is not None and math.isfinite(usual_s):
@@ -262,11 +248,14 @@ class TrialCopy:
         found: list[float] = []
         try:
             first = 0.0
-            if self._cache not in _COLD:
+            if once and self._cache == "warm-buffers":
+                self.apply([_READS_ALL])
+            elif not once and self._cache not in _COLD:
                 first = self._run(statement, sql, timeout_s)  # what it reads is in memory from now on
-            runs_min = RUNS_MIN_LONG if first >= LONG_S else RUNS_MIN
-            while len(found) < RUNS_MAX and (len(found) < runs_min or math.fsum(found) < RUNS_S):
-                self._prepare_caches()
+            runs_min = RUNS_MIN_LONG if once or first >= LONG_S else RUNS_MIN
+            runs_max = RUNS_MIN_LONG if once else RUNS_MAX
+            while len(found) < runs_max and (len(found) < runs_min or math.fsum(found) < RUNS_S):
+                self._prepare_caches(writes=statement.of.writes)
                 found.append(self._run(statement, sql, timeout_s))
         except StatementError as error:
             if error.sqlstate == _QUERY_CANCELED:
@@ -308,8 +297,10 @@ class TrialCopy:
             found.append(session.execute(name, sql).elapsed_s)
         return min(found)
 
-    def _prepare_caches(self) -> None:
+    def _prepare_caches(self, *, writes: bool) -> None:
         """Empty shared buffers where a trial's state wants that; cold: the page cache as well."""
+        if writes:  # as in a trial: the log gets each page whole that is changed
+            self.session.execute("CHECKPOINT")
         if self._cache in _COLD:
             self._stop()
             pagecache.evict([*pagecache.relation_files(self._working)])
@@ -347,9 +338,13 @@ class TrialCopy:
             self._again()
             raise
 
-    def align(self, wanted: Sequence[Candidate]) -> None:
-        """Have exactly these applied, in this order, on top of `ground`."""
+    def align(self, wanted: Sequence[Candidate], *, anew: bool = False) -> None:
+        """Have exactly these applied, in this order, on top of `ground`; `anew`: to the data as they were."""
         wanted = [*self.ground, *wanted]
+        if anew:
+            self._applied = list(wanted)
+            self._again()
+            return
         while [each.id for each in self._applied] != [each.id for each in wanted[: len(self._applied)]]:
             self.pop()
         for candidate in wanted[len(self._applied) :]:
@@ -359,7 +354,7 @@ class TrialCopy:
         """Take the last one back: by its own SQL, or by putting all data back and applying the rest again."""
         candidate = self._applied.pop()
         is_elsewhere = candidate.build is not None or candidate.storage is not None
-        if is_elsewhere or (candidate.sql and not (candidate.undoable and candidate.undo)):
+        if is_elsewhere or (candidate.sql and not candidate.is_restored_by_undo):
             self._again()
             return
         try:

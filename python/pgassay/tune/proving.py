@@ -9,11 +9,14 @@ there can be two stages, each has half of the error rate, so that both together 
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pgassay.environment.datasets import snapshots
+from pgassay.environment.storage.registry import provide
 from pgassay.errors import UsageError
+from pgassay.experiment.planning.builds import LOADS_OF_COMPARED_BUILDS
 from pgassay.experiment.planning.request import BLOCKS_MAX, CompareRequest
 from pgassay.experiment.running.loop import RunLimits
 from pgassay.experiment.running.run import resume_held
@@ -157,3 +160,22 @@ def _resumed(stored: StoredExperiment, seconds: float, progress: Progress) -> St
 def deadline(began_at: float, seconds: float) -> Callable[[], float]:
     """The seconds that are left of those given, asked again and again."""
     return lambda: max(0.0, began_at + seconds - time.monotonic())
+
+
+def remove_copies(specs: Iterable[ArmSpec], kept: Collection[str]) -> None:
+    """Remove the data that were made for these arms, but for the snapshots whose keys are `kept`."""
+    for spec in specs:
+        # Where versions are compared, the data of each arm are loaded several times.
+        loads = [spec.dataset.model_copy(update={"load": load}) for load in range(LOADS_OF_COMPARED_BUILDS)]
+        keys = [snapshots.key(spec.build, dataset, spec.prepare) for dataset in loads]
+        made = [key for key in keys if key not in kept]
+        if not made:
+            continue
+        volume = provide(spec.storage, 0)
+        try:
+            for key in made:
+                volume.keep_only(key, ())
+                with contextlib.suppress(UsageError):
+                    snapshots.remove(key)
+        finally:
+            volume.remove()

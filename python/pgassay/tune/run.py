@@ -18,13 +18,13 @@ from pgassay.terminal.progress import Progress
 from pgassay.tune.alternatives import other_storages, other_versions
 from pgassay.tune.baseline import baseline_of
 from pgassay.tune.candidate import Machine, Symptom
-from pgassay.tune.copy import TrialCopy, remove_copies, without_network
+from pgassay.tune.copy import TrialCopy, without_network
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.finders.registry import find
 from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune
 from pgassay.tune.proof import arm_of
-from pgassay.tune.proving import PROOF_SHARE, Proving, deadline
+from pgassay.tune.proving import PROOF_SHARE, Proving, deadline, remove_copies
 from pgassay.tune.rewrites.registry import rewrites
 from pgassay.tune.same_results.check import same_results
 from pgassay.tune.search import Searched, best_so_far, search
@@ -170,7 +170,7 @@ def measure_and_gather(known: Known, tools: Tools, copy: TrialCopy, progress: Pr
     known.copy_notes = tuple(copy.snapshot.facts.get("notes", ()))
     known.load_s = copy.snapshot.facts.get("seconds", 0.0)
     # First of all: the server counts what measuring reads and updates, rolled back or not.
-    known.facts = as_of_the_source(tools.read_facts(copy.session), planned.given)
+    known.facts = as_of_the_source(tools.read_facts(copy.session), planned.given, known.origin)
     progress.stage("measuring the workload as it is")
     measured_now = baseline_of(copy, planned.statements, goes_on=known.origin is not None)
     known.baseline, known.plans = measured_now.baseline, measured_now.plans
@@ -242,6 +242,7 @@ def _symptom(known: Known, facts: SchemaFacts) -> Symptom:
             memory_bytes=planned.spec.memory_bytes or machine.memory_bytes(),
             processors=int(cores) if isinstance(cores, int | float) else None,
             reads_memory=planned.base.protocol.cache in ("warm-pages", "warm-buffers"),
+            empties_buffers=planned.base.protocol.cache in ("warm-pages", "cold", "cold-each"),
         )
         if known.origin is None or known.origin.is_here
         else Machine(),
@@ -255,13 +256,17 @@ def _weighted(baseline: Baseline, name: str) -> float:
     return baseline.weights[name] * baseline.seconds[name]
 
 
-def as_of_the_source(facts: SchemaFacts, given: Mapping[str, str]) -> SchemaFacts:
+def as_of_the_source(
+    facts: SchemaFacts, given: Mapping[str, str], origin: Origin | None = None
+) -> SchemaFacts:
     """The facts without what pgassay's own servers are started with so that nothing disturbs a trial.
 
-    A source has autovacuum on, unless it was said that it has not.
+    A source has autovacuum on, unless it was said that it has not. What a server that was read has counted
+    takes the place of its copy's counts.
     """
     settings = facts.settings | {name: SOURCE_SETTINGS[name] for name in SOURCE_SETTINGS if name not in given}
-    return facts.model_copy(update={"settings": settings})
+    facts = facts.model_copy(update={"settings": settings})
+    return facts if origin is None or origin.counted is None else facts.counted_by(origin.counted)
 
 
 def _prove(known: Known, progress: Progress) -> None:

@@ -46,6 +46,8 @@ class Searched:
     screened: dict[str, str] = field(default_factory=dict)
     waiting: dict[str, str] = field(default_factory=dict)
     selection: Selection = field(default_factory=Selection)
+    # By the id of what was not taken the one that was, where their gains could not be told apart.
+    alike: dict[str, str] = field(default_factory=dict)
     # Of each set that the proof compares the workload's seconds, timed in turn once the set was chosen.
     rounds: dict[str, tuple[float, ...]] = field(default_factory=dict)
 
@@ -98,7 +100,7 @@ def _select(
     took_s = max((each.took_s for each in found.tried.values()), default=0.0)
     unused = {name: Tried(name, took_s=took_s) for name in settings & found.screened.keys()}
     tried = unused | found.tried
-    in_turns = Turns(copy, baseline, by_id, tried, clock, gain_min)
+    in_turns = Turns(copy, baseline, by_id, tried, clock, gain_min, alike=found.alike)
 
     def measure(taken: Sequence[str], name: str, current: Seconds) -> Seconds | None:
         if clock.is_over:

@@ -69,6 +69,7 @@ def look_with_settings(
         found.tried[name] = _as_alone(tried, baseline, upon)
     found.checks |= again.checks
     found.notes |= again.notes
+    found.alike |= again.alike
     found.selection = whole
 
 

@@ -54,6 +54,8 @@ class StoredSearch(Frozen):
     remaining: tuple[str, ...] = ()
     # By the arm's name the workload's seconds in each round, which `predicted` follows from; {} without any.
     rounds: dict[str, tuple[float, ...]] = Field(default_factory=dict)
+    # By the id of what was not taken the one that was, where their gains could not be told apart.
+    alike: dict[str, str] = Field(default_factory=dict)
 
     @property
     def members(self) -> list[Candidate]:
@@ -123,6 +125,7 @@ def stored_search(
         notes=searched.notes,
         selection=searched.selection,
         rounds=searched.rounds,
+        alike=searched.alike,
         predicted=predicted,
         predicted_together=together,
         facts=facts,
@@ -199,7 +202,11 @@ def _judged(search: StoredSearch, stored: StoredExperiment | None, second: Store
         candidates=search.candidates,
         baseline=baseline,
         searched=Searched(
-            tried=search.tried, notes=search.notes, screened=search.screened, selection=search.selection
+            tried=search.tried,
+            notes=search.notes,
+            screened=search.screened,
+            selection=search.selection,
+            alike=search.alike,
         ),
         members=search.selection.ids,
         predicted=search.predicted,

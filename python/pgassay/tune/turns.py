@@ -21,6 +21,8 @@ from pgassay.tune.statements import sql_with
 # Of the chosen set and the sets beside it: each is timed so often at most, and at least, if twice the time
 # that is meant for it has room for that.
 PREDICTION_ROUNDS_MAX, PREDICTION_ROUNDS_MIN = 6, 3
+# Data of so many bytes are put back in about a second.
+PUT_BACK_BYTES_MAX = 512 << 20
 # In fewer rounds nothing that was chosen is left out again.
 LEAVING_ROUNDS_MIN = 4
 # Of normal values: their deviation over the median distance from their median, times the deviation of the
@@ -35,6 +37,8 @@ ROUNDS_TIMES = 10.0
 CHEAPER_MAX, SMALLER_SHARE_MAX = 2, 0.8
 # An index that serves one value alone must be that much faster than one that serves all.
 GENERAL_TIMES_MAX = 1.5
+# Timed once, and without time for turns, two are alike where the workload takes no longer than that beside.
+ALIKE_TIMES_MAX = 1.1
 
 
 @dataclass(frozen=True)
@@ -55,13 +59,26 @@ class Clock:
 
 
 def timed(
-    copy: TrialCopy, baseline: Baseline, fixes: Sequence[Candidate], names: Collection[str]
+    copy: TrialCopy,
+    baseline: Baseline,
+    fixes: Sequence[Candidate],
+    names: Collection[str],
+    *,
+    anew: bool = False,
 ) -> dict[str, float]:
-    """Have exactly these fixes applied, and time these statements. Raises UsageError, MeasurementError."""
-    copy.align(fixes)
+    """Have exactly these fixes applied, and time these statements. Raises UsageError, MeasurementError.
+
+    `anew`: on data that were put back, where what writes is timed once, as a trial does it.
+    """
+    copy.align(fixes, anew=anew)
     texts = {rewrite.statement: rewrite.sql for each in fixes for rewrite in each.rewrites}
     return {
-        each.name: copy.seconds(each, sql_with(each, texts), usual_s=baseline.seconds[each.name])
+        each.name: copy.seconds(
+            each,
+            sql_with(each, texts),
+            usual_s=baseline.seconds[each.name],
+            once=anew and each.of.writes,
+        )
         for each in baseline.statements
         if each.name in names
     }
@@ -111,7 +128,8 @@ def in_turn(
 class Turns:
     """Decides by timing in turn what one timing of each candidate does not tell. `tried`: by id.
 
-    `on_top`: by id what one touches on top of what was taken, where that was asked.
+    `on_top`: by id what one touches on top of what was taken, where that was asked. `alike` gets by the id of
+    what was not taken the one that was, where their gains could not be told apart.
     """
 
     copy: TrialCopy
@@ -121,6 +139,7 @@ class Turns:
     clock: Clock
     gain_min: float
     on_top: dict[str, Seconds] = field(default_factory=dict)
+    alike: dict[str, str] = field(default_factory=dict)
 
     def preferred(self, taken: Sequence[str], names: Sequence[str], current: Seconds) -> str:
         """Of the best (the first) and those that gain about as much: which is taken.
@@ -132,13 +151,31 @@ class Turns:
         cheaper = [name for name in others if self._is_cheaper(name, best)]
         cheaper.sort(key=lambda name: (self.candidates[name].for_one_value, self.tried[name].bytes or 0))
         for name in cheaper[:CHEAPER_MAX]:
-            rounds = self._rounds(taken, name, best, current)
-            is_general = self.candidates[best].for_one_value and not self.candidates[name].for_one_value
-            times = GENERAL_TIMES_MAX if is_general else self.gain_min
-            # As the rounds are numbered: the first are those of the cheaper one.
-            if rounds is not None and not is_longer(*rounds, 1 / times):
+            if self._is_as_good(taken, name, best, current):
                 return name
         return best
+
+    def _is_as_good(self, taken: Sequence[str], name: str, best: str, current: Seconds) -> bool:
+        """Whether a cheaper one is taken in the place of the best; without time for turns by one timing."""
+        rounds = self._rounds(taken, name, best, current)
+        if rounds is None:
+            is_alike = is_good = not taken and self._took_alike(name, best)
+        else:
+            is_general = self.candidates[best].for_one_value and not self.candidates[name].for_one_value
+            # As the rounds are numbered: the first are those of the cheaper one.
+            is_good = not is_longer(*rounds, 1 / (GENERAL_TIMES_MAX if is_general else self.gain_min))
+            is_alike = not any(is_longer(*pair, 1 / self.gain_min) for pair in (rounds, rounds[::-1]))
+        if is_alike:
+            self.alike[best] = name
+        return is_good
+
+    def _took_alike(self, name: str, best: str) -> bool:
+        """Whether the statements that either touches took hardly longer with the one than with the best."""
+        weights, base = self.baseline.weights, self.baseline.seconds
+        found = [self.tried[each].seconds for each in (name, best)]
+        names = {statement for each in found for statement in each}
+        mine, least = (math.fsum(weights[one] * each.get(one, base[one]) for one in names) for each in found)
+        return mine <= ALIKE_TIMES_MAX * least
 
     def is_gain(self, taken: Sequence[str], name: str, current: Seconds) -> bool | None:
         """Whether one gains on top of those that are taken, by more than the noise; None without time."""
@@ -177,8 +214,9 @@ def prediction_rounds(
     """The workload's seconds in each round with every set that the proof compares, by the arm's name.
 
     Timed anew, for whoever is best of many by its first timing was lucky on average, and there and back by
-    turns. Ends at `ends_at` (monotonic seconds), once a further round would take longer, and somewhat later
-    for the first few; {} without time, or where a set wants another server.
+    turns. Where some of `names` write, and the data are small enough, on data that were put back for each
+    set. Ends at `ends_at` (monotonic seconds), once a further round would take longer, and somewhat later for
+    the first few; {} without time, or where a set wants another server.
     """
     if any(each.build is not None or each.storage is not None for each in members):
         return {}
@@ -186,6 +224,8 @@ def prediction_rounds(
     if len(members) > 1:
         sets |= {without(each): [other for other in members if other is not each] for each in members}
     order = list(sets)
+    writes = any(each.of.writes for each in baseline.statements if each.name in names)
+    anew = writes and copy.snapshot.bytes <= PUT_BACK_BYTES_MAX
     rounds: list[dict[str, float]] = []
     longest_s, time_s = 0.0, ends_at - time.monotonic()
     while len(rounds) < PREDICTION_ROUNDS_MAX:
@@ -193,7 +233,7 @@ def prediction_rounds(
         if began + longest_s > ends_at + (time_s if len(rounds) < PREDICTION_ROUNDS_MIN else 0.0):
             break
         try:
-            seconds = {name: timed(copy, baseline, sets[name], names) for name in order}
+            seconds = {name: timed(copy, baseline, sets[name], names, anew=anew) for name in order}
         except (UsageError, MeasurementError):
             break
         whole = {name: totals(baseline, baseline.seconds, [each])[0] for name, each in seconds.items()}

@@ -17,11 +17,11 @@ from pgassay.experiment.running.run import host_lock
 from pgassay.record.write import write_experiment
 from pgassay.terminal.progress import NullProgress
 from pgassay.tune.candidate import Candidate, Symptom
-from pgassay.tune.copy import TrialCopy, remove_copies
+from pgassay.tune.copy import TrialCopy
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.finders.registry import find
 from pgassay.tune.plan import TuneRequest, plan_tune, request_from
-from pgassay.tune.proving import Proving, deadline, planned_again
+from pgassay.tune.proving import Proving, deadline, planned_again, remove_copies
 from pgassay.tune.run import run_tune
 from pgassay.tune.search import Searched
 from pgassay.tune.selection import Baseline, Selection, Step

@@ -14,10 +14,10 @@ from pgassay.report import schema
 from pgassay.report.charts import tune_charts
 from pgassay.report.charts.drawing import NARROW_PX, WIDE_PX
 from pgassay.report.tune import text
-from pgassay.tune.answer import NOT_TOLD, ranked, summary
+from pgassay.tune.answer import BESIDE, NOT_TOLD, ranked, summary
 from pgassay.tune.proof import turned
 from pgassay.tune.search import Searched
-from pgassay.tune.selection import Tried
+from pgassay.tune.selection import Selection, Step, Tried
 from pgassay.tune.stored import Told, compose, read_folder, stored_search, write_result, write_search
 from pgassay.tune.tools import Gathered
 
@@ -105,6 +105,25 @@ def test_nothing_to_do_says_what_the_next_best_thing_gains() -> None:
         "Nothing to do: 1.600 s for the whole workload; the next best thing gains less than 3 %."
     )
     assert (answer.apply_sql, answer.undo_sql) == ("", "")
+
+
+def test_a_gain_that_could_not_be_told_from_that_of_a_cheaper_fix_says_so() -> None:
+    named = {name: samples.candidate(name) for name in ("cheap", "dear", "other")}
+    searched = Searched(
+        tried={each.id: Tried(each.id, {"list": 0.1}) for each in named.values()},
+        selection=Selection(
+            (Step("index:cheap", 0.7, {"list": 0.1}),), {"index:dear": 1.0, "index:other": 1.0}
+        ),
+        alike={"index:dear": "index:cheap"},
+    )
+    known = samples.judged(
+        candidates=tuple(named.values()), searched=searched, members=("index:cheap",), proved=None, notes={}
+    )
+    fixes = by_name(ranked(known))
+    assert (
+        fixes["dear"].note == f"{BESIDE}: its gain can't be told from that of 'index cheap', which costs less"
+    )
+    assert fixes["other"].note == BESIDE
 
 
 def test_an_open_end_of_an_interval_stays_open() -> None:

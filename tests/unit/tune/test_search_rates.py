@@ -61,12 +61,14 @@ class Machine:
     now_s: float = 0.0
     applied: tuple[str, ...] = ()
 
-    def align(self, wanted: Sequence[Candidate]) -> None:
+    def align(self, wanted: Sequence[Candidate], **_how: bool) -> None:
         names = tuple(each.id for each in wanted)
         self.now_s += APPLY_S * (names != self.applied)
         self.applied = names
 
-    def seconds(self, _statement: MeasuredStatement, _sql: str, *, usual_s: float | None = None) -> float:
+    def seconds(
+        self, _statement: MeasuredStatement, _sql: str, *, usual_s: float | None = None, **_how: bool
+    ) -> float:
         """The least of as many runs as the copy's; one in ten takes twice as long."""
         assert usual_s is not None
         found: list[float] = []

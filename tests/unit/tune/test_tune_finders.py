@@ -1,10 +1,13 @@
 """What finders offer and leave alone, on plans and facts made for it."""
 
+import json
 from dataclasses import replace
 
 import pytest
 
+import tune_samples as samples
 from finder_samples import COLUMNS, ROWS, facts, index, plan, symptom
+from pgassay.analysis.plans.read import read_plans
 from pgassay.tune.candidate import Candidate, Machine, Symptom, TunedStatement
 from pgassay.tune.finders import registry
 from pgassay.tune.finders.base import Finder, Offer, Saving
@@ -160,6 +163,93 @@ def test_a_partial_index_for_one_value_of_many_that_are_as_rare_says_so(
     literal = replace(seen, statements=(TunedStatement(name="q", sql="SELECT * FROM t WHERE b = 7"),))
     (partial,) = [each for each in find(literal) if each.kind == "partial"]
     assert partial.for_one_value is alone
+
+
+def test_shared_buffers_are_told_where_they_are_empty_before_each_statement() -> None:
+    """Then no trial shows what a page that stays in them saves."""
+    known = facts(pages=8_000).model_copy(update={"settings": {"shared_buffers": "2048"}})
+    read = plan(rows=ROWS // 2)
+    node = read.nodes[0].model_copy(update={"buffers_read": 8_000, "buffers_hit": 0})
+    seen = symptom(read.model_copy(update={"nodes": (node,)}), known=known)
+    for empties in (True, False):
+        machine = Machine(memory_bytes=8 << 30, empties_buffers=empties)
+        found = [each for each in find(replace(seen, machine=machine)) if each.kind == "shared-buffers"]
+        assert len(found) == 1
+        assert ("--cache as-is" in found[0].why_not) is empties
+
+
+def written(images: int) -> Symptom:
+    """An UPDATE that writes 100 pages of log, of which so many are whole pages."""
+    node = {
+        "Node Type": "ModifyTable", "Operation": "Update", "Relation Name": "t", "Schema": "public",
+        "Alias": "t", "Plan Rows": 0, "Plan Width": 0, "Startup Cost": 0, "Total Cost": 100,
+        "Actual Rows": 0, "Actual Loops": 1, "Actual Startup Time": 50, "Actual Total Time": 50,
+        "WAL Records": 900, "WAL FPI": images, "WAL Bytes": 100 * 8192,
+    }  # fmt: skip
+    document = [{"Plan": node, "Planning Time": 0.1, "Execution Time": 50.1}]
+    seen = read_plans(json.dumps(document), "made")[0]
+    statement = TunedStatement(name="q", sql="UPDATE t SET b = 1", writes=True)
+    return Symptom((statement,), {"q": (seen,)}, facts(), {"q": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("requested", "timed", "images", "offered"),
+    [(40, 2, 60, 1), (2, 0, 60, 0), (40, 90, 60, 0), (40, 2, 10, 0)],
+)
+def test_checkpoints_that_the_log_asked_for_are_told_by_what_the_source_counted(
+    requested: int, timed: int, images: int, offered: int
+) -> None:
+    source = facts().model_copy(
+        update={
+            "settings": {"max_wal_size": "512", "work_mem": "1"},
+            "checkpoints_requested": requested,
+            "checkpoints_timed": timed,
+        }
+    )
+    # The copy has written nothing yet, and has settings of its own.
+    copy = facts().model_copy(update={"settings": {"max_wal_size": "8192", "work_mem": "4096"}})
+    known = copy.counted_by(source)
+    assert known.settings == {"max_wal_size": "512", "work_mem": "4096"}
+    found = [each for each in find(replace(written(images), facts=known)) if each.kind == "wal"]
+    assert [each.settings for each in found] == [{"max_wal_size": "4096MB"}] * offered
+    assert all("not tried" in each.why_not for each in found)
+    assert not find(replace(written(images), facts=copy))
+
+
+def test_a_copy_counts_anew_and_its_source_knows_which_index_nobody_reads() -> None:
+    idle = index("idle", "b", scans=0)
+    copy = facts(idle, sequential_scans=0, updated=0)
+    source = facts(idle, index("used", "a", scans=7000), sequential_scans=500, updated=90, dead_rows=12)
+    known = copy.counted_by(source)
+    assert (known.tables[0].sequential_scans, known.tables[0].updated) == (500, 90)
+    assert known.tables[0].dead_rows == 12
+    read = plan(ms=0.1)
+    assert not find(symptom(read, known=copy))
+    (drop,) = find(symptom(read, known=known))
+    assert drop.id == "drop-index:public.idle"
+    # One that the source does read, and a table that it has not.
+    busy = facts(index("idle", "b", scans=9), sequential_scans=500)
+    assert not find(symptom(read, known=copy.counted_by(busy)))
+    assert copy.counted_by(source.model_copy(update={"tables": ()})).tables == copy.tables
+
+
+@pytest.mark.parametrize(
+    ("sql", "undo", "restores"),
+    [
+        (("CREATE INDEX i ON t (a)",), ("DROP INDEX i",), True),
+        (("CREATE INDEX i ON t (lower(a))", "ANALYZE t"), ("DROP INDEX i",), True),
+        (("CREATE STATISTICS s ON a, b FROM t", "ANALYZE t"), ("DROP STATISTICS s",), True),
+        (("DROP INDEX i",), ("CREATE INDEX i ON t (a)",), True),
+        (("ALTER TABLE t SET (fillfactor = 80)", "VACUUM (FULL) t"), ("ALTER TABLE t RESET (f)",), False),
+        (("ALTER TABLE t ALTER a SET STATISTICS 9", "ANALYZE t"), ("ALTER TABLE t ALTER a SET",), False),
+        (("VACUUM t",), (), False),
+    ],
+)
+def test_what_stays_when_a_candidate_is_taken_back(
+    sql: tuple[str, ...], undo: tuple[str, ...], restores: bool
+) -> None:
+    candidate = samples.candidate("made", sql=sql, undo=undo, undoable=bool(undo))
+    assert candidate.is_restored_by_undo is restores
 
 
 @pytest.mark.parametrize(("ms", "most_ms", "offered"), [(10, None, 1), (0, 10, 1), (0.5, 1, 0), (0, None, 0)])

@@ -8,6 +8,7 @@ import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -38,16 +39,24 @@ class Copy:
     runs: int = 0
     asked: list[str] = field(default_factory=list)
     fails: str = ""
+    put_back: int = 0
+    once: int = 0
+    snapshot: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(bytes=1 << 20))
 
-    def align(self, wanted: Sequence[Candidate]) -> None:
+    def align(self, wanted: Sequence[Candidate], *, anew: bool = False) -> None:
+        self.put_back += anew
         self.applied = frozenset(each.id for each in wanted)
         if self.fails in self.applied:
             raise UsageError(f"{self.fails} failed on the copy")
 
-    def seconds(self, statement: MeasuredStatement, _sql: str, *, usual_s: float | None = None) -> float:
+    def seconds(
+        self, statement: MeasuredStatement, _sql: str, *, usual_s: float | None = None, once: bool = False
+    ) -> float:
         assert usual_s == BASELINE.seconds[statement.name]
         self.asked.append(statement.name)
         self.runs += 1
+        assert not once or statement.of.writes
+        self.once += once
         return self.times[self.applied] * self.slower[(self.runs - 1) % len(self.slower)]
 
 
@@ -79,7 +88,6 @@ def test_of_two_that_are_as_fast_the_smaller_one_is_taken() -> None:
 @pytest.mark.parametrize(
     ("sizes", "clock", "why"),
     [
-        ({PLAIN.id: 900_000, PARTIAL.id: 16_384}, OVER, "no time is left to set them beside each other"),
         ({PLAIN.id: 900_000, PARTIAL.id: 800_000}, LATER, "it is hardly smaller"),
         ({PLAIN.id: 0, PARTIAL.id: 0}, LATER, "neither takes space"),
     ],
@@ -93,8 +101,34 @@ def test_the_first_stays_where_the_other_is_no_cheaper(sizes: dict[str, int], cl
 
 def test_the_larger_one_is_taken_where_it_is_clearly_faster() -> None:
     sizes = {PLAIN.id: 900_000, PARTIAL.id: 16_384}
-    copy = Copy(taking(0.10, 0.30))
-    assert turns(copy, sizes).preferred((), (PLAIN.id, PARTIAL.id), BASELINE.seconds) == PLAIN.id
+    choosing = turns(Copy(taking(0.10, 0.30)), sizes)
+    assert choosing.preferred((), (PLAIN.id, PARTIAL.id), BASELINE.seconds) == PLAIN.id
+    assert choosing.alike == {}
+
+
+def test_what_can_not_be_told_apart_is_said_and_the_cheaper_one_is_taken() -> None:
+    sizes = {PLAIN.id: 900_000, PARTIAL.id: 16_384}
+    choosing = turns(Copy(taking(0.10, 0.10), slower=(1.0, 1.3, 1.1, 1.0, 1.4, 1.2, 1.0)), sizes)
+    assert choosing.preferred((), (PLAIN.id, PARTIAL.id), BASELINE.seconds) == PARTIAL.id
+    assert choosing.alike == {PLAIN.id: PARTIAL.id}
+    # The cheaper one that is faster as well is no matter of chance.
+    faster = turns(Copy(taking(0.30, 0.10)), sizes)
+    assert faster.preferred((), (PLAIN.id, PARTIAL.id), BASELINE.seconds) == PARTIAL.id
+    assert faster.alike == {}
+
+
+@pytest.mark.parametrize(("seconds", "taken"), [(0.105, PARTIAL.id), (0.15, PLAIN.id)])
+def test_without_time_for_turns_one_timing_tells_what_is_alike(seconds: float, taken: str) -> None:
+    sizes = {PLAIN.id: 900_000, PARTIAL.id: 16_384}
+    copy = Copy({})
+    choosing = turns(copy, sizes, OVER)
+    tried = {**choosing.tried, PARTIAL.id: Tried(PARTIAL.id, {"list": seconds}, bytes=16_384)}
+    choosing = replace(choosing, tried=tried)
+    assert choosing.preferred((), (PLAIN.id, PARTIAL.id), BASELINE.seconds) == taken
+    assert choosing.alike == ({PLAIN.id: PARTIAL.id} if taken == PARTIAL.id else {})
+    # On top of another both may take something else.
+    assert choosing.preferred(("other",), (PLAIN.id, PARTIAL.id), BASELINE.seconds) == PLAIN.id
+    assert copy.runs == 0
 
 
 def test_an_index_that_serves_all_values_stands_before_a_smaller_one_for_one_of_many() -> None:
@@ -139,6 +173,22 @@ def test_predictions_are_of_the_sets_that_the_proof_compares_whatever_the_machin
     assert set(alone) == {AS_IT_IS, CHOSEN}
     gain, by_id = predicted_gains(alone, [PLAIN])
     assert by_id == {PLAIN.id: gain}
+
+
+@pytest.mark.parametrize(
+    ("writes", "size", "put_back"), [(True, 1 << 20, 12), (True, 1 << 40, 0), (False, 1 << 20, 0)]
+)
+def test_what_writes_is_predicted_on_data_that_were_put_back_as_in_a_trial(
+    writes: bool, size: int, put_back: int
+) -> None:
+    """Executed again it would find the room and the split pages that its first time has left."""
+    place = measured((TunedStatement(name="list", sql="INSERT INTO t VALUES (1)", writes=writes),))
+    baseline = Baseline(place, {"list": 1.0}, {})
+    copy = Copy(taking(0.5, 0.5), snapshot=SimpleNamespace(bytes=size))
+    rounds = prediction_rounds(copy, baseline, [PLAIN], {"list"}, time.monotonic() + 60)  # type: ignore[arg-type]  # a stand-in
+    assert (copy.put_back, copy.once) == (put_back, put_back)
+    together, _ = predicted_gains(rounds, [PLAIN])
+    assert together == pytest.approx(2.0)
 
 
 def test_a_prediction_is_shrunk_as_far_as_its_rounds_differ() -> None:

@@ -1,5 +1,6 @@
 """Tables, columns, indexes and constraints as the catalogs have them, as frozen data."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import Field
@@ -177,3 +178,39 @@ class SchemaFacts(Frozen):
                 if table.name == name and table.schema_ == place:
                     return table
         return None
+
+    def counted_by(self, source: "SchemaFacts") -> "SchemaFacts":
+        """The same facts with what their source has counted since its statistics were reset.
+
+        A copy starts counting anew, and so knows of no use: scans, rows written, dead rows, checkpoints, and
+        the settings that these follow from.
+        """
+        theirs = {(table.schema_, table.name): table for table in source.tables}
+        return self.model_copy(
+            update={
+                "tables": tuple(
+                    _counted(table, theirs.get((table.schema_, table.name))) for table in self.tables
+                ),
+                "settings": self.settings | _named(source.settings, _OF_CHECKPOINTS),
+                "checkpoints_timed": source.checkpoints_timed,
+                "checkpoints_requested": source.checkpoints_requested,
+            }
+        )
+
+
+_OF_CHECKPOINTS = ("max_wal_size", "min_wal_size", "checkpoint_timeout")
+_COUNTS = ("dead_rows", "inserted", "updated", "hot_updated", "deleted", "sequential_scans")
+
+
+def _named(settings: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
+    return {name: settings[name] for name in names if name in settings}
+
+
+def _counted(table: TableFacts, source: TableFacts | None) -> TableFacts:
+    if source is None:
+        return table
+    scans = {index.name: index.scans for index in source.indexes}
+    indexes = tuple(
+        index.model_copy(update={"scans": scans.get(index.name, index.scans)}) for index in table.indexes
+    )
+    return table.model_copy(update={"indexes": indexes, **{name: getattr(source, name) for name in _COUNTS}})

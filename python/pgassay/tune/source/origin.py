@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from pgassay.model.plans.plan import ExplainedPlan, PlanNode
 from pgassay.model.tuning.source import TuneSource
+from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.selection import Baseline
 from pgassay.words import seconds as in_words
 
@@ -31,7 +32,9 @@ class Origin:
 
     `plans` has by the text of each measured statement, with its values, the plan that the source has for it,
     or why it has none; `mean_ms` and `share` are by the statement's own name. `is_here`: the source runs on
-    this machine, so that what is known of it is known of the source. `notes` say how the copy differs.
+    this machine, so that what is known of it is known of the source. `counted`: its catalogs, whose counts of
+    use a copy lacks; None where they are not those of the server that fixes are for. `notes` say how the copy
+    differs.
     """
 
     told: TuneSource
@@ -40,6 +43,7 @@ class Origin:
     share: Mapping[str, float]
     is_here: bool
     notes: tuple[str, ...] = field(default=())
+    counted: SchemaFacts | None = None
 
 
 def unlike(origin: Origin, baseline: Baseline) -> dict[str, str]:

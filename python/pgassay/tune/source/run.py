@@ -230,6 +230,8 @@ def _origin(read: _Read, settings: dict[str, str], notes: tuple[str, ...]) -> Or
         share={each.name: each.share for each in counted.chosen},
         is_here=source.is_here,
         notes=notes,
+        # A standby counts its own scans: what it never reads the primary may.
+        counted=None if source.is_standby else source.facts,
     )
 
 

@@ -39,6 +39,10 @@ _HASHED_TIMES = 1.5
 # In memory a row of a sort or hash has a header, padding and its place in an array (tuplesort.c, nodeHash.c).
 _ROW_OVERHEAD_BYTES = 56
 _KB = 1024
+UNTRIED = (
+    "shared buffers are empty before each statement in this cache state, so that no trial shows what pages "
+    "that stay in them save: it is told and not tried; --cache as-is tries it"
+)
 
 
 def _needed_kb(node: PlanNode) -> float:
@@ -165,11 +169,18 @@ def _work_mem(evidence: Evidence) -> Iterator[Offer]:
 
 
 def _setting(
-    id_: str, kind: str, title: str, reason: str, settings: dict[str, str], savings: list[Saving]
+    id_: str,
+    kind: str,
+    title: str,
+    reason: str,
+    settings: dict[str, str],
+    savings: list[Saving],
+    *,
+    why_not: str = "",
 ) -> Offer:
     candidate = Candidate(
         id=id_, layer="infrastructure", kind=kind, title=title, reason=reason, statements=(),
-        settings=settings, restart="shared_buffers" in settings, bytes=0,
+        settings=settings, restart="shared_buffers" in settings, bytes=0, why_not=why_not,
     )  # fmt: skip
     return Offer(candidate, tuple(savings))
 
@@ -214,6 +225,7 @@ def _shared_buffers(evidence: Evidence) -> Iterator[Offer]:
         f"{read_all:,} of {all_:,} pages were read from the system; the statements' tables and indexes are "
         f"{size_in_words(working)}, shared_buffers {size_in_words(have)}",
         {"shared_buffers": f"{size_mb}MB"}, savings,
+        why_not=UNTRIED if evidence.symptom.machine.empties_buffers else "",
     )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from pgassay.tune.finders.operations.vacuum import harmed
 _ROWS_MIN = 10_000
 _DEAD_MIN, _CHANGED_MIN, _LATE = 0.1, 1.0, 2.0
 _SCALE_FACTOR, _COST_LIMIT = 0.01, 2000
+UNTRIED = "what autovacuum does in a day no trial of minutes shows: it is told and not tried"
 
 
 def _option(evidence: Evidence, table: TableFacts, name: str, default: float) -> float:
@@ -90,6 +91,7 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
                 settings=settings,
                 physical=True,
                 described=True,
+                why_not=UNTRIED,
                 bytes=0,
             ),
             (Saving(scan.statement.name, scan.plan_number, saved),),

@@ -14,6 +14,7 @@ from pgassay.tune.finders.evidence.evidence import Evidence
 
 AGE_SHARE_MIN = 0.75
 _DEFAULT_MAX_AGE = 200_000_000
+UNTRIED = "no statement becomes faster by it: it is told for its risk, and not tried"
 
 
 def _find(evidence: Evidence) -> Iterator[Offer]:
@@ -42,6 +43,7 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
             undoable=False,
             physical=True,
             described=True,
+            why_not=UNTRIED,
             bytes=0,
         ),
         without_gain=True,
