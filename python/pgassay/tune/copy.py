@@ -1,13 +1,11 @@
 """A copy of the data with a server on it, to try candidates on: built for real, measured, taken back.
 
 What is measured here steers the search and proves nothing: one copy, no blocks, no twin. Its server listens
-on a Unix socket alone; as root it has no way out to any network either (`without_network`).
+on a Unix socket alone, and what it runs sees nothing of the machine (`environment/server/enclosure.py`).
 """
 
 import contextlib
-import ctypes
 import math
-import os
 import time
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
@@ -47,7 +45,6 @@ RUN_S = 0.01
 SLOWER_TIMES_MAX, TIMEOUT_MIN_S = 3.0, 2.0
 # Beside the data and as much again for what is built on them.
 WORKING_ROOM_BYTES = 256 * 1024**2
-CLONE_NEWNET = 0x40000000
 _COLD = ("cold", "cold-each")
 _ALIKE_AGAIN = ("warm-buffers", "as-is")
 _QUERY_CANCELED = "57014"
@@ -57,23 +54,6 @@ _HAS_WRITTEN = "SELECT 1 WHERE pg_current_xact_id_if_assigned() IS NOT NULL"
 _COMMITS = "SELECT pg_logical_emit_message(true, 'pgassay', '')"
 _EXPLAIN = "EXPLAIN (ANALYZE, BUFFERS, VERBOSE, SETTINGS, FORMAT JSON) "
 _ESTIMATE = "EXPLAIN (VERBOSE, SETTINGS, FORMAT JSON) "
-
-
-def without_network() -> str:
-    """Leave the network for good, with all processes that are started from now on; '' when that was done.
-
-    Else why it could not be, as a sentence. A Unix socket's path is reached from any network namespace. The
-    lock of the host is one within a namespace (`environment/lock.py`): it is to be held before.
-    """
-    if os.geteuid() != 0:
-        return (
-            "the copy's server listens on a Unix socket alone, but what it runs could reach the network "
-            "(foreign tables, dblink): only root can take that away"
-        )
-    if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET) != 0:
-        reason = os.strerror(ctypes.get_errno())
-        return f"the copy's server could not be taken off the network ({reason}): it listens on a Unix socket"
-    return ""
 
 
 def remove_copies(specs: Iterable[ArmSpec], kept: Collection[str]) -> None:
