@@ -154,7 +154,7 @@ def _restore_plain(server: Server, path: Path, purpose: str, on_progress: OnStag
         run_file(server, path, on_progress)
         return
     quiet = ["--no-psqlrc", "--quiet", "--set", "ON_ERROR_STOP=1", "--output", "/dev/null"]
-    loading = [psql, *quiet, *_connection(server), "--file", "-"]
+    loading: list[str | Path] = [psql, *quiet, *_connection(server), "--file", "-"]
     run_program(loading, purpose, input_path=path, sees=[server.socket_directory])
 
 

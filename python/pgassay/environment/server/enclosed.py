@@ -6,7 +6,8 @@ written. There is no shell and no program of the system, so none can be started;
 lead out; no socket and no file of anybody else. Then it gives its rights up for good and becomes the command:
 it stays the same process, so whoever started it waits for it. An ordinary account does it in a user namespace
 of its own, which brings a network namespace without any device. Sources: mount_namespaces(7), pivot_root(2),
-mount_setattr(2) (Linux 5.12), user_namespaces(7), prctl(2), include/uapi/linux/{mount,sched,fs}.h of Linux.
+mount_setattr(2) (Linux 5.12), user_namespaces(7), prctl(2), landlock(7), and of Linux
+include/uapi/linux/{mount,sched,landlock}.h.
 """
 
 import ctypes
@@ -23,7 +24,10 @@ _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 _MNT_DETACH = 2
 _PR_SET_NO_NEW_PRIVS = 38
 # The numbers are the same on every architecture whose system calls were unified (all but alpha).
-_MOUNT_SETATTR = 442
+_MOUNT_SETATTR, _LANDLOCK_CREATE_RULESET, _LANDLOCK_RESTRICT_SELF = 442, 444, 446
+_LANDLOCK_CREATE_RULESET_VERSION = 1
+_LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET, _LANDLOCK_SCOPE_SIGNAL = 1, 2
+_LANDLOCK_SCOPES_SINCE = 6
 FAILED = 126  # as env(1) and others that run a command
 
 # Where a namespace's new root is put together; its own mounts lie there and no others.
@@ -117,6 +121,9 @@ def _build_root(seen: dict[str, Any], program: str) -> None:
             _restrict(path, _RDONLY)
     for path, source in files.items():
         _show(path, _RDONLY | _NOSUID | _NODEV | _NOEXEC, source=source)
+    # By this link the loader finds libraries that lie beside a program (glibc, _dl_get_origin: $ORIGIN).
+    Path("/proc/self").mkdir(parents=True)
+    Path("/proc/self/exe").symlink_to(program)
     for path in devices:
         _show(path, _NOSUID | _NOEXEC)
     # Of its own, for the memory that parallel workers share.
@@ -135,6 +142,25 @@ def _build_root(seen: dict[str, Any], program: str) -> None:
     _restrict("/", _RDONLY, below=False)
 
 
+def _keep_to_itself() -> None:
+    """No signal to other processes of the account, nor tracing them, where the kernel has Landlock's scopes.
+
+    It has from Linux 6.12 on. The server's own processes go on signalling each other.
+    """
+    create = ctypes.c_long(_LANDLOCK_CREATE_RULESET)
+    version = ctypes.c_uint32(_LANDLOCK_CREATE_RULESET_VERSION)
+    if _libc.syscall(create, None, ctypes.c_size_t(0), version) < _LANDLOCK_SCOPES_SINCE:
+        return
+    # struct landlock_ruleset_attr: handled_access_fs, handled_access_net, scoped.
+    attributes = (ctypes.c_uint64 * 3)(0, 0, _LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | _LANDLOCK_SCOPE_SIGNAL)
+    size = ctypes.c_size_t(ctypes.sizeof(attributes))
+    ruleset = _libc.syscall(create, ctypes.byref(attributes), size, ctypes.c_uint32(0))
+    if ruleset < 0:
+        raise OSError(ctypes.get_errno(), f"landlock: {os.strerror(ctypes.get_errno())}")
+    _call("syscall", _LANDLOCK_RESTRICT_SELF, ruleset, 0)
+    os.close(ruleset)
+
+
 def main() -> None:
     """Leave this process with what the first word describes, then become the command; none: only try.
 
@@ -145,7 +171,7 @@ def main() -> None:
     umask = os.umask(0o022)
     try:
         _own_namespace()
-        _build_root(seen, command[0] if command else "")
+        _build_root(seen, command[0] if command else "/")
         os.umask(umask)
         if seen["identity"] is not None:
             uid, gid = seen["identity"]
@@ -153,6 +179,7 @@ def main() -> None:
             os.setgid(gid)
             os.setuid(uid)
         _call("prctl", _PR_SET_NO_NEW_PRIVS, *map(ctypes.c_ulong, (1, 0, 0, 0)))
+        _keep_to_itself()
         if command:
             os.execv(command[0], command)
     except OSError as error:

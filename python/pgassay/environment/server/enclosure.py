@@ -25,7 +25,6 @@ from pgassay.environment.server import enclosed
 CLONE_NEWNET = 0x40000000
 # Below these everything is shown anyway (`enclosed.py`).
 _SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
-_NETWORK = "enclosed servers of an ordinary account have no network device"
 _LIBRARY = re.compile(r"(?:=>\s*|^\s*)(/\S+) \(0x[0-9a-f]+\)$", re.MULTILINE)
 # Settings whose values name files of libraries.
 _NAMING_LIBRARIES = (
@@ -47,7 +46,7 @@ def isolated(*, leaves_network: bool) -> Iterator[tuple[str, ...]]:
     if refusal:
         missing.append(
             f"the copy's server is not enclosed ({refusal}): a function of the data may read files, run "
-            "programs and connect to Unix sockets, as the account that runs pgassay's servers"
+            "programs and connect to Unix sockets, as the account that the server runs as"
         )
     # An ordinary account's enclosure has no network; root's is taken off it with the process.
     if leaves_network and (os.geteuid() == 0 or refusal):
@@ -82,7 +81,10 @@ def why_not_enclosed() -> str:
     """Why this account can't enclose a server here, in a few words; '' where it can (it is tried: 30 ms)."""
     if sys.platform != "linux":
         return "only Linux has mount namespaces"
-    tried = subprocess.run(_words((), ()), capture_output=True, text=True, check=False)
+    try:
+        tried = subprocess.run(_words((), ()), capture_output=True, text=True, check=False)
+    except OSError as error:
+        return error.strerror or "it can't be tried"
     return tried.stderr.strip() or ("" if tried.returncode == 0 else f"exit code {tried.returncode}")
 
 
