@@ -123,7 +123,7 @@ def test_an_enclosed_server_works_and_leaves_nothing_when_it_is_killed(
     before = {path for path in Path("/dev/shm").iterdir() if str(path).startswith(SHARED_MEMORY_PREFIX)}
     with own_home() as home, isolated(leaves_network=False):
         data = empty_cluster(build, home / "data" / "copy")
-        server = Server(build, data, {**TINY_SETTINGS, "huge_pages": "try"})
+        server = Server(build, data, {**TINY_SETTINGS, "huge_pages": "try", "fsync": "off"})
         server.start()
         with control(server) as session:
             # Parallel workers share memory below /dev/shm.

@@ -15,7 +15,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 _CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWNET = 0x00020000, 0x10000000, 0x40000000
 _MS_BIND, _MS_REC, _MS_SLAVE = 0x1000, 0x4000, 0x80000
@@ -47,6 +47,18 @@ _FILES = (
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 _libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Seen(TypedDict):
+    """What is shown: paths with their links resolved, the text of files by their path, and who to become.
+
+    `identity`: uid and gid; None to stay what it is.
+    """
+
+    writable: list[str]
+    readable: list[str]
+    files: dict[str, str]
+    identity: tuple[int, int] | None
 
 
 class _Attributes(ctypes.Structure):
@@ -98,7 +110,7 @@ def _own_namespace() -> None:
     _mount("none", "/", "", _MS_REC | _MS_SLAVE)
 
 
-def _build_root(seen: dict[str, Any], program: str) -> None:
+def _build_root(seen: Seen, program: str) -> None:
     """Put the new root together, with the old one at its side, and leave that behind."""
     # Links are followed here: in the new root they may lead to nothing.
     files = {path: os.path.realpath(path) for path in _FILES if Path(path).exists()}
@@ -162,12 +174,9 @@ def _keep_to_itself() -> None:
 
 
 def main() -> None:
-    """Leave this process with what the first word describes, then become the command; none: only try.
-
-    The description has `readable` and `writable` paths, links resolved; `files`: path → text; and `identity`:
-    the account's uid and gid, or null to stay what it is.
-    """
-    seen, command = json.loads(sys.argv[1]), sys.argv[2:]
+    """Leave this process with what the first word describes (`Seen`), then become the command behind it."""
+    seen: Seen = json.loads(sys.argv[1])
+    command = sys.argv[2:]
     umask = os.umask(0o022)
     try:
         _own_namespace()

@@ -122,13 +122,13 @@ def write_ahead_log(data_directory: Path) -> tuple[Path, ...]:
 
 def _words(writable: Iterable[Path], readable: Iterable[Path | str]) -> list[str]:
     owner = account()
-    description = {
+    seen: enclosed.Seen = {
         "writable": list(dict.fromkeys(os.path.realpath(path) for path in writable)),
         "readable": list(dict.fromkeys(path for path in map(os.path.realpath, readable) if _is_hidden(path))),
         "files": _accounts(),
-        "identity": None if owner is None else [owner.uid, owner.gid],
+        "identity": None if owner is None else (owner.uid, owner.gid),
     }
-    return [sys.executable, "-I", "-S", enclosed.__file__, json.dumps(description)]
+    return [sys.executable, "-I", "-S", enclosed.__file__, json.dumps(seen)]
 
 
 def _accounts() -> dict[str, str]:
