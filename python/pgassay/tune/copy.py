@@ -18,6 +18,7 @@ from pgassay.analysis.plans.read import explained
 from pgassay.environment.cgroup.group import Cgroup
 from pgassay.environment.datasets import OnStage, snapshots
 from pgassay.environment.linux import pagecache
+from pgassay.environment.server.enclosure import is_enclosing
 from pgassay.environment.server.limits import server_limits
 from pgassay.environment.server.server import Server
 from pgassay.environment.server.sessions import ControlSession, control
@@ -48,6 +49,8 @@ WORKING_ROOM_BYTES = 256 * 1024**2
 _COLD = ("cold", "cold-each")
 _ALIKE_AGAIN = ("warm-buffers", "as-is")
 _QUERY_CANCELED = "57014"
+# undefined_file, external_routine_exception (a program that failed), no connection to another server.
+_OUTSIDE = ("58P01", "38000", "08001")
 _WAL_BYTES = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint"
 _EVICTS = "SELECT to_regproc('pg_buffercache_evict_all') IS NOT NULL"
 _HAS_WRITTEN = "SELECT 1 WHERE pg_current_xact_id_if_assigned() IS NOT NULL"
@@ -73,6 +76,13 @@ def remove_copies(specs: Iterable[ArmSpec], kept: Collection[str]) -> None:
                     snapshots.remove(key)
         finally:
             volume.remove()
+
+
+def _failure(name: str, reason: str, sqlstate: str | None) -> UsageError:
+    """What is said of a statement that the copy's server refuses."""
+    if sqlstate in _OUTSIDE and is_enclosing():
+        reason += "; the copy's server sees no file, program or server of this machine"
+    return UsageError(f"statement {name} fails ({reason}): correct its SQL, or leave it out")
 
 
 class TrialCopy:
@@ -223,10 +233,7 @@ class TrialCopy:
         except psycopg.Error as error:
             if error.sqlstate == _QUERY_CANCELED:
                 raise UsageError(self._too_long(name)) from error
-            reason = error.diag.message_primary or first_line(error)
-            raise UsageError(
-                f"statement {name} fails ({reason}): correct its SQL, or leave it out"
-            ) from error
+            raise _failure(name, error.diag.message_primary or first_line(error), error.sqlstate) from error
         document = row[0][0] if row else {}
         return explained(FoundPlan(document, "json"), 1, f"the plan of {name}")
 
@@ -251,9 +258,7 @@ class TrialCopy:
         except StatementError as error:
             if error.sqlstate == _QUERY_CANCELED:
                 return math.inf
-            raise UsageError(
-                f"statement {statement.name} fails ({first_line(error)}): correct its SQL, or leave it out"
-            ) from error
+            raise _failure(statement.name, first_line(error), error.sqlstate) from error
         return min(found)
 
     def _run(self, statement: MeasuredStatement, sql: str, timeout_s: float) -> float:
