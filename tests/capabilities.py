@@ -15,6 +15,7 @@ from pgassay.environment.builds.gates import io_uring_gate
 from pgassay.environment.builds.registry import resolve
 from pgassay.environment.debian import has_apt, tool
 from pgassay.environment.home import home
+from pgassay.environment.server.enclosure import why_not_enclosed
 from pgassay.environment.storage.served import why_not
 from pgassay.errors import PgassayError, UsageError
 from pgassay.factors import version
@@ -232,6 +233,7 @@ PROBES: dict[str, Callable[[], str]] = {
     "chromium": why_no_browser,
     "apt": _apt,
     "root": _root,
+    "enclosure": why_not_enclosed,
     "npm": _npm,
     "wheel": _wheel,
     "versions-17-18": lambda: _versions("17", "18"),

@@ -33,7 +33,7 @@ settings.load_profile("pgassay")
 
 REQUIRED_VARIABLE = "PGASSAY_REQUIRE"
 # What a test without the marker `server` may ask for: it minds no other test beside it.
-HARMLESS = {"apt", "bash", "build", "chromium", "fish", "groff", "root", "wheel-linker", "zsh"}
+HARMLESS = {"apt", "bash", "build", "chromium", "enclosure", "fish", "groff", "root", "wheel-linker", "zsh"}
 SETTLED_BYTES = settle.SETTLED_BYTES
 _marked_server = False
 

@@ -1,12 +1,10 @@
 """A copy of the data with a server on it, to try candidates on: built for real, measured, taken back.
 
 What is measured here steers the search and proves nothing: one copy, no blocks, no twin. Its server listens
-on a Unix socket alone; as root it has no way out to any network either (`without_network`).
+on a Unix socket alone, and what it runs sees nothing of the machine (`environment/server/enclosure.py`).
 """
 
-import ctypes
 import math
-import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +17,7 @@ from pgassay.analysis.plans.read import explained
 from pgassay.environment.cgroup.group import Cgroup
 from pgassay.environment.datasets import OnStage, snapshots
 from pgassay.environment.linux import pagecache
+from pgassay.environment.server.enclosure import is_enclosing
 from pgassay.environment.server.limits import server_limits
 from pgassay.environment.server.server import Server
 from pgassay.environment.server.sessions import ControlSession, control
@@ -45,10 +44,11 @@ RUN_S = 0.01
 SLOWER_TIMES_MAX, TIMEOUT_MIN_S = 3.0, 2.0
 # Beside the data and as much again for what is built on them.
 WORKING_ROOM_BYTES = 256 * 1024**2
-CLONE_NEWNET = 0x40000000
 _COLD = ("cold", "cold-each")
 _ALIKE_AGAIN = ("warm-buffers", "as-is")
 _QUERY_CANCELED = "57014"
+# undefined_file, external_routine_exception (a program that failed), no connection to another server.
+_OUTSIDE = ("58P01", "38000", "08001")
 _WAL_BYTES = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint"
 _EVICTS = "SELECT to_regproc('pg_buffercache_evict_all') IS NOT NULL"
 # Into shared buffers, as pg_prewarm does by default.
@@ -60,21 +60,11 @@ _EXPLAIN = "EXPLAIN (ANALYZE, BUFFERS, WAL, VERBOSE, SETTINGS, FORMAT JSON) "
 _ESTIMATE = "EXPLAIN (VERBOSE, SETTINGS, FORMAT JSON) "
 
 
-def without_network() -> str:
-    """Leave the network for good, with all processes that are started from now on; '' when that was done.
-
-    Else why it could not be, as a sentence. A Unix socket's path is reached from any network namespace. The
-    lock of the host is one within a namespace (`environment/lock.py`): it is to be held before.
-    """
-    if os.geteuid() != 0:
-        return (
-            "the copy's server listens on a Unix socket alone, but what it runs could reach the network "
-            "(foreign tables, dblink): only root can take that away"
-        )
-    if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET) != 0:
-        reason = os.strerror(ctypes.get_errno())
-        return f"the copy's server could not be taken off the network ({reason}): it listens on a Unix socket"
-    return ""
+def _failure(name: str, reason: str, sqlstate: str | None) -> UsageError:
+    """What is said of a statement that the copy's server refuses."""
+    if sqlstate in _OUTSIDE and is_enclosing():
+        reason += "; the copy's server sees no file, program or server of this machine"
+    return UsageError(f"statement {name} fails ({reason}): correct its SQL, or leave it out")
 
 
 class TrialCopy:
@@ -225,10 +215,7 @@ class TrialCopy:
         except psycopg.Error as error:
             if error.sqlstate == _QUERY_CANCELED:
                 raise UsageError(self._too_long(name)) from error
-            reason = error.diag.message_primary or first_line(error)
-            raise UsageError(
-                f"statement {name} fails ({reason}): correct its SQL, or leave it out"
-            ) from error
+            raise _failure(name, error.diag.message_primary or first_line(error), error.sqlstate) from error
         document = row[0][0] if row else {}
         return explained(FoundPlan(document, "json"), 1, f"the plan of {name}")
 
@@ -260,9 +247,7 @@ class TrialCopy:
         except StatementError as error:
             if error.sqlstate == _QUERY_CANCELED:
                 return math.inf
-            raise UsageError(
-                f"statement {statement.name} fails ({first_line(error)}): correct its SQL, or leave it out"
-            ) from error
+            raise _failure(statement.name, first_line(error), error.sqlstate) from error
         return min(found)
 
     def _run(self, statement: MeasuredStatement, sql: str, timeout_s: float) -> float:

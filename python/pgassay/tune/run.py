@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pgassay.environment.datasets import snapshots
 from pgassay.environment.linux import machine
+from pgassay.environment.server.enclosure import isolated
 from pgassay.errors import InterruptionError, MeasurementError, UsageError
 from pgassay.experiment.running.folder import check_folder, new_folder
 from pgassay.experiment.running.run import host_lock
@@ -18,7 +19,7 @@ from pgassay.terminal.progress import Progress
 from pgassay.tune.alternatives import other_storages, other_versions
 from pgassay.tune.baseline import baseline_of
 from pgassay.tune.candidate import Machine, Symptom
-from pgassay.tune.copy import TrialCopy, without_network
+from pgassay.tune.copy import TrialCopy
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.finders.registry import find
@@ -89,7 +90,8 @@ def run_tune(
 ) -> TuneResult:
     """Find the fixes, prove them, and say so; writes what was found into the folder (`stored.py`).
 
-    `isolates`: take this process off the network once it has the host's lock. An interruption after the
+    `isolates`: take this process off the network once it has the host's lock; its servers see nothing of
+    the machine either way. An interruption after the
     workload was measured ends in the answer with what is known. Raises UsageError
     before anything is measured and for a statement that fails, and MeasurementError.
     """
@@ -103,16 +105,16 @@ def run_held(
     planned: PlannedTune, request: TuneRequest, tools: Tools, progress: Progress, *, isolates: bool = True
 ) -> TuneResult:
     """The same for a planned request; the caller holds the host's lock. Raises the same errors."""
-    warning = without_network() if isolates else ""
-    planned = planned.with_data_format()
-    title = f"tune {planned.request.workload}, {planned.data}"
-    began_at = request.began_at if request.began_at is not None else time.monotonic()
-    known = Known(planned, new_folder(request.out, title), began_at, origin=request.origin)
-    for sentence in (*planned.notes, *([warning] if warning else [])):
-        progress.message(sentence)
-        known.warnings.append(sentence)
-    with _removed_afterwards(known):
-        return _run(known, tools, request, progress)
+    with isolated(leaves_network=isolates) as missing:
+        planned = planned.with_data_format()
+        title = f"tune {planned.request.workload}, {planned.data}"
+        began_at = request.began_at if request.began_at is not None else time.monotonic()
+        known = Known(planned, new_folder(request.out, title), began_at, origin=request.origin)
+        for sentence in (*planned.notes, *missing):
+            progress.message(sentence)
+            known.warnings.append(sentence)
+        with _removed_afterwards(known):
+            return _run(known, tools, request, progress)
 
 
 def _run(known: Known, tools: Tools, request: TuneRequest, progress: Progress) -> TuneResult:
@@ -359,8 +361,7 @@ def go_on(
     proving.read()
     if proving.first is not None:
         refuse_without_source(folder, before, proving.first)
-    with host_lock(progress, wait=wait):
-        warning = without_network() if isolates else ""
+    with host_lock(progress, wait=wait), isolated(leaves_network=isolates) as missing:
         kept = {snapshot.key for snapshot in snapshots.list_snapshots()}
         try:
             proving.go_on(deadline(time.monotonic(), max_time_s), progress)
@@ -375,7 +376,7 @@ def go_on(
         plan_cause=before.cause,
         seconds_used=before.seconds_used + time.monotonic() - began,
         is_interrupted=is_interrupted,
-        warnings=(warning,) if warning else (),
+        warnings=missing,
     )
     result = compose(proving.search, told, proving.first, proving.second)
     write_result(folder, result)

@@ -155,4 +155,10 @@ def _by_partition(root: ast.IndexStmt, table: TableFacts, facts: SchemaFacts) ->
         )
         root.concurrent = True
         yield _text(root)
-        yield f'ALTER INDEX "{table.schema_}"."{name}" ATTACH PARTITION "{part.schema_}"."{root.idxname}";'
+        parent, attached = _qualified(table.schema_, name), _qualified(part.schema_, root.idxname)
+        yield f"ALTER INDEX {parent} ATTACH PARTITION {attached};"
+
+
+def _qualified(schema: str, name: str) -> str:
+    """A name with its schema; whoever made the data may have put quotes into both."""
+    return ".".join('"' + each.replace('"', '""') + '"' for each in (schema, name))

@@ -9,6 +9,7 @@ import pytest
 import whole_tool
 from pgassay.analysis.verdicts.metrics import statement_measures
 from pgassay.environment.datasets import snapshots
+from pgassay.environment.server.enclosure import is_enclosing
 from pgassay.errors import UsageError
 from pgassay.model.tuning.answer import TuneResult
 from pgassay.record.read import load
@@ -25,6 +26,12 @@ from tuned_orders import SLOW, index, request
 
 pytestmark = pytest.mark.server
 
+PLANTED = """
+CREATE TABLE orders AS SELECT n AS id FROM generate_series(1, 100) n;
+CREATE FUNCTION reaching() RETURNS int LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN COPY (SELECT 1) TO PROGRAM 'touch {reached}'; RETURN 1; END $$;
+DO $$ BEGIN PERFORM reaching(); EXCEPTION WHEN OTHERS THEN RAISE NOTICE '%', SQLERRM; END $$;
+"""
 Finder = Callable[[Symptom], tuple[Candidate, ...]]
 
 
@@ -123,6 +130,20 @@ def test_a_statement_that_fails_is_one_sentence_and_leaves_nothing(tmp_path: Pat
     with pytest.raises(UsageError, match=r"statement slow fails .*nothing.* does not exist"):
         tuned(tmp_path, lambda _symptom: (), statements="-- name: slow\nSELECT nothing FROM orders;\n")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.shares_machine
+def test_what_the_data_would_do_outside_of_the_copy_is_refused(
+    tmp_path: Path, require: Callable[[str], None]
+) -> None:
+    """The script that makes the data tries it while they are loaded, and a function when it is called."""
+    require("enclosure")
+    asked = request(tmp_path, "-- name: slow\nSELECT reaching() FROM orders WHERE id = 1;\n")
+    reached = Path("/tmp") / f"pgassay-reached-{tmp_path.parent.name}-{tmp_path.name}"
+    (tmp_path / "data.sql").write_text(PLANTED.format(reached=reached))
+    with pytest.raises(UsageError, match=r"statement slow fails .*sees no file, program or server"):
+        run_tune(asked, Tools(read_facts, lambda _symptom: ()), NullProgress(), wait=True, isolates=False)
+    assert not reached.exists() and not is_enclosing()
 
 
 @pytest.mark.slow

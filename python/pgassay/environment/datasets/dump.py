@@ -135,10 +135,15 @@ def _restore(server: Server, path: Path, facts: DumpFacts, on_progress: OnStage)
     command: list[str | Path] = [_program(server.build, "pg_restore"), "--no-owner", "--no-privileges"]
     command += ["--no-tablespaces", "--no-security-labels", "--no-publications", "--no-subscriptions"]
     # A folder is read by name; a file is handed over, so that the servers' account need not reach it.
-    words, given = ([path], None) if facts.format == "directory" else ([], path)
-    schema = run_program([*command, "--schema-only", "--file", "-", *words], purpose, input_path=given)
+    words: list[Path] = [path] if facts.format == "directory" else []
+    given = None if words else path
+    sees = [*words, server.socket_directory]
+    schema = run_program(
+        [*command, "--schema-only", "--file", "-", *words], purpose, input_path=given, sees=sees
+    )
     _prepare_for_dump(server, schema.encode())
-    run_program([*command, "--exit-on-error", *_connection(server), *words], purpose, input_path=given)
+    loading = [*command, "--exit-on-error", *_connection(server), *words]
+    run_program(loading, purpose, input_path=given, sees=sees)
 
 
 def _restore_plain(server: Server, path: Path, purpose: str, on_progress: OnStage) -> None:
@@ -149,7 +154,8 @@ def _restore_plain(server: Server, path: Path, purpose: str, on_progress: OnStag
         run_file(server, path, on_progress)
         return
     quiet = ["--no-psqlrc", "--quiet", "--set", "ON_ERROR_STOP=1", "--output", "/dev/null"]
-    run_program([psql, *quiet, *_connection(server), "--file", "-"], purpose, input_path=path)
+    loading: list[str | Path] = [psql, *quiet, *_connection(server), "--file", "-"]
+    run_program(loading, purpose, input_path=path, sees=[server.socket_directory])
 
 
 def _prepare_for_dump(server: Server, text: bytes | mmap.mmap) -> None:

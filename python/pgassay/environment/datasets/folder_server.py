@@ -4,8 +4,9 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from pgassay.environment.server.enclosure import enclosed_command, is_enclosing
 from pgassay.environment.server.folder import SUPERUSER, ServerFolder
-from pgassay.environment.server.programs import identity
+from pgassay.environment.server.programs import as_caller, identity
 from pgassay.environment.server.server import Server
 from pgassay.environment.server.sessions import control
 from pgassay.errors import MeasurementError, UsageError
@@ -32,6 +33,8 @@ def ensure_superuser(build: Build, folder: Path, settings: Mapping[str, str]) ->
         lines = f'CREATE ROLE "{SUPERUSER}"\nALTER ROLE "{SUPERUSER}" SUPERUSER LOGIN CONNECTION LIMIT -1\n'
         arguments = identity()
         arguments.pop("stdin")
+        if is_enclosing():
+            argv, arguments = enclosed_command(argv, (folder, private.path)), as_caller(arguments)
         done = subprocess.run(argv, input=lines, capture_output=True, text=True, **arguments)
     finally:
         private.remove()

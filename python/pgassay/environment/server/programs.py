@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, TypedDict
 
 from pgassay.environment.home import account
+from pgassay.environment.server.enclosure import enclosed_command, is_enclosing
 from pgassay.errors import MeasurementError, UsageError
 
 INHERITED_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "TZ")
@@ -53,6 +54,15 @@ def identity() -> ChildIdentity:
     if owner is not None:
         arguments |= {"user": owner.uid, "group": owner.gid, "extra_groups": []}
     return arguments
+
+
+def as_caller(arguments: ChildIdentity) -> ChildIdentity:
+    """The same without the account: for a launcher that becomes it by itself."""
+    kept = arguments.copy()
+    kept.pop("user", None)
+    kept.pop("group", None)
+    kept.pop("extra_groups", None)
+    return kept
 
 
 def user_name() -> str:
@@ -108,18 +118,23 @@ def run_program(
     purpose: str,
     variables: Mapping[str, str] | None = None,
     input_path: Path | None = None,
+    sees: Sequence[Path] | None = None,
 ) -> str:
     """Run one of PostgreSQL's programs to its end and return its standard output.
 
-    `input_path` is a file to give it as its standard input, opened by the caller's own rights.
+    `input_path` is a file to give it as its standard input, opened by the caller's own rights. `sees`: for
+    one that reads somebody else's data, which may hold commands: what it is shown where servers are enclosed.
     Raises UsageError when the program is missing, MeasurementError with its last lines when it fails;
     `purpose` completes the sentence "… failed while".
     """
     arguments = identity()
     arguments["env"] |= variables or {}
+    command = [str(part) for part in argv]
+    if sees is not None and is_enclosing():
+        command, arguments = enclosed_command(command, (), sees), as_caller(arguments)
     try:
         with Path(input_path or os.devnull).open("rb") as arguments["stdin"]:
-            done = subprocess.run([str(part) for part in argv], capture_output=True, text=True, **arguments)
+            done = subprocess.run(command, capture_output=True, text=True, **arguments)
     except FileNotFoundError as error:
         raise UsageError(
             f"The program {argv[0]} is missing: choose a complete PostgreSQL build with --pg."

@@ -19,8 +19,9 @@ import psycopg
 from pgassay.environment.cleanup import registry
 from pgassay.environment.home import account
 from pgassay.environment.server import processes
+from pgassay.environment.server.enclosure import enclosed_command, is_enclosing, write_ahead_log
 from pgassay.environment.server.folder import PORT, SUPERUSER, ServerFolder, check_settings
-from pgassay.environment.server.programs import file_limit_raised, identity
+from pgassay.environment.server.programs import as_caller, file_limit_raised, identity
 from pgassay.environment.server.sessions import ConnectionParameters, ControlSession, control
 from pgassay.environment.server.start_failure import ServerLog, StartFailure, explain
 from pgassay.errors import MeasurementError, UsageError
@@ -75,6 +76,7 @@ class Server:
         self._log = ServerLog(log_path or self._folder.path / "server.log")
         self._process: subprocess.Popen[bytes] | None = None
         self._token: registry.Token | None = None
+        self._is_enclosed = False
         self._shared_memory: set[str] = set()
         self._system_v_segment: int | None = None
 
@@ -223,15 +225,19 @@ class Server:
         argv = [f"{self.build.bin_directory}/postgres", "-D", str(self.data_directory)]
         argv += ["-c", f"config_file={self._folder.configuration_file}"]
         arguments = identity()
+        # Entering a group, and leaving the machine's files, take more rights than the servers' account has:
+        # the last launcher becomes that account.
+        owner = account()
+        self._is_enclosed = is_enclosing()
+        if self._is_enclosed:
+            writable = [self.data_directory, *write_ahead_log(self.data_directory), self._folder.path]
+            argv = enclosed_command(argv, writable, settings=self.settings)
+            owner = None
+            arguments = as_caller(arguments)
         if self.cgroup is not None:
-            # Entering a group takes more rights than the servers' account has: the group's launcher
-            # becomes that account after it has joined.
-            owner = account()
             ids = (owner.uid, owner.gid) if owner else (None, None)
             argv = [*self.cgroup.join_command(*ids), *argv]
-            arguments.pop("user", None)
-            arguments.pop("group", None)
-            arguments.pop("extra_groups", None)
+            arguments = as_caller(arguments)
         with self._log.open() as log, file_limit_raised():
             try:
                 self._process = subprocess.Popen(
@@ -298,7 +304,9 @@ class Server:
             return
 
     def _note_shared_memory(self) -> None:
-        """Remember what a server that dies by force could not remove."""
+        """Remember what a server that dies by force could not remove; an enclosed one's goes with it."""
+        if self._is_enclosed:
+            return
         self._shared_memory |= processes.mapped_segments(self.process_ids())
 
     def _clean_up(self) -> None:
