@@ -175,6 +175,7 @@ def test_the_list_shows_what_can_be_typed() -> None:
     for kind in listed.types:
         volume = explain([kind.example], LOADED).volumes[0]
         assert kind.size_min_gib <= volume.spec.size_gib <= kind.size_max_gib
+        assert (kind.limits, kind.price) == (volume.limits, volume.price)
     assert {kind.name for kind in listed.types if "credits" in kind.keys} == {
         *("gp2", "st1", "rds-gp2", "P4", "P6", "P10", "P15", "P20")
     }
