@@ -10,6 +10,7 @@ import pytest
 
 import replay
 import whole_tool
+from pgassay.cli import main
 from pgassay.errors import UsageError
 from pgassay.record.read import load
 
@@ -67,7 +68,18 @@ AT_ONCE = {
         ["io_method=sync,worker", "clients=1,8", "--fleet", "f.toml", "--spread", "cells", "--stratum=x"],
         ["--stratum", "leave it out"],
     ),
-    "unknown option": (["work_mem=1MB,2MB", "--clients", "3"], ["--clients"]),
+    "a file that is no workload": (["work_mem=1MB,2MB", "--workload", "my.sql"], ["sql:my.sql"]),
+    "the benchmark's name": (["work_mem=1MB,2MB", "--workload", "pgbench"], ["tpcb", "select-only"]),
+    "option of the workload": (["work_mem=1MB,2MB", "--clients", "3"], ["--clients", "tpcb:clients="]),
+    "option of pgbench": (["work_mem=1MB,2MB", "-s", "3"], ["-s", "--scale N"]),
+    "setting as an option": (["jit=on,off", "--work_mem=8MB"], ["--work_mem", "--set work_mem=VALUE"]),
+    "nearly an option": (["work_mem=1MB,2MB", "--scal", "3"], ["--scal", "did you mean --scale?"]),
+    "option of another command": (["work_mem=1MB,2MB", "--markdown"], ["--markdown", "pgassay report"]),
+    "unknown option": (["work_mem=1MB,2MB", "--nix"], ["--nix", "pgassay compare --help"]),
+    "option without its value": (["work_mem=1MB,2MB", "--scale"], ["--scale needs a value", "N"]),
+    "word of a list": (["work_mem=1MB,2MB", "--covariate", "x"], ["'x'", "none, canary, memory, disk"]),
+    "no factor": (["--scale", "3"], ["needs NAME=LEVEL,LEVEL", "as in 'pgassay compare io_method="]),
+    "no factor behind the options": (["work_mem=1MB,2MB", "--scale", "3", "jit"], ["'jit' is not a factor"]),
 }  # fmt: skip
 
 # Only a server of that build can tell.
@@ -118,6 +130,42 @@ def test_what_a_build_refuses(
 ) -> None:
     require("server", "io_uring")
     refused(words, told, tmp_path / "out", capsys)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["comapre"], "did you mean compare?"),
+        (["xyz"], "use compare, tune,"),
+        (["report"], "'pgassay report' needs FOLDER"),
+        (["report", "a", "b"], "'b' is one word too many: 'pgassay report' takes FOLDER and options"),
+        (["report", "a", "--json", "--markdown"], "leave one of them out"),
+        (["clean", "a"], "takes options alone"),
+        (["fleet", "begin"], "ACTION can't be 'begin': use start, status, stop"),
+        (["builds", "instal"], "did you mean install?"),
+        (["completion", "ksh"], "use bash, zsh, fish"),
+        (["gate"], "needs GATE.toml, --baseline, as in 'pgassay gate gate.toml --baseline"),
+        (["doctor", "--require", "flux"], "--require flux is not known"),
+    ],
+)  # fmt: skip
+def test_a_slip_of_any_command(words: list[str], told: str, capsys: Capture) -> None:
+    assert told in whole_tool.assert_one_sentence(whole_tool.run_here(capsys, *words), 2)
+
+
+def test_no_word_at_all_shows_the_help(capsys: Capture) -> None:
+    finished = whole_tool.run_here(capsys)
+    assert finished.returncode == 2
+    assert finished.stderr.startswith("usage: pgassay")
+    assert "pgassay doctor" in finished.stderr
+
+
+def test_factors_may_stand_behind_options() -> None:
+    words = ["compare", "jit=on,off", "--scale", "3", "work_mem=1MB,2MB", "--json", "clients=1,2"]
+    chosen = main.parser().parse_args(words)
+    assert chosen.factors == ["jit=on,off", "work_mem=1MB,2MB", "clients=1,2"]
+    assert (chosen.scale, chosen.json) == (3, True)
+    folders = main.parser().parse_args(["combine", "a", "--json", "b"]).folders
+    assert folders == [Path("a"), Path("b")]
 
 
 def test_a_folder_with_something_in_it(tmp_path: Path, capsys: Capture, require: Callable[..., None]) -> None:

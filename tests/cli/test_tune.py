@@ -25,7 +25,8 @@ def statements(tmp_path: Path) -> Path:
     ("words", "complaint"),
     [
         ((), "write --workload sql:FILE, or --demo"),
-        (("/nowhere",), "holds no search of tune"),
+        (("/nowhere",), "there is no folder /nowhere: name the results of an earlier tune"),
+        (("shop",), "such as dbname=shop"),
         (("/nowhere", "--set", "work_mem=1MB"), "--set has no place beside a FOLDER"),
         (("{folder}",), "holds no results of pgassay: tune goes on from"),
         (("{file}", "--dataset", "pgbench"), "is a file and no diagnosis"),

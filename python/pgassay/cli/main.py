@@ -66,30 +66,57 @@ COMMANDS = (
     clean,
     completion,
 )
+EPILOG = """examples:
+  pgassay compare work_mem=4MB,64MB --workload sql:my.sql --max-time 5m
+  pgassay compare version=17,18 --workload oltp_read_only
+  pgassay tune --dataset dump:shop.dump --workload sql:slow.sql
+  pgassay diagnose 'host=db1 dbname=shop'
+  pgassay size --workload tpcb:clients=20,duration=30s --scale 100
+  pgassay doctor
+"""
 EXIT_INTERRUPTED = 130
 EXIT_FAILED = 1
+EXIT_USAGE = 2
 CLEAN_UP_S = 15.0
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class _Parser(argparse.ArgumentParser):
-    """Complains without repeating a password of a connection string."""
+    """Complains in one sentence, and never repeats a password of a connection string."""
 
     def error(self, message: str) -> "NoReturn":
-        super().error(_without_secrets(message))
+        from pgassay.cli.refusals import sentence
+
+        self.exit(EXIT_USAGE, f"pgassay: {_without_secrets(sentence(self, message))}\n")
+
+    def parse_args(  # type: ignore[override]  # argparse's overloads allow a namespace of another class
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> argparse.Namespace:
+        """As argparse's, and words behind options count: `compare A=1,2 --scale 5 B=1,2` has two factors."""
+        chosen, left = self.parse_known_args(args, namespace)
+        if left:
+            from pgassay.cli.refusals import take_late_words, unknown_words
+
+            commands = next(each for each in self._actions if isinstance(each, argparse._SubParsersAction))
+            left = take_late_words(commands.choices[chosen.command], chosen, left)
+            if left:
+                self.error(unknown_words(chosen.command, commands.choices, left))
+        return chosen
 
 
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
     top = _Parser(
         prog="pgassay",
-        description="A performance laboratory for PostgreSQL: controlled experiments, with a verdict.",
-        epilog="Example: pgassay compare io_method=sync,worker --workload full-scan --scale 10",
+        description="A performance laboratory for PostgreSQL. Says which setting, version, index, statement "
+        "or volume is faster and by how much, or that no difference matters: randomised blocks of trials on "
+        "real servers of its own, with caches that are verified cold or warm.",
+        epilog=EPILOG,
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,
     )
     top.add_argument("--version", action="version", version=f"pgassay {__version__}")
-    subparsers = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    subparsers = top.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
     for command in COMMANDS:
         command.register(subparsers)
     return top
@@ -117,6 +144,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     whole = parser()
     if completion.VARIABLE in os.environ:
         completion.answer(whole)
+    if not words:
+        whole.print_help(sys.stderr)
+        return EXIT_USAGE
     chosen = whole.parse_args(words)
     chosen.words = ["pgassay", *words]
     interruption = _Interruption()

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pgassay.report.text import ascii_only, clean
 
 _TITLE_WIDTH_MAX = 44
+# How it ended, where the stored word alone would be a riddle beside the number of blocks.
+_STOPPED = {"max-time": "limit of time", "blocks": "limit of blocks", "running": "not ended"}
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ def render(rows: Sequence[ListingRow], *, unicode: bool = True) -> str:
     Ordered by start. Without `unicode` the text is pure ASCII.
     """
     if not rows:
-        return "No experiments here: 'pgassay compare' makes one, and --out says where to look.\n"
+        return "No experiments here: 'pgassay compare' makes one, 'pgassay list FOLDER' looks elsewhere.\n"
     ordered = sorted(rows, key=lambda row: (row.started, row.folder))
     cells = [_cells(row) for row in ordered]
     widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]) - 1)]
@@ -52,7 +54,7 @@ def _cells(row: ListingRow) -> list[str]:
     if len(title) > _TITLE_WIDTH_MAX:
         title = title[: _TITLE_WIDTH_MAX - 1] + "…"
     blocks = f"{row.blocks} block" if row.blocks == 1 else f"{row.blocks} blocks"
-    return [clean(row.folder), clean(started), blocks, row.stopped, title]
+    return [clean(row.folder), clean(started), blocks, _STOPPED.get(row.stopped, row.stopped), title]
 
 
 def _verdict(row: ListingRow) -> str:

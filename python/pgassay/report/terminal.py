@@ -59,6 +59,8 @@ _CAPTION_WIDTH = len("speed, log scale")
 _WIDTH_MIN = 40
 # What stands between two columns of a table.
 _GAP_WIDTH = 2
+# A name, a verdict and a ratio stay in however narrow a table.
+_COLUMNS_KEPT = 3
 # Wider than any line: for a page that is written as lines and left to the terminal to wrap.
 UNWRAPPED = 10_000
 _LABEL_WIDTH = 8
@@ -193,6 +195,23 @@ class _Page:
         scale = self.scale(table, rows, names) if table.bars else None
         is_wide = scale is not None and self.bar_room(name_width) >= _BAR_WIDTH_MIN
         keeps_figures = bool(table.bars or table.grouped_by)
+        # Such figures don't wrap: what has no room is named, for half a figure is a wrong one.
+        left_out: list[str] = []
+        while keeps_figures and len(places) > _COLUMNS_KEPT and self.is_too_wide(table, places, name_width):
+            left_out.insert(0, table.columns[places[-1]].name)
+            places = places[:-1]
+        made = self.laid_out(table, places, name_width, scale if is_wide else None)
+        self.console.print(made)
+        if left_out:
+            self.say(f"No room here for: {', '.join(left_out)}.", "dim", indent=1)
+        if table.bars and scale is not None and not is_wide:
+            self.bars_below(rows, names, scale, table.bars.what)
+
+    def laid_out(
+        self, table: Table, places: list[int], name_width: int, scale: bar.Scale | None
+    ) -> RichTable:
+        """The table with these of its columns, and with bars where there is a scale for them."""
+        keeps_figures = bool(table.bars or table.grouped_by)
         made = self.new_table()
         # Where every arm has a column, headings break before the names of the rows do.
         first_width = min(name_width, _NAME_WIDTH_MIN if keeps_figures else self.console.width * 2 // 5)
@@ -216,15 +235,23 @@ class _Page:
                 )
             else:
                 made.add_column(heading, min_width=_WORD_WIDTH_MIN)
-        if is_wide:
+        if scale is not None:
             made.add_column("against the margin", no_wrap=True)
         for group in table.groups:
-            self.group(made, group, places, scale if is_wide else None)
-        if is_wide and scale is not None:
+            self.group(made, group, places, scale)
+        if scale is not None:
             made.add_row(*[""] * len(places), Text(bar.axis(scale), style="dim"))
-        self.console.print(made)
-        if table.bars and scale is not None and not is_wide:
-            self.bars_below(rows, names, scale, table.bars.what)
+        return made
+
+    def is_too_wide(self, table: Table, places: list[int], name_width: int) -> bool:
+        """Whether figures in these columns would be cut off."""
+        needed = min(name_width, _NAME_WIDTH_MIN) + _GAP_WIDTH * len(places)
+        for place in places[1:]:
+            column = table.columns[place]
+            cells = [row.cells[place].text for group in table.groups for row in group.rows]
+            figures = max(len(self.plain(each)) for each in (column.short or column.name, *cells))
+            needed += figures if column.is_figure else _WORD_WIDTH_MIN
+        return needed > self.console.width
 
     def group(self, made: RichTable, group: Group, places: list[int], scale: bar.Scale | None) -> None:
         """The rows of a group, below its heading."""

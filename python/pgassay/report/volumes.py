@@ -10,12 +10,15 @@ from pgassay.model.volumes.offer import (
     SimulatedLoad,
     VolumeOffer,
     VolumesResult,
+    VolumeType,
 )
 from pgassay.report.compare.json import render_document
 from pgassay.report.text import aligned, ascii_only, clean, duration
 
 _MIB = 1024**2
 _LABEL_WIDTH = 22
+# Keys that are no part of what a volume is, so that the list names them once.
+_NEARLY_ALL = ("flush_latency", "first_touch", "instance", "region")
 
 
 def render(result: VolumesResult, *, unicode: bool = True) -> str:
@@ -36,26 +39,60 @@ def render_json(result: VolumesResult) -> str:
 
 
 def _list_lines(result: VolumesResult) -> list[str]:
-    rows = [["NAME", "GiB", "OPTIONS", "WHAT IT IS"]]
+    rows = [["VOLUME, AS AN EXAMPLE", "SIZES, GiB", "IOPS", "MiB/S", "A MONTH", "ALSO", "WHAT IT IS"]]
     for kind in result.types:
         sizes = f"{kind.size_min_gib:,}"
         if kind.size_max_gib != kind.size_min_gib:
             sizes += f" to {kind.size_max_gib:,}"
-        rows.append([clean(kind.name), sizes, " ".join(kind.keys), clean(kind.title)])
+        month = kind.price.per_month
+        rows.append(
+            [
+                clean(kind.example),
+                sizes,
+                _from_to(kind.limits, "operations"),
+                _from_to(kind.limits, "bytes"),
+                "" if month is None else f"{month:,.2f} {clean(kind.price.currency or '')}",
+                " ".join(key for key in kind.keys if key not in ("size", *_NEARLY_ALL)),
+                clean(kind.title),
+            ]
+        )
     instances = ", ".join(clean(instance.name) for instance in result.instances)
     return [
         *_columns(rows),
         "",
+        "IOPS, MiB/s and price are those of the example; of two figures the second is a burst's.",
+        "Where no price stands, the catalogue has none.",
+        *_others_words(result.types),
         f"Instances: {instances}.",
         _catalogue_line(result),
         "'pgassay volumes gp2,size=100GiB,instance=m6g.large' explains one.",
     ]
 
 
+def _from_to(limits: Sequence[LimitOffer], unit: str) -> str:
+    """The rate of the tightest limit of this unit, and its peak where it bursts; '' where none has it."""
+    here = [limit for limit in limits if limit.unit == unit]
+    if not here:
+        return ""
+    limit = min(here, key=lambda each: each.rate_per_s)
+    rates = [limit.rate_per_s] if limit.peak_per_s is None else [limit.rate_per_s, limit.peak_per_s]
+    return " - ".join(f"{rate:,}" if unit == "operations" else _mib(rate) for rate in rates)
+
+
+def _others_words(types: Sequence[VolumeType]) -> list[str]:
+    """Which keys nearly all have, and who lacks some."""
+    lacking = {kind.name: [key for key in _NEARLY_ALL if key not in kind.keys] for kind in types}
+    words = [f"All take {' '.join(_NEARLY_ALL)}"]
+    words += [f"{clean(name)} without {' '.join(keys)}" for name, keys in lacking.items() if keys]
+    return [f"{', '.join(words)}."]
+
+
 def _offer_lines(offer: VolumeOffer, result: VolumesResult) -> list[str]:
     lines = [f"{clean(offer.model.name)}: {clean(offer.title)}", ""]
     heads = ["LIMIT", "ALWAYS", "IN A BURST", "LASTS", "REFILLED IN"]
-    lines += aligned([heads, *(_limit_row(limit) for limit in offer.limits)])
+    rows = [heads, *(_limit_row(limit) for limit in offer.limits)]
+    bursts = any(limit.peak_per_s is not None for limit in offer.limits)
+    lines += aligned(rows if bursts else [row[:2] for row in rows])
     lines.append("")
     for delivery in offer.deliveries:
         for number, words in enumerate(_phase_words(delivery)):

@@ -248,6 +248,11 @@ def read_folder(folder: Path) -> tuple[StoredSearch, TuneResult]:
         search = StoredSearch.model_validate_json((folder / SEARCH_FILE).read_bytes())
         return search, TuneResult.model_validate_json((folder / TUNE_FILE).read_bytes())
     except FileNotFoundError as error:
+        if not folder.exists():
+            raise UsageError(
+                f"there is no folder {folder}: name the results of an earlier tune, or a server by a "
+                f"connection string, such as dbname={folder.name}"
+            ) from error
         raise UsageError(
             f"{folder} holds no search of tune that came to its end: name the folder of one, or start anew "
             "with --workload"

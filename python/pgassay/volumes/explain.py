@@ -130,6 +130,8 @@ def _type_of(name: str, catalogue: Catalogue) -> VolumeType:
         operations is not None and operations.settable is not None and operations.settable.required
         for operations, _ in rates
     )
+    example = f"{name}{size}{',iops=10000' if required else ''}"
+    ordered = parse_volume(example, catalogue)
     return VolumeType(
         name=name,
         provider=entry.provider,
@@ -137,5 +139,7 @@ def _type_of(name: str, catalogue: Catalogue) -> VolumeType:
         size_min_gib=first.from_gib,
         size_max_gib=last.to_gib,
         keys=tuple(keys),
-        example=f"{name}{size}{',iops=10000' if required else ''}",
+        example=example,
+        limits=tuple(offer_of(limit) for limit in limits_of(ordered, catalogue)),
+        price=price_of(ordered, catalogue),
     )

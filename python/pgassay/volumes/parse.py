@@ -30,8 +30,14 @@ def parse_volume(text: str, catalogue: Catalogue) -> VolumeSpec:
     spec = VolumeSpec(
         name=name,
         size_gib=size_gib,
-        iops=_number("iops", given.get("iops"), text, int),
-        throughput=_number("throughput", given.get("throughput"), text, float),
+        iops=_number("iops", given.get("iops"), text, "operations a second, as iops=3000", int),
+        throughput=_number(
+            "throughput",
+            given.get("throughput"),
+            text,
+            f"{entry.throughput_unit}, without the unit, as throughput=250",
+            float,
+        ),
         credits=given.get("credits", "full"),
         flush_latency_ms=_wait_ms("flush_latency", given.get("flush_latency"), text),
         first_touch_ms=_wait_ms("first_touch", given.get("first_touch"), text),
@@ -98,7 +104,7 @@ def _size(name: str, entry: VolumeEntry, value: str | None, text: str) -> int:
         if is_fixed(entry):
             return least
         raise UsageError(f"'{text}' has no size: type {name},size={max(least, min(100, most))}GiB.")
-    size_bytes = parse_bytes("size", value, text)
+    size_bytes = parse_bytes("size", value, text, example="100GiB")
     size_gib, rest = divmod(size_bytes, GIB)
     if rest:
         raise UsageError(
@@ -110,7 +116,7 @@ def _size(name: str, entry: VolumeEntry, value: str | None, text: str) -> int:
     return size_gib
 
 
-def _number(key: str, value: str | None, text: str, kind: Callable[[str], Value]) -> Value | None:
+def _number(key: str, value: str | None, text: str, what: str, kind: Callable[[str], Value]) -> Value | None:
     if value is None:
         return None
     try:
@@ -118,7 +124,7 @@ def _number(key: str, value: str | None, text: str, kind: Callable[[str], Value]
     except ValueError:
         number = kind("0")
     if not (math.isfinite(number) and 0 < number < 1e9):
-        raise UsageError(f"'{key}={value}' in '{text}' is no number of them per second: type {key}=3000.")
+        raise UsageError(f"'{key}={value}' in '{text}' is no number above 0: type {what}.")
     return number
 
 

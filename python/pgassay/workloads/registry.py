@@ -20,6 +20,13 @@ FAMILIES: dict[str, Callable[[str, str], WorkloadSpec]] = {
     "sql": statements.parse_sql_file,
     "maintenance": maintenance.parse,
 }
+# What pgbench and sysbench call these.
+_OTHER_NAMES = {
+    "pgbench": "tpcb for its default script, select-only for -S or simple-update for -N",
+    "tpcb_like": "tpcb",
+    "tpc_b": "tpcb",
+    "sysbench": "oltp_read_only, its reading transaction",
+}
 
 
 def parse_workload(text: str) -> WorkloadSpec:
@@ -27,7 +34,19 @@ def parse_workload(text: str) -> WorkloadSpec:
     family, _, rest = text.partition(":")
     parse = FAMILIES.get(family)
     if parse is None:
-        close = get_close_matches(family, FAMILIES, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"write one of {', '.join(FAMILIES)}"
-        raise UsageError(f"there is no workload '{family}': {hint}")
+        raise UsageError(f"there is no workload '{family}': {_instead(text, family)}")
     return parse(family, rest)
+
+
+def _instead(text: str, family: str) -> str:
+    """What to write: a file without its family before it, another spelling, a benchmark's own name."""
+    if family.partition(",")[0].lower().endswith(".sql"):
+        return f"statements of a file are sql:{text}, maintenance commands maintenance:{text}"
+    name = family.lower().replace("-", "_").replace(" ", "_")
+    if name in _OTHER_NAMES:
+        return f"write {_OTHER_NAMES[name]}"
+    close = get_close_matches(family.lower(), FAMILIES, n=1)
+    if close:
+        return f"did you mean {close[0]}?"
+    families = (f"{each}:FILE" if each in ("sql", "maintenance") else each for each in FAMILIES)
+    return f"write one of {', '.join(families)}"

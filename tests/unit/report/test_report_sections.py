@@ -122,6 +122,20 @@ def test_whatever_was_recorded_is_harmless_in_every_output() -> None:
     assert {line.count("|") for line in rows_shown} == {4}
 
 
+@pytest.mark.parametrize("width", range(40, 90))
+def test_no_figure_is_cut_off_in_a_narrow_table(width: int) -> None:
+    heads = ("arm", "verdict", "ratio", "interval", "transactions/s", "trials")
+    columns = tuple(Column(head, is_figure=place > 1) for place, head in enumerate(heads))
+    cells = ("synchronous_commit=on", "inconclusive", "5.957x", "0.0811 - 7.992", "507.3", "17")
+    row = Row(tuple(map(Cell, cells)), bar=((1.1, 1.3), 1.2))
+    table = Table(columns, (Group((row,)),), bars=Bars("speed", 0.03))
+    shown = terminal.render([Section("", "arms", (table,))], width=width)
+    for head, cell in zip(heads[1:], cells[1:], strict=True):
+        named = shown.partition("No room here for:")[2].partition(".")[0]
+        assert (head in named) != (re.search(rf"(?<!\S){re.escape(cell)}(?!\S)", shown) is not None), shown
+    assert ("No room" in shown) == (width < 78)
+
+
 def test_a_narrow_table_has_its_bars_below() -> None:
     columns = (Column("arm", is_figure=False), Column("verdict", is_figure=False), Column("ratio"))
     row = Row((Cell("worker"), Cell("faster", "faster"), Cell("1.2x")), bar=((1.1, 1.3), 1.2))

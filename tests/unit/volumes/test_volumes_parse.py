@@ -68,7 +68,7 @@ def test_a_volume_is_understood(text: str, spec: VolumeSpec) -> None:
         ("gp2", "'gp2' has no size: type gp2,size=100GiB."),
         (
             "gp2,size=much",
-            "'size=much' in 'gp2,size=much' is no size: type a number and kB, MB, GB or TB, e.g. 4GB.",
+            "'size=much' in 'gp2,size=much' is no size: type a number and GiB or TiB, e.g. 100GiB.",
         ),
         (
             "gp2,size=1GiB,credits=some",
@@ -111,7 +111,7 @@ def test_a_volume_is_understood(text: str, spec: VolumeSpec) -> None:
         ),
         (
             "gp3,size=1GiB,iops=many",
-            "'iops=many' in 'gp3,size=1GiB,iops=many' is no number of them per second",
+            "'iops=many' in 'gp3,size=1GiB,iops=many' is no number above 0: type operations a second",
         ),
         ("rds-gp3,size=399GiB,iops=12000", "rds-gp3 of 399 GiB has no IOPS to order, its size decides them"),
     ],
@@ -175,6 +175,7 @@ def test_the_list_shows_what_can_be_typed() -> None:
     for kind in listed.types:
         volume = explain([kind.example], LOADED).volumes[0]
         assert kind.size_min_gib <= volume.spec.size_gib <= kind.size_max_gib
+        assert (kind.limits, kind.price) == (volume.limits, volume.price)
     assert {kind.name for kind in listed.types if "credits" in kind.keys} == {
         *("gp2", "st1", "rds-gp2", "P4", "P6", "P10", "P15", "P20")
     }

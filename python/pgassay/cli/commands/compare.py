@@ -14,7 +14,10 @@ EPILOG = """examples:
   pgassay compare io_method=sync,worker,io_uring --workload full-scan --scale 100 --cache cold-each
   pgassay compare effective_io_concurrency=1,16 --workload sql:my.sql --storage loop:size=4GB,read_iops=3000
   pgassay compare io_method=sync,worker clients=1,8,50 --workload select-only:duration=20s
+  pgassay compare version=17,18 --workload oltp_read_only:tables=4,table_size=100000
+  pgassay compare prepare=none,index.sql --dataset dump:shop.dump --workload sql:slow.sql
 """
+ALPHA_HELP = "the chance of an error over all comparisons together (default 0.05)"
 # Every key of every kind; a test holds it against the kinds' own tables.
 STORAGE_HELP = (
     "where the data lie: host (default) or host:path=FOLDER; loop:size=4GB,read_ahead=128 with path=, a disk "
@@ -42,8 +45,10 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "factors",
         nargs="+",
         metavar="NAME=LEVEL,LEVEL",
-        help="a factor and its levels: any server setting, or clients, storage, read_ahead, memory, cpus, "
-        "server; several make a grid, of which the first is compared within the strata of the others",
+        help="a factor and its levels: any server setting, or version, build, clients, storage, memory, "
+        "cpus, prepare and sql (SQL or files), server, settle, checksums, wal_segsize, read_ahead, copy, and "
+        "range_size, tables, table_size of oltp_read_only; several make a grid, of which the first is "
+        "compared within the strata of the others",
     )
     add_plan_options(parser)
     parser.add_argument(
@@ -79,15 +84,17 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
         "--workload",
         default="full-scan",
         metavar="W[:OPTIONS]",
-        help="full-scan (default), select-only, tpcb, simple-update, oltp_read_only, or sql:FILE; "
-        "a load takes clients=, threads=, duration=, warmup=, protocol=prepared|simple",
+        help="full-scan (default), select-only, tpcb, simple-update, oltp_read_only, sql:FILE or "
+        "maintenance:FILE; a load takes clients=, threads=, duration=, warmup=, protocol=prepared|simple, as "
+        "tpcb:clients=8,duration=60s",
     )
     add("--scale", type=options.whole, default=10, metavar="N", help="pgbench scale of the data (default 10)")
     add(
         "--dataset",
         default="pgbench",
         metavar="KIND[:SOURCE]",
-        help="pgbench (default), dump:FILE, folder:DATADIR or script:FILE: what the data are made from",
+        help="pgbench (default), sysbench, dump:FILE, folder:DATADIR or script:FILE: what the data are made "
+        "from",
     )
     add(
         "--prepare",
@@ -162,7 +169,7 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
         metavar="FRACTION",
         help="differences smaller than this do not matter (default 0.03, that is 3%%)",
     )
-    add("--alpha", type=options.fraction, default=0.05, metavar="FRACTION", help="error rate (default 0.05)")
+    add("--alpha", type=options.fraction, default=0.05, metavar="FRACTION", help=ALPHA_HELP)
     add(
         "--all-blocks",
         action="store_true",
@@ -203,7 +210,11 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
         help="settings that nobody gave: alike in all arms (fixed), or each version's own defaults, with "
         "checksums as its initdb makes them (shipped; default fixed)",
     )
-    add("--no-pool", action="store_true", help="do not pool the twin with the control")
+    add(
+        "--no-pool",
+        action="store_true",
+        help="compare with the control alone, and not with control and twin (its hidden duplicate) together",
+    )
     add(
         "--skip-unavailable",
         action="store_true",

@@ -39,15 +39,10 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run(arguments: argparse.Namespace) -> int:
     """Examine, print, and choose the exit status."""
     from pgassay.environment.doctor.registry import examine
-    from pgassay.errors import UsageError
     from pgassay.report import doctor
 
-    report = examine(arguments.seconds, lambda text: print(text, file=sys.stderr))
     required = tuple(name.strip() for name in (arguments.require or "").split(",") if name.strip())
-    known = [finding.name for finding in report.findings]
-    unknown = [name for name in required if name not in known]
-    if unknown:
-        raise UsageError(f"--require {unknown[0]} is not known: use some of {', '.join(known)}")
+    report = examine(arguments.seconds, lambda text: print(text, file=sys.stderr), required)
     if arguments.json:
         sys.stdout.write(doctor.render_json(report))
     else:

@@ -227,7 +227,7 @@ def _wanted(arguments: argparse.Namespace) -> "tuple[LoadedCatalogue, Sequence[C
 
     own = home_path() / OWN_FILE
     loaded = load_catalogue([*([own] if own.is_file() else []), *arguments.catalogue])
-    size_gib = max(1, -(-parse_bytes("--size", arguments.size, arguments.size) // 1024**3))
+    size_gib = max(1, -(-parse_bytes("--size", arguments.size, arguments.size, example="100GiB") // 1024**3))
     offers = candidates(
         loaded,
         size_gib,

@@ -145,7 +145,7 @@ def _fit(arguments: argparse.Namespace) -> int:
             raise UsageError(f"'pgassay volumes fit' writes TOML: leave {option} out")
     size_gib = None
     if arguments.size is not None:
-        size_gib = max(1, parse_bytes("--size", arguments.size, arguments.size) // GIB)
+        size_gib = max(1, parse_bytes("--size", arguments.size, arguments.size, example="100GiB") // GIB)
     runs = [run for file in files for run in read_fio(file)]
     entry = to_toml(fit(runs, arguments.name or "own", size_gib), date.today())
     if arguments.output is None:

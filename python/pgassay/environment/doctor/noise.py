@@ -14,6 +14,7 @@ from pgassay.environment.linux import machine
 from pgassay.model.doctor import Finding
 
 GROUP = "noise"
+NAMES = ("interruptions", "speed", "steal")
 # Shorter than this is the loop itself: reading the clock and going round again.
 GAP_NS_MIN = 10_000
 GAP_MAX_MS = 10.0

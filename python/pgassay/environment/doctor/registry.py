@@ -1,11 +1,12 @@
 """The table of the doctor's checks: a new one is a function in its group's file and one line here."""
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from pgassay import __version__
 from pgassay.environment.doctor import groups, kernel, noise, processor, software, storage
 from pgassay.environment.doctor.base import Check
+from pgassay.errors import UsageError
 from pgassay.model.doctor import DoctorReport, Finding
 
 CHECKS: tuple[Check, ...] = (
@@ -32,12 +33,19 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def examine(seconds: float, progress: Callable[[str], None] = lambda _: None) -> DoctorReport:
+def examine(
+    seconds: float, progress: Callable[[str], None] = lambda _: None, required: Sequence[str] = ()
+) -> DoctorReport:
     """Run every check, the noise's for `seconds` last; the machine is as before afterwards.
 
-    Raises UsageError when pgassay's home can't be used at all.
+    Raises UsageError when pgassay's home can't be used at all, and for a name in `required` that no check
+    has, before the noise is watched.
     """
     findings: list[Finding] = [finding for check in CHECKS for finding in check()]
+    known = [*(finding.name for finding in findings), *noise.NAMES]
+    for name in required:
+        if name not in known:
+            raise UsageError(f"--require {name} is not known: use some of {', '.join(known)}")
     if seconds > 0:
         progress(f"watching the noise for {seconds:g} s")
         findings += noise.noise(seconds)

@@ -94,14 +94,17 @@ def split_wal(text: str) -> tuple[str, str | None]:
     return text, None
 
 
-def parse_bytes(key: str, value: str, text: str, default_unit: str = "") -> int:
-    """The bytes of `KEY=4GB`, a part of `text`; raises UsageError."""
+def parse_bytes(key: str, value: str, text: str, default_unit: str = "", example: str = "4GB") -> int:
+    """The bytes of `KEY=4GB`, a part of `text`, or of an option `--key 4GB`; raises UsageError.
+
+    `example` is what its message says to type, in the units that this key is usually given in.
+    """
     match = _QUANTITY.fullmatch(value.strip())
     unit = (match[2] or default_unit) if match else ""
     if match is None or unit.lower() not in _UNIT_OF:
-        raise UsageError(
-            f"'{key}={value}' in '{text}' is no size: type a number and kB, MB, GB or TB, e.g. 4GB."
-        )
+        typed = f"'{key} {value}'" if key.startswith("--") else f"'{key}={value}' in '{text}'"
+        units = "GiB or TiB" if example.endswith("iB") else "kB, MB, GB or TB"
+        raise UsageError(f"{typed} is no size: type a number and {units}, e.g. {example}.")
     return (
         round(float(match[1]) * _UNIT_OF[unit.lower()])
         if "." in match[1]

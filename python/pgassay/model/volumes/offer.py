@@ -198,7 +198,7 @@ class VolumeOffer(Frozen):
 
 
 class VolumeType(Frozen):
-    """One line of the list: what can be ordered. `example` is a text that can be typed."""
+    """One line of the list: what can be ordered. `example` can be typed; `limits` and `price` are its own."""
 
     name: str
     provider: str
@@ -207,6 +207,8 @@ class VolumeType(Frozen):
     size_max_gib: int
     keys: tuple[str, ...]
     example: str
+    limits: tuple[LimitOffer, ...]
+    price: Price
 
 
 class InstanceType(Frozen):
