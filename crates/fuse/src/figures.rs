@@ -45,6 +45,8 @@ pub struct Second {
     pub queued_ms: f64,
     /// The sum of the latencies that no limit caused.
     pub latency_ms: f64,
+    /// What was taken from the latency of a small request at the end, in microseconds.
+    pub overhead_us: f64,
     /// Requests on their way at the end.
     pub in_flight: usize,
     /// How much later than the model says answers were sent.

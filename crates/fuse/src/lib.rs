@@ -23,13 +23,14 @@ mod server;
 mod trace;
 mod waiting;
 mod wakeful;
+mod way;
 
 pub use connection::Connection;
 pub use figures::{Delay, Second};
 pub use image::Image;
 pub use instance::Instance;
 pub use mailbox::{Command, Event, Facts, Inbox, Mailbox, mailbox};
-pub use overhead::{Ceiling, Overhead};
+pub use overhead::{ByLength, Ceiling, Overhead};
 pub use protocol::FILE_NAME;
 pub use server::{Setup, serve};
 pub use trace::Traced;

@@ -30,8 +30,8 @@ pub enum Command {
     Release,
     /// Measures what the way to this block device takes; requests of others wait a little meanwhile.
     MeasureOverhead(PathBuf),
-    /// What the measurement found; the thread that makes it says so.
-    Measured(io::Result<Overhead>),
+    /// What the measurement of this block device found; the thread that makes it says so.
+    Measured(PathBuf, io::Result<Overhead>),
     /// Measures what is answered at most, through this block device.
     MeasureCeiling(PathBuf),
     /// What that measurement found.

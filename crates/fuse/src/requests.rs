@@ -2,17 +2,20 @@
 
 use std::io;
 
+use pgassay_volume::Kind;
+
 use crate::connection::Connection;
 use crate::figures::{Counting, Second};
 use crate::image::Image;
 use crate::instance::Imposed;
-use crate::overhead::{KNOWN_NS, Overhead};
+use crate::overhead::KNOWN_NS;
 use crate::protocol::{
     Answer, Ask, Asked, DISK, EIO, ENOENT, ENOSYS, EPROTO, FILE_NAME, IN_HEADER, ROOT, decode, number,
 };
 use crate::schedule::{Pending, Schedule, What, now_ns};
 use crate::trace::Tracing;
 use crate::waiting::Waiting;
+use crate::way::Way;
 
 /// An answer is late when it comes later by more than this part of its latency.
 const TOLERANCE_PART: u64 = 20;
@@ -37,7 +40,7 @@ pub(crate) struct Requests {
     pub regime: Regime,
     pub schedule: Schedule,
     pub counting: Counting,
-    pub overhead: Overhead,
+    pub way: Way,
     pub tracing: Tracing,
 }
 
@@ -48,7 +51,9 @@ impl Requests {
             Regime::Model(imposed) => imposed.levels(now),
             Regime::AtOnce | Regime::Known => Vec::new(),
         };
-        self.counting.take(now, self.schedule.len(), credits)
+        let mut second = self.counting.take(now, self.schedule.len(), credits);
+        second.overhead_us = self.way.small_ns() as f64 / 1e3;
+        second
     }
 
     /// Whether no message needs to be seen until then. A recording has each request's own time.
@@ -71,11 +76,14 @@ impl Requests {
                 return Ok(());
             };
             is_any = true;
-            let (kind, ..) = pending.what.request();
+            let (kind, _, length) = pending.what.request();
             let late_ns = now.saturating_sub(pending.due_ns);
             self.counting.answered(kind, late_ns, pending.tolerance_ns);
             self.tracing.answered(pending.unique, now);
             self.answer(&pending)?;
+            if kind != Kind::Flush && pending.latency_ns > 0 {
+                self.way.answered(pending.latency_ns, pending.taken_ns, length);
+            }
         }
     }
 
@@ -153,9 +161,15 @@ impl Requests {
     fn schedule_one(&mut self, came_ns: u64, unique: u64, what: What, error: i32) {
         let mut now = came_ns;
         let mut tolerance_ns = u64::MAX;
+        let mut taken_ns = 0;
         let (due_ns, latency_ns) = match &mut self.regime {
             Regime::AtOnce => (now, 0),
-            Regime::Known => (now + KNOWN_NS, KNOWN_NS),
+            Regime::Known => {
+                if let What::Read { offset, length } = what {
+                    self.image.own(offset, length);
+                }
+                (now + KNOWN_NS, KNOWN_NS)
+            }
             Regime::Model(imposed) => {
                 let (kind, offset, length) = what.request();
                 let completion = imposed.submit(&mut now, kind, offset, length);
@@ -164,7 +178,8 @@ impl Requests {
                 let due_ns = imposed.began_ns().saturating_add(completion.done_ns);
                 let latency_ns = due_ns.saturating_sub(now);
                 tolerance_ns = latency_ns / TOLERANCE_PART;
-                (due_ns.saturating_sub(self.overhead.of(length)), latency_ns)
+                taken_ns = self.way.of(length).min(latency_ns);
+                (due_ns - taken_ns, latency_ns)
             }
         };
         // A recording has each answer's own time as well.
@@ -178,6 +193,8 @@ impl Requests {
             unique,
             slack_ns: slack_ns.min(due_ns),
             tolerance_ns,
+            latency_ns: if taken_ns > 0 { latency_ns } else { 0 },
+            taken_ns,
             error,
             what,
         });

@@ -49,6 +49,10 @@ pub(crate) struct Pending {
     pub slack_ns: u64,
     /// How late it may be sent and still count as in time.
     pub tolerance_ns: u64,
+    /// From its coming to when the model has it done; 0 without a model.
+    pub latency_ns: u64,
+    /// What was taken from that.
+    pub taken_ns: u64,
     /// The number of an error, 0 for success.
     pub error: i32,
     pub what: What,
@@ -146,6 +150,8 @@ mod tests {
                 unique,
                 slack_ns,
                 tolerance_ns: 0,
+                latency_ns: 0,
+                taken_ns: 0,
                 error: 0,
                 what: What::Flush,
             });

@@ -14,13 +14,14 @@ use crate::figures::{Counting, Second};
 use crate::image::{Image, Pages};
 use crate::instance::{Imposed, Instance};
 use crate::mailbox::{Command, Event, Facts, Inbox, Mailbox};
-use crate::overhead::{Overhead, measure, measure_ceiling};
+use crate::overhead::{measure, measure_ceiling};
 use crate::protocol::{IN_HEADER, TRANSFER_MAX, WRITE_IN};
 use crate::requests::{Regime, Requests};
 use crate::schedule::{Schedule, now_ns};
 use crate::trace::Tracing;
 use crate::waiting::{Waiting, Woken, pause_until};
 use crate::wakeful::Wakeful;
+use crate::way::{Counters, Way};
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// Messages taken before the answers are looked at again.
@@ -83,7 +84,7 @@ pub fn serve(
             regime: Regime::AtOnce,
             schedule: Schedule::default(),
             counting: Counting::new(now_ns(), cpu),
-            overhead: Overhead::default(),
+            way: Way::default(),
             tracing: Tracing::default(),
         },
         mailbox,
@@ -129,6 +130,7 @@ pub fn serve(
             }
             Err(TryRecvError::Empty) => {}
         }
+        server.requests.way.look();
         if let Some(second) = server.second_over() {
             on_event(Event::Second(second));
         }
@@ -150,6 +152,7 @@ impl Server<'_> {
         }
         if wake_ns <= now + UNSEEN_MAX_NS && self.requests.may_be_taken_later(wake_ns) {
             pause_until(wake_ns);
+            self.requests.way.is_unsure();
             self.requests.schedule.woke(wake_ns, now_ns());
             return Ok(Look::Since(now));
         }
@@ -180,7 +183,10 @@ impl Server<'_> {
             Command::Traced(traced) => on_event(Event::Traced(traced)),
             Command::MeasureOverhead(device) => {
                 self.answer_in_known_time();
-                self.beside(move || Command::Measured(measure(&device)));
+                self.beside(move || {
+                    let found = measure(&device);
+                    Command::Measured(device, found)
+                });
             }
             Command::MeasureCeiling(device) => {
                 self.answer_in_known_time();
@@ -193,11 +199,11 @@ impl Server<'_> {
                     Err(error) => Event::Refused(format!("can't read the device: {error}")),
                 });
             }
-            Command::Measured(found) => {
+            Command::Measured(device, found) => {
                 self.answer_at_once();
                 match found {
                     Ok(overhead) => {
-                        self.requests.overhead = overhead;
+                        self.requests.way = Way::new(overhead, Counters::of(&device).ok());
                         on_event(Event::Overhead(overhead));
                     }
                     Err(error) => on_event(Event::Refused(format!("can't read the device: {error}"))),
@@ -237,8 +243,9 @@ impl Server<'_> {
         let on_end = move |traced| mailbox.send(Command::Traced(traced));
         self.requests
             .tracing
-            .begin(now, self.requests.overhead.p50_ns, on_end)?;
+            .begin(now, self.requests.way.measured().p50_ns, on_end)?;
         let clock_ns = imposed.began_ns();
+        self.requests.way.begin();
         self.requests.regime = Regime::Model(Box::new(imposed));
         self.requests.counting = Counting::new(now, self.cpu);
         if self.wakeful.is_none() {
@@ -246,7 +253,7 @@ impl Server<'_> {
         }
         Ok(Facts {
             clock_ns,
-            overhead_ns: self.requests.overhead.p50_ns,
+            overhead_ns: self.requests.way.measured().p50_ns,
             wakeful: self.wakeful.is_some(),
         })
     }

@@ -48,7 +48,8 @@ class Second(TypedDict):
     `reads`, `writes` and `flushes` were answered, `late` of them later than the model says by more than a
     twentieth of their latency; `operations` as the volume counts them, bytes, and the sums
     `queued_ms` (by limits) and `latency_ms` (without them) are of requests that arrived. `failed`: those that
-    the image could not serve, with the number of the first one's `error`. `cpu_s` is what serving took.
+    the image could not serve, with the number of the first one's `error`. `cpu_s` is what serving took;
+    `overhead_us` is what was taken from the latency of a small request for its way through the kernel.
     """
 
     clock_ns: int
@@ -61,6 +62,7 @@ class Second(TypedDict):
     bytes_written: int
     queued_ms: float
     latency_ms: float
+    overhead_us: float
     in_flight: int
     own_delay_us: Delay
     late: int
@@ -79,6 +81,19 @@ class Traced(TypedDict):
     error: str | None
 
 
+class Overhead(TypedDict):
+    """What the way to a block device and back takes in ns (`Overhead` of crates/fuse/src/overhead.rs).
+
+    Of small reads: the lower quartile of the medians of several rounds, the 99th percentile of all, and the
+    least and the largest median of a round.
+    """
+
+    p50_ns: int
+    p99_ns: int
+    low_ns: int
+    high_ns: int
+
+
 # The figures of a second that are one number.
 Counted = Literal[
     "elapsed_s",
@@ -90,6 +105,7 @@ Counted = Literal[
     "bytes_written",
     "queued_ms",
     "latency_ms",
+    "overhead_us",
     "in_flight",
     "late",
     "failed",
@@ -254,11 +270,11 @@ class VolumeServer:
         except queue.Empty:
             return None
 
-    def measure_overhead(self, device: Path) -> tuple[int, int]:
-        """What the way to the block device takes: median and 99th percentile in ns; the first is taken from
-        every latency from now on, and of large requests what they take more."""
-        found = self._ask({"measure_overhead": {"device": str(device)}}, "overhead")
-        return int(found["p50_ns"]), int(found["p99_ns"])
+    def measure_overhead(self, device: Path) -> Overhead:
+        """What the way to the block device takes, which is taken from every latency from now on, and of large
+        requests what they take more; while a model holds, what the device's own counters say of it."""
+        found: Overhead = self._ask({"measure_overhead": {"device": str(device)}}, "overhead")
+        return found
 
     def measure_ceiling(self, device: Path) -> tuple[float, float]:
         """The most that is answered here: random reads of 8 kB, and bytes in sequence, a second."""

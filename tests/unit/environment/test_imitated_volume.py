@@ -11,19 +11,21 @@ from pgassay.environment.storage.offered import given_until, would_last
 from pgassay.environment.storage.parse import parse_storage
 from pgassay.environment.storage.registry import KINDS, provide
 from pgassay.environment.storage.served import Ceiling, Taken, beyond_ceiling
+from pgassay.environment.storage.trace import unlimited_model
 from pgassay.environment.storage.volume import (
     catalogue,
     columns_of,
     failure_of,
     model_for,
     summary,
+    unsteady_way,
     warnings_of,
     way_delay_us,
 )
 from pgassay.errors import UsageError
 from pgassay.factors.storage import split
 from pgassay.model.volumes.offer import VolumeModel
-from pgassay.native.volume import CreditLevel, Second
+from pgassay.native.volume import CreditLevel, Overhead, Second
 from pgassay.volumes.lasting import lasting
 from pgassay.volumes.parse import parse_volume
 
@@ -55,6 +57,7 @@ def second(clock_s: int, **changes: object) -> Second:
         "bytes_written": 20 * 8192,
         "queued_ms": 40.0,
         "latency_ms": 60.0,
+        "overhead_us": 26.0,
         "in_flight": 1,
         "own_delay_us": {"mean": 10.0, "p50": 1.0, "p99": 90.0, "max": 100.0},
         "late": 2,
@@ -233,8 +236,23 @@ def test_the_way_through_the_kernel_is_told_where_the_device_s_requests_are_the_
     # The device had half as many, as large ones are parted on their way.
     assert way_delay_us(figures, Taken(50, 7), Taken(100, 117)) is None
     assert way_delay_us(summary([]), Taken(0, 0), Taken(0, 0)) is None
+    (said,) = warnings_of({**figures, "way_delay_us": -51.0}, "gp3")
+    assert "51 µs a request less" in said and "5%" in said
+    assert warnings_of({**figures, "way_delay_us": -49.0}, "gp3") == []
     (said,) = warnings_of({**figures, "way_delay_us": 100.0}, "gp3")
     assert "100 µs a request" in said and "10%" in said and "2% of the answers" in said
+
+
+def test_rounds_that_disagree_about_the_way_are_told() -> None:
+    gp3 = model("gp3,size=100GiB")
+    steady: Overhead = {"p50_ns": 27_000, "p99_ns": 60_000, "low_ns": 26_000, "high_ns": 56_000}
+    assert unsteady_way(steady, gp3) is None
+    said = unsteady_way({**steady, "high_ns": 62_000}, gp3)
+    assert said is not None and "from 26 to 62 µs" in said and "6% of the latency of gp3" in said
+    assert (
+        unsteady_way({**steady, "high_ns": 90_000}, unlimited_model(parse_storage("volume:unlimited")))
+        is None
+    )
 
 
 def test_requests_that_the_image_could_not_serve_are_told() -> None:

@@ -23,6 +23,7 @@ def run(arguments: argparse.Namespace, loaded: "LoadedCatalogue") -> int:
     from pathlib import Path
 
     from pgassay.environment.cleanup import registry
+    from pgassay.environment.storage.delivered import unsteady_way
     from pgassay.environment.storage.image import size_for
     from pgassay.environment.storage.options import parse_bytes
     from pgassay.environment.storage.served import ServedImage, beyond_ceiling, why_not
@@ -54,7 +55,7 @@ def run(arguments: argparse.Namespace, loaded: "LoadedCatalogue") -> int:
         beyond = beyond_ceiling(model, served.ceiling())
         if beyond is not None and not arguments.closest:
             raise UsageError(beyond.replace("add closest=yes", "type --closest"))
-        served.measure_overhead()
+        overhead = served.measure_overhead()
         served.set_write_cache(is_volatile=model.latency.flush.median_ns > 0)
         served.impose(model.model_dump(mode="json"), seed=1)
         mounted = {
@@ -64,7 +65,9 @@ def run(arguments: argparse.Namespace, loaded: "LoadedCatalogue") -> int:
             "device": str(served.node),
             "size_bytes": served.size_bytes,
             "in_memory": served.is_in_memory,
-            "overhead_us": served.overhead_ns[0] / 1e3,
+            "overhead_us": overhead["p50_ns"] / 1e3,
+            "overhead_range_us": [overhead["low_ns"] / 1e3, overhead["high_ns"] / 1e3],
+            "unsteady_way": unsteady_way(overhead, model),
             "beyond_ceiling": beyond,
         }
         _tell_begin(mounted, as_json=arguments.json)
@@ -91,8 +94,9 @@ def _tell_begin(mounted: "Mapping[str, object]", *, as_json: bool) -> None:
     print(f"{mounted['volume']} is mounted at {mounted['folder']} ({mounted['device']}) until Ctrl-C.")
     print(f"Catalogue of {mounted['catalogue_date']}. The way through the kernel takes ", end="")
     print(f"{mounted['overhead_us']:.0f} µs, which is part of the volume's latency.")
-    if mounted["beyond_ceiling"] is not None:
-        print(mounted["beyond_ceiling"])
+    for doubt in ("unsteady_way", "beyond_ceiling"):
+        if mounted[doubt] is not None:
+            print(mounted[doubt])
     print(
         f"{'reads/s':>10} {'writes/s':>10} {'MB/s':>9} {'queue ms':>9} {'own µs':>8}  credits left",
         flush=True,

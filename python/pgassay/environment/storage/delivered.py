@@ -6,7 +6,8 @@ from typing import get_args
 
 from pgassay.environment.storage.served import Taken
 from pgassay.model.storage import IMITATION_CPU_SHARE_MAX, IMITATION_DELAY_SHARE_MAX
-from pgassay.native.volume import Counted, Second
+from pgassay.model.volumes.offer import VolumeModel
+from pgassay.native.volume import Counted, Overhead, Second
 
 # Those on their way when the model begins and ends are counted by one side alone.
 _COUNT_TOLERANCE = 0.02
@@ -74,6 +75,13 @@ def warnings_of(figures: Mapping[str, object], name: str) -> list[str]:
             f"{latency_ms:.2f} ms ({delay_ms / latency_ms:.0%}; {late_share:.0%} of the answers "
             "were sent late): leave the machine more processors"
         )
+    early_ms = -float(str(figures.get("way_delay_us") or 0)) / 1e3
+    if latency_ms > 0 and early_ms > IMITATION_DELAY_SHARE_MAX * latency_ms:
+        found.append(
+            f"imitating {name} took {early_ms * 1e3:.0f} µs a request less than its latency of "
+            f"{latency_ms:.2f} ms ({early_ms / latency_ms:.0%}): the way through the kernel, which is taken "
+            "from every latency, was measured too long or became shorter"
+        )
     share = float(str(figures["cpu_share"]))
     if share > IMITATION_CPU_SHARE_MAX:
         found.append(
@@ -81,6 +89,23 @@ def warnings_of(figures: Mapping[str, object], name: str) -> list[str]:
             "a faster volume may look slower than it is"
         )
     return found
+
+
+def unsteady_way(overhead: Overhead, model: VolumeModel) -> str | None:
+    """That the rounds which measured the way through the kernel disagree, in a sentence; else None.
+
+    They disagree where that is more of the volume's latency than a delay of its own may be.
+    """
+    apart_ns = overhead["high_ns"] - overhead["low_ns"]
+    latency_ns = model.latency.read.median_ns
+    if latency_ns <= 0 or apart_ns <= IMITATION_DELAY_SHARE_MAX * latency_ns:
+        return None
+    return (
+        f"the way through the kernel took from {overhead['low_ns'] / 1e3:.0f} to "
+        f"{overhead['high_ns'] / 1e3:.0f} µs while it was measured, which is "
+        f"{apart_ns / latency_ns:.0%} of the latency of {model.name}: "
+        "the first answers may be too early or too late; let nothing else run meanwhile"
+    )
 
 
 def way_delay_us(figures: Mapping[str, object], before: Taken, after: Taken) -> float | None:

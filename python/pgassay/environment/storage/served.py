@@ -28,7 +28,7 @@ from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.volumes.offer import VolumeModel
 from pgassay.native.binary import build_id
 from pgassay.native.process import StatementError
-from pgassay.native.volume import Second, VolumeServer
+from pgassay.native.volume import Overhead, Second, VolumeServer
 
 # What a server, its shared buffers and the page cache must have beside an image in memory.
 MEMORY_SHARE_MAX = 0.6
@@ -85,7 +85,7 @@ class ServedImage:
         self.root = root
         self.size_bytes = size_bytes
         self.is_in_memory = not on_host and needed_bytes <= MEMORY_SHARE_MAX * _available_bytes()
-        self.overhead_ns = (0, 0)
+        self.overhead: Overhead | None = None
         self._beside = None if beside is None or beside.has_ended else beside.server
         self._name = name
         work = home() / "data" / "work"
@@ -144,9 +144,10 @@ class ServedImage:
         with contextlib.suppress(OSError):
             Path(f"/sys/block/{self.attached.device.name}/queue/{name}").write_text(value)
 
-    def measure_overhead(self) -> None:
+    def measure_overhead(self) -> Overhead:
         """Find out what the way through the kernel takes here, which is taken from every latency then."""
-        self.overhead_ns = self.server.measure_overhead(self.node)
+        self.overhead = self.server.measure_overhead(self.node)
+        return self.overhead
 
     def ceiling(self) -> Ceiling:
         """This machine's ceiling, measured once for each kernel, number of processors and native binary."""

@@ -19,6 +19,7 @@ from pgassay.environment.storage.delivered import (
     columns_of,
     failure_of,
     summary,
+    unsteady_way,
     warnings_of,
     way_delay_us,
 )
@@ -38,6 +39,7 @@ from pgassay.environment.storage.trace import UNLIMITED, Trace, latency_text, un
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.storage import StorageSpec
 from pgassay.model.volumes.offer import VolumeModel, VolumeSpec
+from pgassay.native.volume import Overhead
 from pgassay.volumes.catalogue import OWN_FILE, LoadedCatalogue, load_catalogue
 from pgassay.volumes.explain import text_of
 from pgassay.volumes.limits import instance_of, model_of, without_instance
@@ -153,9 +155,8 @@ class VolumeKind(StorageKind):
             beyond = beyond_ceiling(model, ceiling)
             if beyond is not None and not closest:
                 raise UsageError(beyond)
-            if served.overhead_ns == (0, 0):
-                served.measure_overhead()
-            volume = ImitatedVolume(spec, served, model, loaded, beyond)
+            overhead = served.overhead or served.measure_overhead()
+            volume = ImitatedVolume(spec, served, model, loaded, overhead, beyond)
             volume.activate()
         except BaseException:
             _release(root)
@@ -172,12 +173,14 @@ class ImitatedVolume(LoopVolume):
         served: ServedImage,
         model: VolumeModel,
         loaded: LoadedCatalogue,
+        overhead: Overhead,
         beyond: str | None,
     ) -> None:
         super().__init__(spec, served.attached)
         self.model = model
         self._served = served
         self._loaded = loaded
+        self._overhead = overhead
         self._beyond = beyond
         self._own_model = model
         self._instance: VolumeModel | None = None
@@ -236,6 +239,8 @@ class ImitatedVolume(LoopVolume):
         if (spec := ordered(self.spec, self._loaded)) is not None:
             delivered.facts["would_last"] = would_last(spec, self._loaded, self.model, seconds, figures)
         delivered.warnings.extend(warnings_of(figures, self.model.name))
+        if (unsteady := unsteady_way(self._overhead, self.model)) is not None:
+            delivered.warnings.append(unsteady)
         if (failed := failure_of(seconds, self.model.name)) is not None:
             delivered.warnings.append(failed)
         if self._beyond is not None:
@@ -261,7 +266,7 @@ class ImitatedVolume(LoopVolume):
             "volume": {
                 **offer_facts(ordered(self.spec, self._loaded), self._loaded, self.model.name),
                 "model": self.model.model_dump(mode="json"),
-                "overhead_us": self._served.overhead_ns[0] / 1e3,
+                "overhead_us": self._overhead["p50_ns"] / 1e3,
                 "beyond_ceiling": self._beyond,
                 "shared_instance": None if self._instance is None else self._instance.name,
             },
