@@ -112,7 +112,24 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
         help="exit with 3 when any arm is found slower (or faster) than its control",
     )
     add_redact(parser)
+    add_quiet_and_no_wait(parser)
+
+
+def add_quiet_and_no_wait(parser: "argparse._ActionsContainer") -> None:
+    """`--quiet` and `--no-wait`, alike in all commands that measure."""
     parser.add_argument("--quiet", action="store_true", help="say nothing while it runs")
     parser.add_argument(
         "--no-wait", action="store_true", help="refuse at once when another experiment runs on this host"
+    )
+
+
+def add_catalogue(parser: "argparse._ActionsContainer") -> None:
+    """`--catalogue`, alike in the commands about volumes."""
+    parser.add_argument(
+        "--catalogue",
+        type=folder,
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="a TOML file of your own that adds volumes, instances and prices or corrects them",
     )

@@ -1,6 +1,6 @@
 """What `pgassay probe` measures and says: cells, their runs, ceilings, predictions, recommendations."""
 
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import Field
 
@@ -12,15 +12,6 @@ RECORD_FORMAT = 1
 # The first version with asynchronous reads: what is said of older ones is said of an upgrade to it.
 FIRST_MAJOR = 18
 METHODS: tuple["Method", ...] = ("worker", "io_uring", "sync")
-WORKS: tuple["Work", ...] = (
-    "cold-scan",
-    "cached-scan",
-    "bitmap-scan",
-    "index-lookups",
-    "parallel-cold-scan",
-    "parallel-cached-scan",
-    "buffered-scan",
-)
 SCAN_BYTES = 1 << 30
 # A bitmap scan fetches this fraction of the table's pages, in their order.
 BITMAP_FRACTION = 0.1
@@ -48,6 +39,7 @@ Work = Literal[
     "parallel-cached-scan",
     "buffered-scan",
 ]
+WORKS: tuple[Work, ...] = get_args(Work)
 
 
 class CellSpec(Extended):

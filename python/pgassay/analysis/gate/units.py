@@ -92,7 +92,7 @@ def _figures(contrasts: ContrastSet, measures: tuple[Measure, ...], contrast: in
 def judge_units(
     name: str, study: Study, rule: GateRule, standing: StateOf, must_find: float | None = None
 ) -> tuple[GateUnit, ...]:
-    """Judge every unit of one workload by its blocks and by what earlier runs say of it (`rule.py`).
+    """Judge every unit of one workload by its blocks and by what earlier runs say of it (`detector.py`).
 
     The experiment has one contrast: the change against the baseline. The evidence after any block counts, so
     the interval is the running one; both say the same. must_find: the slow-down that the run has to be able

@@ -46,10 +46,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument("--json", action="store_true", help="print the result as one JSON document")
     parser.add_argument("--markdown", action="store_true", help="print Markdown, for an issue or a wiki")
-    parser.add_argument("--quiet", action="store_true", help="say nothing while it runs")
-    parser.add_argument(
-        "--no-wait", action="store_true", help="refuse at once when another experiment runs on this host"
-    )
+    options.add_quiet_and_no_wait(parser)
     parser.set_defaults(run=run, factors=[])
 
 

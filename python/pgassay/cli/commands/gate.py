@@ -62,8 +62,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         action="store_true",
         help="read and check everything, say what would be compared, measure nothing",
     )
-    add("--quiet", action="store_true", help="say nothing while it runs")
-    add("--no-wait", action="store_true", help="refuse at once when another experiment runs on this host")
+    options.add_quiet_and_no_wait(parser)
     parser.set_defaults(run=run)
 
 

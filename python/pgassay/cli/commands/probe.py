@@ -63,10 +63,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument(
         "--out", type=options.folder, metavar="FOLDER", help="keep every run, the result and the page there"
     )
-    parser.add_argument("--quiet", action="store_true", help="say nothing while it runs")
-    parser.add_argument(
-        "--no-wait", action="store_true", help="refuse at once when another experiment runs on this host"
-    )
+    options.add_quiet_and_no_wait(parser)
     parser.set_defaults(run=run)
 
 

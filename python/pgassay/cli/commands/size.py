@@ -82,14 +82,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="VOLUME",
         help="the WAL has a volume of its own: this one, and others named so, beside each of the data's",
     )
-    add(
-        "--catalogue",
-        type=options.folder,
-        metavar="FILE",
-        action="append",
-        default=[],
-        help="a TOML file of your own that adds volumes, instances and prices or corrects them",
-    )
+    options.add_catalogue(wanted)
     add("--prove", action="store_true", help="run the neighbours of the recommended volume, imitated")
     add(
         "--proof",
@@ -111,10 +104,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     formats.add_argument("--json", action="store_true", help="print the result as one JSON document")
     formats.add_argument("--markdown", action="store_true", help="print Markdown, for an issue or a wiki")
     output.add_argument("--html", type=options.folder, metavar="FILE", help="write the page here instead")
-    output.add_argument("--quiet", action="store_true", help="say nothing while it runs")
-    output.add_argument(
-        "--no-wait", action="store_true", help="refuse at once when another experiment runs on this host"
-    )
+    options.add_quiet_and_no_wait(output)
     add_plan_options(parser)
     parser.set_defaults(run=run, factors=[], workload=None)
 

@@ -138,8 +138,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--markdown", action="store_true", help="print Markdown, for an issue or a pull request"
     )
     options.add_redact(parser)
-    add("--quiet", action="store_true", help="say nothing while it runs")
-    add("--no-wait", action="store_true", help="refuse at once when another experiment runs on this host")
+    options.add_quiet_and_no_wait(parser)
     parser.set_defaults(run=run)
 
 

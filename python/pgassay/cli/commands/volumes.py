@@ -37,14 +37,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="NAME,size=100GiB,… with iops=, throughput=, credits=, instance=, region=; or fit FILE…; "
         "or mount VOLUME FOLDER",
     )
-    parser.add_argument(
-        "--catalogue",
-        type=options.folder,
-        metavar="FILE",
-        action="append",
-        default=[],
-        help="a TOML file of your own that adds volumes, instances and prices or corrects them",
-    )
+    options.add_catalogue(parser)
     parser.add_argument(
         "--simulate", metavar="LOAD", help="run a load on the models, such as depth=32,size=8kB,duration=60s"
     )
