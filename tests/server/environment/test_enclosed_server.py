@@ -153,6 +153,32 @@ def test_an_enclosed_server_works_and_leaves_nothing_when_it_is_killed(
     assert not {path for path in after - before if path.stat().st_uid == os.geteuid()}
 
 
+def test_what_the_data_leave_in_their_settings_and_in_the_socket_folder_harms_nothing(place: Path) -> None:
+    """ALTER SYSTEM outranks a server's file of settings, not its command line; tablespaces make folders."""
+    build = best_build()
+    left = {
+        "listen_addresses": "127.0.0.1", "port": "5433", "unix_socket_directories": str(place),
+        "hba_file": str(place / "hba"), "logging_collector": "on", "log_directory": str(place),
+        "external_pid_file": str(place / "pid"), "work_mem": "7MB",
+    }  # fmt: skip
+    with own_home() as home:
+        data = empty_cluster(build, home / "data" / "copy")
+        with Server(build, data, TINY_SETTINGS) as server, control(server) as session:
+            for name, value in left.items():
+                session.execute(f"ALTER SYSTEM SET {name} = '{value}'".encode())
+            session.execute(f"CREATE TABLESPACE near LOCATION '{server.socket_directory}'".encode())
+        assert not socket_folders(home)
+        with Server(build, data, TINY_SETTINGS) as server, control(server) as session:
+            held = {name: session.execute(f"SHOW {name}".encode()).fetchone() for name in left}
+            assert held["listen_addresses"] == held["external_pid_file"] == ("",)
+            assert held["unix_socket_directories"] == (str(server.socket_directory),)
+            assert held["hba_file"] == (str(server.socket_directory / "pg_hba.conf"),)
+            assert (held["logging_collector"], held["port"]) == (("off",), ("5432",))
+            # What does not concern its privacy is the data's own.
+            assert held["work_mem"] == ("7MB",)
+        assert [path.name for path in place.iterdir()] == ["secret"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("version", ["16", "17", "18"])
 def test_every_build_at_hand_starts_enclosed(version: str, require: Callable[[str], None]) -> None:

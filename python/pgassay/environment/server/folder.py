@@ -2,11 +2,13 @@
 
 The settings live here and not in the data directory, so that a snapshot stays as it was frozen.
 They are in a file and not on the postmaster's command line because a reload cannot change what the
-command line says (src/backend/utils/misc/guc.c: PGC_S_ARGV outranks PGC_S_FILE).
+command line says (src/backend/utils/misc/guc.c: PGC_S_ARGV outranks PGC_S_FILE). Those that keep it private
+are on both.
 """
 
 import re
 import secrets
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -43,6 +45,16 @@ class ServerFolder:
         """The file that the server reads its settings from."""
         return self.path / "postgresql.conf"
 
+    @property
+    def options(self) -> list[str]:
+        """The settings that keep the server private, for its command line.
+
+        There they outrank what `ALTER SYSTEM` left in the data (src/backend/utils/misc/guc.c: PGC_S_ARGV is
+        above PGC_S_FILE, and postgresql.auto.conf above the file that is named).
+        """
+        values = {"config_file": str(self.configuration_file), **self._own_settings()}
+        return [word for name, value in values.items() for word in ("-c", f"{name}={value}")]
+
     def make(self, settings: Mapping[str, str]) -> None:
         """Make the folder with its three files; raises UsageError for settings that cannot be."""
         check_settings(settings)
@@ -65,14 +77,14 @@ class ServerFolder:
         if self._token is None:
             return
         if self.path.is_dir():
-            for entry in self.path.iterdir():
-                entry.unlink(missing_ok=True)
-            self.path.rmdir()
+            # SQL can make folders in it as well: CREATE TABLESPACE … LOCATION. Links are not followed.
+            shutil.rmtree(self.path)
         registry.forget(self._token)
         self._token = None
 
     def _own_settings(self) -> dict[str, str]:
         return {
+            "external_pid_file": "",
             "listen_addresses": "",
             "port": str(PORT),
             "unix_socket_directories": str(self.path),

@@ -222,8 +222,7 @@ class Server:
             )
 
     def _launch(self) -> None:
-        argv = [f"{self.build.bin_directory}/postgres", "-D", str(self.data_directory)]
-        argv += ["-c", f"config_file={self._folder.configuration_file}"]
+        argv = [f"{self.build.bin_directory}/postgres", "-D", str(self.data_directory), *self._folder.options]
         arguments = identity()
         # Entering a group, and leaving the machine's files, take more rights than the servers' account has:
         # the last launcher becomes that account.
