@@ -92,6 +92,15 @@ struct RecordedDocument {
     /// What passing a log on takes of a processor, as another recording shows it.
     #[serde(default)]
     passing_on_ns: Option<u64>,
+    /// At least so many processors were had; 0 where nobody knows.
+    #[serde(default)]
+    processors_min: f64,
+    /// How many clients waited for another's transaction to end, on average; 0 where nobody knows.
+    #[serde(default)]
+    lock_waits: f64,
+    /// With which chance a transaction needs a lock that a certain other one holds, as another recording shows it.
+    #[serde(default)]
+    lock_chance: Option<f64>,
 }
 
 /// What is run, ready to be.
@@ -144,6 +153,9 @@ impl RecordedDocument {
             cpu_s: self.cpu_s,
             commits: self.commits,
             passing_on_ns: self.passing_on_ns,
+            processors_min: self.processors_min,
+            lock_waits: self.lock_waits,
+            lock_chance: self.lock_chance,
         };
         let read = |path: &PathBuf| {
             let bytes = fs::read(path).map_err(|error| Fault(error.to_string()));

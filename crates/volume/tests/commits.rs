@@ -83,15 +83,17 @@ fn clients_that_commit_are_predicted_on_slower_volumes() {
             processors,
             computing_ns,
             passing_on_ns,
+            rows: 0,
+            before_row: 0.0,
         };
         let run = |latency_us: f64| commits(&volume_of(latency_us, 0.0, None), committing, 5000);
         let infer = |run: &Commits, passing_on_ns| {
             let who = Who {
-                processors,
                 clients: u32::try_from(clients).unwrap(),
                 cpu_s: run.cpu_s,
                 commits: run.committed,
                 passing_on_ns,
+                ..Who::on(processors)
             };
             Dependencies::infer(&run.recording, &[], who).unwrap()
         };
@@ -117,6 +119,8 @@ fn who_commits_had_no_more_processors_than_were_seen() {
         processors: 0.5,
         computing_ns: (300_000, 300_000),
         passing_on_ns: 0,
+        rows: 0,
+        before_row: 0.0,
     };
     let run = |latency_us: f64| commits(&volume_of(latency_us, 0.0, None), had, 5000);
     let quick = run(80.0);
@@ -132,6 +136,46 @@ fn who_commits_had_no_more_processors_than_were_seen() {
         let model = volume_of(latency_us, 0.0, None);
         let found_s = inferred.simulate(&model, 1.0, 1).unwrap().elapsed_s / quick.committed as f64;
         assert_within(found_s * 1e9, run(latency_us).ns_each(), 0.05, &model.name);
+    }
+}
+
+#[test]
+fn who_waits_for_a_row_until_another_has_committed_is_predicted() {
+    // Eight clients on two processors, and as few rows as make a few of them wait; rows are taken early or late.
+    for (rows, before_row) in [(60, 0.7), (60, 0.3), (20, 0.7), (400, 0.5)] {
+        let who = Committing {
+            clients: 8,
+            processors: 2.0,
+            computing_ns: (150_000, 150_000),
+            passing_on_ns: 30_000,
+            rows,
+            before_row,
+        };
+        let run = |latency_us: f64| commits(&volume_of(latency_us, 0.2, None), who, 20_000);
+        let infer = |run: &Commits, passing_on_ns, lock_chance| {
+            let who = Who {
+                clients: 8,
+                cpu_s: run.cpu_s,
+                commits: run.committed,
+                passing_on_ns,
+                lock_waits: run.lock_waits,
+                lock_chance,
+                ..Who::on(2.0)
+            };
+            Dependencies::infer(&run.recording, &[], who).unwrap()
+        };
+        let slow = run(1000.0);
+        let seen = infer(&slow, None, None).facts().clone();
+        // Whoever met a row met that of one of the others.
+        assert_within(seen.lock_chance, 1.0 / rows as f64, 0.5, &format!("{rows} rows"));
+        let passing_on_ns = Some((seen.passing_on_us * 1e3) as u64);
+        let inferred = infer(&run(40.0), passing_on_ns, Some(seen.lock_chance));
+        for latency_us in [40.0, 350.0, 600.0, 1000.0, 3000.0] {
+            let model = volume_of(latency_us, 0.2, None);
+            let found_s = inferred.simulate(&model, 1.0, 1).unwrap().elapsed_s / 20_000.0;
+            let what = format!("{rows} rows, {before_row}, {latency_us} µs");
+            assert_within(found_s * 1e9, run(latency_us).ns_each(), 0.06, &what);
+        }
     }
 }
 

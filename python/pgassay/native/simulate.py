@@ -42,8 +42,10 @@ class RecordedSpec(TypedDict):
     `processors`: how many those had who computed between requests; it need not be whole. `clients`: how many
     there were, and `cpu_s`: how long processors were busy with it in seconds, where that is known. `commits`:
     how often the clients committed, `passing_on_ns`: what it takes to write what waits for a log, once the
-    write before is done; where that is known. `parts`: pairs of from and until, in their order; without any
-    all of it counts.
+    write before is done; where that is known. `processors_min`: as many of them were had at least, as what
+    others took is known. `lock_waits`: how many clients waited for another's transaction to end, on average;
+    `lock_chance`: with which chance a transaction needs a lock that a certain other one holds, where another
+    recording shows it. `parts`: pairs of from and until, in their order; without any all of it counts.
     """
 
     path: str
@@ -53,6 +55,9 @@ class RecordedSpec(TypedDict):
     cpu_s: NotRequired[float]
     commits: NotRequired[int]
     passing_on_ns: NotRequired[int | None]
+    processors_min: NotRequired[float]
+    lock_waits: NotRequired[float]
+    lock_chance: NotRequired[float | None]
     parts: NotRequired[Sequence[tuple[int, int]]]
 
 
@@ -83,6 +88,7 @@ class RecordedFacts(TypedDict):
     lanes: int
     computing_s: float
     passing_on_us: float
+    lock_chance: float
     lost: int
     is_complete: bool
     issued: list[int]

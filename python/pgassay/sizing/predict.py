@@ -7,7 +7,8 @@ the volume's answers, as that of a look-ahead is: so no prediction is below what
 
 Of a load whose transactions share writes of the log, each commit is a wait of its own. How long it takes to
 write what waits, once the write before is done, is taken from the slowest recording: there somebody waits
-nearly always.
+nearly always. So is the chance that a transaction needs a lock of another one: there nearly all of the time
+in which a lock is held is waiting for the log.
 """
 
 import os
@@ -138,8 +139,12 @@ def _replayable(trials: Sequence[Measured]) -> list[_Replayable]:
     slowest = max(found, key=lambda each: each.trial.seconds_per_unit)
     if not slowest.trial.commits:
         return found
-    known_ns = round(slowest.facts["passing_on_us"] * 1e3)
-    others = [replace(each.trial, passing_on_ns=known_ns) for each in found if each is not slowest]
+    known_ns, lock_chance = round(slowest.facts["passing_on_us"] * 1e3), slowest.facts["lock_chance"]
+    others = [
+        replace(each.trial, passing_on_ns=known_ns, lock_chance=lock_chance)
+        for each in found
+        if each is not slowest
+    ]
     return [slowest, *(_Replayable(trial, _replayed(trial, [])[0]) for trial in others)]
 
 

@@ -14,6 +14,7 @@ from pgassay.model.volumes.size import SizeUnit
 from pgassay.native.simulate import BesideSpec, RecordedSpec
 from pgassay.record import layout
 from pgassay.record.read import StoredExperiment, StoredTrial
+from pgassay.sizing.computing import cpu_s, lock_waits, processors, processors_min
 from pgassay.volumes.limits import instance_of, without_instance
 
 _HOW_TO_RECORD = (
@@ -36,7 +37,10 @@ class Measured:
     ahead. `cpu_s`: how long their server computed, and the clients of a load; 0 where nobody knows.
     `commits`: of a load whose transactions wait for a log, how many there were in the parts.
     `passing_on_ns`: what it takes to write what waits for the log, as another recording shows it; None where
-    nobody knows.
+    nobody knows. `processors_min`: as many processors they had at least, as what others took is known; 0
+    where nobody knows. `lock_waits`: how many clients waited for another's transaction to end, on average.
+    `lock_chance`: with which chance a transaction needs a lock that a certain other one holds, as another
+    recording shows it; None where nobody knows.
     """
 
     trial: int
@@ -53,6 +57,9 @@ class Measured:
     cpu_s: float = 0.0
     commits: int = 0
     passing_on_ns: int | None = None
+    processors_min: float = 0.0
+    lock_waits: float = 0.0
+    lock_chance: float | None = None
     wal_model: dict[str, object] | None = None
     instance: dict[str, object] | None = None
     wal_trace: Path | None = None
@@ -77,6 +84,9 @@ class Measured:
             "cpu_s": self.cpu_s,
             "commits": self.commits,
             "passing_on_ns": self.passing_on_ns,
+            "processors_min": self.processors_min,
+            "lock_waits": self.lock_waits,
+            "lock_chance": self.lock_chance,
             "parts": self.parts,
         }
 
@@ -204,11 +214,13 @@ def _measured(trial: StoredTrial, arm: Arm, experiment: Experiment) -> Measured 
         elapsed_s=elapsed_s,
         units=units,
         parts=parts,
-        processors=_processors(record, arm, experiment, elapsed_s),
+        processors=processors(record, arm, experiment, elapsed_s),
         trace=trace if trace.is_file() else None,
         progress=_progress(record, arm),
         clients=0 if arm.spec.workload.load is None else arm.spec.workload.load.clients,
-        cpu_s=_cpu_s(record),
+        cpu_s=cpu_s(record, arm),
+        processors_min=processors_min(trial, arm, experiment, parts),
+        lock_waits=lock_waits(trial, parts),
         wal_model=wal_model,
         instance=instance,
         wal_trace=wal_trace if wal_model is not None and wal_trace.is_file() else None,
@@ -238,25 +250,3 @@ def _parts(record: TrialRecord, arm: Arm) -> tuple[tuple[int, int], ...]:
     clocks = [each.clock_ns for each in record.statements]
     found = [clock for clock in clocks if clock is not None]
     return tuple(sorted(found)) if len(found) == len(clocks) else ()
-
-
-def _cpu_s(record: TrialRecord) -> float:
-    of_statements = [each.server_cpu_s for each in record.statements]
-    known = [each for each in of_statements if each is not None]
-    if known and len(known) == len(of_statements):
-        return sum(known)
-    clients_s = 0.0 if record.load is None else record.load.client_cpu_s or 0.0
-    return 0.0 if record.server_cpu_s is None else record.server_cpu_s + clients_s
-
-
-def _processors(record: TrialRecord, arm: Arm, experiment: Experiment, elapsed_s: float) -> float:
-    """How many those had who computed: of a load as many as there are, of statements as many as were used.
-
-    A statement computes in one process unless its plan is parallel; then its server used more than one.
-    """
-    machine = experiment.environment.machine
-    there = min(float(machine.cores_usable or machine.cores_online or 1), arm.spec.cpus or float("inf"))
-    if arm.spec.workload.load is not None:
-        return max(1.0, min(there, float(arm.spec.workload.load.clients)))
-    used = (record.server_cpu_s or 0.0) / elapsed_s
-    return max(1.0, min(there, used))

@@ -1,7 +1,7 @@
 //! Systems whose parts are known, run on a volume, and what a block device would see of them.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BinaryHeap, HashSet, VecDeque};
 
 use pgassay_volume::recording::{Recorded, Recording};
 use pgassay_volume::{Distribution, Kind, Latency, Limiter, Model, Request, Scope, Stripes, Unit, Volume};
@@ -158,6 +158,10 @@ pub struct Committing {
     pub computing_ns: (u64, u64),
     /// What it takes one who waited to write what waits, when the write before it is done.
     pub passing_on_ns: u64,
+    /// Each transaction updates one of so many rows, which is its own from then on until it ends; 0: none does.
+    pub rows: u64,
+    /// The part of its computing that a transaction does before it needs its row.
+    pub before_row: f64,
 }
 
 /// What was run.
@@ -167,6 +171,8 @@ pub struct Commits {
     pub committed: u64,
     /// The time of processors.
     pub cpu_s: f64,
+    /// How many clients waited for a row, on average.
+    pub lock_waits: f64,
 }
 
 impl Commits {
@@ -175,45 +181,87 @@ impl Commits {
     }
 }
 
+/// What a client still computes: until it needs the row, if it has none, and then.
+#[derive(Clone, Copy)]
+struct Transaction {
+    left: f64,
+    then: f64,
+    row: u64,
+    has_row: bool,
+}
+
 /// Clients compute, on processors that are shared evenly, and commit: what waits is written behind the last write, in
 /// one piece, when that one is done and somebody has taken the log over. Until so many commits are done.
 pub fn commits(model: &Model, who: Committing, count: u64) -> Commits {
     let mut volume = Volume::new(model, 7).unwrap();
-    let mut draw = Draw::new(5);
-    let mut drawn = move || (who.computing_ns.0 + draw.up_to(who.computing_ns.1)) as f64;
-    let mut working: Vec<f64> = (0..who.clients).map(|_| drawn()).collect();
+    let (mut draw, mut draw_row) = (Draw::new(5), Draw::new(6));
+    let mut begun = move || {
+        let all = (who.computing_ns.0 + draw.up_to(who.computing_ns.1)) as f64;
+        if who.rows == 0 {
+            return Transaction {
+                left: all,
+                then: 0.0,
+                row: 0,
+                has_row: true,
+            };
+        }
+        let left = all * who.before_row;
+        Transaction {
+            left,
+            then: all - left,
+            row: draw_row.up_to(who.rows),
+            has_row: false,
+        }
+    };
+    let mut working: Vec<Transaction> = (0..who.clients).map(|_| begun()).collect();
+    let mut rows_taken: HashSet<u64> = HashSet::new();
+    let mut blocked: Vec<Transaction> = Vec::new();
     // Of who takes the log over; and when the write on its way is done, with those whom it is for.
     let mut taking_over: Option<f64> = None;
-    let mut on_its_way: Option<(f64, usize)> = None;
-    let (mut waiting, mut now, mut offset, mut committed, mut cpu_ns) = (0, 0.0_f64, 0, 0, 0.0);
+    let mut on_its_way: Option<(f64, Vec<Transaction>)> = None;
+    let mut waiting: Vec<Transaction> = Vec::new();
+    let (mut now, mut offset, mut committed, mut cpu_ns, mut blocked_ns) = (0.0_f64, 0, 0, 0.0, 0.0);
     let mut requests = Vec::new();
     while committed < count {
         let at_work = working.len() + usize::from(taking_over.is_some());
         let speed = (who.processors / at_work as f64).min(1.0);
-        let least = working
-            .iter()
-            .copied()
-            .chain(taking_over)
-            .fold(f64::INFINITY, f64::min);
-        let done_at = on_its_way.map_or(f64::INFINITY, |(at, _)| at);
+        let lefts = working.iter().map(|each| each.left);
+        let least = lefts.chain(taking_over).fold(f64::INFINITY, f64::min);
+        let done_at = on_its_way.as_ref().map_or(f64::INFINITY, |(at, _)| *at);
         let next = (now + least / speed).min(done_at);
         let work = (next - now) * speed;
         cpu_ns += work * at_work as f64;
+        blocked_ns += (next - now) * blocked.len() as f64;
         now = next;
-        working.iter_mut().for_each(|left| *left -= work);
+        working.iter_mut().for_each(|each| each.left -= work);
         taking_over = taking_over.map(|left| left - work);
-        if let Some((_, group)) = on_its_way.filter(|(at, _)| *at <= now) {
-            on_its_way = None;
-            committed += group as u64;
-            working.extend((0..group).map(|_| drawn()));
-            taking_over = (waiting > 0).then_some(who.passing_on_ns as f64);
+        if let Some((_, group)) = on_its_way.take_if(|(at, _)| *at <= now) {
+            committed += group.len() as u64;
+            for ended in group {
+                if who.rows > 0 {
+                    match blocked.iter().position(|each| each.row == ended.row) {
+                        Some(place) => working.push(with_row(blocked.remove(place))),
+                        None => assert!(rows_taken.remove(&ended.row)),
+                    }
+                }
+                working.push(begun());
+            }
+            taking_over = (!waiting.is_empty()).then_some(who.passing_on_ns as f64);
             continue;
         }
-        let computed = working.iter().filter(|left| **left < 0.5).count();
-        working.retain(|left| *left >= 0.5);
-        waiting += computed;
+        let (computed, at_work): (Vec<_>, Vec<_>) = working.into_iter().partition(|each| each.left < 0.5);
+        working = at_work;
+        for each in computed {
+            if each.has_row {
+                waiting.push(each);
+            } else if rows_taken.insert(each.row) {
+                working.push(with_row(each));
+            } else {
+                blocked.push(each);
+            }
+        }
         let is_over = taking_over.is_some_and(|left| left < 0.5);
-        if (is_over || taking_over.is_none()) && on_its_way.is_none() && waiting > 0 {
+        if (is_over || taking_over.is_none()) && on_its_way.is_none() && !waiting.is_empty() {
             taking_over = None;
             let request = Request {
                 arrival_ns: now.round() as u64,
@@ -232,5 +280,14 @@ pub fn commits(model: &Model, who: Committing, count: u64) -> Commits {
         elapsed_ns: now.round() as u64,
         committed,
         cpu_s: cpu_ns / 1e9,
+        lock_waits: blocked_ns / now,
+    }
+}
+
+fn with_row(transaction: Transaction) -> Transaction {
+    Transaction {
+        left: transaction.then,
+        has_row: true,
+        ..transaction
     }
 }

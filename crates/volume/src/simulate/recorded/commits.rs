@@ -17,6 +17,8 @@ const SEED: u64 = 1;
 pub(super) struct Shared {
     pub(super) requests: Vec<Recorded>,
     pub(super) log_of: Vec<u32>,
+    /// As they were.
+    pub(super) bursts: Vec<bool>,
     /// Of the requests behind the first of each write that is shared.
     pub(super) is_further: Vec<bool>,
     pub(super) passed_on: PassedOn,
@@ -24,8 +26,8 @@ pub(super) struct Shared {
 
 /// Gives each commit a request of its own. Those that share a write came while the one before it was on its way, since
 /// a commit that finds the log idle writes at once: so they are taken to be spread over its time, and the writes to
-/// be shared by as many as that time makes likely.
-pub(super) fn share(requests: Vec<Recorded>, log_of: Vec<u32>, who: Who) -> Shared {
+/// be shared by as many as that time makes likely. Who commits behind a burst, for which all waited, is taken to come then.
+pub(super) fn share(requests: Vec<Recorded>, log_of: Vec<u32>, bursts: Vec<bool>, who: Who) -> Shared {
     let writes: Vec<usize> = (0..requests.len())
         .filter(|index| log_of[*index] != NO_LOG)
         .collect();
@@ -33,13 +35,14 @@ pub(super) fn share(requests: Vec<Recorded>, log_of: Vec<u32>, who: Who) -> Shar
     let shares = if who.clients < 2 || further == 0 {
         Vec::new()
     } else {
-        shares(&requests, &writes, further, who.clients - 1)
+        shares(&requests, &writes, &bursts, further, who.clients - 1)
     };
     let mut found = Shared {
         log_of,
         is_further: Vec::new(),
         passed_on: PassedOn::new(&requests, &writes),
         requests,
+        bursts,
     };
     found.is_further = vec![false; found.requests.len()];
     let (mut more, mut write) = (Vec::new(), None);
@@ -141,6 +144,20 @@ impl PassedOn {
         }
     }
 
+    /// How many processors were had at least. Where the log was idle, a client that did not compute had none, though
+    /// nobody used it; while others wrote the log, it may have waited for that.
+    pub(super) fn processors_min(&self, who: Who, computed_s: f64) -> f64 {
+        let (Some((first_ns, _)), Some((_, last_ns))) = (self.gaps.first(), self.gaps.last()) else {
+            return 0.0;
+        };
+        let used = computed_s / ((last_ns - first_ns).max(1) as f64 / SECOND_NS as f64);
+        if who.processors_min > used {
+            used + (who.processors_min - used) * self.busy_share
+        } else {
+            who.processors_min
+        }
+    }
+
     /// All of that which these took.
     pub(super) fn all_s(&self, each_ns: u64) -> f64 {
         self.shared as f64 * each_ns as f64 / SECOND_NS as f64
@@ -169,20 +186,24 @@ pub(super) fn mix(causes: &mut [Cause], is_of_log: impl Fn(usize) -> bool) {
 impl Shared {
     /// Adds requests with their logs, in the order of issue.
     fn add(&mut self, more: &[(Recorded, u32)]) {
-        let all = self.requests.iter().zip(&self.log_of);
-        let mut all: Vec<(Recorded, u32, bool)> = all.map(|(request, log)| (*request, *log, false)).collect();
-        all.extend(more.iter().map(|(request, log)| (*request, *log, true)));
+        let all = self.requests.iter().zip(&self.log_of).zip(&self.bursts);
+        let mut all: Vec<(Recorded, u32, bool, bool)> = all
+            .map(|((request, log), is_burst)| (*request, *log, *is_burst, false))
+            .collect();
+        all.extend(more.iter().map(|(request, log)| (*request, *log, false, true)));
         all.sort_by_key(|(request, ..)| request.issue_ns);
         self.requests = all.iter().map(|each| each.0).collect();
         self.log_of = all.iter().map(|each| each.1).collect();
-        self.is_further = all.iter().map(|each| each.2).collect();
+        self.bursts = all.iter().map(|each| each.2).collect();
+        self.is_further = all.iter().map(|each| each.3).collect();
     }
 }
 
 /// How many commits each write carries beside its first: in proportion to the time of the one before it, and no more
 /// than there are clients that did not wait for that one.
-fn shares(requests: &[Recorded], writes: &[usize], further: u64, others: u32) -> Vec<u32> {
+fn shares(requests: &[Recorded], writes: &[usize], bursts: &[bool], further: u64, others: u32) -> Vec<u32> {
     let busy_ns = |place: usize| match place.checked_sub(1) {
+        Some(before) if bursts[writes[before]..writes[place]].contains(&true) => 0,
         // Two that overlap are of two logs.
         Some(before) => {
             let before = requests[writes[before]];

@@ -67,6 +67,13 @@ pub struct Who {
     pub commits: u64,
     /// What passing a log on takes of a processor, as another recording shows it; `None` where nobody knows.
     pub passing_on_ns: Option<u64>,
+    /// At least so many processors were had, as what others took is known; 0 where nobody knows.
+    pub processors_min: f64,
+    /// How many clients waited for another's transaction to end, on average; 0 where nobody knows.
+    pub lock_waits: f64,
+    /// With which chance a transaction needs a lock that a certain other one holds, as another recording shows it;
+    /// `None` where nobody knows.
+    pub lock_chance: Option<f64>,
 }
 
 impl Who {
@@ -78,6 +85,9 @@ impl Who {
             cpu_s: 0.0,
             commits: 0,
             passing_on_ns: None,
+            processors_min: 0.0,
+            lock_waits: 0.0,
+            lock_chance: None,
         }
     }
 }
@@ -92,6 +102,8 @@ pub struct Dependencies {
     pub(super) begins: Vec<u64>,
     /// What passing a log on takes of a processor: from when one write is done until those who waited issue the next.
     pub(super) passing_on_ns: u64,
+    /// With which chance a transaction needs a lock that a certain other one holds.
+    pub(super) lock_chance: f64,
     /// On so many processors lanes compute.
     pub(super) processors: f64,
     /// From the last completion of a lane to the end of the parts.
@@ -122,6 +134,8 @@ pub struct Facts {
     pub computing_s: f64,
     /// What passing a log on to those who wait takes of a processor, each time.
     pub passing_on_us: f64,
+    /// With which chance a transaction needs a lock that a certain other one holds.
+    pub lock_chance: f64,
     /// Requests that were served and not written down.
     pub lost: u64,
     /// Whether the recording has its end.

@@ -3,12 +3,13 @@
 use super::commits::{Shared, mix, share};
 use super::dependencies::{Dependencies, Facts, Milestone, NO_LOG, Role, STRETCHES, Step, Who};
 use super::lanes::{Cause, Inferred, Lanes, shorten};
+use super::locks::chance;
 use super::merged::{Merged, merged};
 use super::on_their_way::{in_flight, lanes_nearby};
 use super::order::straighten;
 use super::writes::{bursts_of, logs_of};
 use crate::model::{Fault, SECOND_NS};
-use crate::recording::Recording;
+use crate::recording::{Recorded, Recording};
 use crate::request::Kind;
 
 pub(super) fn infer(
@@ -27,12 +28,15 @@ pub(super) fn infer(
         ));
     }
     let (log_of, logs) = logs_of(&requests);
+    // Before commits are set apart, which are taken to come earlier than the write that they share.
+    let bursts = bursts_of(&requests, &log_of);
     let Shared {
         requests,
         log_of,
+        bursts,
         is_further,
         passed_on,
-    } = share(requests, log_of, who);
+    } = share(requests, log_of, bursts, who);
     if requests.len() + logs >= u32::MAX as usize {
         return Err(Fault(format!(
             "the trace has {} requests, but can have {} at most",
@@ -40,7 +44,6 @@ pub(super) fn infer(
             u32::MAX as usize - 1 - logs
         )));
     }
-    let bursts = bursts_of(&requests, &log_of);
     let waits =
         |index: usize| requests[index].kind != Kind::Write || log_of[index] != NO_LOG || bursts[index];
     let in_lanes: Vec<usize> = (0..requests.len()).filter(|index| waits(*index)).collect();
@@ -48,12 +51,14 @@ pub(super) fn infer(
     let instants = passed_on.instants();
     // What passes the log on is no part of what lanes compute before they wait.
     let passing_on_s = passed_on.all_s(who.passing_on_ns.unwrap_or(0));
+    let computed_s = (who.cpu_s - passing_on_s).max(0.0);
     let lanes_of = Lanes {
         requests: &requests,
         in_lanes: &in_lanes,
         lanes: &lanes,
         who: Who {
-            cpu_s: (who.cpu_s - passing_on_s).max(0.0),
+            cpu_s: computed_s,
+            processors_min: passed_on.processors_min(who, computed_s),
             ..who
         },
         bursts: &bursts,
@@ -61,6 +66,7 @@ pub(super) fn infer(
     };
     let Inferred {
         mut causes,
+        began_ns,
         readings,
         processors,
     } = lanes_of.causes();
@@ -71,13 +77,28 @@ pub(super) fn infer(
         None => passed_on.work_ns(&instants, &readings),
     };
     let is_of_log = |lane: usize| log_of[in_lanes[lane]] != NO_LOG;
+    let lock_chance = if who.commits == 0 || who.clients < 2 {
+        0.0
+    } else {
+        who.lock_chance.unwrap_or_else(|| {
+            let held = (0..in_lanes.len()).filter(|lane| is_of_log(*lane)).map(|lane| {
+                let Recorded {
+                    issue_ns, done_ns, ..
+                } = requests[in_lanes[lane]];
+                (began_ns[lane].midpoint(issue_ns), done_ns)
+            });
+            chance(held.collect(), who.lock_waits)
+        })
+    };
     if who.commits > 0 {
         mix(&mut causes, is_of_log);
-    } else if who.clients > 0 {
-        shorten(&mut causes, who.cpu_s, is_of_log);
+    }
+    if who.commits == 0 && who.clients > 0 || who.processors_min > 0.0 {
+        shorten(&mut causes, computed_s, is_of_log);
     }
     let mut facts = Facts {
         passing_on_us: passing_on_ns as f64 / 1e3,
+        lock_chance,
         lanes: lanes.iter().copied().max().unwrap_or(0).max(who.clients),
         lost: recordings.iter().map(|recording| recording.lost).sum(),
         is_complete: recordings.iter().all(|recording| recording.is_complete),
@@ -144,6 +165,7 @@ pub(super) fn infer(
         logs,
         begins,
         passing_on_ns,
+        lock_chance,
         processors,
         tail_ns: until_ns - last_ns,
         facts,

@@ -33,6 +33,8 @@ const HALVINGS: usize = 7;
 /// What each request of a lane comes after, the readings of the work clock, and the processors that were had.
 pub(super) struct Inferred {
     pub(super) causes: Vec<Cause>,
+    /// From when on the lane of each request has computed.
+    pub(super) began_ns: Vec<u64>,
     pub(super) readings: Vec<f64>,
     pub(super) processors: f64,
 }
@@ -83,7 +85,7 @@ impl Lanes<'_> {
     /// With as few processors as leave no more computing than they were busy: where every wait for a log is seen, lanes
     /// that did nothing else waited for a processor that somebody else had.
     fn with_fewer_processors(&self, mut found: Inferred) -> Inferred {
-        let (mut fewest, mut most) = (0.0, found.processors);
+        let (mut fewest, mut most) = (self.who.processors_min.min(found.processors), found.processors);
         for _ in 0..HALVINGS {
             let processors = f64::midpoint(fewest, most);
             let who = Who {
@@ -94,7 +96,8 @@ impl Lanes<'_> {
             if computing_s(&fewer.causes) > self.who.cpu_s {
                 most = processors;
                 // On a log that is always busy little is seen of computing, so its readings stay.
-                (found.causes, found.processors) = (fewer.causes, processors);
+                (found.causes, found.began_ns) = (fewer.causes, fewer.began_ns);
+                found.processors = processors;
             } else {
                 fewest = processors;
             }
@@ -125,12 +128,13 @@ impl Lanes<'_> {
         let mut on_the_way: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
         // In the order of the requests that they will issue. Clients that are known compute from the beginning on.
         let mut free: VecDeque<Free> = VecDeque::new();
-        free.resize((who.clients as usize).min(in_lanes.len()), (0, 0.0));
+        free.resize((who.clients as usize).min(in_lanes.len()), Free::default());
         let mut population = who.clients;
         let (mut done, mut last_done_ns) = (0, 0);
         // A lane that has ended since the last request.
         let mut ended: Option<Free> = None;
         let mut found = Vec::with_capacity(in_lanes.len());
+        let mut began_ns = Vec::with_capacity(in_lanes.len());
         for (number, index) in in_lanes.iter().enumerate() {
             let request = &requests[*index];
             while let Some(&Reverse((done_ns, which))) = on_the_way.peek() {
@@ -142,7 +146,11 @@ impl Lanes<'_> {
                 if bursts[in_lanes[which]] {
                     continue;
                 }
-                let reading = read_until(&mut clock, done_ns, free.len());
+                let lane = Free {
+                    after_done: done,
+                    reading: read_until(&mut clock, done_ns, free.len()),
+                    at_ns: done_ns,
+                };
                 let lanes_max = if who.clients > 0 {
                     who.clients
                 } else {
@@ -150,9 +158,9 @@ impl Lanes<'_> {
                 };
                 if population > lanes_max {
                     population -= 1;
-                    ended = Some((done, reading));
+                    ended = Some(lane);
                 } else if free.len() < in_lanes.len() - number {
-                    free.push_back((done, reading));
+                    free.push_back(lane);
                     if free.len() > free_max {
                         free.pop_front();
                         population -= 1;
@@ -164,10 +172,12 @@ impl Lanes<'_> {
             let ended = ended.take();
             let is_behind_burst = number > 0 && bursts[in_lanes[number - 1]];
             if bursts[*index] && is_behind_burst {
+                began_ns.push(request.issue_ns);
                 found.push(Cause::Request);
                 continue;
             }
             if bursts[*index] || is_behind_burst {
+                began_ns.push(last_done_ns);
                 found.push(Cause::Free {
                     after_done: done,
                     computing_ns: request.issue_ns - last_done_ns,
@@ -175,7 +185,13 @@ impl Lanes<'_> {
                 if is_behind_burst {
                     // The lanes had waited for it as well.
                     population += u32::from(free.pop_front().is_none());
-                    free.iter_mut().for_each(|lane| *lane = (done, reading));
+                    free.iter_mut().for_each(|lane| {
+                        *lane = Free {
+                            after_done: done,
+                            reading,
+                            at_ns: request.issue_ns,
+                        };
+                    });
                 }
                 continue;
             }
@@ -183,23 +199,30 @@ impl Lanes<'_> {
                 population += 1;
                 ended
             });
-            found.push(lane.map_or(Cause::Request, |(after_done, began)| Cause::Free {
-                after_done,
-                computing_ns: (reading - began).round() as u64,
+            began_ns.push(lane.map_or(request.issue_ns, |lane| lane.at_ns));
+            found.push(lane.map_or(Cause::Request, |lane| Cause::Free {
+                after_done: lane.after_done,
+                computing_ns: (reading - lane.reading).round() as u64,
             }));
         }
         let last_reading = clock.advance(0, free.len());
         readings.resize(instants.len(), last_reading);
         Inferred {
             causes: found,
+            began_ns,
             readings,
             processors: who.processors,
         }
     }
 }
 
-/// A lane that is free: after so many requests were done, at this reading of the work clock.
-type Free = (u32, f64);
+/// A lane that is free: after so many requests were done, at this reading of the work clock, from this time on.
+#[derive(Clone, Copy, Default)]
+struct Free {
+    after_done: u32,
+    reading: f64,
+    at_ns: u64,
+}
 
 /// Where clients are known, and how long processors were busy: who waited for another's write of a log did not compute
 /// meanwhile, so what came before writes of logs is shortened in the proportion of the one to the other.

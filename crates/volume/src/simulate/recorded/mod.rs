@@ -41,6 +41,7 @@ mod commits;
 mod dependencies;
 mod infer;
 mod lanes;
+mod locks;
 mod merged;
 mod on_their_way;
 mod order;

@@ -4,6 +4,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, HashMap};
 
 use super::dependencies::{Dependencies, NO_LOG, Role, Step, WRITE_BYTES_MAX};
+use super::locks::Locks;
 use super::processors::WorkClock;
 use crate::request::Request;
 
@@ -28,13 +29,12 @@ impl Ord for Reading {
 /// One write of a log is on its way; the others wait for it together.
 #[derive(Clone, Default)]
 struct Log {
-    /// Lanes that wait for the write on its way.
-    on_its_way: u32,
+    /// The requests of lanes that wait for the write on its way.
+    on_its_way: Vec<u32>,
     /// Whether a write is on its way, or the log is being passed on to who waits.
     is_taken: bool,
-    waiting: u32,
-    /// The last request that waits.
-    last: u32,
+    /// Those that wait for the next one.
+    waiting: Vec<u32>,
     /// The first byte of those that wait, and the end.
     start: u64,
     end: u64,
@@ -52,6 +52,7 @@ struct Replay<'a, Serve> {
     due: BinaryHeap<Reverse<(u64, u32)>>,
     on_the_way: BinaryHeap<Reverse<(u64, u32)>>,
     logs: Vec<Log>,
+    locks: Locks,
     /// The next request that a free lane may claim.
     next: usize,
     /// How many requests of lanes are done; of a log's, each of those that were written together.
@@ -80,6 +81,7 @@ pub(super) fn replay(dependencies: &Dependencies, serve: impl FnMut(usize, &Requ
         due: BinaryHeap::new(),
         on_the_way: BinaryHeap::new(),
         logs: vec![Log::default(); dependencies.logs],
+        locks: Locks::new(dependencies.lock_chance, dependencies.steps.len()),
         next: 0,
         done: 0,
         last_done_ns: 0,
@@ -130,7 +132,7 @@ impl<Serve: FnMut(usize, &Request) -> u64> Replay<'_, Serve> {
             if let Some(Reverse((_, index))) = self.computing.pop() {
                 match (index as usize).checked_sub(self.steps.len()) {
                     Some(log) => self.write(log, first_ns),
-                    None => self.issue(index, first_ns),
+                    None => self.computed(index, first_ns),
                 }
             }
         } else if let Some(Reverse((_, index))) = self.due.pop() {
@@ -147,9 +149,19 @@ impl<Serve: FnMut(usize, &Request) -> u64> Replay<'_, Serve> {
             return self.claim(now_ns);
         }
         let log = log as usize;
-        self.done += std::mem::take(&mut self.logs[log].on_its_way);
+        let ended = std::mem::take(&mut self.logs[log].on_its_way);
+        #[allow(clippy::cast_possible_truncation)] // as the number of requests
+        let count = ended.len() as u32;
+        self.done += count;
         self.claim(now_ns);
-        if self.logs[log].waiting == 0 {
+        if self.locks.are_taken() {
+            for index in &ended {
+                if let Some(next) = self.locks.end(*index) {
+                    self.compute_rest(next, now_ns);
+                }
+            }
+        }
+        if self.logs[log].waiting.is_empty() {
             self.logs[log].is_taken = false;
         } else {
             // Who waited has to wake up and to write; more may come meanwhile.
@@ -169,12 +181,39 @@ impl<Serve: FnMut(usize, &Request) -> u64> Replay<'_, Serve> {
                 return;
             }
             let reading = self.clock.advance(now_ns, self.computing.len());
-            let computed = Reading(reading + step.after_ns as f64);
+            let after_ns = if self.takes_lock(step) {
+                step.after_ns / 2
+            } else {
+                step.after_ns
+            };
+            let computed = Reading(reading + after_ns as f64);
             #[allow(clippy::cast_possible_truncation)] // as the number of requests
             self.computing.push(Reverse((computed, self.next as u32)));
             self.next += 1;
             self.skip_to_claimed();
         }
+    }
+
+    /// Whether who issues it takes a lock before, which is held until it is done.
+    fn takes_lock(&self, step: &Step) -> bool {
+        self.locks.are_taken() && step.log != NO_LOG
+    }
+
+    /// A lane has computed all of it, or until it needs a lock.
+    fn computed(&mut self, index: u32, now_ns: u64) {
+        if !self.takes_lock(&self.steps[index as usize]) || self.locks.has(index) {
+            self.issue(index, now_ns);
+        } else if self.locks.take(index) {
+            self.compute_rest(index, now_ns);
+        }
+    }
+
+    /// What a lane computes with its lock.
+    fn compute_rest(&mut self, index: u32, now_ns: u64) {
+        let after_ns = self.steps[index as usize].after_ns;
+        let reading = self.clock.advance(now_ns, self.computing.len());
+        let computed = Reading(reading + (after_ns - after_ns / 2) as f64);
+        self.computing.push(Reverse((computed, index)));
     }
 
     fn skip_to_claimed(&mut self) {
@@ -205,13 +244,12 @@ impl<Serve: FnMut(usize, &Request) -> u64> Replay<'_, Serve> {
         }
         let log = &mut self.logs[step.log as usize];
         let end = step.offset + u64::from(step.length);
-        if log.waiting == 0 {
+        if log.waiting.is_empty() {
             (log.start, log.end) = (step.offset, end);
         } else {
             (log.start, log.end) = (log.start.min(step.offset), log.end.max(end));
         }
-        log.waiting += 1;
-        log.last = index;
+        log.waiting.push(index);
         if !log.is_taken {
             self.write(step.log as usize, now_ns);
         }
@@ -220,9 +258,12 @@ impl<Serve: FnMut(usize, &Request) -> u64> Replay<'_, Serve> {
     /// Writes what waits of a log.
     fn write(&mut self, log: usize, now_ns: u64) {
         let log = &mut self.logs[log];
+        std::mem::swap(&mut log.on_its_way, &mut log.waiting);
+        // The last one tells of all of them.
+        let (start, Some(index)) = (log.start, log.on_its_way.last().copied()) else {
+            return;
+        };
         log.is_taken = true;
-        log.on_its_way = std::mem::take(&mut log.waiting);
-        let (start, index) = (log.start, log.last);
         #[allow(clippy::cast_possible_truncation)] // bounded by the minimum
         let length = (log.end - log.start).min(u64::from(WRITE_BYTES_MAX)) as u32;
         let done_ns = self.submit(index, start, length, now_ns);
