@@ -40,11 +40,24 @@ def test_a_decoy_needs_nothing(name: str, tmp_path: Path) -> None:
     assert whole.result.nothing_to_do, whole.result.verdict
 
 
-# What a plan does not show, and two indexes that gain the same: what the search makes of them.
-@pytest.mark.parametrize("name", ["foreign-key", "index-equality-and-range"])
+# What a plan does not show, two indexes that gain the same, and what no SQL takes back: what the search makes
+# of them.
+@pytest.mark.parametrize(
+    "name", ["foreign-key", "index-equality-and-range", "fillfactor-hot", "statistics-target"]
+)
 def test_the_search_chooses_the_fix_first_before_its_proof(name: str, tmp_path: Path) -> None:
     drawn = planted(name, decoy=False)
     whole = tuned(tmp_path, drawn, best_build().bin_directory, MAX_TIME_S, proves=False)
     assert whole.chosen(drawn) == "first", whole.search
     # Nothing is recommended that no proof confirmed.
     assert whole.result.nothing_to_do and whole.result.interrupted
+
+
+@pytest.mark.parametrize("name", ["shared-buffers", "checkpoints-requested"])
+def test_what_no_trial_can_show_is_told_with_the_reason(name: str, tmp_path: Path) -> None:
+    drawn = planted(name, decoy=False)
+    whole = tuned(tmp_path, drawn, best_build().bin_directory, MAX_TIME_S, proves=False)
+    (fix,) = whole.fixes(drawn)
+    assert (fix.verdict, fix.evidence) == ("screened out", "none")
+    assert "told and not tried" in fix.note
+    assert whole.chosen(drawn) == "told"
