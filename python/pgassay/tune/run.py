@@ -145,7 +145,7 @@ def look(
 ) -> None:
     """Measure the workload as it is, gather candidates, and try them on the copy.
 
-    `proves`: choose no more than a proof in the time that is left has room for.
+    `proves`: choose no more than a proof in the time that is left has room for; else all of it is for that.
     """
     planned = known.planned
     spec = planned.spec
@@ -159,7 +159,7 @@ def look(
         on_stage=progress.stage,
     ) as copy:
         measure_and_gather(known, tools, copy, progress)
-        _search(known, copy, request, progress)
+        _search(known, copy, request, progress, SEARCH_SHARE if proves else 1.0)
         if proves:
             _settle(known, copy)
         assert known.baseline is not None
@@ -190,11 +190,13 @@ def measure_and_gather(known: Known, tools: Tools, copy: TrialCopy, progress: Pr
     )
 
 
-def _search(known: Known, copy: TrialCopy, request: TuneRequest, progress: Progress) -> None:
-    """Try the candidates on the copy, alone and together."""
+def _search(
+    known: Known, copy: TrialCopy, request: TuneRequest, progress: Progress, share_of_time: float
+) -> None:
+    """Try the candidates on the copy, alone and together, in this share of the time that is left."""
     planned, baseline, to_try = known.planned, known.baseline, known.gathered.to_try
     assert baseline is not None
-    time_s, begins_at = SEARCH_SHARE * max(known.left_s, 0.0), time.monotonic()
+    time_s, begins_at = share_of_time * max(known.left_s, 0.0), time.monotonic()
     progress.stage("trying candidates on a copy")
     for attempt, share in ((search, FIRST_LOOK_SHARE), (look_with_settings, 1.0)):
         attempt(
