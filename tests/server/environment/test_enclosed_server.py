@@ -1,5 +1,6 @@
 """Functions in the data, called on an enclosed server and on one that is not: what they reach."""
 
+import codecs
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -13,12 +14,21 @@ import pytest
 from pgassay.environment.builds.gates import io_uring_gate
 from pgassay.environment.builds.registry import resolve
 from pgassay.environment.cgroup.group import Cgroup, memory_limit
+from pgassay.environment.server import enclosure
 from pgassay.environment.server.enclosure import isolated
 from pgassay.environment.server.processes import SHARED_MEMORY_PREFIX
 from pgassay.environment.server.server import Server
 from pgassay.environment.server.sessions import control
 from pgassay.model.build import Build
-from server_helpers import TINY_SETTINGS, best_build, empty_cluster, own_home, socket_folders
+from server_helpers import (
+    TINY_SETTINGS,
+    answer_of,
+    best_build,
+    child,
+    empty_cluster,
+    own_home,
+    socket_folders,
+)
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 # Each is the body of a function that its owner, a superuser, lets everybody call.
@@ -197,6 +207,45 @@ def test_every_build_at_hand_starts_enclosed(version: str, require: Callable[[st
                 assert session.execute("SELECT count(*) > 0 FROM pg_stat_statements").fetchone() == (True,)
                 now = session.execute("SELECT to_char(now() AT TIME ZONE 'Europe/Zurich', 'YYYY')")
                 assert now.fetchone() is not None
+
+
+def enclosed_as_ordinary(build: Build, folder: Path, python: str) -> tuple[tuple[str, ...], str, str]:
+    """(what could not be had, what a program answers, what a network address answers)."""
+    os.environ["PGASSAY_HOME"] = str(folder)
+    enclosure.sys.executable = python  # that of the tests may lie where this account can't go
+    with isolated(leaves_network=True) as missing:
+        data = empty_cluster(build, folder / "copy")
+        with Server(build, data, TINY_SETTINGS) as server, control(server) as session:
+            answers = []
+            for sql in (
+                "COPY (SELECT 1) TO PROGRAM 'true'",
+                "SELECT dblink_connect('host=127.0.0.1 port=9')",
+            ):
+                try:
+                    session.execute("CREATE EXTENSION IF NOT EXISTS dblink")
+                    session.execute(sql.encode())
+                    answers.append("")
+                except psycopg.Error as error:
+                    answers.append(f"{error.diag.message_primary} {error.diag.message_detail or ''}")
+    return missing, answers[0], answers[1]
+
+
+@pytest.mark.slow
+def test_a_server_of_an_ordinary_account_is_enclosed_and_has_no_network(
+    place: Path, require: Callable[[str], None]
+) -> None:
+    require("enclosure")
+    require("root")
+    python = shutil.which("python3", path="/usr/local/bin:/usr/bin")
+    if python is None:
+        pytest.skip("no Python that every account may run")
+    build = build_with_dblink()
+    codecs.lookup("ascii")  # the child may not read Python's library
+    answer = answer_of(*child(lambda: enclosed_as_ordinary(build, place, python), "nobody"))
+    missing, program, network = answer
+    assert missing == ()
+    assert "could not execute" in program and "No such file" in program
+    assert "could not establish" in network and "refused" not in network
 
 
 @pytest.mark.slow
