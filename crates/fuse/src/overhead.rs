@@ -10,8 +10,8 @@ use std::time::Duration;
 use rustix::fs::{OFlags, SeekFrom, seek};
 use serde::Serialize;
 
+use crate::counters::Counters;
 use crate::schedule::now_ns;
-use crate::way::Counters;
 
 /// What every request takes while the overhead is measured: more than the way takes, less than a volume.
 pub(crate) const KNOWN_NS: u64 = 500_000;
