@@ -11,6 +11,7 @@
 #![warn(missing_docs)]
 
 mod connection;
+mod counters;
 mod figures;
 mod image;
 mod instance;

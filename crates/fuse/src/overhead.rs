@@ -10,8 +10,8 @@ use std::time::Duration;
 use rustix::fs::{OFlags, SeekFrom, seek};
 use serde::Serialize;
 
+use crate::counters::Counters;
 use crate::schedule::now_ns;
-use crate::way::Counters;
 
 /// What every request takes while the overhead is measured: more than the way takes, less than a volume.
 pub(crate) const KNOWN_NS: u64 = 500_000;
@@ -159,7 +159,7 @@ impl Round {
         let mut memory = vec![0; size + READ_BYTES];
         let buffer = aligned(&mut memory, size);
         let mut beyond_ns = Vec::with_capacity(count);
-        let mut elapsed_ns = 0;
+        let mut elapsed_ns = 0_u64;
         let before = counters.map(Counters::read).transpose()?;
         for index in 0..count as u64 {
             let began_ns = now_ns();
@@ -173,7 +173,7 @@ impl Round {
         // Where others read it too, the device's time is not that of these reads.
         let above_ns = before.zip(after).and_then(|(before, after)| {
             let is_alone = after.requests - before.requests == count as u64;
-            is_alone.then(|| (elapsed_ns as u64).saturating_sub(after.ns - before.ns) / count as u64)
+            is_alone.then(|| elapsed_ns.saturating_sub(after.ns - before.ns) / count as u64)
         });
         Ok(Self { beyond_ns, above_ns })
     }

@@ -10,6 +10,7 @@ use pgassay_volume::{Fault, Model};
 use rustix::time::ClockId;
 
 use crate::connection::{Connection, Received};
+use crate::counters::Counters;
 use crate::figures::{Counting, Second};
 use crate::image::{Image, Pages};
 use crate::instance::{Imposed, Instance};
@@ -21,7 +22,7 @@ use crate::schedule::{Schedule, now_ns};
 use crate::trace::Tracing;
 use crate::waiting::{Waiting, Woken, pause_until};
 use crate::wakeful::Wakeful;
-use crate::way::{Counters, Way};
+use crate::way::Way;
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// Messages taken before the answers are looked at again.
