@@ -1,13 +1,18 @@
 """Predicted beside imitated: what recordings say of other volumes, and what the workloads take on them.
 
-    python benchmarks/volume_prediction.py [--quick] [--out FOLDER] [--only NAME,…]
+    python benchmarks/volume_prediction.py [--quick] [--out FOLDER] [--only NAME,…] [--blocks N] [--stored]
 
 For each workload one experiment: trials whose requests are recorded, on volumes without limits, and trials
 on cloud volumes, imitated, which are never recorded. Prints each time as predicted and as measured. Targets:
 90 % of the cells within 10 %, and the right order of any two volumes whose measured times differ by more than
 10 %. A volume above this machine's ceiling is imitated as far as that goes, and judged all the same.
 
-Needs root and FUSE. Takes about an hour; `--quick` ten minutes with fewer volumes and less data.
+What was measured has errors of its own, which are printed beside it, the most of its trials: by how much a
+request took longer than the volume's model says, as a share of that, and what others had of the processors of
+a load, the volume's server among them. Neither is judged; with several `--blocks` the middle trial counts.
+
+Needs root and FUSE. Takes about an hour; `--quick` ten minutes with fewer volumes and less data. `--stored`
+judges the experiments of `--out` anew, and runs nothing.
 """
 
 import argparse
@@ -18,6 +23,9 @@ import tempfile
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
+
+from pgassay.record.read import load
+from pgassay.sizing.computing import processors_min
 
 VOLUMES = (
     "gp3,size=100GiB",
@@ -31,6 +39,9 @@ VOLUMES = (
 )
 QUICK_VOLUMES = VOLUMES[:3]
 RECORDED_ON = ("volume:unlimited,trace=yes", "volume:unlimited,latency=1ms,trace=yes")
+_TOOL = str(Path(sys.executable).with_name("pgassay"))
+# A volume that answers at once is late by a share of this.
+LATENCY_MIN_MS = 0.1
 ERROR_MAX = 0.1
 SHARE_MIN = 0.9
 APART = 1.1
@@ -78,20 +89,52 @@ def workloads(folder: Path, *, scale: int, seconds: int, memory: str) -> list[Wo
     ]
 
 
-def checks_of(workload: Workload, volumes: tuple[str, ...], out: Path) -> list[dict[str, object]]:
-    """Each prediction beside its measurement."""
+def folder_of(workload: Workload, out: Path) -> Path:
+    """Where its experiment is."""
+    return out / workload.name.replace(" ", "-").replace(",", "")
+
+
+def measure(workload: Workload, volumes: tuple[str, ...], out: Path, blocks: int) -> None:
+    """Runs the experiment."""
     levels = ",".join([*RECORDED_ON, *(f"volume:{volume},closest=yes" for volume in volumes)])
-    tool = str(Path(sys.executable).with_name("pgassay"))
-    folder = out / workload.name.replace(" ", "-").replace(",", "")
-    compare = [tool, "compare", f"storage={levels}", "--blocks", "1", "--plans", "off", "--quiet"]
+    compare = [_TOOL, "compare", f"storage={levels}", "--blocks", str(blocks), "--plans", "off", "--quiet"]
     done = subprocess.run(
-        [*compare, "--max-time", "2h", "--out", str(folder), *workload.words], stdout=subprocess.PIPE
+        [*compare, "--max-time", "2h", "--out", str(folder_of(workload, out)), *workload.words],
+        stdout=subprocess.PIPE,
     )
     if done.returncode != 0:
         raise SystemExit(f"{workload.name}: pgassay compare failed")
-    sized = subprocess.run([tool, "size", str(folder), "--json"], stdout=subprocess.PIPE, check=True)
+
+
+def checks_of(folder: Path) -> list[dict[str, object]]:
+    """Each prediction beside its measurement."""
+    sized = subprocess.run([_TOOL, "size", str(folder), "--json"], stdout=subprocess.PIPE, check=True)
     (group,) = json.loads(sized.stdout)["groups"]
-    return [check for check in group["checks"] if check["is_fair"] or not volumes]
+    return [check for check in group["checks"] if check["is_fair"]]
+
+
+def faults_of(folder: Path) -> dict[str, tuple[float, float]]:
+    """Of each volume, the most of its trials: delay and processors of others, as the shares printed."""
+    stored = load(folder)
+    arms = {arm.id: arm for arm in stored.experiment.arms}
+    there = float(stored.experiment.environment.machine.cores_usable or 1)
+    found: dict[str, tuple[float, float]] = {}
+    for trial in stored.trials:
+        record, arm = trial.record, arms[trial.record.arm_id]
+        delivered, model = record.facts.volume, record.facts.storage.volume.model
+        if record.status != "ok" or delivered is None or not model:
+            continue
+        late, others = (delivered.way_delay_us or 0.0) / 1e3, 0.0
+        late /= max(delivered.latency_ms or 0.0, LATENCY_MIN_MS)
+        wanted = arm.spec.workload.load
+        if wanted is not None and record.clock_ns is not None:
+            begin_ns, end_ns = record.clock_ns
+            part = (begin_ns - round(wanted.warmup_s * 1e9), end_ns)
+            clients = float(wanted.clients)
+            others = 1 - processors_min(trial, arm, stored.experiment, (part,)) / min(there, clients)
+        most_late, most_others = found.get(str(model["name"]), (0.0, 0.0))
+        found[str(model["name"])] = (max(late, most_late), max(others, most_others))
+    return found
 
 
 def main() -> None:
@@ -102,6 +145,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer volumes, less data")
     parser.add_argument("--out", type=Path, help="keep the experiments here")
     parser.add_argument("--only", default="", help="these workloads alone, with commas between")
+    parser.add_argument("--blocks", type=int, default=1, help="so many trials of each volume")
+    parser.add_argument("--stored", action="store_true", help="judge what --out has, run nothing")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         out = arguments.out or Path(temporary)
@@ -113,13 +158,17 @@ def main() -> None:
         for workload in workloads(out, scale=scale, seconds=seconds, memory=memory):
             if arguments.only and workload.name.split(",")[0] not in arguments.only.split(","):
                 continue
-            checks = checks_of(workload, volumes, out)
+            if not arguments.stored:
+                measure(workload, volumes, out, arguments.blocks)
+            checks, faults = checks_of(folder_of(workload, out)), faults_of(folder_of(workload, out))
             for check in checks:
+                late, others = faults.get(str(check["storage"]), (0.0, 0.0))
                 ratio = float(str(check["ratio"]))
                 ratios.append(ratio)
                 print(
                     f"{workload.name:16} {check['storage']!s:44} predicted {check['predicted_s']:10.6f} s  "
-                    f"measured {check['measured_s']:10.6f} s  {ratio:6.3f}{'' if _is_near(ratio) else ' !'}",
+                    f"measured {check['measured_s']:10.6f} s  {ratio:6.3f}{' ' if _is_near(ratio) else '!'} "
+                    f"late by {late:4.0%}, others had {others:4.0%}",
                     flush=True,
                 )
             for one, other in combinations(checks, 2):

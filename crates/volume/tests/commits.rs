@@ -1,7 +1,7 @@
 //! Clients that commit to a log, and volumes for data and log: recorded on one, predicted on another. The oracle is as
 //! in `recorded.rs`.
 
-use pgassay_volume::recording::Recorded;
+use pgassay_volume::recording::{Recorded, Recording};
 use pgassay_volume::simulate::{Dependencies, Who};
 use pgassay_volume::{Kind, Model};
 
@@ -177,6 +177,56 @@ fn who_waits_for_a_row_until_another_has_committed_is_predicted() {
             assert_within(found_s * 1e9, run(latency_us).ns_each(), 0.06, &what);
         }
     }
+}
+
+#[test]
+fn a_log_that_goes_on_in_a_new_file_holds_up_all_whose_commits_share_its_writes() {
+    let who = Committing {
+        clients: 8,
+        processors: 2.0,
+        computing_ns: (150_000, 150_000),
+        passing_on_ns: 30_000,
+        rows: 0,
+        before_row: 0.0,
+    };
+    let model = volume_of(600.0, 0.2, None);
+    let run = commits(&model, who, 20_000);
+    // Before every 500th write nobody asks for anything for 40 ms but for sixteen large writes, which end after 34.
+    let (mut requests, mut filled_ns) = (Vec::new(), 0);
+    for (number, write) in run.recording.requests.iter().enumerate() {
+        if number % 500 == 499 {
+            let begin_ns = write.issue_ns + filled_ns + 10_000_000;
+            requests.extend((0..16).map(|piece| Recorded {
+                issue_ns: begin_ns + piece * 1_500_000,
+                done_ns: begin_ns + piece * 1_500_000 + 1_400_000,
+                kind: Kind::Write,
+                offset: (1 << 40) + ((number as u64 * 16 + piece) << 20),
+                length: 1 << 20,
+            }));
+            filled_ns += 40_000_000;
+        }
+        requests.push(Recorded {
+            issue_ns: write.issue_ns + filled_ns,
+            done_ns: write.done_ns + filled_ns,
+            ..*write
+        });
+    }
+    let known = Who {
+        clients: 8,
+        cpu_s: run.cpu_s,
+        commits: run.committed,
+        processors_min: 2.0,
+        ..Who::on(2.0)
+    };
+    let elapsed_s = |recording: &Recording| {
+        let inferred = Dependencies::infer(recording, &[], known).unwrap();
+        assert_eq!(inferred.facts().write_back, 0);
+        inferred.simulate(&model, 1.0, 1).unwrap().elapsed_s
+    };
+    let filling_s = elapsed_s(&recording_of(requests)) - elapsed_s(&run.recording);
+    assert!(filled_ns > run.elapsed_ns / 12, "{filled_ns}");
+    // What the large writes take on the model; the rest was computed.
+    assert_within(filling_s * 1e9, filled_ns as f64 * 39.2 / 40.0, 0.05, "new files");
 }
 
 #[test]

@@ -20,6 +20,7 @@ from pgassay.record.read import StoredTrial
 Parts = Sequence[tuple[int, int]]
 # Waits that end with another transaction. Other locks are held while somebody computes, or for a statement.
 _OF_TRANSACTIONS = ("transactionid", "tuple")
+_BACKEND = "backend"
 
 
 def cpu_s(record: TrialRecord, arm: Arm) -> float:
@@ -55,22 +56,21 @@ def processors_min(trial: StoredTrial, arm: Arm, experiment: Experiment, parts: 
 
     0 where nobody knows: of statements, of a server that may use only some of them, without the sampler.
     """
-    if arm.spec.workload.load is None or arm.spec.cpus is not None:
-        return 0.0
+    load = arm.spec.workload.load
     read = columns(trial.folder, "host_cpu")
     names = (*PROCESSOR_USED, PROCESSOR_STOLEN)
-    if not read or not {"clock_ns", *names} <= read.keys() or len(read["clock_ns"]) < 2:
+    if load is None or arm.spec.cpus is not None or not read or not {"clock_ns", *names} <= read.keys():
         return 0.0
-    edges = np.clip(np.asarray(parts, dtype=np.float64), *floats(read, "clock_ns")[[0, -1]])
-    seconds = float(np.diff(edges).sum()) / 1e9
-    if seconds <= 0:
+    clock = floats(read, "clock_ns")
+    edges = np.asarray(parts, dtype=np.float64)
+    # The sampler may have begun a little later, or ended sooner.
+    seen_s = float(np.diff(np.clip(edges, clock[0], clock[-1])).sum()) / 1e9 if clock.size else 0.0
+    if seen_s <= 0:
         return 0.0
-    taken_s = sum(
-        float(np.diff(np.interp(edges, floats(read, "clock_ns"), floats(read, name))).sum()) for name in names
-    )
-    all_s = sum(until - begin for begin, until in parts) / 1e9
-    others = taken_s / seconds - cpu_s(trial.record, arm) / all_s
-    return min(max(0.0, _usable(experiment) - max(0.0, others)), float(arm.spec.workload.load.clients))
+    taken_s = sum(float(np.diff(np.interp(edges, clock, floats(read, name))).sum()) for name in names)
+    all_s = float(np.diff(edges).sum()) / 1e9
+    by_others = max(0.0, taken_s / seen_s - cpu_s(trial.record, arm) / all_s)
+    return min(max(0.0, _usable(experiment) - by_others), float(load.clients))
 
 
 def lock_waits(trial: StoredTrial, parts: Parts) -> float:
@@ -78,26 +78,24 @@ def lock_waits(trial: StoredTrial, parts: Parts) -> float:
     read = columns(trial.folder, "waits")
     if not read or trial.record.load is None:
         return 0.0
-    begin_ns, end_ns = parts[0][0], parts[-1][1]
-    middle = (floats(read, "from_ns") + floats(read, "clock_ns")) / 2
-    within = (middle >= begin_ns) & (middle <= end_ns)
-    samples = np.where(within, floats(read, "samples"), 0.0)
-    kinds = texts(read, "kind")
-    is_lock = [
-        kind == "backend" and of_type == "Lock" and event in _OF_TRANSACTIONS
-        for kind, of_type, event in zip(
-            kinds, texts(read, "wait_event_type"), texts(read, "wait_event"), strict=True
-        )
-    ]
-    # A thread is in each look once: how many looks there were in a window, and in all of them.
-    looks: dict[int, dict[int, float]] = {}
-    for clock_ns, thread, count in zip(
-        integers(read, "clock_ns"), integers(read, "thread"), samples, strict=True
-    ):
-        window = looks.setdefault(clock_ns, {})
-        window[thread] = window.get(thread, 0.0) + float(count)
+    windows = zip(floats(read, "from_ns"), floats(read, "clock_ns"), integers(read, "pid"), strict=True)
+    events = zip(
+        *(texts(read, name) for name in ("kind", "wait_event_type", "wait_event")),
+        integers(read, "samples"),
+        strict=True,
+    )
+    waited = 0
+    # Of each window, how often each backend was looked at: no backend more often than there were looks.
+    looks: dict[float, dict[int, int]] = {}
+    for (begin_ns, end_ns, pid), (kind, event_type, event, samples) in zip(windows, events, strict=True):
+        middle_ns = (begin_ns + end_ns) / 2
+        if kind != _BACKEND or not any(begin <= middle_ns <= until for begin, until in parts):
+            continue
+        window = looks.setdefault(end_ns, {})
+        window[pid] = window.get(pid, 0) + samples
+        waited += samples if event_type == "Lock" and event in _OF_TRANSACTIONS else 0
     all_looks = sum(max(window.values()) for window in looks.values())
-    return float(samples[np.array(is_lock, dtype=bool)].sum()) / all_looks if all_looks else 0.0
+    return waited / all_looks if all_looks else 0.0
 
 
 def _usable(experiment: Experiment) -> float:

@@ -12,7 +12,8 @@
 //!    Where it is known how long processors were busy, no more than that is computing. Then fewer lanes compute
 //!    at once, and those that have been free for longest waited for another lane's request, as the places of a
 //!    look-ahead do whose reader is held up by the page that it needs next. Of clients that commit, all of whose
-//!    waits are seen, fewer processors were had.
+//!    waits are seen, fewer processors were had; but no fewer than are known to have been, as far as the log was
+//!    busy: what comes before their commits is shortened then.
 //! 3. A request that finds no lane free goes with the request before it, as long after that one as it was: the
 //!    kernel asks for one reader's pages in several requests. Its lane ends with the first of them that is done,
 //!    so that the reader goes on with the last.
@@ -28,7 +29,9 @@
 //!    them; each comes as long after the request of a lane
 //!    before it as it did.
 //!
-//! 6. A look-ahead asks in the **order of the file**. Where it is not known that there are clients, a read that
+//! 6. Clients that commit hold **locks** until then, and some need a lock that another one holds. Where it is known how
+//!    many waited so on average, that gives the chance that a transaction needs the lock of a certain other one.
+//! 7. A look-ahead asks in the **order of the file**. Where it is not known that there are clients, a read that
 //!    goes on where one before it ended takes the place of those that came before it, as far as they were on their
 //!    way at once. A volume that merges adjacent requests counts more of them where they come in order.
 //!
