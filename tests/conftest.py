@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -35,6 +36,9 @@ REQUIRED_VARIABLE = "PGASSAY_REQUIRE"
 # What a test without the marker `server` may ask for: it minds no other test beside it.
 HARMLESS = {"apt", "bash", "build", "chromium", "enclosure", "fish", "groff", "root", "wheel-linker", "zsh"}
 SETTLED_BYTES = settle.SETTLED_BYTES
+# What it does to this process, it does to those that a test starts (`beside_others/sitecustomize.py`).
+BESIDE_OTHERS = str(Path(__file__).with_name("beside_others"))
+PYTHON_PATH = os.environ.get("PYTHONPATH", "")
 _marked_server = False
 
 
@@ -143,6 +147,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         )
     shares = item.get_closest_marker("shares_machine") is not None
     settle.SETTLED_BYTES = sys.maxsize if shares else SETTLED_BYTES
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [BESIDE_OTHERS if shares else "", PYTHON_PATH]))
 
 
 def stop_passing_on_ignored_signals() -> None:

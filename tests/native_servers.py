@@ -1,5 +1,7 @@
 """A private PostgreSQL server for the tests of the native binary: Unix socket and TCP, small pgbench data."""
 
+import atexit
+import functools
 import os
 import pwd
 import shutil
@@ -44,16 +46,17 @@ class NativeTestServer:
 
     def __init__(self) -> None:
         self.bin = bin_directory()
-        self.folder = Path(tempfile.mkdtemp(prefix="pgassay-native-", dir="/tmp"))
-        self.account: dict[str, Any] = {}
-        if os.geteuid() == 0:
-            entry = pwd.getpwnam(next(n for n in ("postgres", "nobody") if _account_exists(n)))
-            os.chown(self.folder, entry.pw_uid, entry.pw_gid)
-            self.account = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
+        self.account = servers_account()
+        self.folder = folder_of_account("pgassay-native-")
         self.log = self.folder / "log"
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
+
+    def make_cluster(self, *words: str) -> None:
+        """A cluster as `initdb words` makes it; copied, because that takes a second of processor time."""
+        source = _first_cluster(self.bin, words)
+        subprocess.run(["cp", "-a", "--reflink=auto", source, self.folder / "data"], check=True)
 
     def run(self, program: str, *arguments: str) -> str:
         command = [self.bin / program, *arguments]
@@ -70,7 +73,7 @@ class NativeTestServer:
 
     def start(self) -> None:
         data = self.folder / "data"
-        self.run("initdb", "-D", str(data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
+        self.make_cluster("-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
         with (data / "postgresql.conf").open("a") as file:
             file.writelines(f"{name} = '{value}'\n" for name, value in SETTINGS.items())
             file.write(f"port = {self.port}\nunix_socket_directories = '{self.folder}'\n")
@@ -125,6 +128,36 @@ class NativeTestServer:
         prefix = f"{application}|"
         lines = self.log.read_text().splitlines()
         return [line.split("|", 2)[2] for line in lines if line.startswith(prefix)]
+
+
+def servers_account() -> dict[str, Any]:
+    """Whose processes the servers are, as options of subprocess: not root's."""
+    if os.geteuid() != 0:
+        return {}
+    entry = pwd.getpwnam(next(name for name in ("postgres", "nobody") if _account_exists(name)))
+    return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
+
+
+def folder_of_account(prefix: str) -> Path:
+    """A new folder that belongs to it."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir="/tmp"))
+    account = servers_account()
+    if account:
+        os.chown(folder, account["user"], account["group"])
+    return folder
+
+
+@functools.cache
+def _first_cluster(bin_folder: Path, words: tuple[str, ...]) -> Path:
+    """One that no server ever runs on, until this process ends."""
+    folder = folder_of_account("pgassay-cluster-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    command = [bin_folder / "initdb", "-D", folder / "data", *words]
+    finished = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, **servers_account()
+    )
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    return folder / "data"
 
 
 def _account_exists(name: str) -> bool:

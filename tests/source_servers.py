@@ -82,8 +82,7 @@ class SourceServer(NativeTestServer):
 
     def start(self) -> None:
         """Make its cluster and start it; nothing is in it yet."""
-        words = ("-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale", "C", "--no-sync")
-        self.run("initdb", "-D", str(self.data), *words)
+        self.make_cluster("-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale", "C", "--no-sync")
         (self.data / "pg_hba.conf").write_text(
             "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\nlocal replication all trust\n"
         )

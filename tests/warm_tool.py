@@ -52,9 +52,18 @@ class WarmTool:
         self._process: subprocess.Popen[str] | None = None
 
     def run(
-        self, words: Sequence[str], environment: Mapping[str, str], timeout_s: float, *, pictures: bool
+        self,
+        words: Sequence[str],
+        environment: Mapping[str, str],
+        timeout_s: float,
+        *,
+        pictures: bool,
+        group: Path | None = None,
     ) -> "subprocess.CompletedProcess[str]":
-        """As `subprocess.run` of `pgassay words…`, its outputs as text; killed after `timeout_s`."""
+        """As `subprocess.run` of `pgassay words…`, its outputs as text; killed after `timeout_s`.
+
+        `group`: the control group that a shell has joined which starts it.
+        """
         with tempfile.TemporaryDirectory(prefix="pgassay-outputs-") as folder:
             outputs = [Path(folder) / name for name in ("stdout", "stderr")]
             request = {
@@ -64,6 +73,7 @@ class WarmTool:
                 "outputs": [str(path) for path in outputs],
                 "timeout_s": timeout_s,
                 "pictures": pictures,
+                "group": str(group) if group else None,
                 "settled_bytes": settle.SETTLED_BYTES,
             }
             status = self._ask(request)
@@ -204,6 +214,8 @@ def _become(request: dict[str, Any]) -> None:
         for number, descriptor in enumerate((nowhere, *opened)):
             os.dup2(descriptor, number)
             os.close(descriptor)
+        if request["group"]:
+            Path(request["group"], "cgroup.procs").write_text(str(os.getpid()))
         os.chdir(request["folder"])
         os.environ.clear()
         os.environ.update(request["environment"])

@@ -81,8 +81,13 @@ def build() -> tuple[str, str]:
 
 def environment(home: Path | None = None, **variables: str) -> dict[str, str]:
     """The environment of a child that runs this checkout, with `home` as its PGASSAY_HOME."""
-    own = {"PYTHONPATH": str(ROOT / "python"), **variables}
+    own = {"PYTHONPATH": python_path(ROOT / "python"), **variables}
     return os.environ | own | ({"PGASSAY_HOME": str(home)} if home else {})
+
+
+def python_path(*folders: Path) -> str:
+    """PYTHONPATH with these folders before what it holds now."""
+    return os.pathsep.join([*map(str, folders), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
 
 
 _warm = WarmTool(ROOT / "python")
@@ -90,15 +95,22 @@ atexit.register(_warm.end)
 
 
 def run(
-    *words: str | Path, home: Path | None = None, pictures: bool = False, **options: Any
+    *words: str | Path,
+    home: Path | None = None,
+    pictures: bool = False,
+    group: Path | None = None,
+    **options: Any,
 ) -> "subprocess.CompletedProcess[str]":
     """Run `pgassay words…` to its end, in a process of its own.
 
     `pictures`: its pages have those that a user's have, and not blank ones (`tests/warm_tool.py`).
+    `group`: the control group in which it runs.
     """
     options = {"env": environment(home), "timeout": TIMEOUT_S, **options}
     if options.keys() == {"env", "timeout"}:
-        return _warm.run([str(word) for word in words], options["env"], options["timeout"], pictures=pictures)
+        typed = [str(word) for word in words]
+        return _warm.run(typed, options["env"], options["timeout"], pictures=pictures, group=group)
+    assert group is None
     return subprocess.run(
         [*COMMAND, *map(str, words)],
         stdin=subprocess.DEVNULL,

@@ -22,7 +22,7 @@ import pytest
 
 from native_probe import PAGE, break_page, probing
 from pgassay.environment.builds.registry import resolve
-from whole_tool import ROOT, build, environment, private_home, result_of, valid_trials
+from whole_tool import ROOT, build, environment, private_home, python_path, result_of, valid_trials
 
 TOYS = Path(__file__).with_name("plug_ins")
 # What the copy needs beside the package, in place: the native binary and what it was built from.
@@ -194,7 +194,7 @@ class Copy:
             check=False,
             timeout=500,
             cwd=self.root,
-            env=environment(home, **{"PYTHONPATH": str(self.root / "python"), **variables}),
+            env=environment(home, **{"PYTHONPATH": python_path(self.root / "python"), **variables}),
         )
 
 

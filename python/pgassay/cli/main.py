@@ -138,8 +138,11 @@ class _Interruption:
             raise KeyboardInterrupt
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit status that the contract for scripts names."""
+def main(arguments: Sequence[str] | None = None, *, draws_page: bool = True) -> int:
+    """Run one command; returns the exit status that the contract for scripts names.
+
+    draws_page: write the HTML report beside an experiment's records, which takes a second or two.
+    """
     words = list(sys.argv[1:] if arguments is None else arguments)
     whole = parser()
     if completion.VARIABLE in os.environ:
@@ -149,6 +152,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_USAGE
     chosen = whole.parse_args(words)
     chosen.words = ["pgassay", *words]
+    chosen.draws_page = draws_page
     interruption = _Interruption()
     for number in SIGNALS:
         # Whoever started us by nohup wants the experiment to outlive the terminal.

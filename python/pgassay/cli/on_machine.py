@@ -48,7 +48,8 @@ def main(words: list[str]) -> int:
             signal.signal(number, lambda *_: sys.exit(1))
         data.serve(_planned, sys.stdin.fileno(), sys.stdout)
         return 0
-    return command(words[2:])
+    # What it measured goes to whoever asked for it, who draws one page of all machines.
+    return command(words[2:], draws_page=False)
 
 
 def _planned(words: Sequence[str]) -> Experiment:

@@ -32,7 +32,8 @@ def finish(stored: StoredExperiment, arguments: argparse.Namespace) -> int:
     report = stored.folder / REPORT_FILE
     show(result, stored, as_json=arguments.json)
     sys.stdout.flush()  # the result is said, whatever happens to the page
-    write_file(report, page.render_html(result, stored, chart_library=chart_library()).encode())
+    if arguments.draws_page:
+        write_file(report, page.render_html(result, stored, chart_library=chart_library()).encode())
     if not arguments.json:
         # The page is longer than a screen: what a person came for stands at its end as well.
         print("", *summary.headline_lines(result), f"report: {report}", sep="\n")

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,15 +45,7 @@ def limited(controller: str, lines: dict[str, str]) -> Iterator[Path]:
 
 def run_inside(group: Path, words: list[str | Path], home: Path) -> dict[str, Any]:
     """What `pgassay` prints as JSON when a shell that has joined the group starts it."""
-    finished = subprocess.run(
-        ["sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', str(group), *whole_tool.COMMAND, *words],
-        env={**os.environ, "PGASSAY_HOME": str(home)},
-        capture_output=True,
-        text=True,
-        timeout=whole_tool.TIMEOUT_S,
-        check=False,
-    )
-    return whole_tool.result_of(finished)
+    return whole_tool.result_of(whole_tool.run(*words, home=home, group=group))
 
 
 def options(folder: Path) -> list[str | Path]:

@@ -123,7 +123,7 @@ def test_a_user_without_rights(require: Callable[..., None]) -> None:
                     "PATH": os.environ["PATH"],
                     "PYTHONHOME": str(python),
                     "LD_LIBRARY_PATH": str(python / "lib"),
-                    "PYTHONPATH": f"{checkout / 'python'}:{packages}",
+                    "PYTHONPATH": f"{checkout / 'python'}:{packages}:{checkout / 'tests' / 'beside_others'}",
                     "PGASSAY_HOME": str(own / "home"),
                 },
             )

@@ -3,11 +3,16 @@
 import base64
 import hashlib
 import json
+from argparse import Namespace
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+import analysis_samples as samples
 import whole_tool
+from pgassay.cli.outcome import REPORT_FILE, finish
 from pgassay.environment.linux.machine import host_identity
 from pgassay.fleet.agent import CHUNK_BYTES, Agent
 from pgassay.fleet.machine import Document
@@ -92,3 +97,13 @@ def test_of_an_unknown_experiment_nothing_is_known_and_nothing_left(agent: Agent
     assert (state["state"], state["records"]) == ("unknown", [])
     assert ask(agent, operation="forget", id="none") == {"forgotten": True}
     assert ask(agent, operation="stop", id="none")["state"] == "unknown"
+
+
+def test_a_machine_of_a_fleet_draws_no_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Who asked for its trials draws one of each machine; what it says itself is the same."""
+    plan = samples.experiment(arms=2)
+    stored = replace(samples.stored(plan, samples.simulate(plan, 2)), folder=tmp_path)
+    arguments = Namespace(json=True, redact=False, fail_if=None, draws_page=False)
+    assert finish(stored, arguments) == 0
+    assert json.loads(capsys.readouterr().out)["blocks"] == 2
+    assert not (tmp_path / REPORT_FILE).exists()
