@@ -77,9 +77,8 @@ def _by_price(each: SustainedVolume) -> tuple[bool, float]:
 
 def _priced(spec: VolumeSpec, catalogue: Catalogue) -> SustainedVolume:
     price = price_of(spec, catalogue)
-    return SustainedVolume(
-        text_of(spec), price.per_month, None if price.per_month is None else price.currency
-    )
+    currency = None if price.per_month is None else price.currency
+    return SustainedVolume(text_of(spec), price.per_month, currency)
 
 
 def _lasts(spec: VolumeSpec, catalogue: Catalogue, demand: tuple[float, float]) -> bool:

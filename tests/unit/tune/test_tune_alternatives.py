@@ -140,11 +140,8 @@ def test_the_next_volume_is_of_the_same_type_and_has_a_price() -> None:
     # The catalogue knows no price of P15, and what has one goes before.
     for text, name in texts.items():
         now = parse_volume(text, loaded)
-        wanted = (
-            cheapest_sustained(now, loaded, 1000.0, 60e6)
-            if text == "P10"
-            else cheapest_sustained(now, loaded, 6000.0, 140e6)
-        )
+        demand = (1000.0, 60e6) if text == "P10" else (6000.0, 140e6)
+        wanted = cheapest_sustained(now, loaded, *demand)
         assert wanted is not None and wanted.name == name, text
     spec: ArmSpec = arm_spec({}).model_copy(update={"storage": GP3})
     more_bytes, more_operations = other_storages(spec)

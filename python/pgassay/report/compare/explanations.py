@@ -1,4 +1,7 @@
-"""Why: what limits each arm, what should be mended, what explains a difference, what changed meanwhile."""
+"""Why: what limits each arm, what should be mended, what explains a difference, what changed meanwhile.
+
+What changed within the trials and what happened then are coincidences in time, no causes.
+"""
 
 from pgassay.model.changes import ArmChanges, Change, Coincidence, Moment
 from pgassay.model.result import CompareResult
