@@ -14,8 +14,8 @@ from pgassay.model.volumes.offer import VolumeSpec
 from pgassay.tune.candidate import OtherStorage, OtherVersion
 from pgassay.volumes.catalogue import LoadedCatalogue
 from pgassay.volumes.explain import text_of
-from pgassay.volumes.lasting import enough
 from pgassay.volumes.price import price_of
+from pgassay.volumes.sustained import cheapest_sustained
 
 # The data of another version are loaded anew, and twice for each arm of a proof.
 LOAD_SHARE_MAX = 0.05
@@ -69,7 +69,7 @@ def other_storages(spec: ArmSpec) -> tuple[OtherStorage, ...]:
     alone = now.model_copy(update={"instance": None})
     operations, transferred = peaks_of(model_for(spec.storage, loaded))
     demands = ((operations, FASTER_TIMES * transferred), (FASTER_TIMES * operations, transferred))
-    wanted = [enough(alone, loaded.catalogue, *demand) for demand in demands]
+    wanted = [cheapest_sustained(alone, loaded.catalogue, *demand) for demand in demands]
     by_text = {text_of(each): each for each in wanted if each is not None}
     made = [_storage(spec, alone, each, loaded) for each in by_text.values()]
     # Where neither grows the instance is the limit.

@@ -22,7 +22,7 @@ from pgassay.model.trial import LoadObservation, TrialRecord
 from pgassay.record.columns import to_parquet
 from pgassay.record.read import StoredExperiment, StoredTrial
 from pgassay.report.compare import page as comparison
-from pgassay.report.compare.changes import change_sentences
+from pgassay.report.compare.explanations import change_sentences
 
 S = 1_000_000_000
 # The measured part begins at 12:00:00 UTC on this day, 1000 s after the machine's start.

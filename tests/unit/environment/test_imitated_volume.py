@@ -26,8 +26,8 @@ from pgassay.errors import UsageError
 from pgassay.factors.storage import split
 from pgassay.model.volumes.offer import VolumeModel
 from pgassay.native.volume import CreditLevel, Overhead, Second
-from pgassay.volumes.lasting import lasting
 from pgassay.volumes.parse import parse_volume
+from pgassay.volumes.sustained import sustained_volumes
 
 
 def model(text: str) -> VolumeModel:
@@ -189,7 +189,7 @@ def test_what_lasts_is_the_cheapest_that_gives_as_much(
     text: str, operations: float, transferred: float, expected: list[str]
 ) -> None:
     loaded = catalogue()
-    found = lasting(parse_volume(text, loaded.catalogue), loaded.catalogue, operations, transferred)
+    found = sustained_volumes(parse_volume(text, loaded.catalogue), loaded.catalogue, operations, transferred)
     assert [each.volume for each in found] == expected
 
 

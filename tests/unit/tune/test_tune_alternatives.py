@@ -22,8 +22,8 @@ from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.finders.registry import find
 from pgassay.tune.proof import arm_of
 from pgassay.tune.scripts import apply_script, undo_script
-from pgassay.volumes.lasting import enough
 from pgassay.volumes.parse import parse_volume
+from pgassay.volumes.sustained import cheapest_sustained
 from report_examples import spec as arm_spec
 
 V16 = Build(origin="apt", version="16.9", major=16, bin_directory="/pg/16")
@@ -140,7 +140,8 @@ def test_the_next_volume_is_of_the_same_type_and_has_a_price() -> None:
     # The catalogue knows no price of P15, and what has one goes before.
     for text, name in texts.items():
         now = parse_volume(text, loaded)
-        wanted = enough(now, loaded, 1000.0, 60e6) if text == "P10" else enough(now, loaded, 6000.0, 140e6)
+        demand = (1000.0, 60e6) if text == "P10" else (6000.0, 140e6)
+        wanted = cheapest_sustained(now, loaded, *demand)
         assert wanted is not None and wanted.name == name, text
     spec: ArmSpec = arm_spec({}).model_copy(update={"storage": GP3})
     more_bytes, more_operations = other_storages(spec)

@@ -283,27 +283,9 @@ mod tests {
     use std::fs::File;
     use std::sync::Arc;
 
+    use super::pool::tests::{read, spec};
     use super::*;
     use crate::page::layout::PAGE_BYTES;
-    use crate::reading::PageRun;
-    use crate::sys::memory::{self, Pages};
-
-    fn spec(more: &str) -> CellSpec {
-        serde_json::from_str(&format!(
-            r#"{{"file": "f", "engine": "worker", "pattern": "sequential", "duration_s": 1 {more}}}"#
-        ))
-        .expect("a valid cell")
-    }
-
-    fn read(number: u64) -> Read {
-        let mut buffers = memory::buffers(1, PAGE_BYTES, Pages::Small).expect("memory");
-        Read {
-            number,
-            run: PageRun { block: 0, pages: 1 },
-            buffer: buffers.pop().expect("one"),
-            started_ns: 0,
-        }
-    }
 
     #[test]
     fn the_queue_holds_one_request_less_than_its_ring_has_places() {

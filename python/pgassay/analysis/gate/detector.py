@@ -94,17 +94,17 @@ def _log_one_plus(log_r: float) -> float:
     return max(log_r, 0.0) + math.log1p(math.exp(-abs(log_r)))
 
 
-def suspected(standing: DetectorState, log_evidence: float) -> tuple[EarlierRun, ...]:
+def suspected(state: DetectorState, log_evidence: float) -> tuple[EarlierRun, ...]:
     """The earlier runs from which on the evidence speaks most for a slow-down, this run's included.
 
     () where this run alone speaks more than any sequence of runs that ends with it.
     """
-    best, total, first = log_evidence, log_evidence, len(standing.runs)
-    for place in range(len(standing.runs) - 1, -1, -1):
-        total += standing.runs[place].log_evidence
+    best, total, first = log_evidence, log_evidence, len(state.runs)
+    for place in range(len(state.runs) - 1, -1, -1):
+        total += state.runs[place].log_evidence
         if total > best:
             best, first = total, place
-    return standing.runs[first:]
+    return state.runs[first:]
 
 
 def earlier_runs(

@@ -84,10 +84,10 @@ def gate_result(
     units: list[GateUnit] = []
     for each in gated:
 
-        def standing(statement: str, name: str = each.name) -> DetectorState:
+        def state(statement: str, name: str = each.name) -> DetectorState:
             return detector_state(known.get((name, statement), ()))
 
-        units += judge_units(each.name, gather_study(each.stored), rule, standing, each.must_find)
+        units += judge_units(each.name, gather_study(each.stored), rule, state, each.must_find)
     outcome = outcome_of(units, failed=any(each.stored.stopped == "failed" for each in gated))
     verdict = sentence_of(units)
     if interrupted_of is not None:

@@ -90,7 +90,7 @@ def _figures(contrasts: ContrastSet, measures: tuple[Measure, ...], contrast: in
 
 
 def judge_units(
-    name: str, study: Study, rule: GateRule, standing: StateOf, must_find: float | None = None
+    name: str, study: Study, rule: GateRule, state: StateOf, must_find: float | None = None
 ) -> tuple[GateUnit, ...]:
     """Judge every unit of one workload by its blocks and by what earlier runs say of it (`detector.py`).
 
@@ -116,7 +116,7 @@ def judge_units(
             judgement=judgements[place],
             margin=margin,
             rule=rule,
-            standing=standing(_statement(measure)),
+            state=state(_statement(measure)),
             must_find=must_find,
             last=float(last[place]),
             highest=float(highest[place]),
@@ -158,7 +158,7 @@ class _Case:
     judgement: Judgement
     margin: float
     rule: GateRule
-    standing: DetectorState
+    state: DetectorState
     must_find: float | None
     last: float
     highest: float
@@ -185,7 +185,7 @@ def _unit(name: str, study: Study, measure: Measure, case: _Case) -> GateUnit:
         median_change=_median(study, measure, contrast.arm_id),
         log_evidence=case.last,
         log_evidence_max=case.highest,
-        log_evidence_earlier=case.standing.log_earlier,
+        log_evidence_earlier=case.state.log_earlier,
         since=since,
         standard_error=case.standard_error,
         spread=case.spread,
@@ -199,7 +199,7 @@ def _found(case: _Case) -> tuple[Word, str, str]:
     finding, edge = case.finding, log_margin(case.margin)
     withheld = case.judgement.note.removeprefix("withheld: ") if case.judgement.withheld else ""
     doubted = withheld or doubt(finding)
-    if case.highest + case.standing.log_earlier >= math.log(case.rule.threshold):
+    if case.highest + case.state.log_earlier >= math.log(case.rule.threshold):
         return ("undecided", doubted, "") if doubted else _slower(case)
     # What speaks against a word is no reason for alarm where nothing speaks for one.
     if doubted in (MOVED, DISTRIBUTION_CHANGED):
@@ -219,7 +219,7 @@ def _found(case: _Case) -> tuple[Word, str, str]:
 
 def _slower(case: _Case) -> tuple[Word, str, str]:
     """Whether what is certainly slower is so beyond the margin, by the runs that the evidence is of."""
-    runs = suspected(case.standing, case.last)
+    runs = suspected(case.state, case.last)
     estimate = combined(case.finding.estimate, case.standard_error, runs)
     since = runs[0].run if runs else ""
     note = f"with the evidence of {plural(len(runs), 'earlier run')}" if runs else ""

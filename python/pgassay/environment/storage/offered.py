@@ -7,8 +7,8 @@ from pgassay.model.volumes.offer import VolumeModel, VolumeSpec
 from pgassay.native.volume import Second
 from pgassay.volumes.catalogue import LoadedCatalogue
 from pgassay.volumes.explain import offer
-from pgassay.volumes.lasting import lasting
 from pgassay.volumes.pattern import parse_pattern, simulate_load
+from pgassay.volumes.sustained import sustained_volumes
 
 
 def offer_facts(spec: VolumeSpec | None, loaded: LoadedCatalogue, name: str) -> dict[str, object]:
@@ -56,7 +56,7 @@ def would_last(
     if ended_s is None or any(each.scope == "instance" for each in model.limiters if each.name == limiter):
         return []
     demand = given_until(seconds, float(str(ended_s))) or in_a_burst(seconds, model)
-    return [asdict(each) for each in lasting(spec, loaded.catalogue, *demand)]
+    return [asdict(each) for each in sustained_volumes(spec, loaded.catalogue, *demand)]
 
 
 def given_until(seconds: list[Second], ended_s: float) -> tuple[float, float] | None:

@@ -93,7 +93,7 @@ impl History {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::page::layout::PAGE_BYTES;
     use crate::reading::PageRun;
@@ -109,14 +109,14 @@ mod tests {
         }
     }
 
-    fn spec(more: &str) -> CellSpec {
+    pub(in crate::engines::worker) fn spec(more: &str) -> CellSpec {
         serde_json::from_str(&format!(
             r#"{{"file": "f", "engine": "worker", "pattern": "sequential", "duration_s": 1 {more}}}"#
         ))
         .expect("a valid cell")
     }
 
-    fn read(number: u64) -> Read {
+    pub(in crate::engines::worker) fn read(number: u64) -> Read {
         let mut buffers = memory::buffers(1, PAGE_BYTES, Pages::Small).expect("memory");
         Read {
             number,

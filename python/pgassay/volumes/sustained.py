@@ -1,4 +1,4 @@
-"""What would have lasted: volumes that give for ever what a volume gave while its credits did."""
+"""Volumes that sustain, without credits, what another one gave while its credits lasted."""
 
 import math
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _SERVICES = ("rds-",)
 
 
 @dataclass(frozen=True)
-class Lasting:
+class SustainedVolume:
     """A volume that can be ordered, with its price a month where the catalogue knows it."""
 
     volume: str
@@ -25,9 +25,9 @@ class Lasting:
     currency: str | None
 
 
-def lasting(
+def sustained_volumes(
     spec: VolumeSpec, catalogue: Catalogue, operations_per_s: float, bytes_per_s: float
-) -> tuple[Lasting, ...]:
+) -> tuple[SustainedVolume, ...]:
     """The same type where a larger size lasts, and the cheapest other type of the same provider.
 
     No instance is part of it: where one is the limit, no volume helps.
@@ -44,7 +44,7 @@ def lasting(
     return (*([_priced(same, catalogue)] if same is not None else []), *priced[:1])
 
 
-def enough(
+def cheapest_sustained(
     spec: VolumeSpec, catalogue: Catalogue, operations_per_s: float, bytes_per_s: float
 ) -> VolumeSpec | None:
     """The cheapest volume of the same provider that gives so much for ever, without an instance.
@@ -71,13 +71,14 @@ def _is_choice(spec: VolumeSpec, name: str, catalogue: Catalogue) -> bool:
     return same_provider and is_of_service[0] == is_of_service[1] and entry.instance is None
 
 
-def _by_price(each: Lasting) -> tuple[bool, float]:
+def _by_price(each: SustainedVolume) -> tuple[bool, float]:
     return each.per_month is None, each.per_month or 0.0
 
 
-def _priced(spec: VolumeSpec, catalogue: Catalogue) -> Lasting:
+def _priced(spec: VolumeSpec, catalogue: Catalogue) -> SustainedVolume:
     price = price_of(spec, catalogue)
-    return Lasting(text_of(spec), price.per_month, None if price.per_month is None else price.currency)
+    currency = None if price.per_month is None else price.currency
+    return SustainedVolume(text_of(spec), price.per_month, currency)
 
 
 def _lasts(spec: VolumeSpec, catalogue: Catalogue, demand: tuple[float, float]) -> bool:
