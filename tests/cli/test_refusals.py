@@ -87,6 +87,8 @@ BY_A_SERVER = {
     "setting": (["wrk_mem=1MB,2MB"], ["wrk_mem", "work_mem"]),
     "level": (["io_method=sync,uring"], ["io_method=uring", "worker"]),
     "value out of range": (["io_workers=3,99"], ["io_workers=99", "32"]),
+    "one value twice": (["work_mem=4MB,64MB,4096kB"], ["work_mem=4MB and work_mem=4096kB are one value"]),
+    "one word twice": (["jit=on,off,true"], ["jit=on and jit=true are one value"]),
     "set": (["work_mem=1MB,2MB", "--set", "shared_bufers=1GB"], ["shared_bufers", "shared_buffers"]),
     "value of set": (["work_mem=1MB,2MB", "--set", "jit=perhaps"], ["jit=perhaps", "on"]),
     "pinned setting": (["port=5432,5433"], ["port"]),

@@ -12,7 +12,10 @@ _NEW_LEVEL = re.compile(r",(?=[a-z-]+(?::|,|$))")
 
 def split(name: str, text: str) -> tuple[str, ...]:
     """The storages, each with its own options."""
-    return distinct(name, tuple(_NEW_LEVEL.split(text)))
+    levels = tuple(_NEW_LEVEL.split(text))
+    if len(levels) == 1:
+        parse_storage(levels[0])  # What is no storage is said before that there is only one.
+    return distinct(name, levels)
 
 
 def apply(_name: str, level: str, spec: ArmSpec) -> ArmSpec:

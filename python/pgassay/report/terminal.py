@@ -231,7 +231,8 @@ class _Page:
                     justify="right",
                     no_wrap=keeps_figures,
                     overflow="fold",
-                    max_width=figure_width,
+                    # A heading breaks between its words and not within one, as far as there is room.
+                    max_width=figure_width and max(figure_width, *map(len, heading.plain.split())),
                 )
             else:
                 made.add_column(heading, min_width=_WORD_WIDTH_MIN)

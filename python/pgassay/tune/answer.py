@@ -16,7 +16,7 @@ from pgassay.tune.candidate import Candidate
 from pgassay.tune.proof import Effect, Proved, does_not_help
 from pgassay.tune.search import Searched
 from pgassay.tune.selection import WORSE_MAX, Baseline, is_slower
-from pgassay.words import percent, size
+from pgassay.words import percent, plural, size
 from pgassay.words import seconds as duration
 
 _ORDER: dict[FixVerdict, int] = {
@@ -246,12 +246,12 @@ def proof_of(proved: Proved, members: Sequence[str], predicted: float | None) ->
 
 
 def summary(
-    fixes: Sequence[Fix], proof: TuneProof | None, seconds: float, *, margin: float, keeps_data: bool = True
+    fixes: Sequence[Fix], proof: TuneProof | None, seconds: float, *, margin: float, can_go_on: bool = True
 ) -> str:
-    """The answer in a few sentences; keeps_data: what it was measured on is there for going on."""
+    """The answer in a few sentences; can_go_on: there is a proof, and what it was measured on."""
     recommended = [fix for fix in fixes if fix.verdict == "recommended"]
     if not recommended:
-        return _nothing(fixes, seconds, margin, keeps_data=keeps_data)
+        return _nothing(fixes, seconds, margin, can_go_on=can_go_on)
     names = "; ".join(fix.title for fix in recommended)
     lines = [f"Recommended: {names}."]
     if proof is not None and proof.gain is not None:
@@ -263,14 +263,15 @@ def summary(
     return " ".join(lines)
 
 
-def _nothing(fixes: Sequence[Fix], seconds: float, margin: float, *, keeps_data: bool) -> str:
+def _nothing(fixes: Sequence[Fix], seconds: float, margin: float, *, can_go_on: bool) -> str:
     undecided = [fix for fix in fixes if fix.verdict == "not decided"]
     if undecided:
         best = max(undecided, key=lambda fix: fix.gain or 0.0)
-        advice = "Go on with pgassay tune FOLDER, or give more" if keeps_data else "Give more"
+        advice = "Go on with pgassay tune FOLDER, or give more" if can_go_on else "Give more"
         return (
-            f"Nothing is proven: {len(undecided)} of {len(fixes)} candidates are not decided, among them "
-            f"{best.title}. {advice} --max-time."
+            f"Nothing is proven: {len(undecided)} of {plural(len(fixes), 'candidate')} "
+            f"{'is' if len(undecided) == 1 else 'are'} not decided, the most promising {best.title}. "
+            f"{advice} --max-time."
         )
     gains = [fix.gain for fix in fixes if fix.gain is not None and fix.verdict in ("no help", "worse")]
     gain = max([*gains, 1.0]) - 1

@@ -21,7 +21,7 @@ from pgassay.tune.search import Searched
 from pgassay.tune.selection import Baseline, Seconds, Selection, Tried, total_s
 from pgassay.tune.side_costs import side_costs
 from pgassay.tune.statements import measured
-from pgassay.tune.symptom import cause_of_trials
+from pgassay.tune.symptom import cause_of_trials, told_cause
 from pgassay.tune.tools import Gathered
 from pgassay.tune.turns import predicted_gains
 
@@ -157,7 +157,7 @@ def compose(
         schema=1,
         folder=str(told.folder),
         symptom=told.symptom,
-        cause=cause or told.plan_cause,
+        cause=told_cause(cause, told.plan_cause),
         fixes=fixes,
         nothing_to_do=not chosen,
         verdict=summary(
@@ -165,8 +165,8 @@ def compose(
             confirmation or proof,
             told.symptom.seconds,
             margin=search.margin,
-            # The dump of a server goes with its copy.
-            keeps_data=told.symptom.source is None,
+            # The dump of a server goes with its copy, and what is gone on with is a proof.
+            can_go_on=told.symptom.source is None and stored is not None,
         ),
         proof=proof,
         confirmation=confirmation,

@@ -15,6 +15,8 @@ COLLATION_NOTE = (
     "the copy's collation is {locale}: where the source has another, plans that compare text differ; name "
     "the source's with --locale"
 )
+# The limit of a connection that computes all the time.
+WORK_ALONE = "backend-core"
 # What a finding of a plan says about where the time is lost.
 _LAYER_OF_FINDING: dict[str, FixLayer] = {
     "misestimate": "operations",
@@ -81,10 +83,14 @@ def plan_line(plan: ExplainedPlan) -> str:
     where = f" on {node.relation}" if node.relation else ""
     by = f" by {node.index}" if node.index else ""
     share = f"{node.own_ms:.3g} of {plan.execution_ms:.3g} ms" if node.own_ms and plan.execution_ms else ""
-    rows = "" if node.rows is None else f"{node.rows * (node.loops or 1):,.0f} rows"
+    rows = "" if node.rows is None else _rows(node.rows * (node.loops or 1))
     removed = "" if not node.rows_removed else f"{node.rows_removed * (node.loops or 1):,.0f} discarded"
     details = ", ".join(part for part in (share, rows, removed) if part)
     return f"{node.type}{where}{by}: {details}"
+
+
+def _rows(count: float) -> str:
+    return f"{count:,.0f} {'row' if round(count) == 1 else 'rows'}"
 
 
 def hottest(plan: ExplainedPlan) -> PlanNode | None:
@@ -102,6 +108,13 @@ def cause_of_trials(result: CompareResult) -> TuneCause | None:
             sentence = "; ".join(part for part in (share, figures) if part)
             return TuneCause(layer=cause.layer, cause=cause.cause, sentence=sentence)
     return None
+
+
+def told_cause(of_trials: TuneCause | None, of_plans: TuneCause) -> TuneCause:
+    """Of both the one that says more: that a processor was busy with the work tells less than with which."""
+    if of_trials is None:
+        return of_plans
+    return of_plans if of_trials.cause == WORK_ALONE and of_plans.cause in _LAYER_OF_FINDING else of_trials
 
 
 def cause_of_plans(baseline: Baseline, plans: Plans) -> TuneCause:

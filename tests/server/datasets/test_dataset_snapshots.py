@@ -130,7 +130,7 @@ def test_the_key_depends_on_every_layer(build):
 @pytest.mark.usefixtures("home")
 def test_too_little_space_is_said_before_any_work(build):
     stages = []
-    with pytest.raises(UsageError, match=r"need \d+ MB .* are free: choose a smaller --scale"):
+    with pytest.raises(UsageError, match=r"need [\d.]+ \wB .* are free: choose a smaller --scale"):
         snapshots.ensure(build, DatasetSpec(scale=10_000_000), (), lambda *stage: stages.append(stage))
     assert stages == []
     with pytest.raises(UsageError, match="The scale 0 is not possible"):

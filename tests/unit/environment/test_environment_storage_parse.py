@@ -74,7 +74,7 @@ def test_a_relative_path_becomes_absolute(monkeypatch: pytest.MonkeyPatch, tmp_p
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("disk", "the kinds are host and loop and volume"),
+        ("disk", "the kinds are host, loop, volume"),
         ("host:", "Nothing follows the colon"),
         ("loop:bogus=1", "Unknown storage option 'bogus'"),
         ("loop:bogus=1", "size, read_ahead"),

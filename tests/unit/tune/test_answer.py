@@ -9,7 +9,7 @@ import pytest
 
 import tune_samples as samples
 from pgassay.analysis.redaction.tuning import redacted
-from pgassay.model.tuning.answer import VERDICTS, Fix
+from pgassay.model.tuning.answer import VERDICTS, Fix, TuneCause
 from pgassay.report import schema
 from pgassay.report.charts import tune_charts
 from pgassay.report.charts.drawing import NARROW_PX, WIDE_PX
@@ -19,6 +19,7 @@ from pgassay.tune.proof import turned
 from pgassay.tune.search import Searched
 from pgassay.tune.selection import Selection, Step, Tried
 from pgassay.tune.stored import Told, compose, read_folder, stored_search, write_result, write_search
+from pgassay.tune.symptom import told_cause
 from pgassay.tune.tools import Gathered
 
 _ALL = "all chosen fixes together"
@@ -89,7 +90,7 @@ def test_a_statement_that_becomes_slower_is_told_first() -> None:
 )
 def test_what_is_not_decided_goes_on_where_its_data_are_kept(keeps: bool, advice: str) -> None:
     fixes = ranked(samples.judged(proved=None))
-    said = summary(fixes, None, 1.6, margin=0.03, keeps_data=keeps)
+    said = summary(fixes, None, 1.6, margin=0.03, can_go_on=keeps)
     assert f"{advice} --max-time." in said
     assert ("FOLDER" in said) == keeps
 
@@ -290,3 +291,31 @@ def test_what_it_frees_is_told_as_well_where_its_time_is_not_decided() -> None:
     (fix,) = ranked(known)
     assert fix.verdict == "not decided"
     assert "it frees 8.00 MB of the disk" in fix.note
+
+
+def test_a_plans_finding_says_more_than_a_busy_processor() -> None:
+    busy = TuneCause(layer="design", cause="backend-core", sentence="16% of the time")
+    disk = TuneCause(layer="infrastructure", cause="storage-iops", sentence="60% of the time")
+    removed = TuneCause(layer="design", cause="rows-removed", sentence="threw 99 % of them away")
+    work = TuneCause(layer="design", cause="work", sentence="list: Sort")
+    assert told_cause(busy, removed) is removed
+    assert told_cause(busy, work) is busy
+    assert told_cause(disk, removed) is disk
+    assert told_cause(None, work) is work
+
+
+def test_what_is_not_decided_is_not_called_proven() -> None:
+    answer = samples.answer()
+    fix = next(each for each in answer.fixes if each.evidence == "proof")
+    unbounded = fix.model_copy(
+        update={
+            "verdict": "not decided",
+            "interval": (None, None),
+            "cost": fix.cost.model_copy(update={"write_ratio": 11.58}),
+        }
+    )
+    said = text.render_markdown(answer.model_copy(update={"fixes": (unbounded,)}))
+    assert "not decided (in the proof so far)" in said and "proven)" not in said
+    assert "11.58" not in said, "one block of one short statement bounds nothing"
+    bounded = unbounded.model_copy(update={"interval": (1.1, None)})
+    assert "11.58 ×" in text.render_markdown(answer.model_copy(update={"fixes": (bounded,)}))

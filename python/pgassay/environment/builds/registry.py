@@ -65,6 +65,11 @@ def resolve(text: str | None = None, origins: Sequence[Origin] = ORIGINS) -> Bui
     build = _best(
         [build for origin in searched for build in origin.builds() if names_version(version, build)]
     )
+    if build is None and parse_version(version)[0] < MAJOR_MIN:
+        raise UsageError(
+            f"pgassay measures PostgreSQL {MAJOR_MIN} and newer, and not {version}: 'pgassay builds' shows "
+            "what there is"
+        )
     if build is None:
         where = f" of origin {name}" if separator else ""
         raise UsageError(

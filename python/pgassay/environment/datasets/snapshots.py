@@ -31,6 +31,7 @@ from pgassay.environment.server.programs import (
     write_private_file,
 )
 from pgassay.environment.server.server import Server
+from pgassay.environment.storage.options import readable_bytes
 from pgassay.environment.whole_folder import locked, made_whole
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.arm import DatasetSpec
@@ -166,8 +167,8 @@ def check_space_for(wanted: Iterable[tuple[Build, DatasetSpec, Sequence[str]]]) 
     # A single one is judged, with its own words, when it is made.
     if len(needed_bytes) > 1 and free < needed + FREE_MARGIN_BYTES:
         raise UsageError(
-            f"The data are needed in {len(needed_bytes)} versions, {needed // datasets.MEGABYTE} MB in all, "
-            f"in {folder()} and {free // datasets.MEGABYTE} MB are free: choose smaller data or fewer "
+            f"The data are needed in {len(needed_bytes)} versions, {readable_bytes(needed)} in all, "
+            f"in {folder()} and {readable_bytes(free)} are free: choose smaller data or fewer "
             "levels, free some space, or name another folder by PGASSAY_HOME."
         )
 
@@ -254,8 +255,8 @@ def _check_space(dataset: DatasetSpec, base: Snapshot | None) -> None:
             "choose a smaller --scale, " if "scale" in datasets.kind_named(dataset.kind).decided_by else ""
         )
         raise UsageError(
-            f"The data ({datasets.describe(dataset)}) need {needed // datasets.MEGABYTE} MB "
-            f"({needed} bytes) in {folder()} and {free // datasets.MEGABYTE} MB ({free} bytes) are free: "
+            f"The data ({datasets.describe(dataset)}) need {readable_bytes(needed)} "
+            f"in {folder()} and {readable_bytes(free)} are free: "
             f"{smaller}free some space, or name another folder by PGASSAY_HOME."
         )
 

@@ -27,11 +27,12 @@ __all__ = ["describe", "format_bytes", "parse_storage", "readable_bytes"]
 def parse_storage(text: str) -> StorageSpec:
     """Return the storage that `text` describes; raises UsageError naming the part that is wrong."""
     kind, colon, rest = text.partition(":")
-    kind = kind.strip()
+    # What is named without a kind before it is mostly a volume, whose options follow a comma.
+    kind = kind.partition(",")[0].strip() if not colon else kind.strip()
     if kind not in KINDS:
         raise UsageError(
-            f"Unknown storage '{kind}' in '{text}': the kinds are {' and '.join(sorted(KINDS))}, "
-            "e.g. --storage loop:size=4GB,read_ahead=128."
+            f"Unknown storage '{kind}' in '{text}': the kinds are {', '.join(sorted(KINDS))}, as "
+            "loop:size=4GB,read_ahead=128, or for a cloud volume volume:gp3,size=100GiB."
         )
     if colon and not rest:
         raise UsageError(f"Nothing follows the colon in '{text}': type '{kind}' or '{kind}:key=value'.")

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 from pgassay.design.arms import Candidate, level_name
 from pgassay.environment.builds.base import version_key
 from pgassay.environment.builds.default_differences import DefaultDifferences, default_differences
 from pgassay.environment.builds.registry import check_major, resolve
+from pgassay.environment.server.setting_values import SettingFact, equal_value
 from pgassay.environment.server.settings import classify
 from pgassay.environment.server.validation import build_settings
 from pgassay.errors import UsageError
@@ -164,6 +166,45 @@ def dataset_loads(arms: Sequence[Arm]) -> int:
         for arm in arms
     }
     return LOADS_OF_COMPARED_BUILDS if len(made) > 1 else 1
+
+
+def refuse_equal_levels(candidates: Sequence[Candidate]) -> None:
+    """Raise UsageError for two levels that a server reads as one value, such as 4MB and 4096kB."""
+    for fact, levels in _levels_of_settings(candidates):
+        name = fact.name
+        for level, other in combinations(levels if fact.vartype != "string" else (), 2):
+            # Both ways: a level that lets the server choose equals whatever it chooses.
+            if equal_value(name, level, other, fact) and equal_value(name, other, level, fact):
+                raise UsageError(
+                    f"{name}={level} and {name}={other} are one value: give each level once "
+                    "(copy=first,second compares equal arms)"
+                )
+
+
+def levels_without_unit(candidates: Sequence[Candidate]) -> tuple[str, ...]:
+    """A sentence for each setting that has a bare number beside a level that names its unit."""
+    sentences = {}
+    for fact, levels in _levels_of_settings(candidates):
+        bare = [level for level in levels if level.strip().isdecimal() and level.strip() != "0"]
+        if fact.unit and bare and any(level.strip()[-1:].isalpha() for level in levels):
+            sentences[fact.name] = (
+                f"{fact.name}={bare[0]} has no unit, as its other levels have: PostgreSQL counts it in "
+                f"{fact.unit}"
+            )
+    return tuple(sentences.values())
+
+
+def _levels_of_settings(candidates: Sequence[Candidate]) -> list[tuple[SettingFact, list[str]]]:
+    """What each build says of each setting that is a factor, and the levels that it has there."""
+    facts = {build.bin_directory: build_settings(build) for build in _distinct(list(candidates))}
+    found: dict[tuple[str, str], tuple[SettingFact, list[str]]] = {}
+    for levels, spec in candidates:
+        folder = spec.build.bin_directory
+        for name in levels.keys() & spec.settings.keys() & facts[folder].keys():
+            _, known = found.setdefault((name, folder), (facts[folder][name], []))
+            if levels[name] not in known:
+                known.append(levels[name])
+    return list(found.values())
 
 
 def _distinct(candidates: list[Candidate]) -> list[Build]:

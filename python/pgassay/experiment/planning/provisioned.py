@@ -35,7 +35,9 @@ from pgassay.experiment.planning.builds import (
     choose_builds,
     dataset_loads,
     differing_defaults,
+    levels_without_unit,
     one_arm_where_lacking,
+    refuse_equal_levels,
     settings_where_they_exist,
 )
 from pgassay.experiment.planning.io_traps import io_warnings
@@ -120,6 +122,7 @@ class ProvisionedServers:
             candidates, unreachable = within_reach(candidates)
             lacking += unreachable
         available = judge(candidates, skip_unavailable=parsed.request.skip_unavailable, on_stage=on_stage)
+        refuse_equal_levels(available.candidates)
         known = [
             (levels, spec.model_copy(update={"build": with_data_format(spec.build)}))
             for levels, spec in available.candidates
@@ -143,6 +146,7 @@ class ProvisionedServers:
                 *(() if is_shipped else sentences),
             ),
             warnings=(
+                *levels_without_unit(grid.judged.candidates),
                 *limit_sentences(limits),
                 *(instance_sentences(grid.arms) if self._request.memory is None else ()),
                 *plan_warnings(

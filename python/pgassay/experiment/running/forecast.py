@@ -73,6 +73,9 @@ def _expected(stored: StoredExperiment, earlier: Known | None, run: TrialRunner,
     return Known(trial_s, single_trial_spread(stored))
 
 
+_ENDED = {"failed": "failed", "invalid": "gave no valid figure"}
+
+
 def rehearse(experiment: Experiment, run: TrialRunner, progress: Progress) -> Known:
     """Run a trial of the control once; raises MeasurementError with its reason when it does not succeed."""
     progress.stage("rehearsing one trial, to tell what the time given can resolve")
@@ -81,5 +84,7 @@ def rehearse(experiment: Experiment, run: TrialRunner, progress: Progress) -> Kn
     with scratch_folder() as scratch:
         _, record = run(spec.model_copy(update={"arm": control}), scratch)
     if record.status != "ok":
-        raise MeasurementError(f"the rehearsal of {control.name} was {record.status}: {record.reason}")
+        raise MeasurementError(
+            f"the rehearsal of {control.name} {_ENDED.get(record.status, record.status)}: {record.reason}"
+        )
     return Known(trial_s=record.took_s, spread=None)

@@ -229,8 +229,22 @@ def _table(fixes: Sequence[Fix]) -> Table:
     return Table(_COLUMNS, (Group(tuple(_row(fix) for fix in fixes)),))
 
 
+def _how(fix: Fix) -> str:
+    """What the verdict rests on, in a word or two; '' where there is nothing."""
+    is_open = fix.verdict == "not decided" and fix.evidence == "proof"
+    return "in the proof so far" if is_open else _EVIDENCE[fix.evidence]
+
+
+def _writes(fix: Fix) -> str:
+    """What it does to the statements that write; '' where that is not known, or another text of a query."""
+    ratio = fix.cost.write_ratio
+    # One block's ratio of one short statement may be anything: it is shown when the proof bounds something.
+    is_open = fix.evidence == "proof" and fix.interval == (None, None)
+    return "" if ratio is None or is_open or fix.applied_by == "statement" else f"{ratio:.2f} ×"
+
+
 def _row(fix: Fix) -> Row:
-    how = _EVIDENCE[fix.evidence]
+    how = _how(fix)
     verdict = f"{fix.verdict} ({how})" if how and fix.verdict != "screened out" else fix.verdict
     cost = fix.cost
     cells = (
@@ -242,7 +256,7 @@ def _row(fix: Fix) -> Row:
         Cell("" if fix.predicted_gain is None else _gain(fix.predicted_gain)),
         Cell("" if cost.build_s is None else seconds(cost.build_s)),
         Cell("" if not cost.bytes else _bytes(cost.bytes)),
-        Cell("" if cost.write_ratio is None else f"{cost.write_ratio:.2f} ×"),
+        Cell(_writes(fix)),
     )
     return Row(cells)
 
@@ -278,7 +292,7 @@ def _tree(result: TuneResult) -> Iterator[TreeLine]:
     for fix in result.fixes:
         yield TreeLine(2, f"{fix.title} [{fix.kind}]: {fix.reason}", _TONES[fix.verdict])
         gain = "" if fix.gain is None else f", {_gain(fix.gain)}{_ends(fix.interval)}"
-        how = _EVIDENCE[fix.evidence]
+        how = _how(fix)
         yield TreeLine(
             3, f"{fix.verdict}{f' ({how})' if how else ''}{gain}{f'; {fix.note}' if fix.note else ''}"
         )
