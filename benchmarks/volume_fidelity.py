@@ -7,9 +7,10 @@ and the same of the median and the 99th percentile of latency (within 5 %). Each
 with the least and the largest; a round is all cells, once each, so that a cell's rounds are minutes apart.
 Then which answers came later than by 5 % of their own latency, the server's CPU time for each request, and
 what others took of the processors: where that is much, the cell is run again (`--repeats`, twice at most in
-its round), and the run with the least of it counts. Then the second in which a burst ends (within 1 %), and the rates that
-the imitation must reach. The cells of a volume that this machine refuses as above its ceiling are shown and
-neither pass nor fail. Needs root, FUSE and fio, and a quarter of an hour for the volumes named here.
+its round), and the run with the least of it counts. Then the second in which a burst ends (within 1 %), and
+the rates that the imitation must reach. The cells of a volume that this machine refuses as above its ceiling
+are shown and neither pass nor fail. Needs root, FUSE and fio, and a quarter of an hour for the volumes named
+here, where nobody disturbs it.
 """
 
 import argparse
@@ -128,8 +129,8 @@ class Cell:
         )
         outcome = "none" if self.refused is not None else "pass" if self.passes() else "FAIL"
         disturbed = sum(each.beside.disturbs for each in self.runs)
-        doubts = f"{self.repeated} repeated" if self.repeated else ""
-        doubts += f", {disturbed} disturbed all the same" if disturbed else ""
+        told = ((self.repeated, "repeated"), (disturbed, "disturbed all the same"))
+        doubts = ", ".join(f"{count} {words}" for count, words in told if count)
         served = f"{late:5.1%} {cpu_us:6.1f} {steal:6.1%} {others:6.1%}"
         return f"{outcome} {self.name:62} {' '.join(words):65} {served}  {doubts}".rstrip()
 
