@@ -6,10 +6,11 @@ A line for each volume, load and depth: the rate that fio got over that of the m
 and the same of the median and the 99th percentile of latency (within 5 %). Each is the median of the rounds,
 with the least and the largest; a round is all cells, once each, so that a cell's rounds are minutes apart.
 Then which answers came later than by 5 % of their own latency, the server's CPU time for each request, and
-what others took of the processors: where that is much, the cell is run again, twice at most in its round, and
-the run with the least of it counts. Then the second in which a burst ends (within 1 %), and the rates that
-the imitation must reach. The cells of a volume that this machine refuses as above its ceiling are shown and
-neither pass nor fail. Needs root, FUSE and fio, and a quarter of an hour for the volumes named here.
+what others took of the processors: where that is much, the cell is run again (`--repeats`, twice at most in
+its round), and the run with the least of it counts. Then the second in which a burst ends (within 1 %), and
+the rates that the imitation must reach. The cells of a volume that this machine refuses as above its ceiling
+are shown and neither pass nor fail. Needs root, FUSE and fio, and a quarter of an hour for the volumes named
+here, where nobody disturbs it.
 """
 
 import argparse
@@ -43,7 +44,6 @@ VOLUMES = (
 FILE_BYTES = 1 << 30
 RATE_TOLERANCE, LATENCY_TOLERANCE, BURST_TOLERANCE = 0.02, 0.05, 0.01
 CPU_US_MAX = 25.0
-RUNS_MAX = 3
 # 120 operations a second and 3,000 in a burst: these credits last 5 s of one.
 BURST_VOLUME, BURST_PEAK, BURST_BASE, BURST_CREDITS = "gp2,size=40GiB,credits=14400", 3000, 120, 14400
 BURST_SECONDS = 8
@@ -93,10 +93,10 @@ class Cell:
     runs: list[Run] = field(default_factory=list)
     repeated: int = 0
 
-    def round(self, number: int) -> None:
-        """Measure it, again where others took processors."""
+    def round(self, number: int, repeats: int) -> None:
+        """Measure it, again where others took processors, at most so often."""
         runs = [self.measure(number)]
-        while runs[-1].beside.disturbs and len(runs) < RUNS_MAX:
+        while runs[-1].beside.disturbs and len(runs) <= repeats:
             runs.append(self.measure(number))
         self.repeated += len(runs) - 1
         self.runs.append(min(runs, key=lambda each: each.beside.steal + each.beside.others))
@@ -129,8 +129,8 @@ class Cell:
         )
         outcome = "none" if self.refused is not None else "pass" if self.passes() else "FAIL"
         disturbed = sum(each.beside.disturbs for each in self.runs)
-        doubts = f"{self.repeated} repeated" if self.repeated else ""
-        doubts += f", {disturbed} disturbed all the same" if disturbed else ""
+        told = ((self.repeated, "repeated"), (disturbed, "disturbed all the same"))
+        doubts = ", ".join(f"{count} {words}" for count, words in told if count)
         served = f"{late:5.1%} {cpu_us:6.1f} {steal:6.1%} {others:6.1%}"
         return f"{outcome} {self.name:62} {' '.join(words):65} {served}  {doubts}".rstrip()
 
@@ -140,6 +140,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Imitated volumes against their models.")
     parser.add_argument("--seconds", type=int, default=5, help="of each run of a cell")
     parser.add_argument("--rounds", type=int, default=3, help="how often each cell is measured")
+    parser.add_argument("--repeats", type=int, default=2, help="of a run that others disturbed")
     parser.add_argument("--load", choices=LOADS, help="this one alone")
     parser.add_argument("--depth", type=int, help="this one alone")
     parser.add_argument("volumes", nargs="*", default=VOLUMES)
@@ -155,7 +156,7 @@ def main() -> None:
             cells = bench.cells(arguments.volumes, arguments.load, arguments.depth)
             for number in range(1, arguments.rounds + 1):
                 for cell in cells:
-                    cell.round(number)
+                    cell.round(number, arguments.repeats)
                     print(
                         f"round {number}: {cell.line()}" if number < arguments.rounds else cell.line(),
                         flush=True,

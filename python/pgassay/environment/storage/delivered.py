@@ -91,11 +91,14 @@ def warnings_of(figures: Mapping[str, object], name: str) -> list[str]:
     return found
 
 
-def unsteady_way(overhead: Overhead, model: VolumeModel) -> str | None:
+def unsteady_way(overhead: Overhead | None, model: VolumeModel) -> str | None:
     """That the rounds which measured the way through the kernel disagree, in a sentence; else None.
 
-    They disagree where that is more of the volume's latency than a delay of its own may be.
+    They disagree where that is more of the volume's latency than a delay of its own may be. What was not
+    measured agrees.
     """
+    if overhead is None:
+        return None
     apart_ns = overhead["high_ns"] - overhead["low_ns"]
     latency_ns = model.latency.read.median_ns
     if latency_ns <= 0 or apart_ns <= IMITATION_DELAY_SHARE_MAX * latency_ns:

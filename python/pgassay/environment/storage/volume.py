@@ -39,7 +39,6 @@ from pgassay.environment.storage.trace import UNLIMITED, Trace, latency_text, un
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.storage import StorageSpec
 from pgassay.model.volumes.offer import VolumeModel, VolumeSpec
-from pgassay.native.volume import Overhead
 from pgassay.volumes.catalogue import OWN_FILE, LoadedCatalogue, load_catalogue
 from pgassay.volumes.explain import text_of
 from pgassay.volumes.limits import instance_of, model_of, without_instance
@@ -155,8 +154,9 @@ class VolumeKind(StorageKind):
             beyond = beyond_ceiling(model, ceiling)
             if beyond is not None and not closest:
                 raise UsageError(beyond)
-            overhead = served.overhead or served.measure_overhead()
-            volume = ImitatedVolume(spec, served, model, loaded, overhead, beyond)
+            if served.overhead is None:
+                served.measure_overhead()
+            volume = ImitatedVolume(spec, served, model, loaded, beyond)
             volume.activate()
         except BaseException:
             _release(root)
@@ -173,14 +173,13 @@ class ImitatedVolume(LoopVolume):
         served: ServedImage,
         model: VolumeModel,
         loaded: LoadedCatalogue,
-        overhead: Overhead,
         beyond: str | None,
     ) -> None:
         super().__init__(spec, served.attached)
         self.model = model
         self._served = served
         self._loaded = loaded
-        self._overhead = overhead
+        self._overhead = served.overhead
         self._beyond = beyond
         self._own_model = model
         self._instance: VolumeModel | None = None
@@ -266,7 +265,7 @@ class ImitatedVolume(LoopVolume):
             "volume": {
                 **offer_facts(ordered(self.spec, self._loaded), self._loaded, self.model.name),
                 "model": self.model.model_dump(mode="json"),
-                "overhead_us": self._overhead["p50_ns"] / 1e3,
+                "overhead_us": 0.0 if self._overhead is None else self._overhead["p50_ns"] / 1e3,
                 "beyond_ceiling": self._beyond,
                 "shared_instance": None if self._instance is None else self._instance.name,
             },
