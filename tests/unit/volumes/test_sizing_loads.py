@@ -1,6 +1,8 @@
 """How far loads get by recordings whose parts are known: the oracles are closed forms."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -93,25 +95,46 @@ def test_what_units_read_that_a_slow_recording_never_came_to_is_told_by_a_faster
     assert found.seconds_per_unit == pytest.approx(slow.elapsed_s / units, rel=0.03)
 
 
-def test_of_commits_that_share_a_write_as_many_clients_count_as_there_are_writes(tmp_path: Path) -> None:
-    """Eight clients, and two commits for each write: on a slow volume four of them wait for each write."""
-    count, cycle_ns = 8000, 250_000
+def committing(
+    folder: Path, trial: int, *, write_ns: int, cycle_ns: int, shared: int, **known: Any
+) -> Measured:
+    """Eight clients that commit: a write in each cycle, on its way for so long, shared by so many of them."""
+    count = 8000
     requests = [
-        (number * cycle_ns, number * cycle_ns + 20_000, "w", number * 8192, 8192) for number in range(count)
+        (number * cycle_ns, number * cycle_ns + write_ns, "w", number * 8192, 8192) for number in range(count)
     ]
     elapsed_s = count * cycle_ns / 1e9
-    trial = Measured(
-        trial=0,
+    return Measured(
+        trial=trial,
         attempt=1,
-        storage="constant",
-        model=constant(0.02).model_dump(mode="json"),
+        storage=f"constant {write_ns}",
+        model=constant(write_ns / 1e6).model_dump(mode="json"),
         elapsed_s=elapsed_s,
-        units=2 * count,
+        units=shared * count,
         parts=((0, count * cycle_ns),),
         processors=2.0,
-        trace=write_trace(tmp_path / "0.trace", requests),
-        progress=((0.0, 0.0), (elapsed_s, 2.0 * count)),
+        trace=write_trace(folder / f"{trial}.trace", requests),
+        progress=((0.0, 0.0), (elapsed_s, float(shared * count))),
         clients=8,
+        **known,
     )
+
+
+def test_of_commits_that_share_a_write_as_many_clients_count_as_there_are_writes(tmp_path: Path) -> None:
+    """Eight clients, and two commits for each write: on a slow volume four of them wait for each write."""
+    trial = committing(tmp_path, 0, write_ns=20_000, cycle_ns=250_000, shared=2)
     (slow,) = Predictor(group(trial)).predict([alone(4)])
     assert slow.seconds_per_unit == pytest.approx(4 * MS / 4, rel=0.1)
+
+
+def test_who_waits_for_a_lock_until_another_has_committed_has_no_part_in_a_write(tmp_path: Path) -> None:
+    """Where two of eight wait for locks, three share each write: the slower recording tells how many wait."""
+    fast = committing(tmp_path, 0, write_ns=20_000, cycle_ns=250_000, shared=2)
+    # Computing is short, and others took nothing: the rest is waiting.
+    known = {"lock_waits": 2.0, "cpu_s": 24_000 * 50e-6, "processors_min": 2.0}
+    slow = committing(tmp_path, 1, write_ns=4_000_000, cycle_ns=4_000_100, shared=3, **known)
+    found = [
+        Predictor(group(fast, recorded)).predict([alone(4)])[0].seconds_per_unit
+        for recorded in (slow, replace(slow, lock_waits=0.0))
+    ]
+    assert found == pytest.approx([4 * MS / 3, 4 * MS / 4], rel=0.1)

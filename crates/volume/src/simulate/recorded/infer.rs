@@ -3,10 +3,11 @@
 use super::commits::{Shared, mix, share};
 use super::dependencies::{Dependencies, Facts, Milestone, NO_LOG, Role, STRETCHES, Step, Who};
 use super::lanes::{Cause, Inferred, Lanes, shorten};
-use super::locks::chance;
+use super::locks::{Answers, chance, chance_of};
 use super::merged::{Merged, merged};
 use super::on_their_way::{in_flight, lanes_nearby};
 use super::order::straighten;
+use super::replay::replay;
 use super::writes::{bursts_of, logs_of};
 use crate::model::{Fault, SECOND_NS};
 use crate::recording::{Recorded, Recording};
@@ -28,6 +29,7 @@ pub(super) fn infer(
         ));
     }
     let (log_of, logs) = logs_of(&requests);
+    let answers = Answers::of(&requests);
     // Before commits are set apart, which are taken to come earlier than the write that they share.
     let bursts = bursts_of(&requests, &log_of);
     let Shared {
@@ -159,7 +161,7 @@ pub(super) fn infer(
             .collect();
         straighten(&mut steps, &reads);
     }
-    Ok(Dependencies {
+    let mut found = Dependencies {
         steps,
         milestones,
         logs,
@@ -169,7 +171,16 @@ pub(super) fn infer(
         processors,
         tail_ns: until_ns - last_ns,
         facts,
-    })
+    };
+    if who.lock_chance.is_none() && lock_chance > 0.0 {
+        found.lock_chance = chance_of(lock_chance, who.lock_waits, |chance| {
+            found.lock_chance = chance;
+            let mut answers = answers.clone();
+            replay(&found, |_, request| answers.done_ns(request)).lock_waits
+        });
+        found.facts.lock_chance = found.lock_chance;
+    }
+    Ok(found)
 }
 
 impl Facts {

@@ -8,14 +8,22 @@
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
+use super::dependencies::WRITE_BYTES_MAX;
+use crate::recording::Recorded;
+use crate::request::{Kind, Request};
+
 /// The same recording gives the same answer.
 const SEED: u64 = 2;
+/// So often a chance is replayed and corrected, each time by so many times at most.
+const FITS: usize = 5;
+const STEP_MAX: f64 = 2.0;
 
 /// With which chance a transaction needs a lock that a certain other one holds, where so many clients waited for locks
 /// on average. `held`: from when until when transactions held theirs.
 ///
 /// Whoever takes a lock while others hold theirs would wait for each of these until its end, if it needed what that one
-/// holds. The chance is the share of all that waiting which there was.
+/// holds. The chance is the share of all that waiting which there was. That is a first guess: who waits for one who
+/// waits is not in it.
 pub(super) fn chance(mut held: Vec<(u64, u64)>, lock_waits: f64) -> f64 {
     held.sort_unstable();
     let (Some((first_ns, _)), Some(last_ns)) = (held.first(), held.iter().map(|(_, until)| *until).max())
@@ -40,6 +48,52 @@ pub(super) fn chance(mut held: Vec<(u64, u64)>, lock_waits: f64) -> f64 {
     }
 }
 
+/// The chance with which a replay has as many wait for locks as there were: `waits_with` is how many one has, on average.
+pub(super) fn chance_of(first_guess: f64, lock_waits: f64, mut waits_with: impl FnMut(f64) -> f64) -> f64 {
+    let mut chance = first_guess;
+    for _ in 0..FITS {
+        let found = waits_with(chance);
+        if found <= 0.0 {
+            break;
+        }
+        chance = (chance * (lock_waits / found).clamp(1.0 / STEP_MAX, STEP_MAX)).min(1.0);
+    }
+    chance
+}
+
+/// Answers as they were recorded: those of requests alike, one behind the other and over again.
+#[derive(Clone)]
+pub(super) struct Answers {
+    took_ns: [Vec<u64>; 6],
+    next: [usize; 6],
+}
+
+impl Answers {
+    pub(super) fn of(requests: &[Recorded]) -> Self {
+        let mut took_ns: [Vec<u64>; 6] = Default::default();
+        for request in requests {
+            took_ns[Self::class(request.kind, request.length)].push(request.done_ns - request.issue_ns);
+        }
+        Self {
+            took_ns,
+            next: [0; 6],
+        }
+    }
+
+    fn class(kind: Kind, length: u32) -> usize {
+        kind as usize * 2 + usize::from(length >= WRITE_BYTES_MAX)
+    }
+
+    /// When the next request like this one is done.
+    pub(super) fn done_ns(&mut self, request: &Request) -> u64 {
+        let class = Self::class(request.kind, request.length);
+        let took_ns = &self.took_ns[class];
+        let number = self.next[class];
+        self.next[class] = (number + 1) % took_ns.len().max(1);
+        request.arrival_ns + took_ns.get(number).copied().unwrap_or(0)
+    }
+}
+
 /// Who holds a lock in a replay, and who waits for whom.
 pub(super) struct Locks {
     chance: f64,
@@ -47,8 +101,17 @@ pub(super) struct Locks {
     holders: Vec<u32>,
     /// Of each request, whether its transaction has its lock.
     has_lock: Vec<bool>,
+    waiting: Vec<Waiting>,
+    /// How long all of them waited whose wait is over.
+    pub(super) waited_ns: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Waiting {
     /// The request of who waits, and that of the holder.
-    waiting: Vec<(u32, u32)>,
+    index: u32,
+    holder: u32,
+    since_ns: u64,
 }
 
 impl Locks {
@@ -60,6 +123,7 @@ impl Locks {
             holders: Vec::new(),
             has_lock: vec![false; if chance > 0.0 { requests } else { 0 }],
             waiting: Vec::new(),
+            waited_ns: 0,
         }
     }
 
@@ -78,11 +142,15 @@ impl Locks {
     /// Takes the lock of the transaction that this request commits; false if another one holds it, whose end it
     /// waits for then.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // less than the number of holders
-    pub(super) fn take(&mut self, index: u32) -> bool {
+    pub(super) fn take(&mut self, index: u32, now_ns: u64) -> bool {
         let drawn = (self.random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
         match self.holders.get((drawn / self.chance) as usize) {
             Some(holder) => {
-                self.waiting.push((index, *holder));
+                self.waiting.push(Waiting {
+                    index,
+                    holder: *holder,
+                    since_ns: now_ns,
+                });
                 false
             }
             None => {
@@ -99,19 +167,18 @@ impl Locks {
 
     /// The transaction that this request commits has ended. Returns that of the one who gets its lock; others wait for
     /// that one now.
-    pub(super) fn end(&mut self, index: u32) -> Option<u32> {
+    pub(super) fn end(&mut self, index: u32, now_ns: u64) -> Option<u32> {
         if let Some(place) = self.holders.iter().position(|holder| *holder == index) {
             self.holders.remove(place);
         }
-        let place = self.waiting.iter().position(|(_, holder)| *holder == index)?;
-        let (next, _) = self.waiting.remove(place);
-        for (_, holder) in &mut self.waiting {
-            if *holder == index {
-                *holder = next;
-            }
+        let place = self.waiting.iter().position(|each| each.holder == index)?;
+        let next = self.waiting.remove(place);
+        self.waited_ns += now_ns - next.since_ns;
+        for other in self.waiting.iter_mut().filter(|other| other.holder == index) {
+            other.holder = next.index;
         }
-        self.give(next);
-        Some(next)
+        self.give(next.index);
+        Some(next.index)
     }
 }
 
@@ -134,24 +201,30 @@ mod tests {
     #[test]
     fn who_waits_gets_the_lock_in_turn() {
         let mut locks = Locks::new(1.0, 4);
-        assert_eq!([0, 1, 2].map(|index| locks.take(index)), [true, false, false]);
+        assert_eq!(
+            [0, 1, 2].map(|index| locks.take(index, u64::from(index))),
+            [true, false, false]
+        );
         assert!(locks.has(0) && !locks.has(1));
-        assert_eq!(locks.end(0), Some(1));
-        assert!(locks.has(1) && !locks.take(3));
-        assert_eq!([1, 2, 3].map(|index| locks.end(index)), [Some(2), Some(3), None]);
+        assert_eq!((locks.end(0, 10), locks.waited_ns), (Some(1), 9));
+        assert!(locks.has(1) && !locks.take(3, 15));
+        assert_eq!(
+            [1, 2, 3].map(|index| locks.end(index, 20)),
+            [Some(2), Some(3), None]
+        );
     }
 
     #[test]
     fn a_lock_is_needed_as_often_as_the_chance_says() {
         let mut locks = Locks::new(0.05, 20_002);
-        assert!(locks.take(0));
+        assert!(locks.take(0, 0));
         // One that holds nothing yet meets it in one of twenty cases.
         let blocked = (1..=20_000).filter(|index| {
-            let is_blocked = !locks.take(*index);
+            let is_blocked = !locks.take(*index, 0);
             if is_blocked {
                 locks.waiting.clear();
             } else {
-                locks.end(*index);
+                locks.end(*index, 0);
             }
             is_blocked
         });

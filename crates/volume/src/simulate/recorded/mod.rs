@@ -30,7 +30,8 @@
 //!    before it as it did.
 //!
 //! 6. Clients that commit hold **locks** until then, and some need a lock that another one holds. Where it is known how
-//!    many waited so on average, that gives the chance that a transaction needs the lock of a certain other one.
+//!    many waited so on average, the chance that a transaction needs the lock of a certain other one is that with
+//!    which a replay has as many wait.
 //! 7. A look-ahead asks in the **order of the file**. Where it is not known that there are clients, a read that
 //!    goes on where one before it ended takes the place of those that came before it, as far as they were on their
 //!    way at once. A volume that merges adjacent requests counts more of them where they come in order.

@@ -66,6 +66,8 @@ struct Replay<'a, Serve> {
 pub(super) struct Replayed {
     pub(super) elapsed_ns: u64,
     pub(super) milestones_ns: Vec<u64>,
+    /// How many waited for locks, on average.
+    pub(super) lock_waits: f64,
 }
 
 /// How long it takes with these answers. `serve` gets requests in the order of arrival, each with the number of its
@@ -106,6 +108,7 @@ pub(super) fn replay(dependencies: &Dependencies, serve: impl FnMut(usize, &Requ
     Replayed {
         milestones_ns: milestones_ns.collect(),
         elapsed_ns,
+        lock_waits: replay.locks.waited_ns as f64 / elapsed_ns.max(1) as f64,
     }
 }
 
@@ -156,7 +159,7 @@ impl<Serve: FnMut(usize, &Request) -> u64> Replay<'_, Serve> {
         self.claim(now_ns);
         if self.locks.are_taken() {
             for index in &ended {
-                if let Some(next) = self.locks.end(*index) {
+                if let Some(next) = self.locks.end(*index, now_ns) {
                     self.compute_rest(next, now_ns);
                 }
             }
@@ -203,7 +206,7 @@ impl<Serve: FnMut(usize, &Request) -> u64> Replay<'_, Serve> {
     fn computed(&mut self, index: u32, now_ns: u64) {
         if !self.takes_lock(&self.steps[index as usize]) || self.locks.has(index) {
             self.issue(index, now_ns);
-        } else if self.locks.take(index) {
+        } else if self.locks.take(index, now_ns) {
             self.compute_rest(index, now_ns);
         }
     }
