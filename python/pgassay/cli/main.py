@@ -76,7 +76,7 @@ class _Parser(argparse.ArgumentParser):
     """Complains without repeating a password of a connection string."""
 
     def error(self, message: str) -> "NoReturn":
-        super().error(_without_secrets(message))
+        super().error(_harmless(message))
 
 
 def parser() -> argparse.ArgumentParser:
@@ -128,7 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status: int = chosen.run(chosen)
         sys.stdout.flush()
     except PgassayError as error:
-        print(f"pgassay: {_without_secrets(str(error))}", file=sys.stderr)
+        print(f"pgassay: {_harmless(str(error))}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("pgassay: interrupted; nothing is left running", file=sys.stderr)
@@ -146,11 +146,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
-def _without_secrets(message: str) -> str:
-    """A slip of the fingers may have put a connection string where a message repeats what was typed."""
-    from pgassay.model.redaction import without_secrets
+def _harmless(message: str) -> str:
+    """What is printed of a message: no password, and nothing that steers a terminal.
 
-    return without_secrets(message)
+    A slip of the fingers may have put a connection string where a message repeats what was typed; a function
+    in the data may have put anything into what a server says.
+    """
+    from pgassay.model.redaction import without_secrets
+    from pgassay.report.text import clean_lines
+
+    return clean_lines(without_secrets(message))
 
 
 if __name__ == "__main__":
