@@ -32,6 +32,7 @@ AT_ONCE = {
     "storage": (["work_mem=1MB,2MB", "--storage", "nvme"], ["nvme", "loop"]),
     "storage option": (["work_mem=1MB,2MB", "--storage", "loop:speed=3"], ["speed", "read_mb_s"]),
     "storage value": (["work_mem=1MB,2MB", "--storage", "loop:size=huge"], ["size", "huge"]),
+    "a text that steers a terminal": (["work_mem=1MB,2MB", "--storage", "nv\x1b[2Jme"], ["nv\\x1b[2Jme"]),
     "cache state": (["work_mem=1MB,2MB", "--cache", "hot"], ["hot", "warm-buffers"]),
     "control": (["work_mem=1MB,2MB", "--control", "work_mem=9MB"], ["9MB", "work_mem=1MB,2MB"]),
     "scale 0": (["work_mem=1MB,2MB", "--scale", "0"], ["--scale 0", "use 1"]),

@@ -87,7 +87,7 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> "NoReturn":
         from pgassay.cli.refusals import sentence
 
-        self.exit(EXIT_USAGE, f"pgassay: {_without_secrets(sentence(self, message))}\n")
+        self.exit(EXIT_USAGE, f"pgassay: {_harmless(sentence(self, message))}\n")
 
     def parse_args(  # type: ignore[override]  # argparse's overloads allow a namespace of another class
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
@@ -162,7 +162,7 @@ def main(arguments: Sequence[str] | None = None, *, draws_page: bool = True) -> 
         status: int = chosen.run(chosen)
         sys.stdout.flush()
     except PgassayError as error:
-        print(f"pgassay: {_without_secrets(str(error))}", file=sys.stderr)
+        print(f"pgassay: {_harmless(str(error))}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("pgassay: interrupted; nothing is left running", file=sys.stderr)
@@ -180,11 +180,16 @@ def main(arguments: Sequence[str] | None = None, *, draws_page: bool = True) -> 
     return status
 
 
-def _without_secrets(message: str) -> str:
-    """A slip of the fingers may have put a connection string where a message repeats what was typed."""
-    from pgassay.model.redaction import without_secrets
+def _harmless(message: str) -> str:
+    """What is printed of a message: no password, and nothing that steers a terminal.
 
-    return without_secrets(message)
+    A slip of the fingers may have put a connection string where a message repeats what was typed; a function
+    in the data may have put anything into what a server says.
+    """
+    from pgassay.model.redaction import without_secrets
+    from pgassay.report.text import clean_lines
+
+    return clean_lines(without_secrets(message))
 
 
 if __name__ == "__main__":

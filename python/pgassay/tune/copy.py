@@ -255,6 +255,9 @@ class TrialCopy:
         assert session is not None
         self._connect()
         session.execute("timeout", f"SET statement_timeout = '{timeout_s * 1000:.0f}ms'")
+        if not statement.of.writes:
+            # What a function that it calls would change would stay for all that is measured after it.
+            session.execute("read only", "SET default_transaction_read_only = on")
         session.execute("warm the catalogs", f"EXPLAIN {sql}")
         # An imitated volume is slow only while something is measured, as in a trial.
         with self._storage.measured():

@@ -3,7 +3,7 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,7 @@ from pgassay.environment.server.initdb import initdb_command
 from pgassay.environment.server.programs import identity
 from pgassay.environment.server.server import Server
 from pgassay.environment.server.sessions import control
-from pgassay.errors import UsageError
+from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
 from server_helpers import TINY_SETTINGS, best_build, own_home, run_program, socket_folders
@@ -316,6 +316,31 @@ def test_tablespaces_and_links_of_a_data_folder(build: Build, source: Path, home
     (source / "base" / "link").symlink_to(wal)
     with pytest.raises(UsageError, match=r"base/link is a link to .* can't be followed"):
         datasets.parse_dataset(f"folder:{source}", build, 1)
+
+
+def test_recovery_writes_nothing_where_the_original_has_a_tablespace(
+    build: Build, home: Path, require: Callable[[str], None]
+) -> None:
+    """Its WAL makes one that is not in the copied folder: replayed, it would be the original's own."""
+    require("enclosure")
+    theirs = reachable(home / "theirs")
+    original, copied, place = theirs / "original", theirs / "copied", reachable(theirs / "place")
+    subprocess.run(
+        initdb_command(build, original, DatasetSpec()), check=True, capture_output=True, **identity()
+    )
+    with Server(build, original, TINY_SETTINGS) as server, control(server) as session:
+        session.execute("CREATE TABLE near AS SELECT 1 AS n")
+        session.execute("CHECKPOINT")
+        shutil.copytree(original, copied)
+        (copied / "postmaster.pid").unlink()
+        session.execute(f"CREATE TABLESPACE far LOCATION '{place}'".encode())
+        session.execute("CREATE TABLE far TABLESPACE far AS SELECT 2 AS n")
+        session.execute("CHECKPOINT")
+        shutil.copytree(original / "pg_wal", copied / "pg_wal", dirs_exist_ok=True)
+        before = sorted((path, path.stat().st_mtime_ns) for path in place.rglob("*"))
+        with pytest.raises(MeasurementError, match="its WAL makes a tablespace outside of it: take another"):
+            make(build, f"folder:{copied}")
+        assert before == sorted((path, path.stat().st_mtime_ns) for path in place.rglob("*"))
 
 
 def test_a_running_server_another_major_and_no_folder_are_refused(build: Build, home: Path) -> None:

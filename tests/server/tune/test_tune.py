@@ -21,6 +21,7 @@ from pgassay.tune.facts.read import read_facts
 from pgassay.tune.finders.registry import find
 from pgassay.tune.plan import TuneRequest, plan_tune
 from pgassay.tune.run import go_on, run_tune
+from pgassay.tune.statements import measured
 from pgassay.tune.tools import Tools
 from tuned_orders import SLOW, index, request
 
@@ -31,6 +32,11 @@ CREATE TABLE orders AS SELECT n AS id FROM generate_series(1, 100) n;
 CREATE FUNCTION reaching() RETURNS int LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN COPY (SELECT 1) TO PROGRAM 'touch {reached}'; RETURN 1; END $$;
 DO $$ BEGIN PERFORM reaching(); EXCEPTION WHEN OTHERS THEN RAISE NOTICE '%', SQLERRM; END $$;
+"""
+MAKING = """
+CREATE TABLE orders AS SELECT n AS id FROM generate_series(1, 100) n;
+CREATE FUNCTION making() RETURNS int LANGUAGE plpgsql AS $$
+BEGIN EXECUTE $x$CREATE FUNCTION made() RETURNS int LANGUAGE sql AS 'SELECT 1'$x$; RETURN 1; END $$;
 """
 Finder = Callable[[Symptom], tuple[Candidate, ...]]
 
@@ -144,6 +150,21 @@ def test_what_the_data_would_do_outside_of_the_copy_is_refused(
     with pytest.raises(UsageError, match=r"statement slow fails .*sees no file, program or server"):
         run_tune(asked, Tools(read_facts, lambda _symptom: ()), NullProgress(), wait=True, isolates=False)
     assert not reached.exists() and not is_enclosing()
+
+
+@pytest.mark.shares_machine
+def test_what_a_query_calls_changes_nothing_on_the_copy(tmp_path: Path) -> None:
+    asked = request(tmp_path, "-- name: slow\nSELECT making() FROM orders WHERE id = 1;\n")
+    (tmp_path / "data.sql").write_text(MAKING)
+    planned = plan_tune(asked, lambda *_: None).with_data_format()
+    (statement,) = measured(planned.statements)
+    with TrialCopy(
+        planned.spec, cache="warm-buffers", statement_timeout_s=60, on_stage=lambda *_: None
+    ) as copy:
+        with pytest.raises(UsageError, match="CREATE FUNCTION in a read-only transaction"):
+            copy.seconds(statement, statement.sql)
+        assert copy.session.execute("SELECT to_regproc('made')").fetchone() == (None,)
+    snapshots.remove(copy.snapshot.key)
 
 
 @pytest.mark.slow

@@ -23,6 +23,7 @@ from pgassay.environment.datasets.folder_copy import copied_files, copy_folder
 from pgassay.environment.datasets.folder_server import adopt, choose_database, ensure_superuser
 from pgassay.environment.datasets.load_failure import translated_errors
 from pgassay.environment.server.control_file import read_control_file
+from pgassay.environment.server.enclosure import isolated
 from pgassay.environment.server.server import Server, ServerStartError
 from pgassay.environment.server.validation import block_bytes
 from pgassay.errors import MeasurementError, UsageError
@@ -138,14 +139,17 @@ def make(build: Build, folder: Path, spec: DatasetSpec, on_progress: OnStage) ->
         notes.append("it was not shut down in order: the copy was recovered from its WAL")
     settings = bulk_settings(build) | _small_wal(spec)
     try:
-        ensure_superuser(build, folder, settings)
-        with Server(build, folder, settings) as server:
-            with translated_errors(server, f"opening the copy of {path}"):
-                database = choose_database(server, spec)
-                notes += adopt(server)
-            install_extensions(server, build, database)
-            settle(server, on_progress, database, analyse=False, reads=spec.settled)
-            return Made(database, relation_facts(server, database), tuple(notes))
+        # Replayed WAL may make a tablespace where the original has it (src/backend/commands/tablespace.c,
+        # tblspc_redo): the copy's recovery sees no such place, or it would write into the original's files.
+        with isolated(leaves_network=False):
+            ensure_superuser(build, folder, settings)
+            with Server(build, folder, settings) as server:
+                with translated_errors(server, f"opening the copy of {path}"):
+                    database = choose_database(server, spec)
+                    notes += adopt(server)
+                install_extensions(server, build, database)
+                settle(server, on_progress, database, analyse=False, reads=spec.settled)
+                return Made(database, relation_facts(server, database), tuple(notes))
     except ServerStartError as error:
         raise MeasurementError(f"the copy of {path} does not start: {error.failure.sentence()}") from error
 

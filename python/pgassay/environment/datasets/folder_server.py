@@ -14,6 +14,8 @@ from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
 
 _DATABASES = "SELECT datname FROM pg_database WHERE datallowconn AND NOT datistemplate ORDER BY 1"
+# The server's words for a tablespace whose place is not there (src/backend/commands/tablespace.c).
+_NO_DIRECTORY = 'FATAL:  directory "'
 _HAS_TABLES = "SELECT EXISTS (SELECT FROM pg_class WHERE oid >= 16384 AND relkind IN ('r', 'p', 'm'))"
 
 
@@ -48,6 +50,8 @@ def ensure_superuser(build: Build, folder: Path, settings: Mapping[str, str]) ->
 
 
 def _hint(message: str, folder: Path) -> str:
+    if _NO_DIRECTORY in message:
+        return "; its WAL makes a tablespace outside of it: take another base backup, which holds that"
     if "checkpoint record" in message or (folder / "backup_label").exists():
         return "; a base backup must hold its WAL: make it with pg_basebackup --wal-method=stream"
     return ""

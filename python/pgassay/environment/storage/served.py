@@ -32,7 +32,7 @@ from pgassay.native.volume import Overhead, Second, VolumeServer
 
 # What a server, its shared buffers and the page cache must have beside an image in memory.
 MEMORY_SHARE_MAX = 0.6
-# Of what passes while nobody else works: who uses the volume takes the rest. Where the server takes four
+# Of the reads that pass while nobody else works: who uses the volume takes the rest. Where the server takes four
 # fifths of a processor, a tenth of the answers is late.
 CEILING_SHARE = 0.6
 # No request waits for others, and each is one of the server's; what they took is counted.
@@ -167,7 +167,7 @@ class ServedImage:
         found = [Ceiling(*self.server.measure_ceiling(self.node)) for _ in range(3)]
         best = Ceiling(
             CEILING_SHARE * max(each.random_reads_per_s for each in found),
-            CEILING_SHARE * max(each.bytes_per_s for each in found),
+            max(each.bytes_per_s for each in found),
         )
         with contextlib.suppress(OSError):
             replace_file(file, json.dumps({**machine, **asdict(best)}).encode())
