@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from steps.browser import provide_browser
 from steps.demo import run_demonstration
-from steps.native_binary import provide_native_binary
+from steps.native_binary import BARE_LOOP, build, provide_native_binary
 from steps.project import (
     ALONE_FOLDERS,
     PGASSAY,
@@ -24,7 +24,8 @@ from steps.project import (
     VENV,
     SetupError,
     StepError,
-    run_all_openly,
+    compiling,
+    run_all,
     run_collected,
     run_openly,
     run_side_by_side,
@@ -89,48 +90,40 @@ def collect_python_tests() -> None:
     run_collected([PYTHON, "-m", "pytest", "--collect-only", "-qq"], compiling())
 
 
-def compiling() -> dict[str, str]:
-    """An environment in which Python keeps what it compiles.
-
-    Hundreds of short processes import the same modules: compiling them each time is longer than most tests.
-    """
-    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-
-
 def check_rust() -> str:
     """Check the format of Rust, and run clippy: one cargo after the other, for they share a lock."""
-    environment = rust_environment()
-    output = run_collected(["cargo", "fmt", "--all", "--check"], environment)
     options = ["--quiet", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]
-    return output + run_collected(["cargo", "clippy", *options], environment)
+    return run_cargo("fmt", "--all", "--check") + run_cargo("clippy", *options)
 
 
 def test_rust() -> str:
     """Run the Rust tests."""
-    command = ["cargo", "test", "--quiet", "--workspace", "--locked"]
-    return run_collected(command, rust_environment())
+    return run_cargo("test", "--quiet", "--workspace", "--locked")
+
+
+def run_cargo(*words: str) -> str:
+    """Run cargo with what the processors have left: beside it the tests of Python wait for servers a lot."""
+    return run_collected(["nice", "-n", "19", "cargo", *words], rust_environment())
 
 
 def set_up_and_check_python() -> None:
     """All of the set-up and of the checks that needs no cargo."""
     provide_python_packages()
+    # Most of what is provided waits for the network.
+    run_side_by_side([provide_all_servers, check_python_style, check_python_types, collect_python_tests])
+
+
+def provide_all_servers() -> None:
+    """Provide what measuring needs, and what the tests need beside it."""
     provide_servers()
     provide_browser()
     provide_compared_versions()
     provide_sysbench()
-    run_side_by_side([check_python_style, check_python_types, collect_python_tests])
-
-
-def build_and_check_rust() -> str:
-    """All that needs cargo; one after the other, for cargo uses all processors where it can."""
-    provide_native_binary()
-    return check_rust() + test_rust()
 
 
 def test(*, slow: bool = False) -> None:
     """Set up, lint, and run the tests of both languages; pytest's closing lines come last."""
-    # Each has long stretches in which one processor is enough for it.
-    run_side_by_side([set_up_and_check_python, build_and_check_rust])
+    run_side_by_side([set_up_and_check_python, provide_native_binary])
     all_of_them = "" if slow else " and not slow"
     # A server that is measured wants the machine for itself; all other tests run beside each other.
     # One more worker than there are processors: the lane of those that measure waits for its servers a lot.
@@ -138,7 +131,17 @@ def test(*, slow: bool = False) -> None:
     beside = [*workers, "-m", f"(not server or shares_machine){all_of_them}"]
     # Which are in these folders alone (tests/conftest.py): the others need not be collected a second time.
     alone = [*ALONE_FOLDERS, "-m", f"server and not shares_machine{all_of_them}"]
-    run_all_openly([[PYTHON, "-m", "pytest", *options] for options in (beside, alone)], compiling())
+    run_all(
+        [
+            lambda: run_side_by_side([lambda: run_pytest(*beside), lambda: check_rust() + test_rust()]),
+            lambda: run_pytest(*alone),
+        ]
+    )
+
+
+def run_pytest(*options: str) -> None:
+    """Run tests of Python, whose progress is shown."""
+    run_openly([PYTHON, "-m", "pytest", *options], compiling())
 
 
 def test_all() -> None:
@@ -151,6 +154,7 @@ def test_all() -> None:
 def bench() -> None:
     """Run each benchmark and let it print its figures."""
     setup()
+    build(BARE_LOOP)
     for script in sorted((ROOT / "benchmarks").glob("*.py")):
         if not script.name.startswith("_"):
             say(f"== {script.relative_to(ROOT)}")

@@ -301,6 +301,36 @@ def test_steps_side_by_side_all_run_and_the_first_failure_decides(capsys: pytest
         project.run_side_by_side([step(0), lambda: project.run_quietly(["/nowhere/program"], "install it")])
 
 
+def test_all_steps_run_and_the_first_failure_decides() -> None:
+    done: list[int] = []
+
+    def step(number: int, status: int) -> Callable[[], None]:
+        def run() -> None:
+            done.append(number)
+            if status:
+                raise project.StepError(status)
+
+        return run
+
+    with pytest.raises(project.StepError) as caught:
+        project.run_all([step(1, 0), step(2, 7), step(3, 8), step(4, 0)])
+    assert caught.value.exit_code == 7
+    assert done == [1, 2, 3, 4]
+    project.run_all([step(5, 0)])
+
+
+def test_what_a_package_imports_is_compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whatever Python is told elsewhere; and nothing else is."""
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path))
+    python_packages.compile_imported("wsgiref")
+    compiled = {path.name.partition(".")[0] for path in tmp_path.rglob("*.pyc")}
+    assert compiled >= {"simple_server", "validate", "server"}
+    assert "decimal" not in compiled
+    with pytest.raises(project.SetupError, match="type 'make setup' again"):
+        python_packages.compile_imported("no_such_package")
+
+
 def test_failing_step_shows_the_end_and_the_remedy(capsys: pytest.CaptureFixture[str]) -> None:
     program = "print('\\n'.join(map(str, range(50)))); raise SystemExit(3)"
     with pytest.raises(project.SetupError, match="exit code 3: plug it in"):

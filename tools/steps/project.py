@@ -62,6 +62,14 @@ def run_quietly(command: list[str | Path], remedy: str, environment: dict[str, s
     return result.stdout
 
 
+def compiling() -> dict[str, str]:
+    """An environment in which Python keeps what it compiles.
+
+    Hundreds of short processes import the same modules: compiling them each time is longer than most tests.
+    """
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 def run_openly(command: list[str | Path], environment: dict[str, str] | None = None) -> None:
     """Run a program whose output the user wants to see; raise StepError when it fails."""
     sys.stdout.flush()
@@ -70,12 +78,12 @@ def run_openly(command: list[str | Path], environment: dict[str, str] | None = N
         raise StepError(_as_shells_write(result.returncode))
 
 
-def run_all_openly(commands: Sequence[list[str | Path]], environment: dict[str, str] | None = None) -> None:
-    """Run all programs, one after the other, whatever fails; raise the first StepError at the end."""
+def run_all(steps: Sequence[Callable[[], None]]) -> None:
+    """Run all steps, one after the other, whichever fails; raise the first StepError at the end."""
     failed: StepError | None = None
-    for command in commands:
+    for step in steps:
         try:
-            run_openly(command, environment)
+            step()
         except StepError as error:
             failed = failed or error
     if failed:

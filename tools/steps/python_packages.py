@@ -13,6 +13,7 @@ from steps.project import (
     ROOT,
     VENV,
     SetupError,
+    compiling,
     fingerprint,
     is_stamped,
     run_quietly,
@@ -22,7 +23,13 @@ from steps.project import (
 
 LOCK = ROOT / "requirements.lock"
 STAMP = VENV / "pgassay-setup-stamp"
-_TESTS_OF_PACKAGES = r"[/\\]site-packages[/\\](.*[/\\])?tests?[/\\]"
+# Imports every module of the package that is named, and with it what each of them imports.
+_IMPORT_ALL = """
+import importlib, pkgutil, sys
+package = importlib.import_module(sys.argv[1])
+for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+    importlib.import_module(module.name)
+"""
 _NETWORK_REMEDY = "check the network and pip's configuration, then type 'make setup' again."
 
 
@@ -37,32 +44,36 @@ def provide_python_packages() -> None:
     STAMP.unlink(missing_ok=True)
     pip = pip_command()
     # pip tells a lock by its hashes, but not by the name of the file; the flag makes it certain.
-    # Pip would compile one file after the other, the tests of every package among them.
+    # Pip would compile all files of all packages, of which few are ever imported.
     install = [*pip, "install", "--quiet", "--no-compile", "--require-hashes", "-r", LOCK]
-    run_quietly(install, _NETWORK_REMEDY)
+    run_quietly(install, _NETWORK_REMEDY, compiling())
     _install_project(pip)
     compile_sources(ROOT / "python")
-    compile_sources(*VENV.glob("lib/python*/site-packages"), of_packages=True)
+    compile_imported()
     write_stamp(STAMP, inputs)
     say("python packages: done")
 
 
-def compile_sources(*folders: Path, of_packages: bool = False) -> None:
+def compile_sources(*folders: Path) -> None:
     """Compile the Python files that changed since they were compiled, so that no start waits for it.
 
     Python itself would do so at the first import, but not where PYTHONDONTWRITEBYTECODE is set. What
-    does not compile is left alone: some packages bring files for another version of Python. `of_packages`: on
-    all processors, and without the packages' own tests, which are a quarter of them.
+    does not compile is left alone: some packages bring files for another version of Python.
     """
-    options = ["-j", "0", "-x", _TESTS_OF_PACKAGES] if of_packages else []
     subprocess.run(
-        [PYTHON, "-m", "compileall", "-q", *options, *folders],
+        [PYTHON, "-m", "compileall", "-q", *folders],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         check=False,
     )
+
+
+def compile_imported(package: str = "pgassay") -> None:
+    """Let Python compile what a package imports: of all that is installed, that is a third."""
+    remedy = "see the lines above, then type 'make setup' again."
+    run_quietly([PYTHON, "-c", _IMPORT_ALL, package], remedy, compiling())
 
 
 def pip_command() -> list[str | Path]:
@@ -111,6 +122,7 @@ def _install_project(pip: list[str | Path]) -> None:
     run_quietly(
         [*pip, "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index", "-e", ROOT],
         "see the lines above, then type 'make setup' again.",
+        compiling(),
     )
     if not PGASSAY.exists():
         raise SetupError(f"pip made no {PGASSAY}: remove .venv and type 'make setup' again.")
