@@ -14,8 +14,11 @@ INSERT INTO orders SELECT n, n * 7919 % 20000, repeat('x', 60) FROM generate_ser
 SLOW = "-- name: slow\nSELECT count(*), max(note) FROM orders WHERE customer = 4242;\n"
 
 
-def request(folder: Path, statements: str = SLOW, *, max_time_s: float = 300) -> TuneRequest:
-    (folder / "data.sql").write_text(DATA)
+def request(
+    folder: Path, statements: str = SLOW, *, max_time_s: float = 300, data: str = DATA
+) -> TuneRequest:
+    """`data`: what makes the shop; another text is another dataset."""
+    (folder / "data.sql").write_text(data)
     (folder / "slow.sql").write_text(statements)
     compare = CompareRequest(
         factors=(),

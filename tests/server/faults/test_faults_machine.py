@@ -197,15 +197,15 @@ def test_the_refused_arm_is_dropped_when_asked_for(
 ) -> None:
     """With a third level left to compare; the report keeps saying what was skipped and why."""
     require("server", "io_uring", "root")
-    hinder = GATES["kernel"][0] if gate == "kernel" else None
+    hindered = {"preexec_fn": GATES["kernel"][0]} if gate == "kernel" else {}
     levels, options = ("io_method=sync,worker,io_uring", [])
     if gate == "build":
         stub = build_without_io_uring(open_folder)
         options = ["--pg", str(stub)]
     words = ["compare", levels, *COMPARE[2:], *whole_tool.SMALL, "--cache", "warm-pages", *options, "--json"]
-    refused = whole_tool.run(*words, "--out", tmp_path / "refused", preexec_fn=hinder)
+    refused = whole_tool.run(*words, "--out", tmp_path / "refused", **hindered)
     assert f"refused by the gate '{gate}'" in whole_tool.assert_one_sentence(refused, 2)
-    finished = whole_tool.run(*words, "--skip-unavailable", "--out", tmp_path / "out", preexec_fn=hinder)
+    finished = whole_tool.run(*words, "--skip-unavailable", "--out", tmp_path / "out", **hindered)
     result = whole_tool.result_of(finished)
     assert [arm["name"] for arm in result["arms"]] == ["io_method=sync", "io_method=worker"]
     [skipped] = result["skipped"]
