@@ -28,8 +28,8 @@ from pgassay.tune.proof import arm_of
 from pgassay.tune.proving import PROOF_SHARE, Proving, deadline, remove_copies
 from pgassay.tune.rewrites.registry import rewrites
 from pgassay.tune.same_results.check import same_results
+from pgassay.tune.screening.second_look import look_with_settings
 from pgassay.tune.search import Searched, best_so_far, search
-from pgassay.tune.second_look import look_with_settings
 from pgassay.tune.selection import Baseline, provable, total_s
 from pgassay.tune.source.origin import Origin, unlike
 from pgassay.tune.statements import measured

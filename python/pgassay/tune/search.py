@@ -11,9 +11,7 @@ import psycopg
 from pgassay.errors import MeasurementError, UsageError, first_line
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
-from pgassay.tune.selection import WORSE_MAX, Baseline, Seconds, Selection, Tried, gain_of, select
-from pgassay.tune.statements import MeasuredStatement, sql_with
-from pgassay.tune.touched import (
+from pgassay.tune.screening.touched import (
     CHANGED_LITTLE,
     SLOWER_NOW_MAX,
     beside,
@@ -23,6 +21,8 @@ from pgassay.tune.touched import (
     touched_by,
     waits_for,
 )
+from pgassay.tune.selection import WORSE_MAX, Baseline, Seconds, Selection, Tried, gain_of, select
+from pgassay.tune.statements import MeasuredStatement, sql_with
 from pgassay.tune.turns import Clock, Turns, in_turn, seconds_in_turn, totals
 
 # Of the search's time for trying candidates alone: what is not tried together is not chosen.

@@ -232,38 +232,23 @@ def select(
     were not measured on top of the last one taken are, and `anew`, by id, though they touch nothing of it.
     """
     current = dict(base)
-    known: dict[str, Seconds] = {each.id: each.seconds for each in tried if not each.refused}
+    left = _Left({each.id: each.seconds for each in tried if not each.refused}, anew)
     steps: list[Step] = []
     beside: dict[str, float] = {}
     changed: set[str] = set()
-    expected: set[str] = set()  # what is known of these was measured before the last one was taken
-    reach = {name: set(seconds) for name, seconds in known.items()}  # whatever each touched once
-    while known and len(steps) < members_max:
-        gains = {name: gain_of(weights, current, touched) for name, touched in known.items()}
-        order = list(known)
-        best = max(gains, key=lambda name: (gains[name], -order.index(name)))
+    while left.known and len(steps) < members_max:
+        gains = left.gains(weights, current)
+        best, alike = left.best(gains, current, gain_min)
         taken = [step.id for step in steps]
-        asked = [best] if best in expected else []
-        if gains[best] < gain_min:
-            if not expected:
-                break
-            asked = sorted(expected, key=lambda name: (name not in anew, -gains[name], order.index(name)))
-        alike = [
-            name for name in known if gains[name] >= gain_min and _is_alike(known, gains, current, name, best)
-        ]
-        asked = asked or [name for name in alike if name in expected]
-        if asked:
-            again = measure(taken, asked[0], current)
-            expected.discard(asked[0])
-            if again is None:
-                del known[asked[0]]
-            else:
-                known[asked[0]] = again
-                reach[asked[0]] |= again.keys()
+        asked = left.to_ask(gains, best, alike, gain_min)
+        if asked is not None:
+            left.hear(asked, measure(taken, asked, current))
             continue
+        if gains[best] < gain_min:
+            break
         if alike:
             best = pick(taken, (best, *alike), current)
-        touched = known.pop(best)
+        touched = left.known.pop(best)
         faster = _faster(touched, current)
         others = {name: each for name, each in touched.items() if name not in changed & faster}
         if gains[best] < SURE_GAIN and gain_of(weights, current, others) < gain_min:
@@ -272,15 +257,67 @@ def select(
                 beside[best] = 1.0 if is_gain is False else gains[best]
                 continue
         changed |= faster
-        ratios = {name: each / current[name] for name, each in touched.items() if current[name] > 0}
+        left.expect(best, touched, current)
         current.update(touched)
         steps.append(Step(best, total_s(weights, current), dict(current)))
-        for name, seconds in known.items():
-            known[name] = {each: took * ratios.get(each, 1.0) for each, took in seconds.items()}
-            if reach[name] & touched.keys() or best in anew or name in anew:
-                expected.add(name)
-    beside |= {name: gain_of(weights, current, touched) for name, touched in known.items()}
+    beside |= left.gains(weights, current)
     return Selection(tuple(steps), beside)
+
+
+@dataclass
+class _Left:
+    """What is not taken yet, and the seconds that each is known or expected to bring its statements to.
+
+    `expected`: those whose seconds were measured before the last one was taken. `reach`: what each touched
+    once.
+    """
+
+    known: dict[str, Seconds]
+    anew: Collection[str]
+    expected: set[str] = field(default_factory=set)
+    reach: dict[str, set[str]] = field(default_factory=dict)
+
+    def gains(self, weights: Mapping[str, float], current: Seconds) -> dict[str, float]:
+        """The gain of each on top of what is taken."""
+        return {name: gain_of(weights, current, touched) for name, touched in self.known.items()}
+
+    def best(
+        self, gains: Mapping[str, float], current: Seconds, gain_min: float
+    ) -> tuple[str, tuple[str, ...]]:
+        """The one that gains most, the first of equals, and those that gain about as much."""
+        best = max(self.known, key=lambda name: gains[name])
+        return best, tuple(
+            name
+            for name in self.known
+            if gains[name] >= gain_min and _is_alike(self.known, gains, current, name, best)
+        )
+
+    def to_ask(
+        self, gains: Mapping[str, float], best: str, alike: Sequence[str], gain_min: float
+    ) -> str | None:
+        """Which is to be measured before anything is taken; None where all that matters is known."""
+        if gains[best] >= gain_min:
+            return next((name for name in (best, *alike) if name in self.expected), None)
+        others = [name for name in self.known if name in self.expected]
+        return min(others, key=lambda name: (name not in self.anew, -gains[name]), default=None)
+
+    def hear(self, name: str, seconds: Seconds | None) -> None:
+        """Take what was measured on top of what is taken; None: it can't be combined with that."""
+        self.expected.discard(name)
+        if seconds is None:
+            del self.known[name]
+        else:
+            self.reach[name] = self.reach.get(name, set()) | self.known[name].keys() | seconds.keys()
+            self.known[name] = seconds
+
+    def expect(self, best: str, touched: Seconds, current: Seconds) -> None:
+        """What each is expected to bring once `best` is taken, `current` being the seconds before."""
+        ratios = {name: each / current[name] for name, each in touched.items() if current[name] > 0}
+        for name, seconds in self.known.items():
+            reach = self.reach.get(name, set()) | seconds.keys()
+            self.known[name] = {each: took * ratios.get(each, 1.0) for each, took in seconds.items()}
+            if reach & touched.keys() or best in self.anew or name in self.anew:
+                self.expected.add(name)
 
 
 def _faster(touched: Seconds, current: Seconds) -> set[str]:

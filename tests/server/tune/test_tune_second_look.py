@@ -9,8 +9,8 @@ import pytest
 from pgassay.tune.baseline import baseline_of
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.plan import plan_tune
+from pgassay.tune.screening.second_look import look_with_settings
 from pgassay.tune.search import Searched, search
-from pgassay.tune.second_look import look_with_settings
 from pgassay.tune.selection import gain_of
 from pgassay.tune.turns import Clock
 from tuned_orders import index, request

@@ -74,6 +74,14 @@ def _saved_ms(plan: ExplainedPlan, node: PlanNode) -> float:
     return min(max(waited, share * own), _SAVED_MAX * own)
 
 
+def _saving(
+    statement: TunedStatement, number: int, plan: ExplainedPlan, nodes: tuple[PlanNode, ...]
+) -> Saving:
+    """What memory would save in these nodes, and what another plan would at most."""
+    most = _SAVED_MAX * sum(each.own_ms or 0.0 for each in nodes)
+    return Saving(statement.name, number, sum(_saved_ms(plan, each) for each in nodes), most)
+
+
 def _lossy(evidence: Evidence) -> Iterator[tuple[Scan, float, float]]:
     """Scans whose bitmap kept pages without their rows, with what it needs in kB and what that saves."""
     for scan in evidence.scans:
@@ -126,9 +134,7 @@ def _work_mem(evidence: Evidence) -> Iterator[Offer]:
             needed[kind] = max(needed.get(kind, 0.0), need_kb)
             above = plan.nodes[node.parent] if node.parent is not None and node.type == "Hash" else None
             pair = (node, above) if above else (node,)
-            saved = sum(_saved_ms(plan, each) for each in pair)
-            most = _SAVED_MAX * sum(each.own_ms or 0.0 for each in pair)
-            savings[kind].append(Saving(statement.name, number, saved, most))
+            savings[kind].append(_saving(statement, number, plan, pair))
             sentences.append(
                 f"{node.name} of {statement.name} went to disk ({need_kb / _KB:,.0f} MB would do)"
             )

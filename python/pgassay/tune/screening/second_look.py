@@ -11,10 +11,10 @@ from dataclasses import replace
 
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
+from pgassay.tune.screening.touched import on_top
 from pgassay.tune.search import Searched, as_alone, search
 from pgassay.tune.selection import Baseline, Selection, Step, Tried, total_s
 from pgassay.tune.statements import sql_with
-from pgassay.tune.touched import on_top
 from pgassay.tune.turns import Clock
 
 
