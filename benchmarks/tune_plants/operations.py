@@ -10,8 +10,11 @@ def _joined(one: str, many: str, where: str) -> str:
 
 
 def _many(draw: Draw, many: str, keys: int) -> tuple[str, ...]:
-    """A large table that is joined by an index, whose rows lie anywhere, or whole."""
-    rows = keys * draw.size(3, 4)
+    """A large table that is joined by an index, whose rows lie anywhere, or whole.
+
+    A row or two for each key, so that for many keys reading it whole is much faster than looking them up.
+    """
+    rows = keys * draw.size(1, 2)
     return (
         *filled(many, f"k integer, {draw.filler()}", rows, [f"1 + {scattered(keys)}", "repeat('y', 40)"]),
         f"CREATE INDEX ON {many} (k)",
@@ -65,11 +68,12 @@ def _kinds(kind: str) -> IsFix:
 def _dependent(draw: Draw) -> Drawn:
     """Columns of which one says the others; decoy: statistics of them are there."""
     one, many, rows = draw.table(), draw.table(), draw.rows(60_000, 80_000)
-    columns, n = [draw.column() for _ in range(5)], draw.size(3, 5)
+    columns = [draw.column() for _ in range(7)]
     setup = _many(draw, many, rows)
+    # Half of the rows pass all of them, and a hundredth is expected.
     setup += filled(
         one, "k integer, " + ", ".join(f"{each} integer" for each in columns), rows,
-        ["i", *(f"i % {n} + {number}" for number, _ in enumerate(columns))],
+        ["i", *(f"i % 2 + {number}" for number, _ in enumerate(columns))],
     )  # fmt: skip
     if draw.decoy:
         setup += (
@@ -98,9 +102,10 @@ def _most_common(draw: Draw) -> Drawn:
 
 def _distinct(draw: Draw) -> Drawn:
     """Groups of columns that say each other, joined as if they were many; decoy: statistics are there."""
-    table, many, rows = draw.table(), draw.table(), draw.rows(30_000, 40_000)
+    table, many, rows = draw.table(), draw.table(), draw.rows(60_000, 80_000)
     a, b, n = draw.column(), draw.column(), draw.size(60, 90)
-    setup = filled(many, "k integer, filler text", 2 * rows, [scattered(2 * rows), "repeat('y', 60)"])
+    # A tenth of the rows is expected as groups: for so many the other table is read whole.
+    setup = filled(many, "k integer, filler text", rows // 2, [scattered(rows // 2), "repeat('y', 60)"])
     setup += (f"CREATE INDEX ON {many} (k)", f"VACUUM ANALYZE {many}")
     setup += filled(table, f"{a} integer, {b} integer, k integer", rows, [f"i % {n}"] * 3)
     if draw.decoy:
@@ -110,7 +115,7 @@ def _distinct(draw: Draw) -> Drawn:
         f"{a}, {b}, k) g "
         f"JOIN {many} m ON m.k = g.k"
     )
-    return Drawn(setup, (statement(sql),), _kinds("ndistinct"), settings={"random_page_cost": "4"})
+    return Drawn(setup, (statement(sql),), _kinds("ndistinct"))
 
 
 def _target(draw: Draw) -> Drawn:
@@ -118,17 +123,17 @@ def _target(draw: Draw) -> Drawn:
     one, many, rows = draw.table(), draw.table(), draw.rows(80_000, 100_000)
     a = draw.column()
     setup = _many(draw, many, rows)
-    # 20 values of 1 %, 60 of 0.5 % each and a long tail: with a target of 20 those of 0.5 % are lost.
+    # 20 values of 2 %, 45 of 1 % each and a long tail: with a target of 20 those of 1 % are lost.
     setup += (f"CREATE TABLE {one} (k integer, {a} integer)",)
     if not draw.decoy:
         setup += (f"ALTER TABLE {one} ALTER COLUMN {a} SET STATISTICS 20",)
     setup += (
-        f"INSERT INTO {one} SELECT i, CASE WHEN i % 10 < 2 THEN i / 10 % 20 WHEN i % 10 < 5 "
-        f"THEN 20 + i / 10 % 60 ELSE 1000 + i END "
+        f"INSERT INTO {one} SELECT i, CASE WHEN i % 20 < 8 THEN i / 20 % 20 WHEN i % 20 < 17 "
+        f"THEN 20 + i / 20 % 45 ELSE 1000 + i END "
         f"FROM generate_series(1, {rows}) AS i",
         f"VACUUM ANALYZE {one}",
     )
-    values = ", ".join(str(each) for each in range(40, 80))
+    values = ", ".join(str(each) for each in range(20, 65))
     where = f"o.{a} IN ({values})"
     return Drawn(setup, (statement(_joined(one, many, where)),), kind_is("statistics-target"))
 

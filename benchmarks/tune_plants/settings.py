@@ -35,13 +35,13 @@ def _bitmap(draw: Draw) -> Drawn:
 
 
 def _not_hashed(draw: Draw) -> Drawn:
-    """NOT IN whose rows are too many to be hashed; decoy: they fit."""
+    """NOT IN of an expression, which is no join, whose rows are too many to be hashed; decoy: they fit."""
     one, many = draw.table(), draw.table()
     rows = draw.size(6_000, 9_000)
     setup = filled(one, "id integer NOT NULL", rows // 10, ["i"])
     setup += filled(many, "k integer NOT NULL", rows, ["i + 50"])
     return Drawn(
-        setup, (statement(f"SELECT count(*) FROM {one} WHERE id NOT IN (SELECT k FROM {many})"),),
+        setup, (statement(f"SELECT count(*) FROM {one} WHERE id NOT IN (SELECT k + 1 FROM {many})"),),
         setting_is("work_mem", "hash_mem_multiplier"),
         settings={"work_mem": "16MB" if draw.decoy else "64kB"}, machine=Machine(memory_bytes=16 * GB),
     )  # fmt: skip

@@ -66,7 +66,8 @@ class Whole:
     def chosen(self, drawn: Drawn) -> Found:
         """What became of the fix in the search."""
         first = next(iter(self.search), None)
-        if first is not None and drawn.fix(self.offered[first]):
+        # A rewrite is no finder's, and mends none of what is planted.
+        if first in self.offered and drawn.fix(self.offered[first]):
             return "first"
         mine = self.fixes(drawn)
         if any(self._is_told(each) for each in mine):
