@@ -32,8 +32,8 @@ from pgassay.native.volume import Overhead, Second, VolumeServer
 
 # What a server, its shared buffers and the page cache must have beside an image in memory.
 MEMORY_SHARE_MAX = 0.6
-# Of the reads that pass while nobody else works: who uses the volume takes the rest. Where the server takes four
-# fifths of a processor, a tenth of the answers is late.
+# Of the reads that pass while nobody else works: who uses the volume takes the rest. Where the server takes
+# four fifths of a processor, a tenth of the answers is late.
 CEILING_SHARE = 0.6
 # No request waits for others, and each is one of the server's; what they took is counted.
 _QUEUE = {"scheduler": "none", "max_sectors_kb": "1024", "iostats": "1"}
