@@ -214,7 +214,8 @@ class _Page:
         keeps_figures = bool(table.bars or table.grouped_by)
         made = self.new_table()
         # Where every arm has a column, headings break before the names of the rows do.
-        first_width = min(name_width, _NAME_WIDTH_MIN if keeps_figures else self.console.width * 2 // 5)
+        room = _NAME_WIDTH_MIN if keeps_figures else self.room_for_names(table, places)
+        first_width = min(name_width, room)
         figures = sum(table.columns[place].is_figure for place in places[1:])
         figure_width = (
             None if keeps_figures else (self.console.width - first_width - 2) // max(1, figures) - _GAP_WIDTH
@@ -235,7 +236,11 @@ class _Page:
                     max_width=figure_width and max(figure_width, *map(len, heading.plain.split())),
                 )
             else:
-                made.add_column(heading, min_width=_WORD_WIDTH_MIN)
+                rows = (row for group in table.groups for row in group.rows)
+                longest = max(len(heading), *(len(row.cells[place].text) for row in rows), 0)
+                made.add_column(
+                    heading, min_width=_WORD_WIDTH_MIN if keeps_figures else min(_WORD_WIDTH_MIN, longest)
+                )
         if scale is not None:
             made.add_column("against the margin", no_wrap=True)
         for group in table.groups:
@@ -243,6 +248,20 @@ class _Page:
         if scale is not None:
             made.add_row(*[""] * len(places), Text(bar.axis(scale), style="dim"))
         return made
+
+    def room_for_names(self, table: Table, places: list[int]) -> int:
+        """The least width of the first column: what the others leave unwrapped, two fifths at most.
+
+        rich shrinks the widest column first. One that it widens to its least width again makes it cut off
+        what stands at the right.
+        """
+        rows = [row for group in table.groups for row in group.rows]
+        taken = _GAP_WIDTH * (len(places) + 1)
+        for place in places[1:]:
+            column = table.columns[place]
+            texts = (column.short or column.name, *(row.cells[place].text for row in rows))
+            taken += max(len(self.plain(each)) for each in texts)
+        return max(_NAME_WIDTH_MIN, min(self.console.width * 2 // 5, self.console.width - taken))
 
     def is_too_wide(self, table: Table, places: list[int], name_width: int) -> bool:
         """Whether figures in these columns would be cut off."""

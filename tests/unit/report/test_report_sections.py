@@ -145,3 +145,16 @@ def test_a_narrow_table_has_its_bars_below() -> None:
     assert "against the margin" in wide and "log scale" not in wide
     assert "speed, log scale" in narrow and "against the margin" not in narrow
     assert "\x1b[1;32mfaster" in terminal.render([Section("", "arms", (table,))], width=70, colour=True)
+
+
+@pytest.mark.parametrize("width", range(84, 130, 5))
+def test_a_table_of_words_has_its_last_column_whole(width: int) -> None:
+    heads = ("fix", "layer", "verdict", "interval", "takes", "on disk", "writes")
+    columns = tuple(Column(head, is_figure=place > 2) for place, head in enumerate(heads))
+    fixes = ("1. Index on customers((lower(email)))", "2. Write day-report otherwise (function range)")
+    cells = [
+        (fix, "design", "not decided (so far)", "1.1 to 3.4", "492 ms", "4.21 MB", "1.00 x") for fix in fixes
+    ]
+    table = Table(columns, (Group(tuple(Row(tuple(map(Cell, row))) for row in cells)),))
+    shown = terminal.render([Section("", "fixes", (table,))], width=width)
+    assert len(re.findall(r"4\.21 MB +1\.00 x$", shown, re.MULTILINE)) == 2, shown

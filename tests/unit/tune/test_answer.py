@@ -315,7 +315,7 @@ def test_what_is_not_decided_is_not_called_proven() -> None:
         }
     )
     said = text.render_markdown(answer.model_copy(update={"fixes": (unbounded,)}))
-    assert "not decided (in the proof so far)" in said and "proven)" not in said
+    assert "not decided (so far)" in said and "proven)" not in said
     assert "11.58" not in said, "one block of one short statement bounds nothing"
     bounded = unbounded.model_copy(update={"interval": (1.1, None)})
     assert "11.58 ×" in text.render_markdown(answer.model_copy(update={"fixes": (bounded,)}))

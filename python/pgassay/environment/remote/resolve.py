@@ -93,7 +93,8 @@ def _parse(connection_string: str, what: str) -> dict[str, str]:
         message = f" ({safe.group()})" if safe else ""
         raise UsageError(
             f"{what} is no connection string{message}: write postgresql://USER@HOST:PORT/DATABASE or "
-            "host=HOST port=PORT dbname=DATABASE user=USER (in a URI a % or @ within a value is %25 or %40)"
+            "host=HOST port=PORT dbname=DATABASE user=USER, of a server here dbname=DATABASE alone (in a URI "
+            "a % or @ within a value is %25 or %40)"
         ) from None
     return {name: str(value) for name, value in found.items() if value is not None}
 
@@ -138,7 +139,7 @@ def _read_off(
     major = info.server_version // 10000
     if major < major_min:
         raise UsageError(
-            f"{what}: {info.host} runs PostgreSQL {version}, and pgassay works with {major_min} and newer: "
+            f"{what}: {info.host} runs PostgreSQL {version}, and this needs {major_min} or newer: "
             "name a newer server"
         )
     encryption, roots = _encryption(settled, is_encrypted=bool(native.ssl_in_use), what=what)

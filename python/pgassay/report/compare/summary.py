@@ -50,6 +50,10 @@ _SHIPPED_ALONE = (
     "initdb makes them."
 )
 _FIXED = "Baseline fixed: the settings of pgassay's baseline are alike in all arms, whatever the version."
+_POOLED = (
+    "A ratio compares an arm, block by block, with the control and the twin together, and a median is of one "
+    "arm alone: of two that are nearly equal they need not point the same way."
+)
 # With more arms than this a report counts the verdicts first.
 _SENTENCES_MAX = 7
 # With more strata than this the twins are counted, and only those that differ are named.
@@ -246,4 +250,6 @@ def basis(material: Material) -> Section:
         Item(line, ALARM if "DIFFERS" in line or "FAILED" in line else "")
         for line in how_sure(material.result)
     )
+    if material.result.blocks and material.stored.experiment.contract.pool_twin:
+        items = (*items[:1], Item(_POOLED), *items[1:])
     return Section("How sure", "how-sure", (Bullets(items),), link="How sure")

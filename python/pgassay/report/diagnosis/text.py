@@ -20,6 +20,7 @@ _ALSO_SHOWN = {"autovacuum": "autovacuum", "checkpointer": "checkpointer", "WAL 
 # A process of the server's own that was at work for less than this is not worth a table.
 _BUSY_SHARE_MIN = 0.02
 _HOLDER_S_MIN = 60.0
+_SHOWN_MIN = 0.0005
 
 
 def render_json(diagnosis: Diagnosis) -> str:
@@ -88,7 +89,11 @@ def headline(diagnosis: Diagnosis) -> list[str]:
 
 
 def _figure(value: float | None, unit: str) -> list[str]:
-    return [] if value is None else [f"{value:,.0f} {unit}" if value >= 1000 else f"{value:.3g} {unit}"]
+    if value is None:
+        return []
+    # Less than a thousandth is told as nothing: 1.32e-05 MB/s is no figure for a reader.
+    shown = value if abs(value) >= _SHOWN_MIN else 0.0
+    return [f"{shown:,.0f} {unit}" if shown >= 1000 else f"{shown:.3g} {unit}"]
 
 
 def cause_lines(diagnosis: Diagnosis) -> Iterator[list[str]]:
@@ -101,7 +106,7 @@ def cause_lines(diagnosis: Diagnosis) -> Iterator[list[str]]:
             sentence = f"unknown: the server was idle ({share} of the time no connection worked)."
         elif cause.cause == "unknown":
             why = cause.evidence.get("not_known")
-            sentence = "unknown" + (f": not known is {text.clean(str(why))}." if why else ".")
+            sentence = "unknown" + (f" (missing: {text.clean(str(why))})." if why else ".")
         else:
             rule = rule_of(cause.cause)
             phrase = rule.on_running_server.phrase if rule is not None else None

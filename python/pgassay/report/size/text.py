@@ -67,7 +67,7 @@ def render_html(result: SizeResult, *, chart_library: str = "") -> str:
 def sections(result: SizeResult) -> list[Section]:
     """The sections of the report, in order."""
     return [
-        Section("", "verdict", tuple(Paragraph(line, STRONG) for line in result.sentences)),
+        Section("", "verdict", tuple(Paragraph(_begun(line), STRONG) for line in result.sentences)),
         Section(
             "",
             "notes",
@@ -80,6 +80,11 @@ def sections(result: SizeResult) -> list[Section]:
         Section("Recorded", "recorded", _of_groups(result, _recorded)),
         Section("", "facts", (Paragraph(_facts(result), QUIET),)),
     ]
+
+
+def _begun(line: str) -> str:
+    """A sentence with a capital; one that begins with a setting's name stays as it is."""
+    return line[:1].upper() + line[1:] if line.startswith(("the ", "beyond ", "no ", "even ")) else line
 
 
 def figure_name(kind: str, number: int) -> str:

@@ -232,7 +232,7 @@ def _table(fixes: Sequence[Fix]) -> Table:
 def _how(fix: Fix) -> str:
     """What the verdict rests on, in a word or two; '' where there is nothing."""
     is_open = fix.verdict == "not decided" and fix.evidence == "proof"
-    return "in the proof so far" if is_open else _EVIDENCE[fix.evidence]
+    return "so far" if is_open else _EVIDENCE[fix.evidence]
 
 
 def _writes(fix: Fix) -> str:
