@@ -303,20 +303,11 @@ def test_steps_side_by_side_all_run_and_the_first_failure_decides(capsys: pytest
 
 def test_all_steps_run_and_the_first_failure_decides() -> None:
     done: list[int] = []
-
-    def step(number: int, status: int) -> Callable[[], None]:
-        def run() -> None:
-            done.append(number)
-            if status:
-                raise project.StepError(status)
-
-        return run
-
+    programs = [[sys.executable, "-c", f"raise SystemExit({status})"] for status in (7, 8)]
+    failing = [lambda program=program: project.run_openly(program) for program in programs]
     with pytest.raises(project.StepError) as caught:
-        project.run_all([step(1, 0), step(2, 7), step(3, 8), step(4, 0)])
-    assert caught.value.exit_code == 7
-    assert done == [1, 2, 3, 4]
-    project.run_all([step(5, 0)])
+        project.run_all([*failing, lambda: done.append(1)])
+    assert (caught.value.exit_code, done) == (7, [1])
 
 
 def test_what_a_package_imports_is_compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
