@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -303,8 +304,7 @@ def test_steps_side_by_side_all_run_and_the_first_failure_decides(capsys: pytest
 
 def test_all_steps_run_and_the_first_failure_decides() -> None:
     done: list[int] = []
-    programs = [[sys.executable, "-c", f"raise SystemExit({status})"] for status in (7, 8)]
-    failing = [lambda program=program: project.run_openly(program) for program in programs]
+    failing = [partial(project.run_openly, [sys.executable, "-c", f"exit({code})"]) for code in (7, 8)]
     with pytest.raises(project.StepError) as caught:
         project.run_all([*failing, lambda: done.append(1)])
     assert (caught.value.exit_code, done) == (7, [1])
@@ -316,8 +316,7 @@ def test_what_a_package_imports_is_compiled(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path))
     python_packages.compile_imported("wsgiref")
     compiled = {path.name.partition(".")[0] for path in tmp_path.rglob("*.pyc")}
-    assert compiled >= {"simple_server", "validate", "server"}
-    assert "decimal" not in compiled
+    assert compiled >= {"simple_server", "validate", "server"} and "decimal" not in compiled
     with pytest.raises(project.SetupError, match="type 'make setup' again"):
         python_packages.compile_imported("no_such_package")
 
