@@ -11,6 +11,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Self
 
+import jsonschema
+
 import whole_tool
 from pgassay.cli.commands.compare import request_of
 from pgassay.cli.main import parser
@@ -19,6 +21,8 @@ from pgassay.fleet.machine import Document, MachineLostError
 from pgassay.fleet.spreading.coordinate import Pace
 from pgassay.fleet.spreading.run import SpreadRequest
 from pgassay.model.machines.combined import CombinedResult
+from pgassay.record.read import load
+from pgassay.report import schema
 from pgassay.terminal.fleet import MachineRow
 
 # No test waits for a machine that nobody is going to bring back.
@@ -132,3 +136,36 @@ def asked(*words: str, out: Path) -> SpreadRequest:
         until_decided=not arguments.all_blocks,
         spread=arguments.spread,
     )
+
+
+def numbers(folder: Path) -> list[tuple[int, int]]:
+    """Number and attempt of each trial that came home."""
+    return [(trial.record.number, trial.record.attempt) for trial in load(folder).trials]
+
+
+def assert_whole(out: Path, result: CombinedResult, *names: str) -> None:
+    """Each trial once, all of blocks of their own machine, and the result is what the folder says again."""
+    for name in names:
+        found = numbers(out / "machines" / name)
+        assert found
+        assert len(found) == len(set(found))
+        assert {trial.record.host for trial in load(out / "machines" / name).trials} == {name}
+    reported = whole_tool.result_of(whole_tool.run("report", out, "--json"))
+    jsonschema.validate(reported, schema.COMBINED.schema(), cls=jsonschema.Draft202012Validator)
+    these = reported["arms"][0]["these_machines"]
+    assert these["blocks"] == result.arms[0].these_machines.blocks
+    assert not list(out.rglob("*.tmp"))
+
+
+def assert_one_experiment(fleet: DirectFleet, out: Path, result: CombinedResult, heard: Heard) -> None:
+    """Two machines, alpha and beta, have run blocks of their own, which are one result and nowhere else."""
+    assert result.stopped == "blocks"
+    assert result.arms[0].these_machines.machines == 2
+    assert {machine.name for machine in result.machines} == {"alpha", "beta"}
+    assert all(machine.blocks >= 1 for machine in result.machines)
+    assert len({load(out / "machines" / name).experiment.contract.seed for name in ("alpha", "beta")}) == 2
+    assert any("alpha and beta: each runs all arms in blocks of its own" in line for line in heard.messages)
+    # What came home is not kept on the machines.
+    assert not [path for machine in fleet.machines() for path in (machine.home / "fleet/runs").iterdir()]
+    assert_whole(out, result, "alpha", "beta")
+    assert "alpha" in (out / "report.html").read_text()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -303,20 +304,10 @@ def test_steps_side_by_side_all_run_and_the_first_failure_decides(capsys: pytest
 
 def test_all_steps_run_and_the_first_failure_decides() -> None:
     done: list[int] = []
-
-    def step(number: int, status: int) -> Callable[[], None]:
-        def run() -> None:
-            done.append(number)
-            if status:
-                raise project.StepError(status)
-
-        return run
-
+    failing = [partial(project.run_openly, [sys.executable, "-c", f"exit({code})"]) for code in (7, 8)]
     with pytest.raises(project.StepError) as caught:
-        project.run_all([step(1, 0), step(2, 7), step(3, 8), step(4, 0)])
-    assert caught.value.exit_code == 7
-    assert done == [1, 2, 3, 4]
-    project.run_all([step(5, 0)])
+        project.run_all([*failing, lambda: done.append(1)])
+    assert (caught.value.exit_code, done) == (7, [1])
 
 
 def test_what_a_package_imports_is_compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -325,8 +316,7 @@ def test_what_a_package_imports_is_compiled(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path))
     python_packages.compile_imported("wsgiref")
     compiled = {path.name.partition(".")[0] for path in tmp_path.rglob("*.pyc")}
-    assert compiled >= {"simple_server", "validate", "server"}
-    assert "decimal" not in compiled
+    assert compiled >= {"simple_server", "validate", "server"} and "decimal" not in compiled
     with pytest.raises(project.SetupError, match="type 'make setup' again"):
         python_packages.compile_imported("no_such_package")
 

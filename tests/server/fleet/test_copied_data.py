@@ -15,10 +15,19 @@ from pathlib import Path
 
 import pytest
 
-from direct_machines import PACE, DirectFleet, DirectMachine, Heard, asked, fleet_of
+from direct_machines import (
+    PACE,
+    DirectFleet,
+    DirectMachine,
+    Heard,
+    asked,
+    assert_one_experiment,
+    fleet_of,
+)
 from pgassay.fleet.machine import Document, MachineLostError
 from pgassay.fleet.spreading import plan as plans
 from pgassay.fleet.spreading.run import run_spread
+from pgassay.model.machines.combined import CombinedResult
 from pgassay.record.read import load
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
@@ -65,19 +74,26 @@ def left(home: Path) -> list[Path]:
     return [*home.glob("data/snapshots/*partial*"), *home.glob("registry/*.json")]
 
 
+def spread(fleet: DirectFleet, out: Path) -> tuple[CombinedResult, Heard]:
+    """A comparison, which took place; what came of it and what was said."""
+    heard = Heard()
+    folder, result = run_spread(asked(*WORDS, "--blocks", "2", out=out), fleet, heard, PACE)
+    assert (folder, result.stopped) == (out, "blocks")
+    assert not [path for machine in fleet.machines() for path in left(machine.home)]
+    return result, heard
+
+
 def run(fleet: DirectFleet, out: Path) -> str:
     """What was said of a comparison, which took place."""
-    heard = Heard()
-    result = run_spread(asked(*WORDS, "--blocks", "2", out=out), fleet, heard, PACE)[1]
-    assert result.stopped == "blocks"
-    assert not [path for machine in fleet.machines() for path in left(machine.home)]
-    return "\n".join(heard.messages)
+    return "\n".join(spread(fleet, out)[1].messages)
 
 
 def test_data_that_one_machine_has_are_copied_to_the_other(fleet: DirectFleet, tmp_path: Path) -> None:
     alpha, beta = (fleet[name].home for name in ("alpha", "beta"))
     key, held = snapshot(alpha).name, content(snapshot(alpha))
-    said = run(fleet, tmp_path / "out")
+    result, heard = spread(fleet, tmp_path / "out")
+    assert_one_experiment(fleet, tmp_path / "out", result, heard)
+    said = "\n".join(heard.messages)
     assert "alpha has the data (scale 1, " in said
     assert "the data are on beta too: " in said
     assert snapshot(beta).name == key

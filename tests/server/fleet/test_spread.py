@@ -6,15 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 import whole_tool
-from direct_machines import PACE, Heard, asked, fleet_of
+from direct_machines import PACE, Heard, asked, assert_one_experiment, assert_whole, fleet_of, numbers
 from pgassay.fleet.spreading.run import resume_spread, run_spread
-from pgassay.model.machines.combined import CombinedResult
 from pgassay.record.read import load
-from pgassay.report import schema
 from pgassay.terminal.fleet import MachineRow
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
@@ -26,43 +23,14 @@ def needs(require: Callable[..., None]) -> None:
     require("server", "root")
 
 
-def numbers(folder: Path) -> list[tuple[int, int]]:
-    """Number and attempt of each trial that came home."""
-    return [(trial.record.number, trial.record.attempt) for trial in load(folder).trials]
-
-
-def assert_whole(out: Path, result: CombinedResult, *names: str) -> None:
-    """Each trial once, all of blocks of their own machine, and the result is what the folder says again."""
-    for name in names:
-        found = numbers(out / "machines" / name)
-        assert found
-        assert len(found) == len(set(found))
-        assert {trial.record.host for trial in load(out / "machines" / name).trials} == {name}
-    reported = whole_tool.result_of(whole_tool.run("report", out, "--json"))
-    jsonschema.validate(reported, schema.COMBINED.schema(), cls=jsonschema.Draft202012Validator)
-    these = reported["arms"][0]["these_machines"]
-    assert these["blocks"] == result.arms[0].these_machines.blocks
-    assert not list(out.rglob("*.tmp"))
-
-
+@pytest.mark.slow
 def test_two_machines_are_one_experiment(tmp_path: Path) -> None:
+    """The shorter one is in test_copied_data.py, where one machine has the data."""
     out, heard = tmp_path / "out", Heard()
     with fleet_of("alpha", "beta") as fleet:
         folder, result = run_spread(asked(*WORDS, "--blocks", "2", out=out), fleet, heard, PACE)
         assert folder == out
-        assert result.stopped == "blocks"
-        assert result.arms[0].these_machines.machines == 2
-        assert {machine.name for machine in result.machines} == {"alpha", "beta"}
-        assert all(machine.blocks >= 1 for machine in result.machines)
-        seeds = {load(out / "machines" / name).experiment.contract.seed for name in ("alpha", "beta")}
-        assert len(seeds) == 2
-        assert any(
-            "alpha and beta: each runs all arms in blocks of its own" in line for line in heard.messages
-        )
-        # What came home is not kept on the machines.
-        assert not [path for machine in fleet.machines() for path in (machine.home / "fleet/runs").iterdir()]
-    assert_whole(out, result, "alpha", "beta")
-    assert "alpha" in (out / "report.html").read_text()
+        assert_one_experiment(fleet, out, result, heard)
 
 
 @pytest.mark.slow
