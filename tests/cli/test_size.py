@@ -31,7 +31,7 @@ SLIPS = {
     "a control": (["--workload", "tpcb", "--control", "work_mem=1MB"], ["--control has no meaning"]),
     "a volume": (["FOLDER", "--volume", "gp9,size=1GiB"], ["no volume 'gp9'"]),
     "against": (["FOLDER", "--against", "gp3"], ["has no size", "size=100GiB"]),
-    "a size": (["FOLDER", "--size", "large"], ["--size=large", "4GB"]),
+    "a size": (["FOLDER", "--size", "large"], ["--size large", "100GiB"]),
     "a provider": (["FOLDER", "--provider", "acme"], ["no provider 'acme'"]),
     "a slow-down": (["FOLDER", "--slow-down", "much"], ["much", "3%"]),
     "no experiment": (["FOLDER"], ["holds no experiment", "experiment.json"]),

@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import shutil
 import stat
 import tarfile
@@ -21,6 +22,7 @@ from pgassay.environment.builds.package import (
     write_package_file,
 )
 from pgassay.environment.datasets import snapshots
+from pgassay.environment.storage.options import readable_bytes
 from pgassay.errors import UsageError
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
@@ -157,7 +159,8 @@ def test_the_space_for_all_loads_is_checked_before_the_first(
 
     free(3 * one)
     snapshots.check_space_for(wanted[:2])
-    with pytest.raises(UsageError, match=rf"needed in 6 versions, {6 * one >> 20} MB in all"):
+    needed = re.escape(readable_bytes(6 * one))
+    with pytest.raises(UsageError, match=rf"needed in 6 versions, {needed} in all"):
         snapshots.check_space_for(wanted)
     # The arms share what they don't differ in.
     snapshots.check_space_for(wanted[:2] * 5)

@@ -72,7 +72,12 @@ def test_default_needs_16() -> None:
 
 
 def test_missing_version_says_what_to_type() -> None:
-    with pytest.raises(UsageError, match=r"no PostgreSQL 14 at hand: type 'pgassay builds install 14'"):
+    with pytest.raises(UsageError, match=r"no PostgreSQL 17 at hand: type 'pgassay builds install 17'"):
+        resolve("17", [Shelf("installed", "15.18", io_uring=False)])
+
+
+def test_a_version_before_16_is_not_measured_and_none_is_installed() -> None:
+    with pytest.raises(UsageError, match=r"measures PostgreSQL 16 and newer, and not 14: 'pgassay builds'"):
         resolve("14", [Shelf("installed", "15.18", io_uring=False)])
 
 
