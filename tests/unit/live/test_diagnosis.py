@@ -123,6 +123,18 @@ def test_idle_connections_are_no_time(tmp_path: Path) -> None:
     assert diagnosis.next == (locks.ROWS.next_step,)
 
 
+def test_short_sessions_take_no_more_than_the_whole(tmp_path: Path) -> None:
+    # Of a session of milliseconds the processor's and the queue's time are known, not how long it was.
+    write_threads(tmp_path, {1: 6.0}, delay_s=12.0)
+    write_waits(tmp_path, [(1, BACKEND, "", "", "R", 100)])
+    backend = accounts(interval(tmp_path)).of(BACKEND)
+    assert backend is not None
+    assert {item.kind: item.share for item in backend.items} == pytest.approx(
+        {"cpu": 1 / 3, "runnable": 2 / 3}
+    )
+    assert (backend.wall_s, backend.residue_s, backend.threads) == pytest.approx((18, 0, 1.8))
+
+
 def test_a_server_without_work_has_no_cause(tmp_path: Path) -> None:
     write_threads(tmp_path, {1: 0.01, 2: 0.0})
     write_waits(tmp_path, [(pid, IDLE_CONNECTION, "Client", "ClientRead", "S", 100) for pid in (1, 2)])

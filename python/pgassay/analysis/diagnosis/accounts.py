@@ -50,7 +50,8 @@ def accounts(interval: Interval) -> Accounts:
     names += sorted(set(times.kinds) - set(_ORDER) - {OWN})
     made = [account(name, times.kinds[name], 1, times.measured_s) for name in names]
     idle_s = sum(item.seconds for each in made for item in each.items if item.wait_event_type == _IDLE)
-    return Accounts(tuple(_without_idle(each, times.measured_s) for each in made), idle_s, True)
+    kept = (_without_idle(each, times.measured_s) for each in made)
+    return Accounts(tuple(_as_long_as_its_items(each, times.measured_s) for each in kept), idle_s, True)
 
 
 def _as_waiting(waits: Columns) -> Columns:
@@ -79,6 +80,26 @@ def _without_idle(made: Account, measured_s: float) -> Account:
             "items": tuple(items),
             "asleep_s": max(0.0, made.asleep_s - idle_s),
             "asleep_sampled_s": max(0.0, made.asleep_sampled_s - idle_s),
+        }
+    )
+
+
+def _as_long_as_its_items(made: Account, measured_s: float) -> Account:
+    """The account with a wall time that holds what is known to have happened in it.
+
+    Sessions that begin and end between two samples have CPU time, of which the postmaster is told, and queued
+    for it, but nobody saw how long they lived: without this, shares would add up to more than the whole.
+    """
+    known_s = sum(item.seconds for item in made.items)
+    if known_s <= made.wall_s:
+        return made
+    items = [item.model_copy(update={"share": item.seconds / known_s}) for item in made.items]
+    return made.model_copy(
+        update={
+            "wall_s": known_s,
+            "threads": known_s / measured_s if measured_s > 0 else 0.0,
+            "items": tuple(items),
+            "residue_s": 0.0,
         }
     )
 
