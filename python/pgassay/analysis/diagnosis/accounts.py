@@ -90,9 +90,9 @@ def _as_long_as_its_items(made: Account, measured_s: float) -> Account:
     Sessions that begin and end between two samples have CPU time, of which the postmaster is told, and queued
     for it, but nobody saw how long they lived: without this, shares would add up to more than the whole.
     """
-    known_s = sum(item.seconds for item in made.items)
-    if known_s <= made.wall_s:
+    if made.residue_s >= 0:
         return made
+    known_s = sum(item.seconds for item in made.items)
     items = [item.model_copy(update={"share": item.seconds / known_s}) for item in made.items]
     return made.model_copy(
         update={
