@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgassay.environment.linux.machine import CpuTimes, cpu_times
+from pgassay.environment.linux.processes import TICKS_PER_SECOND
 
 # So much of the processors may go to others without a figure's being doubted.
 STEAL_SHARE_MAX, OTHERS_SHARE_MAX = 0.005, 0.02
 # fio waits for a processor before other programs do: that wait is none of the volume's.
 _FIRST = ("nice", "-n", "-20")
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Watch:
         words = Path(f"/proc/{self._server}/stat").read_text().rpartition(")")[2].split()
         whose = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
         own_s = sum(resource.getrusage(each).ru_utime for each in whose)
-        return machine, own_s + int(words[11]) / _TICKS_PER_S
+        return machine, own_s + int(words[11]) / TICKS_PER_SECOND
 
 
 def fill(file: Path, file_bytes: int) -> None:

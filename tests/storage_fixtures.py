@@ -154,3 +154,15 @@ def cgroups_of(pid: int) -> list[str]:
     roots = [str(mount.point) for mount in mounts() if mount.kind in ("cgroup", "cgroup2")]
     command = ["find", *roots, "-type", "d", "-name", f"pgassay-*-{namespace}-{pid}"]
     return subprocess.run(command, capture_output=True, text=True).stdout.split() if roots else []
+
+
+@contextmanager
+def folder_of_others() -> Iterator[Path]:
+    """A folder of somebody else's that everybody may write to, with a secret in it."""
+    made = Path(tempfile.mkdtemp(prefix="pgassay-others-", dir="/tmp"))
+    made.chmod(0o777)
+    (made / "secret").write_text("of others")
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made)

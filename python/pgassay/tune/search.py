@@ -12,17 +12,17 @@ from pgassay.errors import MeasurementError, UsageError, first_line
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.screening.touched import (
-    CHANGED_LITTLE,
-    SLOWER_NOW_MAX,
-    beside,
+    estimates,
     estimates_with,
     is_planner_setting,
     on_top,
+    set_beside,
+    timed,
     touched_by,
     waits_for,
 )
 from pgassay.tune.selection import WORSE_MAX, Baseline, Seconds, Selection, Tried, gain_of, select
-from pgassay.tune.statements import MeasuredStatement, sql_with
+from pgassay.tune.statements import MeasuredStatement
 from pgassay.tune.turns import Clock, Turns, in_turn, seconds_in_turn, totals
 
 # Of the search's time for trying candidates alone: what is not tried together is not chosen.
@@ -75,7 +75,7 @@ def search(
             break
         _try(copy, baseline, candidate, found, lambda: waits_for(copy, baseline, plans, settings))
         if not clock.is_over:
-            set_beside(copy, baseline, candidate, found)
+            look_beside(copy, baseline, candidate, found)
         if not has_told and time.monotonic() >= clock.tells_at:
             has_told = True
             say(best_so_far(baseline, candidates, found))
@@ -138,33 +138,13 @@ def as_alone(selection: Selection, name: str, baseline: Baseline) -> dict[str, f
     return {}
 
 
-def set_beside(copy: TrialCopy, baseline: Baseline, candidate: Candidate, found: Searched) -> None:
-    """Set one that changed little beside the workload as it is now, without it.
-
-    The workload was timed minutes before, and the machine may have become faster or slower since. The
-    seconds with the candidate become what they would have been then: those as it was, times the ratio now.
-    """
+def look_beside(copy: TrialCopy, baseline: Baseline, candidate: Candidate, found: Searched) -> None:
+    """Set one that changed little alone beside the workload as it is now, without it."""
     tried = found.tried.get(candidate.id)
     if tried is None or tried.refused:
         return
-    lowest, highest = CHANGED_LITTLE
-    if not lowest < gain_of(baseline.weights, baseline.seconds, tried.seconds) < highest:
-        return
-    seconds = {}
-    for statement in baseline.statements:
-        if statement.name not in tried.seconds:
-            continue
-        try:
-            now_s = copy.seconds(
-                statement, statement.sql, usual_s=SLOWER_NOW_MAX * baseline.seconds[statement.name]
-            )
-        except UsageError:
-            return  # what was seen before stands
-        if not 0 < now_s < math.inf:
-            return  # stopped: the machine is so slow now that nothing can be told
-        seconds[statement.name] = beside(
-            baseline.seconds[statement.name], tried.seconds[statement.name], now_s
-        )
+    touched = [each for each in baseline.statements if each.name in tried.seconds]
+    seconds = set_beside(copy, baseline, touched, {}, current=baseline.seconds, seconds=tried.seconds)
     found.tried[candidate.id] = replace(tried, seconds=seconds)
 
 
@@ -253,8 +233,7 @@ def as_now(copy: TrialCopy, baseline: Baseline) -> Baseline:
     """
     if not any(each.of.writes for each in baseline.statements):
         return baseline
-    estimates = {each.name: copy.estimate(each.sql, each.name) for each in baseline.statements}
-    return replace(baseline, estimates=estimates)
+    return replace(baseline, estimates=estimates(copy, baseline.statements, {}))
 
 
 def _try(
@@ -282,7 +261,8 @@ def _try(
             if setting is not None:
                 found.waiting[candidate.id] = setting
             return
-        seconds = _measured(copy, baseline, candidate, touched)
+        texts = {each.statement: each.sql for each in candidate.rewrites}
+        seconds = timed(copy, touched, texts, baseline.seconds)
         if not candidate.rewrites:
             _compare_rows(copy, baseline, candidate, touched, found)
         found.tried[candidate.id] = Tried(
@@ -301,16 +281,6 @@ def _try(
         )
     finally:
         copy.pop()
-
-
-def _measured(
-    copy: TrialCopy, baseline: Baseline, candidate: Candidate, touched: Sequence[MeasuredStatement]
-) -> dict[str, float]:
-    rewritten = {each.statement: each.sql for each in candidate.rewrites}
-    return {
-        each.name: copy.seconds(each, sql_with(each, rewritten), usual_s=baseline.seconds[each.name])
-        for each in touched
-    }
 
 
 def _compare_rows(

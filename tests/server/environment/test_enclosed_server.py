@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from tempfile import mkdtemp
 
 import psycopg
 import pytest
@@ -29,6 +28,7 @@ from server_helpers import (
     own_home,
     socket_folders,
 )
+from storage_fixtures import folder_of_others
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 # Each is the body of a function that its owner, a superuser, lets everybody call.
@@ -56,12 +56,8 @@ SETUP = (
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A folder of somebody else's that everybody may write to, with a secret in it."""
-    made = Path(mkdtemp(prefix="pgassay-others-", dir="/tmp"))
-    made.chmod(0o777)
-    (made / "secret").write_text("of others")
-    yield made
-    shutil.rmtree(made)
+    with folder_of_others() as made:
+        yield made
 
 
 def build_with_dblink() -> Build:

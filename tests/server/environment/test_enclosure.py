@@ -19,7 +19,6 @@ from pgassay.environment.server.enclosure import (
     isolated,
     why_not_enclosed,
     without_network,
-    write_ahead_log,
 )
 
 # Runs where the server would: what it may do is answered as JSON, what it may not with the reason.
@@ -152,23 +151,6 @@ def test_as_root_a_process_leaves_the_network_with_all_that_it_starts() -> None:
     names = [line.split(":")[0].strip() for line in ended.stdout.splitlines() if ":" in line]
     # Only the loopback, which is down; or a sentence where a container forbids it.
     assert names == ["lo"] or "could not be taken off the network" in ended.stdout
-
-
-def test_only_the_link_that_a_storage_of_the_wal_made_is_followed(tmp_path: Path) -> None:
-    """The servers' account could put another one there, and the next start would show what it leads to."""
-    data = tmp_path / "KEY" / "copy-0"
-    data.mkdir(parents=True)
-    (data / "pg_wal").mkdir()
-    assert write_ahead_log(data) == ()
-    ours, other = tmp_path / "wal-of-KEY-copy-0", tmp_path / "elsewhere"
-    for place in (ours, other):
-        place.mkdir()
-    (data / "pg_wal").rmdir()
-    (data / "pg_wal").symlink_to(ours)
-    assert write_ahead_log(data) == (ours,)
-    (data / "pg_wal").unlink()
-    (data / "pg_wal").symlink_to(other)
-    assert write_ahead_log(data) == ()
 
 
 def test_libraries_that_settings_name_are_shown_and_never_the_whole_machine(tmp_path: Path) -> None:

@@ -3,13 +3,13 @@
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from tempfile import mkdtemp
 
 import pytest
 
 import whole_tool
 from server_helpers import best_build
 from source_servers import BY_CUSTOMER, SourceServer, source_server, tuned
+from storage_fixtures import folder_of_others
 
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(900)]
 # What a function does when it is called, by its name.
@@ -27,12 +27,8 @@ CALL = "SELECT {name}(), count(*) FROM orders WHERE customer = 7"
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A folder of somebody else's that everybody may write to."""
-    made = Path(mkdtemp(prefix="pgassay-others-", dir="/tmp"))
-    made.chmod(0o777)
-    (made / "secret").write_text("of others")
-    yield made
-    shutil.rmtree(made)
+    with folder_of_others() as made:
+        yield made
 
 
 def plant(server: SourceServer, place: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from pgassay.environment.storage.base import Delivered
 from pgassay.environment.storage.host import HostVolume
 from pgassay.environment.storage.parse import parse_storage
-from pgassay.environment.storage.separate_wal import SeparateWal
+from pgassay.environment.storage.separate_wal import SeparateWal, separate_wal
 from storage_fixtures import frozen_directory
 
 SEGMENT = "pg_wal/000000010000000000000001"
@@ -107,3 +107,20 @@ def test_the_description_names_both(volume: SeparateWal, source: Path, tmp_path:
         pass
     # Folders impose nothing.
     assert delivered == Delivered()
+
+
+def test_only_the_link_that_a_storage_of_the_wal_made_is_followed(tmp_path: Path) -> None:
+    """The servers' account could put another one there, and the next start would show what it leads to."""
+    data = tmp_path / "KEY" / "copy-0"
+    data.mkdir(parents=True)
+    (data / "pg_wal").mkdir()
+    assert separate_wal(data) is None
+    ours, other = tmp_path / "wal-of-KEY-copy-0", tmp_path / "elsewhere"
+    for place in (ours, other):
+        place.mkdir()
+    (data / "pg_wal").rmdir()
+    (data / "pg_wal").symlink_to(ours)
+    assert separate_wal(data) == ours
+    (data / "pg_wal").unlink()
+    (data / "pg_wal").symlink_to(other)
+    assert separate_wal(data) is None

@@ -15,7 +15,7 @@ import tune_samples as samples
 from pgassay.tune.answer import verdict_of
 from pgassay.tune.candidate import Candidate, TunedStatement
 from pgassay.tune.copy import RUNS_MAX, RUNS_MIN, RUNS_S
-from pgassay.tune.search import Searched, look_again, set_beside
+from pgassay.tune.search import Searched, look_again, look_beside
 from pgassay.tune.selection import WORSE_MAX, Baseline, Tried, gain_of
 from pgassay.tune.statements import MeasuredStatement, measured
 from pgassay.tune.turns import Clock
@@ -103,7 +103,7 @@ def searched(world: Callable[[np.random.Generator], Speed], seed: int, times: fl
     tried = Tried(candidate.id, {"q": copy.seconds(statement, "", usual_s=1.0)})
     copy.align([])
     found = Searched(tried={candidate.id: tried})
-    set_beside(copy, baseline, candidate, found)  # type: ignore[arg-type]  # a stand-in
+    look_beside(copy, baseline, candidate, found)  # type: ignore[arg-type]  # a stand-in
     gains = [gain_of({"q": 1.0}, before, each.seconds) for each in (tried, found.tried[candidate.id])]
     clock = Clock(math.inf, math.inf)
     look_again(copy, baseline, {candidate.id: candidate}, clock, found)  # type: ignore[arg-type]  # as above

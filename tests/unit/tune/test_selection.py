@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 import tune_samples as samples
 from finder_samples import plan
-from pgassay.tune.candidate import StatementRewrite
-from pgassay.tune.screening.touched import beside, differs, is_planner_setting, is_told_by_plan
+from pgassay.tune.candidate import StatementRewrite, TunedStatement
+from pgassay.tune.screening.touched import differs, is_planner_setting, is_told_by_plan, set_beside
 from pgassay.tune.selection import (
     EXECUTIONS_MAX,
     EXECUTIONS_S,
     SLOWER_EXECUTIONS_S,
+    Baseline,
     Seconds,
     Selection,
     Step,
@@ -30,6 +31,7 @@ from pgassay.tune.selection import (
     select,
     total_s,
 )
+from pgassay.tune.statements import measured
 
 WEIGHTS = {"a": 1.0, "b": 1.0, "c": 1.0}
 BASE = {"a": 1.0, "b": 1.0, "c": 2.0}
@@ -303,6 +305,26 @@ def test_plans_differ_by_their_nodes_and_their_cost() -> None:
     assert not differs(whole, hardly, by_cost=True)
 
 
-def test_seconds_are_set_beside_those_of_now_unless_these_were_stopped() -> None:
-    assert beside(1.0, 0.6, 2.0) == pytest.approx(0.3)
-    assert beside(1.0, 0.6, math.inf) == beside(1.0, 0.6, 0.0) == 0.6
+@pytest.mark.parametrize(
+    ("with_s", "now_s", "beside_s"),
+    [(0.9, 2.0, 0.45), (0.9, math.inf, 0.9), (0.9, 0.0, 0.9), (0.1, 2.0, 0.1)],
+    ids=["slower now", "stopped", "nothing", "changed much"],
+)
+def test_seconds_are_set_beside_those_of_now(with_s: float, now_s: float, beside_s: float) -> None:
+    class Now:
+        """Stands in for the copy: what the statement takes now without the fix."""
+
+        def seconds(self, _statement: object, _sql: str, *, usual_s: float) -> float:
+            assert usual_s > 1.0
+            return now_s
+
+    (statement,) = measured([TunedStatement(name="q", sql="SELECT 1")])
+    found = set_beside(
+        Now(),  # type: ignore[arg-type]  # a stand-in
+        Baseline((statement,), {"q": 1.0}, {}),
+        [statement],
+        {},
+        current={"q": 1.0},
+        seconds={"q": with_s},
+    )
+    assert found == pytest.approx({"q": beside_s})

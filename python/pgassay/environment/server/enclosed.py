@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import TypedDict
 
-_CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWNET = 0x00020000, 0x10000000, 0x40000000
+_CLONE_NEWNS, _CLONE_NEWUSER, CLONE_NEWNET = 0x00020000, 0x10000000, 0x40000000
 _MS_BIND, _MS_REC, _MS_SLAVE = 0x1000, 0x4000, 0x80000
 _RDONLY, _NOSUID, _NODEV, _NOEXEC = 1, 2, 4, 8
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
@@ -67,14 +67,15 @@ class _Attributes(ctypes.Structure):
     _fields_ = tuple((name, ctypes.c_uint64) for name in ("set", "clear", "propagation", "userns_fd"))
 
 
-def _call(name: str, *values: object) -> None:
+def call(name: str, *values: object) -> None:
+    """A function of the C library that answers 0; raises OSError with its name where it does not."""
     if getattr(_libc, name)(*values) != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{name}: {os.strerror(number)}")
 
 
 def _mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
-    _call("mount", source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), options.encode())
+    call("mount", source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), options.encode())
 
 
 def _restrict(target: str, flags: int, *, below: bool = True) -> None:
@@ -82,7 +83,7 @@ def _restrict(target: str, flags: int, *, below: bool = True) -> None:
     attributes = _Attributes(flags, 0, 0, 0)
     at = _AT_RECURSIVE if below else 0
     given = (_AT_FDCWD, target.encode(), at, ctypes.byref(attributes), ctypes.sizeof(attributes))
-    _call("syscall", _MOUNT_SETATTR, *given)
+    call("syscall", _MOUNT_SETATTR, *given)
 
 
 def _show(path: str, flags: int, *, source: str = "") -> None:
@@ -100,7 +101,7 @@ def _show(path: str, flags: int, *, source: str = "") -> None:
 def _own_namespace() -> None:
     """As root a mount namespace; else with a user namespace, in which this account has the rights for it."""
     uid, gid = os.geteuid(), os.getegid()
-    _call("unshare", _CLONE_NEWNS if uid == 0 else _CLONE_NEWNS | _CLONE_NEWUSER | _CLONE_NEWNET)
+    call("unshare", _CLONE_NEWNS if uid == 0 else _CLONE_NEWNS | _CLONE_NEWUSER | CLONE_NEWNET)
     if uid != 0:
         own = Path("/proc/self")
         (own / "setgroups").write_text("deny", encoding="ascii")
@@ -119,7 +120,7 @@ def _build_root(seen: Seen, program: str) -> None:
     devices = [path for path in _DEVICES if Path(path).exists()]
     _mount("tmpfs", _STAGE, "tmpfs", _NOSUID | _NODEV, "mode=0755")
     Path(_STAGE + _OLD_ROOT).mkdir()
-    _call("pivot_root", _STAGE.encode(), (_STAGE + _OLD_ROOT).encode())
+    call("pivot_root", _STAGE.encode(), (_STAGE + _OLD_ROOT).encode())
     os.chdir("/")
     for path, link in links.items():
         Path(path).symlink_to(link)
@@ -149,7 +150,7 @@ def _build_root(seen: Seen, program: str) -> None:
     for path, text in seen["files"].items():
         Path(path).parent.mkdir(exist_ok=True)
         Path(path).write_text(text, encoding="utf-8")
-    _call("umount2", _OLD_ROOT.encode(), _MNT_DETACH)
+    call("umount2", _OLD_ROOT.encode(), _MNT_DETACH)
     Path(_OLD_ROOT).rmdir()
     _restrict("/", _RDONLY, below=False)
 
@@ -169,7 +170,7 @@ def _keep_to_itself() -> None:
     ruleset = _libc.syscall(create, ctypes.byref(attributes), size, ctypes.c_uint32(0))
     if ruleset < 0:
         raise OSError(ctypes.get_errno(), f"landlock: {os.strerror(ctypes.get_errno())}")
-    _call("syscall", _LANDLOCK_RESTRICT_SELF, ruleset, 0)
+    call("syscall", _LANDLOCK_RESTRICT_SELF, ruleset, 0)
     os.close(ruleset)
 
 
@@ -187,7 +188,7 @@ def main() -> None:
             os.setgroups([])
             os.setgid(gid)
             os.setuid(uid)
-        _call("prctl", _PR_SET_NO_NEW_PRIVS, *map(ctypes.c_ulong, (1, 0, 0, 0)))
+        call("prctl", _PR_SET_NO_NEW_PRIVS, *map(ctypes.c_ulong, (1, 0, 0, 0)))
         _keep_to_itself()
         if command:
             os.execv(command[0], command)

@@ -6,7 +6,6 @@ its socket, and nothing else (`enclosed.py`). Who is to be enclosed is decided f
 servers are started in many places, those of loads, trials and preparations among them.
 """
 
-import ctypes
 import json
 import os
 import pwd
@@ -22,7 +21,6 @@ from pathlib import Path
 from pgassay.environment.home import account, home
 from pgassay.environment.server import enclosed
 
-CLONE_NEWNET = 0x40000000
 # Below these everything is shown anyway (`enclosed.py`).
 _SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
 _LIBRARY = re.compile(r"(?:=>\s*|^\s*)(/\S+) \(0x[0-9a-f]+\)$", re.MULTILINE)
@@ -71,9 +69,13 @@ def without_network() -> str:
             "the copy's server listens on a Unix socket alone, but what it runs could reach the network "
             "(foreign tables, dblink): only root can take that away"
         )
-    if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET) != 0:
-        reason = os.strerror(ctypes.get_errno())
-        return f"the copy's server could not be taken off the network ({reason}): it listens on a Unix socket"
+    try:
+        enclosed.call("unshare", enclosed.CLONE_NEWNET)
+    except OSError as error:
+        return (
+            f"the copy's server could not be taken off the network ({error.strerror}): it listens on a Unix "
+            "socket"
+        )
     return ""
 
 
@@ -107,17 +109,6 @@ def enclosed_command(
     program = os.path.realpath(argv[0])
     libraries = [*_of_build(Path(program)), *_named_in(settings or {}), *_search_path()]
     return [*_words(writable, (*libraries, *readable)), program, *argv[1:]]
-
-
-def write_ahead_log(data_directory: Path) -> tuple[Path, ...]:
-    """Where `pg_wal` leads, where the WAL has a storage of its own (`storage/separate_wal.py`)."""
-    link = data_directory / "pg_wal"
-    if not link.is_symlink():
-        return ()
-    place = Path(os.path.realpath(link))
-    # Its own name for this copy: the server's account might have put another link there.
-    is_ours = place.name == f"wal-of-{data_directory.parent.name}-{data_directory.name}"
-    return (place,) if is_ours and place.is_dir() else ()
 
 
 def _words(writable: Iterable[Path], readable: Iterable[Path | str]) -> list[str]:

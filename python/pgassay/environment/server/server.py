@@ -19,11 +19,12 @@ import psycopg
 from pgassay.environment.cleanup import registry
 from pgassay.environment.home import account
 from pgassay.environment.server import processes
-from pgassay.environment.server.enclosure import enclosed_command, is_enclosing, write_ahead_log
+from pgassay.environment.server.enclosure import enclosed_command, is_enclosing
 from pgassay.environment.server.folder import PORT, SUPERUSER, ServerFolder, check_settings
 from pgassay.environment.server.programs import as_caller, file_limit_raised, identity
 from pgassay.environment.server.sessions import ConnectionParameters, ControlSession, control
 from pgassay.environment.server.start_failure import ServerLog, StartFailure, explain
+from pgassay.environment.storage.separate_wal import separate_wal
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.build import Build
 
@@ -229,7 +230,9 @@ class Server:
         owner = account()
         self._is_enclosed = is_enclosing()
         if self._is_enclosed:
-            writable = [self.data_directory, *write_ahead_log(self.data_directory), self._folder.path]
+            writable = [self.data_directory, self._folder.path]
+            if (wal := separate_wal(self.data_directory)) is not None:
+                writable.append(wal)
             argv = enclosed_command(argv, writable, settings=self.settings)
             owner = None
             arguments = as_caller(arguments)

@@ -109,7 +109,7 @@ class SeparateWal:
             self._data.remove()
 
     def _place(self, working: Path) -> Path:
-        return self._wal.root / f"{_PLACES}{working.parent.name}-{working.name}"
+        return self._wal.root / _name(working)
 
     def _move_out(self, working: Path) -> None:
         place, wal = self._place(working), working / _WAL
@@ -125,6 +125,22 @@ class SeparateWal:
         wal.unlink()
         _copy(place, wal, self._owner)
         shutil.rmtree(place)
+
+
+def _name(working: Path) -> str:
+    return f"{_PLACES}{working.parent.name}-{working.name}"
+
+
+def separate_wal(working: Path) -> Path | None:
+    """The folder that a copy's `pg_wal` leads to, where a storage of the WAL made it; else None.
+
+    The servers' account could put another link there.
+    """
+    link = working / _WAL
+    if not link.is_symlink():
+        return None
+    place = Path(os.path.realpath(link))
+    return place if place.name == _name(working) and place.is_dir() else None
 
 
 def _copy(source: Path, target: Path, owner: Account | None) -> None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
-from pgassay.tune.screening.touched import on_top
+from pgassay.tune.screening.touched import estimates, on_top
 from pgassay.tune.search import Searched, as_alone, search
 from pgassay.tune.selection import Baseline, Selection, Step, Tried, total_s
 from pgassay.tune.statements import sql_with
@@ -119,9 +119,8 @@ def _with_taken(
     """The workload with what was taken, as a baseline of its own."""
     texts = {rewrite.statement: rewrite.sql for each in taken for rewrite in each.rewrites}
     statements = tuple(replace(each, sql=sql_with(each, texts)) for each in baseline.statements)
-    estimates = {each.name: copy.estimate(each.sql, each.name) for each in statements}
     # What it takes now is what the selection's last step measured, piece by piece.
-    return Baseline(statements, selection.steps[-1].seconds, estimates, baseline.rows)
+    return Baseline(statements, selection.steps[-1].seconds, estimates(copy, statements, {}), baseline.rows)
 
 
 def _as_alone(tried: Tried, baseline: Baseline, upon: Baseline) -> Tried:

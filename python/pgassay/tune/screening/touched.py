@@ -6,6 +6,7 @@ depends on what else is applied: an index is passed over until random pages are 
 memory, and that setting changes nothing until there is an index.
 """
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 
 from pgassay.errors import MeasurementError, UsageError
@@ -76,13 +77,20 @@ def touched_by(
     for statement in baseline.statements:
         plan = copy.estimate(sql_with(statement, rewritten), statement.name)
         is_changed = differs(baseline.estimates[statement.name], plan, by_cost=not by_use)
-        is_written = bool(candidate.sql) and any(node.type == _WRITES for node in plan.nodes)
+        is_written = bool(candidate.sql) and _writes(plan)
         is_meant = statement.of.name in candidate.statements
         # The queries of a constraint's triggers, which look for rows that refer to one, are in no plan.
         is_used = is_used or is_changed or (is_written and is_meant)
         if is_changed or is_written or (is_meant and not by_use):
             touched.append(statement)
     return touched, is_used
+
+
+def estimates(
+    copy: TrialCopy, statements: Sequence[MeasuredStatement], texts: Mapping[str, str]
+) -> dict[str, ExplainedPlan]:
+    """The plans of these statements as the copy is, with other texts of some."""
+    return {each.name: copy.estimate(sql_with(each, texts), each.name) for each in statements}
 
 
 def estimates_with(
@@ -92,7 +100,7 @@ def estimates_with(
     with copy.session.transaction(force_rollback=True):
         for name, value in setting.settings.items():
             copy.session.execute("SELECT set_config(%s, %s, true)", (name, value))
-        return {each.name: copy.estimate(sql_with(each, texts), each.name) for each in statements}
+        return estimates(copy, statements, texts)
 
 
 def waits_for(
@@ -104,7 +112,7 @@ def waits_for(
     """The planner's setting, by its id, with which the index that is applied now would be used; None without.
 
     `with_settings`: by the setting's id the plans of all statements with it and without the index.
-    """  # fmt: skip
+    """
     for name, before in with_settings.items():
         after = estimates_with(copy, baseline.statements, {}, settings[name])
         if any(differs(before[each], after[each], by_cost=False) for each in before):
@@ -127,15 +135,15 @@ def on_top(
     what it touches alone. Where that changes the workload's seconds little, `current`, they are timed without
     it once more, as the machine may have become faster or slower since.
     """
-    rewritten = {rewrite.statement for each in taken for rewrite in each.rewrites}
-    if rewritten & {rewrite.statement for rewrite in candidate.rewrites}:
-        return None  # a statement has one text
     before_texts = {rewrite.statement: rewrite.sql for each in taken for rewrite in each.rewrites}
-    texts = before_texts | {rewrite.statement: rewrite.sql for rewrite in candidate.rewrites}
+    own_texts = {rewrite.statement: rewrite.sql for rewrite in candidate.rewrites}
+    if before_texts.keys() & own_texts.keys():
+        return None  # a statement has one text
+    texts = before_texts | own_texts
     by_use = is_told_by_plan(candidate)
     try:
         copy.align(taken)
-        before = _estimates(copy, baseline, before_texts)
+        before = estimates(copy, baseline.statements, before_texts)
         if is_planner_setting(candidate):
             after = estimates_with(copy, baseline.statements, texts, candidate)
             if not any(differs(before[name], after[name], by_cost=False) for name in before):
@@ -144,42 +152,57 @@ def on_top(
     except (UsageError, MeasurementError):
         return None
     try:
-        after = _estimates(copy, baseline, texts)
+        after = estimates(copy, baseline.statements, texts)
         touched = [
             each
             for each in baseline.statements
             if (each.name in alone and not by_use)
-            or (candidate.sql and any(node.type == _WRITES for node in after[each.name].nodes))
+            or (candidate.sql and _writes(after[each.name]))
             or differs(before[each.name], after[each.name], by_cost=not by_use)
         ]
-        seconds = _timed(copy, touched, texts, baseline.seconds)
+        seconds = timed(copy, touched, texts, baseline.seconds)
     except UsageError:
         return None
     finally:
         copy.pop()
+    return set_beside(copy, baseline, touched, before_texts, current=current, seconds=seconds)
+
+
+def set_beside(
+    copy: TrialCopy,
+    baseline: Baseline,
+    touched: Sequence[MeasuredStatement],
+    texts: Mapping[str, str],
+    *,
+    current: Seconds,
+    seconds: Seconds,
+) -> Seconds:
+    """The seconds of what changed the workload little, set beside the workload as it is without it now.
+
+    `current` was timed minutes before, and the machine may have become faster or slower since. The seconds
+    become what they would have been then: those as it was, times the ratio now. `texts`: of the statements
+    without it. What can't be told now stays as it was seen.
+    """
     lowest, highest = CHANGED_LITTLE
     if not lowest < gain_of(baseline.weights, current, seconds) < highest:
         return seconds
     try:
-        now = _timed(copy, touched, before_texts, {name: SLOWER_NOW_MAX * current[name] for name in seconds})
+        now = timed(copy, touched, texts, {name: SLOWER_NOW_MAX * current[name] for name in seconds})
     except UsageError:
         return seconds
-    return {name: beside(current[name], seconds[name], now[name]) for name in seconds}
+    if not all(0 < each < math.inf for each in now.values()):
+        return seconds  # stopped: the machine is so slow now that nothing can be told
+    return {name: current[name] * seconds[name] / now[name] for name in seconds}
 
 
-def beside(then_s: float, with_s: float, without_s: float) -> float:
-    """The seconds with a fix as they would have been when those without were `then_s`, by the ratio now."""
-    is_told = 0 < without_s < float("inf")
-    return then_s * with_s / without_s if is_told else with_s
-
-
-def _estimates(copy: TrialCopy, baseline: Baseline, texts: Mapping[str, str]) -> dict[str, ExplainedPlan]:
-    return {each.name: copy.estimate(sql_with(each, texts), each.name) for each in baseline.statements}
-
-
-def _timed(
+def timed(
     copy: TrialCopy, statements: Sequence[MeasuredStatement], texts: Mapping[str, str], usual: Seconds
 ) -> dict[str, float]:
+    """The seconds of these statements on the copy as it is, with other texts of some. Raises UsageError."""
     return {
         each.name: copy.seconds(each, sql_with(each, texts), usual_s=usual[each.name]) for each in statements
     }
+
+
+def _writes(plan: ExplainedPlan) -> bool:
+    return any(node.type == _WRITES for node in plan.nodes)
