@@ -9,8 +9,8 @@ from pgassay.tune.answer import Judged, proof_of, ranked, summary
 from pgassay.tune.candidate import Candidate, TunedStatement
 from pgassay.tune.proof import AS_IT_IS, CHOSEN, FACTOR, Proved, effect_of, without
 from pgassay.tune.scripts import apply_script, undo_script
-from pgassay.tune.search import Searched
-from pgassay.tune.selection import Baseline, Selection, Step, Tried
+from pgassay.tune.search.search import Searched
+from pgassay.tune.search.selection import Baseline, Selection, Step, Tried
 from pgassay.tune.statements import measured
 
 SECRET = "Jane O''Neill"

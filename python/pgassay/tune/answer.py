@@ -14,8 +14,8 @@ from pgassay.model.tuning.answer import (
 )
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.proof import Effect, Proved, does_not_help
-from pgassay.tune.search import Searched
-from pgassay.tune.selection import WORSE_MAX, Baseline, is_slower
+from pgassay.tune.search.search import Searched
+from pgassay.tune.search.selection import WORSE_MAX, Baseline, is_slower
 from pgassay.words import percent, plural, size
 from pgassay.words import seconds as duration
 

@@ -14,7 +14,7 @@ from pgassay.experiment.running.result_bag import Bag
 from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.tune.candidate import TunedStatement
 from pgassay.tune.copy import TrialCopy
-from pgassay.tune.selection import Baseline
+from pgassay.tune.search.selection import Baseline
 from pgassay.tune.statements import MeasuredStatement, measured, with_values
 
 # Rows are compared of statements that take no longer.

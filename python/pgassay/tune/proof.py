@@ -20,7 +20,7 @@ from pgassay.record.read import StoredExperiment
 from pgassay.terminal.progress import Progress
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.plan import PlannedTune
-from pgassay.tune.selection import EMPTIED_EXECUTIONS_MAX, EXECUTIONS_MAX, Seconds, executions_of
+from pgassay.tune.search.selection import EMPTIED_EXECUTIONS_MAX, EXECUTIONS_MAX, Seconds, executions_of
 from pgassay.tune.statements import MeasuredStatement, workload_of
 
 FACTOR = "fixes"

@@ -28,9 +28,10 @@ from pgassay.tune.proof import arm_of
 from pgassay.tune.proving import PROOF_SHARE, Proving, deadline, remove_copies
 from pgassay.tune.rewrites.registry import rewrites
 from pgassay.tune.same_results.check import same_results
-from pgassay.tune.screening.second_look import look_with_settings
-from pgassay.tune.search import Searched, best_so_far, search
-from pgassay.tune.selection import Baseline, provable, total_s
+from pgassay.tune.search.search import Searched, best_so_far, search
+from pgassay.tune.search.second_look import look_with_settings
+from pgassay.tune.search.selection import Baseline, provable, total_s
+from pgassay.tune.search.turns import Clock, settled
 from pgassay.tune.source.origin import Origin, unlike
 from pgassay.tune.statements import measured
 from pgassay.tune.stored import (
@@ -45,7 +46,6 @@ from pgassay.tune.stored import (
 )
 from pgassay.tune.symptom import cause_of_plans, symptom_of
 from pgassay.tune.tools import Gathered, Tools, gather
-from pgassay.tune.turns import Clock, settled
 
 # Of the time that is left once the workload was measured as it is; and of what is left after the search.
 SEARCH_SHARE = 0.4

@@ -17,13 +17,13 @@ from pgassay.tune.candidate import Candidate, TunedStatement
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.proof import read_proof, remaining_of
 from pgassay.tune.scripts import apply_script, undo_script
-from pgassay.tune.search import Searched
-from pgassay.tune.selection import Baseline, Seconds, Selection, Tried, total_s
+from pgassay.tune.search.search import Searched
+from pgassay.tune.search.selection import Baseline, Seconds, Selection, Tried, total_s
+from pgassay.tune.search.turns import predicted_gains
 from pgassay.tune.side_costs import side_costs
 from pgassay.tune.statements import measured
 from pgassay.tune.symptom import cause_of_trials, told_cause
 from pgassay.tune.tools import Gathered
-from pgassay.tune.turns import predicted_gains
 
 PROOF_FOLDER, CONFIRMATION_FOLDER = "proof", "confirmation"
 

@@ -8,7 +8,7 @@ from pgassay.model.result import CompareResult
 from pgassay.model.tuning.answer import FixLayer, SymptomStatement, TuneCause, TuneSymptom
 from pgassay.tune.plan import PlannedTune
 from pgassay.tune.proof import AS_IT_IS, FACTOR
-from pgassay.tune.selection import Baseline, total_s
+from pgassay.tune.search.selection import Baseline, total_s
 from pgassay.tune.source.origin import Origin
 
 COLLATION_NOTE = (

@@ -23,8 +23,8 @@ from pgassay.tune.finders.registry import find
 from pgassay.tune.plan import TuneRequest, plan_tune, request_from
 from pgassay.tune.proving import Proving, deadline, planned_again, remove_copies
 from pgassay.tune.run import run_tune
-from pgassay.tune.search import Searched
-from pgassay.tune.selection import Baseline, Selection, Step
+from pgassay.tune.search.search import Searched
+from pgassay.tune.search.selection import Baseline, Selection, Step
 from pgassay.tune.statements import measured
 from pgassay.tune.stored import StoredSearch, Told, compose, stored_search
 from pgassay.tune.tools import Gathered, Tools

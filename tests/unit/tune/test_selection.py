@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 import tune_samples as samples
 from finder_samples import plan
 from pgassay.tune.candidate import StatementRewrite, TunedStatement
-from pgassay.tune.screening.touched import differs, is_planner_setting, is_told_by_plan, set_beside
-from pgassay.tune.selection import (
+from pgassay.tune.search.selection import (
     EXECUTIONS_MAX,
     EXECUTIONS_S,
     SLOWER_EXECUTIONS_S,
@@ -31,6 +30,7 @@ from pgassay.tune.selection import (
     select,
     total_s,
 )
+from pgassay.tune.search.touched import differs, is_planner_setting, is_told_by_plan, set_beside
 from pgassay.tune.statements import measured
 
 WEIGHTS = {"a": 1.0, "b": 1.0, "c": 1.0}

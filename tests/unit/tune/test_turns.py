@@ -17,9 +17,9 @@ import tune_samples as samples
 from pgassay.errors import UsageError
 from pgassay.tune.candidate import Candidate, TunedStatement
 from pgassay.tune.proof import AS_IT_IS, CHOSEN, without
-from pgassay.tune.selection import Baseline, Selection, Step, Tried
+from pgassay.tune.search.selection import Baseline, Selection, Step, Tried
+from pgassay.tune.search.turns import Clock, Turns, predicted_gains, prediction_rounds, settled, shrunk
 from pgassay.tune.statements import MeasuredStatement, measured
-from pgassay.tune.turns import Clock, Turns, predicted_gains, prediction_rounds, settled, shrunk
 
 STATEMENTS = measured(
     (TunedStatement(name="list", sql="SELECT 1"), TunedStatement(name="report", sql="SELECT 2"))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pgassay.model.plans.plan import ExplainedPlan, PlanNode
 from pgassay.model.tuning.source import TuneSource
 from pgassay.tune.facts.schema import SchemaFacts
-from pgassay.tune.selection import Baseline
+from pgassay.tune.search.selection import Baseline
 from pgassay.words import seconds as in_words
 
 TIMES_MAX = 10.0

@@ -11,7 +11,8 @@ import psycopg
 from pgassay.errors import MeasurementError, UsageError, first_line
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
-from pgassay.tune.screening.touched import (
+from pgassay.tune.search.selection import WORSE_MAX, Baseline, Seconds, Selection, Tried, gain_of, select
+from pgassay.tune.search.touched import (
     estimates,
     estimates_with,
     is_planner_setting,
@@ -21,9 +22,8 @@ from pgassay.tune.screening.touched import (
     touched_by,
     waits_for,
 )
-from pgassay.tune.selection import WORSE_MAX, Baseline, Seconds, Selection, Tried, gain_of, select
+from pgassay.tune.search.turns import Clock, Turns, in_turn, seconds_in_turn, totals
 from pgassay.tune.statements import MeasuredStatement
-from pgassay.tune.turns import Clock, Turns, in_turn, seconds_in_turn, totals
 
 # Of the search's time for trying candidates alone: what is not tried together is not chosen.
 ALONE_SHARE = 0.6

@@ -13,7 +13,7 @@ from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
-from pgassay.tune.selection import Baseline, Seconds, gain_of
+from pgassay.tune.search.selection import Baseline, Seconds, gain_of
 from pgassay.tune.statements import MeasuredStatement, sql_with
 
 # Below that a difference of the planner's cost is none.

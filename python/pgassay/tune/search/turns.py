@@ -15,7 +15,7 @@ from pgassay.errors import MeasurementError, UsageError
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.proof import AS_IT_IS, CHOSEN, without
-from pgassay.tune.selection import ROUNDS, Baseline, Seconds, Selection, Tried, is_longer, total_s
+from pgassay.tune.search.selection import ROUNDS, Baseline, Seconds, Selection, Tried, is_longer, total_s
 from pgassay.tune.statements import sql_with
 
 # Of the chosen set and the sets beside it: each is timed so often at most, and at least, if twice the time

@@ -1,1 +1,0 @@
-"""What the planner says of candidates before they are timed, alone and on top of others."""
