@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "sampl
 from pgassay.analysis.verdicts.compare import analyse, interim_result
 from pgassay.analysis.verdicts.primary import analyse_primary, forecasts
 from pgassay.analysis.verdicts.study import gather_study
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 from simulated_worlds import World
 from whole_experiments import arms_of, planned, run_whole
 

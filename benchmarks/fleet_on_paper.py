@@ -21,7 +21,7 @@ import numpy as np
 from pgassay.analysis.machines.combine import combine
 from pgassay.fleet import records
 from pgassay.fleet.spreading.coordinate import Pace
-from pgassay.record.read import StoredExperiment, load
+from pgassay.record.experiment import StoredExperiment, load
 
 MACHINES, TRIALS = 1000, 100_000
 LOOKED_AT = (2, 8, 32)

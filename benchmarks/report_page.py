@@ -17,8 +17,7 @@ from pathlib import Path
 
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.cli.chart_library import chart_library
-from pgassay.record import write
-from pgassay.record.read import StoredExperiment, load
+from pgassay.record.experiment import StoredExperiment, TrialWriter, load, write_experiment
 from pgassay.report.compare.page import render_html
 
 TRIALS = 200
@@ -32,7 +31,7 @@ SHORT = (
 def repeated(folder: Path, target: Path) -> StoredExperiment:
     """The experiment with its blocks written again and again, until there are TRIALS trials."""
     stored = load(folder)
-    write.write_experiment(target, stored.experiment)
+    write_experiment(target, stored.experiment)
     records = [(trial.folder, trial.record) for trial in stored.trials if trial.record.status == "ok"]
     if not records:
         raise SystemExit(f"{folder} holds no valid trial: name a folder with results.")
@@ -41,7 +40,7 @@ def repeated(folder: Path, target: Path) -> StoredExperiment:
         for place, (source, record) in enumerate(records):
             number = turn * len(records) + place
             block = turn * blocks + record.block
-            writer = write.TrialWriter(target, number, 1)
+            writer = TrialWriter(target, number, 1)
             for file in source.rglob("*"):
                 if file.is_file() and file.name != "trial.json":
                     writer.add(str(file.relative_to(source)), file.read_bytes())

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 
-from pgassay.record.read import load
+from pgassay.record.experiment import load
 from pgassay.sizing.computing import processors_min
 
 VOLUMES = (

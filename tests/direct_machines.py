@@ -21,7 +21,7 @@ from pgassay.fleet.machine import Document, MachineLostError
 from pgassay.fleet.spreading.coordinate import Pace
 from pgassay.fleet.spreading.run import SpreadRequest
 from pgassay.model.machines.combined import CombinedResult
-from pgassay.record.read import load
+from pgassay.record.experiment import load
 from pgassay.report import schema
 from pgassay.terminal.fleet import MachineRow
 

@@ -13,8 +13,7 @@ from pgassay.model.build import Build
 from pgassay.model.experiment import Experiment, Protocol, StatisticalContract
 from pgassay.model.storage import StorageSpec
 from pgassay.model.trial import StatementObservation, TrialRecord, TrialSpec, TrialStatus
-from pgassay.record.read import load
-from pgassay.record.write import TrialWriter, write_experiment
+from pgassay.record.experiment import TrialWriter, load, write_experiment
 from pgassay.terminal.progress import NullProgress
 from pgassay.workloads.registry import parse_workload
 

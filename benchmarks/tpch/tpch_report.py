@@ -15,7 +15,7 @@ from pgassay.analysis.statistics.eprocess import FloatArray
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.errors import UsageError
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 
 FACTOR = "advice"
 

@@ -17,7 +17,7 @@ from pgassay.model.account import Account
 from pgassay.model.arm import Arm
 from pgassay.model.result import CompareResult
 from pgassay.record import observations
-from pgassay.record.read import StoredExperiment, StoredTrial, load
+from pgassay.record.experiment import StoredExperiment, StoredTrial, load
 
 _TRIAL_KEYS = ("number", "attempt", "block", "position", "status", "reason", "started_at", "wall_s")
 _STATEMENT_KEYS = (

@@ -12,7 +12,7 @@ import replay
 import whole_tool
 from pgassay.cli import main
 from pgassay.errors import UsageError
-from pgassay.record.read import load
+from pgassay.record.experiment import load
 
 Capture = pytest.CaptureFixture[str]
 

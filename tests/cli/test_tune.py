@@ -9,7 +9,7 @@ import tune_samples as samples
 import whole_experiments
 from pgassay.cli.commands import tune
 from pgassay.cli.main import parser
-from pgassay.record.write import write_experiment
+from pgassay.record.experiment import write_experiment
 from pgassay.tune.stored import write_result
 from whole_tool import assert_one_sentence, run_here
 

@@ -12,7 +12,7 @@ from pgassay.cli import main
 from pgassay.environment.linux import free_memory
 from pgassay.experiment.planning.file import read_file
 from pgassay.experiment.planning.plan import parse_request, plan
-from pgassay.record.read import load
+from pgassay.record.experiment import load
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.toml"))

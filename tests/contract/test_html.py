@@ -18,7 +18,7 @@ from pgassay.analysis.verdicts.compare import analyse
 from pgassay.model.arm import Arm
 from pgassay.model.result import TwinResult
 from pgassay.model.workload import Statement, WorkloadSpec
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 from pgassay.report.compare.page import render_html
 from pgassay.report.diff import text as diff
 from processor_time import growth

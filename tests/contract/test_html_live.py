@@ -11,7 +11,7 @@ from browser_visits import visit
 from load_records import write_load
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.cli.chart_library import chart_library
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 from pgassay.report.compare.page import render_html
 
 # Runs in the page around the reports, which can look into them, but whose policy does not bind it.

@@ -29,7 +29,7 @@ from pgassay.native.process import StatementError
 from pgassay.native.sql import SqlSession
 from pgassay.probe.analysis.analyse import analyse_probe
 from pgassay.probe.analysis.diff import compare_probes
-from pgassay.record.read import load
+from pgassay.record.experiment import load
 from pgassay.report.compare import json as json_report
 from pgassay.report.compare import page as compare_page
 from pgassay.report.diagnosis import text as diagnosis_report

@@ -12,7 +12,7 @@ from pgassay.model.experiment import Contrast, Experiment, Protocol, Statistical
 from pgassay.model.storage import StorageSpec
 from pgassay.model.trial import LoadObservation, StatementObservation, TrialRecord
 from pgassay.model.workload import LoadSpec, Metric, Statement, WorkloadSpec
-from pgassay.record.read import StoredExperiment, StoredTrial
+from pgassay.record.experiment import StoredExperiment, StoredTrial
 
 SCAN_PLAN: dict[str, Any] = {
     "Plan": {

@@ -11,9 +11,8 @@ import report_examples as examples
 from pgassay.model.experiment import Contrast, Experiment, Protocol, StatisticalContract
 from pgassay.model.trial import LoadObservation, TrialRecord
 from pgassay.model.workload import LoadSpec, Metric
-from pgassay.record import write
 from pgassay.record.columns import to_parquet
-from pgassay.record.read import StoredExperiment, load
+from pgassay.record.experiment import StoredExperiment, TrialWriter, load, write_experiment, write_state
 
 THROUGHPUT = Metric(name="throughput", unit="transactions/s", better="higher")
 SECONDS = 6
@@ -65,7 +64,7 @@ def write_load(
         protocol=Protocol(cache="warm-pages"),
         environment={"machine": {"hostname": "db-lab", "kernel": "6.18.0", "cpu_model": "Xeon"}},
     )
-    write.write_experiment(folder, experiment)
+    write_experiment(folder, experiment)
     draws, number = random.Random(3), 0
     clock = datetime(2026, 3, 1, 12, tzinfo=UTC)
     for block in range(blocks):
@@ -76,7 +75,7 @@ def write_load(
             _write_trial(folder, number, block, position, arm.id, speed, clock, draws)
             clock += timedelta(seconds=10)
             number += 1
-    write.write_state(folder, stopped="decided", seconds_used=60.0)
+    write_state(folder, stopped="decided", seconds_used=60.0)
     return load(folder)
 
 
@@ -128,7 +127,7 @@ def _write_trial(folder, number, block, position, arm_id, speed, clock, draws) -
             ("steal", 0.0),
         )
     }
-    writer = write.TrialWriter(folder, number, 1)
+    writer = TrialWriter(folder, number, 1)
     writer.add("latency.hdr", base64.b64decode(histogram.encode()))
     writer.add("server.log", LOG.encode())
     seconds = {"second": list(range(1, SECONDS + 1)), "transactions": list(per_second)}

@@ -13,7 +13,7 @@ from pgassay.model.result import ArmResult, CompareResult, StatementResult, Twin
 from pgassay.model.storage import StorageSpec
 from pgassay.model.trial import StatementObservation, TrialRecord
 from pgassay.model.workload import Metric, Statement, WorkloadSpec
-from pgassay.record.read import StoredExperiment, StoredTrial
+from pgassay.record.experiment import StoredExperiment, StoredTrial
 
 METRIC = Metric(name="total elapsed time", unit="s", better="lower")
 HOSTILE = '"><script>alert(1)</script>'

@@ -15,7 +15,7 @@ import numpy as np
 from pgassay.analysis.gate.judge import Gated, gate_result
 from pgassay.model.gates.gate import GatedSystem, GateResult
 from pgassay.model.trial import TrialRecord, TrialSpec
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 from simulated_worlds import World
 from whole_experiments import planned, run_whole, statements_record
 

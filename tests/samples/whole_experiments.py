@@ -37,7 +37,7 @@ from pgassay.model.result import CompareResult, DesignWarning
 from pgassay.model.storage import StorageSpec
 from pgassay.model.trial import LoadObservation, StatementObservation, TrialRecord, TrialSpec, TrialStatus
 from pgassay.model.workload import WorkloadSpec
-from pgassay.record.read import StoredExperiment, StoredTrial
+from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.workloads.registry import parse_workload
 from simulated_worlds import World
 

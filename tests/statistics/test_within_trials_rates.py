@@ -9,7 +9,7 @@ import pytest
 import report_examples as examples
 from pgassay.analysis.changes.arms import arm_changes, is_more_than_chance, trial_level
 from pgassay.model.trial import LoadObservation
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 
 SECONDS, MEAN, DEVIATION = 30, 5000.0, 500.0
 FEW = pytest.param(80, id="80")

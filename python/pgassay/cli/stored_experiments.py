@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from pgassay.errors import UsageError
     from pgassay.model.result import CompareResult
-    from pgassay.record.read import StoredExperiment
+    from pgassay.record.experiment import StoredExperiment
 
     Analysed = tuple[StoredExperiment, CompareResult]
 
@@ -47,7 +47,7 @@ def analysed_below(parent: "Path") -> "Iterator[tuple[Path, Analysed | UsageErro
     from pgassay.analysis.verdicts.compare import analyse
     from pgassay.errors import UsageError
     from pgassay.experiment.running.folder import find_experiments
-    from pgassay.record.read import load
+    from pgassay.record.experiment import load
 
     for folder in find_experiments(parent):
         try:

@@ -23,8 +23,8 @@ from pgassay.fleet.data_process import DataProcess
 from pgassay.fleet.machine import Document
 from pgassay.model.base import Frozen
 from pgassay.record import layout
+from pgassay.record.experiment import load_state
 from pgassay.record.holding import is_held
-from pgassay.record.read import load_state
 
 _ID = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")

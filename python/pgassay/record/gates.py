@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from pgassay.errors import UsageError
 from pgassay.model.gates.gate import GATE_FORMAT, GateResult
-from pgassay.record.write import write_file
+from pgassay.record.experiment import write_file
 
 GATE_FILE = "gate.json"
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from pgassay.model.result import CompareResult
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 from pgassay.report.compare import summary
 from pgassay.report.html.page import template
 from pgassay.report.text import clean

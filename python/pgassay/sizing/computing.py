@@ -7,6 +7,7 @@ import numpy as np
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import Experiment
 from pgassay.model.trial import TrialRecord
+from pgassay.record.experiment import StoredTrial
 from pgassay.record.observations import (
     PROCESSOR_STOLEN,
     PROCESSOR_USED,
@@ -15,7 +16,6 @@ from pgassay.record.observations import (
     integers,
     texts,
 )
-from pgassay.record.read import StoredTrial
 
 Parts = Sequence[tuple[int, int]]
 # Waits that end with another transaction. Other locks are held while somebody computes, or for a statement.

@@ -13,7 +13,7 @@ from pgassay.model.volumes.offer import VolumeModel
 from pgassay.model.volumes.size import SizeUnit
 from pgassay.native.simulate import BesideSpec, RecordedSpec
 from pgassay.record import layout
-from pgassay.record.read import StoredExperiment, StoredTrial
+from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.sizing.computing import cpu_s, lock_waits, processors, processors_min
 from pgassay.volumes.limits import instance_of, without_instance
 

@@ -8,7 +8,7 @@ from pgassay import __version__
 from pgassay.errors import UsageError
 from pgassay.model.volumes.offer import CatalogueFacts, VolumeModel
 from pgassay.model.volumes.size import SizedGroup, SizedVolume, SizeResult, StorageBound, Within
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 from pgassay.sizing.attached import Candidate
 from pgassay.sizing.candidates import candidate
 from pgassay.sizing.knees import knees

@@ -16,7 +16,7 @@ from pgassay.model.arm import ArmSpec
 from pgassay.model.experiment import Protocol
 from pgassay.model.result import ArmResult, CompareResult
 from pgassay.model.tuning.answer import Ends, FixStatement
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 from pgassay.terminal.progress import Progress
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.plan import PlannedTune

@@ -21,7 +21,7 @@ from pgassay.experiment.planning.request import BLOCKS_MAX, CompareRequest
 from pgassay.experiment.running.loop import RunLimits
 from pgassay.experiment.running.run import resume_held
 from pgassay.model.arm import ArmSpec
-from pgassay.record.read import StoredExperiment, load
+from pgassay.record.experiment import StoredExperiment, load
 from pgassay.terminal.progress import Progress
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune, request_from

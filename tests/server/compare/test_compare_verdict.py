@@ -14,7 +14,7 @@ import pytest
 import replay
 import whole_tool
 from pgassay.experiment.running.loop import RunLimits, run_experiment
-from pgassay.record.read import load
+from pgassay.record.experiment import load
 from pgassay.terminal.progress import NullProgress
 
 SCHEMA = json.loads((whole_tool.ROOT / "schemas" / "compare.schema.json").read_text("utf-8"))

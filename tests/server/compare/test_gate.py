@@ -14,8 +14,8 @@ import whole_tool
 from native_servers import NativeTestServer
 from pgassay.environment.builds.registry import ORIGINS, resolve
 from pgassay.model.build import Build
+from pgassay.record.experiment import load
 from pgassay.record.gates import load_gate
-from pgassay.record.read import load
 
 SCHEMA = json.loads((whole_tool.ROOT / "schemas" / "gate.schema.json").read_text("utf-8"))
 # Thirty rows by their keys: with the index in microseconds, without it by reading the whole table for each.

@@ -14,7 +14,7 @@ from pgassay.environment.server.validation import with_data_format
 from pgassay.errors import MeasurementError
 from pgassay.experiment.planning.baseline import with_wal_sizes
 from pgassay.model.arm import DatasetSpec
-from pgassay.record.read import StoredExperiment, load
+from pgassay.record.experiment import StoredExperiment, load
 from pgassay.trial.before_and_after.verify import assert_from_inside
 from report_examples import spec as arm_spec
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import whole_tool
-from pgassay.record.read import StoredExperiment, load
+from pgassay.record.experiment import StoredExperiment, load
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 

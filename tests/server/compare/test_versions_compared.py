@@ -18,7 +18,7 @@ from pgassay.environment.whole_folder import locked
 from pgassay.experiment.planning.plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.factors import version
-from pgassay.record.read import load
+from pgassay.record.experiment import load
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 

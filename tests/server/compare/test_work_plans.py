@@ -14,7 +14,7 @@ from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.schedule import next_step
 from pgassay.experiment.running.targets import open_target
 from pgassay.model.trial import TrialRecord
-from pgassay.record.read import StoredTrial, load_trial
+from pgassay.record.experiment import StoredTrial, load_trial
 from pgassay.trial.measure.work_plans import PlanWork
 from pgassay.trial.run import run_trial
 

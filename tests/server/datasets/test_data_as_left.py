@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import whole_tool
-from pgassay.record.read import load
+from pgassay.record.experiment import load
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 

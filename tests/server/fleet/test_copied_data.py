@@ -28,7 +28,7 @@ from pgassay.fleet.machine import Document, MachineLostError
 from pgassay.fleet.spreading import plan as plans
 from pgassay.fleet.spreading.run import run_spread
 from pgassay.model.machines.combined import CombinedResult
-from pgassay.record.read import load
+from pgassay.record.experiment import load
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 WORDS = ("random_page_cost=4,2", "--workload", "select-only:duration=200ms,warmup=0ms", "--seed", "11")

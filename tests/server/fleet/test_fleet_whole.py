@@ -15,7 +15,7 @@ import pytest
 import fleets
 import whole_tool
 from pgassay.fleet.cluster.connection import DaskFleet
-from pgassay.record.read import load
+from pgassay.record.experiment import load
 from whole_tool import wait_for
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine, pytest.mark.slow]

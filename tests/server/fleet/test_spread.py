@@ -11,7 +11,7 @@ import pytest
 import whole_tool
 from direct_machines import PACE, Heard, asked, assert_one_experiment, assert_whole, fleet_of, numbers
 from pgassay.fleet.spreading.run import resume_spread, run_spread
-from pgassay.record.read import load
+from pgassay.record.experiment import load
 from pgassay.terminal.fleet import MachineRow
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]

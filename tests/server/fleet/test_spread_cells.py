@@ -11,7 +11,7 @@ from direct_machines import PACE, Heard, asked, fleet_of
 from pgassay.errors import UsageError
 from pgassay.fleet.spreading.run import resume_spread, run_spread
 from pgassay.model.machines.combined import CombinedResult
-from pgassay.record.read import load
+from pgassay.record.experiment import load
 from pgassay.report import schema
 from pgassay.terminal.fleet import MachineRow
 

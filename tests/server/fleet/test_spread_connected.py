@@ -12,7 +12,7 @@ import pytest
 
 import fleets
 import whole_tool
-from pgassay.record.read import load
+from pgassay.record.experiment import load
 from whole_tool import wait_for
 
 pytestmark = [

@@ -27,9 +27,8 @@ from pgassay.environment.server.server import Server
 from pgassay.experiment.running.schedule import next_step
 from pgassay.live.watch.experiment import ExperimentWatch
 from pgassay.model.build import Build
+from pgassay.record.experiment import TrialWriter, load
 from pgassay.record.holding import held
-from pgassay.record.read import load
-from pgassay.record.write import TrialWriter
 from pgassay.report import schema
 from pgassay.trial.target import RunningServer
 from server_helpers import TINY_SETTINGS, best_build, empty_cluster, own_home

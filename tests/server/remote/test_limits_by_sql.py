@@ -10,7 +10,7 @@ import pytest
 
 import whole_tool
 from limited_servers import ROWS, DirectServer, limited_reads
-from pgassay.record.read import load
+from pgassay.record.experiment import load
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 READS_A_SECOND = 120

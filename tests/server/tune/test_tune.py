@@ -12,7 +12,7 @@ from pgassay.environment.datasets import snapshots
 from pgassay.environment.server.enclosure import is_enclosing
 from pgassay.errors import UsageError
 from pgassay.model.tuning.answer import TuneResult
-from pgassay.record.read import load
+from pgassay.record.experiment import load
 from pgassay.sql_text import split_statements, strip_comments
 from pgassay.terminal.progress import NullProgress
 from pgassay.tune.candidate import Candidate, StatementRewrite, Symptom

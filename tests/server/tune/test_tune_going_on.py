@@ -14,7 +14,7 @@ from pgassay.environment.server.validation import with_data_format
 from pgassay.experiment.planning.plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.run import host_lock
-from pgassay.record.write import write_experiment
+from pgassay.record.experiment import write_experiment
 from pgassay.terminal.progress import NullProgress
 from pgassay.tune.candidate import Candidate, Symptom
 from pgassay.tune.copy import TrialCopy

@@ -14,7 +14,7 @@ from pgassay.analysis.accounts.times import Times
 from pgassay.model.account import Account
 from pgassay.model.trial import TrialFacts
 from pgassay.record.columns import to_parquet
-from pgassay.record.read import StoredExperiment, StoredTrial
+from pgassay.record.experiment import StoredExperiment, StoredTrial
 
 S = 1_000_000_000
 MS = 1_000_000

@@ -19,7 +19,7 @@ from pgassay.errors import UsageError
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.trial import TrialFacts
 from pgassay.model.workload import WorkloadSpec
-from pgassay.record.read import StoredExperiment, StoredTrial
+from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.report.diff import text as report
 
 

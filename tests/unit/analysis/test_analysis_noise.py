@@ -11,7 +11,7 @@ from pgassay.errors import UsageError
 from pgassay.model.calibration import LedgerResult
 from pgassay.model.experiment import Experiment
 from pgassay.model.trial import LoadObservation
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 from pgassay.report import calibration
 
 RATE, SECONDS = 2000.0, 60

@@ -16,7 +16,7 @@ from pgassay.experiment.running.targets import arm_ceiling
 from pgassay.model.experiment import PlannedCeilings
 from pgassay.model.storage import StorageSpec
 from pgassay.probe.analysis.analyse import analyse_probe
-from pgassay.record.read import StoredExperiment, StoredTrial
+from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.report.compare import page as comparison
 from pgassay.report.probe import text
 from storage_fixtures import private_home

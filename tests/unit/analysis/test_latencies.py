@@ -11,8 +11,8 @@ from hdrh.histogram import HdrHistogram
 from load_records import write_load
 from pgassay.analysis.descriptive.latencies import arm_latencies
 from pgassay.analysis.verdicts.compare import analyse
+from pgassay.record.experiment import StoredExperiment
 from pgassay.record.observations import moments_us, stddev_ms
-from pgassay.record.read import StoredExperiment
 from pgassay.report.compare.page import render, render_html, render_markdown
 
 

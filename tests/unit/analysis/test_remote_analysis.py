@@ -12,7 +12,7 @@ from pgassay.environment.remote.settings import ServerFacts, differences_sentenc
 from pgassay.model.arm import Arm, RemoteServer
 from pgassay.model.experiment import Experiment
 from pgassay.model.trial import LoadObservation, TrialFacts, TrialRecord
-from pgassay.record.read import StoredExperiment, Swap
+from pgassay.record.experiment import StoredExperiment, Swap
 from pgassay.workloads.registry import parse_workload
 
 

@@ -16,7 +16,7 @@ from pgassay.experiment.running.schedule import next_step
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import BlockDesign, BlockPlan, Experiment
 from pgassay.model.result import DesignWarning
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 
 APART = BlockDesign(strata="apart", data_copies=2, decided_rest=True)
 

@@ -20,7 +20,7 @@ from pgassay.model.changes import Change, Event
 from pgassay.model.experiment import ArmCeiling
 from pgassay.model.trial import LoadObservation, TrialRecord
 from pgassay.record.columns import to_parquet
-from pgassay.record.read import StoredExperiment, StoredTrial
+from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.report.compare import page as comparison
 from pgassay.report.compare.explanations import change_sentences
 

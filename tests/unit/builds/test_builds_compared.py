@@ -25,7 +25,7 @@ from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
 from pgassay.model.experiment import Environment, Experiment
 from pgassay.model.trial import TrialFacts, TrialRecord
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 from pgassay.report.compare.page import render_html, render_markdown
 
 DEBIAN = "-Wall -fwrapv -g -O2 -ffile-prefix-map=/build/{}=. -fcf-protection"

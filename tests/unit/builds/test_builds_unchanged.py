@@ -17,7 +17,7 @@ from pgassay.errors import MeasurementError
 from pgassay.experiment.running.loop import RunLimits, run_experiment
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
-from pgassay.record.read import load
+from pgassay.record.experiment import load
 from pgassay.terminal.progress import NullProgress
 
 PROGRAM = b"\x7fELF a server"

@@ -13,7 +13,7 @@ from pgassay.analysis.causes.volume_evidence import BurstEnd, burst_ends
 from pgassay.analysis.changes.events import trial_events
 from pgassay.analysis.changes.timeline import timeline
 from pgassay.record.columns import to_parquet
-from pgassay.record.read import StoredTrial
+from pgassay.record.experiment import StoredTrial
 from pgassay.report.charts.timeline_chart import peaks, specification
 
 WARMUP_S = 5

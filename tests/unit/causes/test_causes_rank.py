@@ -14,7 +14,7 @@ from pgassay.model.cause import Cause
 from pgassay.model.experiment import PlannedCeilings
 from pgassay.model.trial import TrialRecord
 from pgassay.record.columns import to_parquet
-from pgassay.record.read import StoredExperiment, StoredTrial
+from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.report import schema
 from pgassay.report.compare.causes import cause_rows, sentence
 

@@ -13,7 +13,7 @@ from pgassay.analysis.causes.rank import trial_causes
 from pgassay.analysis.causes.trial_evidence import evidence_of_trial
 from pgassay.model.arm import RemoteServer
 from pgassay.model.vacuum_state import Holder, TableState, VacuumState
-from pgassay.record.read import StoredTrial
+from pgassay.record.experiment import StoredTrial
 from pgassay.trial.before_and_after.vacuum_state import row_bytes
 
 # A million rows of 128 bytes need 15 874 pages.

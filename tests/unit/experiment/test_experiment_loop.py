@@ -12,7 +12,7 @@ import pytest
 import replay
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.experiment.running.loop import RunLimits, run_experiment
-from pgassay.record.read import load
+from pgassay.record.experiment import load
 from pgassay.report.compare import json as json_report
 from pgassay.terminal.progress import NullProgress
 

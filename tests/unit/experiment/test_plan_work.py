@@ -9,7 +9,7 @@ from pgassay.experiment.running.schedule import PLANS_SHARE_MAX, budget_s, next_
 from pgassay.model.experiment import Experiment, PlanKind
 from pgassay.model.plans.work import WorkPlan
 from pgassay.model.trial import TrialStatus
-from pgassay.record.read import StoredTrial
+from pgassay.record.experiment import StoredTrial
 
 
 def experiment_with(plans: PlanKind) -> Experiment:

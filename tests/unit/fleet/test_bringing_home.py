@@ -16,7 +16,7 @@ from pgassay.fleet.runs import RunRequest
 from pgassay.fleet.spreading.coordinate import Coordinator
 from pgassay.fleet.spreading.member import Member
 from pgassay.model.machines.spread import SpreadExperiment, SpreadFile, SpreadMachine, SpreadRun
-from pgassay.record.read import load
+from pgassay.record.experiment import load
 from replay import recorded
 
 RUN = SpreadRun(id="abc-1", folder="machines/alpha", seed=1)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from frozen import archive
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.fleet import records
-from pgassay.record.read import load
+from pgassay.record.experiment import load
 
 NAME = "io-method-cold"
 

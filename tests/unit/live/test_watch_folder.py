@@ -14,9 +14,8 @@ import whole_tool
 from pgassay.errors import UsageError
 from pgassay.experiment.running.schedule import next_step
 from pgassay.live.watch.folder import REPORT_FILE, FolderWatch
+from pgassay.record.experiment import TrialWriter, load
 from pgassay.record.holding import held, holder, is_held
-from pgassay.record.read import load
-from pgassay.record.write import TrialWriter
 
 _HOLD = """
 import sys

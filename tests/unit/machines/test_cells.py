@@ -16,7 +16,7 @@ from pgassay.model.experiment import Experiment
 from pgassay.model.machines.cells import CellsResult, StrataComparison
 from pgassay.model.machines.combined import CombinedResult
 from pgassay.model.machines.spread import SpreadGrid, SpreadStratum
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 from pgassay.report import combine as report
 from pgassay.report import schema
 from pgassay.report.charts import machines_chart

@@ -20,7 +20,7 @@ from pgassay.errors import UsageError
 from pgassay.model.arm import ArmSpec, RemoteServer
 from pgassay.model.experiment import Experiment
 from pgassay.model.machines.combined import CombinedResult, MachineResult
-from pgassay.record.read import StoredExperiment, load
+from pgassay.record.experiment import StoredExperiment, load
 from pgassay.report import combine as report
 from pgassay.report import schema
 from pgassay.report.charts import machines_chart

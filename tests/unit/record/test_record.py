@@ -12,8 +12,7 @@ from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.running.schedule import next_step
 from pgassay.model.trial import TrialFacts
 from pgassay.record import layout
-from pgassay.record.read import load
-from pgassay.record.write import TrialWriter, write_experiment, write_file, write_state
+from pgassay.record.experiment import TrialWriter, load, write_experiment, write_file, write_state
 
 EXPERIMENT = make_experiment(["io_method=sync,worker"])
 

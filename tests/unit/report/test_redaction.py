@@ -16,7 +16,7 @@ from pgassay.cli.outcome import analysed
 from pgassay.model.experiment import Experiment
 from pgassay.model.plans.plan import ExplainResult
 from pgassay.model.plans.work import WorkPlan
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 from pgassay.report.compare import json as json_report
 from pgassay.report.compare.page import render, render_html, render_markdown
 from pgassay.report.explain import text

@@ -6,7 +6,7 @@ from typing import Any
 import report_examples
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.model.plans.work import WorkPlan
-from pgassay.record.read import StoredExperiment, StoredTrial
+from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.report import text
 from pgassay.report.compare.page import render, render_html, render_markdown
 

@@ -3,7 +3,7 @@
 import report_examples as examples
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.model.result import CompareResult
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 from pgassay.report import text
 from pgassay.report.charts import interval_chart
 from pgassay.report.compare import facts, summary

@@ -8,7 +8,7 @@ import pytest
 
 import report_examples as examples
 from pgassay.analysis.verdicts.compare import analyse
-from pgassay.record.read import StoredExperiment, StoredTrial
+from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.report.charts import interval_chart, palette, result_charts
 from pgassay.report.charts.drawing import NARROW_PX, WIDE_PX
 from pgassay.report.compare import facts, plans, trials

@@ -10,7 +10,7 @@ import report_examples as examples
 from pgassay.analysis.descriptive.volumes import arm_volumes, assumption_sentences
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.model.result import ArmResult
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 from pgassay.report.compare.json import render as render_json
 from pgassay.report.compare.page import render, render_html, render_markdown
 from pgassay.workloads.load import THROUGHPUT

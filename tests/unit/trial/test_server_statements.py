@@ -9,7 +9,7 @@ import pgassay
 import report_examples as examples
 from pgassay.analysis.descriptive.server_statements import STATEMENTS_MAX
 from pgassay.analysis.verdicts.compare import analyse
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 from pgassay.report.compare import page as comparison
 from pgassay.report.compare.server_statements import statement_table
 from pgassay.trial.before_and_after.server_statements import COLUMNS, FILE, ServerStatements

@@ -20,8 +20,8 @@ from pgassay.model.live.diagnosis import (
     SampledStatement,
     Sampling,
 )
+from pgassay.record.experiment import write_experiment
 from pgassay.record.layout import SEARCH_FILE
-from pgassay.record.write import write_experiment
 from pgassay.tune.plan import TuneRequest, plan_tune, request_from
 from pgassay.tune.start.base import kind_of
 

@@ -10,7 +10,7 @@ import analysis_samples as samples
 from pgassay.errors import UsageError
 from pgassay.model.trial import StatementObservation
 from pgassay.model.workload import Statement
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 from project_files import ROOT
 
 sys.path.insert(0, str(ROOT / "benchmarks" / "tpch"))

@@ -14,7 +14,7 @@ from pgassay.errors import UsageError
 from pgassay.model.storage import StorageSpec
 from pgassay.model.trial import TrialFacts
 from pgassay.model.volumes.size import SizedGroup, SizeResult
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 from pgassay.report import schema
 from pgassay.report.size import text
 from pgassay.sizing.candidates import candidates

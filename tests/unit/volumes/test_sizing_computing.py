@@ -8,7 +8,7 @@ import pytest
 import report_examples as examples
 from pgassay.model.trial import LoadObservation
 from pgassay.record.columns import to_parquet
-from pgassay.record.read import StoredTrial
+from pgassay.record.experiment import StoredTrial
 from pgassay.sizing.computing import cpu_s, lock_waits, processors, processors_min
 from pgassay.workloads.registry import parse_workload
 

@@ -27,7 +27,7 @@ from pgassay.model.arm import Arm, RemoteServer
 from pgassay.model.experiment import Experiment
 from pgassay.model.trial import TrialFacts
 from pgassay.record.columns import to_parquet
-from pgassay.record.read import StoredExperiment, StoredTrial
+from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.report import schema
 from pgassay.report.size import text
 from pgassay.sizing.size import Wanted, bounded

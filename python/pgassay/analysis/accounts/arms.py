@@ -12,7 +12,7 @@ from pgassay.model.account import Account, ArmAccounts
 from pgassay.model.arm import Arm
 from pgassay.model.trial import TrialRecord
 from pgassay.record import observations
-from pgassay.record.read import StoredExperiment, StoredTrial
+from pgassay.record.experiment import StoredExperiment, StoredTrial
 
 # The order of the accounts; kinds that are not named come after these.
 _ORDER = (BACKEND, "parallel worker", "io worker", "io_uring worker")

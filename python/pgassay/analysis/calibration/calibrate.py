@@ -31,7 +31,7 @@ from pgassay.model.calibration import (
 )
 from pgassay.model.result import CompareResult
 from pgassay.model.trial import TrialRecord
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 
 MINUTES = (5, 10, 15, 30, 60, 120)
 # A comparison of two levels: control, the other one, and the twin.

@@ -19,7 +19,7 @@ from pgassay.analysis.statistics.eprocess import FloatArray
 from pgassay.analysis.verdicts.study import Study
 from pgassay.model.account import Account
 from pgassay.model.cause import Explanation, MovedItem
-from pgassay.record.read import StoredExperiment, StoredTrial
+from pgassay.record.experiment import StoredExperiment, StoredTrial
 
 CONNECTIONS = "connections"
 # The names of the items of connections and their parallel workers, and the figures they are.

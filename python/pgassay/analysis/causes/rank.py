@@ -16,7 +16,7 @@ from pgassay.analysis.causes.trial_evidence import evidence_of_trial
 from pgassay.model.arm import Arm
 from pgassay.model.cause import UNKNOWN, Cause
 from pgassay.model.experiment import ArmCeiling
-from pgassay.record.read import StoredExperiment, StoredTrial
+from pgassay.record.experiment import StoredExperiment, StoredTrial
 
 # A limit explains at least this share of the time; less is no answer.
 LIMIT_SHARE_MIN = 0.25

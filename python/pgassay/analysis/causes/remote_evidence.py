@@ -22,8 +22,8 @@ from pgassay.analysis.causes.sql_evidence import SqlEvidence, looks_of, sql_evid
 from pgassay.analysis.causes.times import WorkTimes, work_times
 from pgassay.model.account import Account
 from pgassay.model.trial import TrialRecord
+from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.record.observations import Columns, floats
-from pgassay.record.read import StoredExperiment, StoredTrial
 
 _AIO_VERSION_MIN = 180000
 

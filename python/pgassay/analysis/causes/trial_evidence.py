@@ -22,8 +22,8 @@ from pgassay.model.account import Account
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import ArmCeiling
 from pgassay.model.trial import Counters, StatementObservation, TrialRecord, figure
+from pgassay.record.experiment import StoredTrial
 from pgassay.record.observations import PROCESSOR_FREE
-from pgassay.record.read import StoredTrial
 
 # Statements that read less than this share of what the device delivered don't count in its rate.
 _READING_SHARE = 0.05

@@ -32,7 +32,7 @@ from pgassay.model.changes import (
 )
 from pgassay.model.experiment import ArmCeiling
 from pgassay.model.trial import Counters
-from pgassay.record.read import StoredExperiment, StoredTrial
+from pgassay.record.experiment import StoredExperiment, StoredTrial
 
 # A shorter trial has too few seconds to tell a change from its noise.
 SECONDS_MIN = 12

@@ -13,8 +13,8 @@ from pgassay.analysis.descriptive.device_use import AT_LIMIT, BEATEN
 from pgassay.model.changes import Event, EventKind
 from pgassay.model.experiment import ArmCeiling
 from pgassay.model.trial import TrialRecord
+from pgassay.record.experiment import StoredTrial
 from pgassay.record.observations import Columns, integers, server_log, texts
-from pgassay.record.read import StoredTrial
 
 _S = 1e9
 # An autovacuum worker that only looks whether there is something to do has gone by then.

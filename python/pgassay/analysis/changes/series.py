@@ -11,8 +11,8 @@ from pgassay.errors import UsageError
 from pgassay.model.changes import SeriesName
 from pgassay.model.trial import TrialRecord
 from pgassay.record import observations
+from pgassay.record.experiment import StoredTrial
 from pgassay.record.observations import Columns, floats
-from pgassay.record.read import StoredTrial
 
 FloatArray = NDArray[np.float64]
 MB = 1e6

@@ -13,8 +13,8 @@ from pgassay.analysis.changes.series import MB, FloatArray, counter_rates, measu
 from pgassay.model.changes import Change, Event
 from pgassay.model.experiment import ArmCeiling
 from pgassay.model.trial import TrialRecord
+from pgassay.record.experiment import StoredTrial
 from pgassay.record.observations import PROCESSOR_STOLEN, PROCESSOR_USED, Columns, integers, texts
-from pgassay.record.read import StoredTrial
 
 # More points than this can't be told apart on a page.
 _BINS_MAX = 90

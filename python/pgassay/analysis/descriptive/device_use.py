@@ -6,7 +6,7 @@ from pgassay.model.base import MIB_BYTES
 from pgassay.model.experiment import ArmCeiling
 from pgassay.model.result import DeviceUse
 from pgassay.model.trial import TrialRecord
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 from pgassay.words import percent_fixed
 
 # From this share of its ceiling on, a device delivers the most that it can.

@@ -11,7 +11,7 @@ from pgassay.errors import UsageError
 from pgassay.model.arm import Arm
 from pgassay.model.server_statement import ArmLatency
 from pgassay.record import observations
-from pgassay.record.read import StoredExperiment, StoredTrial
+from pgassay.record.experiment import StoredExperiment, StoredTrial
 
 
 @dataclass(frozen=True)

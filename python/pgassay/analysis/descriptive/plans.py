@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 
 from pgassay.model.experiment import Experiment
-from pgassay.record.read import StoredTrial
+from pgassay.record.experiment import StoredTrial
 
 # A node as EXPLAIN (FORMAT JSON) gives it; which properties it has depends on its kind and the version.
 PlanNode = Mapping[str, object]

@@ -8,7 +8,7 @@ from pgassay.model.arm import Arm
 from pgassay.model.server_statement import ArmStatements, ServerStatement
 from pgassay.model.trial import CounterRow, figure
 from pgassay.record import observations
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 
 SAMPLER = "pg_stat_statements"
 STATEMENTS_MAX = 10

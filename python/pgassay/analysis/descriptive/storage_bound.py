@@ -21,8 +21,8 @@ from pgassay.model.arm import Arm
 from pgassay.model.trial import Counters, TrialRecord, figure
 from pgassay.model.volumes.size import StorageBound
 from pgassay.record import observations
+from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.record.observations import Columns, integers, texts
-from pgassay.record.read import StoredExperiment, StoredTrial
 
 # Below so many trials parts of them are the units of the interval.
 TRIALS_MIN = 3

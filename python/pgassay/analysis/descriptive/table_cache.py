@@ -8,7 +8,7 @@ from collections import Counter
 from pgassay.model.arm import Arm
 from pgassay.model.server_statement import TableCache
 from pgassay.model.trial import CounterRow, figure
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 
 _TABLES, _INDEXES = "pg_statio_user_tables", "pg_statio_user_indexes"
 # Schema, table, and index where it is one's.

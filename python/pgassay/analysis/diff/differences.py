@@ -7,7 +7,7 @@ from pydantic import BaseModel
 
 from pgassay.analysis.descriptive.plans import outline, shape
 from pgassay.model.arm import Arm
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 from pgassay.words import size
 
 # What is new on every boot, and says nothing of the machine.

@@ -18,7 +18,7 @@ from pgassay.analysis.verdicts.study import gather_study
 from pgassay.analysis.verdicts.verdict import DOUBTS, interval_of
 from pgassay.model.arm import Arm
 from pgassay.model.result import ArmResult, CompareResult
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 
 Ends = tuple[float | None, float | None]
 Levels = tuple[tuple[str, str], ...]

@@ -12,7 +12,7 @@ from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.errors import UsageError
 from pgassay.model.gates.gate import GateResult
 from pgassay.model.gates.history import HistoryChange, HistoryPoint, HistoryResult, HistoryRun, HistorySeries
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 from pgassay.words import amount, comparison, plural
 
 _SENTENCES_MAX = 10

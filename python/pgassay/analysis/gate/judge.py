@@ -20,7 +20,7 @@ from pgassay.analysis.verdicts.study import gather_study
 from pgassay.model.experiment import Experiment
 from pgassay.model.gates.gate import GatedSystem, GateResult, GateUnit, GateWorkload, Outcome
 from pgassay.model.result import Stopped
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 from pgassay.words import comparison, join, percent_rounded, plural, span
 
 NOTHING_DIFFERS = "Nothing that the gate runs differs from its baseline, so nothing was measured."

@@ -23,7 +23,7 @@ from pgassay.analysis.machines.gather import (
 from pgassay.analysis.machines.sentences import arm_lines, cells_family, cells_lines
 from pgassay.model.machines.combined import CombinedResult
 from pgassay.model.machines.spread import SpreadGrid
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 from pgassay.words import join, percent, plural
 
 Facts = dict[tuple[str, str], str]

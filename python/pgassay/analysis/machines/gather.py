@@ -17,7 +17,7 @@ from pgassay.errors import UsageError
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import Contrast
 from pgassay.model.trial import TrialRecord
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 from pgassay.words import join
 
 # Of the contract all that decides what a block's evidence is; limits, seeds and the first scale may differ.

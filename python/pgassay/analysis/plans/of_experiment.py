@@ -11,7 +11,7 @@ from pgassay.errors import UsageError
 from pgassay.model.arm import Arm
 from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.model.plans.work import StatementPlan, WorkPlan
-from pgassay.record.read import StoredExperiment, StoredTrial
+from pgassay.record.experiment import StoredExperiment, StoredTrial
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from pgassay.analysis.redaction.documents import redacted_document
 from pgassay.model.experiment import Experiment
 from pgassay.model.plans.work import WorkPlan
 from pgassay.model.result import CompareResult
-from pgassay.record.read import StoredExperiment, StoredTrial
+from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.sql_text import without_literals
 
 # Keys of experiment.json below which every text is SQL, or a list of it.

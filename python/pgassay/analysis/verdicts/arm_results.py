@@ -28,7 +28,7 @@ from pgassay.model.result import (
     StatementResult,
     Verdict,
 )
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 from pgassay.words import plural
 
 _CPU_WORDS: dict[Verdict, SecondaryVerdict] = {

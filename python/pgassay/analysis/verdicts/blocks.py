@@ -22,7 +22,7 @@ from pgassay.analysis.verdicts.metrics import Measure
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import BlockPlan, Contrast, Experiment
 from pgassay.model.trial import TrialRecord
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 
 ATTEMPTS_MAX = 2
 

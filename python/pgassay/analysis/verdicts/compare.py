@@ -49,7 +49,7 @@ from pgassay.model.result import (
     TwinResult,
     Verdict,
 )
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 
 _STOPPED: dict[str, Stopped] = {
     "decided": "decided",

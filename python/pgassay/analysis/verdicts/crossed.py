@@ -16,7 +16,7 @@ from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.analysis.verdicts.verdict import MOVED, Finding, doubt, interval_of, ratio_of
 from pgassay.model.arm import Arm
 from pgassay.model.result import CompareResult, CrossedEffect, CrossedResult, Verdict
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 from pgassay.words import comparison, percent_rounded, plural, span
 
 

@@ -17,7 +17,7 @@ from pgassay.analysis.verdicts.checks.imitation import look_for_imitation, withh
 from pgassay.analysis.verdicts.checks.twin import TwinCheck, check_twin
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.analysis.verdicts.verdict import DISTRIBUTION_CHANGED, MOVED, Finding, Judgement, judge
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 
 BlocksForecast = tuple[int | None, int | None, int | None]
 

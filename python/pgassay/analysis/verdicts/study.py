@@ -14,7 +14,7 @@ from pgassay.analysis.verdicts.metrics import Measure, contract_measure, covaria
 from pgassay.errors import UsageError
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import BlockPlan, Contrast, Experiment
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pgassay.analysis.verdicts.steady import find_drift, find_step, unsettled_ch
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import Covariate
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 from pgassay.words import percent_rounded
 
 STEAL_FRACTION_MAX = 0.01

@@ -10,7 +10,7 @@ from pgassay.cli.output import is_unicode
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
     from pgassay.model.calibration import CalibrationResult
-    from pgassay.record.read import StoredExperiment
+    from pgassay.record.experiment import StoredExperiment
 
 # Levels of the null factor: arms that are equal in all but their copies of the data. The twin has one too.
 LEVELS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
@@ -73,7 +73,7 @@ def _stored(arguments: argparse.Namespace) -> "StoredExperiment":
 
     from pgassay.cli.outcome import progress_of
     from pgassay.experiment.running.run import run_new
-    from pgassay.record.read import load
+    from pgassay.record.experiment import load
 
     if arguments.stored is not None:
         return load(arguments.stored)

@@ -144,7 +144,7 @@ def _keep(
     from pgassay.cli.chart_library import chart_library
     from pgassay.environment.last_probe import keep
     from pgassay.environment.linux.device import device_of
-    from pgassay.record.write import write_file
+    from pgassay.record.experiment import write_file
     from pgassay.report.probe import text as probe
 
     document = probe.render_json(result)

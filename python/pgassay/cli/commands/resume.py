@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.cli.outcome import finish, progress_of
     from pgassay.experiment.running.loop import RunLimits
     from pgassay.experiment.running.run import run_resumed
-    from pgassay.record.read import load_experiment
+    from pgassay.record.experiment import load_experiment
 
     if (arguments.folder / FLEET_FILE).is_file():
         from pgassay.cli.spread import resume_on_fleet

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from pgassay.experiment.planning.request import CompareRequest
     from pgassay.model.volumes.size import SizeResult
-    from pgassay.record.read import StoredExperiment
+    from pgassay.record.experiment import StoredExperiment
     from pgassay.sizing.attached import Candidate
     from pgassay.sizing.size import Wanted
     from pgassay.volumes.catalogue import LoadedCatalogue
@@ -113,7 +113,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Record or read, replay, prove, print, and write the page."""
     from pgassay.cli.chart_library import chart_library
     from pgassay.cli.output import print_result, write_page
-    from pgassay.record.read import load
+    from pgassay.record.experiment import load
     from pgassay.report.size import text
     from pgassay.sizing.size import size
 

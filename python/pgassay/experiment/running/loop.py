@@ -14,8 +14,13 @@ from pgassay.experiment.running.schedule import Step, next_step, plan_work, reco
 from pgassay.model.arm import Arm
 from pgassay.model.result import CompareResult
 from pgassay.model.trial import TrialRecord, TrialSpec
-from pgassay.record.read import StoredExperiment, load_trial
-from pgassay.record.write import remove_unfinished, write_block_plan, write_state
+from pgassay.record.experiment import (
+    StoredExperiment,
+    load_trial,
+    remove_unfinished,
+    write_block_plan,
+    write_state,
+)
 from pgassay.terminal.progress import Progress
 from pgassay.trial.run import run_trial
 from pgassay.trial.state import NeutralTrial

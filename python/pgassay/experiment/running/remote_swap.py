@@ -18,8 +18,7 @@ from pgassay.environment.remote.settings import ServerFacts, Swap, judge_swap, r
 from pgassay.environment.server.sessions import connect
 from pgassay.errors import MeasurementError, first_line
 from pgassay.experiment.planning.connections import secrets_of
-from pgassay.record.read import StoredExperiment, load_servers
-from pgassay.record.write import write_swap
+from pgassay.record.experiment import StoredExperiment, load_servers, write_swap
 
 VARIABLE = "PGASSAY_SERVER_"
 # A managed server that restarts for a new parameter is away for some minutes.

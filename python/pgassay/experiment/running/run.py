@@ -37,10 +37,16 @@ from pgassay.experiment.running.same_results import check_same_results
 from pgassay.experiment.running.schedule import next_step
 from pgassay.experiment.running.targets import open_target
 from pgassay.model.experiment import Experiment
+from pgassay.record.experiment import (
+    StoredExperiment,
+    load,
+    recording_error,
+    write_experiment,
+    write_servers,
+    write_state,
+)
 from pgassay.record.holding import held
 from pgassay.record.layout import attempt_folders
-from pgassay.record.read import StoredExperiment, load
-from pgassay.record.write import recording_error, write_experiment, write_servers, write_state
 from pgassay.terminal.progress import Progress
 from pgassay.trial.target import Target
 

@@ -16,7 +16,7 @@ from pgassay.design.blocks import arms_of_block, plan_block, visit_of
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import BlockDesign, BlockPlan, Experiment
 from pgassay.model.trial import TrialRecord, TrialSpec
-from pgassay.record.read import StoredTrial
+from pgassay.record.experiment import StoredTrial
 from pgassay.trial.measure.work_plans import PlanWork
 
 ATTEMPTS_MAX = 2

@@ -31,8 +31,7 @@ from pgassay.fleet.spreading.results import (
 from pgassay.model.machines.combined import CombinedResult
 from pgassay.model.machines.spread import SpreadExperiment, SpreadStratum
 from pgassay.record import layout
-from pgassay.record.read import StoredExperiment, load_state
-from pgassay.record.write import write_state
+from pgassay.record.experiment import StoredExperiment, load_state, write_state
 from pgassay.terminal.fleet import FleetView, MachineRow
 from pgassay.words import join
 

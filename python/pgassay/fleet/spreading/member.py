@@ -17,8 +17,14 @@ from pgassay.fleet.runs import RunRequest
 from pgassay.model.machines.spread import SpreadFile, SpreadRun
 from pgassay.model.result import Planned
 from pgassay.record import layout
-from pgassay.record.read import StoredExperiment, load, load_block_plan, load_state, load_trial
-from pgassay.record.write import remove_unfinished
+from pgassay.record.experiment import (
+    StoredExperiment,
+    load,
+    load_block_plan,
+    load_state,
+    load_trial,
+    remove_unfinished,
+)
 
 # A start that brings no further trial is tried again so often: machines are restarted, not all the time.
 _STARTS_IN_VAIN_MAX = 3

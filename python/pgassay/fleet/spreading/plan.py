@@ -20,7 +20,7 @@ from pgassay.model.machines.spread import (
     SpreadMachine,
     SpreadRun,
 )
-from pgassay.record.write import recording_error
+from pgassay.record.experiment import recording_error
 
 FILE = "fleet.json"
 MACHINES_FOLDER = "machines"

@@ -14,8 +14,7 @@ from pgassay.model.base import Frozen
 from pgassay.model.machines.cells import CellsResult
 from pgassay.model.machines.combined import CombinedResult
 from pgassay.model.machines.spread import SpreadExperiment
-from pgassay.record.read import StoredExperiment, load, load_state
-from pgassay.record.write import write_file
+from pgassay.record.experiment import StoredExperiment, load, load_state, write_file
 
 LOOKS_FILE = "looks.json"
 LOOKS_FORMAT = 1

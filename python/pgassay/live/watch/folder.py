@@ -11,8 +11,7 @@ from pgassay.model.experiment import BlockPlan
 from pgassay.model.live.watch import ArmEstimate, ExperimentState, RunningTrial
 from pgassay.model.trial import TrialStatus
 from pgassay.record import layout
-from pgassay.record.holding import is_held
-from pgassay.record.read import (
+from pgassay.record.experiment import (
     StoredExperiment,
     StoredTrial,
     load_block_plan,
@@ -21,9 +20,10 @@ from pgassay.record.read import (
     load_swap,
     load_trial,
 )
+from pgassay.record.holding import is_held
 
 REPORT_FILE = "report.html"
-# A trial that runs: the temporary folder that `record.write.TrialWriter` opens at its beginning.
+# A trial that runs: the temporary folder that `record.experiment.TrialWriter` opens at its beginning.
 _IN_THE_MAKING = re.compile(r"\.attempt-(\d+)\..*\.tmp")
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from pgassay.model.result import CompareResult
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 from pgassay.report.charts import (
     account_chart,
     drawing,

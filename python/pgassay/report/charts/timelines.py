@@ -8,7 +8,7 @@ from pgassay.analysis.changes.timeline import Timeline, timeline
 from pgassay.analysis.verdicts.metrics import contract_measure
 from pgassay.errors import UsageError
 from pgassay.record import observations
-from pgassay.record.read import StoredExperiment, StoredTrial
+from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.report.labels import compared_factors, short_name
 from pgassay.report.text import clean
 

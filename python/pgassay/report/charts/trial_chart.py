@@ -1,6 +1,6 @@
 """The drawing of all trials in run order."""
 
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 from pgassay.report import text
 from pgassay.report.charts import drawing, palette
 from pgassay.report.charts.arm_key import arm_encoding, arm_labels, has_key, legend

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pgassay.model.arm import Arm
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 from pgassay.report.compare import summary
 from pgassay.report.compare.material import Material
 from pgassay.report.labels import arm_name, described

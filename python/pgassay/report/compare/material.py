@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from pgassay.model.result import ArmResult, CompareResult
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 from pgassay.report import text
 from pgassay.report.compare.series import Observed, observe
 from pgassay.report.labels import Levelled, compared_factors, short_name

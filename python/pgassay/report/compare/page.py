@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pgassay import __version__
 from pgassay.model.result import CompareResult
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 from pgassay.report import arm_volumes, markdown, terminal
 from pgassay.report import text as texts
 from pgassay.report.compare import (

@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from pgassay.analysis.descriptive.plans import PlanNode, children_of, shape
 from pgassay.model.aio import can_read_asynchronously
 from pgassay.model.arm import Arm
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 from pgassay.report.compare.material import Material
 from pgassay.report.compare.trials import in_run_order
 from pgassay.report.labels import arm_name, described

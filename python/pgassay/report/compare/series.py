@@ -7,7 +7,7 @@ from statistics import median
 from pgassay.errors import UsageError
 from pgassay.model.arm import Arm
 from pgassay.record import observations
-from pgassay.record.read import StoredExperiment, StoredTrial
+from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.report.charts.timelines import ArmTimeline, arm_timelines
 from pgassay.report.labels import compared_factors, short_name
 from pgassay.report.text import clean

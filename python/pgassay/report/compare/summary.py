@@ -5,7 +5,7 @@ import shlex
 from collections import Counter
 
 from pgassay.model.result import CompareResult
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 from pgassay.report.compare.material import Material
 from pgassay.report.labels import strata
 from pgassay.report.section import (

@@ -6,7 +6,7 @@ from statistics import median
 
 from pgassay.analysis.verdicts.metrics import contract_measure
 from pgassay.model.arm import Arm
-from pgassay.record.read import StoredExperiment, StoredTrial
+from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.report import text
 from pgassay.report.compare.material import Material
 from pgassay.report.labels import arm_name, compared_factors, short_name

@@ -11,7 +11,7 @@ from pgassay.experiment.planning.request import CompareRequest
 from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.experiment import CacheState, Experiment
 from pgassay.model.workload import WorkloadSpec
-from pgassay.record.read import load_experiment
+from pgassay.record.experiment import load_experiment
 from pgassay.tune.candidate import TunedStatement
 from pgassay.tune.start.base import Start, workload_named
 from pgassay.tune.statements import checked

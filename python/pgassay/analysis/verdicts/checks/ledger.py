@@ -25,7 +25,7 @@ from pgassay.analysis.verdicts.checks.machine import check_machine
 from pgassay.analysis.verdicts.primary import check_twins
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.model.base import Recorded
-from pgassay.record.read import StoredExperiment
+from pgassay.record.experiment import StoredExperiment
 
 KINDS = ("copy", "position", "predecessor")
 ALARM = 1000.0

@@ -37,7 +37,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run(arguments: argparse.Namespace) -> int:
     """Read all, combine, print."""
     from pgassay.analysis.machines.combine import combine
-    from pgassay.record.read import load
+    from pgassay.record.experiment import load
     from pgassay.report import combine as report
 
     found = combine([load(folder) for folder in arguments.folders])

@@ -35,7 +35,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run(arguments: argparse.Namespace) -> int:
     """Read both, compare, print, and write the page that was asked for."""
     from pgassay.analysis.diff.experiments import compare_experiments
-    from pgassay.record.read import load
+    from pgassay.record.experiment import load
     from pgassay.report.diff import text
 
     found = compare_experiments(load(arguments.first), load(arguments.second))

@@ -59,8 +59,8 @@ def _found(folder: "Path", alpha: float) -> "HistoryResult":
     from pgassay.analysis.gate.history import history_of
     from pgassay.errors import UsageError
     from pgassay.experiment.running.folder import find_experiments
+    from pgassay.record.experiment import load
     from pgassay.record.gates import gate_folders, load_gate
-    from pgassay.record.read import load
 
     if not folder.is_dir():
         raise UsageError(f"there is no folder {folder}: name one that holds gates or experiments")

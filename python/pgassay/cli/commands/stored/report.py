@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pgassay.model.result import CompareResult
-    from pgassay.record.read import StoredExperiment
+    from pgassay.record.experiment import StoredExperiment
 
 # What `pgassay tune` writes into the folder of its results.
 TUNE_FILE = "tune.json"
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.cli.chart_library import chart_library
     from pgassay.cli.outcome import REPORT_FILE, analysed, show
     from pgassay.errors import UsageError
-    from pgassay.record.read import load
+    from pgassay.record.experiment import load
     from pgassay.report.compare.page import render_html, render_markdown
 
     if (arguments.folder / FLEET_FILE).is_file():

@@ -1,6 +1,13 @@
-"""Reading a stored experiment: needs no server and nothing but its folder."""
+"""An experiment's folder, written and read by one format; it needs no server and nothing but the folder.
 
+A file or a trial's folder is there whole, and on stable storage, or not at all.
+"""
+
+import errno
 import json
+import os
+import shutil
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,7 +15,8 @@ from typing import get_args
 
 from pydantic import ValidationError
 
-from pgassay.errors import UsageError
+from pgassay.durable import replace_file, sync
+from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.experiment import BLOCK_FORMAT, EXPERIMENT_FORMAT, BlockPlan, Experiment
 from pgassay.model.plans.work import WORK_PLANS_FORMAT, WorkPlan, WorkPlans
 from pgassay.model.result import Stopped
@@ -57,6 +65,32 @@ class StoredExperiment:
     block_plans: Mapping[int, BlockPlan] = field(default_factory=dict)
 
 
+def write_file(path: Path, content: bytes) -> None:
+    """Replace `path` by `content`, whole or not at all; raises MeasurementError, and the old file stays."""
+    try:
+        replace_file(path, content)
+    except OSError as error:
+        raise recording_error(path, error) from error
+
+
+def recording_error(path: Path, error: OSError) -> MeasurementError:
+    """The sentence for a record that could not be written."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return MeasurementError(
+            f"no space left to record {path}: what was recorded before is whole; "
+            "free some space and continue with 'pgassay resume'"
+        )
+    return MeasurementError(
+        f"can't write {path} ({error.strerror}): what was recorded before is whole; "
+        "make the folder writable and continue with 'pgassay resume'"
+    )
+
+
+def to_json(value: object) -> bytes:
+    """JSON bytes of a plain value, readable by a person."""
+    return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
 def _json(path: Path, newest: int) -> dict[str, object]:
     """Parse a file and refuse a format newer than this version can read."""
     try:
@@ -81,6 +115,15 @@ def _first_error(error: ValidationError) -> str:
     return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
 
 
+def write_experiment(folder: Path, experiment: Experiment) -> None:
+    """Write experiment.json; raises MeasurementError when the folder already holds another one."""
+    path = folder / layout.EXPERIMENT_FILE
+    if path.exists():
+        raise MeasurementError(f"{folder} already holds an experiment: choose another folder with --out")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_file(path, (experiment.model_dump_json(indent=1) + "\n").encode())
+
+
 def load_experiment(folder: Path) -> Experiment:
     """Read experiment.json; raises UsageError for a folder that holds none, or a newer one."""
     path = folder / layout.EXPERIMENT_FILE
@@ -93,6 +136,70 @@ def load_experiment(folder: Path) -> Experiment:
         return Experiment.model_validate(_json(path, EXPERIMENT_FORMAT))
     except ValidationError as error:
         raise UsageError(f"{path} is damaged ({_first_error(error)}): restore it from a copy") from error
+
+
+def write_block_plan(folder: Path, plan: BlockPlan) -> None:
+    """Write what a block is made of, before its first trial; raises MeasurementError."""
+    path = layout.block_file(folder, plan.block)
+    try:
+        if not path.parent.is_dir():
+            path.parent.mkdir(exist_ok=True)
+            sync(folder)
+    except OSError as error:
+        raise recording_error(path, error) from error
+    write_file(path, (plan.model_dump_json(indent=1) + "\n").encode())
+
+
+def load_block_plan(path: Path) -> BlockPlan:
+    """Read one block's plan; raises UsageError when it is damaged or newer."""
+    try:
+        return BlockPlan.model_validate(_json(path, BLOCK_FORMAT))
+    except ValidationError as error:
+        raise UsageError(f"{path} is damaged ({_first_error(error)}): restore it from a copy") from error
+
+
+class TrialWriter:
+    """A trial's folder in the making; `finish` renames it into place, `discard` forgets it."""
+
+    def __init__(self, folder: Path, number: int, attempt: int) -> None:
+        """Open a temporary folder beside the final one; raises MeasurementError."""
+        self.final = layout.attempt_folder(folder, number, attempt)
+        try:
+            self.final.parent.mkdir(parents=True, exist_ok=True)
+            prefix = f".{self.final.name}."
+            self.path = Path(tempfile.mkdtemp(prefix=prefix, suffix=".tmp", dir=self.final.parent))
+            self.path.chmod(0o755)
+        except OSError as error:
+            raise recording_error(self.final, error) from error
+
+    def add(self, name: str, content: bytes) -> None:
+        """Write one file of the trial (`name` may hold a folder); raises MeasurementError."""
+        path = self.path / name
+        try:
+            path.parent.mkdir(exist_ok=True)
+            with path.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise recording_error(self.final, error) from error
+
+    def finish(self, record: TrialRecord) -> Path:
+        """Write trial.json last, sync everything and move the folder into place."""
+        self.add(layout.TRIAL_FILE, (record.model_dump_json(indent=1) + "\n").encode())
+        try:
+            for folder, _, _ in os.walk(self.path):
+                sync(Path(folder))
+            self.path.rename(self.final)
+            sync(self.final.parent)
+            sync(self.final.parent.parent)
+        except OSError as error:
+            raise recording_error(self.final, error) from error
+        return self.final
+
+    def discard(self) -> None:
+        """Remove what was written so far; does nothing after `finish`."""
+        shutil.rmtree(self.path, ignore_errors=True)
 
 
 def load_trial(folder: Path) -> StoredTrial:
@@ -125,6 +232,20 @@ def _plans(path: Path) -> dict[str, object]:
     return plans
 
 
+def write_state(folder: Path, *, stopped: str, seconds_used: float, warnings: tuple[str, ...] = ()) -> None:
+    """Say how the experiment ended, or that it is running; `seconds_used` sums over its sessions.
+
+    `warnings` are sentences about the machine that the trials themselves can't hold.
+    """
+    state = {
+        "format": 1,
+        "stopped": stopped,
+        "seconds_used": round(seconds_used, 3),
+        "warnings": list(warnings),
+    }
+    write_file(folder / layout.STATE_FILE, to_json(state))
+
+
 def load_state(folder: Path) -> tuple[str, float, tuple[str, ...]]:
     """How the experiment stopped, the seconds it has used, and what was said of its machine.
 
@@ -146,6 +267,11 @@ def load_state(folder: Path) -> tuple[str, float, tuple[str, ...]]:
     return stopped, float(seconds_used), tuple(str(sentence) for sentence in warnings)
 
 
+def write_servers(folder: Path, servers: Mapping[str, object]) -> None:
+    """Keep what remote servers say of themselves: their settings and extensions, by name."""
+    write_file(folder / layout.SERVERS_FILE, to_json({"format": 1, "servers": servers}))
+
+
 def load_servers(folder: Path) -> dict[str, Mapping[str, Mapping[str, str]]]:
     """What remote servers said of themselves at the plan, by name; {} when there are none."""
     path = folder / layout.SERVERS_FILE
@@ -153,6 +279,11 @@ def load_servers(folder: Path) -> dict[str, Mapping[str, Mapping[str, str]]]:
     if not isinstance(servers, dict):
         raise UsageError(f"{path} is damaged (it holds no servers): restore it from a copy")
     return servers
+
+
+def write_swap(folder: Path, swap: Mapping[str, object]) -> None:
+    """Keep where the settings of two remote servers were swapped, and what changed places."""
+    write_file(folder / layout.SWAP_FILE, to_json({"format": 1, **swap}))
 
 
 def load_swap(folder: Path) -> Swap | None:
@@ -167,14 +298,6 @@ def load_swap(folder: Path) -> Swap | None:
     return Swap(block, tuple(map(str, swapped)), tuple(map(str, stayed)))
 
 
-def load_block_plan(path: Path) -> BlockPlan:
-    """Read one block's plan; raises UsageError when it is damaged or newer."""
-    try:
-        return BlockPlan.model_validate(_json(path, BLOCK_FORMAT))
-    except ValidationError as error:
-        raise UsageError(f"{path} is damaged ({_first_error(error)}): restore it from a copy") from error
-
-
 def load(folder: Path) -> StoredExperiment:
     """Read a whole experiment; raises UsageError with what is wrong and where."""
     experiment = load_experiment(folder)
@@ -183,3 +306,16 @@ def load(folder: Path) -> StoredExperiment:
     swap = load_swap(folder)
     plans = {number: load_block_plan(path) for number, path in layout.block_files(folder).items()}
     return StoredExperiment(folder, experiment, trials, stopped, seconds_used, warnings, swap, plans)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove the temporary files and folders that a killed run left in an experiment's folder.
+
+    The caller holds the host's lock, so nobody else is writing there.
+    """
+    unfinished = (".*.tmp", f"{layout.BLOCKS_FOLDER}/.*.tmp", f"{layout.TRIALS_FOLDER}/*/.*.tmp")
+    for path in (path for pattern in unfinished for path in folder.glob(pattern)):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
