@@ -10,8 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from pgassay.analysis.accounts.arms import connection_accounts, trial_accounts
+from pgassay.analysis.verdicts.blocks import contract_measure
 from pgassay.analysis.verdicts.compare import analyse
-from pgassay.analysis.verdicts.metrics import contract_measure
 from pgassay.errors import UsageError
 from pgassay.model.account import Account
 from pgassay.model.arm import Arm

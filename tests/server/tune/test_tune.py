@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import whole_tool
-from pgassay.analysis.verdicts.metrics import statement_measures
+from pgassay.analysis.verdicts.blocks import statement_measures
 from pgassay.environment.datasets import snapshots
 from pgassay.environment.server.enclosure import is_enclosing
 from pgassay.errors import UsageError

@@ -13,8 +13,7 @@ from pgassay.analysis.statistics.contrasts import slopes
 from pgassay.analysis.statistics.eprocess import predictable_scale
 from pgassay.analysis.statistics.sequence import log_sign_evidence, median_sequence
 from pgassay.analysis.verdicts import steady
-from pgassay.analysis.verdicts.blocks import complete_blocks
-from pgassay.analysis.verdicts.metrics import primary_measure
+from pgassay.analysis.verdicts.blocks import complete_blocks, primary_measure
 from pgassay.analysis.verdicts.sentences import outlook
 from pgassay.analysis.verdicts.verdict import (
     DISTRIBUTION_CHANGED,

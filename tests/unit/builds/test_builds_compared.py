@@ -9,9 +9,8 @@ from plans_for_tests import base_spec, make_experiment, make_record
 
 from analysis_samples import experiment, simulate, stored
 from pgassay.analysis.descriptive.builders import builder_difference
-from pgassay.analysis.verdicts.blocks import complete_blocks
+from pgassay.analysis.verdicts.blocks import complete_blocks, primary_measure
 from pgassay.analysis.verdicts.compare import analyse
-from pgassay.analysis.verdicts.metrics import primary_measure
 from pgassay.design.arms import arms_of_all_loads
 from pgassay.environment.builds.base import Origin, parse_version
 from pgassay.environment.builds.default_differences import CHANGED_MAX, NO_SUCH_SETTING, default_differences

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pglast import parse_sql
 from plans_for_tests import make_arms, make_record
 
-from pgassay.analysis.verdicts.metrics import primary_measure
+from pgassay.analysis.verdicts.blocks import primary_measure
 from pgassay.errors import UsageError
 from pgassay.model.experiment import Protocol
 from pgassay.model.trial import StatementObservation, TrialSpec

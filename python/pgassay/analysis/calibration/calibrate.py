@@ -14,8 +14,8 @@ from pgassay.analysis.statistics.power import (
     resolvable_effect,
     resolvable_margin,
 )
+from pgassay.analysis.verdicts.blocks import covariate_log_s
 from pgassay.analysis.verdicts.compare import analyse
-from pgassay.analysis.verdicts.metrics import covariate_log_s
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.errors import UsageError
 from pgassay.model.calibration import (

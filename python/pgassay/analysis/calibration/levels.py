@@ -14,7 +14,7 @@ import numpy as np
 from pgassay.analysis.calibration import noise, variance
 from pgassay.analysis.calibration.variance import Component, LevelCost, MeanSquare
 from pgassay.analysis.statistics.eprocess import FloatArray, gather_evidence, log_evidence
-from pgassay.analysis.verdicts.metrics import total_elapsed_s
+from pgassay.analysis.verdicts.blocks import total_elapsed_s
 from pgassay.model.arm import Arm
 from pgassay.model.calibration import CopyEffect, Level, LevelResult
 from pgassay.model.trial import TrialRecord

@@ -11,9 +11,9 @@ from pgassay.analysis.statistics.contrasts import ContrastSet
 from pgassay.analysis.statistics.eprocess import FloatArray, differences
 from pgassay.analysis.statistics.equivalence import log_margin
 from pgassay.analysis.statistics.power import resolvable_effect
+from pgassay.analysis.verdicts.blocks import Measure
 from pgassay.analysis.verdicts.checks.carry_over import look_for_carry_over, withhold
 from pgassay.analysis.verdicts.checks.failures import judge_failures
-from pgassay.analysis.verdicts.metrics import Measure
 from pgassay.analysis.verdicts.primary import check_twins, findings_of, twin_bound
 from pgassay.analysis.verdicts.study import Study
 from pgassay.analysis.verdicts.verdict import (

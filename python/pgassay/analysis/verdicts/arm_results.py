@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from pgassay.analysis.descriptive.builders import builder_difference
-from pgassay.analysis.verdicts.metrics import Measure
+from pgassay.analysis.verdicts.blocks import Measure
 from pgassay.analysis.verdicts.primary import BlocksForecast, PrimaryResult, forecasts
 from pgassay.analysis.verdicts.secondary import SecondaryFamily
 from pgassay.analysis.verdicts.sentences import cpu_sentence, outlook

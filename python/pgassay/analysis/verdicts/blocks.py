@@ -1,30 +1,141 @@
-"""From trials to complete blocks, and to the rows of each contrast that its evidence is made of.
+"""The figures of a trial that are compared, from its raw record, and the complete blocks of trials.
 
 The rules for failures never look at which arm failed.
-
-Arms that can share their data run on one copy of them in a block, so a block is a row: what a copy does, it
-does to all of them. An arm that must have data of its own keeps its copy from block to block, and so does its
-control: those blocks share what chance gave the two copies, however many there are. There the row is the
-replicate, all blocks of one set of fresh copies, of which another is as independent as another block is
-elsewhere (a design with split plots).
 """
 
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from pgassay.analysis.statistics.contrasts import Rows, member_ids
 from pgassay.analysis.statistics.eprocess import BoolArray, FloatArray
-from pgassay.analysis.verdicts.metrics import Measure
-from pgassay.model.arm import Arm
-from pgassay.model.experiment import BlockPlan, Contrast, Experiment
+from pgassay.errors import UsageError
+from pgassay.model.experiment import Covariate, Experiment, StatisticalContract
 from pgassay.model.trial import TrialRecord
+from pgassay.model.workload import Metric
 from pgassay.record.experiment import StoredExperiment
 
 ATTEMPTS_MAX = 2
+_PER_SECOND = {"s": 1.0, "ms": 1e3, "µs": 1e6, "us": 1e6}
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One figure of a trial.
+
+    value: the figure in `unit`, or None when the record holds none that is above 0. sign: +1 when log(value)
+    is compared, −1 when −log(value) is, so that more is better for speeds.
+    """
+
+    name: str
+    unit: str
+    kind: Literal["primary", "statement", "cpu"]
+    sign: int
+    value: Callable[[TrialRecord], float | None]
+
+    def log_value(self, record: TrialRecord) -> float:
+        """What enters the statistics: the signed log of the value; NaN when there is none."""
+        value = self.value(record)
+        return math.nan if value is None else self.sign * math.log(value)
+
+
+def _positive(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) and value > 0 else None
+
+
+def per_second(unit: str) -> float:
+    """How many of a unit of time make a second; raises UsageError for a unit that is none."""
+    if unit not in _PER_SECOND:
+        raise UsageError(
+            f"the metric's unit {unit!r} is not a unit of time: use one of {', '.join(_PER_SECOND)}"
+        )
+    return _PER_SECOND[unit]
+
+
+def throughput(record: TrialRecord) -> float | None:
+    """Transactions per second of the measured interval."""
+    if record.load is None or not record.load.elapsed_s > 0:
+        return None
+    return _positive(record.load.transactions / record.load.elapsed_s)
+
+
+def total_elapsed_s(record: TrialRecord, weights: Mapping[str, float] | None = None) -> float | None:
+    """The sum of the statements' times, in seconds; each as often as its weight says, else once."""
+    if not record.statements:
+        return None
+    often = weights or {}
+    return _positive(
+        math.fsum(often.get(statement.name, 1.0) * statement.least_s for statement in record.statements)
+    )
+
+
+def statement_elapsed_s(record: TrialRecord, name: str) -> float | None:
+    """One statement's time, in seconds: the least of its executions; None when the trial did not run it."""
+    for statement in record.statements:
+        if statement.name == name:
+            return _positive(statement.least_s)
+    return None
+
+
+def cpu_per_unit_s(record: TrialRecord) -> float | None:
+    """Server CPU seconds per transaction of a load, or for all statements together."""
+    if record.server_cpu_s is None:
+        return None
+    if record.load is None:
+        return _positive(record.server_cpu_s)
+    return _positive(record.server_cpu_s / record.load.transactions) if record.load.transactions else None
+
+
+def covariate_log_s(name: Covariate, record: TrialRecord) -> float:
+    """log of the seconds of a fixed task before the trial: the covariate; NaN when it was not run."""
+    seconds = {"canary": record.canary_s, "memory": record.memory_s, "disk": record.disk_s}
+    value = _positive(seconds.get(name))
+    return math.nan if value is None else math.log(value)
+
+
+def primary_measure(metric: Metric, weights: Mapping[str, float] | None = None) -> Measure:
+    """The primary metric: throughput when higher is better, else the statements' total time by weights.
+
+    Raises UsageError when a time has a unit that is no unit of time.
+    """
+    if metric.better == "higher":
+        return Measure(metric.name, metric.unit, "primary", 1, throughput)
+    factor = per_second(metric.unit)
+
+    def total(record: TrialRecord) -> float | None:
+        seconds = total_elapsed_s(record, weights)
+        return None if seconds is None else seconds * factor
+
+    return Measure(metric.name, metric.unit, "primary", -1, total)
+
+
+def contract_measure(contract: StatisticalContract) -> Measure:
+    """The primary metric of an experiment; raises UsageError as `primary_measure`."""
+    return primary_measure(contract.metric, contract.weights)
+
+
+def statement_measure(name: str) -> Measure:
+    """The elapsed time of one statement, in seconds."""
+    return Measure(name, "s", "statement", -1, lambda record: statement_elapsed_s(record, name))
+
+
+def statement_measures(experiment: Experiment) -> tuple[Measure, ...]:
+    """One measure for each statement that every arm runs, in the workload's order."""
+    lists = [[statement.name for statement in arm.spec.workload.statements] for arm in experiment.arms]
+    if not lists:
+        return ()
+    shared = set(lists[0]).intersection(*lists[1:])
+    return tuple(statement_measure(name) for name in lists[0] if name in shared)
+
+
+def cpu_measure(experiment: Experiment) -> Measure:
+    """Server CPU per unit of work: more is more CPU, so its sign is +1 and its ratio below 1 is less."""
+    is_load = any(arm.spec.workload.kind == "load" for arm in experiment.arms)
+    name = "server CPU per transaction" if is_load else "server CPU of all statements"
+    return Measure(name, "s", "cpu", 1, cpu_per_unit_s)
 
 
 @dataclass(frozen=True)
@@ -123,62 +234,3 @@ def complete_blocks(stored: StoredExperiment, primary: Measure) -> BlockTable:
         {arm: tuple(found) for arm, found in valid.items()},
         {block: firsts[block] for block in sorted({*numbers, *voided})},
     )
-
-
-def rows_of(
-    contrast: Contrast, experiment: Experiment, table: BlockTable, plans: Mapping[int, BlockPlan]
-) -> Rows:
-    """The members and the rows of a contrast.
-
-    The twin is pooled where it stands to the arm as the control does: where all of them share a copy, or
-    each has one of its own. In a stratum in which only some arms have their own data, control and twin share
-    a copy that such an arm does not run on, so those are compared in pairs.
-    """
-    names = member_ids(contrast, pool_twin=experiment.contract.pool_twin)
-    if not owns_data(experiment, contrast):
-        places = table.places_with(names)
-        slots: tuple[tuple[int, ...], ...] = ()
-        if experiment.contract.drift == "neighbours":
-            # The number that was planned: when a repeated attempt runs may depend on the arm.
-            slots = tuple(tuple(table.rows[place][name].number for name in names) for place in places)
-        return Rows(tuple(names), tuple((place,) for place in places), slots)
-    if not all(owns_data(experiment, other) for other in _beside(contrast, experiment)):
-        names = names[:2]
-    return Rows(tuple(names), replicates(contrast, experiment, table, plans, names))
-
-
-def owns_data(experiment: Experiment, contrast: Contrast) -> bool:
-    """Whether the arm gets fresh copies of data of its own, so that a copy is its unit of replication."""
-    if not experiment.design.blocks_per_copy:
-        return False
-    arms: dict[str, Arm] = {arm.id: arm for arm in experiment.arms}
-    return arms[contrast.arm_id].spec.data_identity != arms[contrast.control_id].spec.data_identity
-
-
-def _beside(contrast: Contrast, experiment: Experiment) -> list[Contrast]:
-    return [other for other in experiment.contrasts if other.control_id == contrast.control_id]
-
-
-def replicates(
-    contrast: Contrast,
-    experiment: Experiment,
-    table: BlockTable,
-    plans: Mapping[int, BlockPlan],
-    names: list[str],
-) -> tuple[tuple[int, ...], ...]:
-    """The complete blocks of each finished replicate in which all members took part.
-
-    One that goes on does not count: its mean is still to change.
-    """
-    ended = {*table.numbers, *table.voided}
-    places = {number: place for place, number in enumerate(table.numbers)}
-    planned: dict[int, list[BlockPlan]] = {}
-    for plan in plans.values():
-        if plan.stratum in (None, contrast.stratum):
-            planned.setdefault(plan.replicate, []).append(plan)
-    rows = []
-    for _, found in sorted(planned.items()):
-        is_whole = len(found) >= experiment.design.blocks_per_copy
-        if is_whole and all(plan.block in ended and set(names) <= set(plan.arm_ids) for plan in found):
-            rows.append(tuple(sorted(places[plan.block] for plan in found if plan.block in places)))
-    return tuple(row for row in rows if row)

@@ -9,10 +9,10 @@ from pgassay.analysis.statistics.contrasts import ContrastSet
 from pgassay.analysis.statistics.eprocess import BoolArray, FloatArray, gather_evidence
 from pgassay.analysis.statistics.equivalence import log_margin
 from pgassay.analysis.statistics.sequence import Sequence, confidence_sequence
+from pgassay.analysis.verdicts.blocks import Measure, cpu_measure
 from pgassay.analysis.verdicts.checks.failures import judge_failures
 from pgassay.analysis.verdicts.checks.imitation import look_for_imitation, withhold_imitated
 from pgassay.analysis.verdicts.checks.twin import TwinCheck
-from pgassay.analysis.verdicts.metrics import Measure, cpu_measure
 from pgassay.analysis.verdicts.primary import findings_of, twin_bound, twin_pairs
 from pgassay.analysis.verdicts.study import Study
 from pgassay.analysis.verdicts.verdict import Finding, Judgement, judge

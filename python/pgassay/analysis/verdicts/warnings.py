@@ -5,9 +5,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from pgassay.analysis.verdicts.blocks import covariate_log_s
 from pgassay.analysis.verdicts.checks.machine import check_machine, machine_warnings
 from pgassay.analysis.verdicts.checks.twin import GATE_EVIDENCE, TwinCheck, can_fire
-from pgassay.analysis.verdicts.metrics import covariate_log_s
 from pgassay.analysis.verdicts.steady import find_drift, find_step, unsettled_change
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.model.arm import Arm

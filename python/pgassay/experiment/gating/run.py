@@ -11,7 +11,7 @@ from pathlib import Path
 from pgassay.analysis.gate.detector import rule_of
 from pgassay.analysis.gate.judge import Gated, gate_result
 from pgassay.analysis.gate.promise import TimeBudget, noise_of, opening, promise
-from pgassay.analysis.verdicts.blocks import owns_data
+from pgassay.analysis.verdicts.study import owns_data
 from pgassay.environment.history import Known
 from pgassay.errors import InterruptionError, UsageError
 from pgassay.experiment.gating.baseline import Baseline, find_baseline, revision_of

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from pgassay.analysis.changes.timeline import Timeline, timeline
-from pgassay.analysis.verdicts.metrics import contract_measure
+from pgassay.analysis.verdicts.blocks import contract_measure
 from pgassay.errors import UsageError
 from pgassay.record import observations
 from pgassay.record.experiment import StoredExperiment, StoredTrial

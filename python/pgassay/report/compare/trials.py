@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from pgassay.analysis.verdicts.metrics import contract_measure
+from pgassay.analysis.verdicts.blocks import contract_measure
 from pgassay.model.arm import Arm
 from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.report import text

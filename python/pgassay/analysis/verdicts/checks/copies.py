@@ -4,8 +4,7 @@ A copy lies on the disk as chance had it, and where it lies may make it faster o
 same data. Two that differ are told apart the more surely the more blocks there are.
 """
 
-from pgassay.analysis.verdicts.blocks import owns_data
-from pgassay.analysis.verdicts.study import Study
+from pgassay.analysis.verdicts.study import Study, owns_data
 from pgassay.model.experiment import Contrast
 from pgassay.model.result import DesignWarning
 from pgassay.words import plural

@@ -15,8 +15,7 @@ from pgassay.analysis.statistics.contrasts import ContrastSet, Rows
 from pgassay.analysis.statistics.eprocess import BoolArray, FloatArray
 from pgassay.analysis.statistics.equivalence import interval_level, log_margin
 from pgassay.analysis.statistics.failures import counted_worst, log_failure_evidence
-from pgassay.analysis.verdicts.blocks import is_valid
-from pgassay.analysis.verdicts.metrics import Measure
+from pgassay.analysis.verdicts.blocks import Measure, is_valid
 from pgassay.analysis.verdicts.study import Study
 from pgassay.analysis.verdicts.verdict import Judgement
 from pgassay.model.experiment import BlockPlan, Contrast

@@ -17,7 +17,6 @@ from pgassay.analysis.statistics.assignment import (
     log_draw_evidence,
 )
 from pgassay.analysis.statistics.eprocess import FloatArray, log_sum_exp
-from pgassay.analysis.verdicts.blocks import owns_data
 from pgassay.analysis.verdicts.checks.trial_order import (
     OrderedBlock,
     controls_of,
@@ -25,7 +24,7 @@ from pgassay.analysis.verdicts.checks.trial_order import (
     ordered_blocks,
     residuals,
 )
-from pgassay.analysis.verdicts.study import Study
+from pgassay.analysis.verdicts.study import Study, owns_data
 from pgassay.model.result import DesignWarning
 from pgassay.words import percent_rounded
 
