@@ -14,7 +14,6 @@ from pgassay.analysis.statistics.eprocess import predictable_scale
 from pgassay.analysis.statistics.sequence import log_sign_evidence, median_sequence
 from pgassay.analysis.verdicts import steady
 from pgassay.analysis.verdicts.blocks import complete_blocks, primary_measure
-from pgassay.analysis.verdicts.sentences import outlook
 from pgassay.analysis.verdicts.verdict import (
     DISTRIBUTION_CHANGED,
     LEFT_BEHIND,
@@ -24,6 +23,7 @@ from pgassay.analysis.verdicts.verdict import (
     Judgement,
     interval_of,
     judge,
+    outlook,
 )
 from pgassay.errors import UsageError
 from pgassay.model.result import Forecast

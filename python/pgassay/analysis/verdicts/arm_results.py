@@ -8,14 +8,15 @@ from pgassay.analysis.descriptive.builders import builder_difference
 from pgassay.analysis.verdicts.blocks import Measure
 from pgassay.analysis.verdicts.primary import BlocksForecast, PrimaryResult, forecasts
 from pgassay.analysis.verdicts.secondary import SecondaryFamily
-from pgassay.analysis.verdicts.sentences import cpu_sentence, outlook
 from pgassay.analysis.verdicts.study import Study
 from pgassay.analysis.verdicts.verdict import (
     DISTRIBUTION_CHANGED,
     MOVED,
     Finding,
     Judgement,
+    cpu_sentence,
     interval_of,
+    outlook,
     ratio_of,
 )
 from pgassay.model.arm import Arm

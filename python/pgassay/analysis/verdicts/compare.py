@@ -34,9 +34,9 @@ from pgassay.analysis.verdicts.crossed import crossed_results, crossed_sentences
 from pgassay.analysis.verdicts.families import crossed_family_words, estimates_sentence, family_words
 from pgassay.analysis.verdicts.primary import PrimaryResult, analyse_primary
 from pgassay.analysis.verdicts.secondary import analyse_secondary
-from pgassay.analysis.verdicts.sentences import headline
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.analysis.verdicts.verdict import (
+    headline,
     interval_of,
     ratio_of,
 )
