@@ -15,9 +15,8 @@ from pgassay.analysis.diagnosis.diagnose import diagnose
 from pgassay.analysis.diagnosis.interval import Interval
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.cli import main
-from pgassay.design.blocks import block_order
+from pgassay.design.schedule import block_order, next_step
 from pgassay.experiment.running.loop import RunLimits, run_experiment
-from pgassay.experiment.running.schedule import next_step
 from pgassay.live.diagnosis.sampling import APPLICATION, sample
 from pgassay.live.target import open_target
 from pgassay.model.probe import CellSpec, ProbeRecord

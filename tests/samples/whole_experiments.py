@@ -20,13 +20,13 @@ from pgassay.analysis.statistics.equivalence import equivalence_path, interval_l
 from pgassay.analysis.verdicts.compare import InterimResult, analyse, interim_result
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.design.arms import apply_levels, choose_control, combinations
+from pgassay.design.schedule import Step, next_step, records_blocks
 from pgassay.environment.datasets.snapshots import key as snapshot_key
 from pgassay.environment.storage.parse import describe as describe_storage
 from pgassay.experiment.planning.plan import plan
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.planning.servers import Base, Connections, Description, Grid, Judged, ParsedRequest
 from pgassay.experiment.running.loop import VOIDED_BLOCKS_MAX, decided_arms
-from pgassay.experiment.running.schedule import Step, next_step, records_blocks
 from pgassay.factors.base import Factor
 from pgassay.factors.registry import parse_factors
 from pgassay.model.arm import Arm, ArmSpec, DatasetSpec

@@ -14,7 +14,7 @@ from pgassay.analysis.statistics.assignment import (
 from pgassay.analysis.verdicts.checks.machine import check_machine, machine_warnings
 from pgassay.analysis.verdicts.checks.trial_order import OrderedBlock, follower_draws, residuals
 from pgassay.analysis.verdicts.study import gather_study
-from pgassay.design.blocks import block_order
+from pgassay.design.schedule import block_order
 from pgassay.model.experiment import BlockDesign
 
 SETS = [*range(4), *(pytest.param(number, marks=pytest.mark.slow) for number in range(4, 8))]

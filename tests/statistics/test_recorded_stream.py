@@ -97,7 +97,7 @@ def test_a_fixed_order_is_misled_by_the_machine_and_a_drawn_one_is_not(monkeypat
     """So the tests above can fail: something on the machine slows every third trial down."""
     drawn = replayed(ONE_ARM, 1, each_third=-0.2)
     assert directions(drawn) <= allowed(drawn)
-    monkeypatch.setattr("pgassay.design.blocks.block_order", lambda _seed, _block, ids: sorted(ids))
+    monkeypatch.setattr("pgassay.design.schedule.block_order", lambda _seed, _block, ids: sorted(ids))
     assert directions(replayed(ONE_ARM, 1, each_third=-0.2)) >= 0.25
 
 

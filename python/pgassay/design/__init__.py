@@ -1,1 +1,1 @@
-"""From factors to arms, and from arms to randomised blocks; pure."""
+"""From factors to arms, and from arms to the schedule: randomised blocks, trial by trial; pure."""

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import whole_tool
+from pgassay.design.schedule import next_step
 from pgassay.experiment.planning.plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.experiment.running.schedule import next_step
 from pgassay.experiment.running.targets import open_target
 from pgassay.model.trial import TrialRecord
 from pgassay.record.experiment import StoredTrial, load_trial

@@ -23,8 +23,8 @@ import pytest
 import replay
 import whole_tool
 from native_servers import NativeTestServer
+from pgassay.design.schedule import next_step
 from pgassay.environment.server.server import Server
-from pgassay.experiment.running.schedule import next_step
 from pgassay.live.watch.experiment import ExperimentWatch
 from pgassay.model.build import Build
 from pgassay.record.experiment import TrialWriter, load

@@ -12,12 +12,12 @@ from pgassay.analysis.descriptive.builders import builder_difference
 from pgassay.analysis.verdicts.blocks import complete_blocks, primary_measure
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.design.arms import arms_of_all_loads
+from pgassay.design.schedule import next_step
 from pgassay.environment.builds.base import Origin, parse_version
 from pgassay.environment.builds.default_differences import CHANGED_MAX, NO_SUCH_SETTING, default_differences
 from pgassay.environment.server.setting_values import SettingFact
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.builds import choose_builds
-from pgassay.experiment.running.schedule import next_step
 from pgassay.factors import version
 from pgassay.factors.registry import parse_factor, parse_factors
 from pgassay.model.arm import DatasetSpec

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from plans_for_tests import make_record
 
 import analysis_samples
-from pgassay.design.blocks import arms_to_prepare, plan_block, planned_design, trial_place
-from pgassay.experiment.running.schedule import Step, next_step
+from pgassay.design.schedule import Step, arms_to_prepare, next_step, plan_block, planned_design, trial_place
 from pgassay.experiment.running.targets import blocks_per_copy
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import BlockDesign, BlockPlan, Experiment

@@ -6,7 +6,7 @@ import pytest
 from plans_for_tests import base_spec, make_arms
 
 from pgassay.design.arms import build_arms, choose_control, of_strata
-from pgassay.design.blocks import block_order
+from pgassay.design.schedule import block_order
 from pgassay.errors import UsageError
 from pgassay.factors.registry import parse_factors
 

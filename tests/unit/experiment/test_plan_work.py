@@ -5,7 +5,8 @@ from typing import Any
 
 from plans_for_tests import make_experiment, make_record
 
-from pgassay.experiment.running.schedule import PLANS_SHARE_MAX, budget_s, next_step, plan_work
+from pgassay.design.schedule import next_step
+from pgassay.experiment.running.loop import PLANS_SHARE_MAX, budget_s, plan_work
 from pgassay.model.experiment import Experiment, PlanKind
 from pgassay.model.plans.work import WorkPlan
 from pgassay.model.trial import TrialStatus

@@ -2,8 +2,7 @@
 
 from plans_for_tests import make_experiment, make_record
 
-from pgassay.design.blocks import block_order
-from pgassay.experiment.running.schedule import next_step
+from pgassay.design.schedule import block_order, next_step
 from pgassay.model.experiment import Experiment
 from pgassay.model.trial import TrialRecord, TrialStatus
 

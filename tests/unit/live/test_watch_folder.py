@@ -11,8 +11,8 @@ import pytest
 
 import replay
 import whole_tool
+from pgassay.design.schedule import next_step
 from pgassay.errors import UsageError
-from pgassay.experiment.running.schedule import next_step
 from pgassay.live.watch.folder import REPORT_FILE, FolderWatch
 from pgassay.record.experiment import TrialWriter, load
 from pgassay.record.holding import held, holder, is_held

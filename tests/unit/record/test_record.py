@@ -8,8 +8,8 @@ import pytest
 from plans_for_tests import make_experiment, make_record
 from pydantic import ValidationError
 
+from pgassay.design.schedule import next_step
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.experiment.running.schedule import next_step
 from pgassay.model.trial import TrialFacts
 from pgassay.record import layout
 from pgassay.record.experiment import TrialWriter, load, write_experiment, write_file, write_state

@@ -15,7 +15,7 @@ from pgassay.design.arms import (
     of_strata,
     without_partner,
 )
-from pgassay.design.blocks import planned_design
+from pgassay.design.schedule import planned_design
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.connections import is_remote
 from pgassay.experiment.planning.provisioned import ProvisionedServers

@@ -1,7 +1,7 @@
 """Runs a planned experiment: prepare, loop, stop, resume, remember.
 
-The next trial is a pure function of the plan and the recorded trials (`schedule.py`), so resuming asks it
-again. A block's order depends on the seed and its number alone. A failed or invalid trial is repeated once
+The next trial is a pure function of the plan and the recorded trials (`design/schedule.py`), so resuming asks
+it again. A block's order depends on the seed and its number alone. A failed or invalid trial is repeated once
 within its block; a second failure voids the block, whichever arm it was; two void blocks in a row end the
 experiment as `failed`. An interrupted attempt counts as neither.
 

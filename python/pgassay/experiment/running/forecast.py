@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 from pgassay.analysis.statistics.power import resolution_sentence
 from pgassay.analysis.verdicts.primary import single_trial_spread
+from pgassay.design.schedule import next_step
 from pgassay.environment.cleanup.scratch import scratch_folder
 from pgassay.environment.history import Known
 from pgassay.errors import MeasurementError
 from pgassay.experiment.running.loop import RunLimits, TrialRunner, expected_trial_s
-from pgassay.experiment.running.schedule import next_step
 from pgassay.model.experiment import Experiment
 from pgassay.record.experiment import StoredExperiment
 from pgassay.terminal.progress import Progress

@@ -1,33 +1,43 @@
-"""Runs trials until the experiment is decided, its time or blocks are used up, or it fails for good."""
+"""Runs trials until the experiment is decided, its time or blocks are used up, or it fails for good.
+
+Which plans a trial is to execute, and how long that may take, follows from the records as well.
+"""
 
 import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
+from pgassay.analysis.descriptive.plans import shape
+from pgassay.analysis.statistics.power import minimum_blocks
 from pgassay.analysis.verdicts.compare import InterimResult, analyse, decided, interim_result
-from pgassay.design.blocks import has_fresh_copies
+from pgassay.design.schedule import Step, has_fresh_copies, next_step, records_blocks
 from pgassay.environment.builds.unchanged import ChangedBuildError
 from pgassay.environment.cleanup.scratch import scratch_folder
 from pgassay.errors import MeasurementError
-from pgassay.experiment.running.schedule import Step, next_step, plan_work, records_blocks
 from pgassay.model.arm import Arm
+from pgassay.model.experiment import Experiment
 from pgassay.model.result import CompareResult
 from pgassay.model.trial import TrialRecord, TrialSpec
 from pgassay.record.experiment import (
     StoredExperiment,
+    StoredTrial,
     load_trial,
     remove_unfinished,
     write_block_plan,
     write_state,
 )
 from pgassay.terminal.progress import Progress
+from pgassay.trial.measure.work_plans import PlanWork
 from pgassay.trial.run import run_trial
 from pgassay.trial.state import NeutralTrial
 from pgassay.trial.target import Target
 
 # Two blocks in a row that could not be completed: a third will not be either.
 VOIDED_BLOCKS_MAX = 2
+# Of an experiment's time what executing plans may take.
+PLANS_SHARE_MAX = 0.1
 
 
 class TrialRunner(Protocol):
@@ -244,3 +254,45 @@ class ExperimentTrials:
     def _control_beside(self, arm: Arm) -> Arm:
         """The control that an arm is compared with, on the data of its block."""
         return next(each for each in self._arms if each.role == "control" and each.stratum == arm.stratum)
+
+
+def plan_work(experiment: Experiment, trials: Iterable[StoredTrial], arm_id: str) -> PlanWork | None:
+    """What the next trial of an arm is to execute; None where the experiment executes no plans.
+
+    A twin's are its control's, and would tell nothing else.
+    """
+    is_twin = any(arm.id == arm_id and arm.role == "twin" for arm in experiment.arms)
+    if experiment.protocol.plans != "work" or is_twin:
+        return None
+    recorded = list(trials)
+    done = set(done_plans(recorded))
+    return PlanWork(
+        is_due=lambda statement, plan: (arm_id, statement, shape(plan)) not in done,
+        budget_s=lambda wall_s: budget_s(experiment, recorded, wall_s),
+    )
+
+
+def done_plans(trials: Iterable[StoredTrial]) -> Iterator[tuple[str, str, str]]:
+    """(arm's id, statement, shape of its plan) of those that were executed, or never will be."""
+    for trial in trials:
+        for statement, made in trial.work_plans.items():
+            if not made.deferred and trial.record.status == "ok":
+                yield trial.record.arm_id, statement, shape(trial.plans.get(statement))
+
+
+def budget_s(experiment: Experiment, trials: Iterable[StoredTrial], wall_s: float) -> float:
+    """The seconds that plans may take now, so that they stay below a tenth of the experiment's time.
+
+    That time is what its trials took so far, or what it will take at least where that is more: the fewest
+    blocks that give a verdict, if the contract's blocks and time have room for them. `wall_s`: of the
+    trial that has just been measured.
+    """
+    contract = experiment.contract
+    walls, spent_s = [wall_s], 0.0
+    for trial in trials:
+        walls.append(trial.record.took_s)
+        spent_s += trial.record.plans_s or 0.0
+    least = minimum_blocks(pooled=contract.pool_twin, contrasts=contract.contrasts, alpha=contract.alpha)
+    trials_expected = min(contract.blocks_max, least) * len(experiment.arms)
+    expected_s = min(contract.time_max_s, trials_expected * sum(walls) / len(walls))
+    return PLANS_SHARE_MAX * max(sum(walls) + spent_s, expected_s) - spent_s

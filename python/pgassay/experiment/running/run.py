@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pgassay.analysis.verdicts.primary import single_trial_spread
+from pgassay.design.schedule import next_step
 from pgassay.environment import history, lock
 from pgassay.environment.builds.unchanged import refuse_changed
 from pgassay.environment.cleanup import registry
@@ -34,7 +35,6 @@ from pgassay.experiment.running.loop import (
 )
 from pgassay.experiment.running.remote_swap import swap_servers
 from pgassay.experiment.running.same_results import check_same_results
-from pgassay.experiment.running.schedule import next_step
 from pgassay.experiment.running.targets import open_target
 from pgassay.model.experiment import Experiment
 from pgassay.record.experiment import (

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pgassay.analysis.statistics.power import minimum_blocks
 from pgassay.design.arms import arms_of_all_loads
-from pgassay.design.blocks import arms_to_prepare, has_fresh_copies
+from pgassay.design.schedule import arms_to_prepare, has_fresh_copies
 from pgassay.environment.cgroup.caps import read_limits
 from pgassay.environment.cgroup.group import capabilities
 from pgassay.environment.last_probe import last_probe

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pgassay.analysis.verdicts.compare import interim_result
-from pgassay.design.blocks import trial_place
+from pgassay.design.schedule import trial_place
 from pgassay.model.experiment import BlockPlan
 from pgassay.model.live.watch import ArmEstimate, ExperimentState, RunningTrial
 from pgassay.model.trial import TrialStatus
