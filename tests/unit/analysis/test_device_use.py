@@ -12,7 +12,7 @@ from pgassay.analysis.verdicts.compare import analyse
 from pgassay.environment import last_probe
 from pgassay.environment.linux.device import device_of
 from pgassay.environment.storage.base import BlockDevice
-from pgassay.experiment.running.targets import arm_ceiling
+from pgassay.experiment.running.ceilings import arm_ceiling
 from pgassay.model.experiment import PlannedCeilings
 from pgassay.model.storage import StorageSpec
 from pgassay.probe.analysis.analyse import analyse_probe

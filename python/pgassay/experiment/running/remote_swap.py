@@ -8,17 +8,23 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import psycopg
 from psycopg import conninfo
 
+from pgassay.design.schedule import next_step
 from pgassay.environment.remote.resolve import Resolved
 from pgassay.environment.remote.secrets import scrub
 from pgassay.environment.remote.settings import ServerFacts, Swap, judge_swap, read_facts
 from pgassay.environment.server.sessions import connect
 from pgassay.errors import MeasurementError, first_line
 from pgassay.experiment.planning.connections import secrets_of
-from pgassay.record.experiment import StoredExperiment, load_servers, write_swap
+from pgassay.experiment.planning.servers import Connections
+from pgassay.experiment.running.loop import RunLimits, TrialRunner, run_experiment
+from pgassay.record.experiment import StoredExperiment, load, load_servers, write_state, write_swap
+from pgassay.terminal.progress import Progress
+from pgassay.trial.target import Target
 
 VARIABLE = "PGASSAY_SERVER_"
 # A managed server that restarts for a new parameter is away for some minutes.
@@ -26,6 +32,31 @@ RETURN_TIMEOUT_S = 600.0
 TAKEN_UP_TIMEOUT_S = 5.0
 _RETRY_S = 0.5
 _NAMES_SHOWN_MAX = 12
+
+
+def run_halves(
+    stored: StoredExperiment,
+    run: TrialRunner,
+    limits: RunLimits,
+    progress: Progress,
+    target: Target,
+    connections: Connections,
+) -> StoredExperiment:
+    """Half of the blocks or of the time, the swap, the other half; decided or not: both halves count."""
+    if stored.swap is None:
+        first = RunLimits(max(1, limits.blocks_max // 2), limits.time_max_s / 2, until_decided=False)
+        stored = run_experiment(stored, run, first, progress)
+        if stored.stopped == "failed":
+            return stored
+        step = next_step(stored.experiment, (trial.record for trial in stored.trials))
+        target.abandon()
+        try:
+            swap_servers(stored, step.spec.block, connections.parameters, progress.message)
+        except MeasurementError:
+            write_state(stored.folder, stopped="failed", seconds_used=stored.seconds_used)
+            raise
+        stored = replace(load(stored.folder), stopped="running")
+    return run_experiment(stored, run, replace(limits, until_decided=False), progress)
 
 
 def swap_servers(

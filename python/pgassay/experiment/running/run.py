@@ -3,39 +3,42 @@
 plan → open the target → write the plan → say what can be resolved → trials until decided → remember
 """
 
+import math
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pgassay.analysis.statistics.power import minimum_blocks
 from pgassay.analysis.verdicts.primary import single_trial_spread
-from pgassay.design.schedule import next_step
+from pgassay.design.arms import arms_of_all_loads
+from pgassay.design.schedule import arms_to_prepare, has_fresh_copies
 from pgassay.environment import history, lock
 from pgassay.environment.builds.unchanged import refuse_changed
 from pgassay.environment.cleanup import registry
 from pgassay.environment.cleanup.source_copies import remove_source_copies
 from pgassay.environment.history import Known
 from pgassay.environment.linux.machine import machine_id
-from pgassay.errors import InterruptionError, MeasurementError, UsageError
+from pgassay.environment.remote.resolve import Resolved
+from pgassay.errors import InterruptionError, UsageError
 from pgassay.experiment.planning.connections import reconnect
 from pgassay.experiment.planning.plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.experiment.planning.servers import Connections, ParsedRequest
+from pgassay.experiment.planning.servers import Connections, OnStage, ParsedRequest
 from pgassay.experiment.running import ledger
+from pgassay.experiment.running.ceilings import ceilings_of
 from pgassay.experiment.running.folder import check_folder, new_folder
 from pgassay.experiment.running.forecast import Resolution, announce, resolution
 from pgassay.experiment.running.loop import (
     ExperimentTrials,
     RunLimits,
-    TrialRunner,
     expected_trial_s,
     run_experiment,
     stratum_trial_s,
 )
-from pgassay.experiment.running.remote_swap import swap_servers
+from pgassay.experiment.running.remote_swap import run_halves
 from pgassay.experiment.running.same_results import check_same_results
-from pgassay.experiment.running.targets import open_target
 from pgassay.model.experiment import Experiment
 from pgassay.record.experiment import (
     StoredExperiment,
@@ -48,7 +51,15 @@ from pgassay.record.experiment import (
 from pgassay.record.holding import held
 from pgassay.record.layout import attempt_folders
 from pgassay.terminal.progress import Progress
+from pgassay.trial.provisioned import MachineProvider, ProvisionedTarget
+from pgassay.trial.remote import RemoteTarget
 from pgassay.trial.target import Target
+
+# What a disk that others use as well copies, reading and writing: a hundred times less than the fastest, and
+# rather too little than too much, since a block more on a set of copies costs little.
+COPYING_BYTES_PER_S = 100e6
+COPYING_QUICK_S = 1.0
+COPYING_SHARE_MAX = 0.25
 
 
 def run_new(
@@ -161,34 +172,9 @@ def _run_trials(stored: StoredExperiment, target: Target, run: _Run) -> StoredEx
         announce(stored, run.earlier, trials, limits, progress, run.said_by)
         if not stored.experiment.swap:
             return run_experiment(stored, trials, limits, progress, trials.prepare_block)
-        return _run_halves(stored, trials, limits, progress, target, run.connections)
+        return run_halves(stored, trials, limits, progress, target, run.connections)
     except KeyboardInterrupt as interruption:
         raise InterruptionError(_after_interruption(stored.folder)) from interruption
-
-
-def _run_halves(
-    stored: StoredExperiment,
-    run: TrialRunner,
-    limits: RunLimits,
-    progress: Progress,
-    target: Target,
-    connections: Connections,
-) -> StoredExperiment:
-    """Half of the blocks or of the time, the swap, the other half; decided or not: both halves count."""
-    if stored.swap is None:
-        first = RunLimits(max(1, limits.blocks_max // 2), limits.time_max_s / 2, until_decided=False)
-        stored = run_experiment(stored, run, first, progress)
-        if stored.stopped == "failed":
-            return stored
-        step = next_step(stored.experiment, (trial.record for trial in stored.trials))
-        target.abandon()
-        try:
-            swap_servers(stored, step.spec.block, connections.parameters, progress.message)
-        except MeasurementError:
-            write_state(stored.folder, stopped="failed", seconds_used=stored.seconds_used)
-            raise
-        stored = replace(load(stored.folder), stopped="running")
-    return run_experiment(stored, run, replace(limits, until_decided=False), progress)
 
 
 def _remembered(ended: StoredExperiment) -> StoredExperiment:
@@ -228,6 +214,86 @@ def host_lock(progress: Progress, *, wait: bool) -> Iterator[None]:
         for sentence in (*registry.sweep(), *remove_source_copies()):
             progress.message(sentence)
         yield
+
+
+@dataclass(frozen=True)
+class OpenTarget:
+    """A target ready for its trials, which enter it.
+
+    `complete`: the plan with the facts that are known once storages and datasets are made; it is given the
+    seconds that a trial is expected to take.
+    """
+
+    target: Target
+    complete: Callable[[Experiment, float], Experiment]
+
+
+@contextmanager
+def open_target(
+    experiment: Experiment, servers: Mapping[str, Resolved], on_stage: OnStage
+) -> Iterator[OpenTarget]:
+    """The target of an experiment's trials; removes at the end what was made for them.
+
+    `servers` are those that run already, by name; without any, data are loaded and copied here for each arm.
+    Raises UsageError when the disk can't hold them all.
+    """
+    if not servers:
+        has_replicates = experiment.design.blocks_per_copy > 0
+        arms = arms_to_prepare(experiment)
+        with MachineProvider(arms, on_stage, has_replicates=has_replicates) as provider:
+            provider.prepare()
+            target = ProvisionedTarget(provider, experiment.arms)
+            yield OpenTarget(target, lambda planned, trial_s: _with_machine(planned, provider, trial_s))
+    else:
+        yield OpenTarget(RemoteTarget(servers), lambda planned, _trial_s: planned)
+
+
+def _with_machine(experiment: Experiment, provider: MachineProvider, trial_s: float) -> Experiment:
+    """The plan with the facts of its storages and datasets, known once they are made."""
+    storages = {}
+    for arm in experiment.arms:
+        volume = provider.volume(arm.spec.storage)
+        volume.activate()  # volumes that differ in read-ahead share a device, which has one at a time
+        storages[arm.name] = dict(volume.facts())
+    datasets = {}
+    for arm in arms_of_all_loads(experiment):
+        snapshot = provider.snapshot(arm.spec)
+        datasets[snapshot.key] = dict(snapshot.facts)
+    environment = experiment.environment.updated(storage=storages, datasets=datasets)
+    ceilings = ceilings_of(experiment.arms, provider)
+    design = experiment.design
+    if experiment.design.blocks_per_copy:
+        blocks = blocks_per_copy(experiment, _replicate_bytes(experiment, provider), trial_s)
+        design = design.model_copy(update={"blocks_per_copy": blocks})
+    changes = {"environment": environment, "ceilings": ceilings, "design": design}
+    return experiment.model_copy(update=changes)
+
+
+def _replicate_bytes(experiment: Experiment, provider: MachineProvider) -> int:
+    """What a set of fresh copies takes, of the stratum whose set is largest."""
+    found: dict[str, dict[tuple[str, int], int]] = {}
+    for arm in arms_to_prepare(experiment):
+        if has_fresh_copies(experiment, arm.stratum):
+            snapshot = provider.snapshot(arm.spec)
+            found.setdefault(arm.stratum, {})[snapshot.key, arm.data_copy] = snapshot.bytes
+    return max((sum(sizes.values()) // experiment.dataset_loads for sizes in found.values()), default=0)
+
+
+def blocks_per_copy(experiment: Experiment, replicate_bytes: int, trial_s: float) -> int:
+    """How many blocks run on one set of copies, so that copying takes about a quarter of the time at most.
+
+    1 where copying is quick. Never so many that blocks and time have no room for twice the replicates that a
+    verdict takes, if one block for each has.
+    """
+    copying_s = replicate_bytes / COPYING_BYTES_PER_S
+    if copying_s < COPYING_QUICK_S:
+        return 1
+    contract, strata = experiment.contract, {arm.stratum for arm in experiment.arms}
+    block_s = trial_s * len(experiment.arms) / len(strata)
+    wanted = math.ceil(copying_s * (1 - COPYING_SHARE_MAX) / COPYING_SHARE_MAX / block_s)
+    visits = min(contract.blocks_max, int(contract.time_max_s / len(strata) / block_s))
+    least = minimum_blocks(pooled=contract.pool_twin, contrasts=contract.contrasts, alpha=contract.alpha)
+    return max(1, min(wanted, visits // (2 * least)))
 
 
 def _refuse_another_machine(stored: StoredExperiment) -> None:
