@@ -15,6 +15,7 @@ from pathlib import Path
 from pgassay.environment.cgroup import usage
 from pgassay.environment.linux.settle import wait_until_settled
 from pgassay.environment.remote.round_trip import SAMPLES_OF_A_TRIAL, round_trip_ms
+from pgassay.environment.server.validation import assert_from_inside
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.plans.work import WorkPlans
 from pgassay.model.trial import CounterRow, TrialRecord, TrialSpec, TrialStatus, figure
@@ -211,7 +212,7 @@ def _settle(trial: TrialState) -> None:
 def _assert_from_inside(trial: TrialState, server: ServerSession) -> None:
     """The server is what the arm says: its version, checksums and settings."""
     trial.stage("asserting")
-    trial.facts = verify.assert_from_inside(server.control, trial.arm)
+    trial.facts = assert_from_inside(server.control, trial.arm)
     if trial.arm.server is not None:
         trial.server_facts["name"] = trial.arm.server.name
         trial.facts["server"] = trial.server_facts

@@ -10,12 +10,11 @@ import whole_tool
 from pgassay.environment.datasets import snapshots
 from pgassay.environment.server.server import Server
 from pgassay.environment.server.sessions import control
-from pgassay.environment.server.validation import with_data_format
+from pgassay.environment.server.validation import assert_from_inside, with_data_format
 from pgassay.errors import MeasurementError
 from pgassay.experiment.planning.baseline import with_wal_sizes
 from pgassay.model.arm import DatasetSpec
 from pgassay.record.experiment import StoredExperiment, load
-from pgassay.trial.before_and_after.verify import assert_from_inside
 from report_examples import spec as arm_spec
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]

@@ -1,7 +1,8 @@
-"""Whether a build accepts settings, found out before anything runs: a tiny cluster is started with them.
+"""Whether a server has the settings that were asked for: first a small one, then the one of each trial.
 
-The cluster is made once a build and kept in home()/data/validation, with what the build says of
-its settings, so that most questions need no server.
+The small one's cluster is made once a build and kept in home()/data/validation, with what the build says of
+its settings, so that most questions need no server. A setting that was asked for and does not hold makes a
+trial fail: a benchmark of something else than its label is worse than none.
 """
 
 import difflib
@@ -18,13 +19,13 @@ from pgassay.environment.server.folder import check_settings
 from pgassay.environment.server.initdb import make_cluster
 from pgassay.environment.server.programs import ensure_private_folder, file_limit_raised, write_private_file
 from pgassay.environment.server.server import Server, ServerStartError
-from pgassay.environment.server.sessions import control
+from pgassay.environment.server.sessions import ControlSession, control
 from pgassay.environment.server.setting_values import SettingFact, equal_value, parse_number
-from pgassay.environment.server.settings import classify, describe_settings, fact_of
+from pgassay.environment.server.settings import classify, describe_settings, effective, fact_of
 from pgassay.environment.server.start_failure import StartFailure
 from pgassay.environment.whole_folder import locked, made_whole
-from pgassay.errors import UsageError
-from pgassay.model.arm import DatasetSpec
+from pgassay.errors import MeasurementError, UsageError
+from pgassay.model.arm import ArmSpec, DatasetSpec
 from pgassay.model.base import PAGE_BYTES
 from pgassay.model.build import Build
 
@@ -165,6 +166,40 @@ def _check_clamps(held: dict[str, SettingFact]) -> None:
                 f"{name}={held[name].shown()} would silently be cut to {limit}={held[limit].shown()}: "
                 f"raise {limit} in all arms with --set, or choose a smaller {name}."
             )
+
+
+def assert_from_inside(connection: ControlSession, spec: ArmSpec) -> dict[str, object]:
+    """Check the running server against the arm; returns the facts for the record.
+
+    Raises MeasurementError naming the first setting, version or option that is not as asked for.
+    """
+    facts = effective(connection)
+    version = str(connection.info.server_version)
+    if connection.info.server_version // 10000 != spec.build.major:
+        raise MeasurementError(f"the server is version {version}, not {spec.build.version}: check --pg")
+    checksums = facts.get("data_checksums", "off")
+    if (checksums == "on") != spec.dataset.checksums:
+        raise MeasurementError(f"data_checksums is {checksums}, the dataset was made otherwise: remove it")
+    segment = facts.get("wal_segment_size", "")
+    if spec.server is None and parse_number(segment, "MB") not in (None, spec.dataset.wal_segment_mb):
+        raise MeasurementError(
+            f"wal_segment_size is {segment} and was to be {spec.dataset.wal_segment_mb}MB: remove the dataset"
+        )
+    described = describe_settings(connection)
+    for name, wanted in spec.settings.items():
+        held = _current(connection, name)
+        fact = fact_of(described, name)
+        if held is None or (fact is not None and not equal_value(name, wanted, held, fact)):
+            raise MeasurementError(
+                f"{name} was set to {wanted} and the server runs with {held}: "
+                f"choose a value that it accepts as it is, or leave {name} out"
+            )
+    return {"settings": facts, "server_version": version, "dataset_load": spec.dataset.load}
+
+
+def _current(connection: ControlSession, name: str) -> str | None:
+    row = connection.execute("SELECT current_setting(%s, true)", (name,)).fetchone()
+    return None if row is None or row[0] is None else str(row[0])
 
 
 def with_data_format(build: Build) -> Build:

@@ -1,15 +1,9 @@
-"""What the protocol checks: before, that the server is what was asked for; after, that the trial was too.
-
-A setting that was asked for and does not hold makes the trial fail: a benchmark of something else than its
-label is worse than none.
-"""
+"""What the protocol checks after a measurement: that the trial was what its label says."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pgassay.environment.server.setting_values import parse_number
-from pgassay.environment.server.settings import describe_settings, effective, equal_value, fact_of
-from pgassay.errors import InvalidTrialError, MeasurementError
+from pgassay.errors import InvalidTrialError
 from pgassay.model.arm import ArmSpec
 from pgassay.model.experiment import CacheState, Protocol
 from pgassay.model.trial import LoadObservation, StatementObservation
@@ -23,40 +17,6 @@ WAL_BYTES_OF_A_READ_TRIAL_MAX = 4096
 PROOF_BYTES_MIN = 16 * 1024 * 1024
 # Catalog pages that a statement may find in the page cache although its relations are cold.
 CATALOG_BYTES = 2 * 1024 * 1024
-
-
-def assert_from_inside(connection: "ControlSession", spec: ArmSpec) -> dict[str, object]:
-    """Check the running server against the arm; returns the facts for the record.
-
-    Raises MeasurementError naming the first setting, version or option that is not as asked for.
-    """
-    facts = effective(connection)
-    version = str(connection.info.server_version)
-    if connection.info.server_version // 10000 != spec.build.major:
-        raise MeasurementError(f"the server is version {version}, not {spec.build.version}: check --pg")
-    checksums = facts.get("data_checksums", "off")
-    if (checksums == "on") != spec.dataset.checksums:
-        raise MeasurementError(f"data_checksums is {checksums}, the dataset was made otherwise: remove it")
-    segment = facts.get("wal_segment_size", "")
-    if spec.server is None and parse_number(segment, "MB") not in (None, spec.dataset.wal_segment_mb):
-        raise MeasurementError(
-            f"wal_segment_size is {segment} and was to be {spec.dataset.wal_segment_mb}MB: remove the dataset"
-        )
-    described = describe_settings(connection)
-    for name, wanted in spec.settings.items():
-        held = _current(connection, name)
-        fact = fact_of(described, name)
-        if held is None or (fact is not None and not equal_value(name, wanted, held, fact)):
-            raise MeasurementError(
-                f"{name} was set to {wanted} and the server runs with {held}: "
-                f"choose a value that it accepts as it is, or leave {name} out"
-            )
-    return {"settings": facts, "server_version": version, "dataset_load": spec.dataset.load}
-
-
-def _current(connection: "ControlSession", name: str) -> str | None:
-    row = connection.execute("SELECT current_setting(%s, true)", (name,)).fetchone()
-    return None if row is None or row[0] is None else str(row[0])
 
 
 def wal_position(connection: "ControlSession") -> int:
