@@ -14,14 +14,22 @@ from pgassay.factors import (
     read_ahead,
     read_only_option,
     server,
-    setting,
     settle,
     sql,
     storage,
     version,
 )
-from pgassay.factors.base import Factor, FactorKind
+from pgassay.factors.base import Factor, FactorKind, split_levels
+from pgassay.model.arm import ArmSpec
 
+
+def with_setting(name: str, level: str, spec: ArmSpec) -> ArmSpec:
+    """The arm with the setting `name` at `level`; the server itself judges the value later."""
+    return spec.model_copy(update={"settings": {**spec.settings, name: level}})
+
+
+# Any name that is not in the table.
+SETTING = FactorKind(split=split_levels, apply=with_setting)
 KINDS: dict[str, FactorKind] = {
     "version": version.KIND,
     "build": build.KIND,
@@ -53,7 +61,7 @@ def parse_factor(text: str) -> Factor:
     name = name.strip().lower()
     if not equals or not _NAME.fullmatch(name):
         raise UsageError(f"'{text}' is not a factor: write NAME=LEVEL,LEVEL, like io_method=sync,worker")
-    kind = KINDS.get(name, setting.KIND)
+    kind = KINDS.get(name, SETTING)
     levels = kind.split(name, rest)
     if len(levels) < 2:
         option = kind.fixed_by if name in KINDS else f"--set {name}="
