@@ -11,7 +11,7 @@ from pgassay.cli.output import is_unicode
 from pgassay.model.result import CompareResult
 from pgassay.record.experiment import StoredExperiment, write_file
 from pgassay.report.compare import json as json_report
-from pgassay.report.compare import page, summary
+from pgassay.report.compare import page, verdicts
 from pgassay.terminal import live
 from pgassay.terminal.progress import Progress
 
@@ -35,7 +35,7 @@ def finish(stored: StoredExperiment, arguments: argparse.Namespace) -> int:
         write_file(report, page.render_html(result, stored, chart_library=chart_library()).encode())
     if not arguments.json:
         # The page is longer than a screen: what a person came for stands at its end as well.
-        print("", *summary.headline_lines(result), f"report: {report}", sep="\n")
+        print("", *verdicts.headline_lines(result), f"report: {report}", sep="\n")
     if stored.stopped == "failed":
         return EXIT_FAILED
     if arguments.fail_if and any(

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from pgassay.model.result import CompareResult
 from pgassay.record.experiment import StoredExperiment
-from pgassay.report.compare import summary
+from pgassay.report.compare import summary, verdicts
 from pgassay.report.html.page import template
 from pgassay.report.text import clean
 
@@ -43,13 +43,13 @@ def row_of(result: CompareResult, stored: StoredExperiment, *, folder: str, link
     experiment = stored.experiment
     machine = experiment.environment.machine
     known = (machine.hostname, machine.cpu_model)
-    lines = summary.verdict_lines(result)
+    lines = verdicts.verdict_lines(result)
     return IndexRow(
         folder=folder,
         link=link,
         started=experiment.created_at,
         title=clean(experiment.title) or clean(result.workload),
-        verdict=(summary.tally(result),) if len(result.arms) > _ARMS_MAX else tuple(lines),
+        verdict=(verdicts.tally(result),) if len(result.arms) > _ARMS_MAX else tuple(lines),
         tone=_tone(result),
         blocks=result.blocks,
         trials=len(stored.trials),

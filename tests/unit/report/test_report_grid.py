@@ -6,7 +6,7 @@ from pgassay.model.result import CompareResult
 from pgassay.record.experiment import StoredExperiment
 from pgassay.report import text
 from pgassay.report.charts import interval_chart
-from pgassay.report.compare import facts, summary
+from pgassay.report.compare import facts, verdicts
 from pgassay.report.compare import page as comparison
 from pgassay.report.labels import described
 from pgassay.terminal.progress import plan_text
@@ -30,11 +30,11 @@ def grid() -> tuple[CompareResult, StoredExperiment]:
 
 def test_many_verdicts_are_counted_and_few_are_sentences() -> None:
     result, _ = grid()
-    assert summary.headline_lines(result) == ["Of 6 comparisons: 2 faster and 4 inconclusive."]
+    assert verdicts.headline_lines(result) == ["Of 6 comparisons: 2 faster and 4 inconclusive."]
     few = analyse(examples.stored(blocks=8))
-    assert summary.headline_lines(few) == summary.verdict_lines(few)
+    assert verdicts.headline_lines(few) == verdicts.verdict_lines(few)
     nothing = analyse(examples.stored(levels=LEVELS, strata=STRATA, blocks=0))
-    assert "No verdict yet" in summary.headline_lines(nothing)[0]
+    assert "No verdict yet" in verdicts.headline_lines(nothing)[0]
 
 
 def test_the_terminal_shows_the_grid_before_its_tables() -> None:
@@ -61,7 +61,7 @@ def test_markdown_folds_the_sentences_of_a_grid() -> None:
     page = comparison.render_markdown(result, stored)
     assert page.startswith("**Of 6 comparisons")
     folded = page[page.index("verdict in sentences") :]
-    assert summary.verdict_lines(result)[0].split()[0] in folded
+    assert verdicts.verdict_lines(result)[0].split()[0] in folded
 
 
 def test_every_row_of_a_grids_intervals_has_a_label_of_its_own() -> None:

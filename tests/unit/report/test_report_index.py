@@ -12,7 +12,7 @@ from pgassay.cli.main import parser
 from pgassay.errors import UsageError
 from pgassay.report import index
 from pgassay.report.charts import heat_map, palette
-from pgassay.report.compare import plans, summary
+from pgassay.report.compare import again, plans, verdicts
 from pgassay.report.index import IndexRow, row_of
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -96,7 +96,7 @@ def test_a_tile_has_the_colour_of_its_word() -> None:
         palette.HEAT_OPEN,
     ]
     assert [cell["word"] for cell in cells] == list(words)
-    assert summary.tally(result) == "Of 4 comparisons: 1 faster, 1 slower, 1 equivalent and 1 inconclusive."
+    assert verdicts.tally(result) == "Of 4 comparisons: 1 faster, 1 slower, 1 equivalent and 1 inconclusive."
 
 
 def test_lines_that_set_plans_apart_are_marked() -> None:
@@ -114,10 +114,10 @@ def test_lines_that_set_plans_apart_are_marked() -> None:
 
 def test_the_fingerprint_changes_with_any_trial() -> None:
     stored = examples.stored(blocks=2)
-    assert summary.fingerprint(stored) == summary.fingerprint(examples.stored(blocks=2))
-    assert summary.fingerprint(stored) != summary.fingerprint(examples.stored(blocks=3))
-    assert summary.fingerprint(stored) in summary.citation(stored)
-    assert "PostgreSQL 18.6 (apt)" in summary.citation(stored)
+    assert again.fingerprint(stored) == again.fingerprint(examples.stored(blocks=2))
+    assert again.fingerprint(stored) != again.fingerprint(examples.stored(blocks=3))
+    assert again.fingerprint(stored) in again.citation(stored)
+    assert "PostgreSQL 18.6 (apt)" in again.citation(stored)
 
 
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,6 @@ from pgassay.report import text as texts
 from pgassay.report.compare import (
     accounts,
     again,
-    arms,
     explanations,
     facts,
     maintenance,
@@ -23,6 +22,7 @@ from pgassay.report.compare import (
     server_statements,
     summary,
     trials,
+    verdicts,
     within,
 )
 from pgassay.report.compare.material import Material
@@ -43,13 +43,13 @@ class SectionOfComparison:
 
 
 SECTIONS = (
-    SectionOfComparison(summary.verdict),
+    SectionOfComparison(verdicts.verdict),
     SectionOfComparison(summary.setting),
     SectionOfComparison(qualifications.alarm, HTML),
     SectionOfComparison(qualifications.notice, HTML),
-    SectionOfComparison(arms.arms),
-    SectionOfComparison(arms.statements),
-    SectionOfComparison(arms.secondary, TERMINAL | HTML),
+    SectionOfComparison(verdicts.arms),
+    SectionOfComparison(verdicts.statements),
+    SectionOfComparison(verdicts.secondary, TERMINAL | HTML),
     SectionOfComparison(within.latency),
     SectionOfComparison(arm_volumes.section),
     SectionOfComparison(summary.basis),

@@ -1,35 +1,22 @@
-"""The head of a comparison's report: the verdict, what was measured, how sure; and the words they share."""
-
-import hashlib
-import shlex
-from collections import Counter
+"""What was measured, how sure the verdicts are, and how the experiment ended."""
 
 from pgassay.model.result import CompareResult
 from pgassay.record.experiment import StoredExperiment
 from pgassay.report.compare.material import Material
-from pgassay.report.labels import strata
 from pgassay.report.section import (
     ALARM,
     EVERYWHERE,
     HTML,
     MARKDOWN,
     QUIET,
-    STRONG,
     TERMINAL,
     Block,
     Bullets,
-    Cell,
-    Column,
-    Fold,
-    Group,
     Item,
     Paragraph,
-    Row,
     Section,
-    Table,
-    bullets,
 )
-from pgassay.report.text import clean, join, percent, plural, ratio, twin_sentence, verdict_word
+from pgassay.report.text import clean, join, percent, plural, twin_sentence
 
 _STOPPED = {
     "decided": "stopped because every comparison was decided",
@@ -39,8 +26,6 @@ _STOPPED = {
     "failed": "stopped by a failure: 'pgassay resume' tries again",
     "running": "still running, or ended without a word: 'pgassay resume' continues it",
 }
-
-
 _SHIPPED = (
     "Baseline shipped: each version runs on its own defaults, on data with checksums as its own initdb makes "
     "them, so these are part of what is compared."
@@ -54,40 +39,8 @@ _POOLED = (
     "A ratio compares an arm, block by block, with the control and the twin together, and a median is of one "
     "arm alone: of two that are nearly equal they need not point the same way."
 )
-# With more arms than this a report counts the verdicts first.
-_SENTENCES_MAX = 7
 # With more strata than this the twins are counted, and only those that differ are named.
 _TWINS_MAX = 3
-
-
-def verdict_lines(result: CompareResult) -> list[str]:
-    """The verdict's sentences, one per line; what to say when there is none yet."""
-    lines = [clean(line) for line in result.verdict.splitlines() if line.strip()]
-    if lines:
-        return lines
-    if result.blocks == 0:
-        return ["No verdict yet: no block is complete, so there is nothing to compare."]
-    return ["No verdict was given for this experiment."]
-
-
-def tally(result: CompareResult) -> str:
-    """What a large grid found, in one sentence: how many comparisons have which verdict."""
-    counts = Counter(
-        "withheld" if arm.withheld else arm.verdict for arm in result.arms if arm.verdict != "control"
-    )
-    order = ("faster", "slower", "equivalent", "inconclusive", "withheld")
-    parts = [f"{counts[word]} {word}" for word in order if counts[word]]
-    return f"Of {plural(sum(counts.values()), 'comparison')}: {join(parts)}."
-
-
-def is_tallied(result: CompareResult) -> bool:
-    """Whether there are so many arms that a count of the verdicts stands for their sentences."""
-    return len(result.arms) > _SENTENCES_MAX
-
-
-def headline_lines(result: CompareResult) -> list[str]:
-    """What a person reads first: the verdicts' sentences, or their count where they are many."""
-    return [tally(result)] if is_tallied(result) and result.blocks else verdict_lines(result)
 
 
 def ended(result: CompareResult) -> str:
@@ -139,75 +92,6 @@ def caps(stored: StoredExperiment) -> str:
     """The caps on the servers in words, each once; '' without any."""
     found = list(dict.fromkeys(stored.experiment.environment.caps.values()))
     return clean("; ".join(found)) + (" (by arm)" if len(found) > 1 else "")
-
-
-def reproduce_command(stored: StoredExperiment) -> str:
-    """The command line that repeats the experiment, quoted for a shell."""
-    return clean(" ".join(shlex.quote(part) for part in stored.experiment.command))
-
-
-def fingerprint(stored: StoredExperiment) -> str:
-    """Twelve hexadecimal digits (of SHA-256) that change with the plan or with any recorded trial."""
-    digest = hashlib.sha256(stored.experiment.model_dump_json().encode())
-    for trial in stored.trials:
-        digest.update(trial.record.model_dump_json().encode())
-    return digest.hexdigest()[:12]
-
-
-def citation(stored: StoredExperiment) -> str:
-    """The line by which somebody else can name this experiment, with the fingerprint of its record."""
-    experiment = stored.experiment
-    builds = dict.fromkeys(
-        f"PostgreSQL {arm.spec.build.version} ({arm.spec.build.origin})" for arm in experiment.arms
-    )
-    cpu = experiment.environment.machine.cpu_model
-    # Of a remote server the processor is not known: this machine is only where the client ran.
-    is_remote = any(arm.spec.server is not None for arm in experiment.arms)
-    where = f" on {cpu}" if cpu and not is_remote else ""
-    measured = f"measured {experiment.created_at[:10]} with pgassay {experiment.pgassay_version}"
-    record = f"{plural(len(stored.trials), 'trial')}, record {fingerprint(stored)}"
-    return clean(f"{experiment.title}: {join(list(builds))}{where}, {measured}, {record}.")
-
-
-def verdict(material: Material) -> Section:
-    """What a person reads first: the verdicts' sentences, or their count and a grid where they are many."""
-    result = material.result
-    blocks: list[Block] = [Paragraph(line, STRONG) for line in headline_lines(result)]
-    if is_tallied(result):
-        lines = verdict_lines(result)
-        blocks.append(
-            Fold(
-                f"{plural(len(lines), 'verdict')} in sentences",
-                (bullets(lines),),
-                is_titled=False,
-                where=EVERYWHERE - TERMINAL,
-            )
-        )
-        grid = _grid(material) if result.blocks else None
-        blocks += [grid] if grid is not None else []
-    return Section("", "verdict", tuple(blocks))
-
-
-def _grid(material: Material) -> Table | None:
-    """Many arms at a glance, strata down and compared levels across; None where they are one list."""
-    compared = [arm for arm in material.result.arms if arm.verdict != "control"]
-    places = {(arm.stratum, material.label(arm)): arm for arm in compared}
-    if len(strata(compared)) < 2:
-        return None
-    levels = list(dict.fromkeys(level for _, level in places))
-    rows = []
-    for stratum in strata(compared):
-        cells = [Cell(stratum)]
-        for level in levels:
-            arm = places.get((stratum, level))
-            if arm is None:
-                cells.append(Cell(""))
-                continue
-            words = f"{ratio(arm.ratio)} {verdict_word(arm, material.result.margin)}".strip()
-            cells.append(Cell(words, "" if arm.withheld else arm.verdict))
-        rows.append(Row(tuple(cells)))
-    columns = (Column("at", is_figure=False), *(Column(level, is_figure=False) for level in levels))
-    return Table(columns, (Group(tuple(rows)),), where=TERMINAL)
 
 
 def setting(material: Material) -> Section:

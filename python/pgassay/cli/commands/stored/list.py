@@ -24,7 +24,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Read every experiment and print a row; one that can't be read is named with the reason."""
     from pgassay.errors import UsageError
     from pgassay.report import listing
-    from pgassay.report.compare import summary
+    from pgassay.report.compare import verdicts
 
     rows = []
     parent = stored_experiments.parent_of(arguments, may_be_missing=True)
@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
                 title=stored.experiment.title,
                 blocks=result.blocks,
                 stopped=result.stopped,
-                verdict="\n".join(summary.headline_lines(result)),
+                verdict="\n".join(verdicts.headline_lines(result)),
             )
         )
     sys.stdout.write(listing.render(rows, unicode=is_unicode()))

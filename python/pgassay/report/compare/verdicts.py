@@ -1,11 +1,11 @@
-"""The tables of arms against their control: the primary metric, the statements, the secondary metrics."""
+"""The verdicts: in sentences, and in tables of arms against their control, of each metric."""
 
+from collections import Counter
 from collections.abc import Sequence
 
-from pgassay.model.result import ArmResult, TwinResult
+from pgassay.model.result import ArmResult, CompareResult, TwinResult
 from pgassay.report import text
 from pgassay.report.compare.material import Material
-from pgassay.report.compare.summary import is_tallied
 from pgassay.report.labels import strata
 from pgassay.report.section import (
     ALARM,
@@ -13,6 +13,7 @@ from pgassay.report.section import (
     HTML,
     MARKDOWN,
     QUIET,
+    STRONG,
     TERMINAL,
     Bars,
     Block,
@@ -27,11 +28,85 @@ from pgassay.report.section import (
     Section,
     Subheading,
     Table,
+    bullets,
 )
 
 # More tables, or longer ones, are folded on a page.
 _STRATA_OPEN_MAX = 4
 _ROWS_OPEN_MAX = 12
+# With more arms than this a report counts the verdicts first.
+_SENTENCES_MAX = 7
+
+
+def verdict_lines(result: CompareResult) -> list[str]:
+    """The verdict's sentences, one per line; what to say when there is none yet."""
+    lines = [text.clean(line) for line in result.verdict.splitlines() if line.strip()]
+    if lines:
+        return lines
+    if result.blocks == 0:
+        return ["No verdict yet: no block is complete, so there is nothing to compare."]
+    return ["No verdict was given for this experiment."]
+
+
+def tally(result: CompareResult) -> str:
+    """What a large grid found, in one sentence: how many comparisons have which verdict."""
+    counts = Counter(
+        "withheld" if arm.withheld else arm.verdict for arm in result.arms if arm.verdict != "control"
+    )
+    order = ("faster", "slower", "equivalent", "inconclusive", "withheld")
+    parts = [f"{counts[word]} {word}" for word in order if counts[word]]
+    return f"Of {text.plural(sum(counts.values()), 'comparison')}: {text.join(parts)}."
+
+
+def is_tallied(result: CompareResult) -> bool:
+    """Whether there are so many arms that a count of the verdicts stands for their sentences."""
+    return len(result.arms) > _SENTENCES_MAX
+
+
+def headline_lines(result: CompareResult) -> list[str]:
+    """What a person reads first: the verdicts' sentences, or their count where they are many."""
+    return [tally(result)] if is_tallied(result) and result.blocks else verdict_lines(result)
+
+
+def verdict(material: Material) -> Section:
+    """What a person reads first: the verdicts' sentences, or their count and a grid where they are many."""
+    result = material.result
+    blocks: list[Block] = [Paragraph(line, STRONG) for line in headline_lines(result)]
+    if is_tallied(result):
+        lines = verdict_lines(result)
+        blocks.append(
+            Fold(
+                f"{text.plural(len(lines), 'verdict')} in sentences",
+                (bullets(lines),),
+                is_titled=False,
+                where=EVERYWHERE - TERMINAL,
+            )
+        )
+        grid = _grid(material) if result.blocks else None
+        blocks += [grid] if grid is not None else []
+    return Section("", "verdict", tuple(blocks))
+
+
+def _grid(material: Material) -> Table | None:
+    """Many arms at a glance, strata down and compared levels across; None where they are one list."""
+    compared = [arm for arm in material.result.arms if arm.verdict != "control"]
+    places = {(arm.stratum, material.label(arm)): arm for arm in compared}
+    if len(strata(compared)) < 2:
+        return None
+    levels = list(dict.fromkeys(level for _, level in places))
+    rows = []
+    for stratum in strata(compared):
+        cells = [Cell(stratum)]
+        for level in levels:
+            arm = places.get((stratum, level))
+            if arm is None:
+                cells.append(Cell(""))
+                continue
+            words = f"{text.ratio(arm.ratio)} {text.verdict_word(arm, material.result.margin)}".strip()
+            cells.append(Cell(words, "" if arm.withheld else arm.verdict))
+        rows.append(Row(tuple(cells)))
+    columns = (Column("at", is_figure=False), *(Column(level, is_figure=False) for level in levels))
+    return Table(columns, (Group(tuple(rows)),), where=TERMINAL)
 
 
 def arms(material: Material) -> Section:
