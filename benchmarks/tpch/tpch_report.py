@@ -11,10 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
+from pgassay.analysis.statistics.contrasts import ContrastSet
 from pgassay.analysis.statistics.eprocess import FloatArray
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.errors import UsageError
+from pgassay.model.experiment import Contrast
 from pgassay.record.experiment import StoredExperiment
 
 FACTOR = "advice"
@@ -59,19 +61,48 @@ def geometric_means(stored: StoredExperiment) -> dict[str, Mean]:
     the blocks are evidence as for any other measure, at the experiment's level shared by all arms.
     """
     study = gather_study(stored)
-    _, logs = statement_logs(study)
-    contrasts = study.contrast_set(logs.mean(axis=0)[np.newaxis])
-    effects = contrasts.effects()[0]
+    means = _means(study, study.contrast_set(_logs_of_means(study)), study.experiment.contrasts)
+    return {
+        study.arms[each.arm_id].levels[FACTOR]: mean
+        for each, mean in zip(study.experiment.contrasts, means, strict=True)
+    }
+
+
+def mean_between(stored: StoredExperiment, arm: str, control: str) -> Mean | None:
+    """As `geometric_means`, of an arm against another that is not the experiment's control.
+
+    The experiment's level is shared by this one too. None where either took no part.
+    """
+    study = gather_study(stored)
+    ids = {each.levels.get(FACTOR): each.id for each in study.arms.values() if each.role != "twin"}
+    if arm not in ids or control not in ids:
+        return None
+    contrast = Contrast(arm_id=ids[arm], control_id=ids[control], twin_id=None, stratum="")
+    logs = _logs_of_means(study)
+    contrasts = ContrastSet(logs, study.columns, (contrast,), pool_twin=False, rules=study.rules)
+    return _means(study, contrasts, (contrast,), further=1)[0]
+
+
+def _logs_of_means(study: Study) -> FloatArray:
+    """The mean over the statements of each trial's log speeds, (1, blocks, arms)."""
+    return statement_logs(study)[1].mean(axis=0)[np.newaxis]
+
+
+def _means(study: Study, contrasts: ContrastSet, of: Sequence[Contrast], *, further: int = 0) -> list[Mean]:
+    """One for each contrast; `further`: how many share the level beside the experiment's own."""
     alpha = study.experiment.contract.alpha
-    ends = contrasts.intervals(alpha / study.contrast_count, running=False)
-    found = {}
-    for place, each in enumerate(study.experiment.contrasts):
+    effects = contrasts.effects()[0]
+    ends = contrasts.intervals(alpha / (study.contrast_count + further), running=False)
+    found = []
+    for place in range(len(of)):
         # Logs are of speeds: the arm's over the control's is the control's time over the arm's.
         members = contrasts.members(0, place)
-        found[study.arms[each.arm_id].levels[FACTOR]] = Mean(
-            math.exp(effects[place]),
-            Ends(math.exp(ends.lower[0, place]), math.exp(ends.upper[0, place])),
-            t_interval(members[:, 0] - members[:, 1:].mean(axis=1), alpha),
+        found.append(
+            Mean(
+                math.exp(effects[place]),
+                Ends(math.exp(ends.lower[0, place]), math.exp(ends.upper[0, place])),
+                t_interval(members[:, 0] - members[:, 1:].mean(axis=1), alpha),
+            )
         )
     return found
 
@@ -98,8 +129,11 @@ def milliseconds(stored: StoredExperiment) -> tuple[list[str], dict[str, list[fl
     return names, found
 
 
-def print_report(stored: StoredExperiment, judged: str) -> int:
-    """Print it all; returns 0 where the interval against the arm `judged` lies below 1, else 1."""
+def print_report(stored: StoredExperiment, judged: str, alike: str) -> int:
+    """Print it all; returns 0 where the interval against the arm `judged` lies below 1, else 1.
+
+    `alike`: the arm that takes no more space than `judged`, which is set beside it where both took part.
+    """
     found = geometric_means(stored)
     result = analyse(stored)
     totals = {arm.levels[FACTOR]: arm for arm in result.arms if FACTOR in arm.levels}
@@ -113,11 +147,18 @@ def print_report(stored: StoredExperiment, judged: str) -> int:
             f"{total}",
             flush=True,
         )
+    mean = mean_between(stored, judged, alike)
+    if mean is not None:
+        print(
+            f"time with {alike} over time with {judged}: geometric mean {mean.ratio:.3f} "
+            f"({mean.interval}; by Student's t {mean.fixed})"
+        )
     for sentence in result.warning_sentences:
         print(f"warning: {sentence}")
     if judged not in found:
         raise UsageError(f"the experiment has no arm '{judged}'")
-    return int(not found[judged].interval.upper < 1)
+    below = [found[judged], mean or found[judged]]
+    return int(not all(each.interval.upper < 1 for each in below))
 
 
 def _print_table(names: Sequence[str], times: dict[str, list[float]]) -> None:

@@ -12,7 +12,8 @@ formula's settings, both of them, and the data as they are; and, where the peers
 tune's without what exceeds that.
 
 Prints for each arm the geometric mean over the statements of tune's time over the arm's, with its interval,
-and the ratio of the total time. Exit code 1 unless the interval against both peers together lies below 1.
+and the ratio of the total time; and tune's in the peers' space against both peers together. Exit code 1
+unless the intervals against both peers together lie below 1.
 The experiment lies in FOLDER/experiment for `pgassay report`. Results of tune that lie in FOLDER/tune are
 taken as they are. --unproven takes what the search chose in at most --max-time, without tune's own proof: the
 experiment then is its proof.
@@ -114,7 +115,7 @@ def main(words: Sequence[str] | None = None) -> int:
         finally:
             progress.close()
             remove_copies(specs, before)
-    return print_report(stored, BOTH)
+    return print_report(stored, BOTH, TUNE_CUT)
 
 
 def _kept_weights(file: Path) -> dict[str, float]:

@@ -14,7 +14,7 @@ from pgassay.record.experiment import StoredExperiment
 from project_files import ROOT
 
 sys.path.insert(0, str(ROOT / "benchmarks" / "tpch"))
-from tpch_report import FACTOR, geometric_means, print_report, t_interval
+from tpch_report import FACTOR, geometric_means, mean_between, print_report, t_interval
 
 
 def _experiment(ratios: Mapping[str, float], blocks: int, spread: float) -> StoredExperiment:
@@ -62,6 +62,22 @@ def test_the_geometric_mean_is_of_given_statements_and_its_interval_of_blocks() 
     assert sets.ratio == pytest.approx(apart.ratio)
 
 
+def test_two_arms_are_compared_where_neither_is_the_control() -> None:
+    stored = _experiment({"q1": 3.0, "q2": 2.0}, 10, 0.01)
+    there, back = mean_between(stored, "peers", "tune"), mean_between(stored, "tune", "peers")
+    assert there is not None
+    assert back is not None
+    assert there.ratio == pytest.approx(6**-0.5, rel=0.02)
+    assert there.ratio * back.ratio == pytest.approx(1)
+    assert (there.interval.lower, there.interval.upper) == pytest.approx(
+        (1 / back.interval.upper, 1 / back.interval.lower)
+    )
+    # Without the twin's trials and at a shared level there is less to go by.
+    of_the_control = geometric_means(stored)["peers"].interval
+    assert there.interval.lower < of_the_control.lower < of_the_control.upper < there.interval.upper
+    assert mean_between(stored, "peers", "nobody") is None
+
+
 def test_students_interval_of_few_blocks_covers_as_it_says() -> None:
     random = np.random.default_rng(3)
     misses = 0
@@ -77,11 +93,12 @@ def test_the_report_has_a_line_for_each_statement_and_says_whether_the_interval_
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     faster, same = _experiment({"q1": 3.0, "rf1": 2.0}, 10, 0.01), _experiment({"q1": 1.0}, 10, 0.01)
-    assert (print_report(faster, "peers"), print_report(same, "peers")) == (0, 1)
+    assert (print_report(faster, "peers", "tune"), print_report(same, "peers", "nobody")) == (0, 1)
     said = capsys.readouterr().out
     rows = [line.split() for line in said.splitlines()]
     (written,) = [[float(cell) for cell in row[1:]] for row in rows if row[:1] == ["rf1"]]
     assert written == pytest.approx([10.0, 20.0], rel=0.05)
     assert "geometric mean 0.4" in said
+    assert "time with tune over time with peers: geometric mean 0.4" in said
     with pytest.raises(UsageError, match="no arm"):
-        print_report(same, "nobody")
+        print_report(same, "nobody", "tune")
