@@ -7,14 +7,8 @@ from pgassay.environment.builds import gates
 from pgassay.environment.linux import machine
 from pgassay.environment.server.server import Server
 from pgassay.environment.server.sessions import connect, control
-from pgassay.environment.server.settings import (
-    baseline_settings,
-    classify,
-    describe_settings,
-    effective,
-    equal_value,
-)
-from pgassay.environment.server.validation import build_settings, validate_settings
+from pgassay.environment.server.settings import baseline_settings, classify, describe_settings, equal_value
+from pgassay.environment.server.validation import build_settings, effective, validate_settings
 from pgassay.errors import UsageError
 from server_helpers import TINY_SETTINGS, best_build, empty_cluster, own_home
 

@@ -1,9 +1,8 @@
-"""Server settings: the baseline that holds in every arm, what a server knows of them, what is in force."""
+"""Server settings: the baseline that holds in every arm, and what a server knows of them."""
 
 from collections.abc import Mapping
 from typing import Literal
 
-from pgassay.environment.server.folder import PINNED_SETTINGS
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.environment.server.setting_values import SettingFact, equal_value
 from pgassay.model.build import Build
@@ -14,7 +13,6 @@ __all__ = [
     "baseline_settings",
     "classify",
     "describe_settings",
-    "effective",
     "equal_value",
 ]  # fmt: skip
 
@@ -36,14 +34,7 @@ _LEVEL_OF_CONTEXT: dict[str, Level] = {
     "postmaster": "restart",
     "internal": "initdb",
 }
-# What differs from one start to the next and says nothing of the server's behaviour.
-_NOT_REPORTED = PINNED_SETTINGS | {"application_name"}
-_ALWAYS_REPORTED = ("block_size", "data_checksums", "huge_pages_status", "wal_segment_size")
 
-_EFFECTIVE = """
-SELECT name, current_setting(name) FROM pg_settings
-WHERE setting IS DISTINCT FROM boot_val OR source NOT IN ('default', 'override') OR name = ANY(%s)
-ORDER BY name"""
 _DESCRIBE = """
 SELECT name, context, vartype, unit, setting, min_val, max_val, coalesce(enumvals, '{}'), boot_val
 FROM pg_settings ORDER BY name"""
@@ -102,18 +93,6 @@ def describe_settings(connection: ControlSession) -> dict[str, SettingFact]:
         for name, context, vartype, unit, value, low, high, words, boot_value in rows
     )
     return {fact.name: fact for fact in facts}
-
-
-def effective(connection: ControlSession) -> dict[str, str]:
-    """Return the settings in force that are not a default or were given, as SHOW prints them.
-
-    With them the server's own `version`, block_size, data_checksums, wal_segment_size and
-    huge_pages_status (17+). Names of private folders are left out.
-    """
-    rows = connection.execute(_EFFECTIVE, (list(_ALWAYS_REPORTED),)).fetchall()
-    found = {str(name): str(value) for name, value in rows if name.lower() not in _NOT_REPORTED}
-    version = connection.execute("SELECT version()").fetchone()
-    return found | {"version": str(version[0]) if version else ""}
 
 
 def fact_of(facts: Mapping[str, SettingFact], name: str) -> SettingFact | None:

@@ -15,13 +15,13 @@ from pathlib import Path
 from pgassay.environment.builds.gates import io_uring_gate
 from pgassay.environment.home import home
 from pgassay.environment.server.control_file import read_control_file
-from pgassay.environment.server.folder import check_settings
+from pgassay.environment.server.folder import PINNED_SETTINGS, check_settings
 from pgassay.environment.server.initdb import make_cluster
 from pgassay.environment.server.programs import ensure_private_folder, file_limit_raised, write_private_file
 from pgassay.environment.server.server import Server, ServerStartError
 from pgassay.environment.server.sessions import ControlSession, control
 from pgassay.environment.server.setting_values import SettingFact, equal_value, parse_number
-from pgassay.environment.server.settings import classify, describe_settings, effective, fact_of
+from pgassay.environment.server.settings import classify, describe_settings, fact_of
 from pgassay.environment.server.start_failure import StartFailure
 from pgassay.environment.whole_folder import locked, made_whole
 from pgassay.errors import MeasurementError, UsageError
@@ -43,6 +43,13 @@ CLAMPED_BY = {
     "io_combine_limit": "io_max_combine_limit",
     "autovacuum_max_workers": "autovacuum_worker_slots",
 }
+# What differs from one start to the next and says nothing of the server's behaviour.
+_NOT_REPORTED = PINNED_SETTINGS | {"application_name"}
+_ALWAYS_REPORTED = ("block_size", "data_checksums", "huge_pages_status", "wal_segment_size")
+_EFFECTIVE = """
+SELECT name, current_setting(name) FROM pg_settings
+WHERE setting IS DISTINCT FROM boot_val OR source NOT IN ('default', 'override') OR name = ANY(%s)
+ORDER BY name"""
 
 
 def build_settings(build: Build) -> dict[str, SettingFact]:
@@ -200,6 +207,18 @@ def assert_from_inside(connection: ControlSession, spec: ArmSpec) -> dict[str, o
 def _current(connection: ControlSession, name: str) -> str | None:
     row = connection.execute("SELECT current_setting(%s, true)", (name,)).fetchone()
     return None if row is None or row[0] is None else str(row[0])
+
+
+def effective(connection: ControlSession) -> dict[str, str]:
+    """Return the settings in force that are not a default or were given, as SHOW prints them.
+
+    With them the server's own `version`, block_size, data_checksums, wal_segment_size and
+    huge_pages_status (17+). Names of private folders are left out.
+    """
+    rows = connection.execute(_EFFECTIVE, (list(_ALWAYS_REPORTED),)).fetchall()
+    found = {str(name): str(value) for name, value in rows if name.lower() not in _NOT_REPORTED}
+    version = connection.execute("SELECT version()").fetchone()
+    return found | {"version": str(version[0]) if version else ""}
 
 
 def with_data_format(build: Build) -> Build:

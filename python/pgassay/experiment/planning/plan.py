@@ -25,7 +25,6 @@ from pgassay.experiment.planning.request import (
     CompareRequest,
     check_request,
     parse_settings,
-    repeatable,
 )
 from pgassay.experiment.planning.servers import Base, Grid, OnStage, ParsedRequest, Servers
 from pgassay.factors import sql
@@ -185,3 +184,20 @@ def _title(request: CompareRequest, factors: Sequence[Factor], data: str) -> str
     """The experiment's title: what varies, what is run, on which data (in words)."""
     workload = ", ".join(sql.levels_of(factors)) or request.workload
     return f"{' '.join(factor.name for factor in factors)} on {workload}, {data}"
+
+
+def repeatable(command: tuple[str, ...], seed: int) -> tuple[str, ...]:
+    """The command line with the seed that was drawn, into a new folder."""
+    words: list[str] = []
+    skip = False
+    for word in command:
+        if skip or word.startswith("--out="):
+            skip = False
+            continue
+        if word == "--out":
+            skip = True
+            continue
+        words.append(word)
+    if words and not any(word == "--seed" or word.startswith("--seed=") for word in words):
+        words += ["--seed", str(seed)]
+    return tuple(words)
