@@ -1,7 +1,7 @@
 """From what was tried and proved to the ranked answer. Pure."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgassay.model.tuning.answer import (
@@ -45,7 +45,8 @@ class Judged:
     why one was not tried at all. `unlike`: by the name of a measured statement why it is not on the copy what
     it is on the server that it was read from: nothing is called proven for it. `remaining`: the members that
     were left where two or more did not help, whose verdicts are those of `confirmed`, a second stage.
-    `side_costs`: by id what a fix costs standbys and later updates.
+    `side_costs`: by id what a fix costs standbys and later updates. `writing_elsewhere`: by id the names of
+    statements that write, and none of its tables.
     """
 
     candidates: Sequence[Candidate]
@@ -63,6 +64,7 @@ class Judged:
     notes: Mapping[str, str] = field(default_factory=dict)
     unlike: Mapping[str, str] = field(default_factory=dict)
     side_costs: Mapping[str, str] = field(default_factory=dict)
+    writing_elsewhere: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 def ranked(judged: Judged) -> tuple[Fix, ...]:
@@ -86,6 +88,8 @@ def _fix(judged: Judged, candidate: Candidate) -> Fix:
             for name, seconds in tried.seconds.items()
         )
     others = judged.notes.get(candidate.id, "")
+    elsewhere = judged.writing_elsewhere.get(candidate.id, frozenset())
+    is_tried = tried is not None and not tried.refused
     # What making the data of another server took here says nothing of what an upgrade or a move takes.
     built = None if candidate.build is not None or candidate.storage is not None else tried
     # What is not worth applying has no costs worth reading.
@@ -112,7 +116,7 @@ def _fix(judged: Judged, candidate: Candidate) -> Fix:
         cost=FixCost(
             build_s=built.build_s if built else None,
             bytes=built.bytes if built else candidate.bytes,
-            write_ratio=_write_ratio(judged.baseline, statements) if tried and not tried.refused else None,
+            write_ratio=_write_ratio(judged.baseline, statements, elsewhere) if is_tried else None,
             per_month=candidate.per_month,
             wal_bytes=tried.wal_bytes if tried else None,
         ),
@@ -217,9 +221,15 @@ def _applied_by(candidate: Candidate) -> str:
     return "sql"
 
 
-def _write_ratio(baseline: Baseline, statements: Sequence[FixStatement]) -> float | None:
-    """The time of the statements that write with the fix over without; None where none writes."""
-    writing = {each.name for each in baseline.statements if each.of.writes}
+def _write_ratio(
+    baseline: Baseline, statements: Sequence[FixStatement], elsewhere: Collection[str]
+) -> float | None:
+    """The time of the statements that write with the fix over without; None where none writes.
+
+    `elsewhere`: the names of those that write other tables than the fix is about, whose time is no matter of
+    it.
+    """
+    writing = {each.name for each in baseline.statements if each.of.writes and each.of.name not in elsewhere}
     if not writing:
         return None
     ratios = {each.name: each.ratio for each in statements}

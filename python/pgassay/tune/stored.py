@@ -20,7 +20,7 @@ from pgassay.tune.scripts import apply_script, undo_script
 from pgassay.tune.search.search import Searched
 from pgassay.tune.search.selection import Baseline, Seconds, Selection, Tried, total_s
 from pgassay.tune.search.turns import predicted_gains
-from pgassay.tune.side_costs import side_costs
+from pgassay.tune.side_costs import side_costs, writing_elsewhere
 from pgassay.tune.statements import measured
 from pgassay.tune.symptom import cause_of_trials, told_cause
 from pgassay.tune.tools import Gathered
@@ -220,6 +220,9 @@ def _judged(search: StoredSearch, stored: StoredExperiment | None, second: Store
             each.id: side_costs(each, tried.wal_bytes, search.statements, search.facts)
             for each in search.candidates
             if (tried := search.tried.get(each.id)) is not None
+        },
+        writing_elsewhere={
+            each.id: writing_elsewhere(each, search.statements, search.facts) for each in search.candidates
         },
         unsafe=search.unsafe,
         left_out=search.left_out,
