@@ -53,9 +53,12 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
         if table.pages and table.all_visible_pages < VISIBLE_MIN * table.pages:
             continue
         read = evidence.text(scan.statement).columns_read(scan.table, scan.alias)
-        covered = _covered(evidence, scan, read) if read else None
-        if covered is not None:
-            alike[scan.table.schema_, scan.table.name, covered.keys].append(covered)
+        # A level that reads few of them may be served by a narrower index than all levels together.
+        levels = evidence.text(scan.statement).columns_of_levels(scan.table)
+        for columns in sorted({read or frozenset(), *levels}, key=lambda each: (-len(each), sorted(each))):
+            covered = _covered(evidence, scan, columns) if columns else None
+            if covered is not None:
+                alike[scan.table.schema_, scan.table.name, covered.keys].append(covered)
     for group in alike.values():
         yield from _offers(evidence, group)
 
@@ -69,7 +72,11 @@ def _covered(evidence: Evidence, scan: Scan, read: frozenset[str]) -> _Covered |
     keys = [*names, *([first] if first else [])]
     used = [*equal, *(bounds[first] if first else [])]
     included = sorted(read - set(keys))
-    if not keys or not _is_narrow(scan.table, included, INCLUDED_MAX, INCLUDED_BYTES_MAX):
+    needed = {name for each in scan.conditions for name in (each.column, *each.columns) if name}
+    known = {column.name for column in scan.table.columns}
+    if not keys or not needed & known <= read:
+        return None
+    if not _is_narrow(scan.table, included, INCLUDED_MAX, INCLUDED_BYTES_MAX):
         return None
     wanted = fetched(scan, used, rows)
     beside = is_correlated(scan.table, keys[0])

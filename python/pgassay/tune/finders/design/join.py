@@ -15,7 +15,7 @@ from pgassay.tune.finders.base import Finder, Offer
 from pgassay.tune.finders.design.btree import single_values
 from pgassay.tune.finders.evidence.building import Key, NewIndex, finds_one, index_offer, serves
 from pgassay.tune.finders.evidence.conditions import join_columns
-from pgassay.tune.finders.evidence.evidence import JOINS, Evidence, Scan, parents
+from pgassay.tune.finders.evidence.evidence import JOINS, Evidence, Scan, executions, parents
 from pgassay.tune.finders.evidence.shares import equal_share
 from pgassay.tune.finders.evidence.work import DESCENT_MS, index_ms
 
@@ -44,7 +44,10 @@ def _other_rows(plan: ExplainedPlan, join: PlanNode, mine: PlanNode) -> float | 
     if len(sides) != 2 or len(others) != 1:
         return None
     other = others[0]
-    return (other.rows or 0.0) * (other.loops or 0.0)
+    # A part of the plan that is not parallel runs whole in each process: all of them have the same rows.
+    parts = [node for node in plan.nodes if node.parallel]
+    is_shared = any(other.id in (node.id, *(each.id for each in parents(plan, node))) for node in parts)
+    return (other.rows or 0.0) * (other.loops or 0.0 if is_shared else executions(other))
 
 
 def _columns(scan: Scan, join: PlanNode) -> list[str]:
