@@ -24,13 +24,22 @@ from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.finders.registry import find
 from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune
 from pgassay.tune.proof import arm_of
-from pgassay.tune.proving import PROOF_SHARE, Proving, deadline, remove_copies
+from pgassay.tune.proving import Proving, deadline, remove_copies
 from pgassay.tune.rewrites.registry import rewrites
 from pgassay.tune.same_results.check import same_results
 from pgassay.tune.search.finders_again import look_with_chosen
+from pgassay.tune.search.proof_time import (
+    PREDICTION_SHARE,
+    PROOF_SHARE,
+    TrialTime,
+    provable,
+    search_s,
+    too_short,
+    typed,
+)
 from pgassay.tune.search.search import Searched, best_so_far, search
 from pgassay.tune.search.second_look import look_with_settings
-from pgassay.tune.search.selection import Baseline, provable, total_s
+from pgassay.tune.search.selection import Baseline, total_s
 from pgassay.tune.search.turns import Clock, settled
 from pgassay.tune.source.origin import Origin, unlike
 from pgassay.tune.statements import measured
@@ -47,9 +56,6 @@ from pgassay.tune.stored import (
 from pgassay.tune.symptom import cause_of_plans, symptom_of
 from pgassay.tune.tools import Gathered, Tools, gather
 
-# Of the time that is left once the workload was measured as it is; and of what is left after the search.
-SEARCH_SHARE = 0.4
-PREDICTION_SHARE = 0.2
 # Of the search's time: the rest is for what a chosen setting makes worth another try, and for what the plans
 # with the chosen set show.
 FIRST_LOOK_SHARE, SETTINGS_LOOK_SHARE = 0.75, 0.85
@@ -72,6 +78,7 @@ class Known:
     asked: Symptom | None = None
     gathered: Gathered = field(default_factory=Gathered)
     searched: Searched = field(default_factory=Searched)
+    trial: TrialTime = field(default_factory=TrialTime)
     proving: Proving | None = None
     copy_notes: tuple[str, ...] = ()
     load_s: float = 0.0
@@ -159,8 +166,7 @@ def look(
         on_stage=progress.stage,
     ) as copy:
         measure_and_gather(known, tools, copy, progress)
-        search_s = (SEARCH_SHARE if proves else 1.0) * max(known.left_s, 0.0)
-        _search(known, tools, copy, request, progress, search_s)
+        _search(known, tools, copy, request, progress, _search_s(known, copy, progress, proves=proves))
         if proves:
             _settle(known, copy)
         assert known.baseline is not None
@@ -191,6 +197,21 @@ def measure_and_gather(known: Known, tools: Tools, copy: TrialCopy, progress: Pr
     )
 
 
+def _search_s(known: Known, copy: TrialCopy, progress: Progress, *, proves: bool) -> float:
+    """How long the search may take; says at once where no time for a proof is left after it."""
+    assert known.baseline is not None
+    left_s = max(known.left_s, 0.0)
+    if not proves:
+        return left_s
+    known.trial = TrialTime(copy.opened_s)
+    max_time_s = known.planned.request.max_time_s
+    said = too_short(max_time_s - left_s, left_s, known.baseline, known.trial, typed(max_time_s))
+    if said and known.gathered.to_try:
+        progress.message(said)
+        known.warnings.append(said)
+    return search_s(left_s, known.baseline.seconds, known.trial)
+
+
 def _search(
     known: Known, tools: Tools, copy: TrialCopy, request: TuneRequest, progress: Progress, time_s: float
 ) -> None:
@@ -218,8 +239,10 @@ def _settle(known: Known, copy: TrialCopy) -> None:
     """Keep what a proof has room for, and time that set anew beside what its proof will compare it with."""
     assert known.baseline is not None
     searched, baseline = known.searched, known.baseline
+    built_s = {name: each.build_s or 0.0 for name, each in searched.tried.items()}
+    known.trial = TrialTime(copy.opened_s, built_s)
     searched.selection = provable(
-        searched.selection, baseline.weights, baseline.seconds, PROOF_SHARE * known.left_s
+        searched.selection, baseline.weights, baseline.seconds, PROOF_SHARE * known.left_s, known.trial
     )
     searched.selection, searched.rounds = settled(
         copy,
@@ -257,6 +280,7 @@ def search_of(known: Known) -> StoredSearch:
         known.facts,
         planned.request.margin,
         known.unlike,
+        known.trial,
     )
 
 

@@ -67,8 +67,8 @@ def find(symptom: Symptom) -> tuple[Candidate, ...]:
     """What may help the workload, with what it is predicted to do to each statement; most promising first.
 
     A candidate whose statements may all gain less than STATEMENT_GAIN_MIN at most is not among them, nor one
-    that may gain less than the symptom's `gain_min` of the workload as it would be with all other statements at
-    their predicted best, unless it is told for another reason than time. A workload of many statements is
+    that may gain less than the symptom's `gain_min` of the workload as it would be with all other statements
+    at their predicted best, unless it is told for another reason than time. A workload of many statements is
     made faster one statement after the other: what is little beside all of them is much beside what is left.
     """
     evidence = Evidence(symptom)
