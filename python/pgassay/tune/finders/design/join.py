@@ -86,7 +86,11 @@ class Lookups:
 def lookups(evidence: Evidence, scan: Scan) -> Lookups | None:
     """What joining by lookups instead of the whole scan would be; None where that gives other rows."""
     above = _join_above(scan)
-    if above is None or not scan.is_sequential:
+    # An index that has all columns is read as a narrower table, without a condition.
+    is_whole = scan.is_sequential or (
+        scan.node.type == "Index Only Scan" and "Index Cond" not in scan.node.conditions
+    )
+    if above is None or not is_whole:
         return None
     join, mine, between = above
     columns = _columns(scan, join)
