@@ -1,7 +1,7 @@
 """From what was tried and proved to the ranked answer. Pure."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgassay.model.tuning.answer import (
@@ -33,6 +33,7 @@ NOT_CONFIRMED = (
     "with pgassay tune FOLDER"
 )
 BESIDE = "it helps alone, and nothing beside what was chosen"
+MORE = "more was promising than could be proved in the time"
 NO_TIME = "no time was left to try it: give more with --max-time"
 NOT_TOLD = "it looked slower once; whether it is could not be told from the noise of the runs"
 
@@ -45,7 +46,8 @@ class Judged:
     why one was not tried at all. `unlike`: by the name of a measured statement why it is not on the copy what
     it is on the server that it was read from: nothing is called proven for it. `remaining`: the members that
     were left where two or more did not help, whose verdicts are those of `confirmed`, a second stage.
-    `side_costs`: by id what a fix costs standbys and later updates.
+    `side_costs`: by id what a fix costs standbys and later updates. `writing_elsewhere`: by id the names of
+    statements that write, and none of its tables.
     """
 
     candidates: Sequence[Candidate]
@@ -63,6 +65,7 @@ class Judged:
     notes: Mapping[str, str] = field(default_factory=dict)
     unlike: Mapping[str, str] = field(default_factory=dict)
     side_costs: Mapping[str, str] = field(default_factory=dict)
+    writing_elsewhere: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 def ranked(judged: Judged) -> tuple[Fix, ...]:
@@ -86,6 +89,8 @@ def _fix(judged: Judged, candidate: Candidate) -> Fix:
             for name, seconds in tried.seconds.items()
         )
     others = judged.notes.get(candidate.id, "")
+    elsewhere = judged.writing_elsewhere.get(candidate.id, frozenset())
+    is_tried = tried is not None and not tried.refused
     # What making the data of another server took here says nothing of what an upgrade or a move takes.
     built = None if candidate.build is not None or candidate.storage is not None else tried
     # What is not worth applying has no costs worth reading.
@@ -112,7 +117,7 @@ def _fix(judged: Judged, candidate: Candidate) -> Fix:
         cost=FixCost(
             build_s=built.build_s if built else None,
             bytes=built.bytes if built else candidate.bytes,
-            write_ratio=_write_ratio(judged.baseline, statements) if tried and not tried.refused else None,
+            write_ratio=_write_ratio(judged.baseline, statements, elsewhere) if is_tried else None,
             per_month=candidate.per_month,
             wal_bytes=tried.wal_bytes if tried else None,
         ),
@@ -150,7 +155,7 @@ def verdict_of(judged: Judged, candidate: Candidate) -> tuple[FixVerdict, Eviden
     if beside is not None and beside < 1 + judged.margin:
         return "no help", "search", None, _beside_what_was_chosen(judged, name)
     if beside is not None:
-        return "not decided", "search", None, "more was promising than could be proved in the time"
+        return "not decided", "search", None, MORE
     return "no help", "search", None, "it could not be combined with what was chosen, which gains more"
 
 
@@ -217,9 +222,15 @@ def _applied_by(candidate: Candidate) -> str:
     return "sql"
 
 
-def _write_ratio(baseline: Baseline, statements: Sequence[FixStatement]) -> float | None:
-    """The time of the statements that write with the fix over without; None where none writes."""
-    writing = {each.name for each in baseline.statements if each.of.writes}
+def _write_ratio(
+    baseline: Baseline, statements: Sequence[FixStatement], elsewhere: Collection[str]
+) -> float | None:
+    """The time of the statements that write with the fix over without; None where none writes.
+
+    `elsewhere`: the names of those that write other tables than the fix is about, whose time is no matter of
+    it.
+    """
+    writing = {each.name for each in baseline.statements if each.of.writes and each.of.name not in elsewhere}
     if not writing:
         return None
     ratios = {each.name: each.ratio for each in statements}
@@ -246,12 +257,12 @@ def proof_of(proved: Proved, members: Sequence[str], predicted: float | None) ->
 
 
 def summary(
-    fixes: Sequence[Fix], proof: TuneProof | None, seconds: float, *, margin: float, can_go_on: bool = True
+    fixes: Sequence[Fix], proof: TuneProof | None, seconds: float, *, margin: float, go_on: str = ""
 ) -> str:
-    """The answer in a few sentences; can_go_on: there is a proof, and what it was measured on."""
+    """The answer in a few sentences; `go_on`: the command that goes on with its proof, '' for none."""
     recommended = [fix for fix in fixes if fix.verdict == "recommended"]
     if not recommended:
-        return _nothing(fixes, seconds, margin, can_go_on=can_go_on)
+        return _nothing(fixes, seconds, margin, go_on=go_on)
     names = "; ".join(fix.title for fix in recommended)
     lines = [f"Recommended: {names}."]
     if proof is not None and proof.gain is not None:
@@ -260,18 +271,26 @@ def summary(
         lines.append(f"All chosen fixes together: {proof.gain:.2f} × as fast{ends}.")
         if proof.slower:
             lines.append(f"Slower with them: {', '.join(proof.slower)}.")
+    unproven = [fix for fix in fixes if fix.verdict == "not decided" and fix.evidence != "none"]
+    if unproven:
+        lines.append(f"Not proven in the time: {'; '.join(fix.title for fix in unproven)}.")
+        given_up = [fix for fix in unproven if fix.note.startswith(MORE)]
+        if go_on and len(given_up) < len(unproven):
+            lines.append(f"Go on with {go_on}.")
+        elif given_up:
+            lines.append("Start anew with more --max-time to have them proven too.")
     return " ".join(lines)
 
 
-def _nothing(fixes: Sequence[Fix], seconds: float, margin: float, *, can_go_on: bool) -> str:
+def _nothing(fixes: Sequence[Fix], seconds: float, margin: float, *, go_on: str) -> str:
     undecided = [fix for fix in fixes if fix.verdict == "not decided"]
     if undecided:
         best = max(undecided, key=lambda fix: fix.gain or 0.0)
-        advice = "Go on with pgassay tune FOLDER, or give more" if can_go_on else "Give more"
+        advice = f"Go on with {go_on}" if go_on else "Give more --max-time"
         return (
             f"Nothing is proven: {len(undecided)} of {plural(len(fixes), 'candidate')} "
             f"{'is' if len(undecided) == 1 else 'are'} not decided, the most promising {best.title}. "
-            f"{advice} --max-time."
+            f"{advice}."
         )
     gains = [fix.gain for fix in fixes if fix.gain is not None and fix.verdict in ("no help", "worse")]
     gain = max([*gains, 1.0]) - 1

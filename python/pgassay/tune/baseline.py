@@ -73,7 +73,7 @@ def _tried(
                 raise UsageError(
                     f"statement {each.name} takes too long for this --max-time: give more, or leave it out"
                 )
-            executed = _executed(copy, each, seconds)
+            executed = executed_plan(copy, each, seconds)
         except UsageError as error:
             if not goes_on:
                 raise
@@ -85,7 +85,7 @@ def _tried(
     return found, _with_texts(statements, found), failed
 
 
-def _executed(copy: TrialCopy, statement: MeasuredStatement, seconds: float) -> ExplainedPlan:
+def executed_plan(copy: TrialCopy, statement: MeasuredStatement, seconds: float) -> ExplainedPlan:
     """The shortest of a few executions: what else the machine did is in the others' nodes."""
     count = PLANS_MAX if PLANS_MAX * seconds <= PLANS_S_MAX else 1
     made = [copy.executed(statement.sql, statement.name, writes=statement.of.writes) for _ in range(count)]

@@ -147,7 +147,7 @@ class Symptom:
     `plans` holds for each statement one executed plan per set of parameters, in their order (one where it has
     none). `share` is each statement's part of the workload's time, 0 to 1. `has_physical_state` is false on a
     logical copy. `clients` is how many connections run it at once. `versions`, `storages`: what else its
-    server could run on.
+    server could run on. `gain_min`: the part of the workload's time that is worth a change of the schema.
     """
 
     statements: tuple[TunedStatement, ...]
@@ -159,3 +159,4 @@ class Symptom:
     clients: int = 1
     versions: tuple[OtherVersion, ...] = ()
     storages: tuple[OtherStorage, ...] = ()
+    gain_min: float = 0.02

@@ -89,6 +89,8 @@ class TrialCopy:
         self._group: Cgroup | None = None
         self._session: SqlSession | None = None
         self._control: ControlSession | None = None
+        # How long the server took to get its copy of the data and to start, at first.
+        self.opened_s = 0.0
 
     def __enter__(self) -> Self:
         try:
@@ -101,6 +103,7 @@ class TrialCopy:
     def _open(self, spec: ArmSpec) -> None:
         """Have the arm's data on its storage, and start the server of its build on them."""
         self.snapshot = snapshots.ensure(spec.build, spec.dataset, spec.prepare, self._on_stage)
+        begun = time.monotonic()
         volume = provide(spec.storage, 2 * self.snapshot.bytes + WORKING_ROOM_BYTES)
         self._volume, self._on = volume, spec
         self._on_stage("copying the data", None)
@@ -108,6 +111,7 @@ class TrialCopy:
         if not volume.is_clean(self._working):
             volume.reset(self._working, self.snapshot.path)
         self._start()
+        self.opened_s = self.opened_s or time.monotonic() - begun
 
     def _close(self) -> None:
         """Stop the server and give the storage back; its files stay."""

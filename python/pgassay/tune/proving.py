@@ -26,17 +26,12 @@ from pgassay.terminal.progress import Progress
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune, request_from
 from pgassay.tune.proof import AS_IT_IS, FACTOR, arms_of, prove, read_proof, remaining_of
+from pgassay.tune.search.proof_time import FIRST_STAGE_SHARE, PROOF_SHARE, STAGED_MEMBERS_MIN
 from pgassay.tune.statements import measured
 from pgassay.tune.stored import CONFIRMATION_FOLDER, PROOF_FOLDER, StoredSearch, write_search
 
 STAGES = 2
-# A set of fewer members can't lose two of them and still be one.
-STAGED_MEMBERS_MIN = 3
 PROOF_S_MIN = 10.0
-# Of the time that is left: the data of its arms are made before its first trial.
-PROOF_SHARE = 0.85
-# Of the time that is left, where a second stage may follow; what is over goes to whichever needs it.
-FIRST_STAGE_SHARE = 0.55
 
 
 def alpha_of(members: int) -> float:

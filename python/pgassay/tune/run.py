@@ -2,12 +2,11 @@
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pgassay.environment.datasets import snapshots
-from pgassay.environment.linux import machine
 from pgassay.environment.server.enclosure import isolated
 from pgassay.errors import InterruptionError, MeasurementError, UsageError
 from pgassay.experiment.running.folder import check_folder, new_folder
@@ -16,21 +15,31 @@ from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.model.tuning.answer import TuneResult
 from pgassay.record.experiment import StoredExperiment
 from pgassay.terminal.progress import Progress
-from pgassay.tune.alternatives import other_storages, other_versions
+from pgassay.tune.asking import as_of_the_source, asking_again, symptom_for
 from pgassay.tune.baseline import baseline_of
-from pgassay.tune.candidate import Machine, Symptom
+from pgassay.tune.candidate import Symptom
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.finders.registry import find
 from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune
 from pgassay.tune.proof import arm_of
-from pgassay.tune.proving import PROOF_SHARE, Proving, deadline, remove_copies
+from pgassay.tune.proving import Proving, deadline, remove_copies
 from pgassay.tune.rewrites.registry import rewrites
 from pgassay.tune.same_results.check import same_results
+from pgassay.tune.search.finders_again import look_with_chosen
+from pgassay.tune.search.proof_time import (
+    PREDICTION_SHARE,
+    PROOF_SHARE,
+    TrialTime,
+    provable,
+    search_s,
+    too_short,
+    typed,
+)
 from pgassay.tune.search.search import Searched, best_so_far, search
 from pgassay.tune.search.second_look import look_with_settings
-from pgassay.tune.search.selection import Baseline, provable, total_s
+from pgassay.tune.search.selection import Baseline, total_s
 from pgassay.tune.search.turns import Clock, settled
 from pgassay.tune.source.origin import Origin, unlike
 from pgassay.tune.statements import measured
@@ -47,15 +56,11 @@ from pgassay.tune.stored import (
 from pgassay.tune.symptom import cause_of_plans, symptom_of
 from pgassay.tune.tools import Gathered, Tools, gather
 
-# Of the time that is left once the workload was measured as it is; and of what is left after the search.
-SEARCH_SHARE = 0.4
-PREDICTION_SHARE = 0.2
-# Of the search's time: what is left is for what a chosen setting makes worth another try.
-FIRST_LOOK_SHARE = 0.85
+# Of the search's time: the rest is for what a chosen setting makes worth another try, and for what the plans
+# with the chosen set show.
+FIRST_LOOK_SHARE, SETTINGS_LOOK_SHARE = 0.75, 0.85
 # When the best so far is told, as a share of the whole time.
 TELLS_AT_SHARE = 1 / 6
-# What a server has that nobody configured, and the servers of trials have otherwise.
-SOURCE_SETTINGS = {"autovacuum": "on"}
 # A statement may take so much of the whole time, or so many seconds.
 STATEMENT_SHARE_MAX, STATEMENT_S_MIN = 0.2, 10.0
 
@@ -70,8 +75,10 @@ class Known:
     facts: SchemaFacts | None = None
     baseline: Baseline | None = None
     plans: dict[str, tuple[ExplainedPlan, ...]] = field(default_factory=dict)
+    asked: Symptom | None = None
     gathered: Gathered = field(default_factory=Gathered)
     searched: Searched = field(default_factory=Searched)
+    trial: TrialTime = field(default_factory=TrialTime)
     proving: Proving | None = None
     copy_notes: tuple[str, ...] = ()
     load_s: float = 0.0
@@ -159,7 +166,7 @@ def look(
         on_stage=progress.stage,
     ) as copy:
         measure_and_gather(known, tools, copy, progress)
-        _search(known, copy, request, progress, SEARCH_SHARE if proves else 1.0)
+        _search(known, tools, copy, request, progress, _search_s(known, copy, progress, proves=proves))
         if proves:
             _settle(known, copy)
         assert known.baseline is not None
@@ -181,8 +188,8 @@ def measure_and_gather(known: Known, tools: Tools, copy: TrialCopy, progress: Pr
     if known.origin is not None:
         known.unlike = unlike(known.origin, known.baseline)
     progress.stage("looking for candidates")
-    symptom = _symptom(known, known.facts)
-    known.gathered = gather(tools, symptom, copy.session)
+    known.asked = symptom_for(planned, known.baseline, known.plans, known.facts, known.origin, known.load_s)
+    known.gathered = gather(tools, known.asked, copy.session)
     to_try = known.gathered.to_try
     progress.message(
         f"{total_s(known.baseline.weights, known.baseline.seconds):.3g} s for all statements; "
@@ -190,33 +197,52 @@ def measure_and_gather(known: Known, tools: Tools, copy: TrialCopy, progress: Pr
     )
 
 
+def _search_s(known: Known, copy: TrialCopy, progress: Progress, *, proves: bool) -> float:
+    """How long the search may take; says at once where no time for a proof is left after it."""
+    assert known.baseline is not None
+    left_s = max(known.left_s, 0.0)
+    if not proves:
+        return left_s
+    known.trial = TrialTime(copy.opened_s)
+    max_time_s = known.planned.request.max_time_s
+    said = too_short(max_time_s - left_s, left_s, known.baseline, known.trial, typed(max_time_s))
+    if said and known.gathered.to_try:
+        progress.message(said)
+        known.warnings.append(said)
+    return search_s(left_s, known.baseline.seconds, known.trial)
+
+
 def _search(
-    known: Known, copy: TrialCopy, request: TuneRequest, progress: Progress, share_of_time: float
+    known: Known, tools: Tools, copy: TrialCopy, request: TuneRequest, progress: Progress, time_s: float
 ) -> None:
-    """Try the candidates on the copy, alone and together, in this share of the time that is left."""
-    planned, baseline, to_try = known.planned, known.baseline, known.gathered.to_try
-    assert baseline is not None
-    time_s, begins_at = share_of_time * max(known.left_s, 0.0), time.monotonic()
+    """Try the candidates on the copy, alone and together, for so many seconds."""
+    planned, baseline, asked, to_try = known.planned, known.baseline, known.asked, known.gathered.to_try
+    assert baseline is not None and asked is not None
+    begins_at, tells_at = time.monotonic(), known.began_at + TELLS_AT_SHARE * planned.request.max_time_s
+    gain_min, members_max = 1 + planned.request.margin, request.members_max_of(len(planned.statements))
     progress.stage("trying candidates on a copy")
-    for attempt, share in ((search, FIRST_LOOK_SHARE), (look_with_settings, 1.0)):
+    for attempt, share in ((search, FIRST_LOOK_SHARE), (look_with_settings, SETTINGS_LOOK_SHARE)):
+        clock = Clock(begins_at + share * time_s, tells_at)
         attempt(
-            copy,
-            baseline,
-            to_try,
-            Clock(begins_at + share * time_s, known.began_at + TELLS_AT_SHARE * planned.request.max_time_s),
-            known.searched,
-            progress.message,
-            gain_min=1 + planned.request.margin,
-            members_max=request.members_max_of(len(planned.statements)),
-        )
+            copy, baseline, to_try, clock, known.searched, progress.message,
+            gain_min=gain_min, members_max=members_max,
+        )  # fmt: skip
+    progress.stage("looking for candidates with what was chosen")
+    known.gathered = look_with_chosen(
+        copy, baseline, known.gathered, Clock(begins_at + time_s, tells_at), known.searched,
+        progress.message, asking_again(tools, copy, asked, planned.given),
+        gain_min=gain_min, members_max=members_max,
+    )  # fmt: skip
 
 
 def _settle(known: Known, copy: TrialCopy) -> None:
     """Keep what a proof has room for, and time that set anew beside what its proof will compare it with."""
     assert known.baseline is not None
     searched, baseline = known.searched, known.baseline
+    built_s = {name: each.build_s or 0.0 for name, each in searched.tried.items()}
+    known.trial = TrialTime(copy.opened_s, built_s)
     searched.selection = provable(
-        searched.selection, baseline.weights, baseline.seconds, PROOF_SHARE * known.left_s
+        searched.selection, baseline.weights, baseline.seconds, PROOF_SHARE * known.left_s, known.trial
     )
     searched.selection, searched.rounds = settled(
         copy,
@@ -227,50 +253,6 @@ def _settle(known: Known, copy: TrialCopy) -> None:
         time.monotonic() + PREDICTION_SHARE * max(known.left_s, 0.0),
         1 + known.planned.request.margin,
     )
-
-
-def _symptom(known: Known, facts: SchemaFacts) -> Symptom:
-    baseline, planned = known.baseline, known.planned
-    assert baseline is not None
-    whole = total_s(baseline.weights, baseline.seconds)
-    share: dict[str, float] = {}
-    for each in baseline.statements:
-        share[each.of.name] = share.get(each.of.name, 0.0) + _weighted(baseline, each.name) / (whole or 1.0)
-    cores = machine.facts().get("cores_usable")
-    return Symptom(
-        statements=planned.statements,
-        plans=known.plans,
-        facts=facts,
-        share=share,
-        machine=Machine(
-            memory_bytes=planned.spec.memory_bytes or machine.memory_bytes(),
-            processors=int(cores) if isinstance(cores, int | float) else None,
-            reads_memory=planned.base.protocol.cache in ("warm-pages", "warm-buffers"),
-            empties_buffers=planned.base.protocol.cache in ("warm-pages", "cold", "cold-each"),
-        )
-        if known.origin is None or known.origin.is_here
-        else Machine(),
-        has_physical_state=planned.has_physical_state,
-        versions=other_versions(planned.spec, known.load_s, planned.request.max_time_s),
-        storages=other_storages(planned.spec),
-    )
-
-
-def _weighted(baseline: Baseline, name: str) -> float:
-    return baseline.weights[name] * baseline.seconds[name]
-
-
-def as_of_the_source(
-    facts: SchemaFacts, given: Mapping[str, str], origin: Origin | None = None
-) -> SchemaFacts:
-    """The facts without what pgassay's own servers are started with so that nothing disturbs a trial.
-
-    A source has autovacuum on, unless it was said that it has not. What a server that was read has counted
-    takes the place of its copy's counts.
-    """
-    settings = facts.settings | {name: SOURCE_SETTINGS[name] for name in SOURCE_SETTINGS if name not in given}
-    facts = facts.model_copy(update={"settings": settings})
-    return facts if origin is None or origin.counted is None else facts.counted_by(origin.counted)
 
 
 def _prove(known: Known, progress: Progress) -> None:
@@ -298,6 +280,7 @@ def search_of(known: Known) -> StoredSearch:
         known.facts,
         planned.request.margin,
         known.unlike,
+        known.trial,
     )
 
 

@@ -13,12 +13,14 @@ from pglast.parser import ParseError
 
 from pgassay.tune.candidate import Candidate, TunedStatement
 from pgassay.tune.facts.schema import SchemaFacts, TableFacts
+from pgassay.tune.finders.evidence.conditions import walk
 from pgassay.tune.finders.evidence.sql_text import SqlText
 
 _MEGABYTE = 1_000_000
 # Below that nobody has to plan for it.
 _WAL_BYTES_MIN = _MEGABYTE
 _SUMMARISING = "brin"
+_WRITING = (ast.InsertStmt, ast.UpdateStmt, ast.DeleteStmt, ast.MergeStmt)
 
 
 def side_costs(
@@ -37,6 +39,56 @@ def side_costs(
             if isinstance(root, ast.IndexStmt):
                 said += _hot(root, statements, facts)
     return "; ".join(dict.fromkeys(said))
+
+
+def writing_elsewhere(
+    candidate: Candidate, statements: Sequence[TunedStatement], facts: SchemaFacts | None
+) -> frozenset[str]:
+    """The names of statements that write, and write none of the tables that a candidate makes indexes on.
+
+    By their text and the schema: what a trigger, a rule or a function may write can't be told from these. A
+    row that goes, or whose key changes, is looked for in the tables that refer to it, and may go there too.
+    """
+    roots = [root for root in _parsed(candidate.sql) if not isinstance(root, ast.VacuumStmt)]
+    indexed = {
+        str(root.relation.relname)
+        for root in roots
+        if isinstance(root, ast.IndexStmt) and root.relation is not None
+    }
+    has_others = any(not isinstance(root, ast.IndexStmt | ast.CreateExtensionStmt) for root in roots)
+    if facts is None or has_others or not indexed or candidate.settings or candidate.rewrites:
+        return frozenset()
+    found = set()
+    for statement in statements:
+        written = _reached(statement, facts) if statement.writes else None
+        if written is not None and not written & indexed:
+            found.add(statement.name)
+    return frozenset(found)
+
+
+def _reached(statement: TunedStatement, facts: SchemaFacts) -> set[str] | None:
+    """The tables that a statement writes, and looks for references in; None where that can't be told."""
+    roots = tuple(_parsed((statement.sql,)))
+    waiting = [str(node.relation.relname) for node in walk(roots) if isinstance(node, _WRITING)]
+    if not waiting:
+        return None
+    reached: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name in reached:
+            continue
+        reached.add(name)
+        mine = [table for table in facts.tables if table.name == name]
+        if not mine or any(
+            table.triggers or table.has_rules or table.kind not in ("table", "partitioned") for table in mine
+        ):
+            return None
+        waiting += [table.parent for table in mine if table.parent is not None]
+        for table in facts.tables:
+            refers = any(each.referenced_table == name for each in table.constraints)
+            if refers or table.parent == name:
+                waiting.append(table.name)
+    return reached
 
 
 def _parsed(texts: Sequence[str]) -> Iterator[ast.Node]:

@@ -1,5 +1,6 @@
 """What the search came to, as search.json keeps it, and the answer that follows from it and from a proof."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +10,7 @@ from pydantic import Field, ValidationError
 from pgassay.durable import replace_file
 from pgassay.errors import UsageError
 from pgassay.model.base import Frozen
-from pgassay.model.tuning.answer import TuneCause, TuneResult, TuneSymptom
+from pgassay.model.tuning.answer import Fix, TuneCause, TuneResult, TuneSymptom
 from pgassay.record.experiment import StoredExperiment
 from pgassay.record.layout import SEARCH_FILE, TUNE_FILE
 from pgassay.tune.answer import Judged, proof_of, ranked, summary
@@ -17,10 +18,11 @@ from pgassay.tune.candidate import Candidate, TunedStatement
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.proof import read_proof, remaining_of
 from pgassay.tune.scripts import apply_script, undo_script
+from pgassay.tune.search.proof_time import FIRST_STAGE_SHARE, STAGED_MEMBERS_MIN, TrialTime, more_s, typed
 from pgassay.tune.search.search import Searched
 from pgassay.tune.search.selection import Baseline, Seconds, Selection, Tried, total_s
 from pgassay.tune.search.turns import predicted_gains
-from pgassay.tune.side_costs import side_costs
+from pgassay.tune.side_costs import side_costs, writing_elsewhere
 from pgassay.tune.statements import measured
 from pgassay.tune.symptom import cause_of_trials, told_cause
 from pgassay.tune.tools import Gathered
@@ -56,6 +58,9 @@ class StoredSearch(Frozen):
     rounds: dict[str, tuple[float, ...]] = Field(default_factory=dict)
     # By the id of what was not taken the one that was, where their gains could not be told apart.
     alike: dict[str, str] = Field(default_factory=dict)
+    # What a block of its proof takes by the search's figures, and making the data of its arms, in seconds.
+    block_s: float = 0.0
+    data_s: float = 0.0
 
     @property
     def members(self) -> list[Candidate]:
@@ -98,6 +103,7 @@ def stored_search(
     facts: SchemaFacts | None,
     margin: float,
     unlike: Mapping[str, str] | None = None,
+    trial: TrialTime | None = None,
 ) -> StoredSearch:
     """What is to be kept of a search, with what each chosen fix is predicted to gain."""
     steps = searched.selection.steps
@@ -112,7 +118,10 @@ def stored_search(
         for step in steps:
             predicted[step.id] = before / step.total_s
             before = step.total_s
+    trial, count = trial or TrialTime(), len(steps)
     return StoredSearch(
+        block_s=trial.block_s(searched.selection, baseline.seconds, count) if count else 0.0,
+        data_s=trial.data_s(searched.selection, count) if count else 0.0,
         statements=statements,
         seconds=dict(baseline.seconds),
         candidates=gathered.candidates,
@@ -152,6 +161,9 @@ def compose(
     proof = proof_of(proved, search.selection.ids, search.predicted_together) if proved else None
     confirmation = proof_of(confirmed, search.remaining, None) if confirmed else None
     cause = cause_of_trials(proved.result) if proved else None
+    # The dump of a server goes with its copy, and what is gone on with is a proof.
+    can_go_on = told.symptom.source is None and stored is not None
+    go_on = _command(search, told.folder, fixes, stored, second) if can_go_on and stored else ""
     settings = {name: value for each in chosen for name, value in each.settings.items()}
     return TuneResult(
         schema=1,
@@ -165,13 +177,13 @@ def compose(
             confirmation or proof,
             told.symptom.seconds,
             margin=search.margin,
-            # The dump of a server goes with its copy, and what is gone on with is a proof.
-            can_go_on=told.symptom.source is None and stored is not None,
+            go_on=go_on,
         ),
         proof=proof,
         confirmation=confirmation,
         apply_sql=apply_script(chosen, search.facts),
         undo_sql=undo_script(chosen, search.facts),
+        go_on=go_on,
         parameter_group=tuple(f"{name} = {value}" for name, value in settings.items()),
         seconds_used=round(told.seconds_used, 1),
         interrupted=told.is_interrupted,
@@ -190,6 +202,26 @@ def compose(
             )
         ),
     )
+
+
+def _command(
+    search: StoredSearch,
+    folder: Path,
+    fixes: Sequence[Fix],
+    stored: StoredExperiment,
+    second: StoredExperiment | None,
+) -> str:
+    """The command that goes on with a proof that came to no verdict on a member; '' where it has them all."""
+    ids = {*search.selection.ids}
+    if not any(fix.id in ids and fix.verdict == "not decided" for fix in fixes):
+        return ""
+    last = second or stored
+    blocks = len({each.record.block for each in last.trials})
+    # A block was begun: so long one takes, whatever was expected.
+    block_s = max(last.seconds_used / blocks, search.block_s) if blocks else search.block_s
+    share = FIRST_STAGE_SHARE if second is None and len(ids) >= STAGED_MEMBERS_MIN else 1.0
+    time_s = more_s(block_s, search.data_s, blocks, share)
+    return f"pgassay tune {shlex.quote(str(folder))} --max-time {typed(time_s)}"
 
 
 def _judged(search: StoredSearch, stored: StoredExperiment | None, second: StoredExperiment | None) -> Judged:
@@ -220,6 +252,9 @@ def _judged(search: StoredSearch, stored: StoredExperiment | None, second: Store
             each.id: side_costs(each, tried.wal_bytes, search.statements, search.facts)
             for each in search.candidates
             if (tried := search.tried.get(each.id)) is not None
+        },
+        writing_elsewhere={
+            each.id: writing_elsewhere(each, search.statements, search.facts) for each in search.candidates
         },
         unsafe=search.unsafe,
         left_out=search.left_out,

@@ -1,7 +1,7 @@
 """The parts that tune is given: who reads a schema, who proposes candidates, who compares results."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from pgassay.environment.server.sessions import ControlSession
@@ -89,6 +89,11 @@ def gather(tools: Tools, symptom: Symptom, session: ControlSession) -> Gathered:
     if not symptom.has_physical_state:
         left_out |= {each.id: NOT_ON_A_DUMP for each in candidates if each.physical}
     return Gathered(tuple(candidates), checks, unsafe, left_out, tuple(refused))
+
+
+def extended(gathered: Gathered, candidates: Sequence[Candidate]) -> Gathered:
+    """The same with further candidates, none of which rewrites a statement."""
+    return replace(gathered, candidates=(*gathered.candidates, *candidates))
 
 
 def _expected(candidate: Candidate, symptom: Symptom) -> float:

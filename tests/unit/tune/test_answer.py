@@ -86,13 +86,13 @@ def test_a_statement_that_becomes_slower_is_told_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keeps", "advice"), [(True, "pgassay tune FOLDER, or give more"), (False, ". Give more")]
-)
-def test_what_is_not_decided_goes_on_where_its_data_are_kept(keeps: bool, advice: str) -> None:
+    ("go_on", "advice"),
+    [("pgassay tune found --max-time 4m", ". Go on with pgassay tune found --max-time 4m."),
+     ("", ". Give more --max-time.")],
+)  # fmt: skip
+def test_what_is_not_decided_goes_on_where_its_data_are_kept(go_on: str, advice: str) -> None:
     fixes = ranked(samples.judged(proved=None))
-    said = summary(fixes, None, 1.6, margin=0.03, can_go_on=keeps)
-    assert f"{advice} --max-time." in said
-    assert ("FOLDER" in said) == keeps
+    assert summary(fixes, None, 1.6, margin=0.03, go_on=go_on).endswith(advice)
 
 
 def test_nothing_to_do_says_what_the_next_best_thing_gains() -> None:

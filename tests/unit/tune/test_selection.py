@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import tune_samples as samples
 from finder_samples import plan
 from pgassay.tune.candidate import StatementRewrite, TunedStatement
+from pgassay.tune.search.proof_time import provable
 from pgassay.tune.search.selection import (
     EXECUTIONS_MAX,
     EXECUTIONS_S,
@@ -26,7 +27,6 @@ from pgassay.tune.search.selection import (
     gain_of,
     is_longer,
     proof_trials_s,
-    provable,
     select,
     total_s,
 )

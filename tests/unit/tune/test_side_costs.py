@@ -1,12 +1,15 @@
 """What a fix costs standbys and later updates, by its SQL and the facts of its table."""
 
+from dataclasses import replace
+
 import pytest
 
 import tune_samples as samples
 from finder_samples import facts, index
 from pgassay.tune.answer import ranked
 from pgassay.tune.candidate import TunedStatement
-from pgassay.tune.side_costs import side_costs
+from pgassay.tune.facts.schema import TableFacts
+from pgassay.tune.side_costs import side_costs, writing_elsewhere
 
 SETS_A = TunedStatement(name="set a", sql="UPDATE t SET a = 1 WHERE id = 2", writes=True)
 SETS_B = TunedStatement(name="set b", sql="UPDATE t SET b = 1 WHERE id = 2", writes=True)
@@ -80,3 +83,60 @@ def test_only_what_may_be_applied_has_its_costs_told() -> None:
     notes = {fix.id: fix.note for fix in ranked(samples.judged(side_costs=costs))}
     assert "it costs this" in notes["index:good"]
     assert "it costs this" not in notes["index:useless"]
+
+
+def table(name: str, *, refers_to: str | None = None, **fields: object) -> TableFacts:
+    constraints = [
+        {"name": f"{name}_{refers_to}", "kind": "foreign", "columns": ("a",), "referenced_table": refers_to}
+    ]
+    known = {"schema_": "public", "name": name, "kind": "table", "columns": ()}
+    return TableFacts.model_validate(known | {"constraints": constraints if refers_to else ()} | fields)
+
+
+SHOP = (
+    table("users"),
+    table("orders", refers_to="users"),
+    table("lines", refers_to="orders"),
+    table("log"),
+    table("logged", triggers=("CREATE TRIGGER t",)),
+    table("parted", kind="partitioned"),
+    table("part", parent="parted"),
+)
+
+
+@pytest.mark.parametrize(
+    ("sql", "indexed", "is_elsewhere"),
+    [
+        ("INSERT INTO log VALUES (1)", "users ((lower(email)))", True),
+        ("INSERT INTO users VALUES (1)", "users ((lower(email)))", False),
+        ("DELETE FROM users WHERE id = 1", "lines (a)", False),
+        ("INSERT INTO lines VALUES (1)", "users (a)", True),
+        ("INSERT INTO logged VALUES (1)", "users (a)", False),
+        ("INSERT INTO unknown VALUES (1)", "users (a)", False),
+        ("SELECT writes_somewhere()", "users (a)", False),
+        ("WITH gone AS (DELETE FROM log RETURNING *) INSERT INTO lines SELECT * FROM gone", "log (a)", False),
+        ("INSERT INTO part VALUES (1)", "parted (a)", False),
+        ("INSERT INTO parted VALUES (1)", "part (a)", False),
+        ("MERGE INTO log USING users ON true WHEN MATCHED THEN DELETE", "log (a)", False),
+    ],
+)
+def test_a_statement_writes_elsewhere_only_where_text_and_schema_say_so(
+    sql: str, indexed: str, *, is_elsewhere: bool
+) -> None:
+    known = facts().model_copy(update={"tables": SHOP})
+    statement = TunedStatement(name="w", sql=sql, writes=True)
+    fix = samples.candidate("i", sql=(f"CREATE INDEX i ON {indexed}", "ANALYZE users"))
+    assert writing_elsewhere(fix, [statement], known) == ({"w"} if is_elsewhere else set())
+    assert writing_elsewhere(fix, [statement], None) == set()
+    other = samples.candidate("i", sql=(f"CREATE INDEX i ON {indexed}", "VACUUM FULL log", "DROP INDEX j"))
+    assert writing_elsewhere(other, [statement], known) == set()
+
+
+def test_a_fix_of_tables_that_nothing_writes_has_no_write_ratio() -> None:
+    """All statements that write are timed with it; what they took is no matter of it."""
+    judged = samples.judged(members=(), proved=None)
+    ratios = {fix.id: fix.cost.write_ratio for fix in ranked(judged)}
+    assert ratios["index:good"] == pytest.approx(1.2)
+    elsewhere = {"index:good": frozenset({"place"})}
+    other = {fix.id: fix.cost.write_ratio for fix in ranked(replace(judged, writing_elsewhere=elsewhere))}
+    assert other == ratios | {"index:good": None}

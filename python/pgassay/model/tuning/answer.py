@@ -148,6 +148,8 @@ class TuneResult(Frozen):
 
     `nothing_to_do`: nothing is recommended. `verdict`: the answer in a few sentences. `apply_sql` and
     `undo_sql` hold what is recommended, '' when nothing is. `interrupted`: it was stopped before its end.
+    `go_on`: the command that goes on with a proof that came to no verdict, with the time that this should
+    take; '' where there is none to go on with.
     """
 
     schema_: int = Field(default=TUNE_SCHEMA, alias="schema")
@@ -166,3 +168,4 @@ class TuneResult(Frozen):
     interrupted: bool = False
     not_rewritten: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    go_on: str = ""

@@ -30,10 +30,8 @@ from pgassay.tune.finders.operations.fillfactor import FILLFACTOR
 from pgassay.tune.finders.operations.freeze import FREEZE
 from pgassay.tune.finders.operations.vacuum import VACUUM
 
-# A tenth of a statement's time is the least that a trial of some minutes tells from noise; two hundredths of
-# the workload's are the least that anybody would change a schema for.
+# A tenth of a statement's time is the least that a trial of some minutes tells from noise.
 STATEMENT_GAIN_MIN = 0.10
-WORKLOAD_GAIN_MIN = 0.02
 SAVING_MS_MIN = 0.2
 # No fix takes a statement's whole time: a prediction of nothing would be wrong by any factor.
 RATIO_MIN = 0.002
@@ -69,8 +67,8 @@ def find(symptom: Symptom) -> tuple[Candidate, ...]:
     """What may help the workload, with what it is predicted to do to each statement; most promising first.
 
     A candidate whose statements may all gain less than STATEMENT_GAIN_MIN at most is not among them, nor one
-    that may gain less than WORKLOAD_GAIN_MIN of the workload as it would be with all other statements at
-    their predicted best, unless it is told for another reason than time. A workload of many statements is
+    that may gain less than the symptom's `gain_min` of the workload as it would be with all other statements
+    at their predicted best, unless it is told for another reason than time. A workload of many statements is
     made faster one statement after the other: what is little beside all of them is much beside what is left.
     """
     evidence = Evidence(symptom)
@@ -131,5 +129,5 @@ def _is_worth_trying(offers: list[Offer], evidence: Evidence, left: float) -> bo
     return (
         most >= SAVING_MS_MIN
         and min(ratios.values(), default=1.0) <= 1 - STATEMENT_GAIN_MIN
-        and gain >= WORKLOAD_GAIN_MIN * left
+        and gain >= evidence.symptom.gain_min * left
     )

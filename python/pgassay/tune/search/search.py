@@ -122,6 +122,9 @@ def _select(
         holds=in_turns.is_gain,
         anew=settings,
     )
+    for name, other in in_turns.dearer.items():
+        said = f"'{by_id[other].title}' takes a tenth of its space or less, and the workload little longer"
+        found.notes[name] = "; ".join(filter(None, (said, found.notes.get(name, ""))))
     for name in unused.keys() & {*found.selection.ids}:
         del found.screened[name]
         found.tried[name] = replace(unused[name], seconds=as_alone(found.selection, name, baseline))

@@ -49,7 +49,7 @@ def look_with_settings(
     copy.ground = (*taken, *needed)
     try:
         copy.align(())
-        upon = _with_taken(copy, baseline, copy.ground, first)
+        upon = with_taken(copy, baseline, copy.ground, first)
         again = Searched()
         rest = [each for each in screened if each not in needed]
         search(copy, upon, rest, clock, again, say, gain_min=gain_min, members_max=room)
@@ -66,7 +66,7 @@ def look_with_settings(
             found.tried[each.id] = Tried(each.id, as_alone(whole, each.id, baseline))
     for name, tried in again.tried.items():
         del found.screened[name]
-        found.tried[name] = _as_alone(tried, baseline, upon)
+        found.tried[name] = as_if_alone(tried, baseline, upon)
     found.checks |= again.checks
     found.notes |= again.notes
     found.alike |= again.alike
@@ -113,7 +113,7 @@ def _gains(baseline: Baseline, before: Selection, whole: Selection, gain_min: fl
     return least >= gain_min * whole.steps[-1].total_s
 
 
-def _with_taken(
+def with_taken(
     copy: TrialCopy, baseline: Baseline, taken: Sequence[Candidate], selection: Selection
 ) -> Baseline:
     """The workload with what was taken, as a baseline of its own."""
@@ -123,7 +123,8 @@ def _with_taken(
     return Baseline(statements, selection.steps[-1].seconds, estimates(copy, statements, {}), baseline.rows)
 
 
-def _as_alone(tried: Tried, baseline: Baseline, upon: Baseline) -> Tried:
+def as_if_alone(tried: Tried, baseline: Baseline, upon: Baseline) -> Tried:
+    """What was tried on top of `upon` as if it gained alone as much."""
     seconds = {
         name: baseline.seconds[name] * on_top_s / upon.seconds[name]
         for name, on_top_s in tried.seconds.items()

@@ -17,10 +17,6 @@ from pgassay.tune.statements import MeasuredStatement, weights_of
 
 # Seconds of each statement that a set of fixes touches, by name.
 Seconds = Mapping[str, float]
-# What a trial takes beside its statements, about; and the blocks that a proof should have room for.
-TRIAL_OVERHEAD_S, BLOCKS_WANTED = 3.0, 6
-# Of a trial: warming the caches reads what the statements read.
-TRIAL_TIMES = 2.0
 # In a trial of the proof a statement that only reads is executed until it took so long, as it is or with what
 # was chosen, whichever is faster: longer than some turns of the scheduler, of 3 ms and more, so that some of
 # its executions are disturbed by nothing. The slower of the two may take so long by that, and no statement is
@@ -132,19 +128,6 @@ def gain_of(weights: Mapping[str, float], before: Seconds, touched: Seconds) -> 
     """The workload's speed with these statements' new times over that without; 0 where one is endless."""
     after = total_s(weights, {**before, **touched})
     return 0.0 if math.isinf(after) else total_s(weights, before) / after
-
-
-def provable(selection: Selection, weights: Mapping[str, float], base: Seconds, time_s: float) -> Selection:
-    """The first of what was taken, as many as a proof of so many seconds has room for; one in any case.
-
-    Each is an arm more in every block. `base`: the seconds of the workload's statements as it is.
-    """
-    count = len(selection.steps)
-    while count > 1 and time_s < BLOCKS_WANTED * math.fsum(
-        TRIAL_OVERHEAD_S + TRIAL_TIMES * seconds for seconds in proof_trials_s(selection, base, count)
-    ):
-        count -= 1
-    return selection.first(count, total_s(weights, base))
 
 
 def proof_trials_s(selection: Selection, base: Seconds, count: int) -> list[float]:

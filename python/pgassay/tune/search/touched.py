@@ -9,6 +9,8 @@ memory, and that setting changes nothing until there is an index.
 import math
 from collections.abc import Collection, Mapping, Sequence
 
+from pglast import ast, parse_sql
+
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.tune.candidate import Candidate
@@ -45,6 +47,14 @@ def is_told_by_plan(candidate: Candidate) -> bool:
     creates = all(_CREATES_INDEX in each.upper().replace("UNIQUE ", "") for each in candidate.sql)
     is_something = bool(candidate.sql or candidate.settings)
     return is_something and creates and candidate.settings.keys() <= PLANNER_SETTINGS
+
+
+def index_made_by(candidate: Candidate) -> str | None:
+    """The name of the index that a candidate makes, where it is that and nothing else."""
+    if len(candidate.sql) != 1 or not is_told_by_plan(candidate) or candidate.settings:
+        return None
+    root = parse_sql(candidate.sql[0])[0].stmt
+    return str(root.idxname) if isinstance(root, ast.IndexStmt) and root.idxname else None
 
 
 def differs(before: ExplainedPlan, after: ExplainedPlan, *, by_cost: bool) -> bool:

@@ -35,6 +35,9 @@ ROUNDS_TIMES = 10.0
 # Of those that gain about as much as the best and are cheaper so many are set beside it; smaller is what
 # takes at most this part of its space.
 CHEAPER_MAX, SMALLER_SHARE_MAX = 2, 0.8
+# What takes at most this part of the space of another is taken where that spares the workload less than the
+# margin of what it takes now.
+TINY_SHARE_MAX = 0.1
 # An index that serves one value alone must be that much faster than one that serves all.
 GENERAL_TIMES_MAX = 1.5
 # Timed once, and without time for turns, two are alike where the workload takes no longer than that beside.
@@ -140,6 +143,8 @@ class Turns:
     gain_min: float
     on_top: dict[str, Seconds] = field(default_factory=dict)
     alike: dict[str, str] = field(default_factory=dict)
+    # By the id of what spares too little for its space the one that was taken instead.
+    dearer: dict[str, str] = field(default_factory=dict)
 
     def preferred(self, taken: Sequence[str], names: Sequence[str], current: Seconds) -> str:
         """Of the best (the first) and those that gain about as much: which is taken.
@@ -165,6 +170,11 @@ class Turns:
             # As the rounds are numbered: the first are those of the cheaper one.
             is_good = not is_longer(*rounds, 1 / (GENERAL_TIMES_MAX if is_general else self.gain_min))
             is_alike = not any(is_longer(*pair, 1 / self.gain_min) for pair in (rounds, rounds[::-1]))
+            if not is_good and self._is_tiny(name, best):
+                longer_s = statistics.median(rounds[0]) - statistics.median(rounds[1])
+                is_good = longer_s < (self.gain_min - 1) * total_s(self.baseline.weights, current)
+                if is_good:
+                    self.dearer[best] = name
         if is_alike:
             self.alike[best] = name
         return is_good
@@ -179,6 +189,8 @@ class Turns:
 
     def is_gain(self, taken: Sequence[str], name: str, current: Seconds) -> bool | None:
         """Whether one gains on top of those that are taken, by more than the noise; None without time."""
+        if self.dearer.get(name) in taken:
+            return False
         rounds = self._rounds(taken, None, name, current)
         return None if rounds is None else is_longer(*rounds, 1 / self.gain_min)
 
@@ -193,6 +205,10 @@ class Turns:
             [self.candidates[each] for each in (*taken, *([name] if name else []))] for name in (one, other)
         )
         return in_turn(self.copy, self.baseline, first, second, names, current)
+
+    def _is_tiny(self, name: str, best: str) -> bool:
+        sizes = [self.tried[each].bytes or 0 for each in (name, best)]
+        return sizes[1] > 0 and sizes[0] <= TINY_SHARE_MAX * sizes[1]
 
     def _is_cheaper(self, name: str, best: str) -> bool:
         one, other = self.candidates[name], self.candidates[best]

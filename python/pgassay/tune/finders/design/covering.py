@@ -4,7 +4,8 @@ Evidence: a scan that fetches many rows from the heap, a statement that names fe
 `*`), and pages that VACUUM has marked all-visible: others are visited all the same (PostgreSQL's manual,
 "Index-Only Scans and Covering Indexes").
 Threshold: at least 80 % of the pages all-visible, at most three further columns of 32 bytes together, and a
-tenth of the statement's time more than the same index without them would save. Where several scans want
+tenth of the statement's time more than the same index without them would save. For a join also where an index
+on its columns is there, and the table is read whole all the same. Where several scans want
 other columns beside the same keys, also one index for all of them: at most six columns of 64 bytes (merging
 indexes: Chaudhuri and Narasayya, "Index Merging", ICDE 1999).
 Prediction: the rows come from the index alone.
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from pgassay.tune.facts.schema import TableFacts
 from pgassay.tune.finders.base import Finder, Offer
 from pgassay.tune.finders.design.btree import fetched, ranges, single_values
+from pgassay.tune.finders.design.join import lookups
 from pgassay.tune.finders.evidence.building import Key, NewIndex, index_offer, is_there, serves
 from pgassay.tune.finders.evidence.evidence import Evidence, Scan, statement_ms
 from pgassay.tune.finders.evidence.work import btree_bytes, index_ms, is_correlated, width_of
@@ -53,11 +55,42 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
         if table.pages and table.all_visible_pages < VISIBLE_MIN * table.pages:
             continue
         read = evidence.text(scan.statement).columns_read(scan.table, scan.alias)
-        covered = _covered(evidence, scan, read) if read else None
-        if covered is not None:
-            alike[scan.table.schema_, scan.table.name, covered.keys].append(covered)
+        # A level that reads few of them may be served by a narrower index than all levels together.
+        levels = evidence.text(scan.statement).columns_of_levels(scan.table)
+        for columns in sorted({read or frozenset(), *levels}, key=lambda each: (-len(each), sorted(each))):
+            covered = _covered(evidence, scan, columns) if columns else None
+            if covered is not None:
+                alike[scan.table.schema_, scan.table.name, covered.keys].append(covered)
     for group in alike.values():
         yield from _offers(evidence, group)
+    for scan in evidence.scans:
+        yield from _for_join(evidence, scan)
+
+
+def _for_join(evidence: Evidence, scan: Scan) -> Iterator[Offer]:
+    """For a join whose lookups an index would serve, and the planner reads the whole table nevertheless."""
+    found = lookups(evidence, scan)
+    read = evidence.text(scan.statement).columns_read(scan.table, scan.alias)
+    table = scan.read_table
+    if found is None or not read or evidence.text(scan.statement).target is not None:
+        return
+    if table.pages and table.all_visible_pages < VISIBLE_MIN * table.pages:
+        return
+    keys = tuple(found.columns)
+    included = tuple(sorted(read - set(keys)))
+    if not any(serves(index, keys, ()) for index in scan.table.indexes):
+        return  # the index without them is offered first
+    if not included or not _is_narrow(scan.table, included, INCLUDED_MAX, INCLUDED_BYTES_MAX):
+        return
+    descents = found.outer_rows
+    rows_ms = index_ms(scan, found.matched_rows, evidence.symptom.machine, only=True, descents=descents)
+    index = NewIndex(scan.table, tuple(Key(name) for name in keys), included=included)
+    if not is_there(index):
+        yield from index_offer(
+            evidence, "covering", scan, index, found.before_ms - rows_ms,
+            f"{scan.sentence} to be joined to {descents:,.0f} rows; with {', '.join(included)} in an index "
+            f"on {', '.join(keys)} they are looked up without visits to the heap",
+        )  # fmt: skip
 
 
 def _covered(evidence: Evidence, scan: Scan, read: frozenset[str]) -> _Covered | None:
@@ -69,7 +102,11 @@ def _covered(evidence: Evidence, scan: Scan, read: frozenset[str]) -> _Covered |
     keys = [*names, *([first] if first else [])]
     used = [*equal, *(bounds[first] if first else [])]
     included = sorted(read - set(keys))
-    if not keys or not _is_narrow(scan.table, included, INCLUDED_MAX, INCLUDED_BYTES_MAX):
+    needed = {name for each in scan.conditions for name in (each.column, *each.columns) if name}
+    known = {column.name for column in scan.table.columns}
+    if not keys or not needed & known <= read:
+        return None
+    if not _is_narrow(scan.table, included, INCLUDED_MAX, INCLUDED_BYTES_MAX):
         return None
     wanted = fetched(scan, used, rows)
     beside = is_correlated(scan.table, keys[0])

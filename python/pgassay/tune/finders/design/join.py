@@ -15,7 +15,7 @@ from pgassay.tune.finders.base import Finder, Offer
 from pgassay.tune.finders.design.btree import single_values
 from pgassay.tune.finders.evidence.building import Key, NewIndex, finds_one, index_offer, serves
 from pgassay.tune.finders.evidence.conditions import join_columns
-from pgassay.tune.finders.evidence.evidence import JOINS, Evidence, Scan, parents
+from pgassay.tune.finders.evidence.evidence import JOINS, Evidence, Scan, executions, parents
 from pgassay.tune.finders.evidence.shares import equal_share
 from pgassay.tune.finders.evidence.work import DESCENT_MS, index_ms
 
@@ -44,7 +44,10 @@ def _other_rows(plan: ExplainedPlan, join: PlanNode, mine: PlanNode) -> float | 
     if len(sides) != 2 or len(others) != 1:
         return None
     other = others[0]
-    return (other.rows or 0.0) * (other.loops or 0.0)
+    # A part of the plan that is not parallel runs whole in each process: all of them have the same rows.
+    parts = [node for node in plan.nodes if node.parallel]
+    is_shared = any(other.id in (node.id, *(each.id for each in parents(plan, node))) for node in parts)
+    return (other.rows or 0.0) * (other.loops or 0.0 if is_shared else executions(other))
 
 
 def _columns(scan: Scan, join: PlanNode) -> list[str]:
@@ -83,7 +86,11 @@ class Lookups:
 def lookups(evidence: Evidence, scan: Scan) -> Lookups | None:
     """What joining by lookups instead of the whole scan would be; None where that gives other rows."""
     above = _join_above(scan)
-    if above is None or not scan.is_sequential:
+    # An index that has all columns is read as a narrower table, without a condition.
+    is_whole = scan.is_sequential or (
+        scan.node.type == "Index Only Scan" and "Index Cond" not in scan.node.conditions
+    )
+    if above is None or not is_whole:
         return None
     join, mine, between = above
     columns = _columns(scan, join)

@@ -1,5 +1,6 @@
 """A statement's own SQL, parsed: which columns it names, which it writes, which values are literal in it."""
 
+from collections.abc import Iterator
 from functools import cached_property
 
 from pglast import ast, parse_sql
@@ -42,6 +43,19 @@ class SqlText:
             name for found, name in self.references if name in names and found in (alias, table.name, None)
         )
 
+    def columns_of_levels(self, table: TableFacts) -> frozenset[frozenset[str]]:
+        """For each query level that reads the table, a subquery or the statement, the columns it takes of it.
+
+        A plan numbers the aliases that several levels share (lineitem_1), so that its scans can't be told
+        apart by these. A column counts for the nearest level around it that has its table.
+        """
+        if self.tree is None or self.has_star:
+            return frozenset()
+        names = {column.name for column in table.columns}
+        levels: list[tuple[frozenset[str], set[str]]] = []
+        _read_levels(self.tree, table.name, names, (), levels)
+        return frozenset(frozenset(found) for _, found in levels if found)
+
     @cached_property
     def literals(self) -> frozenset[tuple[str, str]]:
         """Columns that are compared with a value written in the statement, and not with a parameter."""
@@ -79,3 +93,42 @@ class SqlText:
             column = reference(call.args[0]) if call.args else None
             return (str(call.funcname[-1].sval), column[1]) if column else None
         return None
+
+
+def _read_levels(
+    node: object,
+    relation: str,
+    columns: set[str],
+    around: tuple[tuple[frozenset[str], set[str]], ...],
+    levels: list[tuple[frozenset[str], set[str]]],
+) -> None:
+    """Sort the columns of a table by the levels that read it, each with its names for the table."""
+    if isinstance(node, tuple | list):
+        for each in node:
+            _read_levels(each, relation, columns, around, levels)
+        return
+    if not isinstance(node, ast.Node):
+        return
+    if isinstance(node, ast.SelectStmt):
+        mine = frozenset(_named(node.fromClause, relation))
+        if mine:
+            around = (*around, (mine, set()))
+            levels.append(around[-1])
+    found = reference(node)
+    if found is not None and found[1] in columns:
+        level = next((each for each in reversed(around) if found[0] is None or found[0] in each[0]), None)
+        if level is not None:
+            level[1].add(found[1])
+    for name in node:
+        _read_levels(getattr(node, name), relation, columns, around, levels)
+
+
+def _named(node: object, relation: str) -> Iterator[str]:
+    """The names that a FROM clause gives a table, not those in its subqueries."""
+    if isinstance(node, tuple | list):
+        for each in node:
+            yield from _named(each, relation)
+    elif isinstance(node, ast.JoinExpr):
+        yield from _named((node.larg, node.rarg), relation)
+    elif isinstance(node, ast.RangeVar) and node.relname == relation:
+        yield str(node.alias.aliasname if node.alias is not None else node.relname)

@@ -1,0 +1,100 @@
+"""What finders are asked with: the workload as it is, and later with what was chosen."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from pgassay.environment.linux import machine
+from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.tune.alternatives import other_storages, other_versions
+from pgassay.tune.candidate import Candidate, Machine, Symptom
+from pgassay.tune.copy import TrialCopy
+from pgassay.tune.facts.schema import SchemaFacts
+from pgassay.tune.plan import PlannedTune
+from pgassay.tune.search.selection import Baseline, total_s
+from pgassay.tune.source.origin import Origin
+from pgassay.tune.tools import Tools
+
+# What a server has that nobody configured, and the servers of trials have otherwise.
+SOURCE_SETTINGS = {"autovacuum": "on"}
+Plans = Mapping[str, tuple[ExplainedPlan, ...]]
+
+
+def symptom_for(
+    planned: PlannedTune,
+    baseline: Baseline,
+    plans: Plans,
+    facts: SchemaFacts,
+    origin: Origin | None,
+    load_s: float,
+) -> Symptom:
+    """What finders judge. `load_s`: what loading the data took."""
+    cores = machine.facts().get("cores_usable")
+    return Symptom(
+        statements=planned.statements,
+        plans=plans,
+        facts=facts,
+        share=_shares(baseline),
+        machine=Machine(
+            memory_bytes=planned.spec.memory_bytes or machine.memory_bytes(),
+            processors=int(cores) if isinstance(cores, int | float) else None,
+            reads_memory=planned.base.protocol.cache in ("warm-pages", "warm-buffers"),
+            empties_buffers=planned.base.protocol.cache in ("warm-pages", "cold", "cold-each"),
+        )
+        if origin is None or origin.is_here
+        else Machine(),
+        has_physical_state=planned.has_physical_state,
+        versions=other_versions(planned.spec, load_s, planned.request.max_time_s),
+        storages=other_storages(planned.spec),
+        gain_min=min(Symptom.gain_min, planned.request.margin),
+    )
+
+
+def _shares(baseline: Baseline) -> dict[str, float]:
+    """Each statement's part of the workload's time, with all sets of its values."""
+    whole = total_s(baseline.weights, baseline.seconds)
+    share: dict[str, float] = {}
+    for each in baseline.statements:
+        weighted = baseline.weights[each.name] * baseline.seconds[each.name]
+        share[each.of.name] = share.get(each.of.name, 0.0) + weighted / (whole or 1.0)
+    return share
+
+
+def as_of_the_source(
+    facts: SchemaFacts, given: Mapping[str, str], origin: Origin | None = None
+) -> SchemaFacts:
+    """The facts without what pgassay's own servers are started with so that nothing disturbs a trial.
+
+    A source has autovacuum on, unless it was said that it has not. What a server that was read has counted
+    takes the place of its copy's counts.
+    """
+    settings = facts.settings | {name: SOURCE_SETTINGS[name] for name in SOURCE_SETTINGS if name not in given}
+    facts = facts.model_copy(update={"settings": settings})
+    return facts if origin is None or origin.counted is None else facts.counted_by(origin.counted)
+
+
+def asking_again(
+    tools: Tools, copy: TrialCopy, symptom: Symptom, given: Mapping[str, str]
+) -> Callable[[Baseline, Plans, Mapping[str, str]], tuple[Candidate, ...]]:
+    """Asks the finders of the plans with what is applied to the copy just then, and of its catalogs.
+
+    `symptom`: that of the workload as it is. What its server has counted stays: on the copy it was the search
+    that read and wrote. Neither versions nor storages are offered again.
+    """
+
+    def ask(upon: Baseline, plans: Plans, texts: Mapping[str, str]) -> tuple[Candidate, ...]:
+        facts = as_of_the_source(tools.read_facts(copy.session), given).counted_by(symptom.facts)
+        statements = tuple(
+            each.model_copy(update={"sql": texts.get(each.name, each.sql)}) for each in symptom.statements
+        )
+        again = replace(
+            symptom,
+            statements=statements,
+            plans={**symptom.plans, **plans},
+            facts=facts,
+            share=_shares(upon),
+            versions=(),
+            storages=(),
+        )
+        return tools.find(again)
+
+    return ask

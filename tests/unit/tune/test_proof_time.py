@@ -1,0 +1,98 @@
+"""How long a proof takes, and what is said where there is too little time for one."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tune_samples as samples
+from pgassay.tune.answer import MORE, ranked, summary
+from pgassay.tune.search.proof_time import (
+    BLOCKS_MIN,
+    PREDICTION_SHARE,
+    PROOF_SHARE,
+    SEARCH_SHARE,
+    SEARCH_SHARE_MIN,
+    TrialTime,
+    more_s,
+    provable,
+    search_s,
+    too_short,
+    typed,
+)
+from pgassay.tune.search.selection import Selection, Step
+
+BASE = {"list": 2.0, "report": 1.0}
+WEIGHTS = dict.fromkeys(BASE, 1.0)
+CHOSEN = Selection(
+    (Step("best", 1.5, {"list": 0.5, "report": 1.0}), Step("next", 1.0, {"list": 0.5, "report": 0.5}))
+)
+
+
+def test_a_proof_takes_its_arms_data_and_six_blocks_of_trials() -> None:
+    trial = TrialTime(opened_s=2.0, built_s={"best": 4.0, "next": 1.0})
+    # A trial: three seconds and the copy's two, and the statements twice. Chosen, twin, as it is.
+    assert trial.block_s(CHOSEN, BASE, 1) == pytest.approx(3 * 5 + 2 * (1.5 + 1.5 + 3.0))
+    assert trial.data_s(CHOSEN, 1) == pytest.approx(2 + 4)
+    assert trial.data_s(CHOSEN, 2) == pytest.approx(3 * (2 + 4 + 1))
+    assert trial.proof_s(CHOSEN, BASE, 1) == pytest.approx(6 + 6 * 27)
+
+
+def test_a_copy_that_takes_long_leaves_time_for_fewer_members() -> None:
+    quick, slow = TrialTime(), TrialTime(opened_s=20.0)
+    time_s = quick.proof_s(CHOSEN, BASE, 2)
+    assert provable(CHOSEN, WEIGHTS, BASE, time_s, quick).ids == ("best", "next")
+    fewer = provable(CHOSEN, WEIGHTS, BASE, time_s, slow)
+    assert fewer.ids == ("best",) and fewer.beside["next"] == pytest.approx(1.5)
+
+
+@given(st.floats(1, 1e5), st.floats(1e-4, 1e4), st.floats(0, 1e3))
+def test_the_search_leaves_time_for_a_proof_where_there_is_any(
+    left_s: float, statement_s: float, opened_s: float
+) -> None:
+    base, trial = {"only": statement_s}, TrialTime(opened_s)
+    taken = search_s(left_s, base, trial)
+    assert SEARCH_SHARE_MIN * left_s <= taken <= SEARCH_SHARE * left_s * (1 + 1e-9)
+    after = (left_s - taken) * (1 - PREDICTION_SHARE) * PROOF_SHARE
+    if taken > SEARCH_SHARE_MIN * left_s * (1 + 1e-9):
+        assert after >= trial.proof_of_one_s(base, 0.5) * (1 - 1e-9)
+
+
+def test_too_little_time_is_said_at_once_with_the_time_that_suffices() -> None:
+    trial = TrialTime(opened_s=1.0)
+    baseline = samples.BASELINE
+    least_s = trial.proof_of_one_s(baseline.seconds, 0.0)
+    assert least_s == pytest.approx(1 + BLOCKS_MIN * (3 * 4 + 2 * 1.6))
+    said = too_short(5.0, 20.0, baseline, trial, "25s")
+    assert said.startswith("nothing can be proven in --max-time 25s: 4 blocks for one fix take 70s and more")
+    enough_s = 60 * int(said.rpartition("--max-time ")[2].removesuffix("m"))
+    assert too_short(5.0, enough_s - 5.0, baseline, trial, "") == ""
+    # What it names suffices for a fix that gains nothing, after the search has had its whole share.
+    left_s = (enough_s - 5.0) * (1 - SEARCH_SHARE) * (1 - PREDICTION_SHARE) * PROOF_SHARE
+    assert left_s >= trial.proof_of_one_s(baseline.seconds, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "share", "seconds"), [(0, 1.0, 70.0), (2, 1.0, 50.0), (5, 1.0, 60.0), (20, 0.5, 420.0)]
+)
+def test_going_on_takes_the_blocks_that_miss_and_later_as_many_again(
+    blocks: int, share: float, seconds: float
+) -> None:
+    assert more_s(10.0, 10.0, blocks, share) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0.1, "10s"), (41, "50s"), (111, "2m"), (3601, "61m")])
+def test_seconds_are_written_as_the_option_takes_them(seconds: float, text: str) -> None:
+    assert typed(seconds) == text
+
+
+@pytest.mark.parametrize("note", ["the proof came to no verdict in its time", MORE])
+def test_what_is_not_proven_in_the_time_is_named_beside_what_is(note: str) -> None:
+    fixes = list(ranked(samples.judged()))
+    assert fixes[0].verdict == "recommended"
+    unproven = {"verdict": "not decided", "evidence": "search", "note": note}
+    fixes[1] = fixes[1].model_copy(update=unproven)
+    said = summary(fixes, None, 1.6, margin=0.03, go_on="pgassay tune found --max-time 4m")
+    assert f"Not proven in the time: {fixes[1].title}." in said
+    # What is no member of the family can't be proven by more of its blocks.
+    assert said.endswith("Go on with pgassay tune found --max-time 4m.") is (note != MORE)
+    assert said.endswith("Start anew with more --max-time to have them proven too.") is (note == MORE)
