@@ -7,11 +7,12 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from pgassay.environment.last_probe import read_document
 from pgassay.errors import UsageError
 from pgassay.fleet.spreading import plan as spread_plans
 from pgassay.fleet.spreading.results import blocks_done, stored_result
+from pgassay.model.probe import ProbeRecord
 from pgassay.model.tuning.answer import TuneResult
+from pgassay.probe.analysis.analyse import analyse_probe
 from pgassay.record import layout
 from pgassay.record.gates import GATE_FILE, load_gate
 from pgassay.report.gate.text import headline, side_words
@@ -108,15 +109,19 @@ def _spread(folder: Path) -> OtherResult:
 
 
 def _probe(folder: Path) -> OtherResult:
-    result = read_document(folder / layout.PROBE_RESULT_FILE)
-    if result is None:
-        raise UsageError(f"{folder} holds a probe that can't be read by this version: probe again")
+    file = folder / layout.PROBE_FILE
+    try:
+        result = analyse_probe(ProbeRecord.model_validate_json(file.read_bytes()))
+    except (OSError, ValidationError) as error:
+        raise UsageError(
+            f"{file} can't be read as this version's probe ({type(error).__name__}): probe again"
+        ) from error
     return OtherResult(
         started=result.measured_at,
         title=f"probe {result.path}",
         amount=f"{len(result.cells)} cells",
         ended="ended",
-        verdict=result.sentences,
+        verdict=result.sentences[:1],
     )
 
 

@@ -17,8 +17,8 @@ TUNE_FILE = "tune.json"
 SEARCH_FILE = "search.json"
 # What `pgassay compare --fleet` writes beside the machines' own folders.
 FLEET_FILE = "fleet.json"
-# What `pgassay probe --out` writes: what was measured, and what follows from it.
-PROBE_FILE, PROBE_RESULT_FILE = "probe.json", "result.json"
+# What `pgassay probe --out` measured.
+PROBE_FILE = "probe.json"
 HISTOGRAM_FILE = "latency.hdr"
 SERVER_LOG_FILE = "server.log"
 OBSERVATIONS_FOLDER = "observations"
