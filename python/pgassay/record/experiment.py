@@ -23,6 +23,14 @@ from pgassay.model.result import Stopped
 from pgassay.model.trial import TRIAL_FORMAT, TrialRecord
 from pgassay.record import layout
 
+# Files by which a folder is known that is no experiment.
+_OTHERS = {
+    "gate.json": "it is a gate's, which 'pgassay report {folder}' shows; each folder in it is an experiment",
+    layout.FLEET_FILE: "it is of several machines, each of which has an experiment in {folder}/machines; "
+    "'pgassay report {folder}' shows all of it",
+    layout.PROBE_FILE: "it is a probe's, whose page is {folder}/report.html",
+}
+
 
 @dataclass(frozen=True)
 class StoredTrial:
@@ -124,14 +132,27 @@ def write_experiment(folder: Path, experiment: Experiment) -> None:
     write_file(path, (experiment.model_dump_json(indent=1) + "\n").encode())
 
 
+def _what_instead(folder: Path) -> str:
+    """What a folder without an experiment is, and what to type."""
+    for file, words in _OTHERS.items():
+        if (folder / file).is_file():
+            return words.format(folder=folder)
+    if (folder / layout.TUNE_FILE).is_file():
+        proof = folder / "proof"
+        found = f"it has the answer of a tune, which 'pgassay report {folder}' shows"
+        if not (proof / layout.EXPERIMENT_FILE).is_file():
+            return f"{found}; it needed no trial"
+        return f"{found} and 'pgassay tune {folder}' goes on with; its trials are in {proof}"
+    if (folder / layout.SEARCH_FILE).is_file():
+        return "it is of a tune that ended before its answer: run tune again"
+    return f"name a folder that has an {layout.EXPERIMENT_FILE}, as 'pgassay list' prints them"
+
+
 def load_experiment(folder: Path) -> Experiment:
     """Read experiment.json; raises UsageError for a folder that holds none, or a newer one."""
     path = folder / layout.EXPERIMENT_FILE
     if not path.is_file():
-        raise UsageError(
-            f"{folder} holds no experiment: name a folder that has an {layout.EXPERIMENT_FILE}, "
-            "as 'pgassay list' prints them"
-        )
+        raise UsageError(f"{folder} holds no experiment: {_what_instead(folder)}")
     try:
         return Experiment.model_validate(_json(path, EXPERIMENT_FORMAT))
     except ValidationError as error:

@@ -15,6 +15,10 @@ WORK_PLANS_FILE = "work_plans.json"
 # What `pgassay tune` writes into the folder of its results: its answer, and what its search came to.
 TUNE_FILE = "tune.json"
 SEARCH_FILE = "search.json"
+# What `pgassay compare --fleet` writes beside the machines' own folders.
+FLEET_FILE = "fleet.json"
+# What `pgassay probe --out` measured.
+PROBE_FILE = "probe.json"
 HISTOGRAM_FILE = "latency.hdr"
 SERVER_LOG_FILE = "server.log"
 OBSERVATIONS_FOLDER = "observations"

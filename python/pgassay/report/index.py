@@ -1,4 +1,4 @@
-"""One page over all experiments of a folder: what was asked, what was found, where the report lies."""
+"""One page over all results of a folder: what was asked, what was found, where the report lies."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,13 +9,17 @@ from pgassay.record.experiment import StoredExperiment
 from pgassay.report.compare import summary, verdicts
 from pgassay.report.html.page import template
 from pgassay.report.text import clean
+from pgassay.words import plural
 
 _TEMPLATE = "index.html.jinja"
 
 
 @dataclass(frozen=True)
 class IndexRow:
-    """One experiment; `link` is the report's path from the page; `error` says why it can't be read."""
+    """One result; `link` is the report's path from the page, '' where there is none.
+
+    `amount`: what it rests on, as '8 blocks'. `error` says why it can't be read.
+    """
 
     folder: str
     link: str
@@ -23,8 +27,7 @@ class IndexRow:
     title: str = ""
     verdict: tuple[str, ...] = ()
     tone: str = "inconclusive"
-    blocks: int = 0
-    trials: int = 0
+    amount: str = ""
     failures: int = 0
     ended: str = ""
     machine: str = ""
@@ -51,8 +54,7 @@ def row_of(result: CompareResult, stored: StoredExperiment, *, folder: str, link
         title=clean(experiment.title) or clean(result.workload),
         verdict=(verdicts.tally(result),) if len(result.arms) > _ARMS_MAX else tuple(lines),
         tone=_tone(result),
-        blocks=result.blocks,
-        trials=len(stored.trials),
+        amount=plural(result.blocks, "block"),
         failures=result.failures,
         ended=summary.ended(result),
         machine=", ".join(clean(str(fact)) for fact in known if fact),

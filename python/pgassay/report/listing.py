@@ -1,9 +1,10 @@
-"""The table of `pgassay list`: the experiments below a folder, newest last."""
+"""The table of `pgassay list`: the results below a folder, newest last."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pgassay.report.text import ascii_only, clean
+from pgassay.words import plural
 
 _TITLE_WIDTH_MAX = 44
 # How it ended, where the stored word alone would be a riddle beside the number of blocks.
@@ -12,27 +13,28 @@ _STOPPED = {"max-time": "limit of time", "blocks": "limit of blocks", "running":
 
 @dataclass(frozen=True)
 class ListingRow:
-    """One experiment: `verdict` may hold several sentences, of which the first is shown.
+    """One result: `verdict` may hold several sentences, each on a line, of which the first is shown.
 
-    `started` is the plan's ISO time; `error` says why the folder can't be read, '' when it can.
+    `started` is its ISO time; `amount` what it rests on, as '8 blocks'; `error` says why the folder can't be
+    read, '' when it can.
     """
 
     folder: str
     started: str
     title: str
-    blocks: int
+    amount: str
     stopped: str
     verdict: str
     error: str = ""
 
 
 def render(rows: Sequence[ListingRow], *, unicode: bool = True) -> str:
-    """Two lines per experiment: folder, start, blocks, how it stopped, title; then its verdict.
+    """Two lines per result: folder, start, amount, how it stopped, title; then its verdict.
 
     Ordered by start. Without `unicode` the text is pure ASCII.
     """
     if not rows:
-        return "No experiments here: 'pgassay compare' makes one, 'pgassay list FOLDER' looks elsewhere.\n"
+        return "No results here: 'pgassay compare' makes some, 'pgassay list FOLDER' looks elsewhere.\n"
     ordered = sorted(rows, key=lambda row: (row.started, row.folder))
     cells = [_cells(row) for row in ordered]
     widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]) - 1)]
@@ -45,16 +47,25 @@ def render(rows: Sequence[ListingRow], *, unicode: bool = True) -> str:
     return page if unicode else "\n".join(ascii_only(line) for line in page.split("\n"))
 
 
+def blocks_words(count: int) -> str:
+    """What a result rests on."""
+    return plural(count, "block")
+
+
+def ended_words(stopped: str) -> str:
+    """How it ended, in words."""
+    return _STOPPED.get(stopped, stopped)
+
+
 def _cells(row: ListingRow) -> list[str]:
-    """Folder, start to the minute, blocks, how it stopped, title."""
+    """Folder, start to the minute, amount, how it stopped, title."""
     if row.error:
         return [clean(row.folder), "", "", "unreadable", ""]
     started = row.started[:16].replace("T", " ")
     title = clean(row.title)
     if len(title) > _TITLE_WIDTH_MAX:
         title = title[: _TITLE_WIDTH_MAX - 1] + "…"
-    blocks = f"{row.blocks} block" if row.blocks == 1 else f"{row.blocks} blocks"
-    return [clean(row.folder), clean(started), blocks, _STOPPED.get(row.stopped, row.stopped), title]
+    return [clean(row.folder), clean(started), row.amount, clean(ended_words(row.stopped)), title]
 
 
 def _verdict(row: ListingRow) -> str:

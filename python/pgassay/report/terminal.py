@@ -197,13 +197,26 @@ class _Page:
         keeps_figures = bool(table.bars or table.grouped_by)
         # Such figures don't wrap: what has no room is named, for half a figure is a wrong one.
         left_out: list[str] = []
-        while keeps_figures and len(places) > _COLUMNS_KEPT and self.is_too_wide(table, places, name_width):
-            left_out.insert(0, table.columns[places[-1]].name)
+        # Others are told below the table, row by row.
+        told_below: list[int] = []
+        while len(places) > _COLUMNS_KEPT and self.is_too_wide(table, places, name_width):
+            if keeps_figures:
+                left_out.insert(0, table.columns[places[-1]].name)
+            else:
+                told_below.insert(0, places[-1])
             places = places[:-1]
         made = self.laid_out(table, places, name_width, scale if is_wide else None)
         self.console.print(made)
         if left_out:
             self.say(f"No room here for: {', '.join(left_out)}.", "dim", indent=1)
+        for row in rows:
+            told = [
+                f"{table.columns[place].name} {row.cells[place].text}"
+                for place in told_below
+                if row.cells[place].text
+            ]
+            if told:
+                self.say(f"{row.cells[0].text}: {', '.join(told)}", "dim", indent=1)
         if table.bars and scale is not None and not is_wide:
             self.bars_below(rows, names, scale, table.bars.what)
 
@@ -269,7 +282,10 @@ class _Page:
         for place in places[1:]:
             column = table.columns[place]
             cells = [row.cells[place].text for group in table.groups for row in group.rows]
-            figures = max(len(self.plain(each)) for each in (column.short or column.name, *cells))
+            heading = column.short or column.name
+            # Without bars and groups headings break between their words.
+            headings = [heading] if table.bars or table.grouped_by else heading.split()
+            figures = max(len(self.plain(each)) for each in ("", *headings, *cells))
             needed += figures if column.is_figure else _WORD_WIDTH_MIN
         return needed > self.console.width
 

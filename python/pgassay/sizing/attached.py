@@ -1,10 +1,19 @@
 """The volumes under one server: that of the data, and that of the WAL where it has one of its own."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from pgassay.model.volumes.offer import Distribution, Latency, LatencyOffer, VolumeModel, VolumeOffer
+from pgassay.model.volumes.offer import (
+    Distribution,
+    Latency,
+    LatencyOffer,
+    Limiter,
+    VolumeModel,
+    VolumeOffer,
+)
 from pgassay.native.simulate import BesideSpec
+from pgassay.volumes.explain import text_of
 from pgassay.volumes.limits import instance_of, without_instance
 
 
@@ -39,6 +48,38 @@ class Attached:
         """The same with another volume for the data, behind no instance."""
         return type(self)(data, self.wal)
 
+    @property
+    def credits(self) -> tuple[int, ...]:
+        """Those at the beginning, in the order in which a replay tells what is left of them."""
+        models = [each for each in (self.data, self.wal, self.instance) if each is not None]
+        return tuple(
+            limiter.fill
+            for model in models
+            for limiter in model.limiters
+            if limiter.capacity > 0
+            for _ in range(model.stripes.count if limiter.scope == "volume" else 1)
+        )
+
+    def bursting(self) -> Self:
+        """The same with credits that never end."""
+        return self._limited(lambda each: {"rate": each.peak, "capacity": 0, "fill": 0})
+
+    def sustained(self) -> Self:
+        """The same with all credits used up: what is given for ever."""
+        return self._limited(lambda _: {"fill": 0})
+
+    def _limited(self, change: Callable[[Limiter], Mapping[str, int]]) -> Self:
+        def changed(model: VolumeModel | None) -> VolumeModel | None:
+            if model is None:
+                return None
+            limiters = tuple(
+                each.model_copy(update=change(each)) if each.capacity > 0 else each for each in model.limiters
+            )
+            return model.model_copy(update={"limiters": limiters})
+
+        data = changed(self.data) or self.data
+        return type(self)(data, changed(self.wal), changed(self.instance))
+
     def at_latency(self, data: float, wal: float = 1.0) -> Self:
         """The same where reads and writes take so many times as long."""
         return type(self)(
@@ -65,6 +106,18 @@ class Candidate:
         """As it is typed behind `--storage volume:`."""
         name = self.data.model.name
         return name if self.wal is None else f"{name},wal=volume:{self.wal.model.name}"
+
+    @property
+    def sustained_name(self) -> str:
+        """The same with no credits left, where a volume or its instance has any."""
+        texts = [
+            text_of(each.spec.model_copy(update={"credits": "empty"}))
+            if any(limit.credits for limit in each.limits)
+            else each.model.name
+            for each in (self.data, self.wal)
+            if each is not None
+        ]
+        return ",wal=volume:".join(texts)
 
     @property
     def title(self) -> str:

@@ -30,10 +30,15 @@ SEED = 1
 
 @dataclass(frozen=True)
 class Predicted:
-    """What a unit would take on a volume, and when burst credits ended on it (None where they lasted)."""
+    """What a unit would take on a volume, and when burst credits ended on it (None where they lasted).
+
+    `credits_last_s`: how long the first of them last if the workload goes on as it was recorded; None where
+    none are used up.
+    """
 
     seconds_per_unit: float
     credits_ended_s: float | None
+    credits_last_s: float | None = None
 
 
 class Predictor:
@@ -63,8 +68,12 @@ class Predictor:
         answers = _replayed(self._base.trial, documents)[1]
         has_floor = self.floor_s is not None
         return [
-            Predicted(self._seconds_per_unit(self._base, answer, has_floor=has_floor), _ended_s(answer))
-            for answer in answers
+            Predicted(
+                self._seconds_per_unit(self._base, answer, has_floor=has_floor),
+                _ended_s(answer),
+                _last_s(attached, answer),
+            )
+            for attached, answer in zip(volumes, answers, strict=True)
         ]
 
     def _seconds_per_unit(self, recorded: "_Replayable", answer: Simulated, *, has_floor: bool) -> float:
@@ -198,6 +207,17 @@ def _replayed(
 def _ended_s(answer: Simulated) -> float | None:
     ended = [credits["ended_s"] for credits in answer["credits"] if credits["ended_s"] is not None]
     return min(ended, default=None)
+
+
+def _last_s(volumes: Attached, answer: Simulated) -> float | None:
+    """Credits fall as fast as they did in the replay: what is longer than a recording is a straight line."""
+    if (ended_s := _ended_s(answer)) is not None:
+        return ended_s
+    used = [
+        (fill, fill - credits["left"])
+        for fill, credits in zip(volumes.credits, answer["credits"], strict=True)
+    ]
+    return min((answer["elapsed_s"] * fill / gone for fill, gone in used if gone > 0), default=None)
 
 
 def _told(trial: Measured, facts: RecordedFacts, *, is_used: bool) -> Recording:

@@ -15,6 +15,7 @@ from pgassay.sizing.knees import knees
 from pgassay.sizing.predict import Predicted, Predictor
 from pgassay.sizing.recordings import Group, groups_of
 from pgassay.sizing.words import (
+    EQUAL_MAX,
     equivalents_of,
     sentences_of,
     sentences_of_bound,
@@ -135,13 +136,7 @@ def _sized(group: Group, offers: Sequence[Candidate], wanted: Wanted) -> SizedGr
     everything = list(offers)
     if wanted.against is not None and wanted.against.name not in {each.name for each in offers}:
         everything.append(wanted.against)
-    predicted = dict(
-        zip(
-            (offer.name for offer in everything),
-            predictor.predict([offer.attached for offer in everything]),
-            strict=True,
-        )
-    )
+    predicted, bursts = _predicted(predictor, everything)
     against = wanted.against or min(
         everything,
         key=lambda each: (predicted[each.name].seconds_per_unit, each.price_per_month or 0.0),
@@ -155,11 +150,12 @@ def _sized(group: Group, offers: Sequence[Candidate], wanted: Wanted) -> SizedGr
         for offer in everything
         if offer.name in {*front, against.name} or predicted[offer.name].seconds_per_unit <= allowed_s * 1.5
     ]
-    ends = _ends(predictor, looked_at)
+    ends = _ends(predictor, looked_at, bursts)
     volumes = [
         _volume(offer, predicted, ends, _reference(offer, against, against_s, ends), wanted.slow_down, front)
         for offer in everything
     ]
+    volumes = [each.model_copy(update=_burst(each, bursts.get(each.volume))) for each in volumes]
     volumes.sort(key=lambda each: (each.price_per_month is None, each.price_per_month or 0.0, each.volume))
     within = [each for each in volumes if each.within == "yes" and each.price_per_month is not None]
     perhaps = [
@@ -228,9 +224,49 @@ def _front(offers: Sequence[Candidate], predicted: dict[str, Predicted]) -> froz
     return frozenset(front)
 
 
-def _ends(predictor: Predictor, offers: Sequence[Candidate]) -> dict[str, tuple[float, float]]:
-    """What a unit takes at both ends of the range of latency."""
-    models = [end for offer in offers for end in offer.at_ends()]
+def _predicted(
+    predictor: Predictor, offers: Sequence[Candidate]
+) -> tuple[dict[str, Predicted], dict[str, Predicted]]:
+    """By volume: what each gives for ever, and of those whose credits fall what they give while they last.
+
+    A recording is shorter than most credits last, so that what happens within it says nothing of a volume
+    that somebody will use for longer.
+    """
+    names = [offer.name for offer in offers]
+    asked = dict(zip(names, predictor.predict([offer.attached for offer in offers]), strict=True))
+    falling = [offer for offer in offers if asked[offer.name].credits_last_s is not None]
+    models = [
+        *(offer.attached.sustained() for offer in falling),
+        *(offer.attached.bursting() for offer in falling),
+    ]
+    found = predictor.predict(models)
+    sustained, bursting = found[: len(falling)], found[len(falling) :]
+    lasting = {
+        offer.name: replace(asked[offer.name], seconds_per_unit=each.seconds_per_unit)
+        for offer, each in zip(falling, sustained, strict=True)
+    }
+    bursts = {
+        offer.name: replace(asked[offer.name], seconds_per_unit=each.seconds_per_unit)
+        for offer, each in zip(falling, bursting, strict=True)
+    }
+    return asked | lasting, bursts
+
+
+def _burst(volume: SizedVolume, burst: Predicted | None) -> dict[str, float | None]:
+    """What is told of its credits, where they make a difference."""
+    if burst is None or volume.seconds_per_unit <= burst.seconds_per_unit * (1 + EQUAL_MAX):
+        return {}
+    return {
+        "burst_seconds_per_unit": burst.seconds_per_unit,
+        "credits_last_s": burst.credits_last_s,
+    }
+
+
+def _ends(
+    predictor: Predictor, offers: Sequence[Candidate], bursts: dict[str, Predicted]
+) -> dict[str, tuple[float, float]]:
+    """What a unit takes at both ends of the range of latency, without the credits that fall."""
+    models = [end.sustained() if offer.name in bursts else end for offer in offers for end in offer.at_ends()]
     seconds = [each.seconds_per_unit for each in predictor.predict(models)]
     return {
         offer.name: (min(pair), max(pair))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from pgassay.model.volumes.size import Dimension, Knee, SizedGroup, SizedVolume, StorageBound
-from pgassay.words import join, percent_rounded, plural, ratio, seconds
+from pgassay.words import duration, join, percent_rounded, plural, ratio, seconds
 
 # A prediction that is further off than this is a warning.
 ERROR_MAX = 0.1
@@ -38,6 +38,7 @@ def sentences_of(group: SizedGroup, slow_down: float) -> Iterator[str]:
             f"{head}cheaper, if its latency is as low as it may be: {_offer(first, group)}; it would be "
             f"{_slower(least)} to {_slower(most)} at the ends of the range that is assumed."
         )
+    yield from (f"{head}{line}" for line in _on_credits(group, slow_down, sure[0] if sure else None))
     enough = [
         f"{'latency below ' if knee.dimension == 'latency' else ''}{amount(knee)}"
         for knee in group.knees
@@ -56,6 +57,24 @@ def sentences_of(group: SizedGroup, slow_down: float) -> Iterator[str]:
             f"{head}predictions that were measured: {len(fair)}; the worst is {ratio(worst.ratio)} of what "
             f"was measured ({worst.storage})."
         )
+
+
+def _on_credits(group: SizedGroup, slow_down: float, chosen: SizedVolume | None) -> Iterator[str]:
+    """The cheapest that would do while its burst credits last, where it is cheaper than what was chosen."""
+    most = group.against_s * (1 + slow_down)
+    for each in group.volumes:
+        if chosen is not None and (each.price_per_month or 0.0) >= (chosen.price_per_month or 0.0):
+            return
+        burst_s, lasting_s = each.burst_seconds_per_unit, each.credits_last_s
+        if burst_s is None or lasting_s is None or each.price_per_month is None or burst_s > most:
+            continue
+        price = f"{each.price_per_month:,.2f} {each.currency} a month"
+        yield (
+            f"cheaper, and enough while its burst credits last: {each.volume}, {price}, {seconds(burst_s)} a "
+            f"{group.unit} for {duration(lasting_s)} of this workload without a pause, and then "
+            f"{seconds(each.seconds_per_unit)}."
+        )
+        return
 
 
 def equivalents_of(groups: Sequence[SizedGroup]) -> Iterator[str]:

@@ -25,7 +25,7 @@ from pgassay.environment.builds.gates import (
 from pgassay.environment.builds.inspect import accepts_io_uring
 from pgassay.environment.builds.registry import ORIGINS, resolve
 from pgassay.environment.home import account
-from pgassay.model.build import Build
+from pgassay.model.build import Build, BuildListing
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 
@@ -207,6 +207,14 @@ def test_command_lists_them(build: Build, capsys: pytest.CaptureFixture[str]) ->
     assert build.bin_directory in [entry["path"] for entry in document["builds"]]
     assert builds_command.run(arguments(action="install", version=[f"{build.origin}:18"])) == 0
     assert json.loads(capsys.readouterr().out)["builds"][0]["path"] == build.bin_directory
+
+
+def test_what_is_too_old_is_told_and_not_offered() -> None:
+    old = BuildListing(origin="installed", version="15.18", path="/old/bin", io_uring=False)
+    assert "Too old to be measured: 15.18. pgassay measures 16 and newer." in builds_command.format_table(
+        [old]
+    )
+    assert all(not each.obtainable or int(each.version) >= 16 for each in builds_command.list_builds())
 
 
 def arguments(**fields: object) -> object:

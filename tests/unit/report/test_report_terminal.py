@@ -131,9 +131,11 @@ def test_markdown_holds_verdict_arms_and_command() -> None:
 
 def test_the_listing_is_in_order_of_start_and_survives_a_damaged_folder() -> None:
     rows = [
-        listing.ListingRow("r/b", "2026-03-02T08:00:00+00:00", "b", 1, "max-time", ""),
-        listing.ListingRow("r/a", "2026-03-01T08:00:00+00:00", "a " * 60, 12, "decided", "x.\ny.\nz."),
-        listing.ListingRow("r/c", "", "", 0, "", "", error="r/c/experiment.json is damaged"),
+        listing.ListingRow("r/b", "2026-03-02T08:00:00+00:00", "b", "1 block", "max-time", ""),
+        listing.ListingRow(
+            "r/a", "2026-03-01T08:00:00+00:00", "a " * 60, "12 blocks", "decided", "x.\ny.\nz."
+        ),
+        listing.ListingRow("r/c", "", "", "", "", "", error="r/c/experiment.json is damaged"),
     ]
     lines = listing.render(rows, unicode=False).splitlines()
     assert [line.split()[0] for line in lines[::2]] == ["r/c", "r/a", "r/b"]

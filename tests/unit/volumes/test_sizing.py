@@ -228,6 +228,48 @@ def test_the_cheapest_within_the_slow_down_is_recommended(tmp_path: Path) -> Non
     assert any(check.is_fair for check in found.checks)
 
 
+def test_a_volume_is_judged_by_what_it_gives_without_credits(tmp_path: Path) -> None:
+    """A recording of seconds lasts on credits that are gone after two hours."""
+    result = sized(tmp_path, "gp3,size=150GiB", "gp2,size=100GiB", "gp2,size=100GiB,credits=50%")
+    found = only(result)
+    full, half = (
+        next(each for each in found.volumes if each.volume == f"gp2,size=100GiB{credits}")
+        for credits in ("", ",credits=50%")
+    )
+    # One client at 0.6 ms and 0.4 ms of computing asks for 1,000 a second: 300 of them are paid for.
+    assert full.within == "no" and full.seconds_per_unit == pytest.approx(3 * COUNT / 300, rel=0.01)
+    assert full.credits_ended_s is None
+    assert full.burst_seconds_per_unit == pytest.approx(3 * COUNT / 1000, rel=0.1)
+    drain = 3 * COUNT / (full.burst_seconds_per_unit or 0.0) - 300
+    assert full.credits_last_s == pytest.approx(5.4e6 / drain, rel=0.02)
+    assert half.credits_last_s == pytest.approx((full.credits_last_s or 0.0) / 2, rel=0.01)
+    assert found.recommended == ("gp3,size=150GiB",)
+    assert full.low_s is None or full.low_s == pytest.approx(full.seconds_per_unit, rel=0.05)
+    (line,) = (each for each in result.sentences if "while its burst credits last" in each)
+    assert line.startswith("cheaper, and enough while its burst credits last: gp2,size=100GiB, 10.00 USD")
+    assert "for 2 h" in line and "and then 20.0" in line
+
+
+def test_credits_that_come_back_as_fast_as_they_go_change_nothing(tmp_path: Path) -> None:
+    found = only(sized(tmp_path, "gp2,size=500GiB", "gp3,size=500GiB"))
+    gp2 = next(each for each in found.volumes if each.volume.startswith("gp2"))
+    assert gp2.burst_seconds_per_unit is None and gp2.credits_last_s is None
+    assert gp2.seconds_per_unit == pytest.approx(3 * COUNT / 1000, rel=0.1)
+
+
+def test_a_proof_is_run_with_no_credits_left() -> None:
+    texts = ["gp2,size=100GiB", "gp3,size=100GiB", "gp3,size=100GiB,instance=m6g.large"]
+    names = [each.sustained_name for each in candidates(LOADED, 100, volumes=texts)]
+    assert names == [
+        "gp2,size=100GiB,credits=empty",
+        "gp3,size=100GiB",
+        "gp3,size=100GiB,credits=empty,instance=m6g.large",
+    ]
+    (both,) = candidates(LOADED, 100, volumes=texts[:1], wals=["gp2,size=20GiB"])
+    assert both.sustained_name == "gp2,size=100GiB,credits=empty,wal=volume:gp2,size=20GiB,credits=empty"
+    assert candidates(LOADED, 100, volumes=[both.sustained_name])[0].name == both.sustained_name
+
+
 def test_assumed_latency_makes_a_recommendation_depend_on_it(tmp_path: Path) -> None:
     offers = candidates(LOADED, 100, volumes=["gp3,size=100GiB", "io2,size=100GiB,iops=3000"])
     found = only(size(stored(tmp_path), offers, Wanted(0.2, 100, against=offers[1]), LOADED))

@@ -77,8 +77,14 @@ def noise_of(gates: Sequence[GateResult], workload: str, spread: float | None) -
 
 def promise(name: str, time: TimeBudget, noise: Noise, rule: GateRule) -> str:
     """What the time finds with 90 %, in one or two sentences."""
-    given = f"{name}: {duration_rounded(time.time_s)} {'are' if time.time_s != 60 else 'is'} about "
-    given += f"{plural(time.blocks, 'block')} of {time.members} trials"
+    given = f"{name}: {duration_rounded(time.time_s)} {'are' if time.time_s != 60 else 'is'} "
+    if time.blocks == 0:
+        block_s = duration_rounded(time.trial_s * time.members)
+        return (
+            f"{given}less than one block of {time.members} trials takes ({block_s}), so that nothing will be "
+            f"found: {_remedy(time, rule)}."
+        )
+    given += f"about {plural(time.blocks, 'block')} of {time.members} trials"
     if findable_effect(time.rows, SPREAD_UNKNOWN, rule, pooled=time.pooled) is None:
         return f"{given}, too few to find any slow-down: {_remedy(time, rule)}."
     if not noise.spreads:

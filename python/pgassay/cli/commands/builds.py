@@ -75,10 +75,16 @@ def run(arguments: argparse.Namespace) -> int:
 def list_builds() -> list[BuildListing]:
     """Return every build at hand and every one that can be installed, newest first."""
     from pgassay.environment.builds.base import parse_version
-    from pgassay.environment.builds.registry import ORIGINS
+    from pgassay.environment.builds.registry import MAJOR_MIN, ORIGINS
 
     listings = [_found(build) for origin in ORIGINS for build in origin.builds()]
-    listings += [_obtainable(origin, version) for origin in ORIGINS for version in origin.obtainable()]
+    # What is too old to be measured is not offered, and told where it is at hand.
+    listings += [
+        _obtainable(origin, version)
+        for origin in ORIGINS
+        for version in origin.obtainable()
+        if parse_version(version)[0] >= MAJOR_MIN
+    ]
     return sorted(
         listings, key=lambda listing: (not listing.obtainable, parse_version(listing.version)), reverse=True
     )
@@ -96,13 +102,26 @@ def format_table(listings: Sequence[BuildListing]) -> str:
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     ]
-    return "\n".join(lines + _explain_gates(listings))
+    return "\n".join(lines + _explain_age(listings) + _explain_gates(listings))
+
+
+def _explain_age(listings: Sequence[BuildListing]) -> list[str]:
+    from pgassay.environment.builds.base import parse_version
+    from pgassay.environment.builds.registry import MAJOR_MIN
+
+    versions = [each.version for each in listings if parse_version(each.version)[0] < MAJOR_MIN]
+    if not versions:
+        return []
+    return ["", f"Too old to be measured: {', '.join(versions)}. pgassay measures {MAJOR_MIN} and newer."]
 
 
 def _explain_gates(listings: Sequence[BuildListing]) -> list[str]:
+    from pgassay.environment.builds.base import parse_version
+    from pgassay.environment.builds.registry import MAJOR_MIN
+
     sentences: dict[str, list[str]] = {}
     for listing in listings:
-        if listing.gate is not None:
+        if listing.gate is not None and parse_version(listing.version)[0] >= MAJOR_MIN:
             reasons = sentences.setdefault(listing.gate.remedy, [])
             reason = f"  {listing.gate.name}: {listing.gate.reason}."
             if reason not in reasons:

@@ -126,7 +126,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         result = size(stored, offers, wanted, loaded, proofs)
     if arguments.prove:
-        proofs.append(_proof(arguments, stored, result))
+        proofs.append(_proof(arguments, stored, result, offers))
         result = size(stored, offers, wanted, loaded, proofs)
     is_for_terminal = print_result(result, text, arguments)
     sys.stdout.flush()  # the result is said, whatever happens to the page
@@ -249,14 +249,19 @@ def _recorded(arguments: argparse.Namespace) -> "StoredExperiment":
 
 
 def _proof(
-    arguments: argparse.Namespace, stored: "StoredExperiment", result: "SizeResult"
+    arguments: argparse.Namespace,
+    stored: "StoredExperiment",
+    result: "SizeResult",
+    offers: "Sequence[Candidate]",
 ) -> "StoredExperiment":
-    """The same workload on the recommended volumes and their neighbours."""
+    """The same workload on the recommended volumes and their neighbours, by what they give for ever."""
     from dataclasses import replace
 
     from pgassay.errors import UsageError
 
-    names = list(dict.fromkeys(name for group in result.groups for name in group.neighbours))
+    sustained = {offer.name: offer.sustained_name for offer in offers}
+    neighbours = dict.fromkeys(name for group in result.groups for name in group.neighbours)
+    names = [sustained.get(name, name) for name in neighbours]
     if not names:
         raise UsageError("--prove: no volume is recommended: allow a larger --slow-down")
     request, factors = _request_of_stored(stored)

@@ -4,11 +4,13 @@ home()/fleet/nodes/FLEET/NAME/
     identity/       0700: the private key, the certificate, the authority's certificate
     settings.json   what the process is
     process.json    which process it is, written before it opens a port
+    lock            held for as long as it lives: the kernel lets go of it whatever happens
     ready.json      where it listens, once it does
     log             what it says; no request and no answer
 """
 
 import contextlib
+import fcntl
 import json
 import os
 import signal
@@ -85,13 +87,32 @@ class NodeFolder:
         """Be its process, for the length of the block."""
         for name in ("ready.json", "process.json"):
             (self.path / name).unlink(missing_ok=True)
-        document = json.dumps(vars(registry.own_identity()))
-        replace_file(self.path / "process.json", document.encode(), mode=0o600)
+        with self._lock.open("ab") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            document = json.dumps(vars(registry.own_identity()))
+            replace_file(self.path / "process.json", document.encode(), mode=0o600)
+            try:
+                yield
+            finally:
+                for name in ("ready.json", "process.json"):
+                    (self.path / name).unlink(missing_ok=True)
+
+    @property
+    def _lock(self) -> Path:
+        return self.path / "lock"
+
+    def _is_let_go(self) -> bool:
+        """Whether nobody holds the lock that its process holds for as long as it lives.
+
+        The kernel takes it from one that was killed, also from one in a container whose pids mean nothing
+        here. False where there is none.
+        """
         try:
-            yield
-        finally:
-            for name in ("ready.json", "process.json"):
-                (self.path / name).unlink(missing_ok=True)
+            with self._lock.open("rb") as asked:
+                fcntl.flock(asked, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
 
     def say_ready(self, address: str) -> None:
         """It listens there."""
@@ -112,13 +133,21 @@ class NodeFolder:
             owner = registry.Owner(**document)
         except (OSError, ValueError, TypeError):
             return None
-        return owner if registry.is_alive(owner) else None
+        return owner if registry.is_alive(owner) and not self._is_let_go() else None
 
     def end(self, patience_s: float) -> bool:
-        """End its process: ask, wait, then kill it. False when none ran."""
+        """End its process: ask, wait, then kill it. False when none ran.
+
+        Raises UsageError for one in another pid namespace: its pid is another process here.
+        """
         owner = self.owner()
         if owner is None:
             return False
+        if owner.pid_namespace != registry.own_identity().pid_namespace:
+            raise UsageError(
+                f"the process of {self.path.name} runs in another container, so it can't be ended from here: "
+                "type pgassay fleet stop there"
+            )
         for number, wait_s in ((signal.SIGTERM, patience_s), (signal.SIGKILL, patience_s)):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(owner.pid, number)

@@ -20,9 +20,10 @@ from pgassay.model.machines.spread import (
     SpreadMachine,
     SpreadRun,
 )
+from pgassay.record import layout
 from pgassay.record.experiment import recording_error
 
-FILE = "fleet.json"
+FILE = layout.FLEET_FILE
 MACHINES_FOLDER = "machines"
 _SEED_BITS = 31
 

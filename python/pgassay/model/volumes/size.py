@@ -54,6 +54,10 @@ class SizedVolume(Frozen):
     that was not looked at. `slow_down`: by which share it is slower than the volume it is compared with, with
     its own ends. `within`: whether that is within what was allowed. `credits_ended_s`: when burst credits
     ended in the replay, None where they lasted. `is_on_front`: none is both cheaper and faster.
+
+    All times are those without burst credits, where the workload uses more of them than come back: then
+    `burst_seconds_per_unit` is its time while they last, for `credits_last_s` if it goes on as it was
+    recorded. Both are None where credits make no difference.
     """
 
     volume: str
@@ -74,6 +78,8 @@ class SizedVolume(Frozen):
     is_recommended: bool
     latency_assumed: bool
     wal_per_month: float | None = None
+    burst_seconds_per_unit: float | None = None
+    credits_last_s: float | None = None
 
 
 class CurvePoint(Frozen):

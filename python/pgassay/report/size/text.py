@@ -27,7 +27,7 @@ from pgassay.report.section import (
     bullets,
     plain_table,
 )
-from pgassay.words import percent_fixed, ratio, seconds
+from pgassay.words import duration, percent_fixed, ratio, seconds
 
 _AMOUNTS = {"operations": "IOPS", "throughput": "MiB/s", "latency": "ms"}
 _DIMENSIONS = {"operations": "operations", "throughput": "throughput", "latency": "latency, no more than"}
@@ -147,7 +147,7 @@ def _volume_table(group: SizedGroup, volumes: Sequence[SizedVolume]) -> Table:
         Column("assumed latency's range", short="range"),
         Column("within"),
         Column(f"per million {group.unit}s", short="per million", where=HTML),
-        Column("credits end", where=HTML),
+        Column("while credits last", where=HTML),
     )
     rows = tuple(_volume_row(each) for each in volumes)
     return Table(columns, (Group(rows),))
@@ -160,7 +160,8 @@ def _volume_row(volume: SizedVolume) -> Row:
         "no price" if volume.price_per_month is None else f"{volume.price_per_month:,.2f} {volume.currency}"
     )
     million = "" if volume.price_per_million is None else f"{volume.price_per_million:,.4g}"
-    ended = "" if volume.credits_ended_s is None else f"after {seconds(volume.credits_ended_s)}"
+    burst_s, last_s = volume.burst_seconds_per_unit, volume.credits_last_s
+    burst = "" if burst_s is None or last_s is None else f"{seconds(burst_s)} for {duration(last_s)}"
     cells = (
         volume.volume,
         price,
@@ -169,7 +170,7 @@ def _volume_row(volume: SizedVolume) -> Row:
         span,
         volume.within,
         million,
-        ended,
+        burst,
     )
     tone = STRONG if volume.is_recommended else ""
     return Row(tuple(Cell(cell, tone if place == 0 else "") for place, cell in enumerate(cells)))

@@ -9,7 +9,7 @@ from pgassay.errors import UsageError
 from pgassay.model.arm import ArmSpec
 from pgassay.model.workload import Statement, WorkloadSpec
 from pgassay.record.gates import GATE_FILE
-from pgassay.record.layout import EXPERIMENT_FILE, SEARCH_FILE, TUNE_FILE
+from pgassay.record.layout import EXPERIMENT_FILE, PROBE_FILE, SEARCH_FILE, TUNE_FILE
 from pgassay.tune.candidate import TunedStatement
 from pgassay.workloads.statements import ELAPSED
 
@@ -21,7 +21,7 @@ TAKEN = (
 # Files that tell what else a folder or a file is, and what to type instead.
 _OTHER_FOLDERS = {
     GATE_FILE: "the results of a gate, which hold no statements' data: name one of its experiments",
-    "probe.json": "a probe's results, which know no statements",
+    PROBE_FILE: "a probe's results, which know no statements",
     "PG_VERSION": "a data folder of PostgreSQL: write --dataset folder:{path} --workload sql:FILE",
 }
 _OF_A_DIAGNOSIS = {"activity", "sampled", "statements", "causes"}

@@ -1,4 +1,4 @@
-"""`pgassay index`: one page over all experiments in a folder."""
+"""`pgassay index`: one page over all results in a folder."""
 
 import argparse
 
@@ -8,6 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pgassay.cli.stored_results import OtherResult
     from pgassay.errors import UsageError
     from pgassay.report.index import IndexRow
 
@@ -18,9 +19,10 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the command to the command line."""
     parser = subparsers.add_parser(
         "index",
-        help="write one page over all experiments in a folder",
-        description="Writes index.html into a folder of experiments: their verdicts, with links to their "
-        "reports; a report that is missing or older than its experiment is made.",
+        help="write one page over all results in a folder",
+        description="Writes index.html into a folder of results (experiments, what tune, gate and fleet "
+        "found, probes that were kept): their verdicts, with links to their reports; a report that is "
+        "missing or older than its experiment is made.",
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,
     )
@@ -30,12 +32,14 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(arguments: argparse.Namespace) -> int:
     """Read every experiment, make the reports that are missing, write the page."""
+    from pgassay.cli.stored_results import others_below
     from pgassay.record.experiment import write_file
     from pgassay.report import index
 
     parent = stored_experiments.parent_of(arguments)
     _check_writable(parent)
     rows = [_row(parent, folder, found) for folder, found in stored_experiments.analysed_below(parent)]
+    rows += [_other_row(parent, folder, found) for folder, found in others_below(parent)]
     target = parent / INDEX_FILE
     write_file(target, index.render(rows, title=str(parent)).encode())
     print(f"index: {target}")
@@ -63,6 +67,30 @@ def _row(parent: "Path", folder: "Path", found: "stored_experiments.Analysed | U
         except UsageError as error:
             return IndexRow(folder=str(relative), link="", error=str(error))
     return row_of(result, stored, folder=str(relative), link=(relative / REPORT_FILE).as_posix())
+
+
+def _other_row(parent: "Path", folder: "Path", found: "OtherResult | UsageError") -> "IndexRow":
+    """What tune, gate, fleet or probe found, with the page that it wrote, if it wrote one."""
+    from pgassay.cli.outcome import REPORT_FILE
+    from pgassay.errors import UsageError
+    from pgassay.report.index import IndexRow
+    from pgassay.report.listing import ended_words
+    from pgassay.report.text import clean
+
+    relative = folder.relative_to(parent)
+    if isinstance(found, UsageError):
+        return IndexRow(folder=str(relative), link="", error=str(found))
+    page = relative / REPORT_FILE
+    return IndexRow(
+        folder=str(relative),
+        link=page.as_posix() if (parent / page).is_file() else "",
+        started=found.started,
+        title=clean(found.title),
+        verdict=tuple(clean(line) for line in found.verdict),
+        tone="mixed",
+        amount=found.amount,
+        ended=ended_words(found.ended),
+    )
 
 
 def _check_writable(folder: "Path") -> None:

@@ -1,4 +1,4 @@
-"""`pgassay list`: the experiments in a folder, one line each."""
+"""`pgassay list`: the stored results in a folder, two lines each."""
 
 import argparse
 import sys
@@ -11,8 +11,9 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the command to the command line."""
     parser = subparsers.add_parser(
         "list",
-        help="list stored experiments with their verdicts",
-        description="Lists the experiments below a folder, by default ./pgassay-results.",
+        help="list stored results with their verdicts",
+        description="Lists the results below a folder: experiments, what tune, gate and fleet found, and "
+        "probes that were kept; by default those in ./pgassay-results and ./pgassay-gates.",
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,
     )
@@ -22,15 +23,32 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(arguments: argparse.Namespace) -> int:
     """Read every experiment and print a row; one that can't be read is named with the reason."""
+    from pgassay.cli.stored_results import others_below
     from pgassay.errors import UsageError
+    from pgassay.experiment.gating.run import PARENT as GATES
     from pgassay.report import listing
     from pgassay.report.compare import verdicts
 
     rows = []
     parent = stored_experiments.parent_of(arguments, may_be_missing=True)
+    parents = [parent] if arguments.folder is not None else [parent, GATES]
+    for folder, other in (each for place in parents for each in others_below(place)):
+        if isinstance(other, UsageError):
+            rows.append(listing.ListingRow(str(folder), "", "", "", "", "", error=str(other)))
+            continue
+        rows.append(
+            listing.ListingRow(
+                folder=str(folder),
+                started=other.started,
+                title=other.title,
+                amount=other.amount,
+                stopped=other.ended,
+                verdict="\n".join(other.verdict),
+            )
+        )
     for folder, found in stored_experiments.analysed_below(parent):
         if isinstance(found, UsageError):
-            rows.append(listing.ListingRow(str(folder), "", "", 0, "", "", error=str(found)))
+            rows.append(listing.ListingRow(str(folder), "", "", "", "", "", error=str(found)))
             continue
         stored, result = found
         rows.append(
@@ -38,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
                 folder=str(folder),
                 started=stored.experiment.created_at,
                 title=stored.experiment.title,
-                blocks=result.blocks,
+                amount=listing.blocks_words(result.blocks),
                 stopped=result.stopped,
                 verdict="\n".join(verdicts.headline_lines(result)),
             )

@@ -13,10 +13,8 @@ if TYPE_CHECKING:
     from pgassay.model.result import CompareResult
     from pgassay.record.experiment import StoredExperiment
 
-# What `pgassay tune` writes into the folder of its results.
-TUNE_FILE = "tune.json"
-# What `pgassay compare --fleet` does.
-FLEET_FILE = "fleet.json"
+# By these files a folder is known to hold results of tune, of a fleet, of a gate.
+TUNE_FILE, FLEET_FILE, GATE_FILE = "tune.json", "fleet.json", "gate.json"
 
 
 def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -54,6 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
         return report_spread(arguments)
     if (arguments.folder / TUNE_FILE).is_file():
         return _report_tuning(arguments)
+    if (arguments.folder / GATE_FILE).is_file():
+        return _report_gate(arguments)
     stored, result = analysed(load(arguments.folder), redact=arguments.redact)
     target = arguments.html or arguments.folder / REPORT_FILE
     page = render_html(result, stored, chart_library=chart_library())
@@ -78,20 +78,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _report_tuning(arguments: argparse.Namespace) -> int:
     """The answer that `pgassay tune` stored in the folder; its proof/ is an experiment like any other."""
-    from pydantic import ValidationError
-
     from pgassay.analysis.redaction.tuning import redacted
+    from pgassay.cli.stored_results import read_tuning
     from pgassay.errors import UsageError
-    from pgassay.model.tuning.answer import TuneResult
     from pgassay.report.tune import text
 
-    file = arguments.folder / TUNE_FILE
-    try:
-        result = TuneResult.model_validate_json(file.read_bytes())
-    except (OSError, ValidationError) as error:
-        raise UsageError(
-            f"{file} can't be read as this version's answer of tune ({type(error).__name__}): run tune again"
-        ) from error
+    result = read_tuning(arguments.folder)
     if arguments.png:
         raise UsageError(f"an answer of tune has no plots: name its proof, {arguments.folder / 'proof'}")
     shown = redacted(result) if arguments.redact else result
@@ -99,6 +91,25 @@ def _report_tuning(arguments: argparse.Namespace) -> int:
     write_page(target, text.render_html(shown))
     if print_result(shown, text, arguments):
         print(f"report: {target}")
+    return 0
+
+
+def _report_gate(arguments: argparse.Namespace) -> int:
+    """The result of a gate again; each workload in its folder is an experiment like any other."""
+    from pgassay.errors import UsageError
+    from pgassay.record.gates import load_gate
+    from pgassay.report.gate import text
+
+    for name in ("html", "png", "redact"):
+        if getattr(arguments, name):
+            raise UsageError(
+                f"--{name}: a gate has no page of its own: leave it out, name the folder of a workload in "
+                f"{arguments.folder}, or draw several gates with 'pgassay history FOLDER --html FILE'"
+            )
+    result = load_gate(arguments.folder)
+    if print_result(result, text, arguments):
+        folders = ", ".join(str(arguments.folder / each.folder) for each in result.workloads)
+        print(f"\ngate: 'pgassay report FOLDER' shows each workload: {folders}")
     return 0
 
 

@@ -1,0 +1,135 @@
+"""Stored results that are no single experiment: what tune, gate and fleet found, and kept probes."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from pgassay.errors import UsageError
+from pgassay.fleet.spreading import plan as spread_plans
+from pgassay.fleet.spreading.results import blocks_done, stored_result
+from pgassay.model.probe import ProbeRecord
+from pgassay.model.tuning.answer import TuneResult
+from pgassay.probe.analysis.analyse import analyse_probe
+from pgassay.record import layout
+from pgassay.record.gates import GATE_FILE, load_gate
+from pgassay.report.gate.text import headline, side_words
+from pgassay.report.listing import blocks_words
+
+
+@dataclass(frozen=True)
+class OtherResult:
+    """What `list` and `index` tell of one: `amount` is what it rests on, `ended` why it stopped.
+
+    `verdict`: its sentences. `started`: an ISO time.
+    """
+
+    started: str
+    title: str
+    amount: str
+    ended: str
+    verdict: tuple[str, ...]
+
+
+def others_below(parent: Path) -> Iterator[tuple[Path, OtherResult | UsageError]]:
+    """Each folder of such results directly below `parent`, or `parent` itself, or why it can't be read."""
+    below = sorted(parent.iterdir()) if parent.is_dir() else []
+    for folder in (parent, *below):
+        for file, read in _READERS.items():
+            if (folder / file).is_file():
+                try:
+                    found: OtherResult | UsageError = read(folder)
+                except UsageError as error:
+                    found = error
+                yield folder, found
+                break
+
+
+def read_tuning(folder: Path) -> TuneResult:
+    """The answer that `pgassay tune` stored in the folder; raises UsageError for another version's."""
+    file = folder / layout.TUNE_FILE
+    try:
+        return TuneResult.model_validate_json(file.read_bytes())
+    except (OSError, ValidationError) as error:
+        raise UsageError(
+            f"{file} can't be read as this version's answer of tune ({type(error).__name__}): run tune again"
+        ) from error
+
+
+def _tuning(folder: Path) -> OtherResult:
+    result = read_tuning(folder)
+    ended_at = (folder / layout.TUNE_FILE).stat().st_mtime
+    proof = result.proof
+    amount = "no proof" if proof is None else blocks_words(proof.blocks)
+    ended = "interrupted" if result.interrupted else "" if proof is None else proof.stopped
+    return OtherResult(
+        started=datetime.fromtimestamp(ended_at - result.seconds_used, UTC).isoformat(timespec="seconds"),
+        title=f"tune {result.symptom.workload or result.symptom.data}",
+        amount=amount,
+        ended=ended or "ended",
+        verdict=(result.verdict,),
+    )
+
+
+def _searching(folder: Path) -> OtherResult:
+    """A tune that was killed, or is at work: it has its candidates and no answer yet."""
+    ended_at = (folder / layout.SEARCH_FILE).stat().st_mtime
+    return OtherResult(
+        started=datetime.fromtimestamp(ended_at, UTC).isoformat(timespec="seconds"),
+        title="tune",
+        amount="no proof",
+        ended="not ended",
+        verdict=(),
+    )
+
+
+def _gate(folder: Path) -> OtherResult:
+    result = load_gate(folder)
+    return OtherResult(
+        started=result.created_at,
+        title=f"gate {Path(result.file).name}: {side_words(result.change)}",
+        amount=blocks_words(sum(each.blocks for each in result.workloads)),
+        ended=headline(result).lower(),
+        verdict=(result.verdict,),
+    )
+
+
+def _spread(folder: Path) -> OtherResult:
+    plan = spread_plans.read(folder)
+    result = stored_result(plan, folder)
+    return OtherResult(
+        started=plan.created_at,
+        title=f"fleet of {len(plan.machines)}: {' '.join(plan.words)}",
+        amount=blocks_words(blocks_done(result)),
+        ended=result.stopped,
+        verdict=tuple(line for line in result.verdict.splitlines() if line.strip()),
+    )
+
+
+def _probe(folder: Path) -> OtherResult:
+    file = folder / layout.PROBE_FILE
+    try:
+        result = analyse_probe(ProbeRecord.model_validate_json(file.read_bytes()))
+    except (OSError, ValidationError) as error:
+        raise UsageError(
+            f"{file} can't be read as this version's probe ({type(error).__name__}): probe again"
+        ) from error
+    return OtherResult(
+        started=result.measured_at,
+        title=f"probe {result.path}",
+        amount=f"{len(result.cells)} cells",
+        ended="ended",
+        verdict=result.sentences[:1],
+    )
+
+
+# By a file that tells what a folder is, in the order in which they are looked for.
+_READERS: dict[str, Callable[[Path], OtherResult]] = {
+    layout.TUNE_FILE: _tuning,
+    layout.SEARCH_FILE: _searching,
+    GATE_FILE: _gate,
+    layout.FLEET_FILE: _spread,
+    layout.PROBE_FILE: _probe,
+}

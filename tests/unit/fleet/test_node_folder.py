@@ -1,0 +1,54 @@
+"""Whether the process of a fleet's folder runs: real processes, also one that was killed."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pgassay.errors import UsageError
+from pgassay.fleet.cluster.node_folder import NodeFolder
+
+HELD = """
+import sys, time
+from pathlib import Path
+from pgassay.fleet.cluster.node_folder import NodeFolder
+with NodeFolder(Path(sys.argv[1])).running():
+    print("runs", flush=True)
+    time.sleep(600)
+"""
+
+
+def as_of_another_container(folder: Path) -> None:
+    """What a process of another pid namespace would have written: its pid means nothing here."""
+    document = json.loads((folder / "process.json").read_text())
+    (folder / "process.json").write_text(json.dumps(document | {"pid_namespace": "pid:[1]"}))
+
+
+def test_a_killed_process_runs_no_more_wherever_its_pid_was(tmp_path: Path) -> None:
+    folder = NodeFolder(tmp_path)
+    with subprocess.Popen([sys.executable, "-c", HELD, tmp_path], stdout=subprocess.PIPE, text=True) as held:
+        assert held.stdout is not None and held.stdout.readline() == "runs\n"
+        owner = folder.owner()
+        assert owner is not None and owner.pid == held.pid
+        as_of_another_container(tmp_path)
+        assert folder.owner() is not None
+        with pytest.raises(UsageError, match="another container"):
+            folder.end(1.0)
+        assert held.poll() is None
+        held.send_signal(signal.SIGKILL)
+    assert (tmp_path / "process.json").is_file()
+    assert folder.owner() is None
+    assert folder.end(1.0) is False
+
+
+def test_a_record_without_a_lock_is_believed(tmp_path: Path) -> None:
+    folder = NodeFolder(tmp_path)
+    with folder.running():
+        assert folder.owner() is not None
+        as_of_another_container(tmp_path)
+        (tmp_path / "lock").unlink()
+        assert folder.owner() is not None
+    assert folder.owner() is None
