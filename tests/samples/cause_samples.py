@@ -6,8 +6,8 @@ from typing import Any
 
 import report_examples
 from pgassay.analysis.accounts.threads import Span
+from pgassay.analysis.accounts.work_times import WorkTimes
 from pgassay.analysis.causes.evidence import Caps, DeviceFlow, Evidence, Processors
-from pgassay.analysis.causes.times import WorkTimes
 from pgassay.analysis.causes.trial_evidence import load_of_trial
 from pgassay.model.account import Account, AccountItem
 from pgassay.model.arm import Arm

@@ -3,8 +3,8 @@
 import pytest
 
 from cause_samples import account, evidence, item
+from pgassay.analysis.accounts.work_times import work_times
 from pgassay.analysis.causes.rank import trial_causes
-from pgassay.analysis.causes.times import work_times
 
 
 def test_a_leader_that_waits_for_its_workers_is_explained_by_them() -> None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgassay.analysis.accounts.threads import Span
+from pgassay.analysis.accounts.work_times import WorkTimes
 from pgassay.analysis.causes.sql_evidence import SqlEvidence
-from pgassay.analysis.causes.times import WorkTimes
 from pgassay.analysis.causes.volume_evidence import BurstEnd
 from pgassay.analysis.descriptive.round_trips import RoundTrips
 from pgassay.model.account import Account

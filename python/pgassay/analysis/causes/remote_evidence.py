@@ -15,11 +15,11 @@ import numpy as np
 from pgassay.analysis.accounts.arms import RecordKey, measured_spans
 from pgassay.analysis.accounts.samples import sampled_accounts
 from pgassay.analysis.accounts.threads import BACKEND, Span
+from pgassay.analysis.accounts.work_times import WorkTimes, work_times
 from pgassay.analysis.causes.evidence import Evidence
 from pgassay.analysis.causes.read_series import ReadCeiling, read_ceiling
 from pgassay.analysis.causes.sampler_files import read_columns
 from pgassay.analysis.causes.sql_evidence import SqlEvidence, looks_of, sql_evidence
-from pgassay.analysis.causes.times import WorkTimes, work_times
 from pgassay.model.account import Account
 from pgassay.model.trial import TrialRecord
 from pgassay.record.experiment import StoredExperiment, StoredTrial

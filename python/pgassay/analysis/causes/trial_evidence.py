@@ -5,6 +5,7 @@ from functools import lru_cache
 
 from pgassay.analysis.accounts.arms import measured_spans, trial_accounts
 from pgassay.analysis.accounts.threads import Span
+from pgassay.analysis.accounts.work_times import times_from_outside, work_times
 from pgassay.analysis.causes.evidence import (
     MB,
     Caps,
@@ -15,7 +16,6 @@ from pgassay.analysis.causes.evidence import (
     block_bytes,
 )
 from pgassay.analysis.causes.sampler_files import PROCESSOR_TAKEN, moved
-from pgassay.analysis.causes.times import times_from_outside, work_times
 from pgassay.analysis.causes.volume_evidence import burst_ends
 from pgassay.analysis.descriptive.round_trips import trips_of_trial
 from pgassay.model.account import Account

@@ -6,12 +6,12 @@ import numpy as np
 
 from pgassay import __version__
 from pgassay.analysis.accounts.threads import Span
+from pgassay.analysis.accounts.work_times import WORKING
 from pgassay.analysis.causes.base import Found, Rule
 from pgassay.analysis.causes.evidence import MB, DeviceFlow, Evidence
 from pgassay.analysis.causes.rank import TrialCauses, trial_causes
 from pgassay.analysis.causes.registry import next_step
 from pgassay.analysis.causes.sampler_files import moved, read_columns
-from pgassay.analysis.causes.times import WORKING
 from pgassay.analysis.diagnosis.accounts import Accounts, accounts
 from pgassay.analysis.diagnosis.evidence import evidence_of_interval, server_cpu_s
 from pgassay.analysis.diagnosis.interval import Interval

@@ -5,10 +5,10 @@ their connections' idle time is no part of it.
 """
 
 from pgassay.analysis.accounts.threads import Span
+from pgassay.analysis.accounts.work_times import work_times
 from pgassay.analysis.causes.evidence import MB, DeviceFlow, Evidence, Load, Processors, block_bytes
 from pgassay.analysis.causes.sampler_files import PROCESSOR_TAKEN, moved, read_columns
 from pgassay.analysis.causes.sql_evidence import SqlEvidence, sql_evidence
-from pgassay.analysis.causes.times import work_times
 from pgassay.analysis.diagnosis.accounts import OWN, Accounts
 from pgassay.analysis.diagnosis.interval import Interval
 from pgassay.model.trial import Counters, figure

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from pgassay.analysis.accounts.threads import Span
+from pgassay.analysis.accounts.work_times import READS, WORKING
 from pgassay.analysis.causes.base import DEVICE, Answer, Missing, Rule, lifted
 from pgassay.analysis.causes.evidence import MB, Evidence
 from pgassay.analysis.causes.sampler_files import moved, read_columns
-from pgassay.analysis.causes.times import READS, WORKING
 from pgassay.analysis.statistics.change_points import ChangePoint, change_points
 
 _SECONDS_MIN = 12
