@@ -35,7 +35,6 @@ from pgassay.tune.search.proof_time import (
     provable,
     search_s,
     too_short,
-    typed,
 )
 from pgassay.tune.search.search import Searched, best_so_far, search
 from pgassay.tune.search.second_look import look_with_settings
@@ -205,7 +204,7 @@ def _search_s(known: Known, copy: TrialCopy, progress: Progress, *, proves: bool
         return left_s
     known.trial = TrialTime(copy.opened_s)
     max_time_s = known.planned.request.max_time_s
-    said = too_short(max_time_s - left_s, left_s, known.baseline, known.trial, typed(max_time_s))
+    said = too_short(max_time_s - left_s, left_s, known.baseline, known.trial)
     if said and known.gathered.to_try:
         progress.message(said)
         known.warnings.append(said)

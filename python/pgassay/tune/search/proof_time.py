@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from pgassay.tune.search.selection import Baseline, Seconds, Selection, proof_trials_s, total_s
 
-# What a trial takes beside starting its server and its statements, about.
-TRIAL_OVERHEAD_S = 3.0
+# What a trial takes beside its statements, at least; and beside those and starting its server on a copy.
+TRIAL_OVERHEAD_S, TRIAL_CHECKS_S = 3.0, 1.0
 # The blocks that a proof should have room for; with fewer than the least a pooled comparison has no verdict
 # (docs/statistics.md).
 BLOCKS_WANTED, BLOCKS_MIN = 6, 4
@@ -45,7 +45,7 @@ class TrialTime:
     @property
     def overhead_s(self) -> float:
         """Of each trial."""
-        return TRIAL_OVERHEAD_S + self.opened_s
+        return max(TRIAL_OVERHEAD_S, TRIAL_CHECKS_S + self.opened_s)
 
     def block_s(self, selection: Selection, base: Seconds, count: int) -> float:
         """A block of the proof of the first `count` fixes."""
@@ -92,7 +92,7 @@ def search_s(left_s: float, base: Seconds, trial: TrialTime) -> float:
     return max(spared_s, SEARCH_SHARE_MIN * left_s, 0.0)
 
 
-def too_short(used_s: float, left_s: float, baseline: Baseline, trial: TrialTime, max_time: str) -> str:
+def too_short(used_s: float, left_s: float, baseline: Baseline, trial: TrialTime) -> str:
     """What is said at once where no fix can be proven in the time that is left; '' where one may be.
 
     Evident is what not even a fix that leaves nothing of the workload's time could mend.
@@ -103,7 +103,7 @@ def too_short(used_s: float, left_s: float, baseline: Baseline, trial: TrialTime
     needed_s = trial.proof_of_one_s(baseline.seconds, 1.0)
     enough = typed(used_s + needed_s / (PROOF_SHARE * (1 - PREDICTION_SHARE) * (1 - SEARCH_SHARE)))
     return (
-        f"nothing can be proven in --max-time {max_time}: {BLOCKS_MIN} blocks for one fix take "
+        f"nothing can be proven in the {left_s:.0f} s that are left: {BLOCKS_MIN} blocks for one fix take "
         f"{typed(least_s)} and more here; give --max-time {enough}"
     )
 

@@ -123,6 +123,8 @@ def _select(
         anew=settings,
     )
     for name, other in in_turns.dearer.items():
+        if name in found.alike:
+            continue  # which says more
         said = f"'{by_id[other].title}' takes a tenth of its space or less, and the workload little longer"
         found.notes[name] = "; ".join(filter(None, (said, found.notes.get(name, ""))))
     for name in unused.keys() & {*found.selection.ids}:

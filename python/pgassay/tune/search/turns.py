@@ -170,11 +170,11 @@ class Turns:
             # As the rounds are numbered: the first are those of the cheaper one.
             is_good = not is_longer(*rounds, 1 / (GENERAL_TIMES_MAX if is_general else self.gain_min))
             is_alike = not any(is_longer(*pair, 1 / self.gain_min) for pair in (rounds, rounds[::-1]))
-            if not is_good and self._is_tiny(name, best):
-                longer_s = statistics.median(rounds[0]) - statistics.median(rounds[1])
-                is_good = longer_s < (self.gain_min - 1) * total_s(self.baseline.weights, current)
-                if is_good:
-                    self.dearer[best] = name
+            longer_s = statistics.median(rounds[0]) - statistics.median(rounds[1])
+            is_little = longer_s < (self.gain_min - 1) * total_s(self.baseline.weights, current)
+            if is_little and self._is_tiny(name, best):
+                is_good = True
+                self.dearer[best] = name
         if is_alike:
             self.alike[best] = name
         return is_good

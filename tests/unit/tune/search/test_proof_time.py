@@ -29,12 +29,12 @@ CHOSEN = Selection(
 
 
 def test_a_proof_takes_its_arms_data_and_six_blocks_of_trials() -> None:
-    trial = TrialTime(opened_s=2.0, built_s={"best": 4.0, "next": 1.0})
-    # A trial: three seconds and the copy's two, and the statements twice. Chosen, twin, as it is.
+    trial = TrialTime(opened_s=4.0, built_s={"best": 4.0, "next": 1.0})
+    # A trial: its checks, the copy's four seconds, and the statements twice. Chosen, twin, as it is.
     assert trial.block_s(CHOSEN, BASE, 1) == pytest.approx(3 * 5 + 2 * (1.5 + 1.5 + 3.0))
-    assert trial.data_s(CHOSEN, 1) == pytest.approx(2 + 4)
-    assert trial.data_s(CHOSEN, 2) == pytest.approx(3 * (2 + 4 + 1))
-    assert trial.proof_s(CHOSEN, BASE, 1) == pytest.approx(6 + 6 * 27)
+    assert trial.data_s(CHOSEN, 1) == pytest.approx(4 + 4)
+    assert trial.data_s(CHOSEN, 2) == pytest.approx(3 * (4 + 4 + 1))
+    assert trial.proof_s(CHOSEN, BASE, 1) == pytest.approx(8 + 6 * 27)
 
 
 def test_a_copy_that_takes_long_leaves_time_for_fewer_members() -> None:
@@ -61,11 +61,13 @@ def test_too_little_time_is_said_at_once_with_the_time_that_suffices() -> None:
     trial = TrialTime(opened_s=1.0)
     baseline = samples.BASELINE
     least_s = trial.proof_of_one_s(baseline.seconds, 0.0)
-    assert least_s == pytest.approx(1 + BLOCKS_MIN * (3 * 4 + 2 * 1.6))
-    said = too_short(5.0, 20.0, baseline, trial, "25s")
-    assert said.startswith("nothing can be proven in --max-time 25s: 4 blocks for one fix take 70s and more")
+    assert least_s == pytest.approx(1 + BLOCKS_MIN * (3 * 3 + 2 * 1.6))
+    said = too_short(5.0, 20.0, baseline, trial)
+    assert said.startswith(
+        "nothing can be proven in the 20 s that are left: 4 blocks for one fix take 50s and more"
+    )
     enough_s = 60 * int(said.rpartition("--max-time ")[2].removesuffix("m"))
-    assert too_short(5.0, enough_s - 5.0, baseline, trial, "") == ""
+    assert too_short(5.0, enough_s - 5.0, baseline, trial) == ""
     # What it names suffices for a fix that gains nothing, after the search has had its whole share.
     left_s = (enough_s - 5.0) * (1 - SEARCH_SHARE) * (1 - PREDICTION_SHARE) * PROOF_SHARE
     assert left_s >= trial.proof_of_one_s(baseline.seconds, 1.0)
