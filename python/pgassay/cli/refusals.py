@@ -39,7 +39,8 @@ def sentence(parser: argparse.ArgumentParser, message: str) -> str:
     if match := _WANTS_VALUE.fullmatch(message):
         action = parser._option_string_actions.get(match[1].split("/")[-1])
         value = action.metavar or "VALUE" if action is not None else "VALUE"
-        return f"{match[1]} needs a value: write {match[1]} {value}"
+        # A value that begins with a minus is taken for an option.
+        return f"{match[1]} needs a value, which is not negative: write {match[1]} {value}"
     if match := _BOTH.fullmatch(message):
         return f"{match[1]} can't stand beside {match[2]}: leave one of them out"
     if match := _LACKS.fullmatch(message):

@@ -139,21 +139,22 @@ def _volumes(group: SizedGroup, number: int) -> list[Block]:
 
 
 def _volume_table(group: SizedGroup, volumes: Sequence[SizedVolume]) -> Table:
+    has_bursts = any(each.burst_seconds_per_unit is not None for each in volumes)
     columns = (
         Column("volume", is_figure=False),
         Column("a month"),
         Column(f"time of a {group.unit}", short="time"),
         Column("slow-down"),
-        Column("assumed latency's range", short="range"),
+        Column("range of latency", short="range"),
         Column("within"),
         Column(f"per million {group.unit}s", short="per million", where=HTML),
-        Column("while credits last", where=HTML),
+        *([Column("while credits last", where=HTML)] if has_bursts else []),
     )
-    rows = tuple(_volume_row(each) for each in volumes)
+    rows = tuple(_volume_row(each, has_bursts=has_bursts) for each in volumes)
     return Table(columns, (Group(rows),))
 
 
-def _volume_row(volume: SizedVolume) -> Row:
+def _volume_row(volume: SizedVolume, *, has_bursts: bool) -> Row:
     low, high = volume.slow_down_low, volume.slow_down_high
     span = "" if low is None or high is None else f"{_change(low)} … {_change(high)}"
     price = (
@@ -170,7 +171,7 @@ def _volume_row(volume: SizedVolume) -> Row:
         span,
         volume.within,
         million,
-        burst,
+        *([burst] if has_bursts else []),
     )
     tone = STRONG if volume.is_recommended else ""
     return Row(tuple(Cell(cell, tone if place == 0 else "") for place, cell in enumerate(cells)))
