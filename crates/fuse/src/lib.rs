@@ -17,6 +17,7 @@ mod image;
 mod instance;
 mod mailbox;
 mod overhead;
+mod placing;
 mod protocol;
 mod requests;
 mod schedule;

@@ -16,6 +16,7 @@ use crate::image::{Image, Pages};
 use crate::instance::{Imposed, Instance};
 use crate::mailbox::{Command, Event, Facts, Inbox, Mailbox};
 use crate::overhead::{measure, measure_ceiling};
+use crate::placing::Placing;
 use crate::protocol::{IN_HEADER, TRANSFER_MAX, WRITE_IN};
 use crate::requests::{Regime, Requests};
 use crate::schedule::{Schedule, now_ns};
@@ -58,6 +59,7 @@ struct Server<'a> {
     requests: Requests,
     mailbox: &'a Mailbox,
     cpu: ClockId,
+    placing: Placing,
     /// While answers have times.
     wakeful: Option<Wakeful>,
 }
@@ -90,6 +92,7 @@ pub fn serve(
         },
         mailbox,
         cpu,
+        placing: Placing::of_this_thread(),
         wakeful: None,
     };
     let mut waiting = Waiting::new(server.requests.connection.as_fd(), inbox.bell.as_fd())?;
@@ -151,10 +154,13 @@ impl Server<'_> {
         if wake_ns <= now + SPIN_NS {
             return Ok(Look::Now);
         }
+        if answer_ns.is_some() {
+            self.placing.settle(now);
+        }
         if wake_ns <= now + UNSEEN_MAX_NS && self.requests.may_be_taken_later(wake_ns) {
             pause_until(wake_ns);
             self.requests.way.is_unsure();
-            self.requests.schedule.woke(wake_ns, now_ns());
+            self.woke(wake_ns);
             return Ok(Look::Since(now));
         }
         let woken = waiting.sleep_until(wake_ns)?;
@@ -162,9 +168,15 @@ impl Server<'_> {
             return Ok(Look::Now);
         }
         if answer_ns == Some(wake_ns) {
-            self.requests.schedule.woke(wake_ns, now_ns());
+            self.woke(wake_ns);
         }
         Ok(Look::No)
+    }
+
+    fn woke(&mut self, wake_ns: u64) {
+        let now = now_ns();
+        self.requests.schedule.woke(wake_ns, now);
+        self.placing.woke(wake_ns, now);
     }
 
     fn obey(&mut self, command: Command, on_event: &mut impl FnMut(Event)) {

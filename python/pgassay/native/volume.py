@@ -20,6 +20,8 @@ from pgassay.native.process import NativeProcess, StatementError
 _ANSWER_TIMEOUT_S = 20.0
 # So many looks in a row that find nothing new: a machine that stood still for a moment has missed one.
 _SILENT_LOOKS = 4
+# Above the least of the real-time ones: a client that has that one doesn't keep its volume waiting.
+_PRIORITY = 2
 
 
 class Delay(TypedDict):
@@ -351,4 +353,4 @@ class VolumeServer:
 def _run_first(thread: int) -> None:
     """Let it run before others: a delay of its own would be one of the volume's."""
     with contextlib.suppress(OSError, AttributeError):
-        os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(1))
+        os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(_PRIORITY))
