@@ -8,9 +8,8 @@ with the least and the largest; a round is all cells, once each, so that a cell'
 Then which answers came later than by 5 % of their own latency, the server's CPU time for each request, and
 what others took of the processors: where that is much, the cell is run again (`--repeats`, twice at most in
 its round), and the run with the least of it counts. Then the second in which a burst ends (within 1 %), and
-the rates that the imitation must reach. The cells of a volume that this machine refuses as above its ceiling,
-and loads that by the model alone move more bytes than its server can beside fio, are shown and neither pass
-nor fail. Needs root, FUSE and fio, and a quarter of an hour for the volumes named
+the rates that the imitation must reach. The cells of a volume that this machine refuses as above its ceiling
+are shown and neither pass nor fail. Needs root, FUSE and fio, and a quarter of an hour for the volumes named
 here, where nobody disturbs it.
 """
 
@@ -27,13 +26,7 @@ from typing import TypedDict
 
 from _fio_load import Beside, Done, Load, Watch, fill, run
 from pgassay.environment.storage.image import size_for
-from pgassay.environment.storage.served import (
-    CEILING_SHARE,
-    Ceiling,
-    ServedImage,
-    beyond_ceiling,
-    why_not,
-)
+from pgassay.environment.storage.served import ServedImage, beyond_ceiling, why_not
 from pgassay.model.volumes.offer import VolumeModel
 from pgassay.native.simulate import PatternSpec, simulate
 from pgassay.native.volume import Second
@@ -208,7 +201,7 @@ class Bench:
         cells = []
         for text in volumes:
             model = named_model(text)
-            beyond = beyond_ceiling(model, ceiling)
+            refused = beyond_ceiling(model, ceiling)
             for name, (mode, size, depths, options, keys) in LOADS.items():
                 if only not in (None, name):
                     continue
@@ -216,16 +209,16 @@ class Bench:
                     if only_depth not in (None, depth):
                         continue
                     load = Load(mode, size, depth, FILE_BYTES, options)
-                    pattern = self.pattern(model, load, keys)
-                    refused = beyond or too_much(f"{text} {name}, {depth}", model, pattern, ceiling)
-                    cells.append(self.fidelity(f"{text} {name}, {depth}", model, load, pattern, refused))
+                    cells.append(self.fidelity(f"{text} {name}, {depth}", model, load, keys, refused))
         if only is None and only_depth is None:
             cells.append(self.burst())
             cells += [self.goal(*goal) for goal in GOALS]
         return cells
 
-    def pattern(self, model: VolumeModel, load: Load, keys: Keys) -> PatternSpec:
-        """What the simulation does in place of fio."""
+    def fidelity(self, name: str, model: VolumeModel, load: Load, keys: Keys, refused: str | None) -> Cell:
+        """fio's figures over the model's. Both draw the same latencies, others in each round."""
+        document = model.model_dump(mode="json")
+        is_flushed = model.latency.flush.median_ns > 0
         pattern: PatternSpec = {
             "depth": load.depth,
             "request_bytes": load.request_bytes,
@@ -234,19 +227,12 @@ class Bench:
             "span_bytes": FILE_BYTES,
             **keys,
         }
-        if not is_flushed(model):
+        if not is_flushed:
             # The device holds nothing back, so that the kernel sends no flush.
             pattern["flush_after"] = 0
-        return pattern
-
-    def fidelity(
-        self, name: str, model: VolumeModel, load: Load, pattern: PatternSpec, refused: str | None
-    ) -> Cell:
-        """fio's figures over the model's. Both draw the same latencies, others in each round."""
-        document = model.model_dump(mode="json")
 
         def measure(number: int) -> Run:
-            self.served.set_write_cache(is_volatile=is_flushed(model))
+            self.served.set_write_cache(is_volatile=is_flushed)
             done, told, beside = self.run(document, load, self.seconds, number)
             (expected,) = simulate([document], pattern=pattern, seed=number)
             latency_ms = expected["latency_ms"]
@@ -329,20 +315,6 @@ def named_model(text: str) -> VolumeModel:
     catalogue = load_catalogue().catalogue
     ordered = parse_volume(text, catalogue)
     return model_of(ordered, catalogue, text_of(ordered))
-
-
-def is_flushed(model: VolumeModel) -> bool:
-    """Whether a flush of it takes any time."""
-    return model.latency.flush.median_ns > 0
-
-
-def too_much(name: str, model: VolumeModel, pattern: PatternSpec, ceiling: Ceiling) -> str | None:
-    """Why the volume's server has no time for this load beside fio, in words; None where it has."""
-    (expected,) = simulate([model.model_dump(mode="json")], pattern=pattern)
-    asked, most = expected["bytes_per_s"], CEILING_SHARE * ceiling.bytes_per_s
-    if asked <= most:
-        return None
-    return f"{name}: the load moves {asked / 1e6:,.0f} MB/s, and this machine keeps up with {most / 1e6:,.0f}"
 
 
 def cpu_us(told: Sequence[Second]) -> float:
