@@ -11,6 +11,7 @@ from pgassay.cli.main import parser
 from pgassay.errors import UsageError
 from pgassay.model.gates.gate import GatedSystem, GateResult, GateWorkload
 from pgassay.record.gates import write_gate
+from pgassay.report.tune import text as tune_text
 from tune_samples import answer
 
 GATE_VERDICT = "No slow-down was found in 1 unit."
@@ -115,3 +116,14 @@ def test_a_gate_is_shown_again(results: Path, capsys: pytest.CaptureFixture[str]
     assert GATE_VERDICT in printed and str(results / "gated" / "w") in printed
     with pytest.raises(UsageError, match="no page of its own"):
         main(["report", str(results / "gated"), "--html", str(results / "page.html")])
+
+
+def test_what_has_no_room_in_tunes_table_stands_below_it() -> None:
+    wide = tune_text.render(answer(), width=120, colour=False, unicode=True)
+    narrow = tune_text.render(answer(), width=80, colour=False, unicode=True)
+    assert "1. index good: takes 2.500 s, on disk 7.81 MB, writes 1.00 ×" in narrow
+    assert "1. index good: takes" not in wide and "7.81 MB" in wide
+    for words in ("recommended", "1.67 to 2.5", "9.00 ×"):
+        assert words in wide and words in narrow
+    table = narrow[narrow.index("What helps") : narrow.index("apply.sql")]
+    assert all(len(line) <= 80 for line in table.splitlines())
