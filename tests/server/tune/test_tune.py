@@ -226,8 +226,12 @@ def test_a_proof_without_a_verdict_goes_on_and_the_answer_follows(tmp_path: Path
     def finders(_symptom: Symptom) -> tuple[Candidate, ...]:
         return (index("by_customer", "CREATE INDEX by_customer ON orders (customer)"),)
 
-    first = tuned(tmp_path, finders, max_time_s=20)
+    waits = "-- name: waits\n-- weight: 0.001\nSELECT pg_sleep(1.2);\n"
+    first = tuned(tmp_path, finders, statements=SLOW + waits, max_time_s=20)
     assert first.fixes[0].predicted_gain is not None
+    assert any(words.startswith("nothing can be proven in the ") for words in first.warnings)
+    assert first.go_on.startswith(f"pgassay tune {tmp_path / 'out'} --max-time ")
+    assert f"Go on with {first.go_on}." in first.verdict
     assert first.proof is not None and first.proof.blocks < 4
     assert first.fixes[0].verdict == "not decided"
     again = go_on(tmp_path / "out", 240, NullProgress(), wait=True, isolates=False)
