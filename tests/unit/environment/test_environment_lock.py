@@ -187,16 +187,17 @@ def test_the_file_lock_of_other_systems(tmp_path: Path) -> None:
     ):
         pass
     heard: list[int | None] = []
-    release = threading.Event()
+    held, release = threading.Event(), threading.Event()
 
     def hold() -> None:
         with holding(False, never, "host", tmp_path):
+            held.set()
             release.wait(300)
 
     thread = threading.Thread(target=hold)
     thread.start()
-    while not (tmp_path / "host.lock").exists() or lock_is_free(tmp_path / "host.lock"):
-        time.sleep(0.01)
+    # To try the lock, so as to see that it is held, would be to hold it for a moment.
+    assert held.wait(300)
 
     def release_when_waited_for(pid: int | None) -> None:
         heard.append(pid)
@@ -205,11 +206,3 @@ def test_the_file_lock_of_other_systems(tmp_path: Path) -> None:
     with holding(True, release_when_waited_for, "host", tmp_path):
         assert heard
     thread.join()
-
-
-def lock_is_free(file: Path) -> bool:
-    descriptor = os.open(file, os.O_RDWR)
-    try:
-        return lock._try_lock(descriptor)
-    finally:
-        os.close(descriptor)
