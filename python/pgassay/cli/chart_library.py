@@ -17,7 +17,7 @@ def chart_library() -> str:
 
     from pgassay.environment.home import home_path
     from pgassay.errors import MeasurementError
-    from pgassay.record.experiment import write_file
+    from pgassay.record.documents import write_file
 
     kept = home_path() / "chart-library" / f"vl-convert-{version('vl-convert-python')}.js"
     found = _read(kept)

@@ -9,7 +9,8 @@ from pgassay.analysis.verdicts.compare import analyse
 from pgassay.cli.chart_library import chart_library
 from pgassay.cli.output import is_unicode
 from pgassay.model.result import CompareResult
-from pgassay.record.experiment import StoredExperiment, write_file
+from pgassay.record.documents import write_file
+from pgassay.record.experiment import StoredExperiment
 from pgassay.report.compare import json as json_report
 from pgassay.report.compare import page, verdicts
 from pgassay.terminal import live

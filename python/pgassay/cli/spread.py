@@ -15,7 +15,8 @@ from pgassay.fleet.spreading.cells import check_words
 from pgassay.fleet.spreading.results import stored_result
 from pgassay.fleet.spreading.run import SpreadRequest, resume_spread, run_spread
 from pgassay.model.machines.combined import CombinedResult
-from pgassay.record.experiment import load, write_file
+from pgassay.record.documents import write_file
+from pgassay.record.experiment import load
 from pgassay.record.layout import EXPERIMENT_FILE
 from pgassay.report import combine as report
 from pgassay.report.compare.page import render_html

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from pgassay.errors import UsageError
 from pgassay.fleet.spreading import plan as spread_plans
 from pgassay.fleet.spreading.results import blocks_done, stored_result
@@ -14,7 +12,8 @@ from pgassay.model.probe import ProbeRecord
 from pgassay.model.tuning.answer import TuneResult
 from pgassay.probe.analysis.analyse import analyse_probe
 from pgassay.record import layout
-from pgassay.record.gates import GATE_FILE, load_gate
+from pgassay.record.documents import read_result
+from pgassay.record.gates import load_gate
 from pgassay.report.gate.text import headline, side_words
 from pgassay.report.listing import blocks_words
 
@@ -49,13 +48,7 @@ def others_below(parent: Path) -> Iterator[tuple[Path, OtherResult | UsageError]
 
 def read_tuning(folder: Path) -> TuneResult:
     """The answer that `pgassay tune` stored in the folder; raises UsageError for another version's."""
-    file = folder / layout.TUNE_FILE
-    try:
-        return TuneResult.model_validate_json(file.read_bytes())
-    except (OSError, ValidationError) as error:
-        raise UsageError(
-            f"{file} can't be read as this version's answer of tune ({type(error).__name__}): run tune again"
-        ) from error
+    return read_result(folder / layout.TUNE_FILE, TuneResult, "answer of tune", "run tune again")
 
 
 def _tuning(folder: Path) -> OtherResult:
@@ -109,13 +102,7 @@ def _spread(folder: Path) -> OtherResult:
 
 
 def _probe(folder: Path) -> OtherResult:
-    file = folder / layout.PROBE_FILE
-    try:
-        result = analyse_probe(ProbeRecord.model_validate_json(file.read_bytes()))
-    except (OSError, ValidationError) as error:
-        raise UsageError(
-            f"{file} can't be read as this version's probe ({type(error).__name__}): probe again"
-        ) from error
+    result = analyse_probe(read_result(folder / layout.PROBE_FILE, ProbeRecord, "probe", "probe again"))
     return OtherResult(
         started=result.measured_at,
         title=f"probe {result.path}",
@@ -129,7 +116,7 @@ def _probe(folder: Path) -> OtherResult:
 _READERS: dict[str, Callable[[Path], OtherResult]] = {
     layout.TUNE_FILE: _tuning,
     layout.SEARCH_FILE: _searching,
-    GATE_FILE: _gate,
+    layout.GATE_FILE: _gate,
     layout.FLEET_FILE: _spread,
     layout.PROBE_FILE: _probe,
 }

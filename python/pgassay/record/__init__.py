@@ -1,4 +1,4 @@
-"""The on-disk contract of an experiment's folder: layout, versions, atomic writes, reading.
+"""The on-disk contract of an experiment's folder: layout, versions, atomic writes, reading (`documents.py`).
 
     experiment.json                                 the plan (model/experiment.py); written once
     servers.json, swap.json                         of remote servers: settings; what was swapped

@@ -3,7 +3,6 @@
 A file or a trial's folder is there whole, and on stable storage, or not at all.
 """
 
-import errno
 import json
 import os
 import shutil
@@ -13,19 +12,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import get_args
 
-from pydantic import ValidationError
-
-from pgassay.durable import replace_file, sync
+from pgassay.durable import sync
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.experiment import BLOCK_FORMAT, EXPERIMENT_FORMAT, BlockPlan, Experiment
 from pgassay.model.plans.work import WORK_PLANS_FORMAT, WorkPlan, WorkPlans
 from pgassay.model.result import Stopped
 from pgassay.model.trial import TRIAL_FORMAT, TrialRecord
 from pgassay.record import layout
+from pgassay.record.documents import damaged, read_json, read_model, recording_error, to_json, write_file
 
 # Files by which a folder is known that is no experiment.
 _OTHERS = {
-    "gate.json": "it is a gate's, which 'pgassay report {folder}' shows; each folder in it is an experiment",
+    layout.GATE_FILE: "it is a gate's, which 'pgassay report {folder}' shows; each folder in it is an "
+    "experiment",
     layout.FLEET_FILE: "it is of several machines, each of which has an experiment in {folder}/machines; "
     "'pgassay report {folder}' shows all of it",
     layout.PROBE_FILE: "it is a probe's, whose page is {folder}/report.html",
@@ -73,63 +72,13 @@ class StoredExperiment:
     block_plans: Mapping[int, BlockPlan] = field(default_factory=dict)
 
 
-def write_file(path: Path, content: bytes) -> None:
-    """Replace `path` by `content`, whole or not at all; raises MeasurementError, and the old file stays."""
-    try:
-        replace_file(path, content)
-    except OSError as error:
-        raise recording_error(path, error) from error
-
-
-def recording_error(path: Path, error: OSError) -> MeasurementError:
-    """The sentence for a record that could not be written."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return MeasurementError(
-            f"no space left to record {path}: what was recorded before is whole; "
-            "free some space and continue with 'pgassay resume'"
-        )
-    return MeasurementError(
-        f"can't write {path} ({error.strerror}): what was recorded before is whole; "
-        "make the folder writable and continue with 'pgassay resume'"
-    )
-
-
-def to_json(value: object) -> bytes:
-    """JSON bytes of a plain value, readable by a person."""
-    return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
-
-
-def _json(path: Path, newest: int) -> dict[str, object]:
-    """Parse a file and refuse a format newer than this version can read."""
-    try:
-        value: object = json.loads(path.read_bytes())
-    except OSError as error:
-        raise UsageError(f"can't read {path} ({error.strerror}): name an experiment's folder") from error
-    except ValueError as error:
-        raise UsageError(f"{path} is not JSON ({error}): restore it from a copy") from error
-    found = value.get("format") if isinstance(value, dict) else None
-    if not isinstance(value, dict) or not isinstance(found, int):
-        raise UsageError(f"{path} was not written by pgassay: name an experiment's folder")
-    if found > newest:
-        raise UsageError(
-            f"{path} has format {found}, written by a newer pgassay; this one reads up to "
-            f"{newest}: install the newer version to read it"
-        )
-    return value
-
-
-def _first_error(error: ValidationError) -> str:
-    first = error.errors()[0]
-    return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
-
-
 def write_experiment(folder: Path, experiment: Experiment) -> None:
     """Write experiment.json; raises MeasurementError when the folder already holds another one."""
     path = folder / layout.EXPERIMENT_FILE
     if path.exists():
         raise MeasurementError(f"{folder} already holds an experiment: choose another folder with --out")
     folder.mkdir(parents=True, exist_ok=True)
-    write_file(path, (experiment.model_dump_json(indent=1) + "\n").encode())
+    write_file(path, to_json(experiment))
 
 
 def _what_instead(folder: Path) -> str:
@@ -153,10 +102,7 @@ def load_experiment(folder: Path) -> Experiment:
     path = folder / layout.EXPERIMENT_FILE
     if not path.is_file():
         raise UsageError(f"{folder} holds no experiment: {_what_instead(folder)}")
-    try:
-        return Experiment.model_validate(_json(path, EXPERIMENT_FORMAT))
-    except ValidationError as error:
-        raise UsageError(f"{path} is damaged ({_first_error(error)}): restore it from a copy") from error
+    return read_model(path, Experiment, EXPERIMENT_FORMAT)
 
 
 def write_block_plan(folder: Path, plan: BlockPlan) -> None:
@@ -168,15 +114,12 @@ def write_block_plan(folder: Path, plan: BlockPlan) -> None:
             sync(folder)
     except OSError as error:
         raise recording_error(path, error) from error
-    write_file(path, (plan.model_dump_json(indent=1) + "\n").encode())
+    write_file(path, to_json(plan))
 
 
 def load_block_plan(path: Path) -> BlockPlan:
     """Read one block's plan; raises UsageError when it is damaged or newer."""
-    try:
-        return BlockPlan.model_validate(_json(path, BLOCK_FORMAT))
-    except ValidationError as error:
-        raise UsageError(f"{path} is damaged ({_first_error(error)}): restore it from a copy") from error
+    return read_model(path, BlockPlan, BLOCK_FORMAT)
 
 
 class TrialWriter:
@@ -207,7 +150,7 @@ class TrialWriter:
 
     def finish(self, record: TrialRecord) -> Path:
         """Write trial.json last, sync everything and move the folder into place."""
-        self.add(layout.TRIAL_FILE, (record.model_dump_json(indent=1) + "\n").encode())
+        self.add(layout.TRIAL_FILE, to_json(record))
         try:
             for folder, _, _ in os.walk(self.path):
                 sync(Path(folder))
@@ -225,31 +168,22 @@ class TrialWriter:
 
 def load_trial(folder: Path) -> StoredTrial:
     """Read one attempt's folder; raises UsageError when it is damaged or newer."""
-    path = folder / layout.TRIAL_FILE
-    try:
-        record = TrialRecord.model_validate(_json(path, TRIAL_FORMAT))
-    except ValidationError as error:
-        raise UsageError(f"{path} is damaged ({_first_error(error)}): restore it from a copy") from error
+    record = read_model(folder / layout.TRIAL_FILE, TrialRecord, TRIAL_FORMAT)
     plans = _plans(folder / layout.PLANS_FILE)
     return StoredTrial(record, plans, folder, _work_plans(folder / layout.WORK_PLANS_FILE))
 
 
 def _work_plans(path: Path) -> Mapping[str, WorkPlan]:
-    if not path.is_file():
-        return {}
-    try:
-        return WorkPlans.model_validate(_json(path, WORK_PLANS_FORMAT)).statements
-    except ValidationError as error:
-        raise UsageError(f"{path} is damaged ({_first_error(error)}): restore it from a copy") from error
+    return read_model(path, WorkPlans, WORK_PLANS_FORMAT).statements if path.is_file() else {}
 
 
 def _plans(path: Path) -> dict[str, object]:
     try:
         plans = json.loads(path.read_bytes()) if path.is_file() else {}
     except (OSError, ValueError) as error:
-        raise UsageError(f"{path} is damaged ({error}): restore it from a copy") from error
+        raise damaged(path, error) from error
     if not isinstance(plans, dict) or not all(isinstance(plan, dict) for plan in plans.values()):
-        raise UsageError(f"{path} is damaged (it maps no statements to plans): restore it from a copy")
+        raise damaged(path, "it maps no statements to plans")
     return plans
 
 
@@ -275,7 +209,7 @@ def load_state(folder: Path) -> tuple[str, float, tuple[str, ...]]:
     path = folder / layout.STATE_FILE
     if not path.is_file():
         return "running", 0.0, ()
-    state = _json(path, 1)
+    state = read_json(path, 1)
     stopped, seconds_used = state.get("stopped", "running"), state.get("seconds_used", 0.0)
     warnings = state.get("warnings", [])
     if (
@@ -284,7 +218,7 @@ def load_state(folder: Path) -> tuple[str, float, tuple[str, ...]]:
         or not isinstance(seconds_used, int | float)
         or not isinstance(warnings, list)
     ):
-        raise UsageError(f"{path} is damaged (it does not say how it ended): restore it from a copy")
+        raise damaged(path, "it does not say how it ended")
     return stopped, float(seconds_used), tuple(str(sentence) for sentence in warnings)
 
 
@@ -296,9 +230,9 @@ def write_servers(folder: Path, servers: Mapping[str, object]) -> None:
 def load_servers(folder: Path) -> dict[str, Mapping[str, Mapping[str, str]]]:
     """What remote servers said of themselves at the plan, by name; {} when there are none."""
     path = folder / layout.SERVERS_FILE
-    servers = _json(path, 1).get("servers") if path.is_file() else {}
+    servers = read_json(path, 1).get("servers") if path.is_file() else {}
     if not isinstance(servers, dict):
-        raise UsageError(f"{path} is damaged (it holds no servers): restore it from a copy")
+        raise damaged(path, "it holds no servers")
     return servers
 
 
@@ -312,10 +246,10 @@ def load_swap(folder: Path) -> Swap | None:
     path = folder / layout.SWAP_FILE
     if not path.is_file():
         return None
-    swap = _json(path, 1)
+    swap = read_json(path, 1)
     block, swapped, stayed = swap.get("at_block"), swap.get("swapped"), swap.get("stayed")
     if not isinstance(block, int) or not isinstance(swapped, list) or not isinstance(stayed, list):
-        raise UsageError(f"{path} is damaged (it does not say what was swapped): restore it from a copy")
+        raise damaged(path, "it does not say what was swapped")
     return Swap(block, tuple(map(str, swapped)), tuple(map(str, stayed)))
 
 

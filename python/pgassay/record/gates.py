@@ -1,45 +1,20 @@
 """gate.json: the result of a gate in its folder, beside the experiments that it ran."""
 
-import json
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from pgassay.errors import UsageError
 from pgassay.model.gates.gate import GATE_FORMAT, GateResult
-from pgassay.record.experiment import write_file
-
-GATE_FILE = "gate.json"
+from pgassay.record.documents import read_model, to_json, write_file
+from pgassay.record.layout import GATE_FILE
 
 
 def write_gate(folder: Path, result: GateResult) -> None:
     """Write gate.json; raises MeasurementError when the disk is full or refuses."""
-    write_file(folder / GATE_FILE, (result.model_dump_json(indent=1, by_alias=True) + "\n").encode())
+    write_file(folder / GATE_FILE, to_json(result))
 
 
 def load_gate(folder: Path) -> GateResult:
     """Read a gate's result; raises UsageError for a folder that holds none, a newer or a damaged one."""
-    path = folder / GATE_FILE
-    try:
-        document: object = json.loads(path.read_bytes())
-    except OSError as error:
-        raise UsageError(f"can't read {path} ({error.strerror}): name a gate's folder") from error
-    except ValueError as error:
-        raise UsageError(f"{path} is not JSON ({error}): restore it from a copy") from error
-    found = document.get("format") if isinstance(document, dict) else None
-    if not isinstance(found, int):
-        raise UsageError(f"{path} was not written by pgassay: name a gate's folder")
-    if found > GATE_FORMAT:
-        raise UsageError(
-            f"{path} has format {found}, written by a newer pgassay; this one reads up to {GATE_FORMAT}: "
-            "install the newer version to read it"
-        )
-    try:
-        return GateResult.model_validate(document)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"{path} is damaged ({where}: {first['msg']}): restore it from a copy") from error
+    return read_model(folder / GATE_FILE, GateResult, GATE_FORMAT, "name a gate's folder")
 
 
 def gate_folders(parent: Path) -> list[Path]:

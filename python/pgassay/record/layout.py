@@ -17,6 +17,8 @@ TUNE_FILE = "tune.json"
 SEARCH_FILE = "search.json"
 # What `pgassay compare --fleet` writes beside the machines' own folders.
 FLEET_FILE = "fleet.json"
+# What `pgassay gate` found, beside the experiments that it ran.
+GATE_FILE = "gate.json"
 # What `pgassay probe --out` measured.
 PROBE_FILE = "probe.json"
 HISTOGRAM_FILE = "latency.hdr"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from pgassay.errors import UsageError
 from pgassay.record import layout
+from pgassay.record.documents import damaged
 
 if TYPE_CHECKING:
     from hdrh.histogram import HdrHistogram
@@ -46,7 +46,7 @@ def columns(trial: Path, name: str) -> Columns | None:
     try:
         table = pq.ParquetFile(path).read(use_threads=False)
     except (OSError, pa.ArrowException) as error:
-        raise UsageError(f"{path} is damaged ({error}): restore it from a copy") from error
+        raise damaged(path, error) from error
     read: dict[str, list[object]] = table.to_pydict()
     return read
 
@@ -111,7 +111,7 @@ def histogram(trial: Path) -> "HdrHistogram | None":
         return HdrHistogram.decode(base64.b64encode(path.read_bytes()))
     except (HdrCookieException, HdrLengthException, OSError, ValueError, IndexError, zlib.error) as error:
         why = str(error) or "no HdrHistogram V2"
-        raise UsageError(f"{path} is damaged ({why}): restore it from a copy") from error
+        raise damaged(path, why) from error
 
 
 def server_log(trial: Path) -> str:

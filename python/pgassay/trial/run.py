@@ -20,7 +20,8 @@ from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.plans.work import WorkPlans
 from pgassay.model.trial import CounterRow, TrialRecord, TrialSpec, TrialStatus, figure
 from pgassay.record import layout
-from pgassay.record.experiment import TrialWriter, to_json
+from pgassay.record.documents import to_json
+from pgassay.record.experiment import TrialWriter
 from pgassay.trial import limited
 from pgassay.trial.before_and_after import machine_speed, readings, verify
 from pgassay.trial.before_and_after.server_statements import (

@@ -5,12 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from pgassay.durable import replace_file
 from pgassay.errors import UsageError
 from pgassay.model.base import Frozen
 from pgassay.model.tuning.answer import Fix, TuneCause, TuneResult, TuneSymptom
+from pgassay.record.documents import read_result, to_json
 from pgassay.record.experiment import StoredExperiment
 from pgassay.record.layout import SEARCH_FILE, TUNE_FILE
 from pgassay.tune.answer import Judged, proof_of, ranked, summary
@@ -264,12 +265,12 @@ def _judged(search: StoredSearch, stored: StoredExperiment | None, second: Store
 
 def write_search(folder: Path, search: StoredSearch) -> None:
     """search.json, whole or not at all; it holds the predictions, so it is older than the first trial."""
-    replace_file(folder / SEARCH_FILE, (search.model_dump_json(indent=1) + "\n").encode())
+    replace_file(folder / SEARCH_FILE, to_json(search))
 
 
 def write_result(folder: Path, result: TuneResult) -> None:
     """tune.json, whole or not at all, and the two scripts where something is recommended."""
-    replace_file(folder / TUNE_FILE, (result.model_dump_json(by_alias=True, indent=1) + "\n").encode())
+    replace_file(folder / TUNE_FILE, to_json(result))
     for name, text in (("apply.sql", result.apply_sql), ("undo.sql", result.undo_sql)):
         if text:
             replace_file(folder / name, text.encode())
@@ -279,20 +280,17 @@ def write_result(folder: Path, result: TuneResult) -> None:
 
 def read_folder(folder: Path) -> tuple[StoredSearch, TuneResult]:
     """What tune stored in a folder; raises UsageError for one that holds none, or another version's."""
-    try:
-        search = StoredSearch.model_validate_json((folder / SEARCH_FILE).read_bytes())
-        return search, TuneResult.model_validate_json((folder / TUNE_FILE).read_bytes())
-    except FileNotFoundError as error:
-        if not folder.exists():
-            raise UsageError(
-                f"there is no folder {folder}: name the results of an earlier tune, or a server by a "
-                f"connection string, such as dbname={folder.name}"
-            ) from error
+    if not folder.exists():
+        raise UsageError(
+            f"there is no folder {folder}: name the results of an earlier tune, or a server by a "
+            f"connection string, such as dbname={folder.name}"
+        )
+    if not (folder / SEARCH_FILE).is_file() or not (folder / TUNE_FILE).is_file():
         raise UsageError(
             f"{folder} holds no search of tune that came to its end: name the folder of one, or start anew "
             "with --workload"
-        ) from error
-    except (OSError, ValidationError) as error:
-        raise UsageError(
-            f"{folder} can't be read as this version's results of tune ({type(error).__name__}): run it again"
-        ) from error
+        )
+    return (
+        read_result(folder / SEARCH_FILE, StoredSearch, "search of tune", "run tune again"),
+        read_result(folder / TUNE_FILE, TuneResult, "answer of tune", "run tune again"),
+    )

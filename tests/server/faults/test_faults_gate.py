@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 import pytest
 
 import whole_tool
-from pgassay.record.gates import GATE_FILE, load_gate, load_gates
-from pgassay.record.layout import attempt_folders
+from pgassay.record.gates import load_gate, load_gates
+from pgassay.record.layout import GATE_FILE, attempt_folders
 from whole_tool import leftovers, wait_for
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]

@@ -9,7 +9,8 @@ import pytest
 
 from pgassay.errors import UsageError
 from pgassay.model.gates.gate import GatedSystem, GateResult, GateUnit
-from pgassay.record.gates import GATE_FILE, load_gate, load_gates, write_gate
+from pgassay.record.gates import load_gate, load_gates, write_gate
+from pgassay.record.layout import GATE_FILE
 from pgassay.report import schema
 from pgassay.report.gate import junit, text
 from simulated_gates import Nights, workload_of

@@ -12,7 +12,8 @@ from pgassay.design.schedule import next_step
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.trial import TrialFacts
 from pgassay.record import layout
-from pgassay.record.experiment import TrialWriter, load, write_experiment, write_file, write_state
+from pgassay.record.documents import write_file
+from pgassay.record.experiment import TrialWriter, load, write_experiment, write_state
 
 EXPERIMENT = make_experiment(["io_method=sync,worker"])
 

@@ -106,7 +106,7 @@ def _progress(seconds: float, *, quiet: bool) -> "OnElapsed":
 
 
 def _write_page(file: "Path", diagnosis: "Diagnosis") -> None:
-    from pgassay.record.experiment import write_file
+    from pgassay.record.documents import write_file
     from pgassay.report.diagnosis.text import render_html
 
     write_file(file, render_html(diagnosis).encode())

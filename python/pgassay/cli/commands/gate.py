@@ -110,7 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _show(result: "GateResult", arguments: argparse.Namespace) -> None:
     from pgassay.cli.output import print_result
-    from pgassay.record.experiment import write_file
+    from pgassay.record.documents import write_file
     from pgassay.report.gate import junit, text
 
     if print_result(result, text, arguments):

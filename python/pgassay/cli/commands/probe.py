@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from pgassay.model.probe import ProbeComparison, ProbeRecord, ProbeResult
 
 SECONDS_DEFAULT = 60.0
-RECORD_FILE = "probe.json"
 RESULT_FILE = "result.json"
 REPORT_FILE = "report.html"
 
@@ -144,7 +143,8 @@ def _keep(
     from pgassay.cli.chart_library import chart_library
     from pgassay.environment.last_probe import keep
     from pgassay.environment.linux.device import device_of
-    from pgassay.record.experiment import write_file
+    from pgassay.record import layout
+    from pgassay.record.documents import write_file
     from pgassay.report.probe import text as probe
 
     document = probe.render_json(result)
@@ -159,7 +159,7 @@ def _keep(
         print(f"report: {arguments.html}", file=sys.stderr)
     if arguments.out is not None:
         arguments.out.mkdir(parents=True, exist_ok=True)
-        write_file(arguments.out / RECORD_FILE, probe.render_json(record).encode())
+        write_file(arguments.out / layout.PROBE_FILE, probe.render_json(record).encode())
         write_file(arguments.out / RESULT_FILE, document.encode())
         write_file(arguments.out / REPORT_FILE, page)
         print(f"kept: {arguments.out}", file=sys.stderr)

@@ -3,7 +3,6 @@
 import argparse
 
 from pgassay.cli import options
-from pgassay.cli.commands.stored.report import FLEET_FILE
 
 
 def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -38,9 +37,10 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.cli.outcome import finish, progress_of
     from pgassay.experiment.running.loop import RunLimits
     from pgassay.experiment.running.run import run_resumed
+    from pgassay.record import layout
     from pgassay.record.experiment import load_experiment
 
-    if (arguments.folder / FLEET_FILE).is_file():
+    if (arguments.folder / layout.FLEET_FILE).is_file():
         from pgassay.cli.spread import resume_on_fleet
 
         return resume_on_fleet(arguments)

@@ -16,7 +16,7 @@ from pgassay.factors.prepare import FILE_SUFFIX
 from pgassay.factors.server import split_connection_strings
 from pgassay.model.gates.gate import GatedSystem
 from pgassay.model.redaction import without_secrets
-from pgassay.record.gates import GATE_FILE
+from pgassay.record.layout import GATE_FILE
 
 OPTION = "--baseline"
 _SCHEMES = ("postgres://", "postgresql://")

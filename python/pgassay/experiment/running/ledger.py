@@ -19,7 +19,8 @@ from pgassay.analysis.verdicts.checks.ledger import (
 from pgassay.environment.home import home
 from pgassay.environment.linux.machine import machine_id
 from pgassay.model.calibration import LedgerResult
-from pgassay.record.experiment import StoredExperiment, to_json, write_file
+from pgassay.record.documents import to_json, write_file
+from pgassay.record.experiment import StoredExperiment
 
 FORMAT = 2
 FORMAT_OF_TWINS = 1

@@ -40,10 +40,10 @@ from pgassay.experiment.running.loop import (
 from pgassay.experiment.running.remote_swap import run_halves
 from pgassay.experiment.running.same_results import check_same_results
 from pgassay.model.experiment import Experiment
+from pgassay.record.documents import recording_error
 from pgassay.record.experiment import (
     StoredExperiment,
     load,
-    recording_error,
     write_experiment,
     write_servers,
     write_state,

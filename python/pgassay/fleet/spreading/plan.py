@@ -7,10 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 
 from pgassay import __version__
-from pgassay.durable import replace_file
 from pgassay.errors import UsageError
 from pgassay.model.machines.spread import (
     SPREAD_FORMAT,
@@ -21,10 +20,11 @@ from pgassay.model.machines.spread import (
     SpreadRun,
 )
 from pgassay.record import layout
-from pgassay.record.experiment import recording_error
+from pgassay.record.documents import read_model, to_json, write_file
 
 FILE = layout.FLEET_FILE
 MACHINES_FOLDER = "machines"
+REMEDY = "name the folder of a fleet's experiment"
 _SEED_BITS = 31
 
 
@@ -131,11 +131,7 @@ def with_further_run(
 
 def write(folder: Path, plan: SpreadExperiment) -> None:
     """Write it whole; raises MeasurementError."""
-    path = folder / FILE
-    try:
-        replace_file(path, (plan.model_dump_json(indent=1) + "\n").encode())
-    except OSError as error:
-        raise recording_error(path, error) from error
+    write_file(folder / FILE, to_json(plan))
 
 
 def is_spread(folder: Path) -> bool:
@@ -145,21 +141,4 @@ def is_spread(folder: Path) -> bool:
 
 def read(folder: Path) -> SpreadExperiment:
     """Raises UsageError for a folder that holds none, a damaged or a newer one."""
-    path = folder / FILE
-    try:
-        found = SpreadExperiment.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise UsageError(
-            f"can't read {path} ({error.strerror}): name the folder of a fleet's experiment"
-        ) from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise UsageError(
-            f"{path} is damaged or newer ({where}: {first['msg']}): restore it from a copy"
-        ) from error
-    if found.format > SPREAD_FORMAT:
-        raise UsageError(
-            f"{path} has format {found.format}, written by a newer pgassay: install that to read it"
-        )
-    return found
+    return read_model(folder / FILE, SpreadExperiment, SPREAD_FORMAT, REMEDY)

@@ -4,17 +4,20 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from pgassay.analysis.machines.combine import combine
 from pgassay.analysis.machines.gather import MachineDescription
 from pgassay.errors import UsageError
 from pgassay.fleet.spreading.machine_differences import facts_by_machine
+from pgassay.fleet.spreading.plan import REMEDY
 from pgassay.model.base import Frozen
 from pgassay.model.machines.cells import CellsResult
 from pgassay.model.machines.combined import CombinedResult
 from pgassay.model.machines.spread import SpreadExperiment
-from pgassay.record.experiment import StoredExperiment, load, load_state, write_file
+from pgassay.record import layout
+from pgassay.record.documents import read_model, write_file
+from pgassay.record.experiment import StoredExperiment, load, load_state
 
 LOOKS_FILE = "looks.json"
 LOOKS_FORMAT = 1
@@ -47,12 +50,7 @@ class Looks(Frozen):
 def read_looks(folder: Path) -> Looks:
     """Those of a folder; none where nobody looked yet. Raises UsageError where the file is damaged."""
     path = folder / LOOKS_FILE
-    if not path.is_file():
-        return Looks()
-    try:
-        return Looks.model_validate_json(path.read_bytes())
-    except ValidationError as error:
-        raise UsageError(f"{path} is damaged ({error.errors()[0]['msg']}): restore it from a copy") from error
+    return read_model(path, Looks, LOOKS_FORMAT, REMEDY) if path.is_file() else Looks()
 
 
 def write_looks(folder: Path, looks: Looks) -> None:
@@ -101,7 +99,7 @@ def combined(
 def stored_result(plan: SpreadExperiment, folder: Path) -> CombinedResult:
     """The result of a folder, from nothing but what is in it; raises UsageError."""
     homes = [folder / run.folder for machine in plan.machines for run in machine.runs]
-    experiments = [load(home) for home in homes if (home / "experiment.json").is_file()]
+    experiments = [load(home) for home in homes if (home / layout.EXPERIMENT_FILE).is_file()]
     stopped, _, warnings = load_state(folder)
     looks = read_looks(folder)
     return combined(plan, folder, experiments, looks, is_final=True, stopped=stopped, warnings=warnings)
@@ -116,7 +114,7 @@ def home_of_absent(
         for machine in plan.machines
         if machine.name not in present
         for run in machine.runs
-        if (folder / run.folder / "experiment.json").is_file()
+        if (folder / run.folder / layout.EXPERIMENT_FILE).is_file()
     }
 
 

@@ -8,8 +8,7 @@ from typing import Literal
 from pgassay.errors import UsageError
 from pgassay.model.arm import ArmSpec
 from pgassay.model.workload import Statement, WorkloadSpec
-from pgassay.record.gates import GATE_FILE
-from pgassay.record.layout import EXPERIMENT_FILE, PROBE_FILE, SEARCH_FILE, TUNE_FILE
+from pgassay.record.layout import EXPERIMENT_FILE, GATE_FILE, PROBE_FILE, SEARCH_FILE, TUNE_FILE
 from pgassay.tune.candidate import TunedStatement
 from pgassay.workloads.statements import ELAPSED
 

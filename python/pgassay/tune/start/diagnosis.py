@@ -11,11 +11,11 @@ from pathlib import Path
 
 from pglast import fingerprint
 from pglast.parser import ParseError
-from pydantic import ValidationError
 
 from pgassay.errors import UsageError
 from pgassay.model.live.diagnosis import QUERY_CHARACTERS_MAX, Diagnosis
 from pgassay.model.workload import Statement
+from pgassay.record.documents import read_result
 from pgassay.sql_text import REDACTED, without_literals
 from pgassay.tune.candidate import TunedStatement
 from pgassay.tune.start.base import Start, workload_named
@@ -29,12 +29,7 @@ NO_VALUES = "has parameters whose values are not known"
 
 def read_diagnosis(file: Path) -> Diagnosis:
     """The document of `pgassay diagnose --json`; raises UsageError for another version's."""
-    try:
-        return Diagnosis.model_validate_json(file.read_bytes())
-    except (OSError, ValidationError) as error:
-        raise UsageError(
-            f"{file} can't be read as this version's diagnosis ({type(error).__name__}): run diagnose again"
-        ) from error
+    return read_result(file, Diagnosis, "diagnosis", "run diagnose again")
 
 
 def start_of_diagnosis(file: Path, workload: str | None) -> tuple[str, Start]:

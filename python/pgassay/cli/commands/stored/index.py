@@ -33,7 +33,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run(arguments: argparse.Namespace) -> int:
     """Read every experiment, make the reports that are missing, write the page."""
     from pgassay.cli.stored_results import others_below
-    from pgassay.record.experiment import write_file
+    from pgassay.record.documents import write_file
     from pgassay.report import index
 
     parent = stored_experiments.parent_of(arguments)
@@ -51,7 +51,7 @@ def _row(parent: "Path", folder: "Path", found: "stored_experiments.Analysed | U
     from pgassay.cli.chart_library import chart_library
     from pgassay.cli.outcome import REPORT_FILE
     from pgassay.errors import UsageError
-    from pgassay.record.experiment import write_file
+    from pgassay.record.documents import write_file
     from pgassay.report.compare.page import render_html
     from pgassay.report.index import IndexRow, row_of
 

@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from pgassay.model.result import CompareResult
     from pgassay.record.experiment import StoredExperiment
 
-# By these files a folder is known to hold results of tune, of a fleet, of a gate.
-TUNE_FILE, FLEET_FILE, GATE_FILE = "tune.json", "fleet.json", "gate.json"
-
 
 def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to the command line."""
@@ -43,16 +40,17 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.cli.chart_library import chart_library
     from pgassay.cli.outcome import REPORT_FILE, analysed, show
     from pgassay.errors import UsageError
+    from pgassay.record import layout
     from pgassay.record.experiment import load
     from pgassay.report.compare.page import render_html, render_markdown
 
-    if (arguments.folder / FLEET_FILE).is_file():
+    if (arguments.folder / layout.FLEET_FILE).is_file():
         from pgassay.cli.spread import report_spread
 
         return report_spread(arguments)
-    if (arguments.folder / TUNE_FILE).is_file():
+    if (arguments.folder / layout.TUNE_FILE).is_file():
         return _report_tuning(arguments)
-    if (arguments.folder / GATE_FILE).is_file():
+    if (arguments.folder / layout.GATE_FILE).is_file():
         return _report_gate(arguments)
     stored, result = analysed(load(arguments.folder), redact=arguments.redact)
     target = arguments.html or arguments.folder / REPORT_FILE
