@@ -273,11 +273,9 @@ def _volumes(prefix: str, **_: object) -> "Iterable[str]":
 
 def _obtainable(**_: object) -> "Iterable[str]":
     """What `builds install` can be asked for: majors, and each origin's."""
-    from pgassay.environment.builds.registry import MAJOR_MIN, ORIGINS
+    from pgassay.environment.builds.registry import ORIGINS, offered
 
-    found = [
-        (origin.name, major) for origin in ORIGINS for major in origin.obtainable() if int(major) >= MAJOR_MIN
-    ]
+    found = [(origin.name, major) for origin in ORIGINS for major in offered(origin)]
     return dict.fromkeys((*(major for _, major in found), *(f"{name}:{major}" for name, major in found)))
 
 

@@ -24,12 +24,11 @@ from types import MappingProxyType
 from pgassay.design.arms import with_load
 from pgassay.factors import copy
 from pgassay.model.arm import Arm
-from pgassay.model.experiment import BlockDesign, BlockPlan, Experiment
+from pgassay.model.experiment import ATTEMPTS_MAX, BlockDesign, BlockPlan, Experiment
 from pgassay.model.trial import TrialRecord, TrialSpec
 
 # Of how many copies one is drawn for a block.
 DATA_COPIES = 2
-ATTEMPTS_MAX = 2
 _NO_PLANS: Mapping[int, BlockPlan] = MappingProxyType({})
 
 

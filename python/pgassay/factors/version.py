@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from pgassay.environment.builds.base import Origin, check_version, parse_version
-from pgassay.environment.builds.registry import MAJOR_MIN, ORIGINS, check_major, offers
+from pgassay.environment.builds.registry import MAJOR_MIN, ORIGINS, check_major, offered, offers
 from pgassay.errors import UsageError
 from pgassay.factors.base import FactorKind, split_levels
 from pgassay.model.arm import ArmSpec
@@ -77,7 +77,7 @@ def _what_to_do(name: str, levels: tuple[str, ...], origins: Sequence[Origin]) -
 def _available(origin: Origin) -> list[str]:
     """The majors that an origin has at hand or offers."""
     majors = {str(build.major) for build in origin.builds()} | {
-        str(parse_version(version)[0]) for version in origin.obtainable()
+        str(parse_version(version)[0]) for version in offered(origin)
     }
     return sorted(majors, key=int)
 

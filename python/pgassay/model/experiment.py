@@ -11,6 +11,8 @@ from pgassay.model.workload import Metric
 
 EXPERIMENT_FORMAT = 1
 BLOCK_FORMAT = 1
+# Of a trial in its block: whatever failed as often does not come right, and voids the block.
+ATTEMPTS_MAX = 2
 CacheState = Literal["cold", "cold-each", "warm-buffers", "warm-pages", "as-is", "restarted"]
 CACHE_STATES: tuple[CacheState, ...] = (
     *("cold", "cold-each", "warm-buffers", "warm-pages", "as-is", "restarted"),

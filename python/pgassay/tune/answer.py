@@ -257,9 +257,19 @@ def proof_of(proved: Proved, members: Sequence[str], predicted: float | None) ->
 
 
 def summary(
-    fixes: Sequence[Fix], proof: TuneProof | None, seconds: float, *, margin: float, go_on: str = ""
+    fixes: Sequence[Fix],
+    proof: TuneProof | None,
+    seconds: float,
+    *,
+    margin: float,
+    members: Collection[str] = (),
+    go_on: str = "",
 ) -> str:
-    """The answer in a few sentences; `go_on`: the command that goes on with its proof, '' for none."""
+    """The answer in a few sentences.
+
+    `members`: the ids of what was chosen to be proved, which alone more of its blocks can decide. `go_on`: the
+    command that goes on with its proof, '' for none.
+    """
     recommended = [fix for fix in fixes if fix.verdict == "recommended"]
     if not recommended:
         return _nothing(fixes, seconds, margin, go_on=go_on)
@@ -274,10 +284,9 @@ def summary(
     unproven = [fix for fix in fixes if fix.verdict == "not decided" and fix.evidence != "none"]
     if unproven:
         lines.append(f"Not proven in the time: {'; '.join(fix.title for fix in unproven)}.")
-        given_up = [fix for fix in unproven if fix.note.startswith(MORE)]
-        if go_on and len(given_up) < len(unproven):
+        if go_on and any(fix.id in members for fix in unproven):
             lines.append(f"Go on with {go_on}.")
-        elif given_up:
+        elif any(fix.id not in members for fix in unproven):
             lines.append("Start anew with more --max-time to have them proven too.")
     return " ".join(lines)
 

@@ -178,6 +178,7 @@ def compose(
             confirmation or proof,
             told.symptom.seconds,
             margin=search.margin,
+            members=search.selection.ids,
             go_on=go_on,
         ),
         proof=proof,

@@ -13,12 +13,11 @@ import numpy as np
 
 from pgassay.analysis.statistics.eprocess import BoolArray, FloatArray
 from pgassay.errors import UsageError
-from pgassay.model.experiment import Covariate, Experiment, StatisticalContract
+from pgassay.model.experiment import ATTEMPTS_MAX, Covariate, Experiment, StatisticalContract
 from pgassay.model.trial import TrialRecord
 from pgassay.model.workload import Metric
 from pgassay.record.experiment import StoredExperiment
 
-ATTEMPTS_MAX = 2
 _PER_SECOND = {"s": 1.0, "ms": 1e3, "µs": 1e6, "us": 1e6}
 
 

@@ -75,16 +75,10 @@ def run(arguments: argparse.Namespace) -> int:
 def list_builds() -> list[BuildListing]:
     """Return every build at hand and every one that can be installed, newest first."""
     from pgassay.environment.builds.base import parse_version
-    from pgassay.environment.builds.registry import MAJOR_MIN, ORIGINS
+    from pgassay.environment.builds.registry import ORIGINS, offered
 
     listings = [_found(build) for origin in ORIGINS for build in origin.builds()]
-    # What is too old to be measured is not offered, and told where it is at hand.
-    listings += [
-        _obtainable(origin, version)
-        for origin in ORIGINS
-        for version in origin.obtainable()
-        if parse_version(version)[0] >= MAJOR_MIN
-    ]
+    listings += [_obtainable(origin, version) for origin in ORIGINS for version in offered(origin)]
     return sorted(
         listings, key=lambda listing: (not listing.obtainable, parse_version(listing.version)), reverse=True
     )

@@ -105,9 +105,17 @@ def install(text: str) -> Build:
     return next(able, providers[0]).install(version)
 
 
+def offered(origin: Origin) -> list[str]:
+    """What of an origin's builds can be installed and measured; asks no network.
+
+    One that is too old is told where it is at hand, and not offered.
+    """
+    return [version for version in origin.obtainable() if parse_version(version)[0] >= MAJOR_MIN]
+
+
 def offers(origin: Origin, version: str) -> bool:
     """Whether `pgassay builds install ORIGIN:VERSION` can be expected to work; asks no network."""
-    return str(parse_version(version)[0]) in origin.obtainable()
+    return str(parse_version(version)[0]) in offered(origin)
 
 
 def _can_unpack(origins: Sequence[Origin], version: str) -> bool:

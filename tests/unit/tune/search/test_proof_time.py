@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tune_samples as samples
-from pgassay.tune.answer import MORE, ranked, summary
+from pgassay.tune.answer import ranked, summary
 from pgassay.tune.search.proof_time import (
     BLOCKS_MIN,
     PREDICTION_SHARE,
@@ -87,14 +87,16 @@ def test_seconds_are_written_as_the_option_takes_them(seconds: float, text: str)
     assert typed(seconds) == text
 
 
-@pytest.mark.parametrize("note", ["the proof came to no verdict in its time", MORE])
-def test_what_is_not_proven_in_the_time_is_named_beside_what_is(note: str) -> None:
+@pytest.mark.parametrize("is_member", [True, False])
+def test_what_is_not_proven_in_the_time_is_named_beside_what_is(is_member: bool) -> None:
     fixes = list(ranked(samples.judged()))
     assert fixes[0].verdict == "recommended"
-    unproven = {"verdict": "not decided", "evidence": "search", "note": note}
+    unproven = {"verdict": "not decided", "evidence": "search", "note": ""}
     fixes[1] = fixes[1].model_copy(update=unproven)
-    said = summary(fixes, None, 1.6, margin=0.03, go_on="pgassay tune found --max-time 4m")
+    members = [fix.id for fix in fixes[: 1 + is_member]]
+    go_on = "pgassay tune found --max-time 4m"
+    said = summary(fixes, None, 1.6, margin=0.03, members=members, go_on=go_on)
     assert f"Not proven in the time: {fixes[1].title}." in said
     # What is no member of the family can't be proven by more of its blocks.
-    assert said.endswith("Go on with pgassay tune found --max-time 4m.") is (note != MORE)
-    assert said.endswith("Start anew with more --max-time to have them proven too.") is (note == MORE)
+    assert said.endswith("Go on with pgassay tune found --max-time 4m.") is is_member
+    assert said.endswith("Start anew with more --max-time to have them proven too.") is not is_member
