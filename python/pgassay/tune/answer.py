@@ -267,8 +267,8 @@ def summary(
 ) -> str:
     """The answer in a few sentences.
 
-    `members`: the ids of what was chosen to be proved, which alone more of its blocks can decide. `go_on`: the
-    command that goes on with its proof, '' for none.
+    `members`: the ids of what was chosen to be proved, which alone more of its blocks can decide. `go_on`:
+    the command that goes on with its proof, '' for none.
     """
     recommended = [fix for fix in fixes if fix.verdict == "recommended"]
     if not recommended:
