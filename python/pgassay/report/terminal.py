@@ -224,36 +224,21 @@ class _Page:
         self, table: Table, places: list[int], name_width: int, scale: bar.Scale | None
     ) -> RichTable:
         """The table with these of its columns, and with bars where there is a scale for them."""
-        keeps_figures = bool(table.bars or table.grouped_by)
         made = self.new_table()
-        # Where every arm has a column, headings break before the names of the rows do.
-        room = _NAME_WIDTH_MIN if keeps_figures else self.room_for_names(table, places)
-        first_width = min(name_width, room)
-        figures = sum(table.columns[place].is_figure for place in places[1:])
-        figure_width = (
-            None if keeps_figures else (self.console.width - first_width - 2) // max(1, figures) - _GAP_WIDTH
-        )
-        for place in places:
+        keeps_figures = bool(table.bars or table.grouped_by)
+        widths: list[int | None] = [None] * len(places) if keeps_figures else [*self.widths(table, places)]
+        for place, width in zip(places, widths, strict=True):
             column = table.columns[place]
             heading = self.text(column.short or column.name)
             if place == 0:
                 joined = f"{table.grouped_by} and {column.name}" if table.grouped_by else column.name
-                made.add_column(self.text(joined), overflow="fold", min_width=first_width)
+                least = min(name_width, _NAME_WIDTH_MIN) if keeps_figures else None
+                made.add_column(self.text(joined), overflow="fold", min_width=least, width=width)
             elif column.is_figure:
-                made.add_column(
-                    heading,
-                    justify="right",
-                    no_wrap=keeps_figures,
-                    overflow="fold",
-                    # A heading breaks between its words and not within one, as far as there is room.
-                    max_width=figure_width and max(figure_width, *map(len, heading.plain.split())),
-                )
+                made.add_column(heading, justify="right", no_wrap=keeps_figures, overflow="fold", width=width)
             else:
-                rows = (row for group in table.groups for row in group.rows)
-                longest = max(len(heading), *(len(row.cells[place].text) for row in rows), 0)
-                made.add_column(
-                    heading, min_width=_WORD_WIDTH_MIN if keeps_figures else min(_WORD_WIDTH_MIN, longest)
-                )
+                least = _WORD_WIDTH_MIN if keeps_figures else None
+                made.add_column(heading, overflow="fold", min_width=least, width=width)
         if scale is not None:
             made.add_column("against the margin", no_wrap=True)
         for group in table.groups:
@@ -262,31 +247,48 @@ class _Page:
             made.add_row(*[""] * len(places), Text(bar.axis(scale), style="dim"))
         return made
 
-    def room_for_names(self, table: Table, places: list[int]) -> int:
-        """The least width of the first column: what the others leave unwrapped, two fifths at most.
+    def widths(self, table: Table, places: list[int]) -> list[int]:
+        """The columns' widths: the widest is wrapped first, and no word is broken as long as that goes."""
+        widths = [max(map(len, self.texts(table, place))) for place in places]
+        room = self.console.width - _GAP_WIDTH * len(places)
+        for least in ([self.least_width(table, place) for place in places], [1] * len(places)):
+            while sum(widths) > room:
+                over = [at for at, width in enumerate(widths) if width > least[at]]
+                if not over:
+                    break
+                widths[max(over, key=lambda at: widths[at])] -= 1
+        return widths
 
-        rich shrinks the widest column first. One that it widens to its least width again makes it cut off
-        what stands at the right.
+    def least_width(self, table: Table, place: int) -> int:
+        """What a column needs: figures stay whole, and so do words.
+
+        But for a name's of more than two fifths of the width, which is broken in any case.
         """
-        rows = [row for group in table.groups for row in group.rows]
-        taken = _GAP_WIDTH * (len(places) + 1)
-        for place in places[1:]:
-            column = table.columns[place]
-            texts = (column.short or column.name, *(row.cells[place].text for row in rows))
-            taken += max(len(self.plain(each)) for each in texts)
-        return max(_NAME_WIDTH_MIN, min(self.console.width * 2 // 5, self.console.width - taken))
+        heading, *cells = self.texts(table, place)
+        if table.columns[place].is_figure:
+            return max(map(len, (*heading.split(), *cells)), default=1)
+        words = [len(word) for each in (heading, *cells) for word in each.split()]
+        if place:
+            return min(_WORD_WIDTH_MIN, max(words, default=1))
+        longest = max(map(len, (heading, *cells)))
+        kept = [size for size in words if size <= self.console.width * 2 // 5]
+        return min(longest, max(_NAME_WIDTH_MIN, *kept, 0))
+
+    def texts(self, table: Table, place: int) -> list[str]:
+        """A column's heading and its cells."""
+        column = table.columns[place]
+        cells = (row.cells[place].text for group in table.groups for row in group.rows)
+        return [self.plain(each) for each in (column.short or column.name, *cells)]
 
     def is_too_wide(self, table: Table, places: list[int], name_width: int) -> bool:
-        """Whether figures in these columns would be cut off."""
-        needed = min(name_width, _NAME_WIDTH_MIN) + _GAP_WIDTH * len(places)
+        """Whether figures in these columns would be cut off, or a name broken within a word."""
+        needed = _GAP_WIDTH * len(places)
+        if not (table.bars or table.grouped_by):
+            return needed + sum(self.least_width(table, place) for place in places) > self.console.width
+        needed += min(name_width, _NAME_WIDTH_MIN)
         for place in places[1:]:
-            column = table.columns[place]
-            cells = [row.cells[place].text for group in table.groups for row in group.rows]
-            heading = column.short or column.name
-            # Without bars and groups headings break between their words.
-            headings = [heading] if table.bars or table.grouped_by else heading.split()
-            figures = max(len(self.plain(each)) for each in ("", *headings, *cells))
-            needed += figures if column.is_figure else _WORD_WIDTH_MIN
+            is_figure = table.columns[place].is_figure
+            needed += max(map(len, self.texts(table, place))) if is_figure else _WORD_WIDTH_MIN
         return needed > self.console.width
 
     def group(self, made: RichTable, group: Group, places: list[int], scale: bar.Scale | None) -> None:

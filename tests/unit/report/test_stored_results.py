@@ -120,10 +120,29 @@ def test_a_gate_is_shown_again(results: Path, capsys: pytest.CaptureFixture[str]
 
 def test_what_has_no_room_in_tunes_table_stands_below_it() -> None:
     wide = tune_text.render(answer(), width=120, colour=False, unicode=True)
-    narrow = tune_text.render(answer(), width=80, colour=False, unicode=True)
+    narrow = tune_text.render(answer(), width=70, colour=False, unicode=True)
     assert "1. index good: takes 2.500 s, on disk 7.81 MB, writes 1.00 ×" in narrow
     assert "1. index good: takes" not in wide and "7.81 MB" in wide
     for words in ("recommended", "1.67 to 2.5", "9.00 ×"):
         assert words in wide and words in narrow
     table = narrow[narrow.index("What helps") : narrow.index("apply.sql")]
-    assert all(len(line) <= 80 for line in table.splitlines())
+    assert all(len(line) <= 70 for line in table.splitlines())
+
+
+@pytest.mark.parametrize("width", [70, 80, 90, 100, 110, 120, 160])
+def test_tunes_table_breaks_no_name_within_a_word_and_no_figure(width: int) -> None:
+    title = "index on public.order_items (customer_reference, created_at) including quantity"
+    found = answer()
+    fixes = tuple(fix.model_copy(update={"title": title}) for fix in found.fixes)
+    shown = tune_text.render(
+        found.model_copy(update={"fixes": fixes}), width=width, colour=False, unicode=True
+    )
+    section = shown[shown.index("What helps") : shown.index("apply.sql")]
+    table = [line.split() for line in section[: section.index("\n\n", 20)].splitlines()]
+    words = {word for line in table for word in line}
+    assert {*title.split(), "recommended", "1.67"} <= words
+    assert all(len(line) <= width for line in section.splitlines())
+    # A column is there whole, with its figures, or told below.
+    for heading, figure in (("takes", "2.500 s"), ("writes", "1.00 ×")):
+        assert (heading in words) is (f"{heading} {figure}" not in " ".join(section.split()))
+        assert figure in section
