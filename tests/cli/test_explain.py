@@ -112,7 +112,7 @@ def test_a_page_is_written_beside_the_output(folder: Path) -> None:
     ("words", "said"),
     [
         (["nothing.txt"], "can't read nothing.txt (No such file or directory)"),
-        (["."], "can't read . (Is a directory)"),
+        (["."], ". holds no experiment: name a folder that has an experiment.json"),
         (["bad\x1b[2J.txt"], "can't read bad\\x1b[2J.txt"),
         (["-", "-"], "standard input"),
         (["plan.txt", "--plan", "2"], "--plan 2: plan.txt has 1"),

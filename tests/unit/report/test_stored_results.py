@@ -1,5 +1,6 @@
 """What tune, gate and probe left in their folders: listed, indexed, shown again, or told apart."""
 
+import json
 import re
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from pgassay.analysis.gate.detector import rule_of
 from pgassay.cli.main import parser
 from pgassay.errors import UsageError
 from pgassay.model.gates.gate import GatedSystem, GateResult, GateWorkload
+from pgassay.model.plans.work import WorkPlan, WorkPlans
 from pgassay.record.gates import write_gate
 from pgassay.report.tune import text as tune_text
 from tune_samples import answer
@@ -108,6 +110,35 @@ def test_a_tune_with_a_proof_names_it(results: Path) -> None:
     write_load(results / "tuned" / "proof", strata=[""], blocks=2)
     with pytest.raises(UsageError, match=r"'pgassay tune .*tuned' goes on with; its trials are in .*proof"):
         main(["resume", str(results / "tuned")])
+
+
+def test_explain_reads_the_plans_that_a_tunes_proof_kept(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = results / "tuned"
+    with pytest.raises(UsageError, match="it has the answer of a tune, which 'pgassay report"):
+        main(["explain", str(folder)])
+    stored = write_load(folder / "proof", strata=[""], blocks=2)
+    with pytest.raises(UsageError, match="proof keeps no plan of a statement: name a file that has one"):
+        main(["explain", str(folder)])
+    name = next(arm.name for arm in stored.experiment.arms if arm.role == "control")
+    estimated: dict[str, object] = {"Node Type": "Seq Scan", "Relation Name": "accounts", "Plan Rows": 9}
+    document: dict[str, object] = {"Plan": {**estimated, "Actual Rows": 7, "Actual Loops": 1}}
+    for trial in stored.trials:
+        (trial.folder / "plans.json").write_text(json.dumps({"listed": {"Plan": estimated}}))
+    assert main(["explain", str(folder)]) == 0
+    listed = capsys.readouterr().out
+    assert "has 2 plans" in listed and f"listed, {name}" in listed and "not executed" in listed
+    # What was executed goes before what was estimated, and stands alone.
+    for trial in stored.trials:
+        work = WorkPlans(statements={"listed": WorkPlan(executed=True, document=document)})
+        (trial.folder / "work_plans.json").write_text(work.model_dump_json())
+    assert main(["explain", str(folder)]) == 0
+    listed = capsys.readouterr().out
+    assert "has 2 plans" in listed and "not executed" not in listed
+    assert main(["explain", str(folder), "--plan", "1", "--json"]) == 0
+    (plan,) = json.loads(capsys.readouterr().out)["plans"]
+    assert plan["nodes"][0]["rows"] == 7 and plan["statement"].startswith("listed, ")
 
 
 def test_a_gate_is_shown_again(results: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -77,6 +77,34 @@ def _read(trial: StoredTrial, statement: str, work: WorkPlan) -> ExplainedPlan |
         return None
 
 
+def explained_plans(stored: StoredExperiment) -> list[ExplainedPlan]:
+    """Every plan of `arm_plans`, each with its statement's and its arm's name in the place of the SQL.
+
+    Where no trial was followed by its plans, those with estimates alone that were read before the trials.
+    Raises UsageError where there are none either.
+    """
+    found = [(f"{each.statement}, {each.arm.name}", each.plan) for each in arm_plans(stored) if each.plan]
+    if not found:
+        names = {arm.id: arm.name for arm in stored.experiment.arms if arm.role != "twin"}
+        estimates = {
+            (names[trial.record.arm_id], statement, shape(document)): trial
+            for trial in stored.trials
+            if trial.record.status == "ok" and trial.record.arm_id in names
+            for statement, document in trial.plans.items()
+        }
+        found = [
+            (f"{statement}, {name}", plan)
+            for (name, statement, _), trial in estimates.items()
+            if (plan := _read(trial, statement, WorkPlan(executed=False)))
+        ]
+    if not found:
+        raise UsageError(f"{stored.folder} keeps no plan of a statement: name a file that has one")
+    return [
+        plan.model_copy(update={"number": number, "statement": statement})
+        for number, (statement, plan) in enumerate(found, start=1)
+    ]
+
+
 def statement_plans(stored: StoredExperiment) -> tuple[StatementPlan, ...]:
     """The same as the document for scripts has them."""
     return tuple(

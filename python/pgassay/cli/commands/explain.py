@@ -23,12 +23,16 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="read a plan: each node's own time, wrong estimates, spills; two plans beside each other",
         description="Reads what EXPLAIN printed (JSON or text, PostgreSQL 14 to 19) or auto_explain's log: "
         "the time that is each node's own, wrong estimates, what went to disk. With two files: "
-        "what changed from the first (A) to the second (B).",
+        "what changed from the first (A) to the second (B). Of a folder of results it reads the plans that "
+        "the experiment, or tune's proof, kept of its statements.",
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,
     )
     parser.add_argument(
-        "first", type=options.folder, metavar="FILE", help="EXPLAIN's output or a log; - for standard input"
+        "first",
+        type=options.folder,
+        metavar="FILE",
+        help="EXPLAIN's output, a log, or an experiment's folder; - for standard input",
     )
     parser.add_argument(
         "second", type=options.folder, metavar="FILE", nargs="?", help="another one, to compare with"
@@ -122,8 +126,24 @@ def _plans_of(source: "Path", *, redact: bool) -> "list[ExplainedPlan]":
     from pgassay.analysis.plans.read import read_plans
     from pgassay.report.text import clean
 
+    if source.is_dir():
+        return _stored_plans(source, redact=redact)
     name = "standard input" if str(source) == "-" else clean(str(source))
     return read_plans(_read(source), name, redact=redact)
+
+
+def _stored_plans(folder: "Path", *, redact: bool) -> "list[ExplainedPlan]":
+    """The plans of an experiment's statements in each of its arms; of a tune, those of its proof."""
+    from pgassay.analysis.plans.of_experiment import explained_plans
+    from pgassay.analysis.redaction.experiment import redacted
+    from pgassay.record import layout
+    from pgassay.record.experiment import load
+
+    proof = folder / "proof"
+    if (folder / layout.TUNE_FILE).is_file() and (proof / layout.EXPERIMENT_FILE).is_file():
+        folder = proof
+    stored = load(folder)
+    return explained_plans(redacted(stored) if redact else stored)
 
 
 def _read(source: "Path") -> str:
