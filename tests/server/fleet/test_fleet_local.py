@@ -140,6 +140,9 @@ def test_a_worker_without_a_scheduler_gives_up(home: Path) -> None:
     assert started.returncode == 0, started.stderr
     os.kill(fleets.process_of(home, "scheduler"), signal.SIGKILL)
     whole_tool.wait_for(lambda: not fleets.processes_of(home), "both workers end", 60)
+    cleaned = whole_tool.run("clean", home=home)
+    assert f"fleet {file.read(path).id}, of which nothing runs here" in cleaned.stdout, cleaned.stderr
+    assert not list((home / file.NODES).iterdir())
     stopped = whole_tool.run("fleet", "stop", "--file", path, home=home)
     assert stopped.returncode == 0 and "did not run" in stopped.stderr
     assert not fleets.left_of(home)

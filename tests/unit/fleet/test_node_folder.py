@@ -1,6 +1,7 @@
 """Whether the process of a fleet's folder runs: real processes, also one that was killed."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from pgassay.errors import UsageError
+from pgassay.fleet.cluster.file import NODES
+from pgassay.fleet.cluster.member import remove_dead
 from pgassay.fleet.cluster.node_folder import NodeFolder
 
 HELD = """
@@ -52,3 +55,26 @@ def test_a_record_without_a_lock_is_believed(tmp_path: Path) -> None:
         (tmp_path / "lock").unlink()
         assert folder.owner() is not None
     assert folder.owner() is None
+
+
+def test_what_no_process_of_a_fleet_uses_any_more_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Folders of a fleet whose worker is killed, of one that is about to start, and of one that never did."""
+    monkeypatch.setenv("PGASSAY_HOME", str(tmp_path))
+    names = ("killed/worker", "killed/other", "starting/scheduler", "given-up/scheduler")
+    worker, other, begun, never = (NodeFolder(tmp_path / NODES / name) for name in names)
+    for folder in (worker, other, begun, never):
+        folder.identity.folder.mkdir(parents=True)
+    given_up = never.path
+    for path in (given_up, given_up.parent):
+        os.utime(path, (0, 0))
+    command = [sys.executable, "-c", HELD, worker.path]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as held:
+        assert held.stdout is not None and held.stdout.readline() == "runs\n"
+        (sentence,) = remove_dead()
+        assert "fleet given-up, of which nothing runs here" in sentence and not given_up.parent.exists()
+        held.send_signal(signal.SIGKILL)
+    (sentence,) = remove_dead()
+    assert "fleet killed," in sentence and not worker.path.parent.exists()
+    assert begun.path.is_dir() and remove_dead() == []

@@ -111,7 +111,7 @@ def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
     ids = [each.id for machine in further.machines for each in machine.runs]
     assert len(set(ids)) == 3
     (tmp_path / plans.FILE).write_text("{")
-    with pytest.raises(UsageError, match="damaged or newer"):
+    with pytest.raises(UsageError, match="is not JSON"):
         plans.read(tmp_path)
 
 
@@ -202,6 +202,6 @@ def test_looks_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert looks.runs == {"a": (3, 3), "b": (0, 1)}
     write_looks(tmp_path, looks)
     assert read_looks(tmp_path) == looks
-    (tmp_path / "looks.json").write_text("[]")
+    (tmp_path / "looks.json").write_text('{"format": 1, "runs": 7}')
     with pytest.raises(UsageError, match="is damaged"):
         read_looks(tmp_path)

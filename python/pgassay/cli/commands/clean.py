@@ -10,9 +10,9 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser = subparsers.add_parser(
         "clean",
         help="remove what crashed runs left; with --all, kept datasets too",
-        description="Removes servers, mounts, loop devices and cgroups that a crashed run left behind. "
-        "With --all also the datasets, working copies and images that are kept for the next experiment. "
-        "Results are never touched.",
+        description="Removes servers, mounts, loop devices and cgroups that a crashed run left behind, and "
+        "keys and logs of fleets that were killed. With --all also the datasets, working copies and images "
+        "that are kept for the next experiment. Results are never touched.",
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,
     )
@@ -30,9 +30,20 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.environment.cleanup.source_copies import remove_source_copies
 
     with lock.acquire(not arguments.no_wait, lambda holder: print(f"waiting for process {holder}")):
-        for sentence in (*registry.sweep(), *remove_source_copies()):
+        for sentence in (*registry.sweep(), *remove_source_copies(), *_remove_dead_fleets()):
             print(sentence)
         if arguments.all:
             for sentence in home.remove_kept():
                 print(sentence)
     return 0
+
+
+def _remove_dead_fleets() -> list[str]:
+    from importlib.util import find_spec
+
+    # A fleet's keys are made with it: without it there was none.
+    if find_spec("cryptography") is None:
+        return []
+    from pgassay.fleet.cluster.member import remove_dead
+
+    return remove_dead()

@@ -20,7 +20,7 @@ from pydantic import JsonValue, ValidationError
 
 import pgassay
 from pgassay.environment.cgroup.caps import usable_memory_bytes
-from pgassay.environment.home import home
+from pgassay.environment.home import home, home_path
 from pgassay.environment.linux import machine
 from pgassay.environment.linux.processes import process_ids
 from pgassay.errors import MeasurementError, UsageError
@@ -34,6 +34,8 @@ from pgassay.native.binary import build_id
 _START_TIMEOUT_S = 60.0
 # How long an experiment may take to stop its server before its worker is killed.
 _END_PATIENCE_S = 60.0
+# Starting a fleet makes its folders before its processes.
+_STARTED_WITHIN_S = 3600.0
 _POLL_S = 0.05
 _FORMAT = 1
 
@@ -155,10 +157,40 @@ def _stop(document: Document) -> dict[str, JsonValue]:
     if settings is not None and settings.role == "worker":
         _end_experiments(folder)
         _sweep(settings.home or home())
-    shutil.rmtree(folder.path)
+    # What sweeps finds it as well, since its process has ended.
+    shutil.rmtree(folder.path, ignore_errors=True)
     with contextlib.suppress(OSError):  # other machines of the fleet are here too
         folder.path.parent.rmdir()
     return {"ended": ended}
+
+
+def remove_dead() -> list[str]:
+    """Remove the folders of fleets none of whose processes runs here, and what their workers left.
+
+    Returns a sentence for each. One that is about to be started has no process either: it stays for a while.
+    """
+    sentences = []
+    for fleet in sorted(path for path in (home_path() / NODES).glob("*") if path.is_dir()):
+        folders = [NodeFolder(path) for path in fleet.iterdir() if path.is_dir()]
+        if any(folder.may_run() for folder in folders):
+            continue
+        if not any(folder.has_begun for folder in folders) and _age_s(fleet) < _STARTED_WITHIN_S:
+            continue
+        for folder in folders:
+            with contextlib.suppress(UsageError):
+                own_home = folder.settings().home
+                _end_experiments(folder)
+                # What lies in this home is swept by whoever asks.
+                if own_home is not None and own_home != home_path():
+                    _sweep(own_home)
+        shutil.rmtree(fleet, ignore_errors=True)
+        sentences.append(f"Removed the keys and logs of the fleet {fleet.name}, of which nothing runs here.")
+    return sentences
+
+
+def _age_s(folder: Path) -> float:
+    """The time since something was made in a folder or just below it."""
+    return time.time() - max(path.stat().st_mtime for path in (folder, *folder.iterdir()))
 
 
 def _end_experiments(folder: NodeFolder) -> None:

@@ -114,6 +114,15 @@ class NodeFolder:
             return False
         return True
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether its process was ever there."""
+        return self._lock.exists()
+
+    def may_run(self) -> bool:
+        """Whether its process runs, as far as can be told from here, or is just beginning or ending."""
+        return self.owner() is not None or (self.has_begun and not self._is_let_go())
+
     def say_ready(self, address: str) -> None:
         """It listens there."""
         replace_file(self.path / "ready.json", json.dumps({"address": address}).encode(), mode=0o600)
