@@ -85,6 +85,18 @@ def folder(text: str) -> "Path":
     return Path(text)
 
 
+def add_formats(
+    parser: "argparse._ActionsContainer",
+    what: str = "the result",
+    *,
+    markdown: str = "for an issue or a pull request",
+) -> None:
+    """`--json` and `--markdown`, one of which may be typed; `markdown`: what it is for."""
+    formats = parser.add_mutually_exclusive_group()
+    formats.add_argument("--json", action="store_true", help=f"print {what} as one JSON document")
+    formats.add_argument("--markdown", action="store_true", help=f"print Markdown, {markdown}")
+
+
 def add_redact(parser: argparse.ArgumentParser) -> None:
     """`--redact`, alike wherever plans and statements are shown."""
     parser.add_argument(

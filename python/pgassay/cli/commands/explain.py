@@ -40,11 +40,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument(
         "--plan", type=_numbers, metavar="N", help="of several plans this one; all; or two of them: 1,2"
     )
-    formats = parser.add_mutually_exclusive_group()
-    formats.add_argument("--json", action="store_true", help="print the plans as one JSON document")
-    formats.add_argument(
-        "--markdown", action="store_true", help="print Markdown, for an issue or a pull request"
-    )
+    options.add_formats(parser, "the plans")
     parser.add_argument("--html", type=options.folder, metavar="FILE", help="write a page here as well")
     options.add_redact(parser)
     parser.set_defaults(run=run)

@@ -54,9 +54,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     add("--out", type=options.folder, metavar="FOLDER", help="a new folder for this gate")
     add("--seed", type=options.whole, metavar="N", help="seed of the order of the trials (default: drawn)")
     add("--junit", type=options.folder, metavar="FILE", help="write JUnit XML here as well")
-    formats = parser.add_mutually_exclusive_group()
-    formats.add_argument("--json", action="store_true", help="print the result as one JSON document")
-    formats.add_argument("--markdown", action="store_true", help="print Markdown, for a pull request")
+    options.add_formats(parser, markdown="for a pull request")
     add(
         "--dry-run",
         action="store_true",

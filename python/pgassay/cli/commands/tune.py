@@ -132,11 +132,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     add("--no-rewrites", action="store_true", help="leave the statements as they are written")
     add("--seed", type=options.whole, metavar="N", help="seed of the order of the trials (default: drawn)")
     add("--out", type=options.folder, metavar="FOLDER", help="a new folder for the results")
-    formats = parser.add_mutually_exclusive_group()
-    formats.add_argument("--json", action="store_true", help="print the answer as one JSON document")
-    formats.add_argument(
-        "--markdown", action="store_true", help="print Markdown, for an issue or a pull request"
-    )
+    options.add_formats(parser, "the answer")
     options.add_redact(parser)
     options.add_quiet_and_no_wait(parser)
     parser.set_defaults(run=run)

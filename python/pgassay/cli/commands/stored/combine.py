@@ -26,11 +26,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="FOLDER",
         help="the experiments' folders, two or more; several of one host count as one machine",
     )
-    formats = parser.add_mutually_exclusive_group()
-    formats.add_argument("--json", action="store_true", help="print the result as one JSON document")
-    formats.add_argument(
-        "--markdown", action="store_true", help="print Markdown, for an issue or a pull request"
-    )
+    options.add_formats(parser)
     parser.set_defaults(run=run)
 
 

@@ -23,11 +23,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument("first", type=options.folder, metavar="A", help="the first experiment's folder")
     parser.add_argument("second", type=options.folder, metavar="B", help="the second experiment's folder")
-    formats = parser.add_mutually_exclusive_group()
-    formats.add_argument("--json", action="store_true", help="print the comparison as one JSON document")
-    formats.add_argument(
-        "--markdown", action="store_true", help="print Markdown, for an issue or a pull request"
-    )
+    options.add_formats(parser, "the comparison")
     parser.add_argument("--html", type=options.folder, metavar="FILE", help="write a page here as well")
     parser.set_defaults(run=run)
 

@@ -23,9 +23,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     add = parser.add_argument
     add("folder", type=options.folder, metavar="FOLDER", help="a folder of gates, of experiments, or of both")
-    formats = parser.add_mutually_exclusive_group()
-    formats.add_argument("--json", action="store_true", help="print the history as one JSON document")
-    formats.add_argument("--markdown", action="store_true", help="print Markdown, for an issue or a wiki")
+    options.add_formats(parser, "the history", markdown="for an issue or a wiki")
     add("--html", type=options.folder, metavar="FILE", help="write a page with drawings here as well")
     add(
         "--alpha",

@@ -24,11 +24,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         formatter_class=options.HelpFormatter,
     )
     parser.add_argument("folder", type=options.folder, metavar="FOLDER", help="the experiment's folder")
-    formats = parser.add_mutually_exclusive_group()
-    formats.add_argument("--json", action="store_true", help="print the result as one JSON document")
-    formats.add_argument(
-        "--markdown", action="store_true", help="print Markdown, for an issue or a pull request"
-    )
+    options.add_formats(parser)
     parser.add_argument("--html", type=options.folder, metavar="FILE", help="write the page here instead")
     parser.add_argument("--png", type=options.folder, metavar="DIR", help="save the plots as PNG files here")
     options.add_redact(parser)
