@@ -1,7 +1,7 @@
 """From what was tried and proved to the ranked answer. Pure."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgassay.model.tuning.answer import (
@@ -15,7 +15,7 @@ from pgassay.model.tuning.answer import (
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.proof import Effect, Proved, does_not_help
 from pgassay.tune.search.search import Searched
-from pgassay.tune.search.selection import WORSE_MAX, Baseline, is_slower
+from pgassay.tune.search.selection import WORSE_MAX, Baseline, Tried, is_slower
 from pgassay.words import percent, plural, size
 from pgassay.words import seconds as duration
 
@@ -79,16 +79,15 @@ def _fix(judged: Judged, candidate: Candidate) -> Fix:
     tried = judged.searched.tried.get(candidate.id)
     verdict, evidence, effect, note = verdict_of(judged, candidate)
     statements: tuple[FixStatement, ...] = ()
-    gain, interval = None, None
+    gain, interval, at_least = None, None, False
     if effect is not None:
         gain, interval, statements = effect.gain, effect.interval, effect.statements
+        at_least = effect.at_least
     elif tried is not None and not tried.refused:
         gain = tried.gain(judged.baseline.weights, judged.baseline.seconds)
-        statements = tuple(
-            FixStatement(name=name, ratio=judged.baseline.seconds[name] / seconds if seconds else math.inf)
-            for name, seconds in tried.seconds.items()
-        )
-    others = judged.notes.get(candidate.id, "")
+        statements = tuple(_tried_statements(judged.baseline, tried))
+        at_least = any(each.at_least for each in statements)
+    others = "; ".join(filter(None, (judged.notes.get(candidate.id, ""), _not_on_data(judged, candidate))))
     elsewhere = judged.writing_elsewhere.get(candidate.id, frozenset())
     is_tried = tried is not None and not tried.refused
     # What making the data of another server took here says nothing of what an upgrade or a move takes.
@@ -112,6 +111,7 @@ def _fix(judged: Judged, candidate: Candidate) -> Fix:
         evidence=evidence,
         gain=gain,
         interval=interval,
+        at_least=at_least,
         predicted_gain=judged.predicted.get(candidate.id),
         statements=statements,
         cost=FixCost(
@@ -121,11 +121,42 @@ def _fix(judged: Judged, candidate: Candidate) -> Fix:
             per_month=candidate.per_month,
             wal_bytes=tried.wal_bytes if tried else None,
         ),
-        same_results=judged.checks.get(candidate.id, "not checked"),
+        same_results=judged.checks.get(candidate.id, _not_checked(judged.baseline, candidate)),
         applied_by=_applied_by(candidate),
         rewritten={each.statement: each.sql for each in candidate.rewrites},
         note="; ".join(part for part in (note, freed, others, side) if part),
     )
+
+
+def _tried_statements(baseline: Baseline, tried: Tried) -> Iterator[FixStatement]:
+    """What a fix that was tried does to each statement; nothing is known of one that did not end with it."""
+    for name, seconds in tried.seconds.items():
+        before, is_endless = baseline.seconds[name], name in baseline.endless
+        if not is_endless or seconds < before:
+            yield FixStatement(
+                name=name,
+                ratio=before / seconds if seconds else math.inf,
+                at_least=is_endless,
+                waited_s=before if is_endless else None,
+            )
+
+
+def _endless_of(baseline: Baseline, candidate: Candidate) -> tuple[str, ...]:
+    """The statements of a candidate that did not end as they are."""
+    names = {each.of.name: None for each in baseline.statements if each.name in baseline.endless}
+    return tuple(name for name in names if name in candidate.statements)
+
+
+def _not_checked(baseline: Baseline, candidate: Candidate) -> str:
+    endless = _endless_of(baseline, candidate)
+    return f"not checked: {', '.join(endless)} did not end before" if endless else "not checked"
+
+
+def _not_on_data(judged: Judged, candidate: Candidate) -> str:
+    endless = _endless_of(judged.baseline, candidate)
+    if not candidate.rewrites or not endless or candidate.id in judged.unsafe:
+        return ""
+    return f"its rows were not compared on the data, where {', '.join(endless)} did not end as it is written"
 
 
 def verdict_of(judged: Judged, candidate: Candidate) -> tuple[FixVerdict, Evidence, Effect | None, str]:
@@ -239,7 +270,9 @@ def _write_ratio(
     return after / before if before else None
 
 
-def proof_of(proved: Proved, members: Sequence[str], predicted: float | None) -> TuneProof:
+def proof_of(
+    proved: Proved, members: Sequence[str], predicted: float | None, left_out: Sequence[str] = ()
+) -> TuneProof:
     """The proof of all chosen fixes together."""
     effect = proved.together
     return TuneProof(
@@ -253,24 +286,45 @@ def proof_of(proved: Proved, members: Sequence[str], predicted: float | None) ->
         predicted_gain=predicted,
         statements=effect.statements,
         slower=effect.slowed,
+        at_least=effect.at_least,
+        left_out=tuple(left_out),
     )
 
 
 def summary(
-    fixes: Sequence[Fix], proof: TuneProof | None, seconds: float, *, margin: float, go_on: str = ""
+    fixes: Sequence[Fix],
+    proof: TuneProof | None,
+    seconds: float,
+    *,
+    margin: float,
+    go_on: str = "",
+    endless: Mapping[str, float] | None = None,
 ) -> str:
-    """The answer in a few sentences; `go_on`: the command that goes on with its proof, '' for none."""
+    """The answer in a few sentences; `go_on`: the command that goes on with its proof, '' for none.
+
+    `endless`: the statements that did not end, as they are or with what was chosen, and how long each was
+    waited for.
+    """
     recommended = [fix for fix in fixes if fix.verdict == "recommended"]
+    unsolved = _unsolved(endless or {})
     if not recommended:
-        return _nothing(fixes, seconds, margin, go_on=go_on)
+        nothing = _nothing(fixes, seconds, margin, go_on=go_on, is_endless=bool(endless))
+        return " ".join(filter(None, (unsolved, nothing)))
     names = "; ".join(fix.title for fix in recommended)
     lines = [f"Recommended: {names}."]
     if proof is not None and proof.gain is not None:
         low, high = proof.interval or (None, None)
         ends = f" ({low:.2f} to {high:.2f})" if low is not None and high is not None else ""
-        lines.append(f"All chosen fixes together: {proof.gain:.2f} × as fast{ends}.")
+        gain = f"{proof.gain:.2f} × as fast{ends}"
+        if proof.at_least:
+            slow = [each.name for each in proof.statements if each.at_least]
+            gain = (
+                f"at least {low or proof.gain:.2f} × as fast, as {', '.join(slow)} never ended without them"
+            )
+        lines.append(f"All chosen fixes together: {gain}.")
         if proof.slower:
             lines.append(f"Slower with them: {', '.join(proof.slower)}.")
+    lines += [unsolved] if unsolved else []
     unproven = [fix for fix in fixes if fix.verdict == "not decided" and fix.evidence != "none"]
     if unproven:
         lines.append(f"Not proven in the time: {'; '.join(fix.title for fix in unproven)}.")
@@ -282,7 +336,20 @@ def summary(
     return " ".join(lines)
 
 
-def _nothing(fixes: Sequence[Fix], seconds: float, margin: float, *, go_on: str) -> str:
+def _unsolved(endless: Mapping[str, float]) -> str:
+    """What is said of statements that nothing made end."""
+    if not endless:
+        return ""
+    waited = ", ".join(f"{name} ({duration(seconds)})" for name, seconds in endless.items())
+    return (
+        f"Not ended in the time that was given, with nothing that was tried: {waited}. "
+        "The proof does not have them; more --max-time gives each more."
+    )
+
+
+def _nothing(
+    fixes: Sequence[Fix], seconds: float, margin: float, *, go_on: str, is_endless: bool = False
+) -> str:
     undecided = [fix for fix in fixes if fix.verdict == "not decided"]
     if undecided:
         best = max(undecided, key=lambda fix: fix.gain or 0.0)
@@ -296,4 +363,6 @@ def _nothing(fixes: Sequence[Fix], seconds: float, margin: float, *, go_on: str)
     gain = max([*gains, 1.0]) - 1
     most = f"the next best thing gains {'less than ' if gain < margin else ''}{percent(max(gain, margin))}"
     ended = most if gains else "no candidate was found whose plan shows that it could gain"
+    if is_endless:
+        return f"Nothing is recommended: {ended}."
     return f"Nothing to do: {duration(seconds)} for the whole workload; {ended}."

@@ -15,6 +15,7 @@ from pgassay.record.experiment import StoredExperiment
 from pgassay.record.layout import SEARCH_FILE, TUNE_FILE
 from pgassay.tune.answer import Judged, proof_of, ranked, summary
 from pgassay.tune.candidate import Candidate, TunedStatement
+from pgassay.tune.endless.limits import as_proven, proof_limits, unsolved
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.proof import read_proof, remaining_of
 from pgassay.tune.scripts import apply_script, undo_script
@@ -61,6 +62,8 @@ class StoredSearch(Frozen):
     # What a block of its proof takes by the search's figures, and making the data of its arms, in seconds.
     block_s: float = 0.0
     data_s: float = 0.0
+    # The measured statements that did not end as they are in the time that they were given, their `seconds`.
+    endless: tuple[str, ...] = ()
 
     @property
     def members(self) -> list[Candidate]:
@@ -77,6 +80,16 @@ class StoredSearch(Frozen):
         """The seconds of the statements with all that was chosen; as they were without."""
         steps = self.selection.steps
         return steps[-1].seconds if steps else self.seconds
+
+    @property
+    def unsolved(self) -> tuple[str, ...]:
+        """The statements that do not end with what was chosen either."""
+        return unsolved(self.endless, self.seconds, self.chosen_seconds)
+
+    @property
+    def proof_limits(self) -> dict[str, float]:
+        """After how many seconds a trial of the proof stops those that end with what was chosen."""
+        return proof_limits(self.endless, self.seconds, self.chosen_seconds)
 
     def _named(self, ids: Sequence[str]) -> list[Candidate]:
         by_id = {candidate.id: candidate for candidate in self.candidates}
@@ -106,22 +119,24 @@ def stored_search(
     trial: TrialTime | None = None,
 ) -> StoredSearch:
     """What is to be kept of a search, with what each chosen fix is predicted to gain."""
-    steps = searched.selection.steps
+    proven, selection = as_proven(baseline, searched.selection)
+    steps = selection.steps
     together, predicted = None, dict[str, float]()
     if steps and searched.rounds:
         by_id = {each.id: each for each in gathered.candidates}
         together, predicted = predicted_gains(searched.rounds, [by_id[step.id] for step in steps])
     elif steps:
         # No time to time them in turn: by what each gained on top of those before it.
-        before = total_s(baseline.weights, baseline.seconds)
+        before = total_s(proven.weights, proven.seconds)
         together = before / steps[-1].total_s
         for step in steps:
             predicted[step.id] = before / step.total_s
             before = step.total_s
     trial, count = trial or TrialTime(), len(steps)
     return StoredSearch(
-        block_s=trial.block_s(searched.selection, baseline.seconds, count) if count else 0.0,
-        data_s=trial.data_s(searched.selection, count) if count else 0.0,
+        block_s=trial.block_s(selection, proven.seconds, count) if count else 0.0,
+        data_s=trial.data_s(selection, count) if count else 0.0,
+        endless=baseline.endless,
         statements=statements,
         seconds=dict(baseline.seconds),
         candidates=gathered.candidates,
@@ -158,8 +173,9 @@ def compose(
     fixes = ranked(judged)
     by_id = {candidate.id: candidate for candidate in search.candidates}
     chosen = [by_id[fix.id] for fix in fixes if fix.verdict == "recommended"]
-    proof = proof_of(proved, search.selection.ids, search.predicted_together) if proved else None
-    confirmation = proof_of(confirmed, search.remaining, None) if confirmed else None
+    left_out = search.unsolved
+    proof = proof_of(proved, search.selection.ids, search.predicted_together, left_out) if proved else None
+    confirmation = proof_of(confirmed, search.remaining, None, left_out) if confirmed else None
     cause = cause_of_trials(proved.result) if proved else None
     # The dump of a server goes with its copy, and what is gone on with is a proof.
     can_go_on = told.symptom.source is None and stored is not None
@@ -178,6 +194,7 @@ def compose(
             told.symptom.seconds,
             margin=search.margin,
             go_on=go_on,
+            endless={name: search.seconds[name] for name in left_out},
         ),
         proof=proof,
         confirmation=confirmation,
@@ -226,7 +243,8 @@ def _command(
 
 def _judged(search: StoredSearch, stored: StoredExperiment | None, second: StoredExperiment | None) -> Judged:
     """What is known of all candidates, by the search and by both stages of the proof."""
-    members, baseline = search.members, Baseline(measured(search.statements), search.seconds, {})
+    members = search.members
+    baseline = Baseline(measured(search.statements), search.seconds, {}, endless=search.endless)
     proved = read_proof(stored, members) if stored is not None and members else None
     remaining = search.remaining or (remaining_of(proved, search.margin) if proved else ())
     confirmed = read_proof(second, search.remaining_members) if second is not None else None

@@ -120,7 +120,9 @@ def with_taken(
     texts = {rewrite.statement: rewrite.sql for each in taken for rewrite in each.rewrites}
     statements = tuple(replace(each, sql=sql_with(each, texts)) for each in baseline.statements)
     # What it takes now is what the selection's last step measured, piece by piece.
-    return Baseline(statements, selection.steps[-1].seconds, estimates(copy, statements, {}), baseline.rows)
+    seconds = selection.steps[-1].seconds
+    endless = tuple(name for name in baseline.endless if seconds[name] >= baseline.seconds[name])
+    return Baseline(statements, seconds, estimates(copy, statements, {}), baseline.rows, endless)
 
 
 def as_if_alone(tried: Tried, baseline: Baseline, upon: Baseline) -> Tried:

@@ -41,13 +41,15 @@ ROUNDS = (False, True, True, False, False, True, True, False)
 class Baseline:
     """The workload as it is: seconds and estimated plan by the measured statement's name.
 
-    `rows`: what the quick queries return, of those that return the same twice.
+    `rows`: what the quick queries return, of those that return the same twice. `endless`: those that did not
+    end in the time that they were given, which is a lower bound and in `seconds`.
     """
 
     statements: tuple[MeasuredStatement, ...]
     seconds: Seconds
     estimates: Mapping[str, ExplainedPlan]
     rows: Mapping[str, Bag] = field(default_factory=dict)
+    endless: tuple[str, ...] = ()
 
     @property
     def weights(self) -> dict[str, float]:
