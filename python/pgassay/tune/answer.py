@@ -132,12 +132,14 @@ def _tried_statements(baseline: Baseline, tried: Tried) -> Iterator[FixStatement
     """What a fix that was tried does to each statement; nothing is known of one that did not end with it."""
     for name, seconds in tried.seconds.items():
         before, is_endless = baseline.seconds[name], name in baseline.endless
+        # On top of others it ended without this one as well, and the ratio is what was measured.
+        is_bound = is_endless and not tried.on_top
         if not is_endless or seconds < before:
             yield FixStatement(
                 name=name,
                 ratio=before / seconds if seconds else math.inf,
-                at_least=is_endless,
-                waited_s=before if is_endless else None,
+                at_least=is_bound,
+                waited_s=before if is_bound else None,
             )
 
 

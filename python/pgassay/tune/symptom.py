@@ -92,11 +92,17 @@ def plan_line(plan: ExplainedPlan) -> str:
         return ""
     where = f" on {node.relation}" if node.relation else ""
     by = f" by {node.index}" if node.index else ""
-    share = f"{node.own_ms:.3g} of {plan.execution_ms:.3g} ms" if node.own_ms and plan.execution_ms else ""
+    share = ""
+    if node.own_ms and plan.execution_ms:
+        share = f"{_milliseconds(node.own_ms)} of {_milliseconds(plan.execution_ms)} ms"
     rows = "" if node.rows is None else _rows(node.rows * (node.loops or 1))
     removed = "" if not node.rows_removed else f"{node.rows_removed * (node.loops or 1):,.0f} discarded"
     details = ", ".join(part for part in (share, rows, removed) if part)
     return f"{node.type}{where}{by}: {details}"
+
+
+def _milliseconds(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _rows(count: float) -> str:

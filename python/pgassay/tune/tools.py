@@ -60,6 +60,7 @@ class Gathered:
 
 # What a rewrite saves is not predicted: half of its statement's time puts it among the others.
 REWRITE_SAVES = 0.5
+BY_ESTIMATE = "by the planner's estimate"
 NOT_ON_A_DUMP = "a dump has lost what this mends: give a physical copy, --dataset folder:BASEBACKUP"
 DESCRIBED = "it changes the contract with the application, so it is described and never tried"
 
@@ -93,12 +94,10 @@ def gather(tools: Tools, symptom: Symptom, session: ControlSession) -> Gathered:
 
 
 def found_by(tools: Tools, symptom: Symptom) -> tuple[Candidate, ...]:
-    """What the finders offer; the reason of what rests on an estimated plan says so."""
+    """What the finders offer; the reason of what rests on an estimated plan alone says so."""
     return tuple(
-        each.model_copy(
-            update={"reason": f"by the planner's estimate, since the statement did not end: {each.reason}"}
-        )
-        if each.statements and symptom.endless.issuperset(each.statements)
+        each.model_copy(update={"reason": f"{BY_ESTIMATE}: {each.reason}"})
+        if each.statements and symptom.endless.issuperset(each.statements) and BY_ESTIMATE not in each.reason
         else each
         for each in tools.find(symptom)
     )

@@ -63,7 +63,7 @@ def look_with_settings(
         return
     for each in needed:
         if found.screened.pop(each.id, ""):  # alone it changed no plan, and was not timed
-            found.tried[each.id] = Tried(each.id, as_alone(whole, each.id, baseline))
+            found.tried[each.id] = Tried(each.id, as_alone(whole, each.id, baseline), on_top=True)
     for name, tried in again.tried.items():
         del found.screened[name]
         found.tried[name] = as_if_alone(tried, baseline, upon)
@@ -131,4 +131,4 @@ def as_if_alone(tried: Tried, baseline: Baseline, upon: Baseline) -> Tried:
         name: baseline.seconds[name] * on_top_s / upon.seconds[name]
         for name, on_top_s in tried.seconds.items()
     }
-    return replace(tried, seconds=seconds)
+    return replace(tried, seconds=seconds, on_top=True)
