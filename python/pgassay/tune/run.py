@@ -243,13 +243,14 @@ def _settle(known: Known, copy: TrialCopy) -> None:
     """Keep what a proof has room for, and time that set anew beside what its proof will compare it with."""
     assert known.baseline is not None
     searched = known.searched
-    baseline, searched.selection = as_proven(known.baseline, searched.selection)
-    give_in_proof(copy.endless, baseline)
     built_s = {name: each.build_s or 0.0 for name, each in searched.tried.items()}
     known.trial = TrialTime(copy.opened_s, built_s)
-    searched.selection = provable(
-        searched.selection, baseline.weights, baseline.seconds, PROOF_SHARE * known.left_s, known.trial
-    )
+    baseline, selection = as_proven(known.baseline, searched.selection)
+    kept = provable(selection, baseline.weights, baseline.seconds, PROOF_SHARE * known.left_s, known.trial)
+    cut = searched.selection.first(len(kept.steps), total_s(baseline.weights, baseline.seconds))
+    # How long endless statements are waited for, and which there are, follows from what is left of the set.
+    baseline, searched.selection = as_proven(known.baseline, cut)
+    give_in_proof(copy.endless, baseline)
     searched.selection, searched.rounds = settled(
         copy,
         baseline,

@@ -280,7 +280,7 @@ def _bytes(count: int) -> str:
 def _gain(value: float, *, at_least: bool = False) -> str:
     """A gain in words; of what was stopped without the fix more than the figure."""
     words = f"{value:.3g} ×" if value < 100 else f"{value:,.0f} ×"
-    return f"> {words}" if at_least else words
+    return f"over {words}" if at_least else words
 
 
 def _interval(interval: Ends | None) -> str:
