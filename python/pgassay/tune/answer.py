@@ -301,14 +301,15 @@ def summary(
     margin: float,
     go_on: str = "",
     endless: Mapping[str, float] | None = None,
+    ended_unproven: Sequence[str] = (),
 ) -> str:
     """The answer in a few sentences; `go_on`: the command that goes on with its proof, '' for none.
 
     `endless`: the statements that did not end, as they are or with what was chosen, and how long each was
-    waited for.
+    waited for; `ended_unproven`: those of them that ended with something that was tried and not chosen.
     """
     recommended = [fix for fix in fixes if fix.verdict == "recommended"]
-    unsolved = _unsolved(endless or {})
+    unsolved = _unsolved(endless or {}, ended_unproven)
     if not recommended:
         nothing = _nothing(fixes, seconds, margin, go_on=go_on, is_endless=bool(endless))
         return " ".join(filter(None, (unsolved, nothing)))
@@ -338,15 +339,17 @@ def summary(
     return " ".join(lines)
 
 
-def _unsolved(endless: Mapping[str, float]) -> str:
-    """What is said of statements that nothing made end."""
-    if not endless:
-        return ""
-    waited = ", ".join(f"{name} ({duration(seconds)})" for name, seconds in endless.items())
-    return (
-        f"Not ended in the time that was given, with nothing that was tried: {waited}. "
-        "The proof does not have them; more --max-time gives each more."
-    )
+def _unsolved(endless: Mapping[str, float], ended_unproven: Sequence[str]) -> str:
+    """What is said of statements that do not end with what was chosen."""
+    lines = []
+    waited = [f"{name} ({duration(s)})" for name, s in endless.items() if name not in ended_unproven]
+    if waited:
+        lines.append(
+            f"Did not end with anything that was tried: {', '.join(waited)}; more --max-time gives more."
+        )
+    if ended_unproven:
+        lines.append(f"Ended only with what is not proven: {', '.join(ended_unproven)}.")
+    return " ".join(lines)
 
 
 def _nothing(

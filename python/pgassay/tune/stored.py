@@ -91,6 +91,11 @@ class StoredSearch(Frozen):
         """After how many seconds a trial of the proof stops those that end with what was chosen."""
         return proof_limits(self.endless, self.seconds, self.chosen_seconds)
 
+    def ended_with(self, name: str) -> bool:
+        """Whether a statement that did not end as it is ended with something that was tried."""
+        found = (each.seconds.get(name) for each in self.tried.values() if not each.refused)
+        return any(each is not None and each < self.seconds[name] for each in found)
+
     def _named(self, ids: Sequence[str]) -> list[Candidate]:
         by_id = {candidate.id: candidate for candidate in self.candidates}
         return [by_id[name] for name in ids]
@@ -195,6 +200,7 @@ def compose(
             margin=search.margin,
             go_on=go_on,
             endless={name: search.seconds[name] for name in left_out},
+            ended_unproven=[name for name in left_out if search.ended_with(name)],
         ),
         proof=proof,
         confirmation=confirmation,

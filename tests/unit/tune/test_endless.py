@@ -224,7 +224,9 @@ def test_the_answer_says_what_is_a_bound_and_that_rows_could_not_be_compared() -
     assert proof is not None and proof.at_least
     told = summary((best,), proof, 10.5, margin=0.03, endless={"place": 5.0})
     assert "at least 3.33 × as fast, as list never ended without them" in told
-    assert "with nothing that was tried: place (5.000 s)" in told
+    assert "Did not end with anything that was tried: place (5.000 s);" in told
+    told = summary((best,), proof, 10.5, margin=0.03, endless={"place": 5.0}, ended_unproven=["place"])
+    assert "Ended only with what is not proven: place." in told and "Did not end with" not in told
     # Nothing helped: that is not the same as nothing to do.
     nothing = summary((second,), None, 10.5, margin=0.03, endless={"list": 5.0, "place": 5.0})
     assert "Nothing to do" not in nothing and "list (5.000 s), place (5.000 s)" in nothing
