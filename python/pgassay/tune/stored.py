@@ -17,7 +17,7 @@ from pgassay.tune.answer import Judged, proof_of, ranked, summary
 from pgassay.tune.candidate import Candidate, TunedStatement
 from pgassay.tune.endless.limits import as_proven, proof_limits, unsolved
 from pgassay.tune.facts.schema import SchemaFacts
-from pgassay.tune.proof import read_proof, remaining_of
+from pgassay.tune.proof import Proved, read_proof, remaining_of
 from pgassay.tune.scripts import apply_script, undo_script
 from pgassay.tune.search.proof_time import FIRST_STAGE_SHARE, STAGED_MEMBERS_MIN, TrialTime, more_s, typed
 from pgassay.tune.search.search import Searched
@@ -211,20 +211,14 @@ def compose(
         seconds_used=round(told.seconds_used, 1),
         interrupted=told.is_interrupted,
         not_rewritten=search.refused,
-        warnings=tuple(
-            dict.fromkeys(
-                [
-                    *told.warnings,
-                    *(
-                        words
-                        for each in (proved, confirmed)
-                        if each
-                        for words in each.result.warning_sentences
-                    ),
-                ]
-            )
-        ),
+        warnings=_warnings(told, proved, confirmed),
     )
+
+
+def _warnings(told: Told, *stages: Proved | None) -> tuple[str, ...]:
+    """What the run warns of, and both stages of the proof; each sentence once."""
+    of_stages = (words for each in stages if each for words in each.result.warning_sentences)
+    return tuple(dict.fromkeys([*told.warnings, *of_stages]))
 
 
 def _command(
