@@ -87,7 +87,7 @@ def _fix(judged: Judged, candidate: Candidate) -> Fix:
         gain = tried.gain(judged.baseline.weights, judged.baseline.seconds)
         statements = tuple(_tried_statements(judged.baseline, tried))
         at_least = any(each.at_least for each in statements)
-    others = "; ".join(filter(None, (judged.notes.get(candidate.id, ""), _not_on_data(judged, candidate))))
+    others = judged.notes.get(candidate.id, "")
     elsewhere = judged.writing_elsewhere.get(candidate.id, frozenset())
     is_tried = tried is not None and not tried.refused
     # What making the data of another server took here says nothing of what an upgrade or a move takes.
@@ -152,13 +152,6 @@ def _endless_of(baseline: Baseline, candidate: Candidate) -> tuple[str, ...]:
 def _not_checked(baseline: Baseline, candidate: Candidate) -> str:
     endless = _endless_of(baseline, candidate)
     return f"not checked: {', '.join(endless)} did not end before" if endless else "not checked"
-
-
-def _not_on_data(judged: Judged, candidate: Candidate) -> str:
-    endless = _endless_of(judged.baseline, candidate)
-    if not candidate.rewrites or not endless or candidate.id in judged.unsafe:
-        return ""
-    return f"its rows were not compared on the data, where {', '.join(endless)} did not end as it is written"
 
 
 def verdict_of(judged: Judged, candidate: Candidate) -> tuple[FixVerdict, Evidence, Effect | None, str]:

@@ -20,6 +20,7 @@ from pgassay.tune.baseline import baseline_of
 from pgassay.tune.candidate import Symptom
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.endless.limits import as_proven, expected_in_proof, give_in_proof
+from pgassay.tune.endless.rows import compare_on_data
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.finders.registry import find
@@ -167,9 +168,12 @@ def look(
     ) as copy:
         measure_and_gather(known, tools, copy, progress)
         _search(known, tools, copy, request, progress, _search_s(known, copy, progress, proves=proves))
+        assert known.baseline is not None and known.asked is not None
+        known.gathered = compare_on_data(
+            copy, tools, known.asked, known.baseline, known.gathered, known.searched
+        )
         if proves:
             _settle(known, copy)
-        assert known.baseline is not None
         progress.message(best_so_far(known.baseline, known.gathered.to_try, known.searched))
 
 

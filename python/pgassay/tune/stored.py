@@ -93,7 +93,8 @@ class StoredSearch(Frozen):
 
     def ended_with(self, name: str) -> bool:
         """Whether a statement that did not end as it is ended with something that was tried."""
-        found = (each.seconds.get(name) for each in self.tried.values() if not each.refused)
+        able = (each for each in self.tried.values() if not each.refused and each.id not in self.unsafe)
+        found = (each.seconds.get(name) for each in able)
         return any(each is not None and each < self.seconds[name] for each in found)
 
     def _named(self, ids: Sequence[str]) -> list[Candidate]:

@@ -4,12 +4,24 @@ from pathlib import Path
 
 import pytest
 
+from pgassay.environment.datasets import snapshots
 from pgassay.model.tuning.answer import TuneResult
 from pgassay.record.experiment import load
 from pgassay.terminal.progress import NullProgress
+from pgassay.tune.asking import symptom_for
+from pgassay.tune.baseline import baseline_of
+from pgassay.tune.candidate import StatementRewrite
+from pgassay.tune.copy import TrialCopy
+from pgassay.tune.endless.rows import NOT_ON_DATA, compare_on_data
+from pgassay.tune.facts.read import read_facts
+from pgassay.tune.plan import plan_tune
+from pgassay.tune.proving import remove_copies
 from pgassay.tune.run import TOOLS, run_tune, with_rewrites
+from pgassay.tune.search.search import Searched
+from pgassay.tune.search.selection import Selection, Step, Tried
 from pgassay.tune.stored import read_folder
-from tuned_orders import request
+from pgassay.tune.tools import Gathered
+from tuned_orders import index, request
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 
@@ -94,3 +106,56 @@ def test_where_nothing_makes_it_end_that_is_said_and_nothing_is_proven(tmp_path:
     assert "Nothing to do" not in result.verdict
     (statement,) = result.symptom.statements
     assert statement.at_least and statement.share == 1
+
+
+JOINED = """SELECT count(*) FROM parts
+LEFT JOIN (SELECT part, avg(quantity) AS mean FROM items GROUP BY part) means ON means.part = parts.id
+WHERE size {operator} mean"""
+
+
+@pytest.mark.timeout(300)
+def test_a_rewrite_is_compared_on_the_data_once_an_index_makes_both_end(tmp_path: Path) -> None:
+    data = f"{DATA}COMMENT ON TABLE parts IS '{tmp_path}';"
+    planned = plan_tune(request(tmp_path, ENDLESS, data=data), lambda *_: None).with_data_format()
+    made = index("by_part", "CREATE INDEX by_part ON items (part)", statements=("endless",))
+    same, other = (
+        index(
+            f"{operator} mean",
+            sql=(),
+            undo=(),
+            statements=("endless",),
+            rewrites=(
+                StatementRewrite(
+                    statement="endless", sql=JOINED.format(operator=operator), condition="", proof="by test"
+                ),
+            ),
+        )
+        for operator in (">", ">=")
+    )
+    before = {snapshot.key for snapshot in snapshots.list_snapshots()}
+    try:
+        with TrialCopy(planned.spec, cache="as-is", statement_timeout_s=10, on_stage=lambda *_: None) as copy:
+            measured = baseline_of(copy, planned.statements, goes_on=False)
+            baseline = measured.baseline
+            assert baseline.endless == ("endless",) and copy.endless.keys() == {"endless"}
+            asked = symptom_for(planned, baseline, measured.plans, read_facts(copy.session), None, load_s=0.0)
+            for chosen in (same, other):
+                steps = (Step(chosen.id, 0.02, {"endless": 0.02}),)
+                tried = {made.id: Tried(made.id, {"endless": 0.05})}
+                found = Searched(tried=tried, selection=Selection(steps))
+                gathered = Gathered((made, same, other))
+                judged = compare_on_data(copy, TOOLS, asked, baseline, gathered, found)
+                rest = other if chosen is same else same
+                assert found.notes[rest.id] == NOT_ON_DATA
+                if chosen is same:
+                    assert "compared on the data with 'index by_part' in place" in found.notes[same.id]
+                    assert not judged.unsafe and found.selection.ids == (same.id,)
+                else:
+                    assert judged.unsafe[other.id].startswith("different: on the data")
+                    assert found.selection.ids == ()
+            # Without anything that makes it end as it is written, nothing is waited for.
+            found = Searched(selection=Selection((Step(same.id, 0.02, {"endless": 0.02}),)))
+            compare_on_data(copy, TOOLS, asked, baseline, Gathered((made, same)), found)
+            assert found.notes == {same.id: NOT_ON_DATA}
+    finally:
+        remove_copies([planned.spec], before)
