@@ -71,6 +71,7 @@ MEASURING = (
     "tests/server/remote/",
     "tests/server/environment/test_cache_proof.py",
     "tests/server/tune/test_tune.py",
+    "tests/server/tune/test_tune_endless.py",
     "tests/server/tune/test_tune_going_on.py",
 )
 

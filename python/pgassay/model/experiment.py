@@ -49,11 +49,14 @@ class Protocol(Extended):
     `plans_as_prepared`: where a load prepares its statements, their plans are those of prepared ones; else
     they are planned with values in their text. `before_trial`: the user's command that is run before each
     trial on a remote server ('' for none). `executions`: how many times a trial executes each statement of a
-    list, by its name, of which the least counts; one that is not named is executed once.
+    list, by its name, of which the least counts; one that is not named is executed once. `statement_limits`:
+    after how many seconds a trial stops each of these statements of a list, by its name; that time is then a
+    lower bound of what it takes, and counts in its place.
     """
 
     LATER_FIELDS: ClassVar[tuple[str, ...]] = (
         *("readings", "repetitions", "plans", "plans_as_prepared", "before_trial", "executions"),
+        "statement_limits",
     )
 
     cache: CacheState
@@ -68,6 +71,7 @@ class Protocol(Extended):
     plans_as_prepared: bool = False
     before_trial: str = ""
     executions: dict[str, int] = Field(default_factory=dict)
+    statement_limits: dict[str, float] = Field(default_factory=dict)
 
 
 class StatisticalContract(Extended):

@@ -42,9 +42,11 @@ class StatementObservation(Extended):
     `aio`: the plan holds a node that can use asynchronous reads on this major version.
     `device_bytes_min`: PostgreSQL's reads less what the page cache already held. `further_s`: the seconds of
     each further execution within the trial, of which nothing else is recorded (`executions` of the protocol).
+    `stopped`: it did not end in the time that the protocol gives it (`statement_limits`); that is `elapsed_s`
+    then, a lower bound.
     """
 
-    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("further_s",)
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("further_s", "stopped")
 
     name: str
     elapsed_s: float
@@ -59,6 +61,7 @@ class StatementObservation(Extended):
     server_cpu_s: float | None = None
     clock_ns: tuple[int, int] | None = None
     further_s: tuple[float, ...] = ()
+    stopped: bool = False
 
     @property
     def least_s(self) -> float:

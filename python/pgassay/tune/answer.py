@@ -1,7 +1,7 @@
 """From what was tried and proved to the ranked answer. Pure."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgassay.model.tuning.answer import (
@@ -15,7 +15,7 @@ from pgassay.model.tuning.answer import (
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.proof import Effect, Proved, does_not_help
 from pgassay.tune.search.search import Searched
-from pgassay.tune.search.selection import WORSE_MAX, Baseline, is_slower
+from pgassay.tune.search.selection import WORSE_MAX, Baseline, Tried, is_slower
 from pgassay.words import percent, plural, size
 from pgassay.words import seconds as duration
 
@@ -79,15 +79,14 @@ def _fix(judged: Judged, candidate: Candidate) -> Fix:
     tried = judged.searched.tried.get(candidate.id)
     verdict, evidence, effect, note = verdict_of(judged, candidate)
     statements: tuple[FixStatement, ...] = ()
-    gain, interval = None, None
+    gain, interval, at_least = None, None, False
     if effect is not None:
         gain, interval, statements = effect.gain, effect.interval, effect.statements
+        at_least = effect.at_least
     elif tried is not None and not tried.refused:
         gain = tried.gain(judged.baseline.weights, judged.baseline.seconds)
-        statements = tuple(
-            FixStatement(name=name, ratio=judged.baseline.seconds[name] / seconds if seconds else math.inf)
-            for name, seconds in tried.seconds.items()
-        )
+        statements = tuple(_tried_statements(judged.baseline, tried))
+        at_least = any(each.at_least for each in statements)
     others = judged.notes.get(candidate.id, "")
     elsewhere = judged.writing_elsewhere.get(candidate.id, frozenset())
     is_tried = tried is not None and not tried.refused
@@ -112,6 +111,7 @@ def _fix(judged: Judged, candidate: Candidate) -> Fix:
         evidence=evidence,
         gain=gain,
         interval=interval,
+        at_least=at_least,
         predicted_gain=judged.predicted.get(candidate.id),
         statements=statements,
         cost=FixCost(
@@ -121,11 +121,37 @@ def _fix(judged: Judged, candidate: Candidate) -> Fix:
             per_month=candidate.per_month,
             wal_bytes=tried.wal_bytes if tried else None,
         ),
-        same_results=judged.checks.get(candidate.id, "not checked"),
+        same_results=judged.checks.get(candidate.id, _not_checked(judged.baseline, candidate)),
         applied_by=_applied_by(candidate),
         rewritten={each.statement: each.sql for each in candidate.rewrites},
         note="; ".join(part for part in (note, freed, others, side) if part),
     )
+
+
+def _tried_statements(baseline: Baseline, tried: Tried) -> Iterator[FixStatement]:
+    """What a fix that was tried does to each statement; nothing is known of one that did not end with it."""
+    for name, seconds in tried.seconds.items():
+        before, is_endless = baseline.seconds[name], name in baseline.endless
+        # On top of others it ended without this one as well, and the ratio is what was measured.
+        is_bound = is_endless and not tried.on_top
+        if not is_endless or seconds < before:
+            yield FixStatement(
+                name=name,
+                ratio=before / seconds if seconds else math.inf,
+                at_least=is_bound,
+                waited_s=before if is_bound else None,
+            )
+
+
+def _endless_of(baseline: Baseline, candidate: Candidate) -> tuple[str, ...]:
+    """The statements of a candidate that did not end as they are."""
+    names = {each.of.name: None for each in baseline.statements if each.name in baseline.endless}
+    return tuple(name for name in names if name in candidate.statements)
+
+
+def _not_checked(baseline: Baseline, candidate: Candidate) -> str:
+    endless = _endless_of(baseline, candidate)
+    return f"not checked: {', '.join(endless)} did not end before" if endless else "not checked"
 
 
 def verdict_of(judged: Judged, candidate: Candidate) -> tuple[FixVerdict, Evidence, Effect | None, str]:
@@ -239,7 +265,9 @@ def _write_ratio(
     return after / before if before else None
 
 
-def proof_of(proved: Proved, members: Sequence[str], predicted: float | None) -> TuneProof:
+def proof_of(
+    proved: Proved, members: Sequence[str], predicted: float | None, left_out: Sequence[str] = ()
+) -> TuneProof:
     """The proof of all chosen fixes together."""
     effect = proved.together
     return TuneProof(
@@ -253,6 +281,8 @@ def proof_of(proved: Proved, members: Sequence[str], predicted: float | None) ->
         predicted_gain=predicted,
         statements=effect.statements,
         slower=effect.slowed,
+        at_least=effect.at_least,
+        left_out=tuple(left_out),
     )
 
 
@@ -264,23 +294,36 @@ def summary(
     margin: float,
     members: Collection[str] = (),
     go_on: str = "",
+    endless: Mapping[str, float] | None = None,
+    ended_unproven: Sequence[str] = (),
 ) -> str:
     """The answer in a few sentences.
 
     `members`: the ids of what was chosen to be proved, which alone more of its blocks can decide. `go_on`:
-    the command that goes on with its proof, '' for none.
+    the command that goes on with its proof, '' for none. `endless`: the statements that did not end, as they
+    are or with what was chosen, and how long each was waited for; `ended_unproven`: those of them that ended
+    with something that was tried and not chosen.
     """
     recommended = [fix for fix in fixes if fix.verdict == "recommended"]
+    unsolved = _unsolved(endless or {}, ended_unproven)
     if not recommended:
-        return _nothing(fixes, seconds, margin, go_on=go_on)
+        nothing = _nothing(fixes, seconds, margin, go_on=go_on, is_endless=bool(endless))
+        return " ".join(filter(None, (unsolved, nothing)))
     names = "; ".join(fix.title for fix in recommended)
     lines = [f"Recommended: {names}."]
     if proof is not None and proof.gain is not None:
         low, high = proof.interval or (None, None)
         ends = f" ({low:.2f} to {high:.2f})" if low is not None and high is not None else ""
-        lines.append(f"All chosen fixes together: {proof.gain:.2f} × as fast{ends}.")
+        gain = f"{proof.gain:.2f} × as fast{ends}"
+        if proof.at_least:
+            slow = [each.name for each in proof.statements if each.at_least]
+            gain = (
+                f"at least {low or proof.gain:.2f} × as fast, as {', '.join(slow)} never ended without them"
+            )
+        lines.append(f"All chosen fixes together: {gain}.")
         if proof.slower:
             lines.append(f"Slower with them: {', '.join(proof.slower)}.")
+    lines += [unsolved] if unsolved else []
     unproven = [fix for fix in fixes if fix.verdict == "not decided" and fix.evidence != "none"]
     if unproven:
         lines.append(f"Not proven in the time: {'; '.join(fix.title for fix in unproven)}.")
@@ -291,7 +334,22 @@ def summary(
     return " ".join(lines)
 
 
-def _nothing(fixes: Sequence[Fix], seconds: float, margin: float, *, go_on: str) -> str:
+def _unsolved(endless: Mapping[str, float], ended_unproven: Sequence[str]) -> str:
+    """What is said of statements that do not end with what was chosen."""
+    lines = []
+    waited = [f"{name} ({duration(s)})" for name, s in endless.items() if name not in ended_unproven]
+    if waited:
+        lines.append(
+            f"Did not end with anything that was tried: {', '.join(waited)}; more --max-time gives more."
+        )
+    if ended_unproven:
+        lines.append(f"Ended only with what is not proven: {', '.join(ended_unproven)}.")
+    return " ".join(lines)
+
+
+def _nothing(
+    fixes: Sequence[Fix], seconds: float, margin: float, *, go_on: str, is_endless: bool = False
+) -> str:
     undecided = [fix for fix in fixes if fix.verdict == "not decided"]
     if undecided:
         best = max(undecided, key=lambda fix: fix.gain or 0.0)
@@ -305,4 +363,6 @@ def _nothing(fixes: Sequence[Fix], seconds: float, margin: float, *, go_on: str)
     gain = max([*gains, 1.0]) - 1
     most = f"the next best thing gains {'less than ' if gain < margin else ''}{percent(max(gain, margin))}"
     ended = most if gains else "no candidate was found whose plan shows that it could gain"
+    if is_endless:
+        return f"Nothing is recommended: {ended}."
     return f"Nothing to do: {duration(seconds)} for the whole workload; {ended}."

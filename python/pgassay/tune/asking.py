@@ -12,7 +12,7 @@ from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.plan import PlannedTune
 from pgassay.tune.search.selection import Baseline, total_s
 from pgassay.tune.source.origin import Origin
-from pgassay.tune.tools import Tools
+from pgassay.tune.tools import Tools, found_by
 
 # What a server has that nobody configured, and the servers of trials have otherwise.
 SOURCE_SETTINGS = {"autovacuum": "on"}
@@ -46,7 +46,12 @@ def symptom_for(
         versions=other_versions(planned.spec, load_s, planned.request.max_time_s),
         storages=other_storages(planned.spec),
         gain_min=min(Symptom.gain_min, planned.request.margin),
+        endless=_endless(baseline),
     )
+
+
+def _endless(baseline: Baseline) -> frozenset[str]:
+    return frozenset(each.of.name for each in baseline.statements if each.name in baseline.endless)
 
 
 def _shares(baseline: Baseline) -> dict[str, float]:
@@ -94,7 +99,8 @@ def asking_again(
             share=_shares(upon),
             versions=(),
             storages=(),
+            endless=_endless(upon),
         )
-        return tools.find(again)
+        return found_by(tools, again)
 
     return ask

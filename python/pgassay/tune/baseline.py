@@ -1,95 +1,173 @@
 """The workload as it is, measured on the copy: plans, times, rows.
 
 Of statements that were read from a server, one that fails on the copy is named and does not end the others.
+Every statement is given a short time at first. What does not end in it is given more only where the planner's
+estimate says that it may end then: waiting for one that takes an hour tells nothing that helps to mend it.
 """
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import psycopg
 
 from pgassay.errors import UsageError
 from pgassay.experiment.running.result_bag import Bag
-from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.model.plans.plan import ExplainedPlan, PlanNode
 from pgassay.tune.candidate import TunedStatement
-from pgassay.tune.copy import TrialCopy
+from pgassay.tune.copy import TooLongError, TrialCopy
+from pgassay.tune.endless.estimated_plan import as_if_executed
+from pgassay.tune.endless.limits import Waiting, first_s, may_end_in
 from pgassay.tune.search.selection import Baseline
 from pgassay.tune.statements import MeasuredStatement, measured, with_values
+from pgassay.words import seconds as in_words
 
 # Rows are compared of statements that take no longer.
 ROWS_S_MAX = 1.0
 # Of statements that are quick the plan is that of the shortest of so many executions.
 PLANS_MAX, PLANS_S_MAX = 3, 0.5
 _FOREIGN_TABLES = "SELECT relname FROM pg_class WHERE relkind = 'f'"
-# By a statement's text, with its values: its executed plan and its time.
-Measured = dict[str, tuple[ExplainedPlan, float]]
+_TABLE_ROWS = """SELECT reltuples FROM pg_class
+WHERE relname = %s AND relnamespace = coalesce(to_regnamespace(quote_ident(%s)), relnamespace)"""
+
+
+@dataclass
+class _Measured:
+    """What is known so far, by a statement's text with its values: its estimated plan and what it took.
+
+    `executed`: its executed plan, or of one that did not end in `seconds` what takes the place of that.
+    """
+
+    estimates: dict[str, ExplainedPlan] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    executed: dict[str, ExplainedPlan] = field(default_factory=dict)
+
+    def ended(self) -> dict[str, tuple[float, ExplainedPlan]]:
+        """The seconds and the estimated plan of those that ended."""
+        return {text: (self.seconds[text], self.estimates[text]) for text in self.executed}
 
 
 @dataclass(frozen=True)
 class MeasuredBaseline:
     """What was measured. `plans`: by the statement's name one executed plan for each set of values.
 
-    `statements`: those that could be measured, with the sets of values that could; `failed`: why others not.
+    `statements`: those that could be measured, with the sets of values that could; `said`: why others could
+    not, and which did not end.
     """
 
     baseline: Baseline
     plans: dict[str, tuple[ExplainedPlan, ...]]
     statements: tuple[TunedStatement, ...]
-    failed: tuple[str, ...] = ()
+    said: tuple[str, ...] = ()
 
 
 def baseline_of(copy: TrialCopy, statements: Sequence[TunedStatement], *, goes_on: bool) -> MeasuredBaseline:
-    """Measure every statement with each set of its values.
+    """Measure every statement with each set of its values; the copy knows then which did not end.
 
-    Raises UsageError for the first that fails or takes too long, and with `goes_on` where none is left.
+    Raises UsageError for the first that fails, and with `goes_on` where none is left.
     """
-    tried, kept, failed = _tried(copy, statements, goes_on=goes_on)
+    found, said = _Measured(), list[str]()
+    late = _look(copy, statements, found, said, goes_on=goes_on)
+    said += _wait_longer(copy, late, found)
+    kept = _with_texts(statements, found.executed)
     plans: dict[str, tuple[ExplainedPlan, ...]] = {}
     seconds, estimates = {}, {}
     rows: dict[str, Bag] = {}
     for each in measured(kept):
-        executed, seconds[each.name] = tried[each.sql]
-        plans[each.of.name] = (*plans.get(each.of.name, ()), executed)
+        seconds[each.name] = found.seconds[each.sql]
+        plans[each.of.name] = (*plans.get(each.of.name, ()), found.executed[each.sql])
         estimates[each.name] = copy.estimate(each.sql, each.name)
-        if not each.of.writes and seconds[each.name] <= ROWS_S_MAX:
+        if not each.of.writes and seconds[each.name] <= ROWS_S_MAX and each.name not in copy.endless:
             rows |= _rows(copy, each)
-    return MeasuredBaseline(Baseline(measured(kept), seconds, estimates, rows), plans, kept, tuple(failed))
+    endless = tuple(name for name in seconds if name in copy.endless)
+    return MeasuredBaseline(
+        Baseline(measured(kept), seconds, estimates, rows, endless), plans, kept, tuple(said)
+    )
 
 
-def _tried(
-    copy: TrialCopy, statements: Sequence[TunedStatement], *, goes_on: bool
-) -> tuple[Measured, tuple[TunedStatement, ...], list[str]]:
-    """(each one's executed plan and time, the statements that have them, why others have none)."""
-    found: Measured = {}
-    failed: list[str] = []
+def _look(
+    copy: TrialCopy,
+    statements: Sequence[TunedStatement],
+    found: _Measured,
+    said: list[str],
+    *,
+    goes_on: bool,
+) -> list[MeasuredStatement]:
+    """Measure each one for a short time; those that did not end in it. `said` gets why others failed."""
+    late: list[MeasuredStatement] = []
     foreign = {str(row[0]) for row in copy.session.execute(_FOREIGN_TABLES).fetchall()}
     for each in measured(statements):
         try:
-            _refuse_foreign(copy.estimate(each.sql, each.name), each.name, foreign)
+            estimate = copy.estimate(each.sql, each.name)
+            _refuse_foreign(estimate, each.name, foreign)
             # Timed first, so that what it reads is in the caches where it is in those of the trials as well.
-            seconds = copy.seconds(each, each.sql)
+            seconds = copy.seconds(each, each.sql, limit_s=first_s(copy.timeout_s))
+            found.estimates[each.sql] = estimate
             if seconds == math.inf:
-                raise UsageError(
-                    f"statement {each.name} takes too long for this --max-time: give more, or leave it out"
-                )
-            executed = executed_plan(copy, each, seconds)
+                late.append(each)
+                continue
+            found.seconds[each.sql] = seconds
+            found.executed[each.sql] = executed_plan(copy, each, seconds)
         except UsageError as error:
             if not goes_on:
                 raise
-            failed.append(f"it was left out: {error}")
-            continue
-        found[each.sql] = executed, seconds
-    if not found:
-        raise UsageError(f"no statement of the server can be measured on the copy: {failed[-1]}")
-    return found, _with_texts(statements, found), failed
+            said.append(f"it was left out: {error}")
+    if not found.estimates:
+        raise UsageError(f"no statement of the server can be measured on the copy: {said[-1]}")
+    return late
+
+
+def _wait_longer(copy: TrialCopy, late: Sequence[MeasuredStatement], found: _Measured) -> list[str]:
+    """Give those that did not end more time where that may be enough; what is said of those that don't."""
+    if not late:
+        return []
+    first, longer = first_s(copy.timeout_s), copy.timeout_s / len(late)
+    endless: dict[str, list[str]] = {}
+    ended = found.ended()
+    for each in late:
+        waited, estimate = first, found.estimates[each.sql]
+        seconds = math.inf
+        if longer > first and may_end_in(longer, estimate, ended):
+            waited, seconds = longer, copy.seconds(each, each.sql, limit_s=longer)
+        if seconds == math.inf:
+            copy.endless[each.name] = Waiting(waited, estimate)
+            seconds = waited
+            endless.setdefault(in_words(waited), []).append(each.name)
+        found.seconds[each.sql] = seconds
+        found.executed[each.sql] = executed_plan(copy, each, seconds)
+    return [
+        f"{', '.join(names)} did not end in {time}: {'each' if len(names) > 1 else 'it'} counts with that, a "
+        "lower bound, and is given as long with every candidate; more --max-time gives more"
+        for time, names in endless.items()
+    ]
 
 
 def executed_plan(copy: TrialCopy, statement: MeasuredStatement, seconds: float) -> ExplainedPlan:
-    """The shortest of a few executions: what else the machine did is in the others' nodes."""
-    count = PLANS_MAX if PLANS_MAX * seconds <= PLANS_S_MAX else 1
-    made = [copy.executed(statement.sql, statement.name, writes=statement.of.writes) for _ in range(count)]
-    return min(made, key=lambda plan: plan.execution_ms or 0.0)
+    """The shortest of a few executions: what else the machine did is in the others' nodes.
+
+    Of a statement that does not end in so many seconds, with EXPLAIN or at all, what takes its place.
+    """
+    waiting = copy.endless.get(statement.name)
+    if waiting is None or seconds < waiting.limit_s:
+        count = PLANS_MAX if PLANS_MAX * seconds <= PLANS_S_MAX else 1
+        try:
+            made = [
+                copy.executed(statement.sql, statement.name, writes=statement.of.writes) for _ in range(count)
+            ]
+            return min(made, key=lambda plan: plan.execution_ms or 0.0)
+        except TooLongError:
+            pass  # it would have ended, and the clock of EXPLAIN takes as long again
+    return as_if_executed(
+        copy.estimate(statement.sql, statement.name), seconds, lambda node: _table_rows(copy, node)
+    )
+
+
+def _table_rows(copy: TrialCopy, node: PlanNode) -> float | None:
+    """The rows that the planner knows of the table that a node reads."""
+    if node.relation is None:
+        return None
+    row = copy.session.execute(_TABLE_ROWS, (node.relation, node.relation_schema)).fetchone()
+    return float(row[0]) if row and row[0] >= 0 else None
 
 
 def _refuse_foreign(plan: ExplainedPlan, name: str, foreign: Collection[str]) -> None:
@@ -102,7 +180,7 @@ def _refuse_foreign(plan: ExplainedPlan, name: str, foreign: Collection[str]) ->
             )
 
 
-def _with_texts(statements: Sequence[TunedStatement], kept: Measured) -> tuple[TunedStatement, ...]:
+def _with_texts(statements: Sequence[TunedStatement], kept: Collection[str]) -> tuple[TunedStatement, ...]:
     """The statements with those sets of values alone whose texts are `kept`; without those that have none."""
     found = []
     for each in statements:

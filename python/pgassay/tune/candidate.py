@@ -148,6 +148,8 @@ class Symptom:
     none). `share` is each statement's part of the workload's time, 0 to 1. `has_physical_state` is false on a
     logical copy. `clients` is how many connections run it at once. `versions`, `storages`: what else its
     server could run on. `gain_min`: the part of the workload's time that is worth a change of the schema.
+    `endless`: the names of statements that did not end in their time, whose plans are the planner's estimate
+    with that time laid over its costs.
     """
 
     statements: tuple[TunedStatement, ...]
@@ -160,3 +162,4 @@ class Symptom:
     versions: tuple[OtherVersion, ...] = ()
     storages: tuple[OtherStorage, ...] = ()
     gain_min: float = 0.02
+    endless: frozenset[str] = frozenset()

@@ -31,6 +31,7 @@ from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.native.process import StatementError
 from pgassay.native.sql import SqlSession
 from pgassay.tune.candidate import Candidate
+from pgassay.tune.endless.limits import Waiting
 from pgassay.tune.statements import MeasuredStatement
 
 # Runs of a statement: at least and at most so many, and no further one once they took so long together. One
@@ -60,6 +61,10 @@ _EXPLAIN = "EXPLAIN (ANALYZE, BUFFERS, WAL, VERBOSE, SETTINGS, FORMAT JSON) "
 _ESTIMATE = "EXPLAIN (VERBOSE, SETTINGS, FORMAT JSON) "
 
 
+class TooLongError(UsageError):
+    """A statement did not end in its time."""
+
+
 def _failure(name: str, reason: str, sqlstate: str | None) -> UsageError:
     """What is said of a statement that the copy's server refuses."""
     if sqlstate in _OUTSIDE and is_enclosing():
@@ -76,7 +81,9 @@ class TrialCopy:
     def __init__(self, spec: ArmSpec, *, cache: str, statement_timeout_s: float, on_stage: OnStage) -> None:
         self.spec = spec
         self._cache = cache
-        self._timeout_s = statement_timeout_s
+        self.timeout_s = statement_timeout_s
+        # By the name of a measured statement that did not end as it is, how long it is waited for.
+        self.endless: dict[str, Waiting] = {}
         self._on_stage = on_stage
         # What the server runs on now: a candidate may want another version, or another volume.
         self._on: ArmSpec | None = None
@@ -203,14 +210,14 @@ class TrialCopy:
         self._prepare_caches(writes=writes)
         with self._storage.measured(), self.session.transaction(force_rollback=True):
             self.session.execute(f"SET TRANSACTION {mode}".encode())
-            self.session.execute(f"SET LOCAL statement_timeout = '{self._timeout_s:.0f}s'".encode())
+            self.session.execute(f"SET LOCAL statement_timeout = '{self.timeout_s:.0f}s'".encode())
             return self._plan(_EXPLAIN + sql, name)
 
     def rows(self, sql: str) -> Bag:
         """What a query returns, as a bag of rows; raises psycopg.Error."""
         with self.session.transaction(force_rollback=True):
             self.session.execute("SET TRANSACTION READ ONLY")
-            self.session.execute(f"SET LOCAL statement_timeout = '{self._timeout_s:.0f}s'".encode())
+            self.session.execute(f"SET LOCAL statement_timeout = '{self.timeout_s:.0f}s'".encode())
             return read_bag(self.session, sql)
 
     def _plan(self, sql: str, name: str) -> ExplainedPlan:
@@ -218,23 +225,34 @@ class TrialCopy:
             row = self.session.execute(sql.encode(), prepare=False).fetchone()
         except psycopg.Error as error:
             if error.sqlstate == _QUERY_CANCELED:
-                raise UsageError(self._too_long(name)) from error
+                raise TooLongError(f"statement {name} takes longer than {self.timeout_s:.0f} s") from error
             raise _failure(name, error.diag.message_primary or first_line(error), error.sqlstate) from error
         document = row[0][0] if row else {}
         return explained(FoundPlan(document, "json"), 1, f"the plan of {name}")
 
     def seconds(
-        self, statement: MeasuredStatement, sql: str, *, usual_s: float | None = None, once: bool = False
+        self,
+        statement: MeasuredStatement,
+        sql: str,
+        *,
+        usual_s: float | None = None,
+        once: bool = False,
+        limit_s: float | None = None,
     ) -> float:
         """The least of a few runs, by the clock of the trials and in their cache state.
 
-        Infinite where it was stopped as much slower. Before each run a new session, its catalogs warmed by
-        EXPLAIN, as a trial has. `usual_s`: what it took before, which bounds what is waited for. `once`: the
-        first run on these data counts, as what writes is executed in a trial: the next ones find the room and
-        the split pages that it has left.
+        Infinite where it was stopped as much slower, or after `limit_s`; of one that did not end as it is
+        (`endless`) how long it is waited for, which is not done at all where its plan promises too little.
+        Before each run a new session, its catalogs warmed by EXPLAIN, as a trial has. `usual_s`: what it took
+        before, which bounds what is waited for. `once`: the first run on these data counts, as what writes is
+        executed in a trial: the next ones find the room and the split pages that it has left.
         """
-        timeout_s = self._timeout_s
-        if usual_s is not None and math.isfinite(usual_s):
+        timeout_s, waiting = limit_s or self.timeout_s, self.endless.get(statement.name)
+        if waiting is not None:
+            if not waiting.may_end(self.estimate(sql, statement.name), self._applied):
+                return waiting.limit_s
+            timeout_s = waiting.timeout_s
+        elif usual_s is not None and math.isfinite(usual_s):
             timeout_s = min(timeout_s, max(TIMEOUT_MIN_S, SLOWER_TIMES_MAX * usual_s))
         found: list[float] = []
         try:
@@ -250,8 +268,10 @@ class TrialCopy:
                 found.append(self._run(statement, sql, timeout_s))
         except StatementError as error:
             if error.sqlstate == _QUERY_CANCELED:
-                return math.inf
+                return math.inf if waiting is None else waiting.limit_s
             raise _failure(statement.name, first_line(error), error.sqlstate) from error
+        if waiting is not None:
+            waiting.best_s = min(waiting.best_s, *found)
         return min(found)
 
     def _run(self, statement: MeasuredStatement, sql: str, timeout_s: float) -> float:
@@ -304,12 +324,6 @@ class TrialCopy:
             else:
                 self._stop()
                 self._start()
-
-    def _too_long(self, name: str) -> str:
-        return (
-            f"statement {name} takes longer than {self._timeout_s:.0f} s, too long to be tried often: "
-            "give more --max-time, or leave it out"
-        )
 
     # --- Candidates on it, one upon the other.
 

@@ -99,19 +99,23 @@ def prove(
     members: Sequence[Candidate],
     *,
     times: tuple[Seconds, Seconds],
+    limits: Mapping[str, float],
     seconds: float,
     folder: Path,
     progress: Progress,
 ) -> StoredExperiment:
     """Run the experiment in `folder` for at most so many seconds, or until all of it is decided.
 
-    `times`: the seconds of the statements as they are and with the chosen set, by the search.
+    `times`: the seconds of the statements as they are and with the chosen set, by the search. `limits`: after
+    how many seconds those are stopped that do not end as they are.
 
     The caller holds the host's lock. Raises UsageError where the disk can't hold the arms' data.
     """
     request = replace(planned.request, max_time_s=max(1.0, seconds), out=folder)
     arms = arms_of(planned.spec, statements, members)
-    base = replace(planned.base, protocol=protocol_of(planned.base.protocol, statements, arms, *times))
+    protocol = protocol_of(planned.base.protocol, statements, arms, {**times[0], **limits}, times[1])
+    protocol = protocol.model_copy(update={"statement_limits": dict(limits)})
+    base = replace(planned.base, protocol=protocol)
     given = GivenArms(FACTOR, CHOSEN, arms)
     return run_parsed(parse_arms(request, planned.servers, base, planned.given, given), progress)
 
@@ -120,7 +124,8 @@ def prove(
 class Effect:
     """A gain (old time over new) with its interval, and the experiment's word for the arm without it.
 
-    `word`: 'slower' where the arm without is slower, so that the fix helps.
+    `word`: 'slower' where the arm without is slower, so that the fix helps. `at_least`: without the fix a
+    statement was stopped, so that the true gain is larger: the interval has no upper end then.
     """
 
     gain: float | None
@@ -129,6 +134,7 @@ class Effect:
     statements: tuple[FixStatement, ...] = ()
     slowed: tuple[str, ...] = ()
     trials: int = 0
+    at_least: bool = False
 
 
 @dataclass(frozen=True)
@@ -142,11 +148,28 @@ class Proved:
 
 def read_proof(stored: StoredExperiment, members: Sequence[Candidate]) -> Proved:
     """The verdicts of a proof, at any moment of it."""
-    result = analyse(stored)
-    together = effect_of(result, AS_IT_IS)
+    result, stopped = analyse(stored), _stopped(stored)
+    together = effect_of(result, AS_IT_IS, stopped.get(AS_IT_IS, {}))
     if len(members) == 1:
         return Proved(result, together, {members[0].id: together})
-    return Proved(result, together, {each.id: effect_of(result, without(each)) for each in members})
+    names = {each.id: without(each) for each in members}
+    return Proved(
+        result,
+        together,
+        {id_: effect_of(result, name, stopped.get(name, {})) for id_, name in names.items()},
+    )
+
+
+def _stopped(stored: StoredExperiment) -> dict[str, dict[str, float]]:
+    """By the arm's name the statements that were stopped in a valid trial of it, and after how long."""
+    names = {arm.id: arm.levels.get(FACTOR, "") for arm in stored.experiment.arms}
+    limits = stored.experiment.protocol.statement_limits
+    found: dict[str, dict[str, float]] = {}
+    for trial in stored.trials:
+        if trial.record.status == "ok":
+            here = {each.name: limits[each.name] for each in trial.record.statements if each.stopped}
+            found.setdefault(names[trial.record.arm_id], {}).update(here)
+    return found
 
 
 def does_not_help(effect: Effect, margin: float) -> bool:
@@ -166,8 +189,13 @@ def remaining_of(proved: Proved, margin: float) -> tuple[str, ...]:
     return kept if len(proved.members) - len(kept) >= FALLEN_MIN else ()
 
 
-def effect_of(result: CompareResult, arm_name: str) -> Effect:
-    """What the control (the chosen set) gains over this arm, turned round from the arm's own verdict."""
+def effect_of(result: CompareResult, arm_name: str, stopped: Mapping[str, float] | None = None) -> Effect:
+    """What the control (the chosen set) gains over this arm, turned round from the arm's own verdict.
+
+    `stopped`: the statements that did not end in this arm, and after how long they were stopped. They take
+    longer there, so the set may be faster than this arm by more, and is neither equivalent to it nor slower.
+    """
+    stopped = stopped or {}
     arm = _arm(result.arms, arm_name)
     if arm is None:
         return Effect(None, None, "inconclusive")
@@ -176,19 +204,34 @@ def effect_of(result: CompareResult, arm_name: str) -> Effect:
         mine = _arm(statement.arms, arm_name)
         if mine is None or not mine.ratio:
             continue
+        is_stopped = statement.name in stopped
+        interval = turned(mine.interval)
         statements.append(
-            FixStatement(name=statement.name, ratio=1 / mine.ratio, interval=turned(mine.interval))
+            FixStatement(
+                name=statement.name,
+                ratio=1 / mine.ratio,
+                interval=_lower(interval) if is_stopped else interval,
+                at_least=is_stopped,
+                waited_s=stopped.get(statement.name),
+            )
         )
         if mine.verdict == "faster" and not mine.withheld:
             slowed.append(statement.name)
+    interval = turned(arm.interval)
+    is_open = arm.withheld or (bool(stopped) and arm.verdict != "slower")
     return Effect(
         1 / arm.ratio if arm.ratio else None,
-        turned(arm.interval),
-        "inconclusive" if arm.withheld else arm.verdict,
+        _lower(interval) if stopped else interval,
+        "inconclusive" if is_open else arm.verdict,
         tuple(statements),
         tuple(slowed),
         arm.trials,
+        bool(stopped),
     )
+
+
+def _lower(interval: Ends | None) -> Ends | None:
+    return None if interval is None else (interval[0], None)
 
 
 def _arm(arms: Sequence[ArmResult], name: str) -> ArmResult | None:

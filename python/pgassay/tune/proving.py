@@ -131,9 +131,10 @@ class Proving:
         request = replace(planned.request, alpha=alpha_of(len(self.search.members)))
         return prove(
             replace(planned, request=request),
-            measured(self.search.statements),
+            [each for each in measured(self.search.statements) if each.name not in self.search.unsolved],
             members,
             times=(self.search.seconds, self.search.chosen_seconds),
+            limits=self.search.proof_limits,
             seconds=max(PROOF_S_MIN, seconds),
             folder=self.folder / name,
             progress=progress,

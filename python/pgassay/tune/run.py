@@ -19,6 +19,8 @@ from pgassay.tune.asking import as_of_the_source, asking_again, symptom_for
 from pgassay.tune.baseline import baseline_of
 from pgassay.tune.candidate import Symptom
 from pgassay.tune.copy import TrialCopy
+from pgassay.tune.endless.limits import as_proven, expected_in_proof, give_in_proof
+from pgassay.tune.endless.rows import compare_on_data
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.finders.registry import find
@@ -166,9 +168,12 @@ def look(
     ) as copy:
         measure_and_gather(known, tools, copy, progress)
         _search(known, tools, copy, request, progress, _search_s(known, copy, progress, proves=proves))
+        assert known.baseline is not None and known.asked is not None
+        known.gathered = compare_on_data(
+            copy, tools, known.asked, known.baseline, known.gathered, known.searched
+        )
         if proves:
             _settle(known, copy)
-        assert known.baseline is not None
         progress.message(best_so_far(known.baseline, known.gathered.to_try, known.searched))
 
 
@@ -182,7 +187,9 @@ def measure_and_gather(known: Known, tools: Tools, copy: TrialCopy, progress: Pr
     progress.stage("measuring the workload as it is")
     measured_now = baseline_of(copy, planned.statements, goes_on=known.origin is not None)
     known.baseline, known.plans = measured_now.baseline, measured_now.plans
-    known.warnings += measured_now.failed
+    known.warnings += measured_now.said
+    for sentence in measured_now.said:
+        progress.message(sentence)
     planned = known.planned = replace(planned, statements=measured_now.statements)
     if known.origin is not None:
         known.unlike = unlike(known.origin, known.baseline)
@@ -190,8 +197,9 @@ def measure_and_gather(known: Known, tools: Tools, copy: TrialCopy, progress: Pr
     known.asked = symptom_for(planned, known.baseline, known.plans, known.facts, known.origin, known.load_s)
     known.gathered = gather(tools, known.asked, copy.session)
     to_try = known.gathered.to_try
+    more = "more than " if known.baseline.endless else ""
     progress.message(
-        f"{total_s(known.baseline.weights, known.baseline.seconds):.3g} s for all statements; "
+        f"{more}{total_s(known.baseline.weights, known.baseline.seconds):.3g} s for all statements; "
         f"{len(known.gathered.candidates)} candidates, {len(to_try)} to be tried on a copy"
     )
 
@@ -204,11 +212,12 @@ def _search_s(known: Known, copy: TrialCopy, progress: Progress, *, proves: bool
         return left_s
     known.trial = TrialTime(copy.opened_s)
     max_time_s = known.planned.request.max_time_s
-    said = too_short(max_time_s - left_s, left_s, known.baseline, known.trial)
+    expected = replace(known.baseline, seconds=expected_in_proof(known.baseline))
+    said = too_short(max_time_s - left_s, left_s, expected, known.trial)
     if said and known.gathered.to_try:
         progress.message(said)
         known.warnings.append(said)
-    return search_s(left_s, known.baseline.seconds, known.trial)
+    return search_s(left_s, expected.seconds, known.trial)
 
 
 def _search(
@@ -237,15 +246,18 @@ def _search(
 def _settle(known: Known, copy: TrialCopy) -> None:
     """Keep what a proof has room for, and time that set anew beside what its proof will compare it with."""
     assert known.baseline is not None
-    searched, baseline = known.searched, known.baseline
+    searched = known.searched
     built_s = {name: each.build_s or 0.0 for name, each in searched.tried.items()}
     known.trial = TrialTime(copy.opened_s, built_s)
-    searched.selection = provable(
-        searched.selection, baseline.weights, baseline.seconds, PROOF_SHARE * known.left_s, known.trial
-    )
+    baseline, selection = as_proven(known.baseline, searched.selection)
+    kept = provable(selection, baseline.weights, baseline.seconds, PROOF_SHARE * known.left_s, known.trial)
+    cut = searched.selection.first(len(kept.steps), total_s(baseline.weights, baseline.seconds))
+    # How long endless statements are waited for, and which there are, follows from what is left of the set.
+    baseline, searched.selection = as_proven(known.baseline, cut)
+    give_in_proof(copy.endless, baseline)
     searched.selection, searched.rounds = settled(
         copy,
-        known.baseline,
+        baseline,
         searched.selection,
         {each.id: each for each in known.gathered.to_try},
         searched.tried,

@@ -16,8 +16,9 @@ from pgassay.record.experiment import StoredExperiment
 from pgassay.record.layout import SEARCH_FILE, TUNE_FILE
 from pgassay.tune.answer import Judged, proof_of, ranked, summary
 from pgassay.tune.candidate import Candidate, TunedStatement
+from pgassay.tune.endless.limits import as_proven, proof_limits, unsolved
 from pgassay.tune.facts.schema import SchemaFacts
-from pgassay.tune.proof import read_proof, remaining_of
+from pgassay.tune.proof import Proved, read_proof, remaining_of
 from pgassay.tune.scripts import apply_script, undo_script
 from pgassay.tune.search.proof_time import FIRST_STAGE_SHARE, STAGED_MEMBERS_MIN, TrialTime, more_s, typed
 from pgassay.tune.search.search import Searched
@@ -62,6 +63,8 @@ class StoredSearch(Frozen):
     # What a block of its proof takes by the search's figures, and making the data of its arms, in seconds.
     block_s: float = 0.0
     data_s: float = 0.0
+    # The measured statements that did not end as they are in the time that they were given, their `seconds`.
+    endless: tuple[str, ...] = ()
 
     @property
     def members(self) -> list[Candidate]:
@@ -78,6 +81,22 @@ class StoredSearch(Frozen):
         """The seconds of the statements with all that was chosen; as they were without."""
         steps = self.selection.steps
         return steps[-1].seconds if steps else self.seconds
+
+    @property
+    def unsolved(self) -> tuple[str, ...]:
+        """The statements that do not end with what was chosen either."""
+        return unsolved(self.endless, self.seconds, self.chosen_seconds)
+
+    @property
+    def proof_limits(self) -> dict[str, float]:
+        """After how many seconds a trial of the proof stops those that end with what was chosen."""
+        return proof_limits(self.endless, self.seconds, self.chosen_seconds)
+
+    def ended_with(self, name: str) -> bool:
+        """Whether a statement that did not end as it is ended with something that was tried."""
+        able = (each for each in self.tried.values() if not each.refused and each.id not in self.unsafe)
+        found = (each.seconds.get(name) for each in able)
+        return any(each is not None and each < self.seconds[name] for each in found)
 
     def _named(self, ids: Sequence[str]) -> list[Candidate]:
         by_id = {candidate.id: candidate for candidate in self.candidates}
@@ -107,22 +126,24 @@ def stored_search(
     trial: TrialTime | None = None,
 ) -> StoredSearch:
     """What is to be kept of a search, with what each chosen fix is predicted to gain."""
-    steps = searched.selection.steps
+    proven, selection = as_proven(baseline, searched.selection)
+    steps = selection.steps
     together, predicted = None, dict[str, float]()
     if steps and searched.rounds:
         by_id = {each.id: each for each in gathered.candidates}
         together, predicted = predicted_gains(searched.rounds, [by_id[step.id] for step in steps])
     elif steps:
         # No time to time them in turn: by what each gained on top of those before it.
-        before = total_s(baseline.weights, baseline.seconds)
+        before = total_s(proven.weights, proven.seconds)
         together = before / steps[-1].total_s
         for step in steps:
             predicted[step.id] = before / step.total_s
             before = step.total_s
     trial, count = trial or TrialTime(), len(steps)
     return StoredSearch(
-        block_s=trial.block_s(searched.selection, baseline.seconds, count) if count else 0.0,
-        data_s=trial.data_s(searched.selection, count) if count else 0.0,
+        block_s=trial.block_s(selection, proven.seconds, count) if count else 0.0,
+        data_s=trial.data_s(selection, count) if count else 0.0,
+        endless=baseline.endless,
         statements=statements,
         seconds=dict(baseline.seconds),
         candidates=gathered.candidates,
@@ -159,8 +180,9 @@ def compose(
     fixes = ranked(judged)
     by_id = {candidate.id: candidate for candidate in search.candidates}
     chosen = [by_id[fix.id] for fix in fixes if fix.verdict == "recommended"]
-    proof = proof_of(proved, search.selection.ids, search.predicted_together) if proved else None
-    confirmation = proof_of(confirmed, search.remaining, None) if confirmed else None
+    left_out = search.unsolved
+    proof = proof_of(proved, search.selection.ids, search.predicted_together, left_out) if proved else None
+    confirmation = proof_of(confirmed, search.remaining, None, left_out) if confirmed else None
     cause = cause_of_trials(proved.result) if proved else None
     # The dump of a server goes with its copy, and what is gone on with is a proof.
     can_go_on = told.symptom.source is None and stored is not None
@@ -180,6 +202,8 @@ def compose(
             margin=search.margin,
             members=search.selection.ids,
             go_on=go_on,
+            endless={name: search.seconds[name] for name in left_out},
+            ended_unproven=[name for name in left_out if search.ended_with(name)],
         ),
         proof=proof,
         confirmation=confirmation,
@@ -190,20 +214,14 @@ def compose(
         seconds_used=round(told.seconds_used, 1),
         interrupted=told.is_interrupted,
         not_rewritten=search.refused,
-        warnings=tuple(
-            dict.fromkeys(
-                [
-                    *told.warnings,
-                    *(
-                        words
-                        for each in (proved, confirmed)
-                        if each
-                        for words in each.result.warning_sentences
-                    ),
-                ]
-            )
-        ),
+        warnings=_warnings(told, proved, confirmed),
     )
+
+
+def _warnings(told: Told, *stages: Proved | None) -> tuple[str, ...]:
+    """What the run warns of, and both stages of the proof; each sentence once."""
+    of_stages = (words for each in stages if each for words in each.result.warning_sentences)
+    return tuple(dict.fromkeys([*told.warnings, *of_stages]))
 
 
 def _command(
@@ -228,7 +246,8 @@ def _command(
 
 def _judged(search: StoredSearch, stored: StoredExperiment | None, second: StoredExperiment | None) -> Judged:
     """What is known of all candidates, by the search and by both stages of the proof."""
-    members, baseline = search.members, Baseline(measured(search.statements), search.seconds, {})
+    members = search.members
+    baseline = Baseline(measured(search.statements), search.seconds, {}, endless=search.endless)
     proved = read_proof(stored, members) if stored is not None and members else None
     remaining = search.remaining or (remaining_of(proved, search.margin) if proved else ())
     confirmed = read_proof(second, search.remaining_members) if second is not None else None

@@ -10,6 +10,8 @@ from pgassay.tune.plan import PlannedTune
 from pgassay.tune.proof import AS_IT_IS, FACTOR
 from pgassay.tune.search.selection import Baseline, total_s
 from pgassay.tune.source.origin import Origin
+from pgassay.tune.statements import MeasuredStatement
+from pgassay.words import seconds as in_words
 
 COLLATION_NOTE = (
     "the copy's collation is {locale}: where the source has another, plans that compare text differ; name "
@@ -17,6 +19,7 @@ COLLATION_NOTE = (
 )
 # The limit of a connection that computes all the time.
 WORK_ALONE = "backend-core"
+ENDLESS = "did-not-end"
 # What a finding of a plan says about where the time is lost.
 _LAYER_OF_FINDING: dict[str, FixLayer] = {
     "misestimate": "operations",
@@ -55,6 +58,7 @@ def symptom_of(
         version=planned.spec.build.version,
         cache=planned.base.protocol.cache,
         seconds=whole,
+        at_least=bool(baseline.endless),
         statements=tuple(
             SymptomStatement(
                 name=each.name,
@@ -63,7 +67,8 @@ def symptom_of(
                 weight=baseline.weights[each.name],
                 share=baseline.weights[each.name] * baseline.seconds[each.name] / whole if whole else 0.0,
                 writes=each.of.writes,
-                plan=plan_line(plans[each.of.name][each.set_index]),
+                plan=_line_of(each, baseline, plans),
+                at_least=each.name in baseline.endless,
                 source_ms=origin.mean_ms.get(each.of.name) if origin else None,
                 source_share=origin.share.get(each.of.name) if origin else None,
                 unlike_source=unlike.get(each.name, ""),
@@ -75,6 +80,11 @@ def symptom_of(
     )
 
 
+def _line_of(statement: MeasuredStatement, baseline: Baseline, plans: Plans) -> str:
+    line = plan_line(plans[statement.of.name][statement.set_index])
+    return f"by the planner's estimate: {line}" if statement.name in baseline.endless else line
+
+
 def plan_line(plan: ExplainedPlan) -> str:
     """The node that took most of a plan's time, with its figures."""
     node = hottest(plan)
@@ -82,11 +92,17 @@ def plan_line(plan: ExplainedPlan) -> str:
         return ""
     where = f" on {node.relation}" if node.relation else ""
     by = f" by {node.index}" if node.index else ""
-    share = f"{node.own_ms:.3g} of {plan.execution_ms:.3g} ms" if node.own_ms and plan.execution_ms else ""
+    share = ""
+    if node.own_ms and plan.execution_ms:
+        share = f"{_milliseconds(node.own_ms)} of {_milliseconds(plan.execution_ms)} ms"
     rows = "" if node.rows is None else _rows(node.rows * (node.loops or 1))
     removed = "" if not node.rows_removed else f"{node.rows_removed * (node.loops or 1):,.0f} discarded"
     details = ", ".join(part for part in (share, rows, removed) if part)
     return f"{node.type}{where}{by}: {details}"
+
+
+def _milliseconds(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _rows(count: float) -> str:
@@ -114,13 +130,18 @@ def told_cause(of_trials: TuneCause | None, of_plans: TuneCause) -> TuneCause:
     """Of both the one that says more: that a processor was busy with the work tells less than with which."""
     if of_trials is None:
         return of_plans
-    return of_plans if of_trials.cause == WORK_ALONE and of_plans.cause in _LAYER_OF_FINDING else of_trials
+    says_more = of_plans.cause in _LAYER_OF_FINDING or of_plans.cause == ENDLESS
+    return of_plans if of_trials.cause == WORK_ALONE and says_more else of_trials
 
 
 def cause_of_plans(baseline: Baseline, plans: Plans) -> TuneCause:
     """Where the time is lost by the executed plan of the statement that takes longest."""
     worst = max(baseline.statements, key=lambda each: baseline.seconds[each.name])
     plan = plans[worst.of.name][worst.set_index]
+    if worst.name in baseline.endless:
+        waited = f"{worst.name} did not end in {in_words(baseline.seconds[worst.name])}"
+        sentence = f"{waited}; {_line_of(worst, baseline, plans)}"
+        return TuneCause(layer="design", cause=ENDLESS, sentence=sentence)
     node = hottest(plan)
     findings = [each for each in plan.findings if node is not None and each.node == node.id] or plan.findings
     for finding in findings:

@@ -23,8 +23,9 @@ class Compares(Protocol):
         facts: SchemaFacts,
         *,
         proof: RewriteProof | None,
+        on_data: bool = True,
     ) -> SameResults:
-        """Compare them; `proof` is the rewrite's."""
+        """Compare them; `proof` is the rewrite's. `on_data`: on the data too, not on instances alone."""
 
 
 @dataclass(frozen=True)
@@ -59,13 +60,14 @@ class Gathered:
 
 # What a rewrite saves is not predicted: half of its statement's time puts it among the others.
 REWRITE_SAVES = 0.5
+BY_ESTIMATE = "by the planner's estimate"
 NOT_ON_A_DUMP = "a dump has lost what this mends: give a physical copy, --dataset folder:BASEBACKUP"
 DESCRIBED = "it changes the contract with the application, so it is described and never tried"
 
 
 def gather(tools: Tools, symptom: Symptom, session: ControlSession) -> Gathered:
     """Ask all finders, rewrite every statement, and check what must be checked before it is tried."""
-    candidates = list(tools.find(symptom))
+    candidates = list(found_by(tools, symptom))
     checks: dict[str, str] = {}
     unsafe: dict[str, str] = {}
     refused: list[str] = []
@@ -80,7 +82,7 @@ def gather(tools: Tools, symptom: Symptom, session: ControlSession) -> Gathered:
     by_name = {statement.name: statement for statement in symptom.statements}
     for candidate in candidates:
         for rewrite in candidate.rewrites:
-            said, why = _sameness(tools, session, by_name[rewrite.statement], rewrite, symptom.facts)
+            said, why = _sameness(tools, session, by_name[rewrite.statement], rewrite, symptom)
             if why:
                 unsafe[candidate.id] = why
             checks[candidate.id] = said
@@ -89,6 +91,16 @@ def gather(tools: Tools, symptom: Symptom, session: ControlSession) -> Gathered:
     if not symptom.has_physical_state:
         left_out |= {each.id: NOT_ON_A_DUMP for each in candidates if each.physical}
     return Gathered(tuple(candidates), checks, unsafe, left_out, tuple(refused))
+
+
+def found_by(tools: Tools, symptom: Symptom) -> tuple[Candidate, ...]:
+    """What the finders offer; the reason of what rests on an estimated plan alone says so."""
+    return tuple(
+        each.model_copy(update={"reason": f"{BY_ESTIMATE}: {each.reason}"})
+        if each.statements and symptom.endless.issuperset(each.statements) and BY_ESTIMATE not in each.reason
+        else each
+        for each in tools.find(symptom)
+    )
 
 
 def extended(gathered: Gathered, candidates: Sequence[Candidate]) -> Gathered:
@@ -133,13 +145,20 @@ def _sameness(
     session: ControlSession,
     statement: TunedStatement,
     rewrite: StatementRewrite,
-    facts: SchemaFacts,
+    symptom: Symptom,
 ) -> tuple[str, str]:
     """(what is said of the same results, why the rewrite is not to be used or '')."""
     if tools.same_results is None:
         return ("proven", "") if rewrite.proof == "proven" else ("not checked", "its rows were not compared")
     try:
-        found = tools.same_results(session, statement, rewrite.sql, facts, proof=rewrite.proof)
+        found = tools.same_results(
+            session,
+            statement,
+            rewrite.sql,
+            symptom.facts,
+            proof=rewrite.proof,
+            on_data=statement.name not in symptom.endless,
+        )
     except PgassayError as error:
         return "not checked", f"whether it returns the same rows could not be checked: {error}"
     if found.accepted:

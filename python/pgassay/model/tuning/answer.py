@@ -25,10 +25,12 @@ VERDICTS: tuple[FixVerdict, ...] = (
 class SymptomStatement(Frozen):
     """One measured statement as it was found: a statement with one set of its parameters.
 
-    `seconds`: the least of its runs; `weight`: how often it counts; `share`: its part of all, 0 to 1. `plan`:
-    the node of its executed plan that took most. Of a statement that was read from a server: `source_ms`, its
-    mean time there; `source_share`, its part of the time of all statements there; `unlike_source`: why it is
-    not on the copy what it is on the source, so that nothing is called proven for it; '' where it is.
+    `seconds`: the least of its runs; with `at_least` it did not end in them, and they are a lower bound.
+    `weight`: how often it counts; `share`: its part of all, 0 to 1. `plan`: the node of its executed plan
+    that took most, by the planner's estimate of one that did not end. Of a statement that was read from a
+    server: `source_ms`, its mean time there; `source_share`, its part of the time of all statements there;
+    `unlike_source`: why it is not on the copy what it is on the source, so that nothing is called proven for
+    it; '' where it is.
     """
 
     name: str
@@ -38,6 +40,7 @@ class SymptomStatement(Frozen):
     weight: float = 1.0
     writes: bool = False
     plan: str = ""
+    at_least: bool = False
     source_ms: float | None = None
     source_share: float | None = None
     unlike_source: str = ""
@@ -46,6 +49,7 @@ class SymptomStatement(Frozen):
 class TuneSymptom(Frozen):
     """The workload as it is. `seconds`: all statements by weight; `copy_notes`: how the copy differs.
 
+    `at_least`: a statement did not end, so that `seconds` are a lower bound.
     `source`: the server that its statements were read from; None for statements of a file.
     """
 
@@ -55,6 +59,7 @@ class TuneSymptom(Frozen):
     cache: str
     seconds: float
     statements: tuple[SymptomStatement, ...]
+    at_least: bool = False
     copy_notes: tuple[str, ...] = ()
     source: TuneSource | None = None
 
@@ -68,11 +73,17 @@ class TuneCause(Frozen):
 
 
 class FixStatement(Frozen):
-    """What a fix does to one statement. `interval`: None for what the search alone measured."""
+    """What a fix does to one statement. `interval`: None for what the search alone measured.
+
+    `at_least`: without the fix it did not end and was stopped after `waited_s`, so that the ratio is a lower
+    bound.
+    """
 
     name: str
     ratio: float
     interval: Ends | None = None
+    at_least: bool = False
+    waited_s: float | None = None
 
 
 class FixCost(Frozen):
@@ -98,6 +109,7 @@ class Fix(Frozen):
     chosen set against the set without this member. `predicted_gain` was stored before the first proof trial.
     `applied_by`: 'sql', 'setting', 'setting and restart', 'statement' (its text is replaced) or 'hand'.
     `rewritten`: the new text of each statement that is replaced. `note`: what qualifies the verdict.
+    `at_least`: without it a statement did not end, so that the gain and its interval are lower bounds.
     """
 
     rank: int
@@ -112,6 +124,7 @@ class Fix(Frozen):
     evidence: Evidence
     gain: float | None = None
     interval: Ends | None = None
+    at_least: bool = False
     predicted_gain: float | None = None
     statements: tuple[FixStatement, ...] = ()
     cost: FixCost = FixCost()
@@ -125,7 +138,9 @@ class TuneProof(Frozen):
     """The experiment of fresh blocks. `gain`: all chosen fixes together over the workload as it was.
 
     `members`: the ids of the chosen fixes; `statements`: what the set does to each statement; `slower`: the
-    names of those that it was found to make slower.
+    names of those that it was found to make slower. `at_least`: a statement of the workload as it was did not
+    end and was stopped, so that the gain and its interval are lower bounds. `left_out`: the names of those
+    that did not end with the chosen set either, which the proof does not have.
     """
 
     folder: str
@@ -138,6 +153,8 @@ class TuneProof(Frozen):
     predicted_gain: float | None = None
     statements: tuple[FixStatement, ...] = ()
     slower: tuple[str, ...] = ()
+    at_least: bool = False
+    left_out: tuple[str, ...] = ()
 
 
 class TuneResult(Frozen):

@@ -133,7 +133,9 @@ def _statement_rows(result: TuneResult, proof: TuneProof) -> list[dict[str, obje
     rows: list[dict[str, object]] = []
     for number, statement in enumerate(shown):
         gained = found.get(statement.name)
-        after = None if gained is None or not gained.ratio else statement.seconds / gained.ratio
+        after = None
+        if gained is not None and gained.ratio:
+            after = (gained.waited_s or statement.seconds) / gained.ratio
         name = text.clean(statement.name)
         shared = {"key": f"{number:04d}", "full": name, "ratio_text": "", "interval_text": ""}
         label = shortened(name, _LABEL_MAX)
@@ -145,7 +147,7 @@ def _statement_rows(result: TuneResult, proof: TuneProof) -> list[dict[str, obje
                 "seconds": statement.seconds,
                 "until": after,
                 "when": _BEFORE,
-                "shown": seconds(statement.seconds),
+                "shown": f"{'more than ' if statement.at_least else ''}{seconds(statement.seconds)}",
             }
         )
         if gained is not None and after is not None:
@@ -158,7 +160,7 @@ def _statement_rows(result: TuneResult, proof: TuneProof) -> list[dict[str, obje
                     "until": None,
                     "when": _SLOWER if statement.name in proof.slower else _AFTER,
                     "shown": seconds(after),
-                    "ratio_text": ratio(gained.ratio),
+                    "ratio_text": f"{'at least ' if gained.at_least else ''}{ratio(gained.ratio)}",
                     "interval_text": text.interval(gained.interval),
                 }
             )

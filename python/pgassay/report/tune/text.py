@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from pgassay import __version__
-from pgassay.model.tuning.answer import Ends, Fix, FixVerdict, TuneProof, TuneResult
+from pgassay.model.tuning.answer import Ends, Fix, FixStatement, FixVerdict, TuneProof, TuneResult
 from pgassay.model.tuning.source import TuneSource
 from pgassay.report import markdown, terminal
 from pgassay.report.compare.json import render_document
@@ -116,11 +116,13 @@ def _symptom(result: TuneResult) -> Iterator[Block]:
     symptom = result.symptom
     yield Paragraph(
         f"{plural(len(symptom.statements), 'statement')} of {symptom.workload} on {symptom.data}, PostgreSQL "
-        f"{symptom.version}, cache {symptom.cache}: {seconds(symptom.seconds)} for all of them once."
+        f"{symptom.version}, cache {symptom.cache}: {_time(symptom.seconds, at_least=symptom.at_least)} for "
+        "all of them once."
     )
     heads: tuple[str, ...] = ("statement", "time", "share", "where most of it goes")
     rows: list[tuple[str, ...]] = [
-        (each.name, seconds(each.seconds), percent(each.share), each.plan) for each in symptom.statements
+        (each.name, _time(each.seconds, at_least=each.at_least), percent(each.share), each.plan)
+        for each in symptom.statements
     ]
     if symptom.source is not None:
         heads = (*heads[:3], *_THERE, heads[3])
@@ -131,6 +133,11 @@ def _symptom(result: TuneResult) -> Iterator[Block]:
     yield Table(columns, made.groups)
     if symptom.copy_notes:
         yield bullets(symptom.copy_notes, title="The copy")
+
+
+def _time(value: float, *, at_least: bool) -> str:
+    """A time in words; of what did not end how long it was waited for."""
+    return f"more than {seconds(value)}" if at_least else seconds(value)
 
 
 def _source(source: TuneSource) -> Iterator[Block]:
@@ -169,7 +176,7 @@ def _recommended(result: TuneResult, fixes: Sequence[Fix]) -> Iterator[Block]:
     for fix in fixes:
         yield Paragraph(f"{fix.rank}. {fix.title}: {fix.reason}")
         if fix.statements:
-            yield bullets([_statement_words(each.name, each.ratio, each.interval) for each in fix.statements])
+            yield bullets([_statement_words(each) for each in fix.statements])
         for name, text in fix.rewritten.items():
             yield Code(text, label=f"{name} as it is to be written (same rows: {fix.same_results})")
     if result.apply_sql:
@@ -186,19 +193,24 @@ def _recommended(result: TuneResult, fixes: Sequence[Fix]) -> Iterator[Block]:
 
 def _of_statements(result: TuneResult, proof: TuneProof) -> Table:
     """What all chosen fixes do to each statement that the proof measured."""
-    before = {each.name: each.seconds for each in result.symptom.statements}
+    before = {each.name: each for each in result.symptom.statements}
     heads = ("statement", "as it was", "with them", "times as fast", "interval")
     rows = []
     for each in proof.statements:
         was = before.get(each.name)
-        times = ("", "") if was is None else (seconds(was), seconds(was / each.ratio))
-        rows.append((each.name, *times, _gain(each.ratio), _interval(each.interval)))
+        times = ("", "")
+        if was is not None:
+            with_s = (each.waited_s or was.seconds) / each.ratio
+            times = (_time(was.seconds, at_least=was.at_least), seconds(with_s))
+        gain = _gain(each.ratio, at_least=each.at_least)
+        rows.append((each.name, *times, gain, _interval(each.interval)))
     made = plain_table(heads, rows)
     return Table(tuple(Column(head, is_figure=place > 0) for place, head in enumerate(heads)), made.groups)
 
 
-def _statement_words(name: str, ratio: float, interval: Ends | None) -> str:
-    return f"{name}: {_gain(ratio)}{_ends(interval)}"
+def _statement_words(statement: FixStatement) -> str:
+    gain = _gain(statement.ratio, at_least=statement.at_least)
+    return f"{statement.name}: {gain}{_ends(statement.interval)}"
 
 
 def _others(fixes: Sequence[Fix], *, is_drawn: bool) -> Iterator[Block]:
@@ -251,7 +263,7 @@ def _row(fix: Fix) -> Row:
         Cell(f"{fix.rank}. {fix.title}"),
         Cell(fix.layer),
         Cell(verdict, _TONES[fix.verdict]),
-        Cell("" if fix.gain is None else _gain(fix.gain)),
+        Cell("" if fix.gain is None else _gain(fix.gain, at_least=fix.at_least)),
         Cell(_interval(fix.interval)),
         Cell("" if fix.predicted_gain is None else _gain(fix.predicted_gain)),
         Cell("" if cost.build_s is None else seconds(cost.build_s)),
@@ -265,8 +277,10 @@ def _bytes(count: int) -> str:
     return size(count) if count >= 0 else f"−{size(-count)}"
 
 
-def _gain(value: float) -> str:
-    return f"{value:.3g} ×" if value < 100 else f"{value:,.0f} ×"
+def _gain(value: float, *, at_least: bool = False) -> str:
+    """A gain in words; of what was stopped without the fix more than the figure."""
+    words = f"{value:.3g} ×" if value < 100 else f"{value:,.0f} ×"
+    return f"over {words}" if at_least else words
 
 
 def _interval(interval: Ends | None) -> str:
@@ -285,13 +299,15 @@ def _ends(interval: Ends | None) -> str:
 def _tree(result: TuneResult) -> Iterator[TreeLine]:
     """Symptom → cause → candidate → proof."""
     symptom = result.symptom
-    yield TreeLine(0, f"{symptom.workload}: {seconds(symptom.seconds)}", STRONG)
+    yield TreeLine(0, f"{symptom.workload}: {_time(symptom.seconds, at_least=symptom.at_least)}", STRONG)
     for each in symptom.statements:
-        yield TreeLine(1, f"{each.name}: {seconds(each.seconds)}, {percent(each.share)}; {each.plan}")
+        took = _time(each.seconds, at_least=each.at_least)
+        yield TreeLine(1, f"{each.name}: {took}, {percent(each.share)}; {each.plan}")
     yield TreeLine(1, f"cause: {_cause(result)}", STRONG)
     for fix in result.fixes:
         yield TreeLine(2, f"{fix.title} [{fix.kind}]: {fix.reason}", _TONES[fix.verdict])
-        gain = "" if fix.gain is None else f", {_gain(fix.gain)}{_ends(fix.interval)}"
+        gain = _gain(fix.gain, at_least=fix.at_least) if fix.gain is not None else ""
+        gain = f", {gain}{_ends(fix.interval)}" if gain else ""
         how = _how(fix)
         yield TreeLine(
             3, f"{fix.verdict}{f' ({how})' if how else ''}{gain}{f'; {fix.note}' if fix.note else ''}"
@@ -299,7 +315,9 @@ def _tree(result: TuneResult) -> Iterator[TreeLine]:
     for name, proof in (("proof", result.proof), ("what was left of it", result.confirmation)):
         if proof is None:
             continue
-        gain = "no figure yet" if proof.gain is None else f"{_gain(proof.gain)}{_ends(proof.interval)}"
+        gain = "no figure yet"
+        if proof.gain is not None:
+            gain = f"{_gain(proof.gain, at_least=proof.at_least)}{_ends(proof.interval)}"
         yield TreeLine(
             1, f"{name}: {plural(proof.blocks, 'block')} of {proof.folder}, {gain}, {proof.verdict}", STRONG
         )

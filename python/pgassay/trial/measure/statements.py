@@ -1,5 +1,6 @@
 """Times a list of statements, one by one, in one session of the native binary."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
@@ -14,6 +15,7 @@ from pgassay.model.experiment import Protocol
 from pgassay.model.maintenance import MaintenanceObservation
 from pgassay.model.trial import StatementObservation
 from pgassay.model.workload import Statement
+from pgassay.native.process import StatementError
 from pgassay.native.sql import Executed, SqlSession
 from pgassay.record import layout
 from pgassay.trial.before_and_after import verify
@@ -26,6 +28,7 @@ from pgassay.trial.measure.progress import FILE, ProgressSampler
 from pgassay.trial.state import Observation, Plan
 from pgassay.trial.target import LocalServer, ServerSession
 
+_QUERY_CANCELED = "57014"
 # A cold statement's relations may hold this much of the page cache: catalogs' neighbours, no data.
 COLD_RESIDENT_FRACTION_MAX = 0.01
 
@@ -68,6 +71,7 @@ class StatementTimer:
         self._progress: ProgressSampler | None = None
         self._done: list[MaintenanceObservation] = []
         self._further_s: dict[str, tuple[float, ...]] = {}
+        self._stopped: set[str] = set()
 
     def __enter__(self) -> Self:
         self.session.__enter__()
@@ -106,7 +110,16 @@ class StatementTimer:
             one, done = self._time(statement, facts)
             begin_ns, end_ns = begin_ns or done.start_ns, done.end_ns
             further_s = self._further_s.get(statement.name, ())
-            observation.statements.append(one.model_copy(update={"further_s": further_s}))
+            is_stopped = statement.name in self._stopped
+            observation.statements.append(
+                one.model_copy(update={"further_s": further_s, "stopped": is_stopped})
+            )
+            if is_stopped:
+                limit_s = self._protocol.statement_limits[statement.name]
+                observation.warnings.append(
+                    f"{statement.name} was stopped after {limit_s:g} s, which counts in the place of its "
+                    "time: that is longer"
+                )
         observation.clock_ns = (begin_ns, end_ns)
         observation.maintenance = self._done
         if self._progress is not None:
@@ -127,7 +140,7 @@ class StatementTimer:
                 if keeper.empty_buffers():
                     self.connect()
                 keeper.prepare_pages()
-            seconds += self.session.execute(statement.name, statement.sql).elapsed_s
+            seconds += self._run(statement).elapsed_s
         return seconds
 
     def execute_further(self, keeper: CacheKeeper | None) -> None:
@@ -143,7 +156,7 @@ class StatementTimer:
             for _ in range(1, self._protocol.executions.get(statement.name, 1)):
                 if emptied is not None:
                     self._empty_buffers(emptied, (statement,))
-                seconds.append(self.session.execute(statement.name, statement.sql).elapsed_s)
+                seconds.append(self._run(statement).elapsed_s)
             self._further_s[statement.name] = tuple(seconds)
         if emptied is not None:
             self._empty_buffers(emptied, self._spec.workload.statements)
@@ -177,10 +190,28 @@ class StatementTimer:
     def _execute(self, statement: Statement) -> tuple[Executed, int]:
         """The statement, and how many samples of its progress caught it at work."""
         if self._progress is None:
-            return self.session.execute(statement.name, statement.sql), 0
+            return self._run(statement), 0
         with self._progress.watch(statement.name) as watch:
             done = self.session.execute(statement.name, statement.sql)
         return done, watch.samples
+
+    def _run(self, statement: Statement) -> Executed:
+        """The statement; one that the protocol stops takes exactly as long as it is given."""
+        limit_s = self._protocol.statement_limits.get(statement.name)
+        if limit_s is None:
+            return self.session.execute(statement.name, statement.sql)
+        self.session.execute("limit", f"SET statement_timeout = '{limit_s * 1000:.0f}ms'")
+        start_ns = time.monotonic_ns()
+        try:
+            done = self.session.execute(statement.name, statement.sql)
+        except StatementError as error:
+            if error.sqlstate != _QUERY_CANCELED:
+                raise
+            end_ns = time.monotonic_ns()
+            done = Executed(statement.name, round(limit_s * 1e9), start_ns, end_ns, rows=0, bytes=0)
+            self._stopped.add(statement.name)
+        self.session.execute("no limit", "RESET statement_timeout")
+        return done
 
     def _time(
         self, statement: Statement, facts: plans.PlanFacts | None

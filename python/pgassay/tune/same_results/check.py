@@ -88,6 +88,7 @@ def same_results(
     facts: SchemaFacts,
     *,
     proof: RewriteProof | None = None,
+    on_data: bool = True,
     instances: int = INSTANCES,
     seed: int = 1,
     timeout_ms: int = TIMEOUT_MS,
@@ -97,7 +98,8 @@ def same_results(
 
     `connection` is one to the copy, outside of a transaction; nothing that is done stays. `proof` is the
     rewrite's: with "proven", equality on all that was run is "proven". Each run of a statement has
-    `timeout_ms`. Raises psycopg.OperationalError when the connection is lost.
+    `timeout_ms`. `on_data`: whether they are run on the data as well, which an original that does not end
+    can't be. Raises psycopg.OperationalError when the connection is lost.
     """
     try:
         trees = (read(original.sql), read(other_sql))
@@ -113,7 +115,9 @@ def same_results(
         return SameResults("not checked", "the connection is in a transaction")
     sets = original.parameters or ((),)
     try:
-        rows = _on_data(session, (original.sql, other_sql), sets, order, timeout_ms, rows_max)
+        rows = None
+        if on_data:
+            rows = _on_data(session, (original.sql, other_sql), sets, order, timeout_ms, rows_max)
         return _on_instances(
             session, trees, sets, order, facts, _Wanted(proof, instances, seed, timeout_ms, rows)
         )
@@ -131,7 +135,7 @@ class _Wanted:
     instances: int
     seed: int
     timeout_ms: int
-    data_rows: int
+    data_rows: int | None
 
 
 def _order(trees: tuple[ast.Node, ...], facts: SchemaFacts) -> Order:
@@ -262,13 +266,14 @@ def _values(sets: tuple[Row, ...], number: int, seed: int) -> Row:
 
 def _judged(wanted: _Wanted, instances: int, with_rows: int, missing: str) -> SameResults:
     """The verdict when no difference was found."""
-    rows = f"{wanted.data_rows} rows of the data"
+    rows = "" if wanted.data_rows is None else f"in {wanted.data_rows} rows of the data"
+    both, equal = (f"{rows} and ", f"equal {rows}, and ") if rows else ("", "")
     if wanted.proof == "proven":
-        reason = f"proven by keys and constraints; no difference in {rows} and on {instances} instances"
+        reason = f"proven by keys and constraints; no difference {both}on {instances} instances"
         return SameResults("proven", reason, instances, with_rows)
     if missing:
-        return SameResults("not checked", f"equal in {rows}, and {missing}")
+        return SameResults("not checked", f"{equal}{missing}")
     if not with_rows:
-        return SameResults("not checked", f"equal in {rows}, and no instance gave a row", instances)
-    reason = f"no difference in {rows} and on {instances} instances, {with_rows} of them with rows"
+        return SameResults("not checked", f"{equal}no instance gave a row", instances)
+    reason = f"no difference {both}on {instances} instances, {with_rows} of them with rows"
     return SameResults("equal", reason, instances, with_rows)

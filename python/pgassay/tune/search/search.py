@@ -129,7 +129,8 @@ def _select(
         found.notes[name] = "; ".join(filter(None, (said, found.notes.get(name, ""))))
     for name in unused.keys() & {*found.selection.ids}:
         del found.screened[name]
-        found.tried[name] = replace(unused[name], seconds=as_alone(found.selection, name, baseline))
+        alone = as_alone(found.selection, name, baseline)
+        found.tried[name] = replace(unused[name], seconds=alone, on_top=True)
 
 
 def as_alone(selection: Selection, name: str, baseline: Baseline) -> dict[str, float]:

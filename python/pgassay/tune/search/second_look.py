@@ -63,7 +63,7 @@ def look_with_settings(
         return
     for each in needed:
         if found.screened.pop(each.id, ""):  # alone it changed no plan, and was not timed
-            found.tried[each.id] = Tried(each.id, as_alone(whole, each.id, baseline))
+            found.tried[each.id] = Tried(each.id, as_alone(whole, each.id, baseline), on_top=True)
     for name, tried in again.tried.items():
         del found.screened[name]
         found.tried[name] = as_if_alone(tried, baseline, upon)
@@ -120,7 +120,9 @@ def with_taken(
     texts = {rewrite.statement: rewrite.sql for each in taken for rewrite in each.rewrites}
     statements = tuple(replace(each, sql=sql_with(each, texts)) for each in baseline.statements)
     # What it takes now is what the selection's last step measured, piece by piece.
-    return Baseline(statements, selection.steps[-1].seconds, estimates(copy, statements, {}), baseline.rows)
+    seconds = selection.steps[-1].seconds
+    endless = tuple(name for name in baseline.endless if seconds[name] >= baseline.seconds[name])
+    return Baseline(statements, seconds, estimates(copy, statements, {}), baseline.rows, endless)
 
 
 def as_if_alone(tried: Tried, baseline: Baseline, upon: Baseline) -> Tried:
@@ -129,4 +131,4 @@ def as_if_alone(tried: Tried, baseline: Baseline, upon: Baseline) -> Tried:
         name: baseline.seconds[name] * on_top_s / upon.seconds[name]
         for name, on_top_s in tried.seconds.items()
     }
-    return replace(tried, seconds=seconds)
+    return replace(tried, seconds=seconds, on_top=True)

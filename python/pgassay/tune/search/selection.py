@@ -41,13 +41,15 @@ ROUNDS = (False, True, True, False, False, True, True, False)
 class Baseline:
     """The workload as it is: seconds and estimated plan by the measured statement's name.
 
-    `rows`: what the quick queries return, of those that return the same twice.
+    `rows`: what the quick queries return, of those that return the same twice. `endless`: those that did not
+    end in the time that they were given, which is a lower bound and in `seconds`.
     """
 
     statements: tuple[MeasuredStatement, ...]
     seconds: Seconds
     estimates: Mapping[str, ExplainedPlan]
     rows: Mapping[str, Bag] = field(default_factory=dict)
+    endless: tuple[str, ...] = ()
 
     @property
     def weights(self) -> dict[str, float]:
@@ -63,6 +65,7 @@ class Tried:
     was. `took_s`: how long trying it took in all. `without_s`, `with_s`: the workload's seconds of the rounds
     in which one that looked slower was timed again, () where it was not. `gain_again`: what one that was
     chosen gained when it was timed again in turn with the workload as it is, where that was too little.
+    `on_top`: it was measured on top of others, and its seconds are as if it gained as much alone.
     """
 
     id: str
@@ -75,6 +78,7 @@ class Tried:
     without_s: tuple[float, ...] = ()
     with_s: tuple[float, ...] = ()
     gain_again: float | None = None
+    on_top: bool = False
 
     def gain(self, weights: Mapping[str, float], base: Seconds) -> float:
         """The workload's speed with it alone over that without."""

@@ -5,6 +5,7 @@ sort, keep or gather rows may come and go with estimates. A time is the same wit
 source's mean is over all its values, with other caches, another machine and its sessions beside it.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -12,6 +13,7 @@ from pgassay.model.plans.plan import ExplainedPlan, PlanNode
 from pgassay.model.tuning.source import TuneSource
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.search.selection import Baseline
+from pgassay.tune.statements import MeasuredStatement
 from pgassay.words import seconds as in_words
 
 TIMES_MAX = 10.0
@@ -59,7 +61,8 @@ def unlike(origin: Origin, baseline: Baseline) -> dict[str, str]:
             reasons.append(f"the source does not plan it ({theirs})")
         mean_ms = origin.mean_ms.get(each.of.name)
         if mean_ms is not None:
-            reasons.append(time_difference(mean_ms, times[each.of.name]))
+            is_endless = any(other.of.name == each.of.name for other in _endless(baseline))
+            reasons.append(time_difference(mean_ms, times[each.of.name], at_least=is_endless))
         reasons = [reason for reason in reasons if reason]
         if reasons:
             found[each.name] = "; ".join(reasons)
@@ -73,13 +76,21 @@ def _times_ms(baseline: Baseline) -> dict[str, list[float]]:
     return times
 
 
-def time_difference(mean_ms: float, copy_ms: Sequence[float]) -> str:
-    """Why a mean on the source is none of a statement that took so long on the copy; '' where it may be."""
+def _endless(baseline: Baseline) -> list[MeasuredStatement]:
+    return [each for each in baseline.statements if each.name in baseline.endless]
+
+
+def time_difference(mean_ms: float, copy_ms: Sequence[float], *, at_least: bool = False) -> str:
+    """Why a mean on the source is none of a statement that took so long on the copy; '' where it may be.
+
+    `at_least`: it did not end on the copy, so it may take any longer time.
+    """
     low, high = max(min(copy_ms), SHORT_MS), max(max(copy_ms), SHORT_MS)
-    if low / TIMES_MAX <= max(mean_ms, SHORT_MS) <= high * TIMES_MAX:
+    if low / TIMES_MAX <= max(mean_ms, SHORT_MS) <= (math.inf if at_least else high * TIMES_MAX):
         return ""
     times = " to ".join(dict.fromkeys(in_words(value / 1000) for value in (min(copy_ms), max(copy_ms))))
-    return f"it takes {in_words(mean_ms / 1000)} on the source on average, and {times} on the copy"
+    more = " and more" if at_least else ""
+    return f"it takes {in_words(mean_ms / 1000)} on the source on average, and {times}{more} on the copy"
 
 
 def plan_difference(source: ExplainedPlan, copy: ExplainedPlan) -> str:

@@ -23,7 +23,7 @@ class Scan:
     `table` is the partitioned table where a partition is read. `rows_in` are the rows looked at and `rows`
     those that passed, both over all loops and processes. `ms` is the statement's time in it. `sort`: the keys
     that a Sort just above it asks for, `sort_node` that node, `limit` the rows that a Limit above lets
-    through."""
+    through. `is_estimated`: its statement did not end, and its figures are the planner's."""
 
     statement: TunedStatement
     plan_number: int
@@ -40,6 +40,7 @@ class Scan:
     sort: tuple[SortColumn, ...] = ()
     sort_node: PlanNode | None = None
     limit: float | None = None
+    is_estimated: bool = False
 
     @property
     def is_sequential(self) -> bool:
@@ -54,10 +55,11 @@ class Scan:
     @property
     def sentence(self) -> str:
         """What the scan did, with its figures: the beginning of a reason."""
+        estimated = "by the planner's estimate " if self.is_estimated else ""
         way = "read whole" if self.is_sequential else f"read by {self.node.type.lower()}"
         return (
-            f"{self.read_table.name} was {way}: {self.rows_in:,.0f} rows looked at, {self.rows:,.0f} wanted "
-            f"({self.ms:.1f} ms)"
+            f"{estimated}{self.read_table.name} was {way}: {self.rows_in:,.0f} rows looked at, "
+            f"{self.rows:,.0f} wanted ({self.ms:.1f} ms)"
         )
 
 
@@ -164,6 +166,7 @@ class Evidence:
                 sort=keys,
                 sort_node=sort,
                 limit=limit,
+                is_estimated=statement.name in self.symptom.endless,
             )
 
 

@@ -1,0 +1,162 @@
+"""Tune begins with a statement that does not end: what makes it end is found, and proven as a lower bound."""
+
+from pathlib import Path
+
+import pytest
+
+from pgassay.environment.datasets import snapshots
+from pgassay.model.tuning.answer import TuneResult
+from pgassay.record.experiment import load
+from pgassay.terminal.progress import NullProgress
+from pgassay.tune.asking import symptom_for
+from pgassay.tune.baseline import baseline_of
+from pgassay.tune.candidate import StatementRewrite
+from pgassay.tune.copy import TrialCopy
+from pgassay.tune.endless.rows import NOT_ON_DATA, compare_on_data
+from pgassay.tune.facts.read import read_facts
+from pgassay.tune.plan import plan_tune
+from pgassay.tune.proving import remove_copies
+from pgassay.tune.run import TOOLS, run_tune, with_rewrites
+from pgassay.tune.search.search import Searched
+from pgassay.tune.search.selection import Selection, Step, Tried
+from pgassay.tune.stored import read_folder
+from pgassay.tune.tools import Gathered
+from tuned_orders import index, request
+
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
+
+# Each row of one table asks for rows of the other one, which is read whole for it: minutes, and with an index
+# on what it asks for some milliseconds.
+DATA = """
+CREATE TABLE parts (id int PRIMARY KEY, size int);
+CREATE TABLE items (part int, quantity int, note text);
+INSERT INTO parts SELECT n, n % 50 FROM generate_series(1, 20000) n;
+INSERT INTO items SELECT n * 7919 % 20000, n % 97, repeat('x', 40) FROM generate_series(1, 60000) n;
+"""
+ENDLESS = """-- name: endless
+SELECT count(*) FROM parts
+WHERE size > (SELECT avg(quantity) FROM items WHERE items.part = parts.id);
+"""
+# Its rows are made, and no index helps with them.
+HOPELESS = """-- name: hopeless
+SELECT count(*) FROM generate_series(1, 200000) a, generate_series(1, 200000) b WHERE (a * b) % 7 = 3;
+"""
+QUICK = "-- name: quick\nSELECT count(*) FROM parts WHERE size = 7;\n"
+
+
+def tuned(folder: Path, statements: str, max_time_s: float) -> TuneResult:
+    """Without rewrites, of which some would make it end as well."""
+    return run_tune(
+        request(
+            folder, statements, max_time_s=max_time_s, data=f"{DATA}COMMENT ON TABLE parts IS '{folder}';"
+        ),
+        with_rewrites(TOOLS, wanted=False),
+        NullProgress(),
+        wait=True,
+        isolates=False,
+    )
+
+
+@pytest.mark.timeout(600)
+def test_a_statement_that_never_ends_is_made_to_end_by_an_index_and_another_one_is_left_out(
+    tmp_path: Path,
+) -> None:
+    result = tuned(tmp_path, ENDLESS + HOPELESS + QUICK, 100)
+    symptom = {each.name: each for each in result.symptom.statements}
+    assert {name for name, each in symptom.items() if each.at_least} == {"endless", "hopeless"}
+    assert result.symptom.at_least and symptom["endless"].plan.startswith(
+        "by the planner's estimate: Seq Scan"
+    )
+    assert result.cause.cause == "did-not-end"
+    (index,) = (each for each in result.fixes if each.id == "index:items(part)")
+    assert index.reason.startswith("by the planner's estimate items was read whole: 1,200,000,000 rows")
+    assert index.same_results == "not checked: endless did not end before"
+    assert index.at_least and index.gain is not None and index.gain > 2
+    assert "hopeless" in result.verdict and "Nothing to do" not in result.verdict
+    assert result.proof is not None and result.proof.left_out == ("hopeless",)
+    # The proof ran without the one, and stopped the other where nothing was applied.
+    proof = load(tmp_path / "out" / "proof")
+    protocol = proof.experiment.protocol
+    assert protocol.statement_limits.keys() == {"endless"} and protocol.statement_limits["endless"] < 3
+    arms = {arm.id: arm.levels["fixes"] for arm in proof.experiment.arms}
+    stopped = {
+        (arms[trial.record.arm_id], each.name)
+        for trial in proof.trials
+        for each in trial.record.statements
+        if each.stopped and each.elapsed_s == protocol.statement_limits[each.name]
+    }
+    assert ("as it is", "endless") in stopped and ("all chosen", "endless") not in stopped
+    assert {each.name for trial in proof.trials for each in trial.record.statements} == {"endless", "quick"}
+    assert (
+        result.proof.at_least and result.proof.statements[0].waited_s == protocol.statement_limits["endless"]
+    )
+    assert any("did not end in" in each for each in result.warnings)
+    # What was stored reads again, and says the same.
+    search, again = read_folder(tmp_path / "out")
+    assert again == result
+    assert (search.endless, search.unsolved) == (("endless", "hopeless"), ("hopeless",))
+    assert search.proof_limits == protocol.statement_limits
+
+
+@pytest.mark.timeout(300)
+def test_where_nothing_makes_it_end_that_is_said_and_nothing_is_proven(tmp_path: Path) -> None:
+    result = tuned(tmp_path, HOPELESS, 40)
+    assert result.nothing_to_do and result.proof is None
+    assert result.verdict.startswith("Did not end with anything that was tried: hopeless (")
+    assert "Nothing to do" not in result.verdict
+    (statement,) = result.symptom.statements
+    assert statement.at_least and statement.share == 1
+
+
+JOINED = """SELECT count(*) FROM parts
+LEFT JOIN (SELECT part, avg(quantity) AS mean FROM items GROUP BY part) means ON means.part = parts.id
+WHERE size {operator} mean"""
+
+
+@pytest.mark.timeout(300)
+def test_a_rewrite_is_compared_on_the_data_once_an_index_makes_both_end(tmp_path: Path) -> None:
+    data = f"{DATA}COMMENT ON TABLE parts IS '{tmp_path}';"
+    planned = plan_tune(request(tmp_path, ENDLESS, data=data), lambda *_: None).with_data_format()
+    made = index("by_part", "CREATE INDEX by_part ON items (part)", statements=("endless",))
+    same, other = (
+        index(
+            f"{operator} mean",
+            sql=(),
+            undo=(),
+            statements=("endless",),
+            rewrites=(
+                StatementRewrite(
+                    statement="endless", sql=JOINED.format(operator=operator), condition="", proof="by test"
+                ),
+            ),
+        )
+        for operator in (">", ">=")
+    )
+    before = {snapshot.key for snapshot in snapshots.list_snapshots()}
+    try:
+        with TrialCopy(planned.spec, cache="as-is", statement_timeout_s=10, on_stage=lambda *_: None) as copy:
+            # As of a server that was read: it is measured too, and not left out.
+            measured = baseline_of(copy, planned.statements, goes_on=True)
+            baseline = measured.baseline
+            assert baseline.endless == ("endless",) and copy.endless.keys() == {"endless"}
+            asked = symptom_for(planned, baseline, measured.plans, read_facts(copy.session), None, load_s=0.0)
+            for chosen in (same, other):
+                steps = (Step(chosen.id, 0.02, {"endless": 0.02}),)
+                tried = {made.id: Tried(made.id, {"endless": 0.05})}
+                found = Searched(tried=tried, selection=Selection(steps))
+                gathered = Gathered((made, same, other))
+                judged = compare_on_data(copy, TOOLS, asked, baseline, gathered, found)
+                rest = other if chosen is same else same
+                assert found.notes[rest.id] == NOT_ON_DATA
+                if chosen is same:
+                    assert "compared on the data with 'index by_part' in place" in found.notes[same.id]
+                    assert not judged.unsafe and found.selection.ids == (same.id,)
+                else:
+                    assert judged.unsafe[other.id].startswith("different: on the data")
+                    assert found.selection.ids == ()
+            # Without anything that makes it end as it is written, nothing is waited for.
+            found = Searched(selection=Selection((Step(same.id, 0.02, {"endless": 0.02}),)))
+            compare_on_data(copy, TOOLS, asked, baseline, Gathered((made, same)), found)
+            assert found.notes == {same.id: NOT_ON_DATA}
+    finally:
+        remove_copies([planned.spec], before)
