@@ -224,18 +224,25 @@ class TrialCopy:
         return explained(FoundPlan(document, "json"), 1, f"the plan of {name}")
 
     def seconds(
-        self, statement: MeasuredStatement, sql: str, *, usual_s: float | None = None, once: bool = False
+        self,
+        statement: MeasuredStatement,
+        sql: str,
+        *,
+        usual_s: float | None = None,
+        most_s: float = math.inf,
+        once: bool = False,
     ) -> float:
         """The least of a few runs, by the clock of the trials and in their cache state.
 
         Infinite where it was stopped as much slower. Before each run a new session, its catalogs warmed by
-        EXPLAIN, as a trial has. `usual_s`: what it took before, which bounds what is waited for. `once`: the
-        first run on these data counts, as what writes is executed in a trial: the next ones find the room and
-        the split pages that it has left.
+        EXPLAIN, as a trial has. `usual_s`: what it took before, which bounds what is waited for, and `most_s`
+        what is waited for in any case. `once`: the first run on these data counts, as what writes is executed
+        in a trial: the next ones find the room and the split pages that it has left.
         """
         timeout_s = self._timeout_s
         if usual_s is not None and math.isfinite(usual_s):
             timeout_s = min(timeout_s, max(TIMEOUT_MIN_S, SLOWER_TIMES_MAX * usual_s))
+        timeout_s = min(timeout_s, most_s)
         found: list[float] = []
         try:
             first = 0.0
