@@ -103,7 +103,7 @@ def searched(world: Callable[[np.random.Generator], Speed], seed: int, times: fl
     tried = Tried(candidate.id, {"q": copy.seconds(statement, "", usual_s=1.0)})
     copy.align([])
     found = Searched(tried={candidate.id: tried})
-    look_beside(copy, baseline, candidate, found, 1.03)  # type: ignore[arg-type]  # a stand-in
+    look_beside(copy, baseline, candidate, found)  # type: ignore[arg-type]  # a stand-in
     gains = [gain_of({"q": 1.0}, before, each.seconds) for each in (tried, found.tried[candidate.id])]
     clock = Clock(math.inf, math.inf)
     look_again(copy, baseline, {candidate.id: candidate}, clock, found)  # type: ignore[arg-type]  # as above

@@ -20,7 +20,6 @@ from pgassay.tune.search.selection import (
     gain_of,
     longest_s,
     select,
-    total_s,
 )
 from pgassay.tune.search.touched import (
     estimates,
@@ -92,7 +91,7 @@ def search(
             break
         _try(copy, baseline, candidate, found, gain_min, lambda: waits_for(copy, baseline, plans, settings))
         if not clock.is_over:
-            look_beside(copy, baseline, candidate, found, gain_min)
+            look_beside(copy, baseline, candidate, found)
         if not has_told and time.monotonic() >= clock.tells_at:
             has_told = True
             say(best_so_far(baseline, candidates, found))
@@ -121,11 +120,7 @@ def _select(
 
     def measure(taken: Sequence[str], name: str, current: Seconds) -> Seconds | None:
         members = [by_id[each] for each in taken]
-        matters_s = (gain_min - 1) * total_s(baseline.weights, current)
-        seconds = on_top(
-            copy, baseline, members, by_id[name],
-            alone=tried[name].touched, current=current, matters_s=matters_s,
-        )  # fmt: skip
+        seconds = on_top(copy, baseline, members, by_id[name], alone=tried[name].touched, current=current)
         if seconds is not None:
             in_turns.on_top[name] = seconds
         return seconds
@@ -163,19 +158,13 @@ def as_alone(selection: Selection, name: str, baseline: Baseline) -> dict[str, f
     return {}
 
 
-def look_beside(
-    copy: TrialCopy, baseline: Baseline, candidate: Candidate, found: Searched, gain_min: float
-) -> None:
+def look_beside(copy: TrialCopy, baseline: Baseline, candidate: Candidate, found: Searched) -> None:
     """Set what one changed little alone beside the workload as it is now, without it."""
     tried = found.tried.get(candidate.id)
     if tried is None or tried.refused:
         return
     touched = [each for each in baseline.statements if each.name in tried.seconds]
-    # What is little beside a slow statement is much once that is fast.
-    matters_s = (gain_min - 1) * total_s(baseline.weights, found.best(baseline.seconds))
-    seconds = set_beside(
-        copy, baseline, touched, {}, current=baseline.seconds, seconds=tried.seconds, matters_s=matters_s
-    )
+    seconds = set_beside(copy, touched, {}, current=baseline.seconds, seconds=tried.seconds)
     found.tried[candidate.id] = replace(tried, seconds=seconds)
 
 

@@ -20,10 +20,8 @@ from pgassay.tune.statements import MeasuredStatement, sql_with
 
 # Below that a difference of the planner's cost is none.
 COST_CHANGE_MIN = 0.01
-# Gains of a statement between these are set beside the statement as it is once more; not where all of them
-# together come to less than this part of what matters.
+# Gains of a statement between these are set beside the statement as it is once more.
 CHANGED_LITTLE = (0.4, 1.3)
-LEFT_SHARE_MAX = 0.5
 SLOWER_NOW_MAX = 10.0
 # Settings that decide which plan is taken and nothing else (PostgreSQL's manual, "Query Planning").
 PLANNER_SETTINGS = frozenset(
@@ -140,7 +138,6 @@ def on_top(
     *,
     alone: Collection[str],
     current: Seconds,
-    matters_s: float = 0.0,
 ) -> Seconds | None:
     """The seconds of what a candidate touches on top of those taken; None where it can't be combined.
 
@@ -179,36 +176,28 @@ def on_top(
         return None
     finally:
         copy.pop()
-    return set_beside(
-        copy, baseline, touched, before_texts, current=current, seconds=seconds, matters_s=matters_s
-    )
+    return set_beside(copy, touched, before_texts, current=current, seconds=seconds)
 
 
 def set_beside(
     copy: TrialCopy,
-    baseline: Baseline,
     touched: Sequence[MeasuredStatement],
     texts: Mapping[str, str],
     *,
     current: Seconds,
     seconds: Seconds,
-    matters_s: float,
 ) -> Seconds:
     """The seconds of what was changed little, set beside what the statements take without it now.
 
     `current` was timed minutes before, and the machine may have become faster or slower since. The seconds
     become what they would have been then: those as it was, times the ratio now. `texts`: of the statements
-    without it. `matters_s`: of the workload's seconds, a difference that matters; differences that come to a
-    small part of that are left as they are. What can't be told now stays as it was seen.
+    without it. What can't be told now stays as it was seen.
     """
     lowest, highest = CHANGED_LITTLE
-    little_s = matters_s * LEFT_SHARE_MAX / max(len(seconds), 1)
     doubtful = [
         each
         for each in touched
-        if 0 < seconds[each.name] < math.inf
-        and lowest < current[each.name] / seconds[each.name] < highest
-        and baseline.weights[each.name] * abs(current[each.name] - seconds[each.name]) >= little_s
+        if 0 < seconds[each.name] < math.inf and lowest < current[each.name] / seconds[each.name] < highest
     ]
     try:
         now = timed(
