@@ -22,6 +22,7 @@ experiment then is its proof.
 import argparse
 import contextlib
 import json
+import math
 import sys
 import tempfile
 import time
@@ -135,7 +136,8 @@ def even_weights(planned: PlannedTune, folder: Path, progress: Progress) -> dict
 
     The figure is a mean over statements of ratios, so that is what everybody is asked to make fast: with the
     inverse of the time that a statement can come to as its weight, halving it there counts the same for all.
-    What it can come to is what it takes as it is, or with all indexes and settings that were found.
+    What it can come to is what it takes as it is, or with all indexes and settings that were found; where it
+    writes, which all of them make slower, the geometric mean of both.
     """
     known = Known(planned, folder, time.monotonic())
     with TrialCopy(planned.spec, cache=CACHE, statement_timeout_s=3600, on_stage=progress.stage) as copy:
@@ -149,7 +151,9 @@ def even_weights(planned: PlannedTune, folder: Path, progress: Progress) -> dict
         seconds: dict[str, float] = {}
         for statement in known.baseline.statements:
             before = known.baseline.seconds[statement.name]
-            least = min(before, copy.seconds(statement, statement.sql, usual_s=before))
+            after = copy.seconds(statement, statement.sql, usual_s=before)
+            # Some of the indexes will be there, which what writes has to keep.
+            least = math.sqrt(before * after) if statement.of.writes else min(before, after)
             seconds[statement.of.name] = seconds.get(statement.of.name, 0.0) + least
     return {name: 1 / max(took, 1e-4) for name, took in seconds.items()}
 

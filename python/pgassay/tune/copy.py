@@ -236,8 +236,8 @@ class TrialCopy:
         sql: str,
         *,
         usual_s: float | None = None,
+        limit_s: float = math.inf,
         once: bool = False,
-        limit_s: float | None = None,
     ) -> float:
         """The least of a few runs, by the clock of the trials and in their cache state.
 
@@ -247,13 +247,14 @@ class TrialCopy:
         before, which bounds what is waited for. `once`: the first run on these data counts, as what writes is
         executed in a trial: the next ones find the room and the split pages that it has left.
         """
-        timeout_s, waiting = limit_s or self.timeout_s, self.endless.get(statement.name)
+        timeout_s, waiting = self.timeout_s, self.endless.get(statement.name)
         if waiting is not None:
             if not waiting.may_end(self.estimate(sql, statement.name), self._applied):
                 return waiting.limit_s
             timeout_s = waiting.timeout_s
         elif usual_s is not None and math.isfinite(usual_s):
             timeout_s = min(timeout_s, max(TIMEOUT_MIN_S, SLOWER_TIMES_MAX * usual_s))
+        timeout_s = min(timeout_s, limit_s)
         found: list[float] = []
         try:
             first = 0.0

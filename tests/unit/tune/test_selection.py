@@ -18,7 +18,8 @@ from pgassay.tune.search.selection import (
     EXECUTIONS_MAX,
     EXECUTIONS_S,
     SLOWER_EXECUTIONS_S,
-    Baseline,
+    STOPPED_S_MIN,
+    STOPPED_TIMES,
     Seconds,
     Selection,
     Step,
@@ -26,6 +27,7 @@ from pgassay.tune.search.selection import (
     executions_of,
     gain_of,
     is_longer,
+    longest_s,
     proof_trials_s,
     select,
     total_s,
@@ -314,17 +316,54 @@ def test_seconds_are_set_beside_those_of_now(with_s: float, now_s: float, beside
     class Now:
         """Stands in for the copy: what the statement takes now without the fix."""
 
-        def seconds(self, _statement: object, _sql: str, *, usual_s: float) -> float:
-            assert usual_s > 1.0
+        def seconds(self, _statement: object, _sql: str, *, usual_s: float, limit_s: float) -> float:
+            assert usual_s > 1.0 and limit_s == math.inf
             return now_s
 
     (statement,) = measured([TunedStatement(name="q", sql="SELECT 1")])
     found = set_beside(
         Now(),  # type: ignore[arg-type]  # a stand-in
-        Baseline((statement,), {"q": 1.0}, {}),
         [statement],
         {},
         current={"q": 1.0},
         seconds={"q": with_s},
     )
     assert found == pytest.approx({"q": beside_s})
+
+
+def test_without_time_what_is_expected_counts_but_two_that_do_the_same_do_not_multiply() -> None:
+    tried = [
+        Tried("best", {"c": 0.1, "b": 1.05}),
+        # On top of the best it is expected to make c ten times as fast once more, which nobody has seen.
+        Tried("alike", {"c": 0.2}),
+        # It touches what the best made slower, and makes another statement faster by itself.
+        Tried("other", {"a": 0.1, "b": 1.1}),
+    ]
+    selection = select(WEIGHTS, BASE, tried, never, gain_min=1.03, members_max=5, has_time=lambda: False)
+    assert selection.ids == ("best", "other")
+    assert selection.steps[-1].seconds == pytest.approx({"a": 0.1, "b": 1.155, "c": 0.1})
+
+
+def test_a_slow_statement_is_waited_for_only_as_long_as_it_may_matter() -> None:
+    base, best = {"slow": 12.0, "quick": 0.2, "alone": 9.0}, {"slow": 0.02, "quick": 0.01, "alone": 9.0}
+    weights = {"slow": 1.0, "quick": 1.0, "alone": 1.0}
+    # What nothing made faster is waited for as before, and a quick one is no matter.
+    found = longest_s(weights, base, {**best, "alone": 0.1}, 1.03)
+    assert found == pytest.approx({"slow": STOPPED_S_MIN, "alone": STOPPED_TIMES * 0.1})
+    # A margin of a workload that takes long otherwise is more than some times the best.
+    assert longest_s(weights, base, best, 1.2) == pytest.approx({"slow": 0.02 + 0.2 * 9.03})
+    # Where it counts much, it matters sooner.
+    heavy = {"slow": 100.0, "quick": 1.0, "alone": 1.0}
+    assert longest_s(heavy, base, best, 1.2) == pytest.approx({"slow": STOPPED_S_MIN})
+
+
+def test_what_was_stopped_is_measured_again_on_top_of_what_touches_it() -> None:
+    asked = []
+
+    def measure(_taken: Sequence[str], name: str, _current: Seconds) -> Seconds | None:
+        asked.append(name)
+        return {"c": 0.05, "a": 0.9}
+
+    tried = [Tried("best", {"c": 0.1}), Tried("stopped", {"a": 0.9}, stopped=("c",))]
+    selection = select(WEIGHTS, BASE, tried, measure, gain_min=1.03, members_max=5)
+    assert asked == ["stopped"] and selection.ids == ("best", "stopped")

@@ -11,7 +11,16 @@ import psycopg
 from pgassay.errors import MeasurementError, UsageError, first_line
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
-from pgassay.tune.search.selection import WORSE_MAX, Baseline, Seconds, Selection, Tried, gain_of, select
+from pgassay.tune.search.selection import (
+    WORSE_MAX,
+    Baseline,
+    Seconds,
+    Selection,
+    Tried,
+    gain_of,
+    longest_s,
+    select,
+)
 from pgassay.tune.search.touched import (
     estimates,
     estimates_with,
@@ -51,6 +60,13 @@ class Searched:
     # Of each set that the proof compares the workload's seconds, timed in turn once the set was chosen.
     rounds: dict[str, tuple[float, ...]] = field(default_factory=dict)
 
+    def best(self, base: Seconds) -> dict[str, float]:
+        """The least that any fix brought each statement to; `base`: what it takes as it is."""
+        least = dict(base)
+        for tried in self.tried.values():
+            least |= {name: min(least[name], seconds) for name, seconds in tried.seconds.items()}
+        return least
+
 
 def search(
     copy: TrialCopy,
@@ -73,7 +89,7 @@ def search(
     for candidate in sorted(candidates, key=lambda each: each.id not in settings):
         if time.monotonic() >= begins_at + ALONE_SHARE * (clock.ends_at - begins_at):
             break
-        _try(copy, baseline, candidate, found, lambda: waits_for(copy, baseline, plans, settings))
+        _try(copy, baseline, candidate, found, gain_min, lambda: waits_for(copy, baseline, plans, settings))
         if not clock.is_over:
             look_beside(copy, baseline, candidate, found)
         if not has_told and time.monotonic() >= clock.tells_at:
@@ -103,10 +119,8 @@ def _select(
     in_turns = Turns(copy, baseline, by_id, tried, clock, gain_min, alike=found.alike)
 
     def measure(taken: Sequence[str], name: str, current: Seconds) -> Seconds | None:
-        if clock.is_over:
-            return None
         members = [by_id[each] for each in taken]
-        seconds = on_top(copy, baseline, members, by_id[name], alone=tried[name].seconds, current=current)
+        seconds = on_top(copy, baseline, members, by_id[name], alone=tried[name].touched, current=current)
         if seconds is not None:
             in_turns.on_top[name] = seconds
         return seconds
@@ -121,6 +135,7 @@ def _select(
         pick=in_turns.preferred,
         holds=in_turns.is_gain,
         anew=settings,
+        has_time=lambda: not clock.is_over,
     )
     for name, other in in_turns.dearer.items():
         if name in found.alike:
@@ -145,12 +160,12 @@ def as_alone(selection: Selection, name: str, baseline: Baseline) -> dict[str, f
 
 
 def look_beside(copy: TrialCopy, baseline: Baseline, candidate: Candidate, found: Searched) -> None:
-    """Set one that changed little alone beside the workload as it is now, without it."""
+    """Set what one changed little alone beside the workload as it is now, without it."""
     tried = found.tried.get(candidate.id)
     if tried is None or tried.refused:
         return
     touched = [each for each in baseline.statements if each.name in tried.seconds]
-    seconds = set_beside(copy, baseline, touched, {}, current=baseline.seconds, seconds=tried.seconds)
+    seconds = set_beside(copy, touched, {}, current=baseline.seconds, seconds=tried.seconds)
     found.tried[candidate.id] = replace(tried, seconds=seconds)
 
 
@@ -170,9 +185,7 @@ def look_closer(
     """
     now = time.monotonic()
     half = replace(clock, ends_at=now + (clock.ends_at - now) / 2)
-    best = dict(baseline.seconds)
-    for tried in found.tried.values():
-        best |= {name: min(best[name], seconds) for name, seconds in tried.seconds.items()}
+    best = found.best(baseline.seconds)
     doubtful = []
     for name, tried in found.tried.items():
         others = best | {each: baseline.seconds[each] for each in tried.seconds}
@@ -247,10 +260,12 @@ def _try(
     baseline: Baseline,
     candidate: Candidate,
     found: Searched,
+    gain_min: float,
     waits: Callable[[], str | None],
 ) -> None:
     """Apply it and time what it touches. `waits`: the setting that would make the planner use it."""
     began = time.monotonic()
+    limits = longest_s(baseline.weights, baseline.seconds, found.best(baseline.seconds), gain_min)
     baseline = as_now(copy, baseline)
     before_bytes, before_wal = copy.bytes(), copy.wal_bytes()
     try:
@@ -268,16 +283,18 @@ def _try(
                 found.waiting[candidate.id] = setting
             return
         texts = {each.statement: each.sql for each in candidate.rewrites}
-        seconds = timed(copy, touched, texts, baseline.seconds)
+        seconds = timed(copy, touched, texts, baseline.seconds, limits)
+        stopped = tuple(name for name, each in seconds.items() if name in limits and math.isinf(each))
         if not candidate.rewrites:
             _compare_rows(copy, baseline, candidate, touched, found)
         found.tried[candidate.id] = Tried(
             candidate.id,
-            seconds,
+            {name: each for name, each in seconds.items() if name not in stopped},
             round(build_s, 3),
             copy.bytes() - before_bytes,
             wal_bytes=wal_bytes,
             took_s=round(time.monotonic() - began, 3),
+            stopped=stopped,
         )
     except (UsageError, MeasurementError) as error:
         found.tried[candidate.id] = Tried(candidate.id, refused=str(error))

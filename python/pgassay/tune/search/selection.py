@@ -32,6 +32,8 @@ ALIKE_SAVED_MIN = 2 / 3
 # What gains less on top of others for the same statements is taken only where it is told from the noise: two
 # that do the same hide each other's gain from the proof, since the set is as fast without either.
 SURE_GAIN = 2.0
+# With a fix a statement is stopped that takes so many times as long as with the best, and so many seconds.
+STOPPED_TIMES, STOPPED_S_MIN = 5.0, 0.5
 # In which order the workload is timed again without (False) and with a fix that looked slower: the two stand
 # alike in time, so that a machine that gets steadily slower or faster does not favour either.
 ROUNDS = (False, True, True, False, False, True, True, False)
@@ -66,6 +68,7 @@ class Tried:
     in which one that looked slower was timed again, () where it was not. `gain_again`: what one that was
     chosen gained when it was timed again in turn with the workload as it is, where that was too little.
     `on_top`: it was measured on top of others, and its seconds are as if it gained as much alone.
+    `stopped`: the statements that it touches, and that were stopped as much slower than with another fix.
     """
 
     id: str
@@ -79,6 +82,12 @@ class Tried:
     with_s: tuple[float, ...] = ()
     gain_again: float | None = None
     on_top: bool = False
+    stopped: tuple[str, ...] = ()
+
+    @property
+    def touched(self) -> tuple[str, ...]:
+        """The names of all statements that it touches."""
+        return (*self.seconds, *self.stopped)
 
     def gain(self, weights: Mapping[str, float], base: Seconds) -> float:
         """The workload's speed with it alone over that without."""
@@ -126,6 +135,25 @@ class Selection:
 def total_s(weights: Mapping[str, float], seconds: Seconds) -> float:
     """The workload's seconds: each statement as often as its weight says."""
     return math.fsum(weights[name] * seconds[name] for name in weights)
+
+
+def longest_s(
+    weights: Mapping[str, float], base: Seconds, best: Seconds, gain_min: float
+) -> dict[str, float]:
+    """How long a statement is waited for with a fix, of those that another makes so fast that it matters.
+
+    `base`, `best`: the seconds as it is, and with the best fix that was tried for it. What takes several
+    times as long, and costs the workload more than `gain_min` allows, is in no chosen set for that
+    statement: that it is faster than as it is need not be known. A slow statement would else take most of
+    the search's time, again with each fix that changes its plan.
+    """
+    little_s = (gain_min - 1) * total_s(weights, best)
+    found = {}
+    for name, weight in weights.items():
+        if weight > 0:
+            least = best[name]
+            found[name] = max(STOPPED_S_MIN, STOPPED_TIMES * least, least + little_s / weight)
+    return {name: seconds for name, seconds in found.items() if seconds < base[name]}
 
 
 def gain_of(weights: Mapping[str, float], before: Seconds, touched: Seconds) -> float:
@@ -206,6 +234,7 @@ def select(
     pick: Pick = lambda _taken, names, _current: names[0],
     holds: Holds = lambda _taken, _name, _current: True,
     anew: Collection[str] = (),
+    has_time: Callable[[], bool] = lambda: True,
 ) -> Selection:
     """Take fixes one after the other, the one that gains most first, until none gains `gain_min`.
 
@@ -217,9 +246,14 @@ def select(
     measured on top once that is the most, as accelerated greedy algorithms do (Minoux, 1978). Their bound
     holds where gains only shrink. Here they may grow: when nothing is expected to gain any more, all that
     were not measured on top of the last one taken are, and `anew`, by id, though they touch nothing of it.
+    Once `has_time` says that there is none left, what is expected counts without a measurement, but for
+    statements that what was taken has made faster: two that do the same would seem to multiply.
     """
     current = dict(base)
-    left = _Left({each.id: each.seconds for each in tried if not each.refused}, anew)
+    known = [each for each in tried if not each.refused]
+    left = _Left(
+        {each.id: each.seconds for each in known}, anew, reach={each.id: {*each.touched} for each in known}
+    )
     steps: list[Step] = []
     beside: dict[str, float] = {}
     changed: set[str] = set()
@@ -229,7 +263,10 @@ def select(
         taken = [step.id for step in steps]
         asked = left.to_ask(gains, best, alike, gain_min)
         if asked is not None:
-            left.hear(asked, measure(taken, asked, current))
+            if has_time():
+                left.hear(asked, measure(taken, asked, current))
+            else:
+                left.assume(changed, current)
             continue
         if gains[best] < gain_min:
             break
@@ -296,6 +333,15 @@ class _Left:
         else:
             self.reach[name] = self.reach.get(name, set()) | self.known[name].keys() | seconds.keys()
             self.known[name] = seconds
+
+    def assume(self, changed: Collection[str], current: Seconds) -> None:
+        """Take what is expected for known; of statements that were made faster only that they get slower."""
+        for name in self.expected:
+            self.known[name] = {
+                each: max(seconds, current[each]) if each in changed else seconds
+                for each, seconds in self.known[name].items()
+            }
+        self.expected.clear()
 
     def expect(self, best: str, touched: Seconds, current: Seconds) -> None:
         """What each is expected to bring once `best` is taken, `current` being the seconds before."""

@@ -15,12 +15,12 @@ from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
-from pgassay.tune.search.selection import Baseline, Seconds, gain_of
+from pgassay.tune.search.selection import Baseline, Seconds
 from pgassay.tune.statements import MeasuredStatement, sql_with
 
 # Below that a difference of the planner's cost is none.
 COST_CHANGE_MIN = 0.01
-# Gains of the workload between these are set beside the workload as it is once more.
+# Gains of a statement between these are set beside the statement as it is once more.
 CHANGED_LITTLE = (0.4, 1.3)
 SLOWER_NOW_MAX = 10.0
 # Settings that decide which plan is taken and nothing else (PostgreSQL's manual, "Query Planning").
@@ -142,8 +142,8 @@ def on_top(
     """The seconds of what a candidate touches on top of those taken; None where it can't be combined.
 
     Those whose plan is another one there, and those that write; where a plan does not tell all, also `alone`,
-    what it touches alone. Where that changes the workload's seconds little, `current`, they are timed without
-    it once more, as the machine may have become faster or slower since.
+    what it touches alone. Those that it changes little, `current` being what they took, are timed without it
+    once more, as the machine may have become faster or slower since (`set_beside`).
     """
     before_texts = {rewrite.statement: rewrite.sql for each in taken for rewrite in each.rewrites}
     own_texts = {rewrite.statement: rewrite.sql for rewrite in candidate.rewrites}
@@ -170,47 +170,63 @@ def on_top(
             or (candidate.sql and _writes(after[each.name]))
             or differs(before[each.name], after[each.name], by_cost=not by_use)
         ]
-        seconds = timed(copy, touched, texts, baseline.seconds)
+        # What takes much longer than with those taken is not waited for as long as it took without them.
+        seconds = timed(copy, touched, texts, current)
     except UsageError:
         return None
     finally:
         copy.pop()
-    return set_beside(copy, baseline, touched, before_texts, current=current, seconds=seconds)
+    return set_beside(copy, touched, before_texts, current=current, seconds=seconds)
 
 
 def set_beside(
     copy: TrialCopy,
-    baseline: Baseline,
     touched: Sequence[MeasuredStatement],
     texts: Mapping[str, str],
     *,
     current: Seconds,
     seconds: Seconds,
 ) -> Seconds:
-    """The seconds of what changed the workload little, set beside the workload as it is without it now.
+    """The seconds of what was changed little, set beside what the statements take without it now.
 
     `current` was timed minutes before, and the machine may have become faster or slower since. The seconds
     become what they would have been then: those as it was, times the ratio now. `texts`: of the statements
     without it. What can't be told now stays as it was seen.
     """
     lowest, highest = CHANGED_LITTLE
-    if not lowest < gain_of(baseline.weights, current, seconds) < highest:
-        return seconds
+    doubtful = [
+        each
+        for each in touched
+        if 0 < seconds[each.name] < math.inf and lowest < current[each.name] / seconds[each.name] < highest
+    ]
     try:
-        now = timed(copy, touched, texts, {name: SLOWER_NOW_MAX * current[name] for name in seconds})
+        now = timed(
+            copy, doubtful, texts, {each.name: SLOWER_NOW_MAX * current[each.name] for each in doubtful}
+        )
     except UsageError:
         return seconds
     if not all(0 < each < math.inf for each in now.values()):
         return seconds  # stopped: the machine is so slow now that nothing can be told
-    return {name: current[name] * seconds[name] / now[name] for name in seconds}
+    return {**seconds, **{name: current[name] * seconds[name] / without_s for name, without_s in now.items()}}
 
 
 def timed(
-    copy: TrialCopy, statements: Sequence[MeasuredStatement], texts: Mapping[str, str], usual: Seconds
+    copy: TrialCopy,
+    statements: Sequence[MeasuredStatement],
+    texts: Mapping[str, str],
+    usual: Seconds,
+    limits: Seconds | None = None,
 ) -> dict[str, float]:
-    """The seconds of these statements on the copy as it is, with other texts of some. Raises UsageError."""
+    """The seconds of these statements on the copy as it is, with other texts of some. Raises UsageError.
+
+    `usual`: what each took before; `limits`: what some are waited for at most. Infinite for what was stopped.
+    """
+    limits = limits or {}
     return {
-        each.name: copy.seconds(each, sql_with(each, texts), usual_s=usual[each.name]) for each in statements
+        each.name: copy.seconds(
+            each, sql_with(each, texts), usual_s=usual[each.name], limit_s=limits.get(each.name, math.inf)
+        )
+        for each in statements
     }
 
 
