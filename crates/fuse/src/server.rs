@@ -21,7 +21,7 @@ use crate::protocol::{IN_HEADER, TRANSFER_MAX, WRITE_IN};
 use crate::requests::{Regime, Requests};
 use crate::schedule::{Schedule, now_ns};
 use crate::trace::Tracing;
-use crate::waiting::{Waiting, Woken, pause_until};
+use crate::waiting::{Waiting, Woken};
 use crate::wakeful::Wakeful;
 use crate::way::Way;
 
@@ -148,22 +148,27 @@ impl Server<'_> {
     /// Sleeps until there is something to do, or almost: what is left until an answer's time is spent awake.
     fn wait(&mut self, waiting: &mut Waiting) -> io::Result<Look> {
         let tick_ns = self.requests.counting.began_ns() + SECOND_NS;
-        let answer_ns = self.requests.schedule.wake_ns();
+        let [answer_ns, later_ns] = self.requests.schedule.wakes_ns();
         let wake_ns = answer_ns.map_or(tick_ns, |answer| answer.min(tick_ns));
+        let then_ns = if answer_ns == Some(wake_ns) {
+            later_ns.map_or(tick_ns, |later| later.min(tick_ns))
+        } else {
+            answer_ns.unwrap_or(tick_ns + SECOND_NS)
+        };
         let now = now_ns();
         if wake_ns <= now + SPIN_NS {
             return Ok(Look::Now);
         }
-        if answer_ns.is_some() {
-            self.placing.settle(now);
+        if answer_ns.is_some() && self.placing.settle(now) {
+            waiting.moved();
         }
         if wake_ns <= now + UNSEEN_MAX_NS && self.requests.may_be_taken_later(wake_ns) {
-            pause_until(wake_ns);
+            waiting.pause_until(wake_ns, then_ns)?;
             self.requests.way.is_unsure();
             self.woke(wake_ns);
             return Ok(Look::Since(now));
         }
-        let woken = waiting.sleep_until(wake_ns)?;
+        let woken = waiting.sleep_until(wake_ns, then_ns)?;
         if woken != Woken::ByTime {
             return Ok(Look::Now);
         }
