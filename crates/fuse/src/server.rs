@@ -30,6 +30,8 @@ const SECOND_NS: u64 = 1_000_000_000;
 const BATCH: usize = 8;
 /// A wait so short is spent awake: to sleep and to be woken by a timer takes as much time of a processor.
 const SPIN_NS: u64 = 15_000;
+/// So long it stays awake after it woke up: to answer, and by a wait that is too short.
+const AWAKE_NS: u64 = 2 * SPIN_NS;
 /// Messages stay unseen for no longer.
 const UNSEEN_MAX_NS: u64 = 1_000_000;
 /// What the kernel may put before the data of a write, and more.
@@ -151,7 +153,9 @@ impl Server<'_> {
         let [answer_ns, later_ns] = self.requests.schedule.wakes_ns();
         let wake_ns = answer_ns.map_or(tick_ns, |answer| answer.min(tick_ns));
         let then_ns = if answer_ns == Some(wake_ns) {
-            later_ns.map_or(tick_ns, |later| later.min(tick_ns))
+            // What comes sooner finds it awake, and a timer that rings then only takes time.
+            let slept = later_ns.filter(|&later| later > wake_ns + AWAKE_NS);
+            slept.map_or(tick_ns, |later| later.min(tick_ns))
         } else {
             answer_ns.unwrap_or(tick_ns + SECOND_NS)
         };
