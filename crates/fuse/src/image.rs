@@ -13,9 +13,6 @@ use rustix::thread::disable_transparent_huge_pages;
 use crate::protocol::TRANSFER_MAX;
 
 const PAGE_BYTES: usize = 4096;
-/// Reads so long are copied once more before the kernel copies them page by page: it then finds the pages, and what
-/// it knows of them, in the processor's cache, which takes a fifth off what a read of 128 kB costs.
-const COPIED_MIN: usize = 64 << 10;
 /// What is made memory at once.
 const OWNED_BYTES: u64 = 128 << 10;
 
@@ -24,8 +21,6 @@ const OWNED_BYTES: u64 = 128 << 10;
 pub struct Image {
     bytes: u64,
     content: Content,
-    /// What was read last, where it is not given out of the content itself.
-    copy: Pages,
     /// The parts of it that were made memory.
     owned: BTreeSet<u64>,
 }
@@ -33,7 +28,11 @@ pub struct Image {
 #[derive(Debug)]
 enum Content {
     Memory(Pages),
-    File(File),
+    File {
+        file: File,
+        /// What was read last.
+        copy: Pages,
+    },
 }
 
 /// Memory that begins with a page, and ends where it must.
@@ -79,13 +78,11 @@ impl Image {
         // The first touch of a large page clears all of it, which would delay an answer.
         let _ = disable_transparent_huge_pages(true);
         let size = usize::try_from(bytes).map_err(io::Error::other)?;
-        let (content, copy) = (Pages::new(size, 0), Pages::new(TRANSFER_MAX as usize, 0));
+        let content = Content::Memory(Pages::new(size, 0));
         let is_locked = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::ONFAULT).is_ok();
-        let content = Content::Memory(content);
         let image = Self {
             bytes,
             content,
-            copy,
             owned: BTreeSet::new(),
         };
         Ok((image, is_locked))
@@ -100,8 +97,10 @@ impl Image {
         let bytes = file.metadata()?.len();
         Ok(Self {
             bytes,
-            content: Content::File(file),
-            copy: Pages::new(TRANSFER_MAX as usize, 0),
+            content: Content::File {
+                file,
+                copy: Pages::new(TRANSFER_MAX as usize, 0),
+            },
             owned: BTreeSet::new(),
         })
     }
@@ -116,15 +115,12 @@ impl Image {
         let longest = offset.saturating_add(u64::from(length.min(TRANSFER_MAX)));
         let end = longest.min(self.bytes);
         let (begin, end) = (offset.min(end) as usize, end as usize);
-        match &self.content {
-            Content::Memory(content) if end - begin < COPIED_MIN => Ok(&content.bytes()[begin..end]),
-            Content::Memory(content) => {
-                let copy = &mut self.copy.bytes_mut()[..end - begin];
-                copy.copy_from_slice(&content.bytes()[begin..end]);
-                Ok(copy)
-            }
-            Content::File(file) => {
-                let copy = &mut self.copy.bytes_mut()[..end - begin];
+        match &mut self.content {
+            // The kernel copies out of it page by page. To have long reads in the processor's cache before it does, by
+            // a copy or by touching each line, takes as long as it then saves, or longer.
+            Content::Memory(content) => Ok(&content.bytes()[begin..end]),
+            Content::File { file, copy } => {
+                let copy = &mut copy.bytes_mut()[..end - begin];
                 file.read_exact_at(copy, begin as u64)?;
                 Ok(copy)
             }
@@ -164,7 +160,7 @@ impl Image {
                 content.bytes_mut()[offset as usize..end as usize].copy_from_slice(data);
                 Ok(())
             }
-            Content::File(file) => file.write_all_at(data, offset),
+            Content::File { file, .. } => file.write_all_at(data, offset),
         }
     }
 }
@@ -194,7 +190,7 @@ mod tests {
         let (mut image, _) = Image::in_memory(3 << 20).unwrap();
         let data: Vec<u8> = (0..2_000_000_u32).map(|place| (place % 251) as u8).collect();
         image.write(100, &data).unwrap();
-        for length in [COPIED_MIN - 1, COPIED_MIN, COPIED_MIN + 1, 1 << 20] {
+        for length in [PAGE_BYTES - 1, PAGE_BYTES, (128 << 10) + 1, 1 << 20] {
             let read = image.read(300_100, u32::try_from(length).unwrap()).unwrap();
             assert!(read == &data[300_000..300_000 + length], "{length}");
         }

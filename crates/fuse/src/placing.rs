@@ -36,10 +36,11 @@ impl Placing {
         self.is_kept |= now_ns.saturating_sub(wake_ns) > KEPT_NS;
     }
 
-    /// Goes elsewhere where it was kept waiting; to be called before a sleep, when nobody waits for it.
-    pub(crate) fn settle(&mut self, now_ns: u64) {
+    /// Goes elsewhere where it was kept waiting; to be called before a sleep, when nobody waits for it. Says whether it
+    /// went.
+    pub(crate) fn settle(&mut self, now_ns: u64) -> bool {
         if !std::mem::take(&mut self.is_kept) || now_ns < self.came_ns + STAY_NS {
-            return;
+            return false;
         }
         let mut others = self.allowed;
         others.unset(sched_getcpu());
@@ -47,7 +48,9 @@ impl Placing {
             self.came_ns = now_ns;
             // Where it went it may stay, and leave again.
             let _ = sched_setaffinity(None, &self.allowed);
+            return true;
         }
+        false
     }
 }
 

@@ -1,6 +1,7 @@
 //! Answers that wait for their time, and how early to wake up for it.
 
 use std::collections::BTreeSet;
+use std::iter::Peekable;
 
 use pgassay_volume::Kind;
 use rustix::time::{ClockId, clock_gettime};
@@ -58,6 +59,16 @@ pub(crate) struct Pending {
     pub what: What,
 }
 
+impl Pending {
+    fn earliest_ns(&self) -> u64 {
+        self.due_ns - self.slack_ns
+    }
+
+    fn latest_ns(&self) -> u64 {
+        self.due_ns.saturating_add(self.slack_ns)
+    }
+}
+
 /// The answers that wait.
 ///
 /// To be woken up by a timer costs more time of a processor than all else that an answer takes (15 µs on a virtual
@@ -80,9 +91,9 @@ impl Schedule {
     /// The next one whose time has come; after `None` all that may be sent now are.
     pub(crate) fn take_due(&mut self, now_ns: u64) -> Option<Pending> {
         let send_ns = if self.is_sending {
-            self.waiting.first().map(|first| first.due_ns - first.slack_ns)
+            self.waiting.first().map(Pending::earliest_ns)
         } else {
-            self.send_ns()
+            send_ns(&mut self.waiting.iter().peekable())
         };
         self.is_sending = send_ns.is_some_and(|send| send <= now_ns + EARLY_NS);
         if self.is_sending {
@@ -92,39 +103,23 @@ impl Schedule {
         }
     }
 
-    /// When the first ones are to be sent: in the middle of the times of all that may be sent together with the
-    /// very first.
-    fn send_ns(&self) -> Option<u64> {
-        let mut answers = self.waiting.iter();
-        let first = answers.next()?;
-        let mut last_ns = first.due_ns;
-        let (mut from_ns, mut until_ns) = (
-            first.due_ns - first.slack_ns,
-            first.due_ns.saturating_add(first.slack_ns),
-        );
-        for next in answers {
-            let (earliest_ns, latest_ns) = (
-                next.due_ns - next.slack_ns,
-                next.due_ns.saturating_add(next.slack_ns),
-            );
-            if earliest_ns > until_ns || latest_ns < from_ns {
-                break;
-            }
-            from_ns = from_ns.max(earliest_ns);
-            until_ns = until_ns.min(latest_ns);
-            last_ns = next.due_ns;
-        }
-        Some(first.due_ns.midpoint(last_ns).clamp(from_ns, until_ns))
-    }
-
     /// How many wait.
     pub(crate) fn len(&self) -> usize {
         self.waiting.len()
     }
 
-    /// When to wake up for the next one; `None` where none waits.
-    pub(crate) fn wake_ns(&self) -> Option<u64> {
-        self.send_ns().map(|send| send.saturating_sub(self.margin_ns))
+    /// When to wake up for the next ones, and for those after them, if none comes until then; `None` where none
+    /// waits.
+    pub(crate) fn wakes_ns(&self) -> [Option<u64>; 2] {
+        let mut answers = self.waiting.iter().peekable();
+        let first_ns = send_ns(&mut answers);
+        let then_ns = first_ns.and_then(|first_ns| {
+            // These go along with the first ones.
+            let sent_ns = first_ns + EARLY_NS;
+            while answers.next_if(|next| next.earliest_ns() <= sent_ns).is_some() {}
+            send_ns(&mut answers)
+        });
+        [first_ns, then_ns].map(|send_ns| Some(send_ns?.saturating_sub(self.margin_ns)))
     }
 
     /// Learns from a waking-up that was asked for at `wake_ns` how early to ask.
@@ -136,6 +131,22 @@ impl Schedule {
             self.margin_ns.saturating_sub(4 * STEP_NS)
         };
     }
+}
+
+/// When the first of these answers are to be sent, which it takes: in the middle of the times of all that may be
+/// sent together with the very first.
+fn send_ns<'a>(answers: &mut Peekable<impl Iterator<Item = &'a Pending>>) -> Option<u64> {
+    let first = answers.next()?;
+    let mut last_ns = first.due_ns;
+    let (mut from_ns, mut until_ns) = (first.earliest_ns(), first.latest_ns());
+    while let Some(next) =
+        answers.next_if(|next| next.earliest_ns() <= until_ns && next.latest_ns() >= from_ns)
+    {
+        from_ns = from_ns.max(next.earliest_ns());
+        until_ns = until_ns.min(next.latest_ns());
+        last_ns = next.due_ns;
+    }
+    Some(first.due_ns.midpoint(last_ns).clamp(from_ns, until_ns))
 }
 
 #[cfg(test)]
@@ -171,7 +182,7 @@ mod tests {
         let mut schedule = schedule(&answers);
         assert_eq!(schedule.take_due(9_999 - EARLY_NS), None);
         assert_eq!(sent(&mut schedule, 25_000), [2, 4, 3]);
-        assert_eq!((schedule.len(), schedule.wake_ns()), (1, Some(30_000)));
+        assert_eq!((schedule.len(), schedule.wakes_ns()), (1, [Some(30_000), None]));
     }
 
     #[test]
@@ -184,18 +195,18 @@ mod tests {
             (1_090_000, 30_000, 4),
         ];
         let mut together = schedule(&answers);
-        assert_eq!(together.wake_ns(), Some(1_025_000));
+        assert_eq!(together.wakes_ns(), [Some(1_025_000), Some(1_090_000)]);
         assert_eq!(together.take_due(1_024_999 - EARLY_NS), None);
         assert_eq!(sent(&mut together, 1_025_000), [1, 2, 3]);
-        assert_eq!(together.wake_ns(), Some(1_090_000));
+        assert_eq!(together.wakes_ns(), [Some(1_090_000), None]);
         // One that comes late finds the fourth allowed as well.
         assert_eq!(sent(&mut schedule(&answers), 1_060_000), [1, 2, 3, 4]);
         // One that may not wait is never late for the others, and one alone is sent at its time.
         let strict = [(1_000_000, 0, 1), (1_010_000, 30_000, 2), (1_050_000, 40_000, 3)];
         let mut strict = schedule(&strict);
-        assert_eq!(strict.wake_ns(), Some(1_000_000));
+        assert_eq!(strict.wakes_ns()[0], Some(1_000_000));
         assert_eq!(sent(&mut strict, 1_000_000), [1, 2]);
-        assert_eq!(strict.wake_ns(), Some(1_050_000));
+        assert_eq!(strict.wakes_ns()[0], Some(1_050_000));
     }
 
     #[test]
@@ -208,8 +219,10 @@ mod tests {
                 })
                 .collect();
             let mut schedule = schedule(&answers);
-            let mut count = 0;
-            while let Some(wake_ns) = schedule.wake_ns() {
+            let (mut count, mut foreseen_ns) = (0, None);
+            while let [Some(wake_ns), then_ns] = schedule.wakes_ns() {
+                assert!(foreseen_ns.is_none_or(|foreseen_ns| foreseen_ns == wake_ns));
+                foreseen_ns = then_ns;
                 while let Some(each) = schedule.take_due(wake_ns) {
                     count += 1;
                     assert!(wake_ns.abs_diff(each.due_ns) <= each.slack_ns.max(EARLY_NS));

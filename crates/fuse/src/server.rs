@@ -21,7 +21,7 @@ use crate::protocol::{IN_HEADER, TRANSFER_MAX, WRITE_IN};
 use crate::requests::{Regime, Requests};
 use crate::schedule::{Schedule, now_ns};
 use crate::trace::Tracing;
-use crate::waiting::{Waiting, Woken, pause_until};
+use crate::waiting::{Waiting, Woken};
 use crate::wakeful::Wakeful;
 use crate::way::Way;
 
@@ -30,6 +30,8 @@ const SECOND_NS: u64 = 1_000_000_000;
 const BATCH: usize = 8;
 /// A wait so short is spent awake: to sleep and to be woken by a timer takes as much time of a processor.
 const SPIN_NS: u64 = 15_000;
+/// So long it stays awake after it woke up: to answer, and by a wait that is too short.
+const AWAKE_NS: u64 = 2 * SPIN_NS;
 /// Messages stay unseen for no longer.
 const UNSEEN_MAX_NS: u64 = 1_000_000;
 /// What the kernel may put before the data of a write, and more.
@@ -148,22 +150,29 @@ impl Server<'_> {
     /// Sleeps until there is something to do, or almost: what is left until an answer's time is spent awake.
     fn wait(&mut self, waiting: &mut Waiting) -> io::Result<Look> {
         let tick_ns = self.requests.counting.began_ns() + SECOND_NS;
-        let answer_ns = self.requests.schedule.wake_ns();
+        let [answer_ns, later_ns] = self.requests.schedule.wakes_ns();
         let wake_ns = answer_ns.map_or(tick_ns, |answer| answer.min(tick_ns));
+        let then_ns = if answer_ns == Some(wake_ns) {
+            // What comes sooner finds it awake, and a timer that rings then only takes time.
+            let slept = later_ns.filter(|&later| later > wake_ns + AWAKE_NS);
+            slept.map_or(tick_ns, |later| later.min(tick_ns))
+        } else {
+            answer_ns.unwrap_or(tick_ns + SECOND_NS)
+        };
         let now = now_ns();
         if wake_ns <= now + SPIN_NS {
             return Ok(Look::Now);
         }
-        if answer_ns.is_some() {
-            self.placing.settle(now);
+        if answer_ns.is_some() && self.placing.settle(now) {
+            waiting.moved();
         }
         if wake_ns <= now + UNSEEN_MAX_NS && self.requests.may_be_taken_later(wake_ns) {
-            pause_until(wake_ns);
+            waiting.pause_until(wake_ns, then_ns)?;
             self.requests.way.is_unsure();
             self.woke(wake_ns);
             return Ok(Look::Since(now));
         }
-        let woken = waiting.sleep_until(wake_ns)?;
+        let woken = waiting.sleep_until(wake_ns, then_ns)?;
         if woken != Woken::ByTime {
             return Ok(Look::Now);
         }

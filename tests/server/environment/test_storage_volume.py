@@ -113,9 +113,9 @@ def test_volumes_of_an_experiment_share_one_device(home: Path) -> None:
         assert delivered is not None
         assert delivered.facts["credits_ended_s"] is None
         # What the way through the kernel takes is looked at again by the device's counters, and followed.
-        followed_us = delivered.columns["overhead_us"][-1]
-        assert followed_us != measured_us
-        assert measured_us / 2.01 <= followed_us <= measured_us * 2.01
+        followed_us = delivered.columns["overhead_us"]
+        assert any(each != measured_us for each in followed_us)
+        assert all(measured_us / 2.01 <= each <= measured_us * 2.01 for each in followed_us)
     finally:
         first.remove()
         second.remove()
