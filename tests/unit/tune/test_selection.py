@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import tune_samples as samples
 from finder_samples import plan
 from pgassay.tune.candidate import StatementRewrite, TunedStatement
+from pgassay.tune.search.forward import select
 from pgassay.tune.search.proof_time import provable
 from pgassay.tune.search.selection import (
     EXECUTIONS_MAX,
@@ -29,7 +30,6 @@ from pgassay.tune.search.selection import (
     is_longer,
     longest_s,
     proof_trials_s,
-    select,
     total_s,
 )
 from pgassay.tune.search.touched import differs, is_planner_setting, is_told_by_plan, set_beside

@@ -11,6 +11,7 @@ import psycopg
 from pgassay.errors import MeasurementError, UsageError, first_line
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
+from pgassay.tune.search.forward import select
 from pgassay.tune.search.selection import (
     WORSE_MAX,
     Baseline,
@@ -19,7 +20,6 @@ from pgassay.tune.search.selection import (
     Tried,
     gain_of,
     longest_s,
-    select,
 )
 from pgassay.tune.search.touched import (
     estimates,

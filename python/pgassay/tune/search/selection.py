@@ -1,13 +1,11 @@
-"""Which fixes together: the best one first, then what still gains on top of those that were taken. Pure.
+"""What the search knows of the workload, of fixes alone and of those that were taken. Pure.
 
-Forward selection over all layers. What is measured is the time of statements with a set of fixes applied; a
-fix is measured only on the statements that it touches, and again only where one that was taken before
-touches them too, or may have changed what it touches. Nothing here is a verdict.
+What is measured is the time of statements with a set of fixes applied. Nothing here is a verdict.
 """
 
 import math
 import statistics
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -26,12 +24,6 @@ EXECUTIONS_S, SLOWER_EXECUTIONS_S, EXECUTIONS_MAX = 0.05, 0.15, 500
 EMPTIED_EXECUTIONS_MAX = 20
 # A workload that is slower by less than that is called nothing.
 WORSE_MAX = 0.9
-# Of two fixes for the same statements the lesser may be as good, as far as one timing tells, where it saves
-# so much of what the better saves; what is left of a short statement's time is mostly noise.
-ALIKE_SAVED_MIN = 2 / 3
-# What gains less on top of others for the same statements is taken only where it is told from the noise: two
-# that do the same hide each other's gain from the proof, since the set is as fast without either.
-SURE_GAIN = 2.0
 # With a fix a statement is stopped that takes so many times as long as with the best, and so many seconds.
 STOPPED_TIMES, STOPPED_S_MIN = 5.0, 0.5
 # In which order the workload is timed again without (False) and with a fix that looked slower: the two stand
@@ -210,159 +202,3 @@ def is_longer(one: Sequence[float], other: Sequence[float], below: float) -> boo
         return False
     apart = statistics.median(other) < below * statistics.median(one)
     return apart and min(one) > max(other)
-
-
-# What is taken, the best by one timing and those that are alike, and the workload's seconds so far: which of
-# them is taken next.
-Pick = Callable[[Sequence[str], Sequence[str], Seconds], str]
-# What is taken, a fix, and the workload's seconds so far: those of the statements that it touches on top of
-# that; None where it can't be applied there, or no time is left.
-Measure = Callable[[Sequence[str], str, Seconds], Seconds | None]
-# What is taken, what may be taken next, and the seconds so far: whether it gains anything there, by more than
-# the noise; None where there is no time to tell.
-Holds = Callable[[Sequence[str], str, Seconds], bool | None]
-
-
-def select(
-    weights: Mapping[str, float],
-    base: Seconds,
-    tried: Sequence[Tried],
-    measure: Measure,
-    *,
-    gain_min: float,
-    members_max: int,
-    pick: Pick = lambda _taken, names, _current: names[0],
-    holds: Holds = lambda _taken, _name, _current: True,
-    anew: Collection[str] = (),
-    has_time: Callable[[], bool] = lambda: True,
-) -> Selection:
-    """Take fixes one after the other, the one that gains most first, until none gains `gain_min`.
-
-    `weights`: how often each statement runs. `pick` decides between those that gain about as much by the same
-    statements, `holds` whether a gain on top of fixes that made the same statements faster is one, where the
-    others alone do not gain enough.
-
-    A fix that touches statements of one that was taken is expected to gain as many times as before, and
-    measured on top once that is the most, as accelerated greedy algorithms do (Minoux, 1978). Their bound
-    holds where gains only shrink. Here they may grow: when nothing is expected to gain any more, all that
-    were not measured on top of the last one taken are, and `anew`, by id, though they touch nothing of it.
-    Once `has_time` says that there is none left, what is expected counts without a measurement, but for
-    statements that what was taken has made faster: two that do the same would seem to multiply.
-    """
-    current = dict(base)
-    known = [each for each in tried if not each.refused]
-    left = _Left(
-        {each.id: each.seconds for each in known}, anew, reach={each.id: {*each.touched} for each in known}
-    )
-    steps: list[Step] = []
-    beside: dict[str, float] = {}
-    changed: set[str] = set()
-    while left.known and len(steps) < members_max:
-        gains = left.gains(weights, current)
-        best, alike = left.best(gains, current, gain_min)
-        taken = [step.id for step in steps]
-        asked = left.to_ask(gains, best, alike, gain_min)
-        if asked is not None:
-            if has_time():
-                left.hear(asked, measure(taken, asked, current))
-            else:
-                left.assume(changed, current)
-            continue
-        if gains[best] < gain_min:
-            break
-        if alike:
-            best = pick(taken, (best, *alike), current)
-        touched = left.known.pop(best)
-        faster = _faster(touched, current)
-        others = {name: each for name, each in touched.items() if name not in changed & faster}
-        if gains[best] < SURE_GAIN and gain_of(weights, current, others) < gain_min:
-            is_gain = holds(taken, best, current)
-            if not is_gain:
-                beside[best] = 1.0 if is_gain is False else gains[best]
-                continue
-        changed |= faster
-        left.expect(best, touched, current)
-        current.update(touched)
-        steps.append(Step(best, total_s(weights, current), dict(current)))
-    beside |= left.gains(weights, current)
-    return Selection(tuple(steps), beside)
-
-
-@dataclass
-class _Left:
-    """What is not taken yet, and the seconds that each is known or expected to bring its statements to.
-
-    `expected`: those whose seconds were measured before the last one was taken. `reach`: what each touched
-    once.
-    """
-
-    known: dict[str, Seconds]
-    anew: Collection[str]
-    expected: set[str] = field(default_factory=set)
-    reach: dict[str, set[str]] = field(default_factory=dict)
-
-    def gains(self, weights: Mapping[str, float], current: Seconds) -> dict[str, float]:
-        """The gain of each on top of what is taken."""
-        return {name: gain_of(weights, current, touched) for name, touched in self.known.items()}
-
-    def best(
-        self, gains: Mapping[str, float], current: Seconds, gain_min: float
-    ) -> tuple[str, tuple[str, ...]]:
-        """The one that gains most, the first of equals, and those that gain about as much."""
-        best = max(self.known, key=lambda name: gains[name])
-        return best, tuple(
-            name
-            for name in self.known
-            if gains[name] >= gain_min and _is_alike(self.known, gains, current, name, best)
-        )
-
-    def to_ask(
-        self, gains: Mapping[str, float], best: str, alike: Sequence[str], gain_min: float
-    ) -> str | None:
-        """Which is to be measured before anything is taken; None where all that matters is known."""
-        if gains[best] >= gain_min:
-            return next((name for name in (best, *alike) if name in self.expected), None)
-        others = [name for name in self.known if name in self.expected]
-        return min(others, key=lambda name: (name not in self.anew, -gains[name]), default=None)
-
-    def hear(self, name: str, seconds: Seconds | None) -> None:
-        """Take what was measured on top of what is taken; None: it can't be combined with that."""
-        self.expected.discard(name)
-        if seconds is None:
-            del self.known[name]
-        else:
-            self.reach[name] = self.reach.get(name, set()) | self.known[name].keys() | seconds.keys()
-            self.known[name] = seconds
-
-    def assume(self, changed: Collection[str], current: Seconds) -> None:
-        """Take what is expected for known; of statements that were made faster only that they get slower."""
-        for name in self.expected:
-            self.known[name] = {
-                each: max(seconds, current[each]) if each in changed else seconds
-                for each, seconds in self.known[name].items()
-            }
-        self.expected.clear()
-
-    def expect(self, best: str, touched: Seconds, current: Seconds) -> None:
-        """What each is expected to bring once `best` is taken, `current` being the seconds before."""
-        ratios = {name: each / current[name] for name, each in touched.items() if current[name] > 0}
-        for name, seconds in self.known.items():
-            reach = self.reach.get(name, set()) | seconds.keys()
-            self.known[name] = {each: took * ratios.get(each, 1.0) for each, took in seconds.items()}
-            if reach & touched.keys() or best in self.anew or name in self.anew:
-                self.expected.add(name)
-
-
-def _faster(touched: Seconds, current: Seconds) -> set[str]:
-    """The statements that a fix makes faster by 10 % and more: those that it gains by."""
-    return {name for name, seconds in touched.items() if seconds < WORSE_MAX * current[name]}
-
-
-def _is_alike(
-    known: Mapping[str, Seconds], gains: Mapping[str, float], current: Seconds, name: str, best: str
-) -> bool:
-    """Whether one gains about as much as the best, by the same statements."""
-    if name == best or not _faster(known[name], current) & _faster(known[best], current):
-        return False
-    saved, most = 1 - 1 / gains[name], 1 - 1 / gains[best]
-    return saved >= ALIKE_SAVED_MIN * most
