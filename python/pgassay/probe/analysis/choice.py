@@ -11,6 +11,8 @@ from pgassay.probe.analysis.estimates import Estimate, Estimates, quantile
 from pgassay.probe.analysis.plan import Decision
 from pgassay.probe.analysis.shrink import Joint, joint
 
+# The last digits of an iterated estimate differ from processor to processor.
+REGRET_DECIMALS = 9
 # A regret below this is not worth leaving a default for, nor a larger value.
 TOLERANCE = 0.02
 # How probable it must be that another value is better than the default.
@@ -75,8 +77,9 @@ def _alternative(found: Joint, value: str) -> Alternative:
     if value == found.best:
         return Alternative(value=value, regret=0.0, interval=(0.0, 0.0))
     low, high = found.interval(found.best, value)
-    regret = math.expm1(found.gap(found.best, value))
-    return Alternative(value=value, regret=regret, interval=(math.expm1(low), math.expm1(high)))
+    gap = found.gap(found.best, value)
+    regret, lower, upper = (round(math.expm1(each), REGRET_DECIMALS) for each in (gap, low, high))
+    return Alternative(value=value, regret=regret, interval=(lower, upper))
 
 
 def difference(first: Estimate, second: Estimate) -> tuple[float, float]:
