@@ -87,7 +87,7 @@ def _what_instead(folder: Path) -> str:
         if (folder / file).is_file():
             return words.format(folder=folder)
     if (folder / layout.TUNE_FILE).is_file():
-        proof = folder / "proof"
+        proof = folder / layout.PROOF_FOLDER
         found = f"it has the answer of a tune, which 'pgassay report {folder}' shows"
         if not (proof / layout.EXPERIMENT_FILE).is_file():
             return f"{found}; it needed no trial"

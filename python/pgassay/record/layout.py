@@ -15,6 +15,8 @@ WORK_PLANS_FILE = "work_plans.json"
 # What `pgassay tune` writes into the folder of its results: its answer, and what its search came to.
 TUNE_FILE = "tune.json"
 SEARCH_FILE = "search.json"
+# The experiments of its proof: of all that was chosen, and of what was left of that.
+PROOF_FOLDER, CONFIRMATION_FOLDER = "proof", "confirmation"
 # What `pgassay compare --fleet` writes beside the machines' own folders.
 FLEET_FILE = "fleet.json"
 # What `pgassay gate` found, beside the experiments that it ran.

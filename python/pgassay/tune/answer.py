@@ -143,14 +143,8 @@ def _tried_statements(baseline: Baseline, tried: Tried) -> Iterator[FixStatement
             )
 
 
-def _endless_of(baseline: Baseline, candidate: Candidate) -> tuple[str, ...]:
-    """The statements of a candidate that did not end as they are."""
-    names = {each.of.name: None for each in baseline.statements if each.name in baseline.endless}
-    return tuple(name for name in names if name in candidate.statements)
-
-
 def _not_checked(baseline: Baseline, candidate: Candidate) -> str:
-    endless = _endless_of(baseline, candidate)
+    endless = [name for name in candidate.statements if name in baseline.endless_statements]
     return f"not checked: {', '.join(endless)} did not end before" if endless else "not checked"
 
 

@@ -46,12 +46,8 @@ def symptom_for(
         versions=other_versions(planned.spec, load_s, planned.request.max_time_s),
         storages=other_storages(planned.spec),
         gain_min=min(Symptom.gain_min, planned.request.margin),
-        endless=_endless(baseline),
+        endless=baseline.endless_statements,
     )
-
-
-def _endless(baseline: Baseline) -> frozenset[str]:
-    return frozenset(each.of.name for each in baseline.statements if each.name in baseline.endless)
 
 
 def _shares(baseline: Baseline) -> dict[str, float]:
@@ -99,7 +95,7 @@ def asking_again(
             share=_shares(upon),
             versions=(),
             storages=(),
-            endless=_endless(upon),
+            endless=upon.endless_statements,
         )
         return found_by(tools, again)
 

@@ -251,8 +251,8 @@ class TrialCopy:
         if waiting is not None:
             if not waiting.may_end(self.estimate(sql, statement.name), self._applied):
                 return waiting.limit_s
-            timeout_s = waiting.timeout_s
-        elif usual_s is not None and math.isfinite(usual_s):
+            timeout_s = waiting.limit_s
+        if usual_s is not None and math.isfinite(usual_s):
             timeout_s = min(timeout_s, max(TIMEOUT_MIN_S, SLOWER_TIMES_MAX * usual_s))
         timeout_s = min(timeout_s, limit_s)
         found: list[float] = []
@@ -271,8 +271,6 @@ class TrialCopy:
             if error.sqlstate == _QUERY_CANCELED:
                 return math.inf if waiting is None else waiting.limit_s
             raise _failure(statement.name, first_line(error), error.sqlstate) from error
-        if waiting is not None:
-            waiting.best_s = min(waiting.best_s, *found)
         return min(found)
 
     def _run(self, statement: MeasuredStatement, sql: str, timeout_s: float) -> float:

@@ -22,13 +22,14 @@ from pgassay.experiment.running.loop import RunLimits
 from pgassay.experiment.running.run import resume_held
 from pgassay.model.arm import ArmSpec
 from pgassay.record.experiment import StoredExperiment, load
+from pgassay.record.layout import CONFIRMATION_FOLDER, PROOF_FOLDER
 from pgassay.terminal.progress import Progress
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune, request_from
 from pgassay.tune.proof import AS_IT_IS, FACTOR, arms_of, prove, read_proof, remaining_of
 from pgassay.tune.search.proof_time import FIRST_STAGE_SHARE, PROOF_SHARE, STAGED_MEMBERS_MIN
 from pgassay.tune.statements import measured
-from pgassay.tune.stored import CONFIRMATION_FOLDER, PROOF_FOLDER, StoredSearch, write_search
+from pgassay.tune.stored import StoredSearch, write_search
 
 STAGES = 2
 PROOF_S_MIN = 10.0

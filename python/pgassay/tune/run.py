@@ -14,6 +14,7 @@ from pgassay.experiment.running.run import host_lock
 from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.model.tuning.answer import TuneResult
 from pgassay.record.experiment import StoredExperiment
+from pgassay.record.layout import PROOF_FOLDER
 from pgassay.terminal.progress import Progress
 from pgassay.tune.asking import as_of_the_source, asking_again, symptom_for
 from pgassay.tune.baseline import baseline_of
@@ -45,7 +46,6 @@ from pgassay.tune.search.turns import Clock, settled
 from pgassay.tune.source.origin import Origin, unlike
 from pgassay.tune.statements import measured
 from pgassay.tune.stored import (
-    PROOF_FOLDER,
     StoredSearch,
     Told,
     compose,

@@ -29,8 +29,6 @@ from pgassay.tune.statements import measured
 from pgassay.tune.symptom import cause_of_trials, told_cause
 from pgassay.tune.tools import Gathered
 
-PROOF_FOLDER, CONFIRMATION_FOLDER = "proof", "confirmation"
-
 
 class StoredSearch(Frozen):
     """The statements as they were, every candidate, what was tried, and what was taken. Seconds by name.

@@ -135,7 +135,7 @@ def _stored_plans(folder: "Path", *, redact: bool) -> "list[ExplainedPlan]":
     from pgassay.record import layout
     from pgassay.record.experiment import load
 
-    proof = folder / "proof"
+    proof = folder / layout.PROOF_FOLDER
     if (folder / layout.TUNE_FILE).is_file() and (proof / layout.EXPERIMENT_FILE).is_file():
         folder = proof
     stored = load(folder)

@@ -187,6 +187,16 @@ class ExplainedPlan(Frozen):
     nodes: tuple[PlanNode, ...]
     findings: tuple[PlanFinding, ...] = ()
 
+    @property
+    def cost_total(self) -> float:
+        """What the planner says that the whole plan costs; 0 where it was not asked."""
+        return (self.nodes[0].cost_total or 0.0) if self.nodes else 0.0
+
+    @property
+    def shape(self) -> list[tuple[str, str | None, str | None]]:
+        """Its nodes with their indexes and tables: what makes it another plan, whatever it costs."""
+        return [(node.type, node.index, node.relation) for node in self.nodes]
+
 
 class PlanMatch(Frozen):
     """A node of the first plan and its like in the second; null: the other has none."""

@@ -42,7 +42,7 @@ def as_if_executed(plan: ExplainedPlan, seconds: float, rows_of: RowsOf) -> Expl
     for node in plan.nodes:
         if node.parent is None:
             shared.ms[node.id], shared.runs[node.id] = 1000 * seconds, 1.0
-        ms_of_cost = 1000 * seconds / max(plan.nodes[0].cost_total or 0.0, 1e-9)
+        ms_of_cost = 1000 * seconds / max(plan.cost_total, 1e-9)
         _hand_down(node, shared, ms_of_cost, rows_of)
         made.append(_executed(node, shared, rows_of))
     own = sum(node.own_ms or 0.0 for node in made)

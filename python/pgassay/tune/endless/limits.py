@@ -20,8 +20,6 @@ FIRST_SHARE, FIRST_S_MIN = 0.1, 2.0
 COST_UNIT_S = 3e-6
 # It is executed with a candidate in place only where the plan's cost fell below that.
 COST_SHARE_MAX = 0.5
-# Once it ended, it is stopped when it takes that many times as long as at best, but not before so long.
-BEST_TIMES_MAX, STOPPED_S_MIN = 3.0, 2.0
 # In the proof it is given so many times what it takes with the chosen set, and so long at least; and three
 # times as long even where that is more than the search gave it, so that noise stops it nowhere.
 PROOF_TIMES, PROOF_TIMES_MIN, PROOF_S_MIN = 10.0, 3.0, 1.0
@@ -35,27 +33,16 @@ def first_s(longest_s: float) -> float:
 
 def may_end_in(time_s: float, plan: ExplainedPlan, ended: Mapping[str, tuple[float, ExplainedPlan]]) -> bool:
     """Whether a statement may end in so long by its plan's cost, at the best pace of those that `ended`."""
-    paces = [seconds / cost for seconds, each in ended.values() if (cost := cost_of(each)) > 0]
-    return cost_of(plan) * min(paces, default=COST_UNIT_S) <= time_s
-
-
-def cost_of(plan: ExplainedPlan) -> float:
-    """What the planner says that the whole plan costs."""
-    return (plan.nodes[0].cost_total or 0.0) if plan.nodes else 0.0
+    paces = [seconds / cost for seconds, each in ended.values() if (cost := each.cost_total) > 0]
+    return plan.cost_total * min(paces, default=COST_UNIT_S) <= time_s
 
 
 @dataclass
 class Waiting:
-    """A statement that did not end in `limit_s` with its plan as it is; `best_s`: its least once it ended."""
+    """A statement that did not end in `limit_s` with its plan as it is."""
 
     limit_s: float
     plan: ExplainedPlan
-    best_s: float = math.inf
-
-    @property
-    def timeout_s(self) -> float:
-        """How long it is waited for now."""
-        return min(self.limit_s, max(STOPPED_S_MIN, BEST_TIMES_MAX * self.best_s))
 
     def may_end(self, plan: ExplainedPlan, applied: Sequence[Candidate]) -> bool:
         """Whether it is worth executing with this plan, with these candidates applied.
@@ -63,18 +50,14 @@ class Waiting:
         Where more than indexes was applied, costs are of other statistics or in other units: then any other
         plan is worth it.
         """
-        if _shape(plan) == _shape(self.plan):
+        if plan.shape == self.plan.shape:
             return False
         costs_compare = all(
             not each.settings and each.build is None and each.storage is None
             and all(text.upper().startswith(_ONLY_MAKES_INDEX) for text in each.sql)
             for each in applied
         )  # fmt: skip
-        return not costs_compare or cost_of(plan) < COST_SHARE_MAX * cost_of(self.plan)
-
-
-def _shape(plan: ExplainedPlan) -> list[tuple[str, str | None, str | None]]:
-    return [(node.type, node.index, node.relation) for node in plan.nodes]
+        return not costs_compare or plan.cost_total < COST_SHARE_MAX * self.plan.cost_total
 
 
 def unsolved(endless: Sequence[str], seconds: Seconds, chosen: Seconds) -> tuple[str, ...]:

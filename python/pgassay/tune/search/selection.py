@@ -46,6 +46,11 @@ class Baseline:
     endless: tuple[str, ...] = ()
 
     @property
+    def endless_statements(self) -> frozenset[str]:
+        """The names of the workload's statements that did not end with some set of their values."""
+        return frozenset(each.of.name for each in self.statements if each.name in self.endless)
+
+    @property
     def weights(self) -> dict[str, float]:
         """How often each counts in the workload's time."""
         return weights_of(self.statements)

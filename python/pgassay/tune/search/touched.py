@@ -63,14 +63,10 @@ def differs(before: ExplainedPlan, after: ExplainedPlan, *, by_cost: bool) -> bo
     CREATE INDEX counts the table's rows anew (index_update_stats, src/backend/catalog/index.c), so that
     the costs of plans that don't use the index change as well.
     """
-    if [(node.type, node.index, node.relation) for node in before.nodes] != [
-        (node.type, node.index, node.relation) for node in after.nodes
-    ]:
+    if before.shape != after.shape:
         return True
-    if not by_cost:
-        return False
-    costs = [plan.nodes[0].cost_total or 0.0 for plan in (before, after) if plan.nodes]
-    return len(costs) == 2 and abs(costs[1] - costs[0]) > COST_CHANGE_MIN * max(costs)
+    costs = before.cost_total, after.cost_total
+    return by_cost and abs(costs[1] - costs[0]) > COST_CHANGE_MIN * max(costs)
 
 
 def touched_by(

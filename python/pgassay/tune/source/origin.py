@@ -13,7 +13,6 @@ from pgassay.model.plans.plan import ExplainedPlan, PlanNode
 from pgassay.model.tuning.source import TuneSource
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.search.selection import Baseline
-from pgassay.tune.statements import MeasuredStatement
 from pgassay.words import seconds as in_words
 
 TIMES_MAX = 10.0
@@ -61,7 +60,7 @@ def unlike(origin: Origin, baseline: Baseline) -> dict[str, str]:
             reasons.append(f"the source does not plan it ({theirs})")
         mean_ms = origin.mean_ms.get(each.of.name)
         if mean_ms is not None:
-            is_endless = any(other.of.name == each.of.name for other in _endless(baseline))
+            is_endless = each.of.name in baseline.endless_statements
             reasons.append(time_difference(mean_ms, times[each.of.name], at_least=is_endless))
         reasons = [reason for reason in reasons if reason]
         if reasons:
@@ -74,10 +73,6 @@ def _times_ms(baseline: Baseline) -> dict[str, list[float]]:
     for each in baseline.statements:
         times.setdefault(each.of.name, []).append(1000 * baseline.seconds[each.name])
     return times
-
-
-def _endless(baseline: Baseline) -> list[MeasuredStatement]:
-    return [each for each in baseline.statements if each.name in baseline.endless]
 
 
 def time_difference(mean_ms: float, copy_ms: Sequence[float], *, at_least: bool = False) -> str:

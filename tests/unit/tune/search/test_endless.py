@@ -29,7 +29,15 @@ from pgassay.tune.proof import AS_IT_IS, Proved, effect_of
 from pgassay.tune.rewrites.registry import Rewritten
 from pgassay.tune.same_results.check import SameResults
 from pgassay.tune.search.search import Searched
-from pgassay.tune.search.selection import Baseline, Selection, Step, Tried, total_s
+from pgassay.tune.search.selection import (
+    STOPPED_S_MIN,
+    Baseline,
+    Selection,
+    Step,
+    Tried,
+    longest_s,
+    total_s,
+)
 from pgassay.tune.source.origin import time_difference
 from pgassay.tune.tools import Tools, gather
 
@@ -132,13 +140,12 @@ def test_it_is_executed_again_where_its_cost_fell_clearly_or_costs_do_not_compar
     assert waiting.may_end(dearer, [samples.candidate("three", sql=(), settings={"work_mem": "1GB"})])
 
 
-def test_once_it_ended_it_is_stopped_when_it_takes_three_times_as_long() -> None:
-    waiting = Waiting(30.0, estimated(scan("items", 1000, 1)))
-    assert waiting.timeout_s == 30
-    waiting.best_s = 4.0
-    assert waiting.timeout_s == 12
-    waiting.best_s = 0.01
-    assert waiting.timeout_s == 2
+def test_once_it_ended_it_is_stopped_early_with_the_other_candidates() -> None:
+    base, weights = {"list": 30.0}, {"list": 1.0}
+    # Nothing made it end: every candidate has as long as it was waited for.
+    assert longest_s(weights, base, base, 1.03) == {}
+    assert longest_s(weights, base, {"list": 4.0}, 1.03) == {"list": 5 * 4.0}
+    assert longest_s(weights, base, {"list": 0.01}, 1.03) == {"list": STOPPED_S_MIN}
 
 
 SECONDS = {"list": 5.0, "report": 0.5, "place": 5.0}
