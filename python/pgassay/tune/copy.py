@@ -242,7 +242,8 @@ class TrialCopy:
         """The least of a few runs, by the clock of the trials and in their cache state.
 
         Infinite where it was stopped as much slower, or after `limit_s`; of one that did not end as it is
-        (`endless`) how long it is waited for, which is not done at all where its plan promises too little.
+        (`endless`), and was waited for as long as then, that time. It is not executed at all, and takes as
+        long, where its plan promises too little.
         Before each run a new session, its catalogs warmed by EXPLAIN, as a trial has. `usual_s`: what it took
         before, which bounds what is waited for. `once`: the first run on these data counts, as what writes is
         executed in a trial: the next ones find the room and the split pages that it has left.
@@ -269,7 +270,7 @@ class TrialCopy:
                 found.append(self._run(statement, sql, timeout_s))
         except StatementError as error:
             if error.sqlstate == _QUERY_CANCELED:
-                return math.inf if waiting is None else waiting.limit_s
+                return timeout_s if waiting is not None and timeout_s == waiting.limit_s else math.inf
             raise _failure(statement.name, first_line(error), error.sqlstate) from error
         return min(found)
 

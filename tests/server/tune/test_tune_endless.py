@@ -1,5 +1,6 @@
 """Tune begins with a statement that does not end: what makes it end is found, and proven as a lower bound."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -158,5 +159,9 @@ def test_a_rewrite_is_compared_on_the_data_once_an_index_makes_both_end(tmp_path
             found = Searched(selection=Selection((Step(same.id, 0.02, {"endless": 0.02}),)))
             compare_on_data(copy, TOOLS, asked, baseline, Gathered((made, same)), found)
             assert found.notes == {same.id: NOT_ON_DATA}
+            # Waited for as long as it was as it is, it takes that; stopped before, how long is not known.
+            (endless,), copy.endless["endless"].limit_s = measured.baseline.statements, 1.0
+            assert copy.seconds(endless, "SELECT pg_sleep(60)", usual_s=1.0) == 1.0
+            assert copy.seconds(endless, "SELECT pg_sleep(60)", usual_s=1.0, limit_s=0.2) == math.inf
     finally:
         remove_copies([planned.spec], before)
