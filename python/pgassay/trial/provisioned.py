@@ -96,11 +96,15 @@ class MachineProvider:
         return self._volumes[name]
 
     def _bytes_needed(self, spec: StorageSpec) -> int:
-        """Every distinct (dataset, copy) on this storage, one that is made anew, and room for a server."""
+        """Every distinct (dataset, copy) on this storage, those made anew at once, and room for a server."""
         here = (arm for arm in self._arms if describe(arm.spec.storage) == describe(spec))
         copies = {(self.snapshot(arm.spec).key, arm.data_copy): arm for arm in here}
         sizes_bytes = [self.snapshot(arm.spec).bytes for arm in copies.values()]
-        anew_bytes = sum(sizes_bytes) if self._has_replicates else 0
+        of_key: dict[str, int] = {}
+        for (key, _), size in zip(copies, sizes_bytes, strict=True):
+            of_key[key] = of_key.get(key, 0) + size
+        # As `replace_copies` makes them: those of one set of data before the old ones of that go.
+        anew_bytes = max(of_key.values(), default=0) if self._has_replicates else 0
         segment_mb = max((arm.spec.dataset.wal_segment_mb for arm in copies.values()), default=0)
         room_bytes = max(WORKING_ROOM_BYTES, WORKING_WAL_SEGMENTS * segment_mb * 1024 * 1024)
         return sum(sizes_bytes) + anew_bytes + room_bytes
@@ -199,22 +203,23 @@ class ProvisionedTarget:
     def replace_copies(self, arms: Sequence[Arm]) -> None:
         """Make the copies of the data that these arms run on, and remove all others of the same data.
 
-        A server on one of those is stopped. Each is made before the one that it replaces goes, so that it
+        The running server is stopped. One set of data after the other, so that the room for a second
+        copy is needed of the largest alone; and each is made before the one that it replaces goes, so that it
         does not come to lie in the very place that it is to be independent of.
         """
-        wanted: dict[tuple[Path, str], tuple[Volume, set[int]]] = {}
+        wanted: dict[tuple[Path, str], list[Arm]] = {}
         for arm in arms:
             # Volumes that differ in their limits may hold the same copies.
-            volume, key = self.volume(arm), self._provider.snapshot(arm.spec).key
-            wanted.setdefault((volume.root, key), (volume, set()))[1].add(arm.data_copy)
-        numbers = {place: frozenset(found) for place, (_, found) in wanted.items()}
+            place = self.volume(arm).root, self._provider.snapshot(arm.spec).key
+            wanted.setdefault(place, []).append(arm)
+        numbers = {place: frozenset(arm.data_copy for arm in found) for place, found in wanted.items()}
         if numbers.items() <= self._kept.items():
             return
-        working = {self.working_copy(arm) for arm in arms}
-        if self._used is not None and self._used not in working:
-            self.stop_server()
-        for (_, key), (volume, kept) in wanted.items():
-            volume.keep_only(key, kept)
+        self.stop_server()
+        for place, found in wanted.items():
+            for arm in found:
+                self.working_copy(arm)
+            self.volume(found[0]).keep_only(place[1], numbers[place])
         self._kept |= numbers
 
     def restore(self, arm: Arm) -> bool:

@@ -35,6 +35,8 @@ NOT_CONFIRMED = (
 BESIDE = "it helps alone, and nothing beside what was chosen"
 MORE = "more was promising than could be proved in the time"
 NO_TIME = "no time was left to try it: give more with --max-time"
+# How the warning begins that says why.
+PROOF_REFUSED = "the proof could not be run"
 NOT_TOLD = "it looked slower once; whether it is could not be told from the noise of the runs"
 
 
@@ -197,7 +199,7 @@ def _proven(judged: Judged, name: str) -> tuple[FixVerdict, Evidence, Effect | N
         return "not decided", "search", None, "it was chosen, and its proof was not run to a verdict"
     if effect.word == "slower":
         if does_not_help(effect, judged.margin):
-            return "no help", "proof", effect, "it gains less than matters"
+            return "no help", "proof", effect, _less_than_matters(effect, judged.margin)
         if _helps_unlike_alone(judged, effect):
             return "not decided", "proof", effect, UNLIKE
         return "recommended", "proof", effect, _slowed(effect)
@@ -222,6 +224,12 @@ def _helps_unlike_alone(judged: Judged, effect: Effect) -> bool:
     }
     in_doubt = math.fsum(seconds for name, seconds in saved.items() if name in judged.unlike)
     return in_doubt >= 0.5 * math.fsum(saved.values())
+
+
+def _less_than_matters(effect: Effect, margin: float) -> str:
+    less = f"it gains less than the {percent(margin)} that matter"
+    high = effect.interval[1] if effect.interval is not None else None
+    return f"{less} by its estimate; its interval reaches further" if high and high >= 1 + margin else less
 
 
 def _slowed(effect: Effect) -> str:
@@ -290,18 +298,21 @@ def summary(
     go_on: str = "",
     endless: Mapping[str, float] | None = None,
     ended_unproven: Sequence[str] = (),
+    is_refused: bool = False,
 ) -> str:
     """The answer in a few sentences.
 
     `members`: the ids of what was chosen to be proved, which alone more of its blocks can decide. `go_on`:
     the command that goes on with its proof, '' for none. `endless`: the statements that did not end, as they
     are or with what was chosen, and how long each was waited for; `ended_unproven`: those of them that ended
-    with something that was tried and not chosen.
+    with something that was tried and not chosen. `is_refused`: the proof could not be run.
     """
     recommended = [fix for fix in fixes if fix.verdict == "recommended"]
     unsolved = _unsolved(endless or {}, ended_unproven)
     if not recommended:
-        nothing = _nothing(fixes, seconds, margin, go_on=go_on, is_endless=bool(endless))
+        nothing = _nothing(
+            fixes, seconds, margin, go_on=go_on, is_endless=bool(endless), is_refused=is_refused
+        )
         return " ".join(filter(None, (unsolved, nothing)))
     names = "; ".join(fix.title for fix in recommended)
     lines = [f"Recommended: {names}."]
@@ -342,12 +353,20 @@ def _unsolved(endless: Mapping[str, float], ended_unproven: Sequence[str]) -> st
 
 
 def _nothing(
-    fixes: Sequence[Fix], seconds: float, margin: float, *, go_on: str, is_endless: bool = False
+    fixes: Sequence[Fix],
+    seconds: float,
+    margin: float,
+    *,
+    go_on: str,
+    is_endless: bool = False,
+    is_refused: bool = False,
 ) -> str:
     undecided = [fix for fix in fixes if fix.verdict == "not decided"]
     if undecided:
         best = max(undecided, key=lambda fix: fix.gain or 0.0)
         advice = f"Go on with {go_on}" if go_on else "Give more --max-time"
+        if is_refused:
+            advice = "The proof could not be run: the warnings say why"
         return (
             f"Nothing is proven: {len(undecided)} of {plural(len(fixes), 'candidate')} "
             f"{'is' if len(undecided) == 1 else 'are'} not decided, the most promising {best.title}. "

@@ -173,10 +173,13 @@ def _stopped(stored: StoredExperiment) -> dict[str, dict[str, float]]:
 
 
 def does_not_help(effect: Effect, margin: float) -> bool:
-    """Whether a proof says that the set is no slower without it, or by less than the margin."""
+    """Whether a proof says that the set is no slower without it, or by less than the margin.
+
+    By its estimate: a proof ends once its intervals exclude 1, and those may still reach beyond the margin.
+    Where a statement was stopped the estimate is a lower bound and refutes nothing.
+    """
     if effect.word == "slower":
-        interval = effect.interval
-        return interval is not None and interval[1] is not None and interval[1] < 1 + margin
+        return not effect.at_least and effect.gain is not None and effect.gain < 1 + margin
     return effect.word in ("equivalent", "faster")
 
 

@@ -1,6 +1,7 @@
 """`pgassay tune` from its symptom to its answer, at any moment with what is known so far."""
 
 import contextlib
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from pgassay.model.tuning.answer import TuneResult
 from pgassay.record.experiment import StoredExperiment
 from pgassay.record.layout import PROOF_FOLDER
 from pgassay.terminal.progress import Progress
+from pgassay.tune.answer import PROOF_REFUSED
 from pgassay.tune.asking import as_of_the_source, asking_again, symptom_for
 from pgassay.tune.baseline import baseline_of
 from pgassay.tune.candidate import Symptom
@@ -235,9 +237,10 @@ def _search(
             copy, baseline, to_try, clock, known.searched, progress.message,
             gain_min=gain_min, members_max=members_max,
         )  # fmt: skip
+    progress.message(best_so_far(baseline, to_try, known.searched))
     progress.stage("looking for candidates with what was chosen")
     known.gathered = look_with_chosen(
-        copy, baseline, known.gathered, Clock(begins_at + time_s, tells_at), known.searched,
+        copy, baseline, known.gathered, Clock(begins_at + time_s, math.inf), known.searched,
         progress.message, asking_again(tools, copy, asked, planned.given),
         gain_min=gain_min, members_max=members_max,
     )  # fmt: skip
@@ -275,7 +278,7 @@ def _prove(known: Known, progress: Progress) -> None:
         known.proving.run(lambda: known.left_s, progress)
     except (UsageError, MeasurementError) as error:
         # What was found stands, without its proof: a disk that can't hold all arms, most of all.
-        known.warnings.append(f"the proof could not be run: {error}")
+        known.warnings.append(f"{PROOF_REFUSED}: {error}")
         progress.message(known.warnings[-1])
 
 

@@ -14,7 +14,7 @@ from pgassay.model.tuning.answer import Fix, TuneCause, TuneResult, TuneSymptom
 from pgassay.record.documents import read_result, to_json
 from pgassay.record.experiment import StoredExperiment
 from pgassay.record.layout import SEARCH_FILE, TUNE_FILE
-from pgassay.tune.answer import Judged, proof_of, ranked, summary
+from pgassay.tune.answer import PROOF_REFUSED, Judged, proof_of, ranked, summary
 from pgassay.tune.candidate import Candidate, TunedStatement
 from pgassay.tune.endless.limits import as_proven, proof_limits, unsolved
 from pgassay.tune.facts.schema import SchemaFacts
@@ -202,6 +202,7 @@ def compose(
             go_on=go_on,
             endless={name: search.seconds[name] for name in left_out},
             ended_unproven=[name for name in left_out if search.ended_with(name)],
+            is_refused=any(each.startswith(PROOF_REFUSED) for each in told.warnings),
         ),
         proof=proof,
         confirmation=confirmation,

@@ -68,7 +68,15 @@ def test_without_a_proof_nothing_is_recommended() -> None:
     fixes = ranked(samples.judged(proved=None))
     assert not [fix for fix in fixes if fix.verdict == "recommended"]
     assert by_name(fixes)["good"].verdict == "not decided"
-    assert summary(fixes, None, 1.6, margin=0.03).startswith("Nothing is proven")
+    said = summary(fixes, None, 1.6, margin=0.03)
+    assert said.startswith("Nothing is proven")
+    assert said.endswith("Give more --max-time.")
+
+
+def test_where_the_proof_could_not_be_run_more_time_is_no_remedy() -> None:
+    fixes = ranked(samples.judged(proved=None))
+    said = summary(fixes, None, 1.6, margin=0.03, is_refused=True)
+    assert said.endswith("The proof could not be run: the warnings say why.")
 
 
 def test_the_time_of_what_writes_is_told_with_the_fix_over_without() -> None:

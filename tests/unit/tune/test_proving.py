@@ -6,7 +6,7 @@ import tune_samples as samples
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.model.tuning.answer import Fix
 from pgassay.tune.answer import NOT_CONFIRMED, ranked
-from pgassay.tune.proof import Proved, remaining_of
+from pgassay.tune.proof import Effect, Proved, does_not_help, remaining_of
 from pgassay.tune.proving import alpha_of
 
 NAMES = ("good", "second", "third")
@@ -47,6 +47,14 @@ def test_a_member_that_gains_less_than_matters_does_not_help_either() -> None:
     first = samples.proved(*NAMES, words={"second": "equivalent"})
     assert remaining_of(first, 0.03) == ()
     assert remaining_of(first, 10.0) == ()  # none of them gains so much: nothing is left
+
+
+def test_what_gains_less_than_matters_by_its_estimate_does_not_help() -> None:
+    """A proof ends when its interval leaves 1, which may still reach beyond the margin."""
+    assert does_not_help(Effect(1.02, (1.001, 1.04), "slower"), 0.03)
+    assert not does_not_help(Effect(1.04, (1.001, 1.08), "slower"), 0.03)
+    # Where a statement was stopped the gain is at least that.
+    assert not does_not_help(Effect(1.02, (1.001, None), "slower", at_least=True), 0.03)
 
 
 def test_what_is_left_is_not_recommended_before_it_was_measured_as_it_would_be_applied() -> None:

@@ -20,6 +20,7 @@ from pgassay.tune.search.selection import (
     Tried,
     gain_of,
     longest_s,
+    total_s,
 )
 from pgassay.tune.search.touched import (
     estimates,
@@ -230,18 +231,24 @@ def look_again(
 
 
 def best_so_far(baseline: Baseline, candidates: Sequence[Candidate], found: Searched) -> str:
-    """The best candidate that was tried, in a sentence."""
+    """The set that is chosen, or until one is the best candidate that was tried, in a sentence."""
+    tried = f"{len(found.tried) + len(found.screened)} of {len(candidates)} candidates tried"
+    titles = {each.id: each.title for each in candidates}
+    if found.selection.steps:
+        gain = total_s(baseline.weights, baseline.seconds) / found.selection.steps[-1].total_s
+        members = [titles[name] for name in found.selection.ids]
+        together = f" ({len(members)} together)" if len(members) > 1 else ""
+        named = "; ".join(members)
+        return f"{tried}; best so far, {gain:.2f} × as fast on the copy{together}, not proven: {named}"
     gains = {
         name: each.gain(baseline.weights, baseline.seconds)
         for name, each in found.tried.items()
         if not each.refused
     }
     best = max(gains, key=lambda name: gains[name], default=None)
-    tried = f"{len(found.tried) + len(found.screened)} of {len(candidates)} candidates tried"
     if best is None or gains[best] <= 1:
         return f"{tried}, none gains anything so far"
-    title = next(each.title for each in candidates if each.id == best)
-    return f"{tried}; best so far: {title}, {gains[best]:.2f} × as fast on the copy (not proven)"
+    return f"{tried}; best so far, {gains[best]:.2f} × as fast on the copy, not proven: {titles[best]}"
 
 
 def as_now(copy: TrialCopy, baseline: Baseline) -> Baseline:
