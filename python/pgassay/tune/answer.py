@@ -364,9 +364,9 @@ def _nothing(
     undecided = [fix for fix in fixes if fix.verdict == "not decided"]
     if undecided:
         best = max(undecided, key=lambda fix: fix.gain or 0.0)
-        advice = f"Go on with {go_on}" if go_on else "Give more --max-time"
-        if is_refused:
-            advice = "The proof could not be run: the warnings say why"
+        advice = "The proof could not be run: the warnings say why" if is_refused else "Give more --max-time"
+        # A second stage that could not be run leaves a first that can be gone on with.
+        advice = f"Go on with {go_on}" if go_on else advice
         return (
             f"Nothing is proven: {len(undecided)} of {plural(len(fixes), 'candidate')} "
             f"{'is' if len(undecided) == 1 else 'are'} not decided, the most promising {best.title}. "

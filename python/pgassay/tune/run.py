@@ -237,6 +237,7 @@ def _search(
             copy, baseline, to_try, clock, known.searched, progress.message,
             gain_min=gain_min, members_max=members_max,
         )  # fmt: skip
+    # From here on a single fix is no news: the whole set is told when the search ends.
     progress.message(best_so_far(baseline, to_try, known.searched))
     progress.stage("looking for candidates with what was chosen")
     known.gathered = look_with_chosen(

@@ -77,6 +77,9 @@ def test_where_the_proof_could_not_be_run_more_time_is_no_remedy() -> None:
     fixes = ranked(samples.judged(proved=None))
     said = summary(fixes, None, 1.6, margin=0.03, is_refused=True)
     assert said.endswith("The proof could not be run: the warnings say why.")
+    # Where only its second stage could not, the first is gone on with.
+    said = summary(fixes, None, 1.6, margin=0.03, is_refused=True, go_on="pgassay tune FOLDER")
+    assert said.endswith("Go on with pgassay tune FOLDER.")
 
 
 def test_the_time_of_what_writes_is_told_with_the_fix_over_without() -> None:
