@@ -291,6 +291,26 @@ def test_start_that_takes_too_long(build, data):
     assert not running.is_running()
 
 
+def test_start_that_ends_before_the_lock_file_is_written(build, data, monkeypatch):
+    """PostgreSQL refuses to start beside an empty one, whoever left it."""
+    lock_file = data / "postmaster.pid"
+
+    def ends_there(self, _timeout_s):
+        while not (lock_file.exists() and lock_file.stat().st_size):
+            time.sleep(0.005)
+        os.kill(self.pid, signal.SIGSTOP)
+        os.truncate(lock_file, 0)
+        raise MeasurementError("not ready")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Server, "_wait_until_ready", ends_there)
+        with pytest.raises(MeasurementError, match="not ready"):
+            Server(build, data, TINY_SETTINGS).start()
+    assert not lock_file.exists()
+    with Server(build, data, TINY_SETTINGS) as again:
+        assert again.is_running()
+
+
 def test_cpu_seconds_count_living_and_dead_children(build, data):
     with Server(build, data, TINY_SETTINGS) as running:
         before = running.server_cpu_seconds()

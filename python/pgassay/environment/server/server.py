@@ -5,6 +5,7 @@ nothing listens on a network, and peer authentication maps exactly these two use
 `postgres`. Whatever ends it, `stop` leaves no process, folder or shared memory of it behind.
 """
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -331,7 +332,8 @@ class Server:
 
     def _end_processes(self) -> list[int]:
         assert self._process is not None
-        if self._process.poll() is None:
+        was_killed = self._process.poll() is None
+        if was_killed:
             self._process.kill()
         else:
             # Children of a postmaster that died notice it and leave by themselves within moments.
@@ -343,7 +345,21 @@ class Server:
             if self._system_v_segment is not None:
                 processes.remove_system_v_segment(self._system_v_segment)
         self._shared_memory, self._system_v_segment = set(), None
+        if was_killed and not left:
+            _remove_empty_lock_file(self.data_directory)
         return left
+
+
+def _remove_empty_lock_file(data_directory: Path) -> None:
+    """Remove what a postmaster left that was killed between making its lock file and writing it.
+
+    PostgreSQL refuses every later start then, as it can't tell it from a server that is just starting
+    (src/backend/utils/init/miscinit.c, CreateLockFile). Here no process is left that could be one.
+    """
+    lock_file = data_directory / "postmaster.pid"
+    with contextlib.suppress(FileNotFoundError):
+        if lock_file.stat().st_size == 0:
+            lock_file.unlink()
 
 
 def _refuse_bad_file(connection: ControlSession) -> None:
