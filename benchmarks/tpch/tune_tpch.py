@@ -51,7 +51,16 @@ from pgassay.tune.copy import TrialCopy
 from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune
 from pgassay.tune.proof import arm_of
 from pgassay.tune.proving import remove_copies
-from pgassay.tune.run import TOOLS, Known, look, measure_and_gather, result_of, run_tune, search_of
+from pgassay.tune.run import (
+    STATEMENT_SHARE_MAX,
+    TOOLS,
+    Known,
+    look,
+    measure_and_gather,
+    result_of,
+    run_tune,
+    search_of,
+)
 from pgassay.tune.statements import measured
 from pgassay.tune.stored import SEARCH_FILE, TUNE_FILE, read_folder, write_result, write_search
 
@@ -140,7 +149,9 @@ def even_weights(planned: PlannedTune, folder: Path, progress: Progress) -> dict
     writes, which all of them make slower, the geometric mean of both.
     """
     known = Known(planned, folder, time.monotonic())
-    with TrialCopy(planned.spec, cache=CACHE, statement_timeout_s=3600, on_stage=progress.stage) as copy:
+    # As tune waits for a statement that does not end.
+    limit_s = STATEMENT_SHARE_MAX * planned.request.max_time_s
+    with TrialCopy(planned.spec, cache=CACHE, statement_timeout_s=limit_s, on_stage=progress.stage) as copy:
         measure_and_gather(known, TOOLS, copy, progress)
         assert known.baseline is not None
         progress.stage("timing each statement with all indexes and settings")
@@ -151,7 +162,9 @@ def even_weights(planned: PlannedTune, folder: Path, progress: Progress) -> dict
         seconds: dict[str, float] = {}
         for statement in known.baseline.statements:
             before = known.baseline.seconds[statement.name]
-            after = copy.seconds(statement, statement.sql, usual_s=before)
+            # With all indexes what writes may take several times as long: no reason to stop it.
+            usual_s = None if statement.of.writes else before
+            after = copy.seconds(statement, statement.sql, usual_s=usual_s)
             # Some of the indexes will be there, which what writes has to keep.
             least = math.sqrt(before * after) if statement.of.writes else min(before, after)
             seconds[statement.of.name] = seconds.get(statement.of.name, 0.0) + least

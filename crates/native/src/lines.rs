@@ -32,6 +32,12 @@ pub fn write_line(document: &impl Serialize) {
     }
 }
 
+/// Says what went wrong; returns the exit status.
+pub fn fail(failure: &Failure, status: i32) -> i32 {
+    write_line(&serde_json::json!({ "error": failure }));
+    status
+}
+
 /// Reads the one document of a command that takes one; it may be spread over several lines.
 ///
 /// # Errors

@@ -6,7 +6,7 @@ use pgassay_load::LoadSpec;
 use pgassay_protocol::Failure;
 use serde_json::json;
 
-use crate::lines::{EXIT_ABORTED, EXIT_FAILURE, EXIT_USAGE, read_document, watch_input, write_line};
+use crate::lines::{EXIT_ABORTED, EXIT_FAILURE, EXIT_USAGE, fail, read_document, watch_input, write_line};
 use crate::link::{LinkConnector, allow_many_sockets};
 
 /// Runs the command and gives its exit status.
@@ -30,9 +30,4 @@ pub fn load() -> i32 {
         }
         Err(failure) => fail(&failure, EXIT_FAILURE),
     }
-}
-
-fn fail(failure: &Failure, status: i32) -> i32 {
-    write_line(&json!({ "error": failure }));
-    status
 }

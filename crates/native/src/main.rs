@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use pgassay_native::lines::EXIT_USAGE;
 use pgassay_native::load_command::load;
+use pgassay_native::mix_command::mix;
 use pgassay_native::null_server::null_server;
 use pgassay_native::observe_command::observe;
 use pgassay_native::probe_command::probe;
@@ -19,6 +20,7 @@ Usage: pgassay-native COMMAND
 Commands (JSON on standard input, JSON lines on standard output):
   sql          run statements one by one and time each
   load         run a closed loop of transactions over many connections
+  mix          run statements by several sessions at once and time each
   null-server  answer every query at once with an empty result
   probe        measure storage as PostgreSQL reads and writes it
   observe      sample what the threads of a server do and wait for
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
     let status = match arguments[..] {
         ["sql"] => sql(),
         ["load"] => load(),
+        ["mix"] => mix(),
         ["null-server"] => null_server(),
         ["probe"] => probe(),
         ["observe"] => observe(),

@@ -17,7 +17,7 @@ use pgassay_volume::{Fault, Model};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::lines::{EXIT_ABORTED, EXIT_FAILURE, EXIT_USAGE, read_document, watch_input, write_line};
+use crate::lines::{EXIT_ABORTED, EXIT_FAILURE, EXIT_USAGE, fail, read_document, watch_input, write_line};
 
 /// The document of one simulation.
 #[derive(Debug, Deserialize)]
@@ -246,9 +246,4 @@ fn run_all(
     let mut answers = answers.into_inner().unwrap_or_default();
     answers.sort_by_key(|(index, _)| *index);
     answers.into_iter().map(|(_, answer)| answer).collect()
-}
-
-fn fail(failure: &Failure, status: i32) -> i32 {
-    write_line(&json!({ "error": failure }));
-    status
 }

@@ -1,22 +1,19 @@
 //! `sql`: a conversation, one line each way. Statements are timed from the write of the query to ReadyForQuery.
 
-use std::io::{self, BufRead, Read, Write};
+use std::io::{self, BufRead};
 use std::process::exit;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
 
-use bytes::BytesMut;
-use pgassay_load::clock::monotonic_ns;
-use pgassay_protocol::{Answer, AnswerState, Failure, Notice, NoticeStore, Parameters, requests};
+use pgassay_protocol::{Answer, Failure, Notice, NoticeStore, Parameters};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::connect::{self, Connection, Socket};
+use crate::connect::{self, Connection};
 use crate::lines::{EXIT_FAILURE, bad_input, write_line};
+use crate::query::{Running, cancel, run_query};
 
-const CANCEL_TIMEOUT: Duration = Duration::from_secs(1);
 /// VACUUM VERBOSE of a database with thousands of tables fits.
 const NOTICE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
@@ -45,13 +42,6 @@ struct Executed<'a> {
     bytes: u64,
     notices: Vec<Notice>,
     notices_dropped: u64,
-}
-
-/// The statement that is running, as a request to cancel needs to know it.
-struct Running {
-    parameters: Parameters,
-    process_id: i32,
-    secret_key: i32,
 }
 
 type SharedRunning = Arc<Mutex<Option<Running>>>;
@@ -88,19 +78,6 @@ fn read_lines(sender: &SyncSender<String>, running: &SharedRunning) {
         cancel(&running);
     }
     exit(0);
-}
-
-fn cancel(running: &Running) {
-    let mut request = BytesMut::new();
-    requests::cancel(running.process_id, running.secret_key, &mut request);
-    // Best effort: where the server can't be reached any more there is nothing to cancel.
-    if let Ok(mut socket) = connect::open_socket(&running.parameters, CANCEL_TIMEOUT) {
-        let _ = socket.set_read_timeout(Some(CANCEL_TIMEOUT));
-        if socket.write_all(&request).is_ok() {
-            // The server closes the connection once it has passed the request on.
-            let _ = socket.read(&mut [0]);
-        }
-    }
 }
 
 fn answer_commands(receiver: &Receiver<String>, running: &SharedRunning) {
@@ -161,11 +138,7 @@ impl Conversation {
             failure.fatal = false;
             return Err(failure);
         };
-        let running = Running {
-            parameters: parameters.clone(),
-            process_id: connection.session.process_id,
-            secret_key: connection.session.secret_key,
-        };
+        let running = Running::of(connection, parameters);
         *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(running);
         let outcome = run_statement(connection, statement);
         *self.running.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -185,31 +158,12 @@ fn run_statement<'a>(
     connection: &mut Connection,
     statement: &'a NamedStatement,
 ) -> Result<Executed<'a>, Failure> {
-    let mut request = BytesMut::new();
-    requests::simple_query(&statement.sql, &mut request)?;
-    let bytes_before = connection.input.received_bytes();
     let mut answer = Answer {
         notices: NoticeStore::with_room(NOTICE_BYTES_MAX),
         ..Answer::default()
     };
-    let start_ns = monotonic_ns();
-    let written = connection
-        .socket
-        .write_all(&request)
-        .and_then(|()| connection.socket.flush());
-    let received = read_answer(connection, &mut answer);
-    let end_ns = monotonic_ns();
-    if let Err(failure) = received {
-        // A server that ended the session may have said why before the query was even sent.
-        let failure = match (failure.sqlstate.is_some(), written) {
-            (false, Err(error)) => Failure::client(format!("the connection is lost: {error}")),
-            _ => failure,
-        };
-        return Err(failure.within(&format!("statement \"{}\"", statement.name)));
-    }
-    if let Some(error) = answer.error {
-        return Err(error);
-    }
+    let bytes_before = connection.input.received_bytes();
+    let (start_ns, end_ns) = run_query(connection, &statement.name, &statement.sql, &mut answer)?;
     Ok(Executed {
         name: &statement.name,
         elapsed_ns: end_ns - start_ns,
@@ -220,35 +174,4 @@ fn run_statement<'a>(
         notices: answer.notices.read(),
         notices_dropped: answer.notices.dropped(),
     })
-}
-
-fn read_answer(connection: &mut Connection, answer: &mut Answer) -> Result<(), Failure> {
-    loop {
-        match answer.read(&mut connection.input)? {
-            AnswerState::Ready(_) => return Ok(()),
-            AnswerState::CopyIn => refuse_copy(&mut connection.socket)?,
-            AnswerState::Incomplete => match connection.socket.read(connection.input.space()) {
-                Ok(0) => {
-                    return Err(Failure::client(
-                        "the connection to the server was lost: the server closed it while the statement ran",
-                    ));
-                }
-                Ok(count) => connection.input.received(count),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => {
-                    return Err(Failure::client(format!(
-                        "the connection to the server was lost: {error}"
-                    )));
-                }
-            },
-        }
-    }
-}
-
-fn refuse_copy(socket: &mut Socket) -> Result<(), Failure> {
-    let mut refusal = BytesMut::new();
-    requests::copy_fail("pgassay has no data to copy from standard input", &mut refusal)?;
-    socket
-        .write_all(&refusal)
-        .map_err(|error| Failure::client(format!("the connection to the server was lost: {error}")))
 }

@@ -23,7 +23,7 @@ use rustix::thread::{gettid, set_current_timer_slack};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::lines::{EXIT_FAILURE, EXIT_USAGE, bad_input, write_line};
+use crate::lines::{EXIT_FAILURE, EXIT_USAGE, bad_input, fail, write_line};
 
 /// The kernel's killer of processes takes this one last: all who use the volume hang on it.
 const OOM_SCORE: &str = "-900";
@@ -319,9 +319,4 @@ impl Volumes {
             Err(error) => output.refuse(&Failure::client(error.to_string())),
         }
     }
-}
-
-fn fail(failure: &Failure, status: i32) -> i32 {
-    write_line(&json!({ "error": failure }));
-    status
 }

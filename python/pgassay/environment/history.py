@@ -95,7 +95,13 @@ def likely_trial_s(experiment: Experiment, known: Known | None) -> float:
 
 def _key(experiment: Experiment) -> str:
     spec = experiment.arms[0].spec
-    clients = sorted({arm.spec.workload.load.clients for arm in experiment.arms if arm.spec.workload.load})
+    clients = sorted(
+        {
+            arm.spec.workload.connections
+            for arm in experiment.arms
+            if arm.spec.workload.load or arm.spec.workload.is_mix
+        }
+    )
     parts = [spec.build.version, spec.workload.text, str(clients), describe_dataset(spec.dataset)]
     parts += [caps] if (caps := describe_limits(spec)) else []
     parts += [experiment.baseline] if experiment.baseline != "fixed" else []

@@ -1,4 +1,4 @@
-"""`clients=1,8,50`: the number of connections of a load."""
+"""`clients=1,8,50`: the connections of a load, or of those that execute statements at once."""
 
 from pgassay.errors import UsageError
 from pgassay.factors.base import FactorKind, split_levels
@@ -6,18 +6,23 @@ from pgassay.model.arm import ArmSpec
 from pgassay.workloads.load import CLIENTS_MAX, with_clients
 from pgassay.workloads.options import parse_whole
 
+NAME = "clients"
+
 
 def apply(name: str, level: str, spec: ArmSpec) -> ArmSpec:
-    """The arm with `level` connections; raises UsageError for a workload that is not a load."""
-    load = spec.workload.load
-    if load is None:
-        raise UsageError(
-            f"{name}= varies a load's connections, and {spec.workload.family} runs its statements on one: "
-            "use select-only, tpcb, simple-update or oltp_read_only"
-        )
+    """The arm with `level` connections; raises UsageError for a workload that has one alone."""
+    workload = spec.workload
     clients = parse_whole(level, f"factor {name}", 1, CLIENTS_MAX)
-    workload = spec.workload.model_copy(update={"load": with_clients(load, clients)})
-    return spec.model_copy(update={"workload": workload})
+    if workload.load is not None:
+        changed = workload.model_copy(update={"load": with_clients(workload.load, clients)})
+    elif workload.is_maintenance:
+        raise UsageError(
+            f"{name}= varies how many connections work at once, and maintenance commands run on one: use "
+            "sql:FILE, select-only, tpcb, simple-update or oltp_read_only"
+        )
+    else:
+        changed = workload.model_copy(update={"clients": clients})
+    return spec.model_copy(update={"workload": changed})
 
 
 KIND = FactorKind(split=split_levels, apply=apply)

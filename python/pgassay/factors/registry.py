@@ -36,7 +36,7 @@ KINDS: dict[str, FactorKind] = {
     server.NAME: server.KIND,
     "storage": storage.KIND,
     sql.NAME: sql.KIND,
-    "clients": clients.KIND,
+    clients.NAME: clients.KIND,
     "read_ahead": read_ahead.KIND,
     "range_size": read_only_option.KIND,
     "tables": read_only_option.KIND,

@@ -49,7 +49,8 @@ class Protocol(Extended):
     `plans_as_prepared`: where a load prepares its statements, their plans are those of prepared ones; else
     they are planned with values in their text. `before_trial`: the user's command that is run before each
     trial on a remote server ('' for none). `executions`: how many times a trial executes each statement of a
-    list, by its name, of which the least counts; one that is not named is executed once. `statement_limits`:
+    list, by its name, of which the least counts (the mean where clients execute them at once); one that is
+    not named is executed once (at once: `trial/measure/mix.py`). `statement_limits`:
     after how many seconds a trial stops each of these statements of a list, by its name; that time is then a
     lower bound of what it takes, and counts in its place.
     """

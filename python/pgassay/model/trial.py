@@ -43,10 +43,11 @@ class StatementObservation(Extended):
     `device_bytes_min`: PostgreSQL's reads less what the page cache already held. `further_s`: the seconds of
     each further execution within the trial, of which nothing else is recorded (`executions` of the protocol).
     `stopped`: it did not end in the time that the protocol gives it (`statement_limits`); that is `elapsed_s`
-    then, a lower bound.
+    then, a lower bound. `at_once`: how many executions by sessions at once `elapsed_s` is the mean of; 0 for
+    one that was executed alone.
     """
 
-    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("further_s", "stopped")
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("further_s", "stopped", "at_once")
 
     name: str
     elapsed_s: float
@@ -62,6 +63,7 @@ class StatementObservation(Extended):
     clock_ns: tuple[int, int] | None = None
     further_s: tuple[float, ...] = ()
     stopped: bool = False
+    at_once: int = 0
 
     @property
     def least_s(self) -> float:
@@ -286,6 +288,16 @@ class TrialRecord(Extended):
     upkeep_before: VacuumState | None = None
     upkeep_after: VacuumState | None = None
     warnings: tuple[str, ...] = ()
+
+    @property
+    def is_mix(self) -> bool:
+        """Whether its statements were executed by sessions at once (`clients` of the workload)."""
+        return any(statement.at_once for statement in self.statements)
+
+    @property
+    def sessions_s(self) -> float:
+        """The time of all executions of its statements together, over all sessions."""
+        return math.fsum(each.elapsed_s * max(1, each.at_once) for each in self.statements)
 
     @property
     def took_s(self) -> float:

@@ -65,10 +65,12 @@ class WorkloadSpec(Extended):
 
     `text` is the workload as the user typed it. `writes` says whether it changes data: a
     read-only workload that dirties blocks or writes WAL makes its trial invalid. `weights`: how often each
-    statement of a list counts in their total time, by its name; one that is not named counts once.
+    statement of a list counts in their total time, by its name; one that is not named counts once. `clients`:
+    by how many sessions at once the statements of a list are executed, each several times; 0: one after the
+    other by one session, each once. `executions`: how often each then; 0: as `trial/measure/mix.py` has it.
     """
 
-    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("weights",)
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("weights", "clients", "executions")
 
     text: str
     family: str
@@ -78,6 +80,18 @@ class WorkloadSpec(Extended):
     statements: tuple[Statement, ...] = ()
     load: LoadSpec | None = None
     weights: dict[str, float] = Field(default_factory=dict)
+    clients: int = 0
+    executions: int = 0
+
+    @property
+    def connections(self) -> int:
+        """How many sessions run it at once."""
+        return max(1, self.clients) if self.load is None else self.load.clients
+
+    @property
+    def is_mix(self) -> bool:
+        """Whether sessions execute its statements at once, whoever is free the next one."""
+        return self.kind == "statements" and self.clients > 0
 
     @property
     def is_maintenance(self) -> bool:

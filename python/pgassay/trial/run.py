@@ -35,7 +35,7 @@ from pgassay.trial.before_trial import run_before_trial
 from pgassay.trial.caches import states
 from pgassay.trial.caches.keeper import CacheKeeper, prefault_shared_memory
 from pgassay.trial.caches.relations import Relation, user_relations
-from pgassay.trial.measure import load, maintenance
+from pgassay.trial.measure import load, maintenance, mix
 from pgassay.trial.measure.statements import StatementTimer, explain_all
 from pgassay.trial.measure.work_plans import PlanWork, execute_plans
 from pgassay.trial.observe.during_trial import machine_sampled, threads_observed, volume_imposed
@@ -270,8 +270,12 @@ def _counted_statements(prepared: _Prepared) -> AbstractContextManager[ServerSta
 def _measured_session(
     trial: TrialState, prepared: _Prepared
 ) -> AbstractContextManager[StatementTimer | None]:
-    """The session whose statements are timed; a load needs it only to time the way to a remote server."""
-    if trial.arm.workload.kind != "statements" and prepared.local is not None:
+    """The session whose statements are timed.
+
+    A load, or sessions that execute statements at once, need it only to time the way to a remote server.
+    """
+    workload = trial.arm.workload
+    if (workload.kind != "statements" or workload.is_mix) and prepared.local is not None:
         return nullcontext(None)
     return StatementTimer(
         prepared.server,
@@ -296,7 +300,9 @@ def _finish_caches(trial: TrialState, prepared: _Prepared) -> None:
 def _execute_further(trial: TrialState, prepared: _Prepared, timer: StatementTimer | None) -> None:
     """Execute short statements several times, where each time can be in the cache state that is asked for."""
     protocol = trial.spec.protocol
-    if timer is not None and protocol.executions and protocol.cache not in ("cold", "cold-each"):
+    if timer is None or trial.arm.workload.is_mix:
+        return
+    if protocol.executions and protocol.cache not in ("cold", "cold-each"):
         trial.stage("executing short statements")
         timer.execute_further(prepared.keeper)
 
@@ -320,6 +326,8 @@ def _measure_between_readings(
 
 
 def _run_workload(trial: TrialState, prepared: _Prepared, timer: StatementTimer | None) -> Observation:
+    if trial.arm.workload.is_mix:
+        return mix.run(prepared.server, trial.arm, trial.spec.protocol, trial.spec.block, prepared.explained)
     if timer is not None and trial.arm.workload.kind == "statements":
         return timer.run(prepared.explained, prepared.keeper)
     seed = trial.spec.number * 1009 + trial.spec.attempt
@@ -337,7 +345,7 @@ def _repeat(trial: TrialState, prepared: _Prepared, timer: StatementTimer | None
     workload = trial.arm.workload
     if timer is None or prepared.keeper is None or trial.arm.leaves_data_changed or workload.is_maintenance:
         return
-    if workload.kind == "statements" and trial.spec.protocol.cache != "cold":
+    if workload.kind == "statements" and not workload.is_mix and trial.spec.protocol.cache != "cold":
         trial.stage("measuring again")
         repeated = [timer.repeat(prepared.keeper) for _ in range(further)]
         trial.fields["repeated_s"] = tuple(repeated)
@@ -361,7 +369,7 @@ def _verify(trial: TrialState, prepared: _Prepared, before: readings.Readings) -
         }
         verify.assert_nothing_written(trial.arm, moved.wal_bytes)
         trial.warnings += verify.write_regime(trial.arm, _checkpoints(moved.counters))
-        if observed is not None and not trial.arm.workload.writes:
+        if (observed is not None or trial.arm.workload.is_mix) and not trial.arm.workload.writes:
             size_bytes = sum(relation.size_bytes for relation in prepared.relations)
             verify.assert_load_stayed_warm(trial.spec.protocol.cache, moved.read, size_bytes)
     if observed is not None:

@@ -299,13 +299,15 @@ def summary(
     endless: Mapping[str, float] | None = None,
     ended_unproven: Sequence[str] = (),
     is_refused: bool = False,
+    clients: int = 1,
 ) -> str:
     """The answer in a few sentences.
 
     `members`: the ids of what was chosen to be proved, which alone more of its blocks can decide. `go_on`:
     the command that goes on with its proof, '' for none. `endless`: the statements that did not end, as they
     are or with what was chosen, and how long each was waited for; `ended_unproven`: those of them that ended
-    with something that was tried and not chosen. `is_refused`: the proof could not be run.
+    with something that was tried and not chosen. `is_refused`: the proof could not be run. `clients`: how
+    many executed the statements at once in it.
     """
     recommended = [fix for fix in fixes if fix.verdict == "recommended"]
     unsolved = _unsolved(endless or {}, ended_unproven)
@@ -325,7 +327,8 @@ def summary(
             gain = (
                 f"at least {low or proof.gain:.2f} × as fast, as {', '.join(slow)} never ended without them"
             )
-        lines.append(f"All chosen fixes together: {gain}.")
+        at_once = f", with {clients} clients at once" if clients > 1 else ""
+        lines.append(f"All chosen fixes together: {gain}{at_once}.")
         if proof.slower:
             lines.append(f"Slower with them: {', '.join(proof.slower)}.")
     lines += [unsolved] if unsolved else []

@@ -37,7 +37,8 @@ class TuneRequest:
 
     `start`: what earlier results or a server bring, whose statements take the place of a workload that is
     typed. `origin`: what is known of the server that they were read from; `encoding`: that of its database.
-    `began_at`: by time.monotonic, where the time began before the planning.
+    `began_at`: by time.monotonic, where the time began before the planning. `clients`: by how many sessions
+    at once the proof executes the statements; None: as the workload says.
     """
 
     compare: CompareRequest
@@ -48,6 +49,7 @@ class TuneRequest:
     origin: Origin | None = None
     encoding: str | None = None
     began_at: float | None = None
+    clients: int | None = None
 
     def members_max_of(self, statements: int) -> int:
         """How many fixes a set may have: many statements need more of them than few."""
@@ -144,6 +146,8 @@ def plan_tune(request: TuneRequest, on_stage: OnStage) -> PlannedTune:
     start = request.start
     workload = parse_workload(compare.workload) if start is None else start.workload
     statements = statements_of(workload) if start is None else start.statements
+    clients = workload.clients if request.clients is None else request.clients
+    workload = workload.model_copy(update={"clients": clients if clients > 1 else 0})
     servers = choose_servers(compare, on_stage)
     base = servers.base((), workload, given)
     spec = base.spec

@@ -20,8 +20,14 @@ from pgassay.record.experiment import StoredExperiment
 from pgassay.terminal.progress import Progress
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.plan import PlannedTune
-from pgassay.tune.search.selection import EMPTIED_EXECUTIONS_MAX, EXECUTIONS_MAX, Seconds, executions_of
-from pgassay.tune.statements import MeasuredStatement, workload_of
+from pgassay.tune.search.selection import (
+    EMPTIED_EXECUTIONS_MAX,
+    EXECUTIONS_MAX,
+    Seconds,
+    executions_at_once,
+    executions_of,
+)
+from pgassay.tune.statements import MeasuredStatement, weights_of, workload_of
 
 FACTOR = "fixes"
 # From so many members that do not help, what is left of the set is no arm of its proof.
@@ -72,13 +78,18 @@ def protocol_of(
     arms: Mapping[str, ArmSpec],
     as_it_is: Seconds,
     chosen: Seconds,
+    limits: Mapping[str, float],
 ) -> Protocol:
-    """The protocol of the proof's trials: in all arms short statements are executed equally often.
+    """The protocol of the proof's trials: in all arms statements are executed equally often.
 
+    Where clients execute them at once, in the mix of their weights. Else short ones several times.
     Not those that write, which would find other data the second time; and not where a cache state can't be
     had again within a trial: emptying shared buffers without a restart takes PostgreSQL 18. `as_it_is`,
-    `chosen`: the seconds of the statements by the search.
+    `chosen`: the seconds of the statements by the search; `limits`: after how many seconds some are stopped.
     """
+    if any(arm.workload.is_mix for arm in arms.values()):
+        often = executions_at_once(weights_of(statements), as_it_is, chosen, limits)
+        return base.model_copy(update={"executions": often})
     most = EXECUTIONS_MAX
     if base.cache == "warm-pages":
         empties = all(
@@ -113,7 +124,7 @@ def prove(
     """
     request = replace(planned.request, max_time_s=max(1.0, seconds), out=folder)
     arms = arms_of(planned.spec, statements, members)
-    protocol = protocol_of(planned.base.protocol, statements, arms, {**times[0], **limits}, times[1])
+    protocol = protocol_of(planned.base.protocol, statements, arms, {**times[0], **limits}, times[1], limits)
     protocol = protocol.model_copy(update={"statement_limits": dict(limits)})
     base = replace(planned.base, protocol=protocol)
     given = GivenArms(FACTOR, CHOSEN, arms)

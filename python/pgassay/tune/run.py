@@ -8,14 +8,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pgassay.environment.datasets import snapshots
+from pgassay.environment.linux import machine
 from pgassay.environment.server.enclosure import isolated
 from pgassay.errors import InterruptionError, MeasurementError, UsageError
 from pgassay.experiment.running.folder import check_folder, new_folder
 from pgassay.experiment.running.run import host_lock
 from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.model.tuning.answer import TuneResult
-from pgassay.record.experiment import StoredExperiment
-from pgassay.record.layout import PROOF_FOLDER
 from pgassay.terminal.progress import Progress
 from pgassay.tune.answer import PROOF_REFUSED
 from pgassay.tune.asking import as_of_the_source, asking_again, symptom_for
@@ -29,7 +28,7 @@ from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.finders.registry import find
 from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune
 from pgassay.tune.proof import arm_of
-from pgassay.tune.proving import Proving, deadline, remove_copies
+from pgassay.tune.proving import Proving, remove_copies
 from pgassay.tune.rewrites.registry import rewrites
 from pgassay.tune.same_results.check import same_results
 from pgassay.tune.search.finders_again import look_with_chosen
@@ -40,6 +39,7 @@ from pgassay.tune.search.proof_time import (
     provable,
     search_s,
     too_short,
+    trial_time,
 )
 from pgassay.tune.search.search import Searched, best_so_far, search
 from pgassay.tune.search.second_look import look_with_settings
@@ -51,7 +51,6 @@ from pgassay.tune.stored import (
     StoredSearch,
     Told,
     compose,
-    read_folder,
     stored_search,
     write_result,
     write_search,
@@ -212,14 +211,20 @@ def _search_s(known: Known, copy: TrialCopy, progress: Progress, *, proves: bool
     left_s = max(known.left_s, 0.0)
     if not proves:
         return left_s
-    known.trial = TrialTime(copy.opened_s)
     max_time_s = known.planned.request.max_time_s
     expected = replace(known.baseline, seconds=expected_in_proof(known.baseline))
+    known.trial = trial_time(
+        known.planned.spec.workload, _processors(known), expected, expected.seconds, copy.opened_s
+    )
     said = too_short(max_time_s - left_s, left_s, expected, known.trial)
     if said and known.gathered.to_try:
         progress.message(said)
         known.warnings.append(said)
     return search_s(left_s, expected.seconds, known.trial)
+
+
+def _processors(known: Known) -> float:
+    return known.planned.spec.cpus or machine.cores_usable()
 
 
 def _search(
@@ -252,8 +257,10 @@ def _settle(known: Known, copy: TrialCopy) -> None:
     assert known.baseline is not None
     searched = known.searched
     built_s = {name: each.build_s or 0.0 for name, each in searched.tried.items()}
-    known.trial = TrialTime(copy.opened_s, built_s)
     baseline, selection = as_proven(known.baseline, searched.selection)
+    chosen = selection.steps[-1].seconds if selection.steps else baseline.seconds
+    workload = known.planned.spec.workload
+    known.trial = trial_time(workload, _processors(known), baseline, chosen, copy.opened_s, built_s)
     kept = provable(selection, baseline.weights, baseline.seconds, PROOF_SHARE * known.left_s, known.trial)
     cut = searched.selection.first(len(kept.steps), total_s(baseline.weights, baseline.seconds))
     # How long endless statements are waited for, and which there are, follows from what is left of the set.
@@ -338,59 +345,3 @@ TOOLS = Tools(read_facts, find, rewrites, same_results)
 def with_rewrites(tools: Tools, *, wanted: bool) -> Tools:
     """The tools without those that rewrite statements, where none is to be rewritten."""
     return tools if wanted else replace(tools, rewrites=None)
-
-
-def go_on(
-    folder: Path, max_time_s: float, progress: Progress, *, wait: bool, isolates: bool = True
-) -> TuneResult:
-    """Continue the proof for so many seconds more, or until all of it is decided.
-
-    What was chosen and predicted stays as it was: the family was fixed before the first trial. Raises
-    UsageError for a folder without a search or a proof, MeasurementError when a server fails.
-    """
-    search, before = read_folder(folder)
-    proof = folder / PROOF_FOLDER
-    if not search.members:
-        raise UsageError(
-            f"{folder}: nothing was chosen there that could be proven: start anew with --workload"
-        )
-    if not proof.is_dir():
-        raise UsageError(f"{folder}: its proof was never begun: start anew with --workload")
-    began, is_interrupted = time.monotonic(), False
-    proving = Proving(folder, search)
-    proving.read()
-    if proving.first is not None:
-        refuse_without_source(folder, before, proving.first)
-    with host_lock(progress, wait=wait), isolated(leaves_network=isolates) as missing:
-        kept = {snapshot.key for snapshot in snapshots.list_snapshots()}
-        try:
-            proving.go_on(deadline(time.monotonic(), max_time_s), progress)
-        except (KeyboardInterrupt, InterruptionError):
-            is_interrupted = True
-            proving.read()
-        finally:
-            remove_copies(proving.specs(), kept)
-    told = Told(
-        folder=folder.resolve(),
-        symptom=before.symptom,
-        plan_cause=before.cause,
-        seconds_used=before.seconds_used + time.monotonic() - began,
-        is_interrupted=is_interrupted,
-        warnings=missing,
-    )
-    result = compose(proving.search, told, proving.first, proving.second)
-    write_result(folder, result)
-    return result
-
-
-def refuse_without_source(folder: Path, before: TuneResult, stored: StoredExperiment) -> None:
-    """Raise UsageError where the data were a dump that tune made of a server, and removed."""
-    source = before.symptom.source
-    if source is not None and any(
-        arm.spec.dataset.kind == "dump" and not Path(arm.spec.dataset.source).exists()
-        for arm in stored.experiment.arms
-    ):
-        raise UsageError(
-            f"{folder}: its copy of {source.name} was removed with its dump: start anew with pgassay tune "
-            f"DSN, or with --workload sql:{folder / 'statements.sql'} and a dump that you keep"
-        )

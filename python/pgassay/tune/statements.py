@@ -15,7 +15,7 @@ from pgassay.errors import UsageError
 from pgassay.model.workload import Statement, WorkloadSpec
 from pgassay.tune.candidate import TunedStatement
 from pgassay.workloads.split import headed_statements, name_of
-from pgassay.workloads.statements import changes_data
+from pgassay.workloads.statements import changes_data, file_of
 from pgassay.workloads.text import read_sql_file
 
 _PLANNED = (ast.SelectStmt, ast.InsertStmt, ast.UpdateStmt, ast.DeleteStmt, ast.MergeStmt)
@@ -26,7 +26,6 @@ _REACHING_OUT = re.compile(
 
 _PARAMETERS = re.compile(r"^[ \t]*--[ \t]*parameters:[ \t]*(.*?)[ \t]*$", re.MULTILINE)
 _WEIGHT = re.compile(r"^[ \t]*--[ \t]*weight:[ \t]*(.*?)[ \t]*$", re.MULTILINE)
-_OPTION = re.compile(r",writes=\w*$")
 # No value of a statement's is this text.
 _NO_LITERAL = "\0"
 
@@ -58,7 +57,7 @@ def _headings(workload: WorkloadSpec) -> dict[str, str]:
     """The comments before each statement of a user's file, by its name."""
     if workload.family != "sql":
         return {}
-    path = Path(_OPTION.sub("", workload.text.removeprefix("sql:")))
+    path = Path(file_of(workload.text.removeprefix("sql:")))
     headed = headed_statements(read_sql_file(path), str(path))
     return {name_of(heading, number): heading for number, (heading, _) in enumerate(headed, start=1)}
 

@@ -203,6 +203,7 @@ def compose(
             endless={name: search.seconds[name] for name in left_out},
             ended_unproven=[name for name in left_out if search.ended_with(name)],
             is_refused=any(each.startswith(PROOF_REFUSED) for each in told.warnings),
+            clients=told.symptom.clients,
         ),
         proof=proof,
         confirmation=confirmation,

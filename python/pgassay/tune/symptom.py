@@ -77,6 +77,7 @@ def symptom_of(
         ),
         copy_notes=tuple(notes),
         source=origin.told if origin else None,
+        clients=planned.spec.workload.connections,
     )
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from pgassay.errors import UsageError
 from pgassay.model.workload import Metric, Statement, WorkloadSpec
-from pgassay.workloads.options import parse_options
+from pgassay.workloads.load import CLIENTS_MAX
+from pgassay.workloads.options import parse_options, parse_whole
 from pgassay.workloads.split import named_statements, strip_comments
 from pgassay.workloads.text import read_sql_file, shipped_statements
 
@@ -14,7 +15,9 @@ _READING = re.compile(r"\s*\(*\s*(select|with|values|table|show|explain)\b", re.
 _CHANGING = re.compile(r"\b(insert|update|delete|merge|into|nextval|setval|analyze)\b", re.IGNORECASE)
 _BACKSLASH = re.compile(r"^\s*\\(\w+)", re.MULTILINE)
 _TRANSACTION = re.compile(r"\s*(begin|start\s+transaction|commit|end|rollback|abort)\b", re.IGNORECASE)
-_WRITES_OPTION = re.compile(r",writes=(\w*)$")
+EXECUTIONS_MAX = 1_000_000
+# What stands behind the file's name, whose own name may hold commas.
+_OPTIONS = re.compile(r"(?:,(?:writes|clients|executions)=[^,]*)+$")
 
 
 def changes_data(statement: str) -> bool:
@@ -40,23 +43,37 @@ def parse_full_scan(family: str, text: str) -> WorkloadSpec:
 
 
 def parse_sql_file(family: str, text: str) -> WorkloadSpec:
-    """`sql:FILE[,writes=yes|no]`: a user's statements; without `writes` their words decide."""
-    override = _WRITES_OPTION.search(text)
-    name = text[: override.start()] if override else text
+    """`sql:FILE[,writes=yes|no][,clients=N[,executions=N]]`: a user's statements.
+
+    Without `writes` their words decide. `clients`: so many sessions execute them at once, each so many times.
+    """
+    name = file_of(text)
+    options = parse_options(text.removeprefix(name), family, ("writes", "clients", "executions"))
     if not name:
         raise UsageError("workload sql needs a file: write --workload sql:FILE")
-    if override and override.group(1) not in ("yes", "no"):
+    if options.get("writes", "yes") not in ("yes", "no"):
         raise UsageError(
-            f"workload sql: writes={override.group(1)} is not known: write writes=yes or writes=no"
+            f"workload sql: writes={options['writes']} is not known: write writes=yes or writes=no"
         )
+    at_once = {
+        option: parse_whole(options[option], f"workload option {option}", 1, most)
+        for option, most in (("clients", CLIENTS_MAX), ("executions", EXECUTIONS_MAX))
+        if option in options
+    }
     source = Path(name)
     content = read_sql_file(source)
     statements = named_statements(content, str(source))
     refuse_psql_commands(statements, str(source))
     writes = any(changes_data(statement.sql) for statement in statements)
-    if override:
-        writes = override.group(1) == "yes"
-    return _spec(family, f"{family}:{text}", statements, writes=writes)
+    if "writes" in options:
+        writes = options["writes"] == "yes"
+    spec = _spec(family, f"{family}:{text}", statements, writes=writes)
+    return spec.model_copy(update=at_once)
+
+
+def file_of(text: str) -> str:
+    """The file's name of what follows `sql:`, without the options behind it."""
+    return _OPTIONS.sub("", text)
 
 
 def refuse_psql_commands(statements: tuple[Statement, ...], source: str) -> None:

@@ -19,8 +19,9 @@ from pgassay.tune.candidate import Candidate, StatementRewrite, Symptom
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.finders.registry import find
+from pgassay.tune.going_on import go_on
 from pgassay.tune.plan import TuneRequest, plan_tune
-from pgassay.tune.run import go_on, run_tune
+from pgassay.tune.run import run_tune
 from pgassay.tune.statements import measured
 from pgassay.tune.tools import Tools
 from tuned_orders import DATA, SLOW, index, request

@@ -88,6 +88,24 @@ def test_what_can_not_be_run_is_refused_with_a_remedy(text: str, sentence: str) 
         parse_workload(text)
 
 
+def test_statements_of_a_file_can_be_executed_by_clients_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "two, with a comma.sql"
+    file.write_text("SELECT 1; SELECT 2;")
+    plain = parse_workload(f"sql:{file}")
+    assert (plain.is_mix, plain.connections, plain.writes) == (False, 1, False)
+    mixed = parse_workload(f"sql:{file},clients=8,executions=50,writes=yes")
+    assert (mixed.is_mix, mixed.connections, mixed.executions, mixed.writes) == (True, 8, 50, True)
+    assert parse_workload(f"sql:{file},writes=no,clients=1").is_mix
+    for options, sentence in (
+        ("clients=0", "whole number from 1 to 5000"),
+        ("clients=2,clients=3", "given twice"),
+        ("clients=2,executions=none", "option executions: 'none' is not a whole number"),
+        ("writes=perhaps", "write writes=yes or writes=no"),
+    ):
+        with pytest.raises(UsageError, match=sentence):
+            parse_workload(f"sql:{file},{options}")
+
+
 @pytest.mark.parametrize(
     ("statement", "changes"),
     [

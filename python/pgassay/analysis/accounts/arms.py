@@ -112,9 +112,9 @@ def _times(folder: Path, _started_at: str, key: RecordKey) -> TrialTimes | None:
 
 
 def measured_spans(record: TrialRecord) -> list[Span]:
-    """The parts of a trial that count: each statement, or the interval of a load."""
+    """The parts of a trial that count: each statement, or the interval of a load or a mix."""
     marked = [Span(*statement.clock_ns, True) for statement in record.statements if statement.clock_ns]
-    if marked or record.clock_ns is None or record.load is None:
+    if marked or record.clock_ns is None or not (record.load or record.is_mix):
         return marked
     return [Span(*record.clock_ns, False)]
 

@@ -139,7 +139,7 @@ def times_from_outside(record: TrialRecord, arm: Arm, trips: RoundTrips | None) 
     if record.load is not None and load is not None:
         total_s = load.clients * record.load.elapsed_s
     else:
-        total_s = sum(item.elapsed_s for item in record.statements)
+        total_s = record.sessions_s
     network_s = min(total_s, trips.seconds) if trips else 0.0
     return WorkTimes(total_s, 0, 0, 0, 0, 0, 0, 0, 0, network_s, 0, 0, {})
 

@@ -140,14 +140,15 @@ def _over_network(record: TrialRecord, arm: Arm) -> bool | None:
 def _sessions_opened(record: TrialRecord, arm: Arm, counters: Counters) -> float | None:
     """Beside those of the measurement itself."""
     rows = counters.rows("pg_stat_database")
-    load = arm.spec.workload.load
-    own = (load.clients if load else len(record.statements)) + _OWN_SESSIONS
+    workload = arm.spec.workload
+    is_alone = workload.load is None and not workload.is_mix
+    own = (len(record.statements) if is_alone else workload.connections) + _OWN_SESSIONS
     return max(0.0, figure(rows[0], "sessions") - own) if rows and "sessions" in rows[0] else None
 
 
 def _bytes_of_blocks(record: TrialRecord, counters: Counters) -> tuple[float, float]:
-    """Bytes read and found in shared buffers: by the statements, or by a load with its warm-up."""
-    if record.statements:
+    """Bytes read and found in shared buffers: by the statements, or by a load with its warm-up, or a mix."""
+    if record.statements and not record.is_mix:
         read = sum(item.postgres_read_bytes or 0 for item in record.statements)
         return float(read), float(sum(item.postgres_hit_bytes or 0 for item in record.statements))
     rows = counters.rows("pg_stat_database")

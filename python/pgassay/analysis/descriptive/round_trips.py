@@ -48,5 +48,7 @@ def trips_of_trial(record: TrialRecord, arm: Arm) -> RoundTrips | None:
     each_ms = round_trip_ms(record)
     if each_ms is None or each_ms < ROUND_TRIP_MIN_MS:
         return None
+    if record.is_mix:
+        return RoundTrips(float(sum(statement.at_once for statement in record.statements)), each_ms / 1e3)
     units = record.load.transactions if record.load is not None else 1
     return RoundTrips(float(units * round_trips(arm.spec.workload)), each_ms / 1e3)

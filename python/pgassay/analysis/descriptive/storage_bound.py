@@ -242,11 +242,10 @@ def _waits(trial: StoredTrial) -> Columns | None:
 
 
 def _looked(arm: Arm, record: TrialRecord, waits: Columns, parts: int) -> list[Looked]:
-    load = arm.spec.workload.load
     spans = measured_spans(record)
     if not spans and record.clock_ns is not None:
         spans = [Span(*record.clock_ns, False)]
-    return looked(waits, spans, 1 if load is None else load.clients, parts)
+    return looked(waits, spans, arm.spec.workload.connections, parts)
 
 
 def _seconds_per_unit(record: TrialRecord) -> float:
@@ -271,5 +270,5 @@ def timed_share(arm: Arm, record: TrialRecord) -> float | None:
     if record.load is not None and load is not None:
         total_s = load.clients * (record.load.elapsed_s + load.warmup_s)
     else:
-        total_s = sum(each.elapsed_s for each in record.statements)
+        total_s = record.sessions_s
     return spent_ms / 1e3 / total_s if spent_ms > 0 and total_s > 0 else None

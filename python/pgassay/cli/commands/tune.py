@@ -74,6 +74,13 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     add("--arm", metavar="NAME", help="of an experiment with several controls: which arm is to be tuned")
     add("--workload", metavar="sql:FILE", help="the statements that are too slow")
     add(
+        "--clients",
+        type=options.whole,
+        metavar="N",
+        help="so many sessions execute the statements at once in the proof (default 1; with a DSN as many as "
+        "are at work there on average)",
+    )
+    add(
         "--demo",
         action="store_true",
         help="tune statements that are known to be slow, and one that is not, on data of pgassay's own",
@@ -165,7 +172,8 @@ def progress_of(arguments: argparse.Namespace) -> "Progress":
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from pgassay.tune.run import TOOLS, go_on, run_tune, with_rewrites
+    from pgassay.tune.going_on import go_on
+    from pgassay.tune.run import TOOLS, run_tune, with_rewrites
     from pgassay.tune.start.base import kind_of
 
     if isinstance(arguments.folder, str):
@@ -264,7 +272,7 @@ def _refuse_other_options(arguments: argparse.Namespace) -> None:
 
     for name in (
         *given_options(arguments),
-        *(name for name in ("seed", "out", "arm") if getattr(arguments, name)),
+        *(name for name in ("seed", "out", "arm", "clients") if getattr(arguments, name) is not None),
     ):
         raise UsageError(
             f"--{name} has no place beside a FOLDER, whose proof goes on as it was planned: leave it out"
@@ -333,7 +341,16 @@ def _tune_request(arguments: argparse.Namespace) -> "TuneRequest":
         seed=arguments.seed,
         command=tuple(arguments.words),
     )
-    return TuneRequest(compare, out=arguments.out, locale=arguments.locale)
+    return TuneRequest(compare, out=arguments.out, locale=arguments.locale, clients=_clients(arguments))
+
+
+def _clients(arguments: argparse.Namespace) -> int | None:
+    from pgassay.workloads.load import CLIENTS_MAX
+    from pgassay.workloads.options import parse_whole
+
+    if arguments.clients is None:
+        return None
+    return parse_whole(str(arguments.clients), "--clients", 1, CLIENTS_MAX)
 
 
 def show(result: "TuneResult", arguments: argparse.Namespace) -> None:

@@ -93,7 +93,7 @@ def facts() -> dict[str, object]:
         "architecture": platform.machine(),
         "cpu_model": _cpu_model(),
         "cores_online": os.cpu_count(),
-        "cores_usable": _cores_usable(),
+        "cores_usable": cores_usable(),
         "memory_bytes": memory_bytes(),
         "swap_bytes": _meminfo_bytes("SwapTotal"),
         "virtualisation": _virtualisation(),
@@ -142,8 +142,9 @@ def _cpu_model() -> str | None:
     return platform.processor() or None
 
 
-def _cores_usable() -> int | None:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+def cores_usable() -> int:
+    """How many processors this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _virtualisation() -> str:

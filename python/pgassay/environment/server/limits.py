@@ -99,7 +99,7 @@ def check_limits(spec: ArmSpec) -> None:
 
 
 def _check_cpus(cpus: float) -> None:
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    usable = machine.cores_usable()
     if cpus > usable:
         raise UsageError(f"cpus {cpus:g} caps nothing: this machine has {usable}, so name fewer")
 

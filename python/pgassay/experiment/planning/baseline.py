@@ -89,8 +89,7 @@ def settings_of_all(
 
 def with_connections(candidates: list[Candidate], *, is_shipped: bool) -> list[Candidate]:
     """Every arm with room for the most clients of any arm: a setting alike in all of them."""
-    loads = [spec.workload.load for _, spec in candidates if spec.workload.load is not None]
-    clients = max((load.clients for load in loads), default=0)
+    clients = max((spec.workload.connections for _, spec in candidates), default=0)
     connections = max(CONNECTIONS_SHIPPED, clients + CONNECTIONS_BESIDE_CLIENTS)
     if is_shipped and connections == CONNECTIONS_SHIPPED:
         return candidates

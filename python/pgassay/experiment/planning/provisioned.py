@@ -52,6 +52,7 @@ from pgassay.experiment.planning.servers import (
     OnStage,
     ParsedRequest,
 )
+from pgassay.factors import clients
 from pgassay.factors.base import Factor
 from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.base import PAGE_BYTES
@@ -77,7 +78,8 @@ class ProvisionedServers:
         """The builds, the cache state, and the baseline settings, the data and the caps of all arms."""
         request = self._request
         refuse_what_needs_a_remote_server(request)
-        cache = parse_cache(request.cache) if request.cache else default_cache(workload)
+        varies_clients = any(each.name == clients.NAME for each in factors)
+        cache = _cache_of(request, workload, is_mix=workload.is_mix or varies_clients)
         require_cache_state(cache, can_verify=pagecache.can_verify())
         factors, build = choose_builds(factors, request.build)
         baseline = settings_of_all(request, build, workload, usable_memory_bytes())
@@ -179,8 +181,22 @@ def _as_judged(build: Build, arms: Sequence[Arm]) -> Build:
 
 
 def default_cache(workload: WorkloadSpec) -> CacheState:
-    """Statements start cold each; a load reads what the page cache holds."""
-    return "cold-each" if workload.kind == "statements" and not workload.writes else "warm-pages"
+    """Statements start cold each; a load, or statements at once, read what the page cache holds."""
+    is_alone = workload.kind == "statements" and not workload.is_mix
+    return "cold-each" if is_alone and not workload.writes else "warm-pages"
+
+
+def _cache_of(request: CompareRequest, workload: WorkloadSpec, *, is_mix: bool) -> CacheState:
+    """The cache state that is named, or the workload's; raises UsageError where clients can't have it."""
+    if request.cache is None:
+        return "warm-pages" if is_mix else default_cache(workload)
+    cache = parse_cache(request.cache)
+    if is_mix and workload.kind == "statements" and cache in ("cold", "cold-each"):
+        raise UsageError(
+            f"--cache {cache}: of statements that clients execute at once only the first would be cold: use "
+            "--cache warm-pages, warm-buffers or as-is"
+        )
+    return cache
 
 
 def within_reach(candidates: list[Candidate]) -> tuple[list[Candidate], list[str]]:

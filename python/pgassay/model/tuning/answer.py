@@ -50,7 +50,8 @@ class TuneSymptom(Frozen):
     """The workload as it is. `seconds`: all statements by weight; `copy_notes`: how the copy differs.
 
     `at_least`: a statement did not end, so that `seconds` are a lower bound.
-    `source`: the server that its statements were read from; None for statements of a file.
+    `source`: the server that its statements were read from; None for statements of a file. `clients`: by how
+    many sessions at once the proof executes the statements; 1: one after the other.
     """
 
     workload: str
@@ -62,6 +63,7 @@ class TuneSymptom(Frozen):
     at_least: bool = False
     copy_notes: tuple[str, ...] = ()
     source: TuneSource | None = None
+    clients: int = 1
 
 
 class TuneCause(Frozen):

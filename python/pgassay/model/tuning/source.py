@@ -24,7 +24,8 @@ class TuneSource(Frozen):
     `name`: HOST:PORT/DATABASE. `since`: when its statements were counted from, '' where it does not say.
     `seconds`: of all statements of the database since then; `statements`: how many there were. `share`: the
     part of that time which those that are measured took. `ignored`: how many statements were passed over, by
-    the kind that they are of. `settings`: those that the copy was given as the source has them.
+    the kind that they are of. `settings`: those that the copy was given as the source has them. `sessions`:
+    how many of its sessions were at work at once on average, None in answers that did not ask.
     """
 
     name: str
@@ -36,3 +37,4 @@ class TuneSource(Frozen):
     left_out: tuple[SourceLeftOut, ...] = ()
     ignored: dict[str, int] = Field(default_factory=dict)
     settings: dict[str, str] = Field(default_factory=dict)
+    sessions: float | None = None

@@ -50,7 +50,7 @@ def try_facilities(
     kb = _read_ahead(place)
     facilities = Facilities(
         engines=tuple(engines),
-        cores=len(os.sched_getaffinity(0)),
+        cores=machine.cores_usable(),
         direct=direct,
         cold=cold,
         read_ahead_kb=kb,

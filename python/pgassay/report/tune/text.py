@@ -119,6 +119,11 @@ def _symptom(result: TuneResult) -> Iterator[Block]:
         f"{symptom.version}, cache {symptom.cache}: {_time(symptom.seconds, at_least=symptom.at_least)} for "
         "all of them once."
     )
+    if symptom.clients > 1:
+        yield Paragraph(
+            f"In the proof {symptom.clients} clients execute them at once, as often as their weights say; "
+            "the times below are of one alone."
+        )
     heads: tuple[str, ...] = ("statement", "time", "share", "where most of it goes")
     rows: list[tuple[str, ...]] = [
         (each.name, _time(each.seconds, at_least=each.at_least), percent(each.share), each.plan)
@@ -147,6 +152,7 @@ def _source(source: TuneSource) -> Iterator[Block]:
     yield Paragraph(
         f"{source.name}, PostgreSQL {source.version}, counted {counted}{since}, "
         f"{seconds(source.seconds)} in all. Those above took {percent(source.share)} of that on the source."
+        + ("" if source.sessions is None else f" {_sessions(source.sessions)}.")
         + (f" Passed over: {passed}." if passed else "")
     )
     if source.left_out:
@@ -155,6 +161,11 @@ def _source(source: TuneSource) -> Iterator[Block]:
     if source.settings:
         taken = ", ".join(f"{name} = {value}" for name, value in source.settings.items())
         yield Fold("Settings that the copy was given as the source has them", (Paragraph(taken),))
+
+
+def _sessions(count: float) -> str:
+    words = f"{count:.2g}" if count < 10 else f"{count:.0f}"
+    return f"On average {words} of its sessions are at work at once"
 
 
 def _milliseconds(value: float | None) -> str:

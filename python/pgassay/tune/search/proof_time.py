@@ -8,7 +8,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pgassay.tune.search.selection import Baseline, Seconds, Selection, proof_trials_s, total_s
+from pgassay.model.workload import WorkloadSpec
+from pgassay.tune.search.selection import (
+    Baseline,
+    Seconds,
+    Selection,
+    executions_at_once,
+    proof_trials_s,
+    total_s,
+)
 
 # What a trial takes beside its statements, at least; and beside those and starting its server on a copy.
 TRIAL_OVERHEAD_S, TRIAL_CHECKS_S = 3.0, 1.0
@@ -33,14 +41,18 @@ FIRST_STAGE_SHARE = 0.55
 
 @dataclass(frozen=True)
 class TrialTime:
-    """What a trial takes beside its statements, in seconds.
+    """What a trial takes beside its statements, in seconds, and how it executes these.
 
     `opened_s`: what giving the search's server its copy of the data, and starting it, took. `built_s`: what
-    applying each fix took, by its id.
+    applying each fix took, by its id. `executions`: how often each statement is executed where clients
+    execute them at once, {} for one after the other; `at_once`: how many processors have such clients to
+    serve.
     """
 
     opened_s: float = 0.0
     built_s: Mapping[str, float] = field(default_factory=dict)
+    executions: Mapping[str, int] = field(default_factory=dict)
+    at_once: float = 1.0
 
     @property
     def overhead_s(self) -> float:
@@ -49,8 +61,8 @@ class TrialTime:
 
     def block_s(self, selection: Selection, base: Seconds, count: int) -> float:
         """A block of the proof of the first `count` fixes."""
-        trials = proof_trials_s(selection, base, count)
-        return math.fsum(self.overhead_s + TRIAL_TIMES * seconds for seconds in trials)
+        trials = proof_trials_s(selection, base, count, self.executions)
+        return math.fsum(self.overhead_s + TRIAL_TIMES * seconds / self.at_once for seconds in trials)
 
     def data_s(self, selection: Selection, count: int) -> float:
         """Making the data of its arms: each has all members but at most one."""
@@ -63,8 +75,24 @@ class TrialTime:
 
     def proof_of_one_s(self, base: Seconds, share_left: float) -> float:
         """The shortest proof of one fix that leaves this share of the workload's time."""
-        statements_s = math.fsum(base.values()) * (1 + (ARMS_OF_ONE - 1) * share_left)
+        once_s = math.fsum(self.executions.get(name, 1) * each for name, each in base.items()) / self.at_once
+        statements_s = once_s * (1 + (ARMS_OF_ONE - 1) * share_left)
         return self.opened_s + BLOCKS_MIN * (ARMS_OF_ONE * self.overhead_s + TRIAL_TIMES * statements_s)
+
+
+def trial_time(
+    workload: WorkloadSpec,
+    processors: float,
+    baseline: Baseline,
+    chosen: Seconds,
+    opened_s: float,
+    built_s: Mapping[str, float] | None = None,
+) -> TrialTime:
+    """What a trial of the proof takes on so many processors. `chosen`: the seconds with what was chosen."""
+    if not workload.is_mix:
+        return TrialTime(opened_s, built_s or {})
+    often = executions_at_once(baseline.weights, baseline.seconds, chosen, baseline.endless)
+    return TrialTime(opened_s, built_s or {}, often, max(1.0, min(processors, workload.clients)))
 
 
 def provable(

@@ -22,6 +22,9 @@ Seconds = Mapping[str, float]
 EXECUTIONS_S, SLOWER_EXECUTIONS_S, EXECUTIONS_MAX = 0.05, 0.15, 500
 # Where shared buffers are emptied before each execution, which takes longer than a short statement.
 EMPTIED_EXECUTIONS_MAX = 20
+# Where clients execute the statements at once: each so often at least, since what runs beside it is chance,
+# and as its weight says as far as a trial may take so long, or twice what that least takes.
+AT_ONCE_MIN, AT_ONCE_MAX, AT_ONCE_S, AT_ONCE_TIMES = 3, 2000, 4.0, 2.0
 # A workload that is slower by less than that is called nothing.
 WORSE_MAX = 0.9
 # With a fix a statement is stopped that takes so many times as long as with the best, and so many seconds.
@@ -159,14 +162,17 @@ def gain_of(weights: Mapping[str, float], before: Seconds, touched: Seconds) -> 
     return 0.0 if math.isinf(after) else total_s(weights, before) / after
 
 
-def proof_trials_s(selection: Selection, base: Seconds, count: int) -> list[float]:
+def proof_trials_s(
+    selection: Selection, base: Seconds, count: int, often: Mapping[str, int] | None = None
+) -> list[float]:
     """What the statements take in each trial of a block of the proof of the first `count` fixes, in seconds.
 
-    A trial runs each statement once, whatever its weight is, and short ones several times. The chosen set and
-    its twin, the workload as it is, and with several the set without each, which loses what that one gained.
+    A trial runs each statement once, whatever its weight is, and short ones several times, unless `often`
+    says how often. The chosen set and its twin, the workload as it is, and with several the set without each,
+    which loses what that one gained.
     """
     sets = (base, *(step.seconds for step in selection.steps[:count]))
-    often = executions_of(base, base, sets[-1])
+    often = often or executions_of(base, base, sets[-1])
     totals = [math.fsum(often.get(name, 1) * each[name] for name in each) for each in sets]
     chosen = totals[-1]
     lost = [chosen + before - after for before, after in pairwise(totals)]
@@ -189,6 +195,34 @@ def executions_of(
         if count > 1:
             found[name] = count
     return found
+
+
+def executions_at_once(
+    weights: Mapping[str, float], base: Seconds, chosen: Seconds, endless: Iterable[str] = ()
+) -> dict[str, int]:
+    """How often a trial executes each of these statements where clients execute them at once.
+
+    In the mix that the weights say, as far as the time of a trial allows: `base`, `chosen` are the seconds of
+    one execution, as the workload is and with all that was chosen. `endless`: what a trial stops, once each.
+    """
+    stopped = set(endless)
+    short = executions_of((name for name in weights if name not in stopped), base, chosen)
+    least = {name: 1 if name in stopped else max(AT_ONCE_MIN, short.get(name, 1)) for name in weights}
+    mixed = [name for name in weights if name not in stopped]
+
+    def counts(times: float) -> dict[str, int]:
+        wanted = {name: min(AT_ONCE_MAX, round(times * weights[name])) for name in mixed}
+        return {name: max(count, wanted.get(name, 0)) for name, count in least.items()}
+
+    def takes_s(found: Mapping[str, int]) -> float:
+        return math.fsum(count * base[name] for name, count in found.items())
+
+    room_s = max(AT_ONCE_S, AT_ONCE_TIMES * takes_s(least))
+    low, high = 0.0, AT_ONCE_MAX / min((weights[name] for name in mixed), default=1.0)
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if takes_s(counts(middle)) <= room_s else (low, middle)
+    return counts(low)
 
 
 def is_slower(tried: Tried) -> bool:

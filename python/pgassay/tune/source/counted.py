@@ -8,7 +8,7 @@ never reset.
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import psycopg
 from pglast import ast
@@ -45,7 +45,10 @@ FROM {schema}.pg_stat_statements(true) s JOIN pg_catalog.pg_database d ON d.oid 
 WHERE d.datname = pg_catalog.current_database()
 GROUP BY s.queryid, {top}
 ORDER BY 4 DESC"""
-_SINCE = "SELECT pg_catalog.date_trunc('second', stats_reset)::text FROM {schema}.pg_stat_statements_info"
+_SINCE = """
+SELECT pg_catalog.date_trunc('second', stats_reset)::text,
+    EXTRACT(epoch FROM pg_catalog.clock_timestamp() - stats_reset)::float8
+FROM {schema}.pg_stat_statements_info"""
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,10 @@ class CountedStatement:
 
 @dataclass(frozen=True)
 class Counted:
-    """The statements that took most, and what was passed over; `total_ms` and `statements` are of all."""
+    """The statements that took most, and what was passed over; `total_ms` and `statements` are of all.
+
+    `since`, `since_s`: when counting began, and how many seconds ago; '' and None where it is not known.
+    """
 
     chosen: tuple[CountedStatement, ...]
     ignored: dict[str, int] = field(default_factory=dict)
@@ -80,6 +86,7 @@ class Counted:
     statements: int = 0
     since: str = ""
     hidden_share: float = 0.0
+    since_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -120,6 +127,7 @@ def read_counted(source: Source, session: ControlSession, wanted: int) -> Counte
         for query_id, query, calls, total_ms, count, is_top in rows
     ]
     counted = choose(read_rows, wanted, str(since[0]) if since and since[0] else "")
+    counted = replace(counted, since_s=since[1] if since and since[1] and since[1] > 0 else None)
     if counted.hidden_share > HIDDEN_SHARE_MAX or (counted.hidden_share and not counted.chosen):
         role = sql.Identifier(source.role).as_string(None)
         raise UsageError(

@@ -15,6 +15,7 @@ from pgassay.analysis.plans.find import FoundPlan
 from pgassay.analysis.plans.read import explained
 from pgassay.environment.builds.registry import MAJOR_MIN, resolve
 from pgassay.environment.cgroup.caps import usable_memory_bytes
+from pgassay.environment.linux import machine
 from pgassay.environment.server.limits import parse_memory
 from pgassay.environment.server.validation import build_settings
 from pgassay.errors import UsageError
@@ -36,6 +37,7 @@ from pgassay.tune.source.gather import Gathered, explained_on, gather, given_val
 from pgassay.tune.source.log import Logged, read_log
 from pgassay.tune.source.origin import Origin
 from pgassay.tune.source.server import Source, open_source
+from pgassay.tune.source.sessions import AtWork, read_at_work
 from pgassay.tune.start.base import Start, workload_named
 from pgassay.tune.statements import measured
 from pgassay.tune.tools import Tools
@@ -67,6 +69,7 @@ class _Read:
 
     source: Source
     counted: Counted
+    at_work: AtWork
     gathered: Gathered
     plans: dict[str, ExplainedPlan | str]
 
@@ -154,6 +157,7 @@ def _read(wanted: ServerRequest, source: Source, progress: Progress) -> _Read:
     progress.stage("reading the statements of the server")
     with source.session() as session:
         counted = read_counted(source, session, wanted.statements)
+        at_work = read_at_work(session, counted)
         gathered = gather(source, session, counted.chosen, given, log)
         for text in unmatched(given, counted.chosen):
             progress.message(f"--values: no statement that took most of the time is like this one: {text}")
@@ -171,7 +175,7 @@ def _read(wanted: ServerRequest, source: Source, progress: Progress) -> _Read:
             plans[one.sql] = (
                 why or explained(FoundPlan(document, "json"), 1, f"the plan of {one.name}")  # type: ignore[arg-type]
             )
-    return _Read(source, counted, gathered, plans)
+    return _Read(source, counted, at_work, gathered, plans)
 
 
 # --- What is tuned.
@@ -191,6 +195,11 @@ def _request(
     if locale is None and not compare.dataset.startswith("folder:"):
         locale, note = locale_of(source, installed_locales())
     notes = [*([note] if note else []), *differences(source, settings, build), *read.gathered.notes]
+    clients = wanted.request.clients
+    if clients is None:
+        clients = read.at_work.clients(machine.cores_usable())
+        cut = read.at_work.note(machine.cores_usable())
+        notes += [cut] if cut else []
     if wanted.request.compare.dataset:
         notes.append("the data were given, and are as old as they are: the source may hold others by now")
     name = f"server:{source.name}"
@@ -206,6 +215,7 @@ def _request(
         start=Start(workload_named(name, read.gathered.statements), read.gathered.statements),
         origin=_origin(read, settings, tuple(notes)),
         began_at=began_at,
+        clients=clients,
     )
 
 
@@ -222,6 +232,7 @@ def _origin(read: _Read, settings: dict[str, str], notes: tuple[str, ...]) -> Or
         left_out=read.gathered.left_out,
         ignored=counted.ignored,
         settings=settings,
+        sessions=read.at_work.sessions,
     )
     return Origin(
         told=told,

@@ -86,11 +86,9 @@ def _statements_of(
     if workload.load is not None:
         options = workload.load.oltp_read_only
         weights = {} if options is None else {name: float(n) for name, n in calls_of(options).items()}
-        clients = workload.load.clients
         notes.append(
             f"the statements of {workload.text} are taken one by one, with one set of their values, as often "
-            "as a transaction has them; "
-            f"its {clients} client{'' if clients == 1 else 's'} at once are not imitated"
+            "as a transaction has them"
         )
     statements = tuple(
         checked(each, "", f"{folder}, {workload.text}").model_copy(
@@ -100,7 +98,8 @@ def _statements_of(
     )
     if workload.load is None:
         return workload, statements, notes
-    return workload_named(workload.text, statements), statements, notes
+    named = workload_named(workload.text, statements)
+    return named.model_copy(update={"clients": workload.load.clients}), statements, notes
 
 
 def _build_of(spec: ArmSpec) -> tuple[str, list[str]]:

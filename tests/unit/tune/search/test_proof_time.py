@@ -17,9 +17,19 @@ from pgassay.tune.search.proof_time import (
     provable,
     search_s,
     too_short,
+    trial_time,
     typed,
 )
-from pgassay.tune.search.selection import Selection, Step
+from pgassay.tune.search.selection import (
+    AT_ONCE_MIN,
+    AT_ONCE_S,
+    AT_ONCE_TIMES,
+    Baseline,
+    Selection,
+    Step,
+    executions_at_once,
+)
+from pgassay.workloads.registry import parse_workload
 
 BASE = {"list": 2.0, "report": 1.0}
 WEIGHTS = dict.fromkeys(BASE, 1.0)
@@ -43,6 +53,47 @@ def test_a_copy_that_takes_long_leaves_time_for_fewer_members() -> None:
     assert provable(CHOSEN, WEIGHTS, BASE, time_s, quick).ids == ("best", "next")
     fewer = provable(CHOSEN, WEIGHTS, BASE, time_s, slow)
     assert fewer.ids == ("best",) and fewer.beside["next"] == pytest.approx(1.5)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from("abcdef"), st.tuples(st.floats(1e-5, 1e7), st.floats(1e-5, 60)), min_size=1
+    ),
+    st.floats(0.01, 1.0),
+)
+def test_clients_execute_the_mix_of_the_weights_within_the_time_of_a_trial(
+    drawn: dict[str, tuple[float, float]], share: float
+) -> None:
+    weights, base = ({name: each[place] for name, each in drawn.items()} for place in (0, 1))
+    chosen = {name: share * each for name, each in base.items()}
+    counts = executions_at_once(weights, base, chosen)
+    assert all(count >= AT_ONCE_MIN for count in counts.values())
+    least = executions_at_once(dict.fromkeys(base, 1e-9), base, chosen)
+    takes_s, least_s = (sum(found[name] * base[name] for name in base) for found in (counts, least))
+    assert takes_s <= max(AT_ONCE_S, AT_ONCE_TIMES * least_s) * (1 + 1e-9)
+    # Where neither the least nor the most decides, a statement runs as often as its weight says.
+    free = [name for name in counts if counts[name] > max(least[name], 20) and counts[name] < 1900]
+    for one in free:
+        for other in free:
+            assert counts[one] / counts[other] == pytest.approx(weights[one] / weights[other], rel=0.1)
+
+
+def test_what_a_trial_stops_is_executed_once() -> None:
+    counts = executions_at_once(WEIGHTS, BASE, BASE, endless=("report",))
+    assert counts["report"] == 1 and counts["list"] >= AT_ONCE_MIN
+
+
+def test_clients_at_once_take_what_their_processors_take() -> None:
+    baseline = Baseline((), BASE, {})
+    alone = trial_time(parse_workload("full-scan"), 2, baseline, BASE, 4.0)
+    assert (alone.executions, alone.at_once) == ({}, 1.0)
+    mix = parse_workload("full-scan").model_copy(update={"clients": 8})
+    at_once = trial_time(mix, 2, Baseline((), {}, {}), {}, 4.0)
+    assert at_once.at_once == 2.0
+    counted = TrialTime(4.0, {}, {"list": 3, "report": 3}, 2.0)
+    # Three times each, by two processors: as it is 9 s, chosen 4.5 s, and twice for warming.
+    assert counted.block_s(CHOSEN, BASE, 1) == pytest.approx(3 * 5 + 2 * 3 * (1.5 + 1.5 + 3.0) / 2)
+    assert counted.proof_of_one_s(BASE, 0.0) == pytest.approx(4 + BLOCKS_MIN * (3 * 5 + 2 * 3 * 3.0 / 2))
 
 
 @given(st.floats(1, 1e5), st.floats(1e-4, 1e4), st.floats(0, 1e3))

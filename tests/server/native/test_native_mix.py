@@ -1,0 +1,132 @@
+"""`pgassay-native mix` against a real server: several sessions execute one queue of statements."""
+
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+
+from native_servers import NativeTestServer
+from pgassay.native.mix import MixStatement, run_mix
+from pgassay.native.process import StatementError
+
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
+
+SLEEP = MixStatement("sleep", "SELECT pg_sleep(0.2)")
+ACTIVE = (
+    "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%{}%' AND pid <> pg_backend_pid() "
+    "AND state = 'active'"
+)
+
+
+def run(server: NativeTestServer, sql: str) -> None:
+    run_mix(server.parameters(), [MixStatement("made", sql)], [0], sessions=1)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[NativeTestServer]:
+    server = NativeTestServer()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+def test_every_execution_is_done_once_and_sessions_work_at_once(server: NativeTestServer) -> None:
+    one = MixStatement("one", "SELECT generate_series(1, 3)")
+    executed = run_mix(server.parameters(), [SLEEP, one], [0, 1, 0, 1, 0, 1, 0], sessions=4)
+    assert sorted(each.statement for each in executed) == [0, 0, 0, 0, 1, 1, 1]
+    assert all(each.rows == 3 for each in executed if each.statement == 1)
+    assert all(each.end_ns - each.start_ns >= 2e8 for each in executed if each.statement == 0)
+    # Four sleeps of 0.2 s by four sessions: the last begins before the first ends.
+    sleeps = [each for each in executed if each.statement == 0]
+    assert max(each.start_ns for each in sleeps) < min(each.end_ns for each in sleeps)
+
+
+def test_one_session_takes_one_after_the_other_in_their_order(server: NativeTestServer) -> None:
+    texts = [MixStatement(f"{number}", f"SELECT {number}") for number in range(5)]
+    executed = run_mix(server.parameters(), texts, [3, 1, 4, 1, 0], sessions=1)
+    assert [each.statement for each in executed] == [3, 1, 4, 1, 0]
+    assert all(before.end_ns <= after.start_ns for before, after in pairwise(executed))
+
+
+def test_what_is_rolled_back_finds_the_same_rows_each_time(server: NativeTestServer) -> None:
+    run(server, "CREATE TABLE kept (x int PRIMARY KEY)")
+    insert = MixStatement("insert", "INSERT INTO kept VALUES (1)", rolled_back=True)
+    executed = run_mix(server.parameters(), [insert], [0] * 12, sessions=3)
+    assert [each.outcome for each in executed] == ["ended"] * 12
+    assert server.query("SELECT count(*) FROM kept") == (0,)
+    with pytest.raises(StatementError, match='statement "insert"') as caught:
+        run_mix(server.parameters(), [MixStatement("insert", insert.sql)], [0, 0], sessions=1)
+    assert caught.value.sqlstate == "23505"
+
+
+def test_a_limit_stops_one_statement_and_no_other(server: NativeTestServer) -> None:
+    slow = MixStatement("slow", "SELECT pg_sleep(30)", limit_ms=100)
+    executed = run_mix(server.parameters(), [slow, SLEEP], [0, 1, 0, 1], sessions=2)
+    outcomes = {(each.statement, each.outcome) for each in executed}
+    assert outcomes == {(0, "stopped"), (1, "ended")}
+
+
+def test_a_deadlock_is_given_up_and_the_rest_goes_on(server: NativeTestServer) -> None:
+    run(server, "CREATE TABLE locked AS SELECT i FROM generate_series(1, 2) i")
+    run(server, "ALTER SYSTEM SET deadlock_timeout = '10ms'")
+    server.query("SELECT pg_reload_conf()")
+
+    def locking(first: int, second: int) -> MixStatement:
+        rows = (f"UPDATE locked SET i = i WHERE i = {each}" for each in (first, second))
+        wait = "PERFORM pg_sleep(0.3)"
+        return MixStatement(f"{first}", f"DO $$BEGIN {f'; {wait}; '.join(rows)}; END$$", rolled_back=True)
+
+    executed = run_mix(server.parameters(), [locking(1, 2), locking(2, 1)], [0, 1], sessions=2)
+    assert sorted(each.outcome for each in executed) == ["ended", "given-up"]
+
+
+def test_before_is_run_by_each_session(server: NativeTestServer) -> None:
+    shown = MixStatement("shown", "SELECT 1 / (current_setting('work_mem') = '77kB')::int")
+    executed = run_mix(
+        server.parameters(), [shown], [0] * 6, sessions=3, before=["SET work_mem = '77kB'", "SELECT 1"]
+    )
+    assert len(executed) == 6
+
+
+def test_a_failure_ends_what_the_other_sessions_run(server: NativeTestServer) -> None:
+    slow = MixStatement("slow", "SELECT pg_sleep(60) AS ended_by_failure")
+    wrong = MixStatement("wrong", "SELECT pg_sleep(0.3), 1 / (extract(epoch FROM now())::int * 0)")
+    begun = time.monotonic()
+    with pytest.raises(StatementError, match=r'session \d+: statement "wrong": division by zero'):
+        run_mix(server.parameters(), [slow, wrong], [0, 1, 0], sessions=3)
+    assert time.monotonic() - begun < 30
+    assert server.query(ACTIVE.format("ended_by_failure")) == (0,)
+
+
+def test_sessions_that_the_server_refuses_are_one_error(server: NativeTestServer) -> None:
+    with pytest.raises(StatementError, match=r"too many clients|remaining connection slots"):
+        run_mix(server.parameters(), [SLEEP], [0], sessions=200)
+    with pytest.raises(StatementError, match="sessions is 0"):
+        run_mix(server.parameters(), [SLEEP], [0], sessions=0)
+    with pytest.raises(StatementError, match="order names statement 7"):
+        run_mix(server.parameters(), [SLEEP], [7], sessions=1)
+
+
+def test_an_interruption_cancels_what_runs(server: NativeTestServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pgassay.native import mix
+    from pgassay.native.process import NativeProcess
+
+    class Interrupted(NativeProcess):
+        def receive(self) -> dict:
+            deadline = time.monotonic() + 30
+            while server.query(ACTIVE.format("interrupted_mix")) != (2,):
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(mix, "NativeProcess", Interrupted)
+    slow = MixStatement("slow", "SELECT pg_sleep(60) AS interrupted_mix")
+    with pytest.raises(KeyboardInterrupt):
+        run_mix(server.parameters(), [slow], [0, 0], sessions=2)
+    deadline = time.monotonic() + 30
+    while server.query(ACTIVE.format("interrupted_mix")) != (0,):
+        assert time.monotonic() < deadline, "what the sessions ran goes on"
+        time.sleep(0.02)
