@@ -20,6 +20,8 @@ _MEGABYTE = 1_000_000
 # Below that nobody has to plan for it.
 _WAL_BYTES_MIN = _MEGABYTE
 _SUMMARISING = "brin"
+# Settings of which every sort or hash of every session may take as much as they say.
+MEMORY_OF_EACH = frozenset({"work_mem", "hash_mem_multiplier"})
 _WRITING = (ast.InsertStmt, ast.UpdateStmt, ast.DeleteStmt, ast.MergeStmt)
 
 
@@ -33,7 +35,9 @@ def side_costs(
 
     `wal_bytes`: what applying it wrote on the copy.
     """
-    said = list(_standbys(candidate, wal_bytes))
+    said = [*_memory(candidate), *_standbys(candidate, wal_bytes)]
+    if any(map(is_writing_anew, candidate.sql)):
+        said.append("the table is locked against reads and writes while it is written anew")
     if facts is not None:
         for root in _parsed(candidate.sql):
             if isinstance(root, ast.IndexStmt):
@@ -99,6 +103,24 @@ def _parsed(texts: Sequence[str]) -> Iterator[ast.Node]:
             continue
         if root is not None:
             yield root
+
+
+def is_writing_anew(statement: str) -> bool:
+    """Whether it writes a table anew, and locks everybody out of it meanwhile."""
+    words = statement.upper().replace("(", " ( ").replace(",", " , ").replace(")", " ) ").split()
+    options = words[: words.index(")")] if ")" in words else words[:2]
+    if words[:1] in (["REPACK"], ["CLUSTER"]):
+        return "CONCURRENTLY" not in options
+    return words[:1] == ["VACUUM"] and "FULL" in options
+
+
+def _memory(candidate: Candidate) -> Iterator[str]:
+    given = [name for name in candidate.settings if name in MEMORY_OF_EACH]
+    if given:
+        yield (
+            f"{' and '.join(given)} holds for every sort and hash of every session: times as many as run at "
+            "once it must fit into memory; ALTER ROLE … SET gives it to one role alone"
+        )
 
 
 def _standbys(candidate: Candidate, wal_bytes: int | None) -> Iterator[str]:

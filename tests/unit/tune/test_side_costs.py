@@ -140,3 +140,22 @@ def test_a_fix_of_tables_that_nothing_writes_has_no_write_ratio() -> None:
     elsewhere = {"index:good": frozenset({"place"})}
     other = {fix.id: fix.cost.write_ratio for fix in ranked(replace(judged, writing_elsewhere=elsewhere))}
     assert other == ratios | {"index:good": None}
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("VACUUM (FULL, ANALYZE) public.t", True),
+        ("REPACK (ANALYZE) public.t", True),
+        ("VACUUM (ANALYZE) public.t", False),
+        ("REINDEX INDEX CONCURRENTLY public.i", False),
+    ],
+)
+def test_a_table_that_is_written_anew_is_locked_and_that_is_said(sql: str, expected: bool) -> None:
+    assert ("locked against reads and writes" in said(sql)) is expected
+
+
+def test_memory_that_every_session_may_take_is_said() -> None:
+    for name, expected in (("work_mem", True), ("hash_mem_multiplier", True), ("jit", False)):
+        words = side_costs(samples.candidate("s", sql=(), settings={name: "1"}), None, (), None)
+        assert ("every session" in words) is expected

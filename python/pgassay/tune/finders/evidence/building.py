@@ -1,6 +1,5 @@
 """Candidates of indexes: names, SQL, and whether an index that is there already does the same."""
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -10,8 +9,7 @@ from pgassay.tune.finders.base import Offer, Saving
 from pgassay.tune.finders.evidence.conditions import normalised, quoted
 from pgassay.tune.finders.evidence.evidence import Evidence, Scan
 from pgassay.tune.finders.evidence.work import btree_bytes
-
-_NAME_BYTES_MAX = 63
+from pgassay.tune.names import NAME_BYTES_MAX, digest, shortened
 
 
 @dataclass(frozen=True)
@@ -63,9 +61,7 @@ class NewIndex:
             self.table.name,
             *("".join(c if c.isalnum() else "_" for c in key.text) for key in self.keys),
         ]
-        digest = hashlib.sha256(self.id.encode()).hexdigest()[:6]
-        stem = "_".join(words).encode()[: _NAME_BYTES_MAX - 11].decode(errors="ignore")
-        return f"{stem}_pga{digest}"
+        return f"{shortened('_'.join(words), NAME_BYTES_MAX - 11)}_pga{digest(self.id)}"
 
     @property
     def sql(self) -> str:
