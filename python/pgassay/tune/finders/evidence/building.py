@@ -3,6 +3,10 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from pglast import ast, parse_sql
+from pglast.parser import ParseError
+from pglast.stream import RawStream
+
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import IndexFacts, IndexKey, TableFacts
 from pgassay.tune.finders.base import Offer, Saving
@@ -84,6 +88,21 @@ class NewIndex:
 def place(table: TableFacts) -> str:
     """A table's name with its schema, as SQL has it."""
     return f"{quoted(table.schema_)}.{quoted(table.name)}"
+
+
+def defined_anew(definition: str, *, name: str | None = None) -> str:
+    """pg_get_indexdef's statement as one for the whole table, partitions included, under this name or none.
+
+    Parsed, since whoever made the data may have put SQL into the name. What a newer grammar has is left.
+    """
+    try:
+        root = parse_sql(definition)[0].stmt
+    except ParseError:
+        return definition
+    if not isinstance(root, ast.IndexStmt) or root.relation is None:
+        return definition
+    root.idxname, root.relation.inh = name, True
+    return str(RawStream()(root))
 
 
 def _place(table: TableFacts) -> str:
