@@ -1,6 +1,6 @@
 """What the parts of `tune` hand to each other: statements with their values, plans, candidates."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -85,6 +85,16 @@ class Candidate(Frozen):
     per_month: float | None = None
     why_not: str = ""
     for_one_value: bool = False
+
+    def in_order(self, statements: Sequence[str]) -> tuple[str, ...]:
+        """Its `sql` or `undo` as a server in use is to be given it, in one transaction where it is `at_once`.
+
+        VACUUM refuses to run in one, and follows.
+        """
+        if not self.at_once or not statements:
+            return tuple(statements)
+        after = [each for each in statements if each.upper().startswith("VACUUM")]
+        return ("BEGIN", *(each for each in statements if each not in after), "COMMIT", *after)
 
     @property
     def is_restored_by_undo(self) -> bool:

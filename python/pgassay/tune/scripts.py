@@ -73,7 +73,7 @@ def _comment(text: str) -> list[str]:
 
 def _applying(fix: Candidate, facts: SchemaFacts | None) -> list[str]:
     if fix.at_once:
-        lines = _together(fix.sql, [_RIGHTS])
+        lines = _together(fix.in_order(fix.sql), [_RIGHTS])
     else:
         lines = [line for statement in fix.sql for line in online(statement, facts)]
     if fix.settings:
@@ -106,10 +106,9 @@ def _set(settings: dict[str, str]) -> list[str]:
 
 
 def _together(statements: Sequence[str], last: Sequence[str] = ()) -> list[str]:
-    """The statements in one transaction, `last` before its end; VACUUM refuses to run in one and follows."""
-    after = [each for each in statements if each.upper().startswith("VACUUM")]
-    within = [_ended(each) for each in statements if each not in after]
-    return [_AT_ONCE, "BEGIN;", *within, *last, "COMMIT;", *map(_ended, after)]
+    """What is one transaction, as it was given, with these lines before its end."""
+    lines = [line for each in statements for line in (*(last if each == "COMMIT" else ()), _ended(each))]
+    return [_AT_ONCE, *lines]
 
 
 def _ended(statement: str) -> str:
@@ -118,7 +117,7 @@ def _ended(statement: str) -> str:
 
 def _undoing(fix: Candidate, facts: SchemaFacts | None) -> list[str]:
     if fix.at_once:
-        lines = _together(fix.undo)
+        lines = _together(fix.in_order(fix.undo))
     else:
         made = list(_made_of_partitions(fix, facts))
         lines = [
