@@ -223,8 +223,10 @@ def _drops_of_partitioned(root: ast.DropStmt, facts: SchemaFacts | None) -> bool
 def _made_of_partitions(fix: Candidate, facts: SchemaFacts | None) -> Iterator[str]:
     """The indexes that are made for it on the partitions of a table, and attached one by one."""
     for root in map(_parsed, fix.sql):
-        table = _table(root.relation, facts) if isinstance(root, ast.IndexStmt) else None
-        if table is not None and table.kind == "partitioned" and facts is not None:
+        if not isinstance(root, ast.IndexStmt) or facts is None:
+            continue
+        table = _table(root.relation, facts)
+        if table is not None and table.kind == "partitioned":
             for part in _partitions(table, facts):
                 yield _qualified(part.schema_, _of_partition(part, str(root.idxname)))
 

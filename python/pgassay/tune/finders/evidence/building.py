@@ -113,7 +113,8 @@ def serves(index: IndexFacts, equal: Sequence[str], rest: Sequence[Key]) -> bool
     """Whether a B-tree that is there finds rows by these columns and gives the rest in this order.
 
     The columns compared with one value may lead in any order; what follows must stand as asked, all in its
-    direction or all reversed (a B-tree is read both ways).
+    direction or all reversed (a B-tree is read both ways). An operator class for LIKE finds equal values, and
+    has neither the order nor the ranges of the type.
     """
     if index.method != "btree" or not index.valid or index.predicate is not None:
         return False
@@ -121,8 +122,9 @@ def serves(index: IndexFacts, equal: Sequence[str], rest: Sequence[Key]) -> bool
     if {key.column for key in keys[: len(equal)]} != set(equal) or len(keys) < len(equal) + len(rest):
         return False
     following = keys[len(equal) : len(equal) + len(rest)]
-    if any(_name(have) != want.text for have, want in zip(following, rest, strict=True)):
-        return False
+    for have, want in zip(following, rest, strict=True):
+        if _name(have) != want.text or not (have.default_opclass or have.opclass == want.opclass):
+            return False
     turned = {_turned(have, want) for have, want in zip(following, rest, strict=True)}
     return len(turned) <= 1 and None not in turned
 
