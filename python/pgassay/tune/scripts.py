@@ -37,6 +37,9 @@ _INVALID_COPY = (
     "CONCURRENTLY."
 )
 _HALF_DROPPED = "-- If this fails, the index may stay and be INVALID: run it again."
+_NOT_DROPPED = (
+    "-- One that is still there stays; an INVALID one, left by what failed, is to be dropped first."
+)
 _LOCKED_OUT = "-- Choose the time: the table is locked against reads and writes until this is done."
 _AT_ONCE = "-- In one transaction: until its COMMIT the table is locked against reads and writes."
 _RIGHTS = (
@@ -163,8 +166,8 @@ def online(
     """One statement as it is run beside an application: CONCURRENTLY where PostgreSQL can.
 
     An index of a partitioned table is made partition by partition, since there it can't. `is_undo`: what was
-    made may not be there, since apply.sql went no further. `is_partitioned`: what it drops is the index of a
-    partitioned table, which the facts don't know yet.
+    made may not be there, and what was dropped may be, since apply.sql went no further. `is_partitioned`:
+    what it drops is the index of a partitioned table, which the facts don't know yet.
     """
     warned = [_LOCKED_OUT] if is_writing_anew(statement) else []
     root = _parsed(statement)
@@ -175,7 +178,8 @@ def online(
         if table is not None and table.kind == "partitioned" and facts is not None:
             return list(_by_partition(root, table, facts))
         root.concurrent = True
-        return _unlimited(_INVALID, _text(root))
+        root.if_not_exists = is_undo and bool(root.idxname)
+        return _unlimited(_NOT_DROPPED if is_undo else _INVALID, _text(root))
     if isinstance(root, ast.DropStmt):
         root.missing_ok = is_undo or root.missing_ok
         if root.removeType == enums.ObjectType.OBJECT_INDEX and len(root.objects or ()) == 1:

@@ -192,6 +192,13 @@ def test_a_value_that_alter_system_had_set_is_printed_before_it_is_overwritten()
     assert "had set before" in undone and "every session" in applied
 
 
+def test_an_index_that_was_not_dropped_after_all_does_not_end_the_undoing() -> None:
+    fix = candidate(sql=("DROP INDEX i",), undo=("CREATE INDEX i ON t (a)",))
+    assert "CREATE INDEX CONCURRENTLY IF NOT EXISTS i ON t (a);" in undo_script([fix], None).splitlines()
+    # One that is INVALID would be passed over: what is made anew must not be there.
+    assert "IF NOT EXISTS" not in apply_script([INDEX], None)
+
+
 def test_an_extension_stays_and_that_is_said() -> None:
     fix = candidate(sql=("CREATE EXTENSION IF NOT EXISTS pg_trgm", "CREATE INDEX i ON t (a)"))
     assert "-- The extension pg_trgm stays" in undo_script([fix], None)
