@@ -52,13 +52,38 @@ _ALL_SESSIONS = (
 
 def apply_script(fixes: Sequence[Candidate], facts: SchemaFacts | None) -> str:
     """The statements that apply these fixes; '' for none."""
-    return _script("apply.sql", fixes, [_applying(fix, facts) for fix in fixes])
+    ordered, known = _in_order(fixes), _with_partitions(fixes, facts)
+    return _script("apply.sql", ordered, [_applying(fix, known) for fix in ordered])
 
 
 def undo_script(fixes: Sequence[Candidate], facts: SchemaFacts | None) -> str:
     """The statements that take them back, the last one first; what can't be taken back is said."""
-    backwards = list(reversed(fixes))
-    return _script("undo.sql", backwards, [_undoing(fix, facts) for fix in backwards])
+    backwards, known = _in_order(fixes)[::-1], _with_partitions(fixes, facts)
+    return _script("undo.sql", backwards, [_undoing(fix, known) for fix in backwards])
+
+
+def _in_order(fixes: Sequence[Candidate]) -> list[Candidate]:
+    """What puts another table in a table's place comes first: an index made before would be the old one's."""
+    return sorted(fixes, key=lambda fix: not fix.at_once)
+
+
+def _with_partitions(fixes: Sequence[Candidate], facts: SchemaFacts | None) -> SchemaFacts | None:
+    """The tables as they are once they are partitioned by a fix, for the indexes that others make on them."""
+    if facts is None:
+        return None
+    tables = {(table.schema_, table.name): table for table in facts.tables}
+    for root in (_parsed(statement) for fix in fixes if fix.at_once for statement in fix.sql):
+        if not isinstance(root, ast.CreateStmt) or root.relation is None:
+            continue
+        place = (str(root.relation.schemaname), str(root.relation.relname))
+        if root.partspec is not None and place in tables:
+            tables[place] = tables[place].model_copy(update={"kind": "partitioned", "indexes": ()})
+        for above in root.inhRelations or ():
+            tables[place] = TableFacts(
+                schema_=place[0], name=place[1], kind="table", columns=(), parent=str(above.relname),
+                parent_schema=str(above.schemaname),
+            )  # fmt: skip
+    return facts.model_copy(update={"tables": tuple(tables.values())})
 
 
 def _script(name: str, fixes: Sequence[Candidate], parts: Sequence[list[str]]) -> str:

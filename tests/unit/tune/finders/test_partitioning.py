@@ -118,3 +118,13 @@ def test_names_of_partitions_differ_though_the_tables_name_is_long() -> None:
     found = partitioned(name="ä" * 31)
     names = [each.split()[2] for each in found.sql if " PARTITION OF " in each]
     assert len(set(names)) == 13 and all(len(each.encode()) <= 63 + len('public.""') for each in names)
+
+
+def test_an_index_beside_it_is_made_on_the_new_tables_partitions() -> None:
+    """Made before, it would be the old table's; and CONCURRENTLY is refused for a partitioned one."""
+    first = samples.candidate("i", sql=("CREATE INDEX i ON public.t (a)",), undo=("DROP INDEX public.i",))
+    applied = apply_script([first, partitioned()], facts())
+    assert applied.index("COMMIT;") < applied.index("CREATE INDEX i ON ONLY public.t (a);")
+    assert "CREATE INDEX CONCURRENTLY t_p13_i ON public.t_p13 (a);" in applied
+    undone = undo_script([first, partitioned()], facts())
+    assert undone.index("DROP INDEX IF EXISTS public.i;") < undone.index("BEGIN;")
