@@ -1,6 +1,6 @@
 """What the parts of `tune` hand to each other: statements with their values, plans, candidates."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -54,11 +54,13 @@ class Candidate(Frozen):
     touches. `sql` is applied in order, each statement outside of a transaction; `undo` takes it back, ()
     with `undoable` False where nothing can (VACUUM). `settings` are of the server; `restart` says that one
     of them needs a restart. `physical`: it mends what a logical copy does not have (bloat, visibility).
-    `described`: told and never tried (deep OFFSET to keyset). `predicted` is new time over old time for
-    each statement, as far as it can be said before a trial; `bytes` what it is expected to take on the
-    disk. `build`, `storage`: another server's binaries, another volume; `per_month` what that costs more in a
-    month. `why_not`: told and not tried, for this reason. `for_one_value`: an index of the rows with one
-    value, where other values are as rare, so that an index on the column would serve them as well.
+    `at_once`: between its statements the tables are not what a query expects: on a server in use all of them
+    but VACUUM belong into one transaction. `described`: told and never tried (deep OFFSET to keyset).
+    `predicted` is new time over old time for each statement, as far as it can be said before a trial;
+    `bytes` what it is expected to take on the disk. `build`, `storage`: another server's binaries, another
+    volume; `per_month` what that costs more in a month. `why_not`: told and not tried, for this reason.
+    `for_one_value`: an index of the rows with one value, where other values are as rare, so that an index on
+    the column would serve them as well.
     """
 
     id: str
@@ -74,6 +76,7 @@ class Candidate(Frozen):
     rewrites: tuple[StatementRewrite, ...] = ()
     restart: bool = False
     physical: bool = False
+    at_once: bool = False
     described: bool = False
     predicted: dict[str, float] = Field(default_factory=dict)
     bytes: int | None = None
@@ -83,14 +86,27 @@ class Candidate(Frozen):
     why_not: str = ""
     for_one_value: bool = False
 
+    def in_order(self, statements: Sequence[str]) -> tuple[str, ...]:
+        """Its `sql` or `undo` as a server in use is to be given it, in one transaction where it is `at_once`.
+
+        VACUUM refuses to run in one, and follows.
+        """
+        if not self.at_once or not statements:
+            return tuple(statements)
+        after = [each for each in statements if each.upper().startswith("VACUUM")]
+        return ("BEGIN", *(each for each in statements if each not in after), "COMMIT", *after)
+
     @property
     def is_restored_by_undo(self) -> bool:
         """Whether `undo` brings back the tables, and the statistics that plans rest on, as they were.
 
         Rows that VACUUM FULL wrote anew stay where they are, and what ANALYZE found with a larger target
-        stays known: only where something was made, and is dropped, nothing of it is left.
+        stays known: only where something was made, and is dropped, nothing of it is left. A table that is
+        emptied to be filled again has its rows elsewhere.
         """
         if not (self.undoable and self.undo):
+            return False
+        if any(statement.upper().startswith("TRUNCATE ") for statement in self.undo):
             return False
         remains = any(statement.split(maxsplit=1)[0].upper() in _REMAINING for statement in self.sql)
         return not remains or any(statement.upper().startswith("DROP ") for statement in self.undo)

@@ -1,7 +1,11 @@
 """apply.sql and undo.sql: what is recommended, in order, with as few locks as PostgreSQL needs for it.
 
 Each is for `psql -f`, statement by statement outside of a transaction: CREATE INDEX CONCURRENTLY and ALTER
-SYSTEM refuse to run in one.
+SYSTEM refuse to run in one. What must not be seen half done is in a transaction of its own.
+
+lock_timeout is for what others queue behind. What runs CONCURRENTLY holds up no reads and no writes while it
+waits, but waits for every older transaction, also by the lock manager (VirtualXactLock of
+src/backend/storage/lmgr/lock.c): seconds would end it beside any long query, and leave an invalid index.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,27 +16,74 @@ from pglast.stream import RawStream
 
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import SchemaFacts, TableFacts
+from pgassay.tune.names import bounded
+from pgassay.tune.side_costs import MEMORY_OF_EACH, is_writing_anew
 
 LOCK_TIMEOUT = "5s"
+_LIMITED = f"SET lock_timeout = '{LOCK_TIMEOUT}';"
 _HEAD = (
     "-- Run with: psql -v ON_ERROR_STOP=1 -f {name}",
     "-- A statement that waits for a lock longer than this gives up, so that nobody queues behind it.",
-    f"SET lock_timeout = '{LOCK_TIMEOUT}';",
+    _LIMITED,
+    "-- Limits of the role or the database would end in the middle what takes long.",
+    "SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings "
+    "WHERE name IN ('statement_timeout', 'transaction_timeout');",
 )
 _INVALID = (
-    "-- If this fails, it leaves an INVALID index: drop that with DROP INDEX CONCURRENTLY, and run it again."
+    "-- If this fails, it leaves an INVALID index: drop that with DROP INDEX CONCURRENTLY, and go on here."
+)
+_INVALID_COPY = (
+    "-- If this fails, it leaves an INVALID index whose name ends in _ccnew: drop that with DROP INDEX "
+    "CONCURRENTLY."
+)
+_HALF_DROPPED = "-- If this fails, the index may stay and be INVALID: run it again."
+_NOT_DROPPED = (
+    "-- One that is still there stays; an INVALID one, left by what failed, is to be dropped first."
+)
+_LOCKED_OUT = "-- Choose the time: the table is locked against reads and writes until this is done."
+_AT_ONCE = "-- In one transaction: until its COMMIT the table is locked against reads and writes."
+_RIGHTS = (
+    "-- Here, before the COMMIT: its owner, privileges and publications, as psql shows them (\\d+, \\dp)."
+)
+_ALL_SESSIONS = (
+    "-- For each sort and hash of every session; ALTER ROLE ... SET gives it to one role's sessions alone."
 )
 
 
 def apply_script(fixes: Sequence[Candidate], facts: SchemaFacts | None) -> str:
     """The statements that apply these fixes; '' for none."""
-    return _script("apply.sql", fixes, [_applying(fix, facts) for fix in fixes])
+    ordered, known = _in_order(fixes), _with_partitions(fixes, facts)
+    return _script("apply.sql", ordered, [_applying(fix, known) for fix in ordered])
 
 
 def undo_script(fixes: Sequence[Candidate], facts: SchemaFacts | None) -> str:
     """The statements that take them back, the last one first; what can't be taken back is said."""
-    backwards = list(reversed(fixes))
-    return _script("undo.sql", backwards, [_undoing(fix, facts) for fix in backwards])
+    backwards, known = _in_order(fixes)[::-1], _with_partitions(fixes, facts)
+    return _script("undo.sql", backwards, [_undoing(fix, known) for fix in backwards])
+
+
+def _in_order(fixes: Sequence[Candidate]) -> list[Candidate]:
+    """What puts another table in a table's place comes first: an index made before would be the old one's."""
+    return sorted(fixes, key=lambda fix: not fix.at_once)
+
+
+def _with_partitions(fixes: Sequence[Candidate], facts: SchemaFacts | None) -> SchemaFacts | None:
+    """The tables as they are once they are partitioned by a fix, for the indexes that others make on them."""
+    if facts is None:
+        return None
+    tables = {(table.schema_, table.name): table for table in facts.tables}
+    for root in (_parsed(statement) for fix in fixes if fix.at_once for statement in fix.sql):
+        if not isinstance(root, ast.CreateStmt) or root.relation is None:
+            continue
+        place = (str(root.relation.schemaname), str(root.relation.relname))
+        if root.partspec is not None and place in tables:
+            tables[place] = tables[place].model_copy(update={"kind": "partitioned", "indexes": ()})
+        for above in root.inhRelations or ():
+            tables[place] = TableFacts(
+                schema_=place[0], name=place[1], kind="table", columns=(), parent=str(above.relname),
+                parent_schema=str(above.schemaname),
+            )  # fmt: skip
+    return facts.model_copy(update={"tables": tuple(tables.values())})
 
 
 def _script(name: str, fixes: Sequence[Candidate], parts: Sequence[list[str]]) -> str:
@@ -49,11 +100,12 @@ def _comment(text: str) -> list[str]:
 
 
 def _applying(fix: Candidate, facts: SchemaFacts | None) -> list[str]:
-    lines = [line for statement in fix.sql for line in online(statement, facts)]
-    for name, value in fix.settings.items():
-        lines.append(f"ALTER SYSTEM SET {name} = {_quoted(value)};")
+    if fix.at_once:
+        lines = _together(fix.in_order(fix.sql), [_RIGHTS])
+    else:
+        lines = [line for statement in fix.sql for line in online(statement, facts)]
     if fix.settings:
-        lines.append("SELECT pg_reload_conf();")
+        lines += _set(fix.settings)
     if fix.restart:
         lines.append("-- It takes effect at the next restart of the server.")
     if fix.build is not None:
@@ -63,20 +115,52 @@ def _applying(fix: Candidate, facts: SchemaFacts | None) -> list[str]:
     if fix.storage is not None:
         lines.append("-- By hand: order the volume from the provider; the data need not be loaded anew.")
     for rewrite in fix.rewrites:
-        lines += [f"-- Replace the statement {rewrite.statement} in the application by:"]
+        lines += _comment(f"Replace the statement {rewrite.statement} in the application by:")
         lines += _comment(rewrite.sql)
     return lines
 
 
+def _set(settings: dict[str, str]) -> list[str]:
+    """ALTER SYSTEM, and before it what puts back a value that ALTER SYSTEM has set already, printed."""
+    names = ", ".join(map(_quoted, settings))
+    return [
+        "-- Keep what this prints: it puts back what ALTER SYSTEM had set before, which undo.sql can't know.",
+        "SELECT pg_catalog.format('ALTER SYSTEM SET %s = %L;', name, setting) AS before "
+        f"FROM pg_catalog.pg_settings WHERE name IN ({names}) AND sourcefile LIKE '%postgresql.auto.conf';",
+        *([_ALL_SESSIONS] if settings.keys() & MEMORY_OF_EACH else []),
+        *(f"ALTER SYSTEM SET {name} = {_quoted(value)};" for name, value in settings.items()),
+        "SELECT pg_reload_conf();",
+    ]
+
+
+def _together(statements: Sequence[str], last: Sequence[str] = ()) -> list[str]:
+    """What is one transaction, as it was given, with these lines before its end."""
+    lines = [line for each in statements for line in (*(last if each == "COMMIT" else ()), _ended(each))]
+    return [_AT_ONCE, *lines]
+
+
+def _ended(statement: str) -> str:
+    return f"{statement.rstrip().rstrip(';')};"
+
+
 def _undoing(fix: Candidate, facts: SchemaFacts | None) -> list[str]:
-    if _is_of_partitions(fix, facts):
-        lines = [f"{statement.rstrip().rstrip(';')};" for statement in fix.undo]
+    if fix.at_once:
+        lines = _together(fix.in_order(fix.undo))
     else:
-        lines = [line for statement in fix.undo for line in online(statement, facts)]
+        made = list(_made_of_partitions(fix, facts))
+        lines = [
+            line
+            for statement in fix.undo
+            for line in online(statement, facts, is_undo=True, is_partitioned=bool(made))
+        ]
+        # Those that were attached have gone with the index above them.
+        lines += [line for index in made for line in online(f"DROP INDEX {index}", facts, is_undo=True)]
     if fix.sql and not (fix.undoable and fix.undo):
         lines.append("-- This can't be taken back, and need not be: it changed no row that a query returns.")
-    lines += [f"ALTER SYSTEM RESET {name};" for name in fix.settings]
+    lines += [f"-- {each} stays: others may use it by now." for each in _extensions(fix)]
     if fix.settings:
+        lines.append("-- What ALTER SYSTEM had set before, apply.sql has printed.")
+        lines += [f"ALTER SYSTEM RESET {name};" for name in fix.settings]
         lines.append("SELECT pg_reload_conf();")
     if fix.restart:
         lines.append("-- It takes effect at the next restart of the server.")
@@ -86,32 +170,62 @@ def _undoing(fix: Candidate, facts: SchemaFacts | None) -> list[str]:
         lines.append(
             "-- By hand: order the volume as it was; some providers let one change it once in hours."
         )
-    lines += [f"-- Put the statement {each.statement} back as it was." for each in fix.rewrites]
+    for each in fix.rewrites:
+        lines += _comment(f"Put the statement {each.statement} back as it was.")
     return lines
+
+
+def _extensions(fix: Candidate) -> Iterator[str]:
+    for root in map(_parsed, fix.sql):
+        if isinstance(root, ast.CreateExtensionStmt):
+            yield f"The extension {root.extname}"
 
 
 def _quoted(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-def online(statement: str, facts: SchemaFacts | None) -> list[str]:
+def online(
+    statement: str, facts: SchemaFacts | None, *, is_undo: bool = False, is_partitioned: bool = False
+) -> list[str]:
     """One statement as it is run beside an application: CONCURRENTLY where PostgreSQL can.
 
-    An index of a partitioned table is made partition by partition, since there it can't.
+    An index of a partitioned table is made partition by partition, since there it can't. `is_undo`: what was
+    made may not be there, and what was dropped may be, since apply.sql went no further. `is_partitioned`:
+    what it drops is the index of a partitioned table, which the facts don't know yet.
     """
-    try:
-        root = parse_sql(statement)[0].stmt
-    except ParseError:  # of a newer grammar than the parser's: as it was given
-        return [f"{statement.rstrip().rstrip(';')};"]
+    warned = [_LOCKED_OUT] if is_writing_anew(statement) else []
+    root = _parsed(statement)
+    if root is None:  # of a newer grammar than the parser's: as it was given
+        return [*warned, _ended(statement)]
     if isinstance(root, ast.IndexStmt):
         table = _table(root.relation, facts)
         if table is not None and table.kind == "partitioned" and facts is not None:
             return list(_by_partition(root, table, facts))
         root.concurrent = True
-        return [_INVALID, _text(root)]
-    if isinstance(root, ast.DropStmt) and root.removeType == enums.ObjectType.OBJECT_INDEX:
-        root.concurrent = len(root.objects or ()) == 1
-    return [_text(root)]
+        root.if_not_exists = is_undo and bool(root.idxname)
+        return _unlimited(_NOT_DROPPED if is_undo else _INVALID, _text(root))
+    if isinstance(root, ast.DropStmt):
+        root.missing_ok = is_undo or root.missing_ok
+        if root.removeType == enums.ObjectType.OBJECT_INDEX and len(root.objects or ()) == 1:
+            root.concurrent = not is_partitioned and not _drops_of_partitioned(root, facts)
+            return _unlimited(_HALF_DROPPED, _text(root)) if root.concurrent else [_text(root)]
+    if isinstance(root, ast.ReindexStmt) and "concurrently" in {each.defname for each in root.params or ()}:
+        return _unlimited(_INVALID_COPY, _text(root))
+    return [*warned, _text(root)]
+
+
+def _unlimited(comment: str, statement: str) -> list[str]:
+    """What runs CONCURRENTLY waits for older transactions as long as they take."""
+    return [comment, "SET lock_timeout = 0;", statement, _LIMITED]
+
+
+def _parsed(statement: str) -> ast.Node | None:
+    """The statement's tree; None where the parser's grammar is older than it."""
+    try:
+        return parse_sql(statement)[0].stmt
+    except ParseError:
+        return None
 
 
 def _text(root: ast.Node | None) -> str:
@@ -124,37 +238,56 @@ def _table(relation: ast.RangeVar | None, facts: SchemaFacts | None) -> TableFac
     return facts.table(relation.relname, relation.schemaname)
 
 
-def _is_of_partitions(fix: Candidate, facts: SchemaFacts | None) -> bool:
-    """Whether it makes an index of a partitioned table, which can't be dropped CONCURRENTLY."""
-    for statement in fix.sql:
-        try:
-            root = parse_sql(statement)[0].stmt
-        except ParseError:
+def _drops_of_partitioned(root: ast.DropStmt, facts: SchemaFacts | None) -> bool:
+    """Whether the index is one of a partitioned table, which can't be dropped CONCURRENTLY."""
+    *schema, name = (str(part.sval) for part in root.objects[0])
+    return any(
+        index.name == name and (not schema or index.schema_ == schema[-1])
+        for table in (facts.tables if facts is not None else ())
+        if table.kind == "partitioned"
+        for index in table.indexes
+    )
+
+
+def _made_of_partitions(fix: Candidate, facts: SchemaFacts | None) -> Iterator[str]:
+    """The indexes that are made for it on the partitions of a table, and attached one by one."""
+    for root in map(_parsed, fix.sql):
+        if not isinstance(root, ast.IndexStmt) or facts is None:
             continue
-        table = _table(root.relation, facts) if isinstance(root, ast.IndexStmt) else None
+        table = _table(root.relation, facts)
         if table is not None and table.kind == "partitioned":
-            return True
-    return False
+            for part in _partitions(table, facts):
+                yield _qualified(part.schema_, _of_partition(part, str(root.idxname)))
+
+
+def _partitions(table: TableFacts, facts: SchemaFacts) -> list[TableFacts]:
+    return [each for each in facts.tables if each.is_partition_of(table)]
+
+
+def _of_partition(part: TableFacts, name: str) -> str:
+    """The name of a partition's index; that of the index above it alone would be the same for all."""
+    return bounded(f"{part.name}_{name}")
 
 
 def _by_partition(root: ast.IndexStmt, table: TableFacts, facts: SchemaFacts) -> Iterator[str]:
     """ON ONLY the parent, which takes no time, then each partition CONCURRENTLY, and attached."""
-    parts = [each for each in facts.tables if each.parent in (table.name, f"{table.schema_}.{table.name}")]
+    parts = _partitions(table, facts)
     name, relation = root.idxname, root.relation
     if not name or relation is None or not parts or any(each.kind != "table" for each in parts):
         yield "-- The table has partitions of partitions, so that this locks it against writes meanwhile."
+        if relation is not None:
+            relation.inh = True
         yield _text(root)
         return
     relation.inh = False
     yield _text(root)
-    yield _INVALID
     for part in parts:
-        root.idxname = f"{part.name}_{name}"[:63]
+        root.idxname = _of_partition(part, name)
         root.relation = ast.RangeVar(
             schemaname=part.schema_, relname=part.name, inh=True, relpersistence=relation.relpersistence
         )
         root.concurrent = True
-        yield _text(root)
+        yield from _unlimited(_INVALID, _text(root))
         parent, attached = _qualified(table.schema_, name), _qualified(part.schema_, root.idxname)
         yield f"ALTER INDEX {parent} ATTACH PARTITION {attached};"
 

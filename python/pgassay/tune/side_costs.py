@@ -20,6 +20,12 @@ _MEGABYTE = 1_000_000
 # Below that nobody has to plan for it.
 _WAL_BYTES_MIN = _MEGABYTE
 _SUMMARISING = "brin"
+# A third of a page less its header (BTMaxItemSize of src/include/access/nbtree.h), and how wide values of a
+# type without a limit are on average where one of that size is to be reckoned with.
+_BTREE_ROW_BYTES_MAX, _WIDE_BYTES = 2704, 64
+_UNLIMITED = frozenset({"text", "character varying", "bytea", "jsonb", "numeric", "citext"})
+# Settings of which every sort or hash of every session may take as much as they say.
+MEMORY_OF_EACH = frozenset({"work_mem", "hash_mem_multiplier"})
 _WRITING = (ast.InsertStmt, ast.UpdateStmt, ast.DeleteStmt, ast.MergeStmt)
 
 
@@ -33,11 +39,14 @@ def side_costs(
 
     `wal_bytes`: what applying it wrote on the copy.
     """
-    said = list(_standbys(candidate, wal_bytes))
+    said = [*_memory(candidate), *_standbys(candidate, wal_bytes)]
+    if any(map(is_writing_anew, candidate.sql)):
+        said.append("the table is locked against reads and writes while it is written anew")
     if facts is not None:
         for root in _parsed(candidate.sql):
             if isinstance(root, ast.IndexStmt):
                 said += _hot(root, statements, facts)
+                said += _refusing(root, facts)
     return "; ".join(dict.fromkeys(said))
 
 
@@ -101,6 +110,24 @@ def _parsed(texts: Sequence[str]) -> Iterator[ast.Node]:
             yield root
 
 
+def is_writing_anew(statement: str) -> bool:
+    """Whether it writes a table anew, and locks everybody out of it meanwhile."""
+    words = statement.upper().replace("(", " ( ").replace(",", " , ").replace(")", " ) ").split()
+    options = words[: words.index(")")] if ")" in words else words[:2]
+    if words[:1] in (["REPACK"], ["CLUSTER"]):
+        return "CONCURRENTLY" not in options
+    return words[:1] == ["VACUUM"] and "FULL" in options
+
+
+def _memory(candidate: Candidate) -> Iterator[str]:
+    given = [name for name in candidate.settings if name in MEMORY_OF_EACH]
+    if given:
+        yield (
+            f"{' and '.join(given)} holds for every sort and hash of every session: times as many as run at "
+            "once it must fit into memory; ALTER ROLE … SET gives it to one role alone"
+        )
+
+
 def _standbys(candidate: Candidate, wal_bytes: int | None) -> Iterator[str]:
     if candidate.sql and wal_bytes is not None and wal_bytes >= _WAL_BYTES_MIN:
         yield f"it writes {wal_bytes / _MEGABYTE:,.0f} MB of WAL, which every standby receives and replays"
@@ -144,6 +171,28 @@ def _hot(root: ast.IndexStmt, statements: Sequence[TunedStatement], facts: Schem
         yield (
             f"updates of {table.name} that set {' or '.join(sorted(added))} are HOT no longer{share}; the "
             "workload has none"
+        )
+
+
+def _refusing(root: ast.IndexStmt, facts: SchemaFacts) -> Iterator[str]:
+    """Rows that can't be written any more: a B-tree has no place for a long value, whatever its table has."""
+    relation = root.relation
+    table = facts.table(relation.relname, relation.schemaname) if relation is not None else None
+    if table is None or root.accessMethod not in (None, "btree"):
+        return
+    named = [*(root.indexParams or ()), *(root.indexIncludingParams or ())]
+    names = {str(each.name) for each in named if each.name}
+    wide = [
+        column.name
+        for column in table.columns
+        if column.name in names
+        and (column.type in _UNLIMITED or column.type.endswith("[]"))
+        and (column.width or 0) >= _WIDE_BYTES
+    ]
+    if wide:
+        yield (
+            f"once it is there, a row is refused whose {' and '.join(wide)} "
+            f"{'takes' if len(wide) == 1 else 'take'} more than {_BTREE_ROW_BYTES_MAX:,} bytes, compressed"
         )
 
 

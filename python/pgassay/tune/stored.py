@@ -18,6 +18,7 @@ from pgassay.tune.answer import PROOF_REFUSED, Judged, proof_of, ranked, summary
 from pgassay.tune.candidate import Candidate, TunedStatement
 from pgassay.tune.endless.limits import as_proven, proof_limits, unsolved
 from pgassay.tune.facts.schema import SchemaFacts
+from pgassay.tune.parameter_group import parameter_group
 from pgassay.tune.proof import Proved, read_proof, remaining_of
 from pgassay.tune.scripts import apply_script, undo_script
 from pgassay.tune.search.proof_time import FIRST_STAGE_SHARE, STAGED_MEMBERS_MIN, TrialTime, more_s, typed
@@ -210,7 +211,7 @@ def compose(
         apply_sql=apply_script(chosen, search.facts),
         undo_sql=undo_script(chosen, search.facts),
         go_on=go_on,
-        parameter_group=tuple(f"{name} = {value}" for name, value in settings.items()),
+        parameter_group=parameter_group(settings),
         seconds_used=round(told.seconds_used, 1),
         interrupted=told.is_interrupted,
         not_rewritten=search.refused,

@@ -34,6 +34,9 @@ SCHEMA = (
     "CREATE TABLE public.parted_1 PARTITION OF public.parted FOR VALUES FROM ('2024-01-01') TO "
     "('2025-01-01')",
     'CREATE VIEW public.looked AS SELECT 1 AS "one;"',
+    'CREATE VIEW "Odd \'schema".reads AS SELECT k FROM public.parted',
+    'CREATE INDEX by_id ON "Odd \'schema".child (id)',
+    'ALTER TABLE "Odd \'schema".child CLUSTER ON by_id',
     # Counts of a session arrive later than those of ANALYZE unless told so.
     "SELECT pg_stat_force_next_flush()",
     'ANALYZE public."Ta""ble; --"',
@@ -84,7 +87,9 @@ def test_facts_are_those_of_the_catalogs(session: ControlSession) -> None:
     assert foreign.deferrable and not foreign.valid and foreign.enforced
     parted, part = facts.table("parted"), facts.table("parted_1")
     assert parted is not None and parted.partition_key == "RANGE (at)"
-    assert part is not None and part.parent == "parted" and "2024-01-01" in (part.partition_bound or "")
+    assert parted.views == ("reads",) and [each.clustered for each in child.indexes] == [True]
+    assert part is not None and (part.parent, part.parent_schema) == ("parted", "public") and not part.views
+    assert part.is_partition_of(parted) and "2024-01-01" in (part.partition_bound or "")
     assert [(each.columns, each.kinds) for each in facts.statistics] == [
         (("id", "tags"), ("dependencies", "mcv"))
     ]

@@ -217,6 +217,8 @@ def test_redacted_output_holds_no_literal_anywhere() -> None:
         assert "Neill" not in shown
         assert "4711" not in shown
         assert "orders" in shown
+    # What stands in every script is nobody's data, and is run as it is shown.
+    assert "name IN ('statement_timeout'" in hidden.apply_sql
 
 
 def test_a_stored_search_gives_the_same_answer_again(tmp_path: Path) -> None:

@@ -1,7 +1,10 @@
 """apply.sql and undo.sql: CONCURRENTLY where it can be, in order, and what can't be taken back is said."""
 
+import pytest
+from pglast import parse_sql
+
 from pgassay.tune.candidate import Candidate, StatementRewrite
-from pgassay.tune.facts.schema import SchemaFacts, TableFacts
+from pgassay.tune.facts.schema import IndexFacts, SchemaFacts, TableFacts
 from pgassay.tune.scripts import apply_script, online, undo_script
 
 
@@ -17,6 +20,11 @@ def candidate(**changes: object) -> Candidate:
     return Candidate.model_validate(known | changes)
 
 
+HEAD = [
+    "SET lock_timeout = '5s';",
+    "SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings "
+    "WHERE name IN ('statement_timeout', 'transaction_timeout');",
+]
 INDEX = candidate(
     sql=("CREATE INDEX orders_customer ON orders (customer)",), undo=("DROP INDEX orders_customer",)
 )
@@ -28,6 +36,11 @@ def table(name: str, **changes: object) -> TableFacts:
     return TableFacts.model_validate(known | changes)
 
 
+def without_limits(lines: list[str]) -> list[str]:
+    """The statements without comments and limits of locks."""
+    return [line for line in lines if not line.startswith(("--", "SET lock_timeout"))]
+
+
 def facts(*tables: TableFacts) -> SchemaFacts:
     return SchemaFacts(version=180000, database="shop", encoding="UTF8", collation="C", tables=tuple(tables))
 
@@ -35,7 +48,7 @@ def facts(*tables: TableFacts) -> SchemaFacts:
 def test_an_index_is_made_and_dropped_concurrently() -> None:
     applied, undone = apply_script([INDEX], None), undo_script([INDEX], None)
     assert "CREATE INDEX CONCURRENTLY orders_customer ON orders (customer);" in applied.splitlines()
-    assert "DROP INDEX CONCURRENTLY orders_customer;" in undone.splitlines()
+    assert "DROP INDEX CONCURRENTLY IF EXISTS orders_customer;" in undone.splitlines()
     for text in (applied, undone):
         assert "SET lock_timeout = '5s';" in text.splitlines()
         assert "BEGIN" not in text
@@ -64,9 +77,7 @@ def test_what_cannot_be_taken_back_is_said() -> None:
 def test_a_rewritten_statement_is_a_comment_of_whole_lines() -> None:
     other = StatementRewrite(statement="slow", sql="SELECT 1\nFROM orders", condition="c", proof="proven")
     applied = apply_script([candidate(rewrites=(other,))], None)
-    assert [line for line in applied.splitlines() if line and not line.startswith("--")] == [
-        "SET lock_timeout = '5s';"
-    ]
+    assert [line for line in applied.splitlines() if line and not line.startswith("--")] == HEAD
     assert "-- FROM orders" in applied
 
 
@@ -76,7 +87,7 @@ def test_an_index_of_a_partitioned_table_is_made_partition_by_partition() -> Non
         table("orders_1", parent="orders"),
         table("orders_2", parent="orders"),
     )
-    lines = [line for line in online("CREATE INDEX i ON orders (customer)", known) if line[:2] != "--"]
+    lines = without_limits(online("CREATE INDEX i ON orders (customer)", known))
     assert lines == [
         "CREATE INDEX i ON ONLY orders (customer);",
         "CREATE INDEX CONCURRENTLY orders_1_i ON public.orders_1 (customer);",
@@ -91,6 +102,136 @@ def test_partitions_of_partitions_are_locked_and_that_is_said() -> None:
     lines = online("CREATE INDEX i ON orders (customer)", known)
     assert "locks it against writes" in lines[0]
     assert lines[1] == "CREATE INDEX i ON orders (customer);"
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("CREATE INDEX i ON t (a)", "CREATE INDEX CONCURRENTLY i ON t (a);"),
+        ("DROP INDEX i", "DROP INDEX CONCURRENTLY i;"),
+        ("REINDEX INDEX CONCURRENTLY i", "REINDEX (CONCURRENTLY) INDEX i;"),
+    ],
+)
+def test_what_runs_concurrently_waits_for_older_transactions_as_long_as_they_take(
+    sql: str, expected: str
+) -> None:
+    """It holds up nobody while it waits; ended by a limit it leaves an invalid index behind."""
+    comment, before, statement, after = online(sql, None)
+    assert comment.startswith("-- If this fails") and "INVALID" in comment
+    assert (before, statement, after) == ("SET lock_timeout = 0;", expected, "SET lock_timeout = '5s';")
+
+
+def test_no_limit_of_the_role_ends_what_takes_long() -> None:
+    for text in (apply_script([INDEX], None), undo_script([INDEX], None)):
+        assert [line for line in text.splitlines() if line in HEAD][:2] == HEAD
+
+
+@pytest.mark.parametrize(
+    "sql", ["VACUUM (FULL, ANALYZE) t", "VACUUM FULL t", "REPACK (ANALYZE) t", "CLUSTER t"]
+)
+def test_what_locks_everybody_out_says_so(sql: str) -> None:
+    first, second = online(sql, None)
+    assert "locked against reads and writes" in first and second.endswith("t;")
+    for other in ("VACUUM (ANALYZE) t", "ANALYZE t", "REPACK (CONCURRENTLY) t"):
+        assert len(online(other, None)) == 1
+
+
+def test_an_index_of_a_partitioned_table_is_not_dropped_concurrently() -> None:
+    index = IndexFacts.model_validate(
+        {"schema_": "public", "name": "i", "table": "orders", "method": "btree", "keys": ()}
+    )
+    parted = facts(table("orders", kind="partitioned", indexes=(index,)))
+    plain = facts(table("orders", indexes=(index,)))
+    for name in ("public.i", "i"):
+        assert online(f"DROP INDEX {name}", parted) == [f"DROP INDEX {name};"]
+        assert f"DROP INDEX CONCURRENTLY {name};" in online(f"DROP INDEX {name}", plain)
+
+
+def test_partitions_of_a_table_of_the_same_name_in_another_schema_are_left_alone() -> None:
+    known = facts(
+        table("orders", kind="partitioned"),
+        table("orders", kind="partitioned", schema_="other"),
+        table("orders_1", parent="orders", parent_schema="public"),
+        table("orders_9", parent="orders", parent_schema="other", schema_="other"),
+    )
+    text = "\n".join(online("CREATE INDEX i ON public.orders (customer)", known))
+    assert "orders_1" in text and "orders_9" not in text
+
+
+def test_names_of_partitions_indexes_differ_though_their_tables_names_are_long() -> None:
+    long = "measurements_of_all_sensors_of_the_northern_plant_since_it_ran"
+    known = facts(
+        table("m", kind="partitioned"),
+        *(table(f"{long}{number}", parent="m") for number in (1, 2)),
+        *(table(f"{'ä' * 30}{number}", parent="m") for number in (1, 2)),
+    )
+    made = {
+        parse_sql(line)[0].stmt.idxname
+        for name in ("m_a_pga123456", "m_b_pga654321")
+        for line in without_limits(online(f"CREATE INDEX {name} ON m (a)", known))
+        if "CONCURRENTLY" in line
+    }
+    assert len(made) == 8 and not made & {each.name for each in known.tables}
+    assert all(len(name.encode()) <= 63 for name in made)
+
+
+def test_what_a_partitioned_index_left_half_made_is_dropped_too() -> None:
+    known = facts(table("orders", kind="partitioned"), table("orders_1", parent="orders"))
+    fix = candidate(sql=("CREATE INDEX i ON orders (customer)",), undo=("DROP INDEX i",))
+    lines = without_limits(undo_script([fix], known).splitlines())
+    assert [line for line in lines if "DROP" in line] == [
+        "DROP INDEX IF EXISTS i;",
+        "DROP INDEX CONCURRENTLY IF EXISTS public.orders_1_i;",
+    ]
+
+
+def test_a_value_that_alter_system_had_set_is_printed_before_it_is_overwritten() -> None:
+    applied, undone = apply_script([SETTING], None), undo_script([SETTING], None)
+    kept = next(line for line in applied.splitlines() if "postgresql.auto.conf" in line)
+    assert "name IN ('work_mem')" in kept and applied.index(kept) < applied.index("ALTER SYSTEM SET work_mem")
+    assert "had set before" in undone and "every session" in applied
+
+
+def test_an_index_that_was_not_dropped_after_all_does_not_end_the_undoing() -> None:
+    fix = candidate(sql=("DROP INDEX i",), undo=("CREATE INDEX i ON t (a)",))
+    assert "CREATE INDEX CONCURRENTLY IF NOT EXISTS i ON t (a);" in undo_script([fix], None).splitlines()
+    # One that is INVALID would be passed over: what is made anew must not be there.
+    assert "IF NOT EXISTS" not in apply_script([INDEX], None)
+
+
+def test_an_extension_stays_and_that_is_said() -> None:
+    fix = candidate(sql=("CREATE EXTENSION IF NOT EXISTS pg_trgm", "CREATE INDEX i ON t (a)"))
+    assert "-- The extension pg_trgm stays" in undo_script([fix], None)
+    assert "extension" not in undo_script([INDEX], None)
+
+
+def test_what_must_not_be_seen_half_done_is_one_transaction() -> None:
+    fix = candidate(
+        at_once=True,
+        sql=("ALTER TABLE t RENAME TO u", "CREATE TABLE t (a int)", "VACUUM (ANALYZE) t"),
+        undo=("TRUNCATE u", "INSERT INTO u SELECT * FROM t", "DROP TABLE t"),
+    )
+    applied = without_limits(apply_script([fix], None).splitlines())
+    assert [line.split()[0] for line in applied[2:] if line] == [
+        "BEGIN;",
+        "ALTER",
+        "CREATE",
+        "COMMIT;",
+        "VACUUM",
+    ]
+    undone = without_limits(undo_script([fix], None).splitlines())
+    assert [line.split()[0] for line in undone if line][1:] == [
+        "BEGIN;", "TRUNCATE", "INSERT", "DROP", "COMMIT;"
+    ]  # fmt: skip
+
+
+def test_a_name_of_a_statement_with_a_line_break_stays_a_comment() -> None:
+    other = StatementRewrite(statement="a\nDROP TABLE t;", sql="SELECT 1", condition="c", proof="proven")
+    for text in (
+        apply_script([candidate(rewrites=(other,))], None),
+        undo_script([candidate(rewrites=(other,))], None),
+    ):
+        assert "DROP TABLE t" in text and "\nDROP" not in text
 
 
 def test_nothing_recommended_is_no_script() -> None:

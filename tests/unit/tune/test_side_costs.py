@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 import tune_samples as samples
-from finder_samples import facts, index
+from finder_samples import COLUMNS, facts, index
 from pgassay.tune.answer import ranked
 from pgassay.tune.candidate import TunedStatement
 from pgassay.tune.facts.schema import TableFacts
@@ -140,3 +140,42 @@ def test_a_fix_of_tables_that_nothing_writes_has_no_write_ratio() -> None:
     elsewhere = {"index:good": frozenset({"place"})}
     other = {fix.id: fix.cost.write_ratio for fix in ranked(replace(judged, writing_elsewhere=elsewhere))}
     assert other == ratios | {"index:good": None}
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("VACUUM (FULL, ANALYZE) public.t", True),
+        ("REPACK (ANALYZE) public.t", True),
+        ("VACUUM (ANALYZE) public.t", False),
+        ("REINDEX INDEX CONCURRENTLY public.i", False),
+    ],
+)
+def test_a_table_that_is_written_anew_is_locked_and_that_is_said(sql: str, expected: bool) -> None:
+    assert ("locked against reads and writes" in said(sql)) is expected
+
+
+def test_memory_that_every_session_may_take_is_said() -> None:
+    for name, expected in (("work_mem", True), ("hash_mem_multiplier", True), ("jit", False)):
+        words = side_costs(samples.candidate("s", sql=(), settings={name: "1"}), None, (), None)
+        assert ("every session" in words) is expected
+
+
+@pytest.mark.parametrize(
+    ("sql", "kind", "width", "expected"),
+    [
+        ("CREATE INDEX i ON t (b)", "text", 90, True),
+        ("CREATE INDEX i ON t (a) INCLUDE (b)", "jsonb", 90, True),
+        ("CREATE INDEX i ON t (b)", "integer[]", 90, True),
+        ("CREATE INDEX i ON t (b)", "text", 12, False),
+        ("CREATE INDEX i ON t (b)", "character varying(200)", 90, False),
+        ("CREATE INDEX i ON t USING gin (b)", "text", 90, False),
+        ("CREATE INDEX i ON t (a)", "text", 90, False),
+    ],
+)
+def test_rows_that_a_b_tree_has_no_place_for_are_refused_and_that_is_said(
+    sql: str, kind: str, width: int, expected: bool
+) -> None:
+    changes = {"type": kind, "width": width}
+    columns = [each.model_copy(update=changes) if each.name == "b" else each for each in COLUMNS]
+    assert ("a row is refused whose b takes more than 2,704 bytes" in said(sql, columns=columns)) is expected

@@ -17,6 +17,10 @@ def sentence_without_literals(text: str) -> str:
     return _QUOTED.sub(REDACTED, text)
 
 
+# Lines of scripts whose literals are pgassay's own: limits, and what settings were.
+_OF_NO_DATA = ("SET lock_timeout", "SELECT pg_catalog.")
+
+
 def redacted(result: TuneResult) -> TuneResult:
     """The answer as it may be shown to others; names of tables, columns and statements stay.
 
@@ -103,7 +107,7 @@ def _script(text: str, known: tuple[str, ...]) -> str:
         if line.startswith("-- "):
             lines.append(f"-- {_without(without_literals(line[3:]), known)}")
         else:
-            lines.append(line if line.startswith("SET lock_timeout") else without_literals(line))
+            lines.append(line if line.startswith(_OF_NO_DATA) else without_literals(line))
     return "\n".join(lines) + ("\n" if text else "")
 
 

@@ -51,12 +51,19 @@ SELECT c.oid::bigint AS oid, n.nspname AS schema_, c.relname AS name,
     c.reloptions AS options,
     (SELECT p.relname::text FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class p ON p.oid = i.inhparent
         WHERE i.inhrelid = c.oid AND c.relispartition) AS parent,
+    (SELECT m.nspname::text FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class p ON p.oid = i.inhparent
+        JOIN pg_catalog.pg_namespace m ON m.oid = p.relnamespace
+        WHERE i.inhrelid = c.oid AND c.relispartition) AS parent_schema,
     CASE WHEN c.relkind = 'p' THEN pg_catalog.pg_get_partkeydef(c.oid) END AS partition_key,
     pg_catalog.pg_get_expr(c.relpartbound, c.oid) AS partition_bound,
     EXISTS (SELECT FROM pg_catalog.pg_inherits i WHERE i.inhparent = c.oid AND c.relkind <> 'p') AS inherited,
     c.relrowsecurity AS row_security, c.relhasrules AND c.relkind <> 'v' AS has_rules,
     ARRAY(SELECT t.tgname::text FROM pg_catalog.pg_trigger t
         WHERE t.tgrelid = c.oid AND NOT t.tgisinternal ORDER BY t.tgname) AS triggers,
+    ARRAY(SELECT DISTINCT v.relname::text FROM pg_catalog.pg_depend d
+        JOIN pg_catalog.pg_rewrite r ON r.oid = d.objid JOIN pg_catalog.pg_class v ON v.oid = r.ev_class
+        WHERE d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.refobjid = c.oid
+            AND d.classid = 'pg_catalog.pg_rewrite'::pg_catalog.regclass AND v.oid <> c.oid) AS views,
     pg_catalog.pg_stat_get_live_tuples(c.oid) AS live_rows,
     pg_catalog.pg_stat_get_dead_tuples(c.oid) AS dead_rows,
     pg_catalog.pg_stat_get_mod_since_analyze(c.oid) AS changed_since_analyze,
@@ -103,7 +110,7 @@ SELECT i.indexrelid::bigint AS oid, i.indrelid::bigint AS relation, n.nspname AS
     pg_catalog.pg_get_expr(i.indpred, i.indrelid, true) AS predicate,
     (SELECT k.conname::text FROM pg_catalog.pg_constraint k
         WHERE k.conindid = i.indexrelid AND k.contype IN ('p', 'u', 'x') LIMIT 1) AS constraint,
-    i.indisreplident AS replica_identity, i.indnkeyatts AS key_count,
+    i.indisreplident AS replica_identity, i.indisclustered AS clustered, i.indnkeyatts AS key_count,
     pg_catalog.pg_relation_size(i.indexrelid) AS bytes,
     pg_catalog.pg_relation_size(i.indexrelid) / pg_catalog.current_setting('block_size')::bigint AS pages,
     pg_catalog.pg_stat_get_numscans(i.indexrelid) AS scans,

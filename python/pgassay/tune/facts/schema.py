@@ -63,6 +63,8 @@ class IndexFacts(Frozen):
     predicate: str | None = None
     constraint: str | None = None
     replica_identity: bool = False
+    # The index that CLUSTER without a name goes by.
+    clustered: bool = False
     bytes: int = 0
     pages: int = 0
     scans: int | None = None
@@ -87,7 +89,8 @@ class ConstraintFacts(Frozen):
 class TableFacts(Frozen):
     """A table, partitioned table or materialised view, with pg_class's and pg_stat_user_tables's figures.
 
-    `rows` is reltuples (-1 before the first ANALYZE). `partition_key` is pg_get_partkeydef's.
+    `rows` is reltuples (-1 before the first ANALYZE). `partition_key` is pg_get_partkeydef's. `parent` is the
+    partitioned table of a partition. `views` are those that read it, materialised ones included.
     """
 
     schema_: str
@@ -102,6 +105,7 @@ class TableFacts(Frozen):
     bytes: int = 0
     options: dict[str, str] = Field(default_factory=dict)
     parent: str | None = None
+    parent_schema: str | None = None
     partition_key: str | None = None
     partition_bound: str | None = None
     row_security: bool = False
@@ -109,6 +113,7 @@ class TableFacts(Frozen):
     inherited: bool = False
     has_rules: bool = False
     triggers: tuple[str, ...] = ()
+    views: tuple[str, ...] = ()
     live_rows: int | None = None
     dead_rows: int | None = None
     changed_since_analyze: int | None = None
@@ -120,6 +125,10 @@ class TableFacts(Frozen):
     last_vacuum: str | None = None
     last_analyze: str | None = None
     transactions_age: int | None = None
+
+    def is_partition_of(self, table: "TableFacts") -> bool:
+        """Whether it is a partition of that table, of which another schema may have one of the same name."""
+        return self.parent == table.name and self.parent_schema in (None, table.schema_)
 
     def column(self, name: str) -> ColumnFacts | None:
         """The column of that name, if there is one."""

@@ -1,5 +1,6 @@
 """Conditions of plans are read as PostgreSQL means them, and any text leaves the reader whole."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -98,3 +99,11 @@ def test_any_text_is_read_or_left(text: str) -> None:
     sort_columns(text)
     join_columns(text)
     assert isinstance(normalised(text), str)
+
+
+@pytest.mark.parametrize(
+    "text", ["('abc'::text ~~ o.a)", "('abc'::text ~* o.a)", "('k'::text ? o.a)", "('{1}'::integer[] @> o.a)"]
+)
+def test_a_column_of_patterns_or_keys_is_none_that_is_searched(text: str) -> None:
+    (found,) = conditions(text, "o")
+    assert found.kind == "other"

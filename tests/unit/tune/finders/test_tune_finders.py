@@ -9,6 +9,7 @@ import tune_samples as samples
 from finder_samples import COLUMNS, ROWS, facts, index, plan, symptom
 from pgassay.analysis.plans.read import read_plans
 from pgassay.tune.candidate import Candidate, Machine, Symptom, TunedStatement
+from pgassay.tune.facts.schema import IndexKey
 from pgassay.tune.finders import registry
 from pgassay.tune.finders.base import Finder, Offer, Saving
 from pgassay.tune.finders.registry import FINDERS, find
@@ -39,6 +40,13 @@ def test_nothing_is_offered_where_it_would_not_help() -> None:
         assert not find(case), why
     # An index that is not valid is no index.
     assert find(symptom(plan(), known=facts(index("i", "a", valid=False))))
+
+
+def test_an_operator_class_for_like_has_neither_order_nor_ranges() -> None:
+    for_like = IndexKey(column="a", opclass="text_pattern_ops", default_opclass=False)
+    known = facts(index("i", keys=(for_like,)))
+    assert [each.id for each in find(symptom(plan("(a > 5)"), known=known))] == ["index:t(a)"]
+    assert not find(symptom(plan("(a = 5)"), known=known))
 
 
 def test_indexes_that_constraints_rest_on_stay() -> None:

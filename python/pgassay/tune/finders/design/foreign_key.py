@@ -37,8 +37,9 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
     for statement, number, plan in evidence.plans:
         for trigger in plan.triggers:
             for table, constraint in _keys(evidence, trigger.constraint or ""):
-                # The check on the referring side has the same constraint; it reads the referred table.
-                if trigger.relation == table.name and constraint.referenced_table != table.name:
+                # The check on the referring side has the same constraint; it reads the referred table. And
+                # another table's may have the same name.
+                if trigger.relation is not None and trigger.relation != constraint.referenced_table:
                     continue
                 top = evidence.root_of(table)
                 if _has_index(top, constraint.columns) or not trigger.ms:

@@ -38,7 +38,13 @@ def _opclass(evidence: Evidence, scan: Scan, condition: Condition) -> str | None
     collation = evidence.facts.collation if column.collation in ("default", "") else column.collation
     if collation in _C:
         return ""
-    return "varchar_pattern_ops" if column.type.startswith("character varying") else "text_pattern_ops"
+    if condition.column is None:
+        return "text_pattern_ops"
+    # format_type's names; blank-padded characters have operators of their own.
+    for name, opclass in (("character varying", "varchar"), ("character", "bpchar")):
+        if column.type == name or column.type.startswith(f"{name}("):
+            return f"{opclass}_pattern_ops"
+    return "text_pattern_ops"
 
 
 def _find(evidence: Evidence) -> Iterator[Offer]:
@@ -52,8 +58,6 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
             if opclass is None:
                 continue
             text = condition.column or str(condition.expression)
-            if condition.column is None and opclass:
-                opclass = "text_pattern_ops"
             key = Key(text, is_expression=condition.column is None, opclass=opclass)
             index = NewIndex(scan.table, (key,))
             if is_there(index):

@@ -4,26 +4,33 @@ Evidence: statements that read the table whole and let a part of it through by o
 range of dates or numbers, or one of few values; hardly any reads it without.
 Threshold: 1,000 pages; three quarters of the time that is spent in the table filters by the column; between 2
 and 30 % of the rows (below, an index does it; above, little is left out); rows that don't lie in that order
-already, which BRIN uses at no price. Nothing refers to the table, and every unique key has the column, or the
-change is told and not tried.
+already, which BRIN uses at no price. No key, view or child table refers to the table, every unique key has
+the column, and nothing is on it that can't be made again, or the change is told and not tried.
+On a server in use it is one transaction: rows that are written meanwhile would be in neither table. Taking it
+back puts the rows, as they are then, into the old table: it has none that came since.
 Prediction: of the scan's time the part that the partitions hold, and one partition more.
 What becomes worse: statements without the key open every partition (45 times slower in a published test);
 a unique key must have it; a default partition takes what no other does; privileges are given anew.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
 from itertools import pairwise
 
+from pglast import ast, parse_sql
+from pglast.parser import ParseError
+from pglast.stream import RawStream
+
 from pgassay.tune.candidate import Candidate
-from pgassay.tune.facts.schema import ColumnFacts, TableFacts
+from pgassay.tune.facts.schema import ColumnFacts, ConstraintFacts, TableFacts
 from pgassay.tune.finders.base import Finder, Offer, Saving
 from pgassay.tune.finders.design.btree import ranges
-from pgassay.tune.finders.evidence.building import place
+from pgassay.tune.finders.evidence.building import defined_anew, place
 from pgassay.tune.finders.evidence.conditions import quoted
 from pgassay.tune.finders.evidence.evidence import Evidence, Scan, statement_ms
 from pgassay.tune.finders.evidence.shares import distinct_values
+from pgassay.tune.names import bounded
 
 PAGES_MIN = 1000
 TIME_SHARE_MIN = 0.75
@@ -31,6 +38,9 @@ SHARE_MIN, SHARE_MAX = 0.02, 0.3
 CORRELATION_MAX = 0.9
 VALUES_MAX = 20
 _PARTITIONS = 12
+# Checks and NOT NULL come with LIKE.
+_MADE_AGAIN = frozenset({"primary", "unique", "foreign"})
+_LARGEST = {"smallint": 2**15 - 1, "integer": 2**31 - 1, "bigint": 2**63 - 1}
 _DAYS = re.compile(r"(\d{4}-\d\d-\d\d)")
 
 
@@ -50,16 +60,20 @@ def _bounds(column: ColumnFacts) -> list[str] | None:
     if len(known) < 2:
         return None
     if column.type == "date" or column.type.startswith("timestamp"):
-        days = [found[1] for found in map(_DAYS.match, known) if found]
-        if len(days) < 2:
+        seen = [found[1] for found in map(_DAYS.match, known) if found]
+        if len(seen) < 2:
             return None
-        first, last = date.fromisoformat(days[0]), date.fromisoformat(days[-1])
+        first, last = date.fromisoformat(seen[0]), date.fromisoformat(seen[-1])
         step = max((last - first).days // _PARTITIONS + 1, 1)
-        return [str(first + timedelta(days=step * number)) for number in range(_PARTITIONS + 1)]
-    if column.type in ("integer", "bigint", "smallint"):
+        # A column's last day often stands for "for ever": what has it goes into the default partition.
+        left = (date.max - first).days
+        days = [str(first + timedelta(days=min(step * n, left))) for n in range(_PARTITIONS + 1)]
+        return list(dict.fromkeys(days))
+    if column.type in _LARGEST:
         numbers = sorted(int(value) for value in known)
         step = max((numbers[-1] - numbers[0]) // _PARTITIONS + 1, 1)
-        return [str(numbers[0] + step * number) for number in range(_PARTITIONS + 1)]
+        largest = _LARGEST[column.type]
+        return list(dict.fromkeys(str(min(numbers[0] + step * n, largest)) for n in range(_PARTITIONS + 1)))
     return None
 
 
@@ -90,6 +104,10 @@ def _obstacle(evidence: Evidence, table: TableFacts, key: str) -> str:
         for constraint in other.constraints
     ):
         return f"foreign keys refer to {table.name}"
+    if table.views:
+        return f"{', '.join(table.views)} would go on reading the old table"
+    if table.inherited:
+        return f"tables inherit from {table.name}"
     if (
         table.triggers
         or table.has_rules
@@ -97,30 +115,69 @@ def _obstacle(evidence: Evidence, table: TableFacts, key: str) -> str:
         or any(each.identity for each in table.columns)
     ):
         return f"{table.name} has triggers, rules, policies or an identity column"
+    for constraint in table.constraints:
+        if constraint.kind == "exclusion":
+            return f"{constraint.name} is an exclusion constraint"
+        if not (constraint.valid and constraint.enforced):
+            return f"{constraint.name} does not hold for all rows"
+        if constraint.kind in _MADE_AGAIN and _again(table, constraint) is None:
+            return f"{constraint.name} can't be made again"
     return ""
 
 
-def _sql(table: TableFacts, key: str, how: str, parts: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    old = quoted(table.name[:48] + "_whole")
-    where, schema = place(table), quoted(table.schema_)
+def _again(table: TableFacts, constraint: ConstraintFacts) -> str | None:
+    """The constraint of the old table for the new one, whatever the search path is then; None for no SQL.
+
+    A key's index has its name still, so that the new one gets another.
+    """
+    name = f"CONSTRAINT {quoted(constraint.name)} " if constraint.kind == "foreign" else ""
+    try:
+        root = parse_sql(f"ALTER TABLE {place(table)} ADD {name}{constraint.definition}")[0].stmt
+        added = root.cmds[0].def_
+    except (ParseError, AttributeError, IndexError, TypeError):
+        return None
+    if not isinstance(added, ast.Constraint) or len(root.cmds) != 1:
+        return None
+    if added.pktable is not None:
+        added.pktable.schemaname = constraint.referenced_schema
+    return str(RawStream()(root))
+
+
+def _sql(
+    table: TableFacts, key: str, how: str, parts: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    schema = quoted(table.schema_)
+    where, old = place(table), quoted(bounded(table.name, "_whole"))
     made = [
         f"ALTER TABLE {where} RENAME TO {old}",
         f"CREATE TABLE {where} (LIKE {schema}.{old} INCLUDING DEFAULTS INCLUDING CONSTRAINTS "
-        "INCLUDING GENERATED "
-        f"INCLUDING STORAGE INCLUDING COMMENTS) PARTITION BY {how} ({quoted(key)})",
+        "INCLUDING GENERATED INCLUDING STORAGE INCLUDING COMPRESSION INCLUDING STATISTICS "
+        f"INCLUDING COMMENTS) PARTITION BY {how} ({quoted(key)})",
     ]
     for number, bound in enumerate([*parts, "DEFAULT"], start=1):
-        name = quoted(f"{table.name[:48]}_p{number}")
+        name = quoted(bounded(table.name, f"_p{number}"))
         made.append(f"CREATE TABLE {schema}.{name} PARTITION OF {where} {bound}")
     columns = ", ".join(quoted(column.name) for column in table.columns if not column.generated)
     made.append(f"INSERT INTO {where} ({columns}) SELECT {columns} FROM {schema}.{old}")
-    for index in table.indexes:
-        if index.constraint is None:
-            # The old table keeps its indexes' names.
-            words = re.sub(r"^(CREATE (?:UNIQUE )?INDEX) .*? ON (?:ONLY )?", r"\1 ON ", index.definition)
-            made.append(words)
+    # The old table keeps its indexes' names.
+    made += [
+        defined_anew(index.definition)
+        for index in table.indexes
+        if index.constraint is None and index.valid and index.definition
+    ]
+    again = (_again(table, each) for each in table.constraints if each.kind in _MADE_AGAIN)
+    made += [statement for statement in again if statement is not None]
     made.append(f"VACUUM (ANALYZE) {where}")
-    undo = (f"DROP TABLE {where}", f"ALTER TABLE {schema}.{old} RENAME TO {quoted(table.name)}")
+    new = quoted(bounded(table.name, "_parts"))
+    undo = (
+        # What was written since is in the new table alone; nobody writes to it once it has another name.
+        f"ALTER TABLE {where} RENAME TO {new}",
+        f"TRUNCATE {schema}.{old}",
+        f"INSERT INTO {schema}.{old} ({columns}) SELECT {columns} FROM {schema}.{new}",
+        f"DROP TABLE {schema}.{new}",
+        f"ALTER TABLE {schema}.{old} RENAME TO {quoted(table.name)}",
+        f"VACUUM (ANALYZE) {where}",
+    )
     return tuple(made), undo
 
 
@@ -169,11 +226,13 @@ def _for_key(evidence: Evidence, scans: list[Scan], key: str, how: str) -> Itera
             title=f"Partition {table.name} by {how.lower()} of {key} into {len(parts)}",
             reason=f"{len(helped)} of {len(scans)} scans of {table.pages:,} pages filter by {key} and let "
             f"{helped[0].rows / max(helped[0].rows_in, 1.0):.0%} through{words}; statements without {key} "
-            f"would open every partition, unique keys must have it, and privileges are given anew"
+            f"would open every partition, unique keys must have it, privileges are given anew, and the "
+            f"table as it was stays beside it as {bounded(table.name, '_whole')}, to go back to"
             + (f"; not tried: {obstacle}" if obstacle else ""),
             statements=(),
             sql=() if obstacle else sql,
             undo=() if obstacle else undo,
+            at_once=not obstacle,
             described=bool(obstacle),
             bytes=0,
         ),

@@ -2,8 +2,10 @@
 
 Evidence: the catalogs. Two B-trees of the same keys, classes, order and predicate; one whose keys another
 begins with; one that was never scanned since the statistics were reset, though its table was read by others
-often, and that no plan of this workload uses. Never one that a constraint, uniqueness or the replica identity
-rests on: those are told apart, and a plain index beside a unique one of the same keys goes.
+often, and that no plan of this workload uses. Never one that a constraint, uniqueness, the replica identity
+or CLUSTER rests on: those are told apart, and a plain index beside a unique one of the same keys goes. What
+another index is needless beside stays, though it was never scanned: of two that are alike the planner takes
+one. So does what begins with the columns of a foreign key: deletes of rows that are referred to may be rare.
 Threshold: 1 MB, or a statement of the workload that changes the table; a hundred scans of the table before
 "never" means anything. Scans on standbys are counted there alone, which the reason says.
 Prediction: an INSERT, or an UPDATE that is not HOT, saves this index's part of ModifyTable's time: one part
@@ -15,6 +17,7 @@ from collections.abc import Iterator
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import IndexFacts, TableFacts
 from pgassay.tune.finders.base import Finder, Offer, Saving
+from pgassay.tune.finders.evidence.building import defined_anew
 from pgassay.tune.finders.evidence.conditions import quoted
 from pgassay.tune.finders.evidence.evidence import Evidence
 from pgassay.tune.finders.evidence.work import size_in_words
@@ -25,7 +28,12 @@ SCANS_MIN = 100
 
 def _may_go(index: IndexFacts) -> bool:
     return not (
-        index.unique or index.primary or index.constraint or index.replica_identity or not index.valid
+        index.unique
+        or index.primary
+        or index.constraint
+        or index.replica_identity
+        or index.clustered
+        or not index.valid
     )
 
 
@@ -37,8 +45,8 @@ def _same_keys(index: IndexFacts, other: IndexFacts, length: int) -> bool:
     )
 
 
-def _why(evidence: Evidence, table: TableFacts, index: IndexFacts) -> tuple[str, str] | None:
-    """The kind of needlessness and its sentence."""
+def _beside(table: TableFacts, index: IndexFacts) -> tuple[IndexFacts, str, str] | None:
+    """The index that makes this one needless, the kind of that and its sentence."""
     for other in table.indexes:
         if other is index or not other.valid:
             continue
@@ -46,31 +54,67 @@ def _why(evidence: Evidence, table: TableFacts, index: IndexFacts) -> tuple[str,
         if whole and set(index.included) <= set(other.included):
             # Of two that are alike one stays: the one of a constraint, else the first by name.
             if not _may_go(other) or (other.included, other.name) < (index.included, index.name):
-                return "duplicate", f"{other.name} has the same keys"
+                return other, "duplicate", f"{other.name} has the same keys"
             if set(index.included) < set(other.included):
-                return "duplicate", f"{other.name} has the same keys and more columns"
+                return other, "duplicate", f"{other.name} has the same keys and more columns"
         longer = len(other.keys) > len(index.keys) and not index.included
         if longer and index.method == "btree" and _same_keys(index, other, len(index.keys)):
-            return "prefix", f"{other.name} begins with the same keys"
+            return other, "prefix", f"{other.name} begins with the same keys"
+    return None
+
+
+def _is_for_references(table: TableFacts, index: IndexFacts) -> bool:
+    """Whether rows that refer to one of another table are found by it: a delete there looks for them."""
+    return any(
+        constraint.kind == "foreign"
+        and {key.column for key in index.keys[: len(constraint.columns)]} == set(constraint.columns)
+        for constraint in table.constraints
+    )
+
+
+def _never_scanned(evidence: Evidence, table: TableFacts, index: IndexFacts) -> tuple[str, str] | None:
     used = any(index.name in scan.indexes for scan in evidence.scans)
     others = sum(each.scans or 0 for each in table.indexes if each is not index)
-    if index.scans == 0 and not used and others + (table.sequential_scans or 0) >= SCANS_MIN:
-        scans = others + (table.sequential_scans or 0)
-        return "never scanned", (
-            f"it was never scanned while {table.name} was read {scans:,} times by other ways; scans on "
-            "standbys are counted there"
-        )
-    return None
+    if index.scans != 0 or used or _is_for_references(table, index):
+        return None
+    scans = others + (table.sequential_scans or 0)
+    if scans < SCANS_MIN:
+        return None
+    return "never scanned", (
+        f"it was never scanned while {table.name} was read {scans:,} times by other ways; scans on "
+        "standbys are counted there"
+    )
+
+
+def _needless(evidence: Evidence, table: TableFacts) -> Iterator[tuple[IndexFacts, str, str]]:
+    """Each index that may go, with the kind of its needlessness and its sentence."""
+    beside = {index.name: _beside(table, index) for index in table.indexes if _may_go(index)}
+    rested_on = {found[0].name for found in beside.values() if found is not None}
+    for index in table.indexes:
+        if index.name not in beside:
+            continue
+        found = beside[index.name]
+        why = found[1:] if found is not None else None
+        if why is None and index.name not in rested_on:
+            why = _never_scanned(evidence, table, index)
+        if why is not None:
+            yield index, *why
+
+
+def _made_again(table: TableFacts, index: IndexFacts) -> str:
+    """The statement that makes it; the catalog tells the index of a partitioned table as ON ONLY that."""
+    if table.kind != "partitioned":
+        return index.definition
+    return defined_anew(index.definition, name=index.name)
 
 
 def _find(evidence: Evidence) -> Iterator[Offer]:
     for table in evidence.facts.tables:
         savings = tuple(_savings(evidence, table))
-        for index in table.indexes:
-            if not _may_go(index) or table.parent is not None:
-                continue
-            why = _why(evidence, table, index)
-            if why is None or (index.bytes < BYTES_MIN and not savings):
+        if table.parent is not None:
+            continue
+        for index, kind, why in _needless(evidence, table):
+            if index.bytes < BYTES_MIN and not savings:
                 continue
             name = f"{quoted(index.schema_)}.{quoted(index.name)}"
             yield Offer(
@@ -78,12 +122,12 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
                     id=f"drop-index:{index.schema_}.{index.name}",
                     layer="design",
                     kind="unneeded-index",
-                    title=f"Drop the index {index.name} ({why[0]})",
+                    title=f"Drop the index {index.name} ({kind})",
                     reason=f"{index.name} takes {size_in_words(index.bytes)} and is kept up by every write: "
-                    f"{why[1]}",
+                    f"{why}",
                     statements=tuple(saving.statement for saving in savings),
                     sql=(f"DROP INDEX {name}",),
-                    undo=(index.definition,),
+                    undo=(_made_again(table, index),),
                     bytes=-index.bytes,
                 ),
                 savings,

@@ -1,8 +1,11 @@
 """Candidates of indexes: names, SQL, and whether an index that is there already does the same."""
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+
+from pglast import ast, parse_sql
+from pglast.parser import ParseError
+from pglast.stream import RawStream
 
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import IndexFacts, IndexKey, TableFacts
@@ -10,8 +13,7 @@ from pgassay.tune.finders.base import Offer, Saving
 from pgassay.tune.finders.evidence.conditions import normalised, quoted
 from pgassay.tune.finders.evidence.evidence import Evidence, Scan
 from pgassay.tune.finders.evidence.work import btree_bytes
-
-_NAME_BYTES_MAX = 63
+from pgassay.tune.names import NAME_BYTES_MAX, digest, shortened
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,7 @@ class NewIndex:
             self.table.name,
             *("".join(c if c.isalnum() else "_" for c in key.text) for key in self.keys),
         ]
-        digest = hashlib.sha256(self.id.encode()).hexdigest()[:6]
-        stem = "_".join(words).encode()[: _NAME_BYTES_MAX - 11].decode(errors="ignore")
-        return f"{stem}_pga{digest}"
+        return f"{shortened('_'.join(words), NAME_BYTES_MAX - 11)}_pga{digest(self.id)}"
 
     @property
     def sql(self) -> str:
@@ -90,6 +90,21 @@ def place(table: TableFacts) -> str:
     return f"{quoted(table.schema_)}.{quoted(table.name)}"
 
 
+def defined_anew(definition: str, *, name: str | None = None) -> str:
+    """pg_get_indexdef's statement as one for the whole table, partitions included, under this name or none.
+
+    Parsed, since whoever made the data may have put SQL into the name. What a newer grammar has is left.
+    """
+    try:
+        root = parse_sql(definition)[0].stmt
+    except ParseError:
+        return definition
+    if not isinstance(root, ast.IndexStmt) or root.relation is None:
+        return definition
+    root.idxname, root.relation.inh = name, True
+    return str(RawStream()(root))
+
+
 def _place(table: TableFacts) -> str:
     return quoted(table.name) if table.schema_ == "public" else place(table)
 
@@ -98,7 +113,8 @@ def serves(index: IndexFacts, equal: Sequence[str], rest: Sequence[Key]) -> bool
     """Whether a B-tree that is there finds rows by these columns and gives the rest in this order.
 
     The columns compared with one value may lead in any order; what follows must stand as asked, all in its
-    direction or all reversed (a B-tree is read both ways).
+    direction or all reversed (a B-tree is read both ways). An operator class for LIKE finds equal values, and
+    has neither the order nor the ranges of the type.
     """
     if index.method != "btree" or not index.valid or index.predicate is not None:
         return False
@@ -106,8 +122,9 @@ def serves(index: IndexFacts, equal: Sequence[str], rest: Sequence[Key]) -> bool
     if {key.column for key in keys[: len(equal)]} != set(equal) or len(keys) < len(equal) + len(rest):
         return False
     following = keys[len(equal) : len(equal) + len(rest)]
-    if any(_name(have) != want.text for have, want in zip(following, rest, strict=True)):
-        return False
+    for have, want in zip(following, rest, strict=True):
+        if _name(have) != want.text or not (have.default_opclass or have.opclass == want.opclass):
+            return False
     turned = {_turned(have, want) for have, want in zip(following, rest, strict=True)}
     return len(turned) <= 1 and None not in turned
 

@@ -16,7 +16,9 @@ ConditionKind = Literal[
     "true", "false", "other",
 ]  # fmt: skip
 _RANGE = frozenset({"<", "<=", ">", ">="})
-_SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "<@": "@>"}
+_SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "<@": "@>", "@>": "<@"}
+# With the column on the right it is the pattern or the key that is looked for: no index finds those.
+_ONE_WAY = frozenset({"~~", "~~*", "~", "~*", "?", "?|", "?&", "@?"})
 _CONTAINS = frozenset({"@>", "&&", "?", "?|", "?&", "@?"})
 _TEXT_OPERATORS: dict[str, ConditionKind] = {
     "~~": "like",
@@ -245,6 +247,8 @@ def _comparison(base: Condition, node: ast.A_Expr, alias: str) -> Condition:
     if left is None or right is None:
         return base
     if not columns_of(left, alias)[0]:
+        if operator in _ONE_WAY:
+            return base
         left, right, operator = right, left, _SWAPPED.get(operator, operator)
     own, others = columns_of(right, alias)
     if own or columns_of(left, alias)[1]:

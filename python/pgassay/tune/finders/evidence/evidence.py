@@ -116,7 +116,7 @@ class Evidence:
         parents_of = [
             each
             for each in self.facts.tables
-            if each.name == table.parent and each.kind == "partitioned" and each is not table
+            if table.is_partition_of(each) and each.kind == "partitioned" and each is not table
         ]
         near = [each for each in parents_of if each.schema_ == table.schema_]
         return self.root_of((near or parents_of)[0]) if parents_of else table
@@ -124,7 +124,7 @@ class Evidence:
     def rows_of(self, table: TableFacts) -> float:
         """The rows of a table as far as they are known; those of its partitions together."""
         if table.kind == "partitioned":
-            parts = [each for each in self.facts.tables if each.parent == table.name]
+            parts = [each for each in self.facts.tables if each.is_partition_of(table)]
             return sum(self.rows_of(each) for each in parts)
         return max(table.rows, 0.0) or float(table.live_rows or 0)
 

@@ -139,6 +139,8 @@ def _work_mem(evidence: Evidence) -> Iterator[Offer]:
                 f"{node.name} of {statement.name} went to disk ({need_kb / _KB:,.0f} MB would do)"
             )
     for scan, need_kb, saved in _lossy(evidence):
+        if need_kb * clients > limit_kb:
+            continue
         needed["sort"] = max(needed.get("sort", 0.0), need_kb)
         savings["sort"].append(Saving(scan.statement.name, scan.plan_number, saved))
         sentences.append(
@@ -159,7 +161,9 @@ def _work_mem(evidence: Evidence) -> Iterator[Offer]:
         return
     reason = "; ".join(list(dict.fromkeys(sentences))[:3])
     wanted_kb = max(needed.get("sort", 0.0), needed.get("hash", 0.0) / max(multiplier, 1.0))
-    work_mem_mb = max(2 ** math.ceil(math.log2(max(wanted_kb / _KB, 1.0))), 1)
+    wanted_mb = max(math.ceil(wanted_kb / _KB), 1)
+    # A round number, but for what would no longer fit.
+    work_mem_mb = min(2 ** math.ceil(math.log2(wanted_mb)), max(wanted_mb, int(limit_kb / clients / _KB)))
     if work_mem_mb * _KB > have_kb:
         yield _setting(
             f"work_mem:{work_mem_mb}MB", "work-mem", f"work_mem = {work_mem_mb}MB",

@@ -27,6 +27,7 @@ from pgassay.tune.finders.evidence.conditions import quoted, sort_columns
 from pgassay.tune.finders.evidence.evidence import JOINS, Evidence, Scan, parents, statement_ms
 from pgassay.tune.finders.evidence.shares import together
 from pgassay.tune.finders.evidence.work import SEQUENTIAL_ROW_MS
+from pgassay.tune.names import bounded, digest
 
 FACTOR_MIN = 10.0
 CHANGED_MIN = 0.2
@@ -206,10 +207,12 @@ def _statistics(
         if have.table == table.name and set(columns) <= set(have.columns) and set(kinds) & set(have.kinds):
             return
     listed = ", ".join(quoted(name) for name in columns)
-    name = quoted(f"{table.name}_{'_'.join(columns)}"[:52] + "_pgastat")
+    id_ = f"statistics:{place(table)}({listed}):{','.join(kinds)}"
+    # Other kinds of the same columns are another object.
+    name = quoted(bounded(f"{table.name}_{'_'.join(columns)}", f"_pgastat{digest(id_)}"))
     qualified = f"{quoted(table.schema_)}.{name}"
     yield _offer(
-        wrong, "extended-statistics", f"statistics:{place(table)}({listed}):{','.join(kinds)}",
+        wrong, "extended-statistics", id_,
         f"Extended statistics ({', '.join(kinds)}) on {table.name} ({listed})",
         f"{_sentence(wrong)}; the columns {listed} depend on each other, which only extended statistics tell",
         (f"CREATE STATISTICS {qualified} ({', '.join(kinds)}) ON {listed} FROM {place(table)}",

@@ -20,6 +20,10 @@ from pgassay.tune.finders.operations.vacuum import harmed
 _ROWS_MIN = 10_000
 _DEAD_MIN, _CHANGED_MIN, _LATE = 0.1, 1.0, 2.0
 _SCALE_FACTOR, _COST_LIMIT = 0.01, 2000
+_ENABLED = ("autovacuum_enabled",)
+_FACTORS = ("autovacuum_vacuum_scale_factor", "autovacuum_vacuum_insert_scale_factor")
+# What parse_bool of src/backend/utils/adt/bool.c takes for false; pg_class keeps it as it was typed.
+_OFF = frozenset({"f", "fa", "fal", "fals", "false", "n", "no", "of", "off", "0"})
 UNTRIED = "what autovacuum does in a day no trial of minutes shows: it is told and not tried"
 
 
@@ -33,7 +37,7 @@ def _remedy(
 ) -> tuple[str, str, tuple[str, ...], str, dict[str, str]] | None:
     """Id, title, SQL, why, and settings."""
     where, name = place(table), table.name
-    if table.options.get("autovacuum_enabled") in ("false", "off"):
+    if table.options.get("autovacuum_enabled", "on").lower() in _OFF:
         return (
             f"autovacuum:{where}:enabled", f"Let autovacuum look after {name}",
             (f"ALTER TABLE {where} RESET (autovacuum_enabled)",), "autovacuum is switched off for it", {},
@@ -58,11 +62,20 @@ def _remedy(
     if dead < threshold and changed >= _CHANGED_MIN * rows and factor > _SCALE_FACTOR:
         return (
             f"autovacuum:{where}:threshold", f"Let autovacuum come to {name} more often",
-            (f"ALTER TABLE {where} SET (autovacuum_vacuum_scale_factor = {_SCALE_FACTOR}, "
-             f"autovacuum_vacuum_insert_scale_factor = {_SCALE_FACTOR})",),
+            (f"ALTER TABLE {where} SET ({', '.join(f'{each} = {_SCALE_FACTOR}' for each in _FACTORS)})",),
             f"{changed:,.0f} rows were changed; autovacuum waits until {threshold:,.0f} are dead", {},
         )  # fmt: skip
     return None
+
+
+def _as_it_was(table: TableFacts, names: tuple[str, ...]) -> Iterator[str]:
+    """What gives the table these options as it has them now."""
+    had = [f"{name} = {table.options[name]}" for name in names if name in table.options]
+    not_had = [name for name in names if name not in table.options]
+    if had:
+        yield f"ALTER TABLE {place(table)} SET ({', '.join(had)})"
+    if not_had:
+        yield f"ALTER TABLE {place(table)} RESET ({', '.join(not_had)})"
 
 
 def _find(evidence: Evidence) -> Iterator[Offer]:
@@ -72,12 +85,7 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
         if remedy is None:
             continue
         id_, title, sql, reason, settings = remedy
-        options = (
-            f"ALTER TABLE {place(table)} RESET (autovacuum_vacuum_scale_factor, "
-            "autovacuum_vacuum_insert_scale_factor)",
-        )
-        if id_.endswith(":enabled"):
-            options = (f"ALTER TABLE {place(table)} SET (autovacuum_enabled = false)",)
+        changed = _ENABLED if id_.endswith(":enabled") else _FACTORS
         yield Offer(
             Candidate(
                 id=id_,
@@ -87,7 +95,7 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
                 reason=f"{why}; {reason}",
                 statements=(),
                 sql=sql,
-                undo=options if sql else (),
+                undo=tuple(_as_it_was(table, changed)) if sql else (),
                 settings=settings,
                 physical=True,
                 described=True,

@@ -1,0 +1,102 @@
+"""Operator classes for LIKE, names of statistics, autovacuum's options as they were, and memory that fits."""
+
+from dataclasses import replace
+
+import pytest
+
+from finder_samples import COLUMNS, ROWS, facts, plan, symptom
+from pgassay.tune.candidate import Machine
+from pgassay.tune.facts.schema import SchemaFacts
+from pgassay.tune.finders.evidence.evidence import Evidence
+from pgassay.tune.finders.operations.analyze import _Saved, _statistics, _Wrong
+from pgassay.tune.finders.registry import find
+
+
+def of_type(kind: str) -> SchemaFacts:
+    changes = {"type": kind, "collation": "default"}
+    columns = [each.model_copy(update=changes) if each.name == "a" else each for each in COLUMNS]
+    return facts(columns=columns).model_copy(update={"collation": "de_DE.UTF-8"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "opclass"),
+    [
+        ("text", "text_pattern_ops"),
+        ("character varying", "varchar_pattern_ops"),
+        ("character varying(20)", "varchar_pattern_ops"),
+        ("character(20)", "bpchar_pattern_ops"),
+    ],
+)
+def test_like_has_the_operator_class_of_the_columns_type(kind: str, opclass: str) -> None:
+    found = find(symptom(plan("(a ~~ 'abc%'::text)"), known=of_type(kind)))
+    (like,) = [each for each in found if each.kind == "like-prefix"]
+    assert like.id == f"index:t(a {opclass})"
+
+
+def test_statistics_of_other_kinds_on_the_same_columns_have_another_name() -> None:
+    long = "a_column_with_a_name_that_is_long_" * 2
+    evidence = Evidence(symptom(plan(), known=facts()))
+    (scan,) = evidence.scans
+    wrong = _Wrong(scan, 10.0, scan.node, _Saved(1.0, 1.0))
+    names = {
+        offer.candidate.undo[0].removeprefix("DROP STATISTICS public.")
+        for columns in (["a", "b"], [long, "a"], [long, "b"])
+        for kinds in (("mcv",), ("ndistinct",))
+        for offer in _statistics(evidence, wrong, columns, kinds)
+    }
+    assert len(names) == 6 and all(len(name) <= 63 for name in names)
+
+
+@pytest.mark.parametrize(
+    ("options", "undo"),
+    [
+        ({}, ("RESET (autovacuum_vacuum_scale_factor, autovacuum_vacuum_insert_scale_factor)",)),
+        (
+            {"autovacuum_vacuum_scale_factor": "0.3"},
+            (
+                "SET (autovacuum_vacuum_scale_factor = 0.3)",
+                "RESET (autovacuum_vacuum_insert_scale_factor)",
+            ),
+        ),
+        ({"autovacuum_enabled": "0"}, ("SET (autovacuum_enabled = 0)",)),
+        ({"autovacuum_enabled": "off"}, ("SET (autovacuum_enabled = off)",)),
+    ],
+)
+def test_options_of_autovacuum_are_given_back_as_they_were(
+    options: dict[str, str], undo: tuple[str, ...]
+) -> None:
+    read = plan(rows=ROWS // 2)
+    node = read.nodes[0].model_copy(update={"type": "Bitmap Heap Scan"})
+    known = facts(dead_rows=int(0.25 * ROWS), updated=2 * ROWS, options=options)
+    known = known.model_copy(update={"settings": {"autovacuum_vacuum_scale_factor": "0.4"}})
+    if "autovacuum_vacuum_scale_factor" in options:
+        known = known.model_copy(
+            update={"tables": (known.tables[0].model_copy(update={"dead_rows": int(0.28 * ROWS)}),)}
+        )
+    seen = symptom(read.model_copy(update={"nodes": (node,)}), known=known)
+    (found,) = [each for each in find(seen) if each.kind == "autovacuum"]
+    assert found.undo == tuple(f"ALTER TABLE public.t {each}" for each in undo)
+
+
+@pytest.mark.parametrize(
+    ("pages", "memory_gb", "offered"),
+    [
+        (3_000_000, 8, "512MB"),  # 293 MB of a bitmap
+        (3_500_000, 1.5, "384MB"),  # 342 MB, and a quarter of memory is no power of two
+        (3_500_000, 1, None),  # more than a quarter
+    ],
+)
+def test_memory_for_a_bitmap_is_a_quarter_of_the_machines_at_most(
+    pages: int, memory_gb: float, offered: str | None
+) -> None:
+    read = plan()
+    changes = {"type": "Bitmap Heap Scan", "heap_blocks_lossy": pages, "heap_blocks_exact": 0}
+    node = read.nodes[0].model_copy(update=changes)
+    seen = symptom(read.model_copy(update={"nodes": (node,)}), known=facts())
+    machine = Machine(memory_bytes=int(memory_gb * (1 << 30)))
+    found = [
+        each.settings["work_mem"]
+        for each in find(replace(seen, machine=machine))
+        if "work_mem" in each.settings
+    ]
+    assert found == ([offered] if offered else [])

@@ -1,0 +1,130 @@
+"""Partitioning: in one transaction, with all that the table had, back with the rows as they are then."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+import tune_samples as samples
+from finder_samples import COLUMNS, ROWS, facts, index, plan, symptom
+from pgassay.tune.answer import ranked
+from pgassay.tune.candidate import Candidate
+from pgassay.tune.facts.schema import ColumnFacts, ConstraintFacts
+from pgassay.tune.finders.registry import find
+from pgassay.tune.scripts import apply_script, undo_script
+
+SEEN = plan("((b >= 100) AND (b < 300))", rows=ROWS // 10)
+KEY = ConstraintFacts(name="t_pkey", kind="primary", columns=("id", "b"), definition="PRIMARY KEY (id, b)")
+FOREIGN = ConstraintFacts(
+    name="of it", kind="foreign", columns=("a",), referenced_schema="Other", referenced_table="u",
+    referenced_columns=("id",), definition="FOREIGN KEY (a) REFERENCES u(id) ON DELETE CASCADE",
+)  # fmt: skip
+
+
+def columns(kind: str, *ends: str) -> Sequence[ColumnFacts]:
+    changes = {"type": kind, "histogram": ends, "correlation": 0.1}
+    return [each.model_copy(update=changes) if each.name == "b" else each for each in COLUMNS]
+
+
+def partitioned(*indexes: object, **fields: object) -> Candidate:
+    given = {"pages": 2000, "columns": columns("integer", "1", "2000")} | fields
+    known = facts(*indexes, **given)  # type: ignore[arg-type]  # indexes, as the samples make them
+    read = SEEN.nodes[0].model_copy(update={"relation": known.tables[0].name})
+    seen = symptom(SEEN.model_copy(update={"nodes": (read,)}), known=known)
+    (found,) = [each for each in find(seen) if each.kind == "partitioning"]
+    return found
+
+
+def test_it_is_one_transaction_beside_which_nothing_is_written() -> None:
+    found = partitioned()
+    lines = [line for line in apply_script([found], None).splitlines() if line and line[:2] != "--"]
+    begin, commit = lines.index("BEGIN;"), lines.index("COMMIT;")
+    assert lines[begin + 1] == "ALTER TABLE public.t RENAME TO t_whole;"
+    assert lines[commit - 1].startswith("INSERT INTO public.t (id, a, b) SELECT")
+    assert lines[commit + 1 :] == ["VACUUM (ANALYZE) public.t;"]
+    assert found.in_order(found.sql)[0] == "BEGIN" and found.in_order(()) == ()
+
+
+def test_taken_back_the_old_table_has_what_was_written_since() -> None:
+    found = partitioned()
+    undone = undo_script([found], None)
+    assert undone.index("BEGIN;") < undone.index("TRUNCATE public.t_whole;")
+    back = "INSERT INTO public.t_whole (id, a, b) SELECT id, a, b FROM public.t_parts;"
+    assert (
+        undone.index("TRUNCATE") < undone.index(back) < undone.index("DROP TABLE") < undone.index("COMMIT;")
+    )
+    # On the copy its rows would lie elsewhere: the data are put back.
+    assert not found.is_restored_by_undo
+
+
+def test_what_is_shown_of_it_is_the_transaction_too() -> None:
+    judged = samples.judged()
+    at_once = samples.candidate(
+        "parts", at_once=True, sql=("CREATE TABLE x ()", "VACUUM x"), undo=("DROP TABLE x",)
+    )
+    shown = {fix.id: fix for fix in ranked(replace(judged, candidates=(*judged.candidates, at_once)))}[
+        "index:parts"
+    ]
+    assert shown.sql == "BEGIN;\nCREATE TABLE x ();\nCOMMIT;\nVACUUM x;"
+    assert shown.undo == "BEGIN;\nDROP TABLE x;\nCOMMIT;"
+
+
+def test_keys_and_references_are_made_again() -> None:
+    own = index("t_pkey", "id", "b", unique=True, primary=True, constraint="t_pkey")
+    other = index(
+        "x", "a", definition='CREATE INDEX "x ON public.u (a); DROP TABLE u; --" ON public.t USING btree (a)'
+    )
+    found = partitioned(own, other, constraints=(KEY, FOREIGN))
+    assert found.sql[-4:] == (
+        "CREATE INDEX ON public.t (a)",
+        "ALTER TABLE public.t ADD PRIMARY KEY (id, b)",
+        'ALTER TABLE public.t ADD CONSTRAINT "of it" FOREIGN KEY (a) '
+        'REFERENCES "Other".u (id) ON DELETE CASCADE',
+        "VACUUM (ANALYZE) public.t",
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"views": ("looked",)}, "looked would go on reading the old table"),
+        ({"inherited": True}, "inherit"),
+        ({"constraints": (FOREIGN.model_copy(update={"valid": False}),)}, "does not hold for all rows"),
+        ({"constraints": (KEY.model_copy(update={"kind": "exclusion"}),)}, "exclusion"),
+        ({"constraints": (KEY.model_copy(update={"definition": "PRIMARY NONSENSE ("}),)}, "made again"),
+    ],
+)
+def test_what_would_be_lost_is_told_and_not_tried(fields: dict[str, object], words: str) -> None:
+    found = partitioned(**fields)
+    assert found.described and not found.sql and words in found.reason
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "last"),
+    [
+        ("date", "2020-01-01", "9999-12-31"),
+        ("timestamp with time zone", "9999-12-28 00:00:00+00", "9999-12-31 00:00:00+00"),
+        ("bigint", "1", str(2**63 - 1)),
+        ("smallint", "32000", "32767"),
+    ],
+)
+def test_a_last_value_that_stands_for_ever_ends_the_partitions(kind: str, first: str, last: str) -> None:
+    found = partitioned(columns=columns(kind, first, last))
+    bounds = [each.split("TO ('")[1].rstrip("')") for each in found.sql if "TO ('" in each]
+    assert bounds[-1] == last.split()[0] and len(set(bounds)) == len(bounds) > 1
+
+
+def test_names_of_partitions_differ_though_the_tables_name_is_long() -> None:
+    found = partitioned(name="ä" * 31)
+    names = [each.split()[2] for each in found.sql if " PARTITION OF " in each]
+    assert len(set(names)) == 13 and all(len(each.encode()) <= 63 + len('public.""') for each in names)
+
+
+def test_an_index_beside_it_is_made_on_the_new_tables_partitions() -> None:
+    """Made before, it would be the old table's; and CONCURRENTLY is refused for a partitioned one."""
+    first = samples.candidate("i", sql=("CREATE INDEX i ON public.t (a)",), undo=("DROP INDEX public.i",))
+    applied = apply_script([first, partitioned()], facts())
+    assert applied.index("COMMIT;") < applied.index("CREATE INDEX i ON ONLY public.t (a);")
+    assert "CREATE INDEX CONCURRENTLY t_p13_i ON public.t_p13 (a);" in applied
+    undone = undo_script([first, partitioned()], facts())
+    assert undone.index("DROP INDEX IF EXISTS public.i;") < undone.index("BEGIN;")

@@ -1,0 +1,49 @@
+"""Indexes that may go: never the last one that serves, nor one that something rests on."""
+
+import pytest
+
+from finder_samples import facts, index, plan, symptom
+from pgassay.tune.facts.schema import ConstraintFacts, IndexFacts, SchemaFacts
+from pgassay.tune.finders.registry import find
+
+READ = plan(ms=0.1)
+
+
+def dropped(known: SchemaFacts) -> list[str]:
+    return [each.id.removeprefix("drop-index:public.") for each in find(symptom(READ, known=known))]
+
+
+@pytest.mark.parametrize(
+    ("indexes", "expected"),
+    [
+        # The planner took one of two that are alike: the other was never scanned.
+        ((index("one", "b", scans=0), index("two", "b", scans=9000)), ["two"]),
+        ((index("short", "b", scans=900), index("long", "b", "a", scans=0)), ["short"]),
+        ((index("one", "b", scans=0), index("two", "b", scans=0)), ["two"]),
+        ((index("x", "b", scans=0), index("y", "b", scans=0), index("z", "b", "a", scans=0)), ["x", "y"]),
+        ((index("idle", "b", scans=0), index("busy", "a", scans=9)), ["idle"]),
+    ],
+)
+def test_what_another_index_is_needless_beside_stays(
+    indexes: tuple[IndexFacts, ...], expected: list[str]
+) -> None:
+    assert sorted(dropped(facts(*indexes, sequential_scans=500))) == expected
+
+
+def test_an_index_for_a_foreign_key_stays_though_nothing_was_deleted_yet() -> None:
+    key = ConstraintFacts(name="f", kind="foreign", columns=("b",), referenced_table="u")
+    for constraints, expected in (((key,), []), ((), ["idle"])):
+        known = facts(index("idle", "b", "a", scans=0), sequential_scans=500, constraints=constraints)
+        assert dropped(known) == expected
+
+
+def test_the_index_that_cluster_goes_by_stays() -> None:
+    assert dropped(facts(index("idle", "b", scans=0, clustered=True), sequential_scans=500)) == []
+    assert dropped(facts(index("one", "b"), index("two", "b", clustered=True))) == ["one"]
+
+
+def test_an_index_of_a_partitioned_table_is_made_again_for_all_of_it() -> None:
+    """The catalog tells it as one ON ONLY that table, which no partition has and no query uses."""
+    two = index("two", "b", definition='CREATE INDEX "two" ON ONLY public.t USING btree (b)')
+    (found,) = find(symptom(READ, known=facts(index("one", "b"), two, kind="partitioned")))
+    assert found.undo == ("CREATE INDEX two ON public.t (b)",)
