@@ -204,12 +204,21 @@ def test_the_most_frequent_the_slowest_and_the_rarest_set_of_a_log_are_measured(
         Logged("SELECT * FROM t WHERE b = 4", (), 2.0),
         Logged("no SQL", (), 2.0),
     ]
-    read_logged({statement.fingerprint: statement}, log, "shop")
+    read_logged([statement], log, "shop")
     assert statement.found.chosen() == (("1",), ("2",), ("3",))
 
 
 def test_lists_of_the_most_frequent_length_are_taken_from_a_log() -> None:
     statement = wanted("SELECT * FROM t WHERE a IN ($1 /*, ... */)")
     log = [Logged(f"SELECT * FROM t WHERE a IN ({members})") for members in ("1, 2", "3, 4", "5", "1, 2")]
-    read_logged({statement.fingerprint: statement}, log, "shop")
+    read_logged([statement], log, "shop")
     assert statement.found.chosen() == (("1", "2"), ("3", "4"))
+
+
+def test_statements_with_lists_of_other_lengths_each_take_the_values_of_their_own() -> None:
+    """Up to 17 the server counts each length of a list apart, and one fingerprint is all of theirs."""
+    two, three = (wanted(f"SELECT * FROM t WHERE a IN ({list_})") for list_ in ("$1, $2", "$1, $2, $3"))
+    assert two.fingerprint == three.fingerprint
+    log = [Logged(f"SELECT * FROM t WHERE a IN ({members})") for members in ("1, 2", "3, 4, 5", "1, 2, 3, 4")]
+    read_logged([two, three], log, "shop")
+    assert (two.found.chosen(), three.found.chosen()) == ((("1", "2"),), (("3", "4", "5"),))

@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 import tune_samples as samples
 from pgassay.analysis.redaction.tuning import redacted
 from pgassay.environment.remote.resolve import Resolved
+from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import UsageError
 from pgassay.model.arm import RemoteServer
 from pgassay.model.build import Build
@@ -22,7 +24,7 @@ from pgassay.tune.source import dump
 from pgassay.tune.source.copied import differences, locale_of, missing_extensions, settings_of
 from pgassay.tune.source.counted import CATALOG, HIDDEN, HIDDEN_TEXT, NESTED, UTILITY, Row, choose
 from pgassay.tune.source.files import left_out_text, statements_text
-from pgassay.tune.source.gather import given_values, unmatched
+from pgassay.tune.source.gather import gather, given_values, unmatched
 from pgassay.tune.source.origin import Origin, plan_difference, time_difference, unlike
 from pgassay.tune.source.server import Source, SourceSetting
 from pgassay.tune.statements import statements_of
@@ -253,7 +255,7 @@ def test_the_statements_that_are_left_in_the_folder_can_be_given_again(tmp_path:
     file = tmp_path / "statements.sql"
     file.write_text(statements_text((STATEMENT,), "db:5432/shop"))
     assert statements_of(parse_workload(f"sql:{file}")) == (STATEMENT,)
-    (given,) = given_values(file).values()
+    ((given,),) = given_values(file).values()
     assert given == (STATEMENT.sql, STATEMENT.parameters)
     other = choose([row(1, "SELECT * FROM orders WHERE note = $1 AND id > $2", 1.0)], 1).chosen
     assert unmatched(given_values(file), other) == []
@@ -268,7 +270,27 @@ def test_values_without_a_set_are_refused_and_what_was_left_out_says_why(tmp_pat
     with pytest.raises(UsageError, match="statement 1 has no line '-- parameters: …' above it"):
         given_values(file)
     file.write_text(file.read_text().replace("SELECT $1", "-- parameters: 4\nSELECT $1"))
-    assert [sets for _, sets in given_values(file).values()] == [(("4",),)]
+    assert list(given_values(file).values()) == [(("SELECT $1 -- end", (("4",),)),)]
+    file.write_text("-- parameters: 4\nSELECT $1;\n-- parameters: 5\nSELECT $1;\n")
+    assert list(given_values(file).values()) == [(("SELECT $1", (("4",), ("5",))),)]
+
+
+def test_each_length_of_a_list_gets_the_values_that_a_file_has_for_it(tmp_path: Path) -> None:
+    file = tmp_path / "values.sql"
+    two, three = (f"SELECT id FROM orders WHERE id IN ({members})" for members in ("$1, $2", "$1, $2, $3"))
+    file.write_text(f"-- parameters: 4, 5\n{two};\n-- parameters: 6, 7, 8\n{three};\n")
+    chosen = choose([row(1, two, 2.0), row(2, three, 1.0)], 2).chosen
+    found = gather(source(), cast(ControlSession, None), chosen, given_values(file), ())
+    assert [(each.sql, each.parameters) for each in found.statements] == [
+        (two, (("4", "5"),)),
+        (three, (("6", "7", "8"),)),
+    ]
+
+
+def test_a_statement_of_a_file_that_the_server_has_not_is_named_without_its_literals(tmp_path: Path) -> None:
+    file = tmp_path / "values.sql"
+    file.write_text(f"-- parameters: 4\nSELECT '{SECRET} {'x' * 200}' FROM orders WHERE id = $1;\n")
+    assert unmatched(given_values(file), ()) == ["SELECT ? FROM orders WHERE id = $1"]
 
 
 def test_the_page_says_what_is_known_of_the_source_and_hides_what_is_to_be_hidden() -> None:
