@@ -63,7 +63,7 @@ def _applying(fix: Candidate, facts: SchemaFacts | None) -> list[str]:
     if fix.storage is not None:
         lines.append("-- By hand: order the volume from the provider; the data need not be loaded anew.")
     for rewrite in fix.rewrites:
-        lines += [f"-- Replace the statement {rewrite.statement} in the application by:"]
+        lines += _comment(f"Replace the statement {rewrite.statement} in the application by:")
         lines += _comment(rewrite.sql)
     return lines
 
@@ -86,7 +86,8 @@ def _undoing(fix: Candidate, facts: SchemaFacts | None) -> list[str]:
         lines.append(
             "-- By hand: order the volume as it was; some providers let one change it once in hours."
         )
-    lines += [f"-- Put the statement {each.statement} back as it was." for each in fix.rewrites]
+    for each in fix.rewrites:
+        lines += _comment(f"Put the statement {each.statement} back as it was.")
     return lines
 
 
