@@ -8,34 +8,23 @@ import pytest
 
 import tune_samples as samples
 from pgassay.analysis.redaction.tuning import redacted
-from pgassay.environment.remote.resolve import Resolved
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import UsageError
-from pgassay.model.arm import RemoteServer
-from pgassay.model.build import Build
 from pgassay.model.plans.plan import ExplainedPlan, PlanNode
 from pgassay.model.tuning.answer import FixStatement
 from pgassay.model.tuning.source import SourceLeftOut, TuneSource
 from pgassay.report.tune.text import render_markdown
 from pgassay.tune.answer import UNLIKE, ranked
 from pgassay.tune.candidate import TunedStatement
-from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.source import dump
 from pgassay.tune.source.copied import differences, locale_of, missing_extensions, settings_of
-from pgassay.tune.source.counted import CATALOG, HIDDEN, HIDDEN_TEXT, NESTED, UTILITY, Row, choose
+from pgassay.tune.source.counted import CATALOG, HIDDEN, HIDDEN_TEXT, NESTED, UTILITY, choose
 from pgassay.tune.source.files import left_out_text, statements_text
 from pgassay.tune.source.gather import gather, given_values, unmatched
 from pgassay.tune.source.origin import Origin, plan_difference, time_difference, unlike
-from pgassay.tune.source.server import Source, SourceSetting
 from pgassay.tune.statements import statements_of
 from pgassay.workloads.registry import parse_workload
-
-SECRET = "s3cret"
-
-
-def row(number: int, query: str, total_ms: float, **changes: object) -> Row:
-    known: dict[str, object] = {"query_id": str(number), "query": query, "calls": 10.0, "rows": 10.0}
-    return Row(**(known | {"total_ms": total_ms} | changes))  # type: ignore[arg-type]
+from source_samples import BUILD, KNOWN, SECRET, row, source
 
 
 def test_what_took_most_is_chosen_and_what_is_passed_over_is_counted() -> None:
@@ -63,51 +52,12 @@ def test_what_took_most_is_chosen_and_what_is_passed_over_is_counted() -> None:
     assert choose([], 5).chosen == ()
 
 
+def test_a_table_s_name_of_several_lines_is_one_of_a_statement() -> None:
+    (found,) = choose([row(1, 'SELECT * FROM "a\n; DROP TABLE b; --"', 1.0)], 1).chosen
+    assert found.name.startswith("select-a ; DROP TABLE b; ---")
+
+
 # --- What a copy takes over.
-
-
-def source(**changes: object) -> Source:
-    server = RemoteServer(
-        name="db:5432/shop", connection="host=db dbname=shop", host="db", port=5432, dbname="shop",
-        user="app", version="17.4", major=17,
-    )  # fmt: skip
-    parameters = {
-        "host": "db",
-        "port": 5432,
-        "user": "app",
-        "password": SECRET,
-        "dbname": "shop",
-        "options": "",
-    }
-    settings = {
-        "work_mem": SourceSetting("4MB", False, "Resource Usage / Memory"),
-        "shared_buffers": SourceSetting("64GB", True, "Resource Usage / Memory"),
-        "random_page_cost": SourceSetting("1.1", True, "Query Tuning / Planner Cost Constants"),
-        "enable_seqscan": SourceSetting("on", False, "Query Tuning / Planner Method Configuration"),
-        "jit": SourceSetting("on", False, "Query Tuning / Other Planner Options"),
-        "TimeZone": SourceSetting("Europe/Berlin", True, "Client Connection Defaults"),
-        "ssl": SourceSetting("on", True, "Connections and Authentication / SSL"),
-        "rds.own": SourceSetting("1", True, "Query Tuning / Customized Options"),
-    }
-    facts = SchemaFacts(
-        version=170004,
-        database="shop",
-        encoding="UTF8",
-        collation="en_US.UTF-8",
-        extensions=("plpgsql", "hstore"),
-    )
-    known = Source(
-        resolved=Resolved(server, parameters), role="app", is_superuser=False, reads_all_stats=True,
-        is_standby=False, facts=facts, bytes=10_000, collation="en_US.UTF-8", character_type="en_US.UTF-8",
-        provider="c", locale="", encoding="UTF8", settings=settings,
-    )  # fmt: skip
-    return replace(known, **changes)  # type: ignore[arg-type]
-
-
-BUILD = Build(origin="apt", version="17.5", major=17, bin_directory="/nowhere")
-KNOWN = frozenset(
-    {"work_mem", "shared_buffers", "random_page_cost", "enable_seqscan", "jit", "timezone", "ssl"}
-)
 
 
 def test_settings_of_plans_are_taken_over_unless_others_are_given() -> None:

@@ -240,7 +240,7 @@ def _as_numeric(tree: ast.Node, numbers: set[int]) -> ast.Node:
     return substitute(tree, {id(each): cast(ast.ParamRef(number=each.number), "numeric") for each in found})
 
 
-# --- From the server, which is asked and never changed.
+# --- From the server, which is asked and never changed. A session that it ends is an error of psycopg's.
 
 
 def types_of(session: ControlSession, sql: str) -> dict[int, str]:
@@ -254,6 +254,8 @@ def types_of(session: ControlSession, sql: str) -> dict[int, str]:
             ).fetchone()
             session.execute(f"DEALLOCATE {_PREPARED}".encode(), prepare=False)
     except psycopg.Error:
+        if session.closed:
+            raise
         _forget(session)
         return {}
     return dict(enumerate(row[0], start=1)) if row else {}
@@ -274,6 +276,8 @@ def _ages(session: ControlSession, uses: Mapping[int, Use]) -> dict[str, str]:
                     "SELECT (pg_catalog.now() - %s::timestamptz)::text", (bound,), prepare=False
                 ).fetchone()
             except psycopg.Error:
+                if session.closed:
+                    raise
                 continue  # no moment: the statement is left out with the reason
             if row is not None:
                 found[bound] = str(row[0])
@@ -287,5 +291,7 @@ def explained_on(session: ControlSession, sql: str) -> tuple[object, str]:
             f"EXPLAIN (VERBOSE, SETTINGS, FORMAT JSON) {sql}".encode(), prepare=False
         ).fetchone()
     except psycopg.Error as error:
+        if session.closed:
+            raise
         return None, error.diag.message_primary or first_line(error)
     return (row[0][0] if row else {}), ""
