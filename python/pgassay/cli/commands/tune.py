@@ -220,10 +220,11 @@ def server_request_of(arguments: argparse.Namespace) -> "ServerRequest":
 
 def _folder_or_server(text: str) -> "Path | str":
     """A path, or a connection string of libpq: a URI, or keywords and values that name no folder."""
+    import os
     import re
-    from pathlib import Path
 
-    if re.match(r"postgres(ql)?://|\s*[a-z_]+\s*=", text) and not Path(text).exists():
+    # A connection string may be longer than any file's name.
+    if re.match(r"postgres(ql)?://|\s*[a-z_]+\s*=", text) and not os.path.exists(text):  # noqa: PTH110
         return text
     return options.folder(text)
 
