@@ -245,7 +245,10 @@ def _origin(read: _Read, settings: dict[str, str], notes: tuple[str, ...]) -> Or
 def installed_locales() -> frozenset[str]:
     """The locales of this machine; none where the program `locale` is missing."""
     try:
-        done = subprocess.run(["locale", "-a"], capture_output=True, text=True, check=False)
+        # A name of glibc's, as that of français, may be written in Latin-1.
+        done = subprocess.run(
+            ["locale", "-a"], capture_output=True, encoding="utf-8", errors="replace", check=False
+        )
     except OSError:
         return frozenset()
     return frozenset(done.stdout.split())
