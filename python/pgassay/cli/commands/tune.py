@@ -143,7 +143,7 @@ def run(arguments: argparse.Namespace) -> int:
     _require_parser()
     if not arguments.redact:
         return _run(arguments)
-    from pgassay.analysis.redaction.tuning import sentence_without_literals
+    from pgassay.analysis.redaction.sentences import sentence_without_literals
     from pgassay.errors import PgassayError
 
     try:
@@ -156,7 +156,7 @@ def run(arguments: argparse.Namespace) -> int:
 def progress_of(arguments: argparse.Namespace) -> "Progress":
     """How progress is shown; with --redact without the literals of what is tuned."""
     from pgassay.analysis.redaction.experiment import redacted_result
-    from pgassay.analysis.redaction.tuning import sentence_without_literals
+    from pgassay.analysis.redaction.sentences import sentence_without_literals
     from pgassay.cli import outcome
     from pgassay.terminal.progress import WithoutLiterals
 
