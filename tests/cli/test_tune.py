@@ -13,6 +13,9 @@ from pgassay.record.experiment import write_experiment
 from pgassay.tune.stored import write_result
 from whole_tool import assert_one_sentence, run_here
 
+# More than a file's name may have.
+LONG = 300 * "x"
+
 
 @pytest.fixture
 def statements(tmp_path: Path) -> Path:
@@ -38,6 +41,13 @@ def statements(tmp_path: Path) -> Path:
         (("postgresql://localhost/shop", "--statements", "0"), "--statements 0 is too few"),
         (("host=/nowhere dbname=shop user=me",), "correct the connection string"),
         (("postgresql://me:s3cret@localhost:1/shop",), "correct the connection string"),
+        (("postgresql://me:x@s3cret@localhost:1/shop",), "a %, @ or / within a value"),
+        (("postgresql://me:12/s3cret@localhost:1/shop",), "DSN is no connection string"),
+        (("postgresql://me:s3cret/x@localhost:1/shop",), "DSN is no connection string"),
+        ((f"host=/nowhere dbname=shop user=me options='-c {LONG}=1'",), "correct the connection string"),
+        ((LONG,), "File name too long: name another path"),
+        (("--workload", "sql:{file}", "--dataset", f"dump:{LONG}"), "File name too long: name another path"),
+        (("--workload", "sql:{file}", "--dataset", "dump:~nobody.is.there/x"), "there is no "),
         (("user=me host=/nowhere", "--out", "{file}"), "is a file: name a new folder"),
         (("--workload", "tpcb"), "write --workload sql:FILE"),
         (("--workload", "sql:/nowhere.sql"), "can't read the SQL file /nowhere.sql"),

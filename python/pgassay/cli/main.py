@@ -78,6 +78,9 @@ EXIT_INTERRUPTED = 130
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 CLEAN_UP_S = 15.0
+# What is wrong with a path that was typed, wherever it is looked at first.
+_OF_A_PATH = (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ELOOP)
+_REMEDY = "name another path, or correct who may read and write it"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -172,6 +175,9 @@ def main(arguments: Sequence[str] | None = None, *, draws_page: bool = True) -> 
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
+        if error.errno in _OF_A_PATH and error.filename:
+            print(f"pgassay: {_harmless(str(error.filename))}: {error.strerror}: {_REMEDY}", file=sys.stderr)
+            return EXIT_USAGE
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         where = f" in {error.filename}" if error.filename else ""

@@ -79,11 +79,19 @@ def home() -> Path:
     return _prepare(home_path(), account())
 
 
+def typed_path(text: str) -> Path:
+    """A path as typed, with `~` as the shell has it: that of a user who is not there stays what it is."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        return Path(text)
+
+
 def home_path() -> Path:
     """Return where home is, without making or checking anything."""
     named = os.environ.get("PGASSAY_HOME")
     if named:
-        return Path(named).expanduser().absolute()
+        return typed_path(named).absolute()
     if os.geteuid() == 0:
         return SYSTEM_HOME
     cache = os.environ.get("XDG_CACHE_HOME")

@@ -2,7 +2,9 @@
 
 import re
 
-_SECRET_IN_URI = re.compile(r"(?<=://)([^/?#@\s]*?):[^/?#\s]*@")
+# libpq ends a password at the first @, whatever else stands in it but a / (conninfo_uri_parse_options of
+# src/interfaces/libpq/fe-connect.c). What was typed may hold either unquoted: a port has digits before a /.
+_SECRET_IN_URI = re.compile(r"(?<=://)([^/@:\[\s]*):(?:[^/\s]*|(?!\d{1,5}/)\S*)@")
 _SECRET_WORD = re.compile(
     r"(\b(?:password|sslpassword|scram_client_key|scram_server_key|oauth_client_secret)\s*=\s*)"
     r"(?:'(?:[^'\\]|\\.)*'?|[^\s&,']+)",

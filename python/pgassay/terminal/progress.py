@@ -78,7 +78,10 @@ class WithoutLiterals:
         self._shown.trial_ended(block, position, status, self._hide(metric_text))
 
     def estimate(self, result: CompareResult, seconds_left: float | None) -> None:
-        self._shown.estimate(self._hide_result(result), seconds_left)
+        hidden = self._hide_result(result)
+        # As in `plan`: an arm may be called by the SQL that it has.
+        arms = tuple(arm.model_copy(update={"name": self._hide(arm.name)}) for arm in hidden.arms)
+        self._shown.estimate(hidden.model_copy(update={"arms": arms}), seconds_left)
 
     def message(self, content: str) -> None:
         self._shown.message(self._hide(content))

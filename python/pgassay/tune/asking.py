@@ -28,7 +28,6 @@ def symptom_for(
     load_s: float,
 ) -> Symptom:
     """What finders judge. `load_s`: what loading the data took."""
-    cores = machine.facts().get("cores_usable")
     return Symptom(
         statements=planned.statements,
         plans=plans,
@@ -36,7 +35,7 @@ def symptom_for(
         share=_shares(baseline),
         machine=Machine(
             memory_bytes=planned.spec.memory_bytes or machine.memory_bytes(),
-            processors=int(cores) if isinstance(cores, int | float) else None,
+            processors=machine.cores_usable(),
             reads_memory=planned.base.protocol.cache in ("warm-pages", "warm-buffers"),
             empties_buffers=planned.base.protocol.cache in ("warm-pages", "cold", "cold-each"),
         )
@@ -47,6 +46,7 @@ def symptom_for(
         storages=other_storages(planned.spec),
         gain_min=min(Symptom.gain_min, planned.request.margin),
         endless=baseline.endless_statements,
+        clients=planned.spec.workload.connections,
     )
 
 

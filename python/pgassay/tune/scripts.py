@@ -105,7 +105,7 @@ def _applying(fix: Candidate, facts: SchemaFacts | None) -> list[str]:
     else:
         lines = [line for statement in fix.sql for line in online(statement, facts)]
     if fix.settings:
-        lines += _set(fix.settings)
+        lines += _settings_applied(fix.settings)
     if fix.restart:
         lines.append("-- It takes effect at the next restart of the server.")
     if fix.build is not None:
@@ -120,7 +120,7 @@ def _applying(fix: Candidate, facts: SchemaFacts | None) -> list[str]:
     return lines
 
 
-def _set(settings: dict[str, str]) -> list[str]:
+def _settings_applied(settings: dict[str, str]) -> list[str]:
     """ALTER SYSTEM, and before it what puts back a value that ALTER SYSTEM has set already, printed."""
     names = ", ".join(map(_quoted, settings))
     return [

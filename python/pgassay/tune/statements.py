@@ -70,11 +70,13 @@ def values_of_heading(heading: str, where: str) -> tuple[tuple[str | None, ...],
     found = []
     for text in _PARAMETERS.findall(heading):
         try:
-            root = parse_sql(f"SELECT {text}")[0].stmt
+            parsed_texts = parse_sql(f"SELECT {text}")
         except ParseError as error:
             raise UsageError(
                 f"{where}: '-- parameters: {text}' is no list of literals: {error.args[0]}"
             ) from None
+        # `42; 43` would be two sets on one line.
+        root = parsed_texts[0].stmt if len(parsed_texts) == 1 else None
         targets = root.targetList if isinstance(root, ast.SelectStmt) else None
         values = [_literal(target.val) for target in targets or ()]
         if not values or _NO_LITERAL in values:

@@ -21,7 +21,7 @@ def read_sql_file(path: Path) -> str:
     try:
         if path.stat().st_size > SQL_FILE_BYTES_MAX:
             raise UsageError(f"{path} is larger than 64 MB: a workload file holds statements, not data")
-        text = path.read_text("utf-8")
+        text = path.read_text("utf-8-sig")  # some editors begin with a mark of the byte order
     except OSError as error:
         raise UsageError(
             f"can't read the SQL file {path} ({error.strerror}): name a readable file"

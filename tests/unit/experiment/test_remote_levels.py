@@ -55,6 +55,10 @@ def test_what_is_empty_or_not_closed_is_refused_without_being_repeated(text: str
 SHOWN = {
     "postgresql://u:hidden@a/x": "postgresql://u:***@a/x",
     "postgresql://u:hid:den@a/x?password=hidden&sslmode=require": "postgresql://u:***@a/x?password=***&sslmode=require",
+    "postgresql://u:hid?den#x@a/x": "postgresql://u:***@a/x",
+    "postgresql://u:hid/den@a/x": "postgresql://u:***@a/x",
+    "postgresql://a:5432/x?user=me@b": "postgresql://a:5432/x?user=me@b",
+    "postgresql://[::1]:5432/x?user=me@b": "postgresql://[::1]:5432/x?user=me@b",
     "host=a password=hidden dbname=x": "host=a password=*** dbname=x",
     r"host=a password = 'hid den\'s' dbname=x": "host=a password = *** dbname=x",
     "host=a sslpassword=hidden": "host=a sslpassword=***",

@@ -1,5 +1,6 @@
 """What `--redact` leaves out: every literal of statements, plans and preparation, in every output."""
 
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 import replay
 import report_examples
 from pgassay.analysis.plans.read import read_plans
+from pgassay.analysis.redaction.experiment import redacted_result
+from pgassay.analysis.redaction.sentences import sentence_without_literals
 from pgassay.cli.outcome import analysed
 from pgassay.model.experiment import Experiment
 from pgassay.model.plans.plan import ExplainResult
@@ -20,6 +23,7 @@ from pgassay.record.experiment import StoredExperiment
 from pgassay.report.compare import json as json_report
 from pgassay.report.compare.page import render, render_html, render_markdown
 from pgassay.report.explain import text
+from pgassay.terminal.progress import PlainProgress, WithoutLiterals
 from whole_tool import run_here
 
 # As values they are in no name, file, figure or sentence.
@@ -176,6 +180,23 @@ def test_no_literal_of_a_generated_condition_survives(found: list[str]) -> None:
     shown = text.render_json(ExplainResult(plans=(plan,)))
     assert "§" not in shown
     assert all(f"t.a{number} = ?::text" in shown for number in range(len(found)))
+
+
+def test_an_arm_without_a_fix_is_shown_without_the_literals_of_its_index() -> None:
+    stored = with_secrets()
+    document = stored.experiment.model_dump(mode="json", by_alias=True)
+    for number, arm in enumerate(document["arms"]):
+        left_out = f"without index:customers(id) where (name = 'Miller') AND (id = {4711001 + number})"
+        arm["levels"], arm["name"] = {"fixes": left_out}, f"fixes={left_out}"
+    stored = replace(stored, experiment=Experiment.model_validate(document))
+    for shown in outputs(stored, redact=True).values():
+        assert "Miller" not in shown and "4711001" not in shown and "4711002" not in shown
+    _, result = analysed(stored, redact=False)
+    shown_lines = io.StringIO()
+    progress = WithoutLiterals(PlainProgress(shown_lines), sentence_without_literals, redacted_result)
+    progress.estimate(result, None)
+    assert "without index:customers(id)" in shown_lines.getvalue()
+    assert "Miller" not in shown_lines.getvalue()
 
 
 def test_the_command_line_has_the_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -221,6 +221,35 @@ def test_redacted_output_holds_no_literal_anywhere() -> None:
     assert "name IN ('statement_timeout'" in hidden.apply_sql
 
 
+def test_redacted_output_hides_a_condition_wherever_an_index_is_named() -> None:
+    answer = samples.answer()
+    name = "index:orders(customer) where (customer = 4711) AND (note = 'Pat')"
+    first, *rest = answer.fixes
+    first = first.model_copy(
+        update={
+            "id": name,
+            "title": f"Index on {name.removeprefix('index:')}",
+            "reason": "(customer = 4711) AND (note = 'Pat') holds for 3% of 999 rows",
+            "note": f"its gain can't be told from that of {name}",
+            "rewritten": {"list": "SELECT E'Kim\\'s',\n $$Lee$$, 'one\nSecond' FROM orders"},
+        }
+    )
+    assert answer.proof is not None
+    proof = answer.proof.model_copy(update={"members": (name,)})
+    script = "SET lock_timeout = '5s';\nCREATE INDEX i ON orders (a) WHERE note = 'one\nThird';\n-- title\n"
+    script += "\n".join(f"-- {line}" for line in first.rewritten["list"].splitlines()) + "\n"
+    changes = {"fixes": (first, *rest), "proof": proof, "confirmation": proof, "apply_sql": script}
+    answer = answer.model_copy(update={**changes, "verdict": "by Kim's and Lee"})
+    hidden = redacted(answer)
+    for shown in (text.render_json(hidden), text.render_markdown(hidden), text.render_html(hidden)):
+        assert not [word for word in ("4711", "Pat", "Kim", "Lee", "Second", "Third") if word in shown]
+    assert hidden.fixes[0].reason == "(customer = ?) AND (note = ?) holds for 3% of 999 rows"
+    assert hidden.apply_sql.splitlines()[:2] == [
+        "SET lock_timeout = '5s';",
+        "CREATE INDEX i ON orders (a) WHERE note = ?;",
+    ]
+
+
 def test_a_stored_search_gives_the_same_answer_again(tmp_path: Path) -> None:
     known = samples.judged()
     gathered = Gathered(tuple(known.candidates), dict(known.checks), dict(known.unsafe), dict(known.left_out))

@@ -81,6 +81,16 @@ def test_a_rewritten_statement_is_a_comment_of_whole_lines() -> None:
     assert "-- FROM orders" in applied
 
 
+def test_whatever_a_statement_is_called_its_name_stays_in_its_comment() -> None:
+    name = "select-a\n; DROP TABLE b; \r-x"
+    fix = candidate(
+        rewrites=(StatementRewrite(statement=name, sql="SELECT 1", condition="c", proof="proven"),)
+    )
+    for script in (apply_script([fix], None), undo_script([fix], None)):
+        bare = [line for line in script.splitlines() if line and not line.startswith("--")]
+        assert bare == ["SET lock_timeout = '5s';"]
+
+
 def test_an_index_of_a_partitioned_table_is_made_partition_by_partition() -> None:
     known = facts(
         table("orders", kind="partitioned"),

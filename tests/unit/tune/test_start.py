@@ -247,6 +247,16 @@ def test_a_path_says_what_it_is(tmp_path: Path) -> None:
         kind_of(tmp_path / "slow.sql")
 
 
+def test_what_is_far_too_large_or_too_deep_for_a_diagnosis_is_none(tmp_path: Path) -> None:
+    deep, large = tmp_path / "deep.json", tmp_path / "shop.dump"
+    deep.write_text("[" * 100_000)
+    with large.open("wb") as file:
+        file.truncate(2**40)  # no machine has the memory to read it whole
+    for path in (deep, large):
+        with pytest.raises(UsageError, match="is a file and no diagnosis"):
+            kind_of(path)
+
+
 @given(st.lists(st.text(max_size=80), max_size=3))
 def test_any_text_of_a_statement_is_taken_or_named(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str]

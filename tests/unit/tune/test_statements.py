@@ -40,6 +40,11 @@ def test_statements_have_their_values_and_weights(tmp_path: Path) -> None:
     assert run[1].sql == "SELECT * FROM orders WHERE customer = '-7' AND status = NULL"
 
 
+def test_a_mark_of_the_byte_order_belongs_to_no_statement(tmp_path: Path) -> None:
+    (found,) = read(tmp_path, "\ufeff-- name: list\n-- weight: 5\n-- parameters: 42\nSELECT $1;\n")
+    assert (found.name, found.sql, found.parameters, found.weight) == ("list", "SELECT $1", (("42",),), 5.0)
+
+
 def test_weights_decide_what_the_whole_workload_takes(tmp_path: Path) -> None:
     found = measured(read(tmp_path, "-- name: a\n-- weight: 10\nSELECT 1;\n-- name: b\nSELECT 2;\n"))
     workload = workload_of(found, parse_workload(f"sql:{tmp_path / 'slow.sql'}"), {"b": "SELECT 3"})
@@ -79,6 +84,7 @@ def test_a_rewritten_statement_gets_the_same_values() -> None:
         ("-- parameters: 1, 2\nSELECT $1;", "a set of their values 2"),
         ("-- parameters: now()\nSELECT $1;", "no list of literals"),
         ("-- parameters: 1,\nSELECT $1;", "no list of literals"),
+        ("-- parameters: 1; 2\nSELECT $1;", "no list of literals"),
         ("-- weight: often\nSELECT 1;", "no number above 0"),
         ("-- weight: nan\nSELECT 1;", "no number above 0"),
         ("VACUUM orders;", "has no plan"),

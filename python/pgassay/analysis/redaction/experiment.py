@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from pgassay.analysis.redaction.documents import redacted_document
+from pgassay.analysis.redaction.sentences import name_without_literals
 from pgassay.model.experiment import Experiment
 from pgassay.model.plans.work import WorkPlan
 from pgassay.model.result import CompareResult
@@ -18,6 +19,8 @@ from pgassay.sql_text import without_literals
 
 # Keys of experiment.json below which every text is SQL, or a list of it.
 _SQL_KEYS = frozenset({"sql", "before", "prepare"})
+# The factor of a proof of tune's, whose levels are called by the ids of fixes.
+_FIXES = "fixes"
 _FILE = re.compile(r"\S+\.sql(,writes=\w+)?|none|")
 # What servers said stands in parentheses or after a colon, and may quote the data.
 _SAID = re.compile(r"\(.*\)|: .*", re.DOTALL)
@@ -70,7 +73,9 @@ def _texts_of(document: object) -> dict[str, str]:
     for key, text, is_level in _sql_of(document):
         if key in _SQL_KEYS and not _FILE.fullmatch(text):
             found[text] = without_literals(text)
-            levels |= {text} if is_level else set()
+        elif key == _FIXES and is_level:
+            found[text] = name_without_literals(text)
+        levels |= {text} if is_level and text in found else set()
     seen: Counter[str] = Counter()
     for text, left in found.items():
         if text in levels:

@@ -1,20 +1,19 @@
 """An answer of `tune` without the literals of its SQL: of statements, conditions, plans and scripts."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 
-from pgassay.model.tuning.answer import Fix, SymptomStatement, TuneResult
+from pgassay.analysis.redaction.sentences import name_without_literals, sentence_without_literals
+from pgassay.model.tuning.answer import Fix, SymptomStatement, TuneProof, TuneResult
 from pgassay.model.tuning.source import TuneSource
 from pgassay.sql_text import REDACTED, literals, without_literals
 
-# A text literal within a sentence, no apostrophe of a word; and what a server quotes of a value that it
-# refuses, which stands after a colon (`invalid input syntax for type integer: "…"`), or of a key: (id)=(…).
-_QUOTED = re.compile(r"(?<![A-Za-z0-9])[EBXNebxn]?'(?:[^']|'')*'|(?<=: )\"[^\"]*\"|(?<=\)=)\([^()]*\)")
-
-
-def sentence_without_literals(text: str) -> str:
-    """A sentence that may quote SQL, a plan or a server's complaint, without the text literals in it."""
-    return _QUOTED.sub(REDACTED, text)
+# What is left of each text that sentences may quote, the longest first.
+Known = Mapping[str, str]
+# A literal with what stands before and around its text.
+_LITERAL = re.compile(r"(?:[A-Za-z]|[uU]&)?'(.*?)'?|(\$\w*\$)(.*?)(?:\2)?", re.DOTALL)
+_CONDITION = " where "
 
 
 # Lines of scripts whose literals are pgassay's own: limits, and what settings were.
@@ -24,9 +23,11 @@ _OF_NO_DATA = ("SET lock_timeout", "SELECT pg_catalog.")
 def redacted(result: TuneResult) -> TuneResult:
     """The answer as it may be shown to others; names of tables, columns and statements stay.
 
-    Sentences quote conditions of plans: every literal that stands anywhere in the SQL is left out of them.
+    Sentences quote conditions of plans: every literal that stands anywhere in the SQL is left out of them,
+    and so are the numbers of an index's condition.
     """
-    known = _known_literals(result)
+    known = _known(result)
+    rewritten = [sql for fix in result.fixes for sql in fix.rewritten.values()]
     return result.model_copy(
         update={
             "symptom": result.symptom.model_copy(
@@ -39,26 +40,40 @@ def redacted(result: TuneResult) -> TuneResult:
             "cause": result.cause.model_copy(update={"sentence": _without(result.cause.sentence, known)}),
             "fixes": tuple(_fix(each, known) for each in result.fixes),
             "verdict": _without(result.verdict, known),
-            "apply_sql": _script(result.apply_sql, known),
-            "undo_sql": _script(result.undo_sql, known),
+            "proof": result.proof and _proof(result.proof, known),
+            "confirmation": result.confirmation and _proof(result.confirmation, known),
+            "apply_sql": _script(result.apply_sql, known, rewritten),
+            "undo_sql": _script(result.undo_sql, known, rewritten),
             "not_rewritten": tuple(_without(each, known) for each in result.not_rewritten),
             "warnings": tuple(_without(each, known) for each in result.warnings),
         }
     )
 
 
-def _known_literals(result: TuneResult) -> tuple[str, ...]:
-    """Every text literal of the SQL with its quotes and without, the longest first.
+def _known(result: TuneResult) -> Known:
+    """Every text literal of the SQL, with its quotes and without, and every condition of an index.
 
-    Numbers stay in sentences, where they are figures; single letters would tear words apart.
+    Other numbers stay in sentences, where they are figures; single letters would tear words apart.
     """
-    found = set()
+    found: dict[str, str] = {}
     for sql in _sql_of(result):
         for each in literals(sql):
-            text = sql[each.begin : each.end]
-            if each.kind in ("string", "unclear") and len(text.strip("'")) > 1:
-                found |= {text, text.strip("'")}
-    return tuple(sorted(found, key=lambda text: (-len(text), text)))
+            if each.kind in ("string", "unclear"):
+                text = sql[each.begin : each.end]
+                found |= {form: REDACTED for form in (text, *_texts_in(text)) if len(form.strip("'")) > 1}
+    for fix in result.fixes:
+        condition = fix.id.partition(_CONDITION)[2]
+        if condition:
+            found[condition] = without_literals(condition)
+    return dict(sorted(found.items(), key=lambda each: (-len(each[0]), each[0])))
+
+
+def _texts_in(literal: str) -> Iterator[str]:
+    """The text of a literal as it is written, and as it is read."""
+    match = _LITERAL.fullmatch(literal)
+    if match is not None:
+        text = match[1] if match[1] is not None else match[3]
+        yield from (text, text.replace("''", "'"), re.sub(r"\\(.)", r"\1", text))
 
 
 def _sql_of(result: TuneResult) -> Iterable[str]:
@@ -68,7 +83,7 @@ def _sql_of(result: TuneResult) -> Iterable[str]:
         yield from (fix.sql, fix.undo, *fix.rewritten.values())
 
 
-def _statement(statement: SymptomStatement, known: tuple[str, ...]) -> SymptomStatement:
+def _statement(statement: SymptomStatement, known: Known) -> SymptomStatement:
     return statement.model_copy(
         update={
             "sql": without_literals(statement.sql),
@@ -78,7 +93,7 @@ def _statement(statement: SymptomStatement, known: tuple[str, ...]) -> SymptomSt
     )
 
 
-def _source(source: TuneSource, known: tuple[str, ...]) -> TuneSource:
+def _source(source: TuneSource, known: Known) -> TuneSource:
     left_out = (
         each.model_copy(update={"sql": without_literals(each.sql), "reason": _without(each.reason, known)})
         for each in source.left_out
@@ -86,11 +101,11 @@ def _source(source: TuneSource, known: tuple[str, ...]) -> TuneSource:
     return source.model_copy(update={"left_out": tuple(left_out)})
 
 
-def _fix(fix: Fix, known: tuple[str, ...]) -> Fix:
+def _fix(fix: Fix, known: Known) -> Fix:
     return fix.model_copy(
         update={
-            "id": _without(fix.id, known),
-            "title": _without(fix.title, known),
+            "id": _name(fix.id, known),
+            "title": _name(fix.title, known),
             "reason": _without(fix.reason, known),
             "note": _without(fix.note, known),
             "sql": without_literals(fix.sql),
@@ -100,18 +115,41 @@ def _fix(fix: Fix, known: tuple[str, ...]) -> Fix:
     )
 
 
-def _script(text: str, known: tuple[str, ...]) -> str:
-    """Comments hold rewritten statements and titles, so that every line is gone through by itself."""
-    lines = []
-    for line in text.splitlines():
-        if line.startswith("-- "):
-            lines.append(f"-- {_without(without_literals(line[3:]), known)}")
-        else:
-            lines.append(line if line.startswith(_OF_NO_DATA) else without_literals(line))
-    return "\n".join(lines) + ("\n" if text else "")
+def _proof(proof: TuneProof, known: Known) -> TuneProof:
+    return proof.model_copy(update={"members": tuple(_name(each, known) for each in proof.members)})
 
 
-def _without(text: str, known: tuple[str, ...]) -> str:
-    for literal in known:
-        text = text.replace(literal, REDACTED)
+def _script(text: str, known: Known, rewritten: Iterable[str]) -> str:
+    """Comments hold rewritten statements and titles, so that each of their lines is gone through by itself.
+
+    But a literal may have several lines: statements are gone through whole.
+    """
+    for sql in rewritten:
+        text = text.replace(_as_comment(sql), _as_comment(without_literals(sql)))
+    parts = []
+    for is_statement, lines in groupby(text.splitlines(), _is_statement):
+        if is_statement:
+            parts.append(without_literals("\n".join(lines)))
+            continue
+        for line in lines:
+            is_comment = line.startswith("-- ")
+            parts.append(f"-- {_without(without_literals(line[3:]), known)}" if is_comment else line)
+    return "\n".join(parts) + ("\n" if text else "")
+
+
+def _is_statement(line: str) -> bool:
+    return not line.startswith(("-- ", *_OF_NO_DATA))
+
+
+def _as_comment(sql: str) -> str:
+    return "\n".join(f"-- {line}" for line in sql.splitlines())
+
+
+def _name(text: str, known: Known) -> str:
+    return _without(name_without_literals(text), known)
+
+
+def _without(text: str, known: Known) -> str:
+    for original, left in known.items():
+        text = text.replace(original, left)
     return sentence_without_literals(text)

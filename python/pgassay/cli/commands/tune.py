@@ -150,7 +150,7 @@ def run(arguments: argparse.Namespace) -> int:
     _require_parser()
     if not arguments.redact:
         return _run(arguments)
-    from pgassay.analysis.redaction.tuning import sentence_without_literals
+    from pgassay.analysis.redaction.sentences import sentence_without_literals
     from pgassay.errors import PgassayError
 
     try:
@@ -163,7 +163,7 @@ def run(arguments: argparse.Namespace) -> int:
 def progress_of(arguments: argparse.Namespace) -> "Progress":
     """How progress is shown; with --redact without the literals of what is tuned."""
     from pgassay.analysis.redaction.experiment import redacted_result
-    from pgassay.analysis.redaction.tuning import sentence_without_literals
+    from pgassay.analysis.redaction.sentences import sentence_without_literals
     from pgassay.cli import outcome
     from pgassay.terminal.progress import WithoutLiterals
 
@@ -228,10 +228,11 @@ def server_request_of(arguments: argparse.Namespace) -> "ServerRequest":
 
 def _folder_or_server(text: str) -> "Path | str":
     """A path, or a connection string of libpq: a URI, or keywords and values that name no folder."""
+    import os
     import re
-    from pathlib import Path
 
-    if re.match(r"postgres(ql)?://|\s*[a-z_]+\s*=", text) and not Path(text).exists():
+    # A connection string may be longer than any file's name.
+    if re.match(r"postgres(ql)?://|\s*[a-z_]+\s*=", text) and not os.path.exists(text):  # noqa: PTH110
         return text
     return options.folder(text)
 

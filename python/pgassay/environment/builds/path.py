@@ -1,11 +1,11 @@
 """A user's own build: the path of its bin folder."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import ClassVar
 
 from pgassay.environment.builds.base import Origin
 from pgassay.environment.builds.inspect import inspect
+from pgassay.environment.home import typed_path
 from pgassay.errors import UsageError
 from pgassay.model.build import Build
 
@@ -21,7 +21,7 @@ class PathOrigin(Origin):
 
     def find(self, version: str) -> Build | None:
         """Return the build in the folder `version`. Raises UsageError when there is none."""
-        folder = Path(version).expanduser().absolute()
+        folder = typed_path(version).absolute()
         if not folder.is_dir():
             raise UsageError(
                 f"There is no folder {folder}: give the bin folder of a PostgreSQL server, "

@@ -13,6 +13,7 @@ from pathlib import Path
 from psycopg.rows import TupleRow
 
 from pgassay.environment.cgroup.caps import usable_memory_bytes
+from pgassay.environment.home import typed_path
 from pgassay.errors import UsageError
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
@@ -119,7 +120,7 @@ def existing_source(text: str, kind: str, what: str) -> Path:
     """The absolute path of a source as typed; raises UsageError when nothing is there."""
     if not text:
         raise UsageError(f"--dataset {kind} needs {what}: write --dataset {kind}:PATH")
-    path = Path(text).expanduser().absolute()
+    path = typed_path(text).absolute()
     if not path.exists():
         raise UsageError(f"--dataset {kind}:{text}: there is no {path}: name {what}")
     return path

@@ -141,7 +141,7 @@ def _restore(server: Server, path: Path, facts: DumpFacts, on_progress: OnStage)
     schema = run_program(
         [*command, "--schema-only", "--file", "-", *words], purpose, input_path=given, sees=sees
     )
-    _prepare_for_dump(server, schema.encode())
+    _prepare_for_dump(server, schema.encode(errors="surrogateescape"))
     loading = [*command, "--exit-on-error", *_connection(server), *words]
     run_program(loading, purpose, input_path=given, sees=sees)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pgassay.environment.builds.registry import ORIGINS
 from pgassay.environment.datasets.base import DATABASE, content_sha256
+from pgassay.environment.home import typed_path
 from pgassay.environment.server.folder import PORT, SUPERUSER
 from pgassay.environment.server.programs import clean_environment
 from pgassay.environment.server.server import Server
@@ -170,7 +171,7 @@ def _named(command: MetaCommand, script: Path) -> tuple[Path, bool] | None:
     if command.name in _INCLUDES:
         folder = script.parent if _INCLUDES[command.name] else Path.cwd()
         name = _unquoted(command.rest, where)
-        return folder / Path(name).expanduser(), True
+        return folder / typed_path(name), True
     if command.name == "copy":
         source = _copy_source(command.rest)
         if source is None and _TO_PROGRAM.search(command.rest):
@@ -186,7 +187,7 @@ def _named(command: MetaCommand, script: Path) -> tuple[Path, bool] | None:
         name = quoted.replace("''", "'") if quoted is not None else plain
         if plain is not None and plain.startswith(":"):
             raise UsageError(f"{where} takes no variable in its file's name: write the name itself")
-        return Path.cwd() / Path(name).expanduser(), False
+        return Path.cwd() / typed_path(name), False
     if command.rest.lstrip("( ").startswith("|") and command.name in ("g", "gx", "o", "out", "w", "write"):
         raise UsageError(f"{where} runs a shell: leave it out")
     return None

@@ -8,12 +8,14 @@ on for a connection is read from that connection. The password lives in memory a
 import os
 import re
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psycopg
 from psycopg import conninfo, pq
 
+from pgassay.environment.home import typed_path
 from pgassay.environment.remote.secrets import SECRET_KEYWORDS, redacted, scrub
 from pgassay.environment.server.sessions import ConnectionParameters, ControlSession
 from pgassay.errors import UsageError
@@ -91,12 +93,34 @@ def _parse(connection_string: str, what: str) -> dict[str, str]:
         # libpq repeats the part it stumbled over, which may be one of the password.
         safe = _SAFE_COMPLAINT.search(str(error))
         message = f" ({safe.group()})" if safe else ""
-        raise UsageError(
-            f"{what} is no connection string{message}: write postgresql://USER@HOST:PORT/DATABASE or "
-            "host=HOST port=PORT dbname=DATABASE user=USER, of a server here dbname=DATABASE alone (in a URI "
-            "a % or @ within a value is %25 or %40)"
-        ) from None
-    return {name: str(value) for name, value in found.items() if value is not None}
+        raise _no_connection_string(what, message) from None
+    given = {name: str(value) for name, value in found.items() if value is not None}
+    if _holds_an_ended_password(connection_string, given):
+        raise _no_connection_string(what)
+    return given
+
+
+def _holds_an_ended_password(connection_string: str, given: Mapping[str, str]) -> bool:
+    """Whether a password of a URI is read as ending too early, before a / or an @ of its own.
+
+    What follows is a host, a port or a database to libpq, and is repeated by whoever does not find that.
+    """
+    if not re.match(r"postgres(ql)?://", connection_string):
+        return False
+    host, port = given.get("host", ""), given.get("port", "")
+    # A host that begins so is a socket in the abstract namespace.
+    if "@" in host.removeprefix("@") or re.search(r"[^\d,]", port):
+        return True
+    before_options = connection_string.partition("?")[0]
+    return "user" not in given and bool(port) and "@" in before_options
+
+
+def _no_connection_string(what: str, message: str = "") -> UsageError:
+    return UsageError(
+        f"{what} is no connection string{message}: write postgresql://USER@HOST:PORT/DATABASE or "
+        "host=HOST port=PORT dbname=DATABASE user=USER, of a server here dbname=DATABASE alone (in a URI "
+        "a %, @ or / within a value is %25, %40 or %2F)"
+    )
 
 
 def _no_database(what: str) -> UsageError:
@@ -180,7 +204,7 @@ def _encryption(settled: dict[str, str], *, is_encrypted: bool, what: str) -> tu
     if not is_encrypted:
         return "disable", None
     named = settled.get("sslrootcert")
-    file = Path(named).expanduser() if named else Path("~/.postgresql/root.crt").expanduser()
+    file = typed_path(named or "~/.postgresql/root.crt")
     if named == "system":
         file = _system_roots(what)
     mode = settled.get("sslmode", "prefer")

@@ -124,6 +124,7 @@ def run_program(
 
     `input_path` is a file to give it as its standard input, opened by the caller's own rights. `sees`: for
     one that reads somebody else's data, which may hold commands: what it is shown where servers are enclosed.
+    Bytes of its output that are no UTF-8, as of a database with another encoding, are kept as surrogates.
     Raises UsageError when the program is missing, MeasurementError with its last lines when it fails;
     `purpose` completes the sentence "… failed while".
     """
@@ -134,7 +135,9 @@ def run_program(
         command, arguments = enclosed_command(command, (), sees), as_caller(arguments)
     try:
         with Path(input_path or os.devnull).open("rb") as arguments["stdin"]:
-            done = subprocess.run(command, capture_output=True, text=True, **arguments)
+            done = subprocess.run(
+                command, capture_output=True, encoding="utf-8", errors="surrogateescape", **arguments
+            )
     except FileNotFoundError as error:
         raise UsageError(
             f"The program {argv[0]} is missing: choose a complete PostgreSQL build with --pg."
@@ -147,6 +150,7 @@ def run_program(
     if done.returncode != 0:
         lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
         message = " / ".join(line.strip() for line in lines[-TAIL_LINES:] if line.strip())
+        message = message.encode(errors="replace").decode()
         remedy = "; free some space there, or name a folder with more of it by PGASSAY_HOME"
         advice = remedy if DISK_FULL_WORDS in done.stderr else ""
         raise MeasurementError(f"{Path(argv[0]).name} failed while {purpose}: {message}{advice}")

@@ -16,9 +16,9 @@ powers of 1000.
 import math
 import re
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
+from pgassay.environment.home import typed_path
 from pgassay.errors import UsageError
 from pgassay.model.storage import StorageSpec
 
@@ -148,7 +148,7 @@ def _path(key: str, value: str, text: str) -> str:
     if "\0" in value:
         raise UsageError(f"The {key} in '{text}' holds a null character: type a folder.")
     # Absolute, so that a resumed experiment finds it from any folder.
-    return str(Path(value).expanduser().absolute())
+    return str(typed_path(value).absolute())
 
 
 def _format(key: str, value: Any) -> str:

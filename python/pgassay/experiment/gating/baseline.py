@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 
+from pgassay.environment.home import typed_path
 from pgassay.errors import UsageError
 from pgassay.experiment.gating.file import GateFile, has_pattern, read_gate_file
 from pgassay.experiment.planning.file import read_document
@@ -39,7 +40,7 @@ def find_baseline(text: str, change: GateFile, read_into: Path) -> Baseline:
         raise UsageError(f"{OPTION} is empty: name a git revision, a folder or a connection string")
     if text.startswith(_SCHEMES) or "=" in text:
         return _server(text, change)
-    folder = Path(text).expanduser()
+    folder = typed_path(text)
     if folder.is_dir():
         if "/" not in text and text not in (".", "..") and _commit(change.path.parent, text):
             raise UsageError(

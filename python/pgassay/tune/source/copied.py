@@ -11,14 +11,15 @@ from pgassay.model.build import Build
 from pgassay.tune.source.server import Source
 
 _PLANNING = "Query Tuning"
-# Beside those of _PLANNING: memory, parallel workers, reading ahead, and what decides the meaning of a text.
+# Beside those of _PLANNING: memory, parallel workers, reading ahead, and what decides the meaning of a value.
+# Not standard_conforming_strings: statements are written anew, for the grammar that reads them.
 _TAKEN = frozenset(
     {
         "work_mem", "hash_mem_multiplier", "maintenance_work_mem", "temp_buffers", "shared_buffers",
         "effective_io_concurrency", "maintenance_io_concurrency", "max_worker_processes",
         "max_parallel_workers", "max_parallel_workers_per_gather", "parallel_leader_participation",
         "max_parallel_maintenance_workers", "synchronous_commit", "wal_compression", "search_path",
-        "timezone", "datestyle", "intervalstyle", "standard_conforming_strings", "bytea_output",
+        "timezone", "datestyle", "intervalstyle", "bytea_output",
         "transform_null_equals", "array_nulls", "quote_all_identifiers", "default_text_search_config",
         "synchronize_seqscans",
         "gin_fuzzy_search_limit", "gin_pending_list_limit", "track_io_timing", "backend_flush_after",

@@ -223,7 +223,8 @@ def _name(tree: ast.Node, query_id: str, taken: Iterable[str]) -> str:
     """A name that says what it does and to which table; the same whenever the server gives it this number."""
     tables = [str(node.relname) for node in walk(tree) if isinstance(node, ast.RangeVar)]
     verb = type(tree).__name__.removesuffix("Stmt").lower()
-    stem = f"{verb}-{tables[0]}" if tables else verb
+    # One line whatever the table is called: it stands in comments of scripts.
+    stem = " ".join(f"{verb}-{tables[0]}".split()) if tables else verb
     digest = hashlib.sha256(query_id.encode()).hexdigest()
     known = set(taken)
     return next(

@@ -106,7 +106,7 @@ def _dump(source: Source, build: Build, file: Path, progress: Progress) -> None:
     ]  # fmt: skip
     with file.open("wb") as output, subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.PIPE, env=variables(source),
-        text=True,
+        encoding="utf-8", errors="replace",
     ) as process:  # fmt: skip
         try:
             said = _watched(process, source, file, progress)

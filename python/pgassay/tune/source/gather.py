@@ -5,7 +5,7 @@ left out with the reason, and the others go on.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import UsageError, first_line
 from pgassay.model.tuning.source import SourceLeftOut
 from pgassay.model.workload import Statement
+from pgassay.sql_text import without_literals
 from pgassay.tune.candidate import TunedStatement
 from pgassay.tune.rewrites.tree import RefusedError, cast, read, substitute, walk, write
 from pgassay.tune.source.alignment import (
@@ -39,6 +40,8 @@ from pgassay.workloads.split import headed_statements
 from pgassay.workloads.text import read_sql_file
 
 Values = tuple[str | None, ...]
+# By the fingerprint of statements each text that a user's file has of them, with its sets of values.
+Given = Mapping[str, Sequence[tuple[str, tuple[Values, ...]]]]
 _PREPARED = "pgassay_tune"
 # Lines of a log that are no statement of those wanted are told from them by their fingerprint.
 _TEXTS_KEPT_MAX = 20_000
@@ -67,12 +70,12 @@ class Gathered:
     notes: tuple[str, ...] = ()
 
 
-def given_values(path: Path) -> dict[str, tuple[str, tuple[Values, ...]]]:
-    """By the fingerprint of its statements the text and the sets of values that a user's file gives each.
+def given_values(path: Path) -> Given:
+    """The texts of a user's file and their sets of values, by fingerprint.
 
     The file is one of statements, `-- parameters: …` above each. Raises UsageError for one that is none.
     """
-    found: dict[str, tuple[str, tuple[Values, ...]]] = {}
+    found: dict[str, dict[str, tuple[Values, ...]]] = {}
     for number, (heading, text) in enumerate(headed_statements(read_sql_file(path), str(path)), start=1):
         sets = values_of_heading(heading, f"{path}, statement {number}")
         if not sets:
@@ -80,30 +83,30 @@ def given_values(path: Path) -> dict[str, tuple[str, tuple[Values, ...]]]:
                 f"{path}, statement {number} has no line '-- parameters: …' above it: write its values there"
             )
         try:
-            found[pglast.fingerprint(text)] = (text, sets)
+            alike = found.setdefault(pglast.fingerprint(text), {})
         except ParseError as error:
             raise UsageError(f"{path}, statement {number}: {error.args[0]}: correct its SQL") from None
-    return found
+        alike[text] = (*alike.get(text, ()), *sets)
+    return {name: tuple(alike.items()) for name, alike in found.items()}
 
 
-def unmatched(
-    given: Mapping[str, tuple[str, tuple[Values, ...]]], chosen: Iterable[CountedStatement]
-) -> list[str]:
-    """The beginnings of a user's statements that are none of those of the server."""
+def unmatched(given: Given, chosen: Iterable[CountedStatement]) -> list[str]:
+    """The beginnings of a user's statements that are none of those of the server, without their literals."""
     known = {pglast.fingerprint(each.sql) for each in chosen}
-    return [" ".join(text.split())[:_SHOWN_MAX] for name, (text, _) in given.items() if name not in known]
+    texts = [text for name, alike in given.items() if name not in known for text, _ in alike]
+    return [" ".join(without_literals(text).split())[:_SHOWN_MAX] for text in texts]
 
 
 def gather(
     source: Source,
     session: ControlSession,
     chosen: Iterable[CountedStatement],
-    given: Mapping[str, tuple[str, tuple[Values, ...]]],
+    given: Given,
     log: Iterable[Logged],
 ) -> Gathered:
     """Give every statement its sets of values; raises UsageError where a user's values don't fit."""
     wanted = [_wanted(each) for each in chosen]
-    read_logged({each.fingerprint: each for each in wanted}, log, source.resolved.server.dbname)
+    read_logged(wanted, log, source.resolved.server.dbname)
     statements: list[TunedStatement] = []
     left_out: list[SourceLeftOut] = []
     notes: list[str] = []
@@ -135,12 +138,11 @@ def _with_values(
     source: Source,
     session: ControlSession,
     wanted: Wanted,
-    given: Mapping[str, tuple[str, tuple[Values, ...]]],
+    given: Given,
 ) -> tuple[str, tuple[Values, ...], tuple[str, ...]]:
     """(the statement's text, its sets of values, what was assumed)."""
     if wanted.fingerprint in given:
-        sql, sets = given[wanted.fingerprint]
-        return sql, sets, ()
+        return (*_most_alike(wanted.tree, given[wanted.fingerprint]), ())
     if not numbers_of(wanted.tree):
         return wanted.counted.sql, (), ()
     if wanted.found.calls:
@@ -160,15 +162,32 @@ def _with_values(
     return sql, drawn.sets, tuple(assumed)
 
 
+def _most_alike(
+    tree: ast.Node, texts: Sequence[tuple[str, tuple[Values, ...]]]
+) -> tuple[str, tuple[Values, ...]]:
+    """Of a user's texts with its fingerprint the one that differs in constants alone, else the last."""
+    for sql, sets in texts:
+        try:
+            aligned(tree, Logged(sql, sets[0]))
+        except UnlikeError:
+            continue
+        return sql, sets
+    return texts[-1]
+
+
 # --- From a log.
 
 
-def read_logged(wanted: Mapping[str, Wanted], log: Iterable[Logged], database: str) -> None:
+def read_logged(wanted: Iterable[Wanted], log: Iterable[Logged], database: str) -> None:
     """Count the values with which a log has each of the statements, into their `found`.
 
+    Statements whose lists are of other lengths have one fingerprint: each takes those of its own length.
     Where it shows lists of several lengths in the place of one that the server has cut, the most frequent
     length is taken, and the executions that had it.
     """
+    by_print: dict[str, list[Wanted]] = {}
+    for each in wanted:
+        by_print.setdefault(each.fingerprint, []).append(each)
     fingerprints: dict[str, str] = {}
     for logged in log:
         if logged.database and logged.database != database:
@@ -177,17 +196,15 @@ def read_logged(wanted: Mapping[str, Wanted], log: Iterable[Logged], database: s
             if len(fingerprints) >= _TEXTS_KEPT_MAX:
                 fingerprints.clear()
             fingerprints[logged.sql] = _fingerprint(logged.sql)
-        statement = wanted.get(fingerprints[logged.sql])
-        if statement is None:
-            continue
-        if statement.cut:
-            lengths = list_lengths(statement.tree, read(logged.sql), statement.cut)
-            statement.lengths[tuple(sorted(lengths.items()))] += 1
-            statement.logged.append(logged)
-            del statement.logged[:-_TEXTS_KEPT_MAX]
-        else:
-            _count(statement, statement.tree, logged)
-    for statement in wanted.values():
+        for statement in by_print.get(fingerprints[logged.sql], ()):
+            if statement.cut:
+                lengths = list_lengths(statement.tree, read(logged.sql), statement.cut)
+                statement.lengths[tuple(sorted(lengths.items()))] += 1
+                statement.logged.append(logged)
+                del statement.logged[:-_TEXTS_KEPT_MAX]
+            else:
+                _count(statement, statement.tree, logged)
+    for statement in (each for alike in by_print.values() for each in alike):
         if statement.lengths:
             tree = _with_logged_lists(statement)
             for logged in statement.logged:
@@ -223,7 +240,7 @@ def _as_numeric(tree: ast.Node, numbers: set[int]) -> ast.Node:
     return substitute(tree, {id(each): cast(ast.ParamRef(number=each.number), "numeric") for each in found})
 
 
-# --- From the server, which is asked and never changed.
+# --- From the server, which is asked and never changed. A session that it ends is an error of psycopg's.
 
 
 def types_of(session: ControlSession, sql: str) -> dict[int, str]:
@@ -237,6 +254,8 @@ def types_of(session: ControlSession, sql: str) -> dict[int, str]:
             ).fetchone()
             session.execute(f"DEALLOCATE {_PREPARED}".encode(), prepare=False)
     except psycopg.Error:
+        if session.closed:
+            raise
         _forget(session)
         return {}
     return dict(enumerate(row[0], start=1)) if row else {}
@@ -257,6 +276,8 @@ def _ages(session: ControlSession, uses: Mapping[int, Use]) -> dict[str, str]:
                     "SELECT (pg_catalog.now() - %s::timestamptz)::text", (bound,), prepare=False
                 ).fetchone()
             except psycopg.Error:
+                if session.closed:
+                    raise
                 continue  # no moment: the statement is left out with the reason
             if row is not None:
                 found[bound] = str(row[0])
@@ -270,5 +291,7 @@ def explained_on(session: ControlSession, sql: str) -> tuple[object, str]:
             f"EXPLAIN (VERBOSE, SETTINGS, FORMAT JSON) {sql}".encode(), prepare=False
         ).fetchone()
     except psycopg.Error as error:
+        if session.closed:
+            raise
         return None, error.diag.message_primary or first_line(error)
     return (row[0][0] if row else {}), ""

@@ -32,7 +32,13 @@ _MESSAGE = re.compile(
 _PLAN = re.compile(r"duration: (?P<ms>\d{1,15}(?:\.\d{1,6})?) ms  plan:\s*(?P<body>.*)", re.DOTALL)
 _PLAN_BEGINS = re.compile(r"^\s*(?:Query Parameters:|\S.*\(cost=)", re.MULTILINE)
 _PARAMETERS = re.compile(r"\A(?:Query )?Parameters?: ", re.IGNORECASE)
-_PARAMETER = re.compile(r"\$(\d{1,5}) = (NULL|'((?:[^']|'')*)'(\.\.\.)?)(?:, |\Z)")
+_PARAMETER = re.compile(r"\$(\d{1,5}) = (NULL|'((?:[^']|'')*)')(?:, |\Z)")
+# What stands within the quotes after a value that was cut (src/backend/utils/mb/stringinfo_mb.c).
+_CUT = "..."
+# What a byte that is no UTF-8 was read as.
+_UNREADABLE = "\ufffd"
+# log_error_verbosity = verbose puts the SQLSTATE before a message, in stderr's log alone.
+_SQLSTATE = re.compile(r"[0-9A-Z]{5}: ")
 _CSV_LINE = re.compile(r'\d{4}-\d\d-\d\d [^,\n]{5,40},(?:(?:"[^"\n]*"|[^",\n]*),){2}')
 
 
@@ -70,7 +76,8 @@ def logged_statements(lines: Iterable[str], source: str) -> Iterator[Logged]:
     first = next(waiting, None)
     if first is None:
         raise UsageError(f"{source} is empty: name a log of the server")
-    whole = _chained(first.removeprefix("\ufeff"), waiting)
+    first = first.removeprefix("\ufeff")
+    whole = _chained(first, waiting)
     if first.lstrip().startswith("{"):
         messages = _of_json(whole)
     elif _CSV_LINE.match(first):
@@ -81,12 +88,17 @@ def logged_statements(lines: Iterable[str], source: str) -> Iterator[Logged]:
     for message, detail, database in messages:
         has_messages = True
         found = _statement(message, detail, database)
-        if found is not None:
+        if found is not None and not _is_unreadable(found):
             yield found
     if not has_messages:
         raise UsageError(
             f"{source} is no log of a server: name one that was written to stderr, as csvlog or as jsonlog"
         )
+
+
+def _is_unreadable(logged: Logged) -> bool:
+    """Whether it is written in another encoding: its values would be others than the server's."""
+    return any(_UNREADABLE in text for text in (logged.sql, *logged.parameters) if text)
 
 
 def _chained(first: str, rest: Iterator[str]) -> Iterator[str]:
@@ -132,7 +144,8 @@ def _of_text(lines: Iterable[str]) -> Iterator[Message]:
             elif part == "detail":
                 detail += "\n" + line.removeprefix("\t")
             continue
-        text = line[match.end() :]
+        begins = _SQLSTATE.match(line, match.end())
+        text = line[begins.end() if begins else match.end() :]
         if match[1] == "DETAIL":
             detail, part = text, "detail"
             continue
@@ -186,7 +199,8 @@ def _of_plan(body: str, duration_ms: float, database: str) -> Logged | None:
 def parameters_of(detail: str) -> tuple[str | None, ...] | None:
     """The values of a detail `Parameters: $1 = '42', $2 = NULL`; () where it names none.
 
-    None where the log has cut one (log_parameter_max_length), or the line is not as the server writes it.
+    None where the log has cut one (log_parameter_max_length), or the line is not as the server writes it. A
+    value that ends with three dots by itself can't be told from one that was cut, and counts as such.
     """
     begins = _PARAMETERS.match(detail)
     if begins is None:
@@ -195,7 +209,9 @@ def parameters_of(detail: str) -> tuple[str | None, ...] | None:
     text, place = detail[begins.end() :].rstrip(), 0
     while place < len(text):
         match = _PARAMETER.match(text, place)
-        if match is None or match[4] or int(match[1]) != len(values) + 1:
+        if match is None or int(match[1]) != len(values) + 1:
+            return None
+        if match[3] is not None and match[3].endswith(_CUT):
             return None
         values.append(None if match[2] == "NULL" else match[3].replace("''", "'"))
         place = match.end()

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import psycopg
+
 from pgassay.analysis.plans.find import FoundPlan
 from pgassay.analysis.plans.read import explained
 from pgassay.environment.builds.registry import MAJOR_MIN, resolve
@@ -18,7 +20,7 @@ from pgassay.environment.cgroup.caps import usable_memory_bytes
 from pgassay.environment.linux import machine
 from pgassay.environment.server.limits import parse_memory
 from pgassay.environment.server.validation import build_settings
-from pgassay.errors import UsageError
+from pgassay.errors import MeasurementError, UsageError, first_line
 from pgassay.experiment.planning.request import CompareRequest, parse_settings
 from pgassay.experiment.running.folder import check_folder
 from pgassay.experiment.running.run import host_lock
@@ -100,7 +102,12 @@ def tune_server(
             )
         _refuse_missing_extensions(source, build)
         refuse_small_disk(source)
-    read = _read(wanted, source, progress)
+    try:
+        read = _read(wanted, source, progress)
+    except psycopg.Error as error:
+        raise MeasurementError(
+            f"{source.name} ended the session while its statements were read ({first_line(error)}): try again"
+        ) from None
     with host_lock(progress, wait=wait), _data(typed, source, build, progress) as dataset:
         request = _request(wanted, read, replace(compare, dataset=dataset), build, began_at)
         planned = plan_tune(request, progress.stage)
@@ -249,7 +256,10 @@ def _origin(read: _Read, settings: dict[str, str], notes: tuple[str, ...]) -> Or
 def installed_locales() -> frozenset[str]:
     """The locales of this machine; none where the program `locale` is missing."""
     try:
-        done = subprocess.run(["locale", "-a"], capture_output=True, text=True, check=False)
+        # A name of glibc's, as that of français, may be written in Latin-1.
+        done = subprocess.run(
+            ["locale", "-a"], capture_output=True, encoding="utf-8", errors="replace", check=False
+        )
     except OSError:
         return frozenset()
     return frozenset(done.stdout.split())

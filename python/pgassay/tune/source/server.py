@@ -21,6 +21,9 @@ MAJOR_MIN = 14
 APPLICATION = "pgassay tune"
 WHAT = "DSN"
 _LIMITS = {"statement_timeout": "30s", "lock_timeout": "2s", "idle_in_transaction_session_timeout": "60s"}
+# Texts are written for the grammar that reads them, to which a backslash in '' is a character as any other.
+# Where it escaped, a value that ends with one would not end there, and what follows would be SQL.
+_SYNTAX = {"standard_conforming_strings": "on"}
 _ROLE = """
 SELECT current_user::text, r.rolsuper,
     r.rolsuper OR pg_catalog.pg_has_role(current_user, 'pg_read_all_stats', 'USAGE'),
@@ -152,5 +155,5 @@ def _open(resolved: Resolved, *, is_superuser: bool) -> ControlSession:
 
 
 def _parameters(resolved: Resolved, *, is_superuser: bool) -> ConnectionParameters:
-    settings = READ_ONLY | _LIMITS | (SILENT if is_superuser else {})
+    settings = READ_ONLY | _LIMITS | _SYNTAX | (SILENT if is_superuser else {})
     return {**session_parameters(resolved, settings), "application_name": APPLICATION}

@@ -23,6 +23,8 @@ _OTHER_FOLDERS = {
     PROBE_FILE: "a probe's results, which know no statements",
     "PG_VERSION": "a data folder of PostgreSQL: write --dataset folder:{path} --workload sql:FILE",
 }
+# Statements of a diagnosis are cut, and there are not many of them.
+_DIAGNOSIS_BYTES_MAX = 64 * 1024**2
 _OF_A_DIAGNOSIS = {"activity", "sampled", "statements", "causes"}
 
 
@@ -65,8 +67,11 @@ def kind_of(path: Path) -> Kind:
 
 def _is_diagnosis(path: Path) -> bool:
     try:
-        value = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        with path.open("rb") as file:
+            # A dump that was meant for --dataset may be larger than the memory.
+            text = file.read(_DIAGNOSIS_BYTES_MAX + 1)
+        value = json.loads(text) if len(text) <= _DIAGNOSIS_BYTES_MAX else None
+    except (OSError, ValueError, RecursionError):
         return False
     return isinstance(value, dict) and value.keys() >= _OF_A_DIAGNOSIS
 

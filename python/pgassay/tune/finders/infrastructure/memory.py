@@ -13,7 +13,7 @@ is most of the node's time, and decides whether it is tried.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from pgassay.model.plans.plan import ExplainedPlan, PlanNode
 from pgassay.tune.candidate import Candidate, TunedStatement
@@ -157,13 +157,24 @@ def _work_mem(evidence: Evidence) -> Iterator[Offer]:
                 "instead of being "
                 "hashed"
             )
-    if not needed:
-        return
-    reason = "; ".join(list(dict.fromkeys(sentences))[:3])
+    if needed:
+        reason = "; ".join(list(dict.fromkeys(sentences))[:3])
+        yield from _offers(needed, savings, reason, have_kb, multiplier, limit_kb / clients)
+
+
+def _offers(
+    needed: Mapping[str, float],
+    savings: Mapping[str, list[Saving]],
+    reason: str,
+    have_kb: float,
+    multiplier: float,
+    most_kb: float,
+) -> Iterator[Offer]:
+    """The settings for what sorts and hashes need in kB; `most_kb` fits into the memory of one client."""
     wanted_kb = max(needed.get("sort", 0.0), needed.get("hash", 0.0) / max(multiplier, 1.0))
     wanted_mb = max(math.ceil(wanted_kb / _KB), 1)
     # A round number, but for what would no longer fit.
-    work_mem_mb = min(2 ** math.ceil(math.log2(wanted_mb)), max(wanted_mb, int(limit_kb / clients / _KB)))
+    work_mem_mb = min(2 ** math.ceil(math.log2(wanted_mb)), max(wanted_mb, int(most_kb / _KB)))
     if work_mem_mb * _KB > have_kb:
         yield _setting(
             f"work_mem:{work_mem_mb}MB", "work-mem", f"work_mem = {work_mem_mb}MB",

@@ -2,38 +2,29 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 import tune_samples as samples
 from pgassay.analysis.redaction.tuning import redacted
-from pgassay.environment.remote.resolve import Resolved
+from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import UsageError
-from pgassay.model.arm import RemoteServer
-from pgassay.model.build import Build
 from pgassay.model.plans.plan import ExplainedPlan, PlanNode
 from pgassay.model.tuning.answer import FixStatement
 from pgassay.model.tuning.source import SourceLeftOut, TuneSource
 from pgassay.report.tune.text import render_markdown
 from pgassay.tune.answer import UNLIKE, ranked
 from pgassay.tune.candidate import TunedStatement
-from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.source import dump
 from pgassay.tune.source.copied import differences, locale_of, missing_extensions, settings_of
-from pgassay.tune.source.counted import CATALOG, HIDDEN, HIDDEN_TEXT, NESTED, UTILITY, Row, choose
+from pgassay.tune.source.counted import CATALOG, HIDDEN, HIDDEN_TEXT, NESTED, UTILITY, choose
 from pgassay.tune.source.files import left_out_text, statements_text
-from pgassay.tune.source.gather import given_values, unmatched
+from pgassay.tune.source.gather import gather, given_values, unmatched
 from pgassay.tune.source.origin import Origin, plan_difference, time_difference, unlike
-from pgassay.tune.source.server import Source, SourceSetting
 from pgassay.tune.statements import statements_of
 from pgassay.workloads.registry import parse_workload
-
-SECRET = "s3cret"
-
-
-def row(number: int, query: str, total_ms: float, **changes: object) -> Row:
-    known: dict[str, object] = {"query_id": str(number), "query": query, "calls": 10.0, "rows": 10.0}
-    return Row(**(known | {"total_ms": total_ms} | changes))  # type: ignore[arg-type]
+from source_samples import BUILD, KNOWN, SECRET, row, source
 
 
 def test_what_took_most_is_chosen_and_what_is_passed_over_is_counted() -> None:
@@ -61,51 +52,12 @@ def test_what_took_most_is_chosen_and_what_is_passed_over_is_counted() -> None:
     assert choose([], 5).chosen == ()
 
 
+def test_a_table_s_name_of_several_lines_is_one_of_a_statement() -> None:
+    (found,) = choose([row(1, 'SELECT * FROM "a\n; DROP TABLE b; --"', 1.0)], 1).chosen
+    assert found.name.startswith("select-a ; DROP TABLE b; ---")
+
+
 # --- What a copy takes over.
-
-
-def source(**changes: object) -> Source:
-    server = RemoteServer(
-        name="db:5432/shop", connection="host=db dbname=shop", host="db", port=5432, dbname="shop",
-        user="app", version="17.4", major=17,
-    )  # fmt: skip
-    parameters = {
-        "host": "db",
-        "port": 5432,
-        "user": "app",
-        "password": SECRET,
-        "dbname": "shop",
-        "options": "",
-    }
-    settings = {
-        "work_mem": SourceSetting("4MB", False, "Resource Usage / Memory"),
-        "shared_buffers": SourceSetting("64GB", True, "Resource Usage / Memory"),
-        "random_page_cost": SourceSetting("1.1", True, "Query Tuning / Planner Cost Constants"),
-        "enable_seqscan": SourceSetting("on", False, "Query Tuning / Planner Method Configuration"),
-        "jit": SourceSetting("on", False, "Query Tuning / Other Planner Options"),
-        "TimeZone": SourceSetting("Europe/Berlin", True, "Client Connection Defaults"),
-        "ssl": SourceSetting("on", True, "Connections and Authentication / SSL"),
-        "rds.own": SourceSetting("1", True, "Query Tuning / Customized Options"),
-    }
-    facts = SchemaFacts(
-        version=170004,
-        database="shop",
-        encoding="UTF8",
-        collation="en_US.UTF-8",
-        extensions=("plpgsql", "hstore"),
-    )
-    known = Source(
-        resolved=Resolved(server, parameters), role="app", is_superuser=False, reads_all_stats=True,
-        is_standby=False, facts=facts, bytes=10_000, collation="en_US.UTF-8", character_type="en_US.UTF-8",
-        provider="c", locale="", encoding="UTF8", settings=settings,
-    )  # fmt: skip
-    return replace(known, **changes)  # type: ignore[arg-type]
-
-
-BUILD = Build(origin="apt", version="17.5", major=17, bin_directory="/nowhere")
-KNOWN = frozenset(
-    {"work_mem", "shared_buffers", "random_page_cost", "enable_seqscan", "jit", "timezone", "ssl"}
-)
 
 
 def test_settings_of_plans_are_taken_over_unless_others_are_given() -> None:
@@ -253,7 +205,7 @@ def test_the_statements_that_are_left_in_the_folder_can_be_given_again(tmp_path:
     file = tmp_path / "statements.sql"
     file.write_text(statements_text((STATEMENT,), "db:5432/shop"))
     assert statements_of(parse_workload(f"sql:{file}")) == (STATEMENT,)
-    (given,) = given_values(file).values()
+    ((given,),) = given_values(file).values()
     assert given == (STATEMENT.sql, STATEMENT.parameters)
     other = choose([row(1, "SELECT * FROM orders WHERE note = $1 AND id > $2", 1.0)], 1).chosen
     assert unmatched(given_values(file), other) == []
@@ -268,7 +220,27 @@ def test_values_without_a_set_are_refused_and_what_was_left_out_says_why(tmp_pat
     with pytest.raises(UsageError, match="statement 1 has no line '-- parameters: …' above it"):
         given_values(file)
     file.write_text(file.read_text().replace("SELECT $1", "-- parameters: 4\nSELECT $1"))
-    assert [sets for _, sets in given_values(file).values()] == [(("4",),)]
+    assert list(given_values(file).values()) == [(("SELECT $1 -- end", (("4",),)),)]
+    file.write_text("-- parameters: 4\nSELECT $1;\n-- parameters: 5\nSELECT $1;\n")
+    assert list(given_values(file).values()) == [(("SELECT $1", (("4",), ("5",))),)]
+
+
+def test_each_length_of_a_list_gets_the_values_that_a_file_has_for_it(tmp_path: Path) -> None:
+    file = tmp_path / "values.sql"
+    two, three = (f"SELECT id FROM orders WHERE id IN ({members})" for members in ("$1, $2", "$1, $2, $3"))
+    file.write_text(f"-- parameters: 4, 5\n{two};\n-- parameters: 6, 7, 8\n{three};\n")
+    chosen = choose([row(1, two, 2.0), row(2, three, 1.0)], 2).chosen
+    found = gather(source(), cast(ControlSession, None), chosen, given_values(file), ())
+    assert [(each.sql, each.parameters) for each in found.statements] == [
+        (two, (("4", "5"),)),
+        (three, (("6", "7", "8"),)),
+    ]
+
+
+def test_a_statement_of_a_file_that_the_server_has_not_is_named_without_its_literals(tmp_path: Path) -> None:
+    file = tmp_path / "values.sql"
+    file.write_text(f"-- parameters: 4\nSELECT '{SECRET} {'x' * 200}' FROM orders WHERE id = $1;\n")
+    assert unmatched(given_values(file), ()) == ["SELECT ? FROM orders WHERE id = $1"]
 
 
 def test_the_page_says_what_is_known_of_the_source_and_hides_what_is_to_be_hidden() -> None:

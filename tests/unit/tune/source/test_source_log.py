@@ -3,6 +3,8 @@
 import csv
 import io
 import json
+import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -19,7 +21,7 @@ from pgassay.tune.source.alignment import (
 )
 from pgassay.tune.source.counted import CountedStatement
 from pgassay.tune.source.gather import Wanted, read_logged
-from pgassay.tune.source.log import Logged, logged_statements, parameters_of
+from pgassay.tune.source.log import Logged, logged_statements, parameters_of, read_log
 
 PREFIX = "2024-05-01 10:00:00.000 UTC [4711] app@shop "
 TEXT = f"""\
@@ -91,12 +93,38 @@ def test_what_is_no_log_is_one_sentence(text: str) -> None:
 
 
 def test_values_that_the_log_has_cut_are_not_used() -> None:
+    # As the server writes it: the dots stand within the quotes, also in auto_explain's plans.
+    assert parameters_of("Parameters: $1 = 'abc...'") is None
+    assert parameters_of("Parameters: $1 = 'a', $2 = 'it''s...', $3 = NULL") is None
+    assert parameters_of("Query Parameters: $1 = '...'") is None
     assert parameters_of("Parameters: $1 = 'abc'...") is None
     assert parameters_of("Parameters: $2 = 'abc'") is None
     assert parameters_of("Parameters: $1 = '', $2 = NULL, $3 = ', $4 = '") == ("", None, ", $4 = ")
 
 
-VALUE = st.none() | st.text(st.characters(codec="utf-8", exclude_characters="\0\n\r"), max_size=12)
+def test_values_in_another_encoding_are_not_used(tmp_path: Path) -> None:
+    file = tmp_path / "postgresql.log"
+    said = f"{PREFIX}LOG:  execute <unnamed>: SELECT $1\n{PREFIX}DETAIL:  parameters: $1 = 'M\xfcller'\n"
+    said += f"{PREFIX}LOG:  statement: SELECT 'M\xfcller'\n"
+    file.write_bytes(said.encode("latin-1") + said.replace("M", "H").encode())
+    assert list(read_log(file)) == [Logged("SELECT $1", ("H\xfcller",)), Logged("SELECT 'H\xfcller'")]
+
+
+def test_a_verbose_log_is_read_behind_its_codes() -> None:
+    place = f"{PREFIX}LOCATION:  exec_execute_message, postgres.c:2249\n{PREFIX}ERROR"
+    verbose = re.sub(r"(LOG|ERROR):  ", r"\1:  00000: ", TEXT).replace(f"{PREFIX}ERROR", place)
+    assert list(logged_statements(lines(verbose), "log")) == FOUND
+
+
+def test_a_mark_of_the_byte_order_hides_no_format() -> None:
+    message = {"message": "duration: 1.000 ms  statement: SELECT 1", "dbname": "shop"}
+    text = f"\ufeff{json.dumps(message)}\n"
+    assert list(logged_statements(lines(text), "log")) == [Logged("SELECT 1", (), 1.0, "shop")]
+
+
+VALUE = st.none() | st.text(
+    st.characters(codec="utf-8", exclude_characters="\0\n\r\ufffd"), max_size=12
+).filter(lambda value: not value.endswith("..."))
 
 
 @given(st.lists(VALUE, min_size=1, max_size=6))
@@ -176,12 +204,21 @@ def test_the_most_frequent_the_slowest_and_the_rarest_set_of_a_log_are_measured(
         Logged("SELECT * FROM t WHERE b = 4", (), 2.0),
         Logged("no SQL", (), 2.0),
     ]
-    read_logged({statement.fingerprint: statement}, log, "shop")
+    read_logged([statement], log, "shop")
     assert statement.found.chosen() == (("1",), ("2",), ("3",))
 
 
 def test_lists_of_the_most_frequent_length_are_taken_from_a_log() -> None:
     statement = wanted("SELECT * FROM t WHERE a IN ($1 /*, ... */)")
     log = [Logged(f"SELECT * FROM t WHERE a IN ({members})") for members in ("1, 2", "3, 4", "5", "1, 2")]
-    read_logged({statement.fingerprint: statement}, log, "shop")
+    read_logged([statement], log, "shop")
     assert statement.found.chosen() == (("1", "2"), ("3", "4"))
+
+
+def test_statements_with_lists_of_other_lengths_each_take_the_values_of_their_own() -> None:
+    """Up to 17 the server counts each length of a list apart, and one fingerprint is all of theirs."""
+    two, three = (wanted(f"SELECT * FROM t WHERE a IN ({list_})") for list_ in ("$1, $2", "$1, $2, $3"))
+    assert two.fingerprint == three.fingerprint
+    log = [Logged(f"SELECT * FROM t WHERE a IN ({members})") for members in ("1, 2", "3, 4, 5", "1, 2, 3, 4")]
+    read_logged([two, three], log, "shop")
+    assert (two.found.chosen(), three.found.chosen()) == ((("1", "2"),), (("3", "4", "5"),))

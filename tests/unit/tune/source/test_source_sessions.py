@@ -1,0 +1,85 @@
+"""Sessions and programs on a source: what they are opened with, and what is said where one fails."""
+
+from pathlib import Path
+from typing import Self, cast
+
+import psycopg
+import pytest
+
+from pgassay.environment.server.programs import run_program
+from pgassay.environment.server.sessions import ControlSession
+from pgassay.errors import MeasurementError, UsageError
+from pgassay.experiment.planning.request import CompareRequest
+from pgassay.terminal.progress import NullProgress
+from pgassay.tune.plan import TuneRequest
+from pgassay.tune.run import TOOLS
+from pgassay.tune.source import dump, run
+from pgassay.tune.source.copied import settings_of
+from pgassay.tune.source.gather import explained_on, types_of
+from pgassay.tune.source.server import Source, SourceSetting, _parameters
+from source_samples import BUILD, KNOWN, source
+
+
+def test_a_backslash_is_no_escape_where_pgassay_s_texts_are_read() -> None:
+    """A value of the log that ends with one would end its literal otherwise, and the rest of it were SQL."""
+    options = str(_parameters(source().resolved, is_superuser=False)["options"])
+    assert "-c standard_conforming_strings=on" in options and "default_transaction_read_only=on" in options
+    legacy = {"standard_conforming_strings": SourceSetting("off", True, "Version and Platform Compatibility")}
+    taken = settings_of(source(settings=legacy), {}, BUILD, 10 * 1024**3, KNOWN | legacy.keys())
+    assert taken == {}
+
+
+class Lost:
+    """A session that the server has ended."""
+
+    closed = True
+
+    def execute(self, *_given: object, **_named: object) -> None:
+        raise psycopg.OperationalError("server closed the connection unexpectedly\n\tThis probably means")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_details: object) -> None:
+        pass
+
+    def transaction(self, **_named: object) -> Self:
+        return self
+
+
+def test_a_session_that_the_server_ends_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = cast(ControlSession, Lost())
+    for asked in (lambda: types_of(lost, "SELECT $1"), lambda: explained_on(lost, "SELECT 1")):
+        with pytest.raises(psycopg.OperationalError):
+            asked()
+    monkeypatch.setattr(run, "open_source", lambda _string: source())
+    monkeypatch.setattr(Source, "session", lambda _source: lost)
+    monkeypatch.setattr(run, "plan_tune", lambda *_given: None)
+    monkeypatch.setattr(run, "resolve", lambda _build: BUILD)
+    compare = CompareRequest(factors=(), workload="", dataset="dump:shop.dump")
+    wanted = run.ServerRequest("host=db", TuneRequest(compare))
+    with pytest.raises(
+        MeasurementError, match=r"^db:5432/shop ended the session .*unexpectedly\): try again$"
+    ):
+        run.tune_server(wanted, TOOLS, NullProgress(), wait=False)
+
+
+# --- Programs, which speak in the encoding of the data.
+
+
+def test_a_program_that_speaks_latin_1_is_heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = run_program(["/usr/bin/printf", r"CREATE TABLE gr\374n"], "looking")
+    assert said.encode(errors="surrogateescape") == b"CREATE TABLE gr\xfcn"
+    with pytest.raises(MeasurementError, match=r"gr\?n"):
+        run_program(["/bin/sh", "-c", r"printf 'error: no table gr\374n' >&2; exit 1"], "looking")
+    program = tmp_path / dump.PROGRAM
+    program.write_bytes(b"#!/bin/sh\necho 'pg_dump: error: no table gr\xfcn' >&2\nexit 1\n")
+    program.chmod(0o755)
+    build = BUILD.model_copy(update={"bin_directory": str(tmp_path)})
+    with pytest.raises(UsageError, match=r"can't be dumped \(no table gr\ufffdn\): mend that"):
+        dump._dump(source(), build, tmp_path / dump.FILE, NullProgress())
+    locale = tmp_path / "locale"
+    locale.write_bytes(b"#!/bin/sh\nprintf 'C\\nfran\\347ais\\n'\n")
+    locale.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert "C" in run.installed_locales()
