@@ -8,7 +8,7 @@ from datetime import date
 from statistics import NormalDist
 
 from pgassay.errors import UsageError
-from pgassay.model.volumes.catalogue import Burst, LatencyEntry, Range, Rate, VolumeEntry
+from pgassay.model.volumes.catalogue import RESERVED, Burst, LatencyEntry, Range, Rate, VolumeEntry
 from pgassay.volumes.fio import FioRun
 
 _NAME = re.compile(r"[A-Za-z][\w.-]{0,63}", re.ASCII)
@@ -51,6 +51,10 @@ def fit(runs: Sequence[FioRun], name: str, size_gib: int | None) -> FittedVolume
     """
     if not _NAME.fullmatch(name):
         raise UsageError(f"--name {name}: a name has letters, digits, '.', '_' and '-', and a letter first")
+    if name.lower() in RESERVED:
+        raise UsageError(
+            f"--name {name}: the word means something else where volumes are named: type another"
+        )
     notes: list[str] = []
     latency = _latency(runs, notes)
     operations = _rate([run for run in runs if run.request_bytes <= SMALL_BYTES], "operations", notes)

@@ -201,6 +201,8 @@ def test_what_cannot_be_fitted_gets_its_sentence(tmp_path: Path) -> None:
         fit(read_fio(written(tmp_path, job(median_ns=6e5, sigma=0.4, size="32k"))), "mine", None)
     with pytest.raises(UsageError, match="a name has letters"):
         fit(deep, "my volume", None)
+    with pytest.raises(UsageError, match="means something else"):
+        fit(deep, "Fit", None)
     no_json = "is no JSON of fio"
     for text, words in (("", no_json), ("[]", no_json), ('{"jobs": []}', "not of fio")):
         file = tmp_path / "other.json"
