@@ -21,7 +21,8 @@ BYTES_OF: dict[Units, int] = {"MiB/s": 1024**2, "MB/s": 1000**2}
 Amount = Annotated[float, Field(ge=0, le=1e12)]
 Positive = Annotated[float, Field(gt=0, le=1e12)]
 Milliseconds = Annotated[float, Field(gt=0, le=1e6)]
-Gib = Annotated[int, Field(gt=0, le=2**30)]
+SIZE_GIB_MAX = 2**30
+Gib = Annotated[int, Field(gt=0, le=SIZE_GIB_MAX)]
 Kib = Annotated[int, Field(gt=0, le=2**20)]
 # Between commas, and before the first of them: `gp3,size=100GiB`.
 _NAME = re.compile(r"[^\s,=\\](?:[^,=\\]*[^\s,=\\])?")
