@@ -303,6 +303,17 @@ def test_the_report_says_the_same_everywhere(tmp_path: Path) -> None:
     assert text.render(result, width=80, unicode=False).isascii()
 
 
+def test_prices_in_several_currencies_are_compared_with_a_warning(tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text('[prices.google-us-central1]\ncurrency = "EUR"')
+    volumes = ["gp3,size=100GiB", "pd-ssd,size=100GiB"]
+    for loaded, is_told in ((LOADED, False), (load_catalogue([own]), True)):
+        offers = candidates(loaded, 100, volumes=volumes)
+        folder = tmp_path / str(is_told)
+        result = size(stored(folder), offers, Wanted(slow_down=0.1, size_gib=100), loaded)
+        assert any("prices are in EUR and USD" in warning for warning in result.warnings) == is_told
+
+
 def test_what_was_not_recorded_is_refused_in_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(
         UsageError, match=r"no trial whose requests were recorded: record them with --storage"
