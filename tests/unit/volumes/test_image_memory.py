@@ -15,6 +15,7 @@ def machine(patch: pytest.MonkeyPatch, folder: Path, mode: str, **kilobytes: int
     (folder / "mode").write_text(f"{mode}\n")
     patch.setattr(memory, "_OVERCOMMIT", folder / "mode")
     patch.setattr(memory, "meminfo_number", kilobytes.get)
+    patch.setattr(memory, "usable_memory_bytes", lambda: kilobytes.get("MemTotal", 0) << 10)
 
 
 def test_an_image_is_no_larger_than_the_memory_that_can_be_asked_for(
@@ -44,6 +45,16 @@ def test_a_kernel_that_promises_nothing_twice_has_the_image_in_a_file(
     assert not memory.fits_in_memory(memory.image_bytes(GB), GB)
     machine(monkeypatch, tmp_path, "2", **{**strict, "Committed_AS": 1 << 20})
     assert memory.fits_in_memory(memory.image_bytes(GB), GB)
+
+
+def test_data_that_the_container_may_not_hold_lie_in_a_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    machine(monkeypatch, tmp_path, "0", MemTotal=64 << 20, MemAvailable=60 << 20)
+    assert memory.fits_in_memory(32 * GB, 4 * GB)
+    monkeypatch.setattr(memory, "usable_memory_bytes", lambda: 6 * GB)
+    assert not memory.fits_in_memory(32 * GB, 4 * GB)
+    assert memory.fits_in_memory(32 * GB, 3 * GB)
 
 
 @pytest.mark.parametrize(("is_locked", "swap_kb", "is_told"), [(False, 4096, True), (True, 4096, False)])

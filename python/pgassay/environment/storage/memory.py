@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from pgassay.environment.cgroup.caps import usable_memory_bytes
 from pgassay.environment.linux.machine import meminfo_number
 from pgassay.environment.storage.image import SIZE_BYTES_MIN, size_for
 
@@ -31,7 +32,9 @@ def fits_in_memory(size_bytes: int, needed_bytes: int) -> bool:
     """Whether an image of which so much will be written can lie in memory."""
     most = askable_bytes()
     fits = most is None or size_bytes <= most
-    return fits and needed_bytes <= MEMORY_SHARE_MAX * _bytes("MemAvailable")
+    # The image counts as memory of pgassay's own group, as in a container.
+    available = min(_bytes("MemAvailable"), usable_memory_bytes())
+    return fits and needed_bytes <= MEMORY_SHARE_MAX * available
 
 
 def askable_bytes() -> int | None:
