@@ -109,6 +109,9 @@ def test_a_fitted_volume_can_be_named(tmp_path: Path) -> None:
         (["fit"], "needs fio's output"),
         (["fit", "nothing.json"], "can't read nothing.json"),
         (["fit", "x.json", "--json"], "leave --json out"),
+        (["fit", "x.json", "--size", "0GiB"], "no volume's whole number of GiB"),
+        (["fit", "x.json", "--size", "1.5GiB"], "no volume's whole number of GiB"),
+        (["fit", "x.json", "--size", "9999999999TB"], "no volume's whole number of GiB"),
         (["--catalogue", "none.toml"], "can't read none.toml"),
     ],
 )

@@ -58,6 +58,22 @@ impl Pages {
         }
     }
 
+    /// Zeros that are taken as they are written. Where the system has no room for so many, it says so: to ask for zeros
+    /// at once ends the process then.
+    fn try_new(length: usize) -> io::Result<Self> {
+        let no_room = |_| {
+            let message = format!("the system has no memory for an image of {} MiB", length >> 20);
+            io::Error::new(io::ErrorKind::OutOfMemory, message)
+        };
+        let mut asked: Vec<u8> = Vec::new();
+        asked
+            .try_reserve_exact(length.saturating_add(PAGE_BYTES))
+            .map_err(no_room)?;
+        // Seen, as room that nobody uses is never asked for.
+        drop(black_box(asked));
+        Ok(Self::new(length, 0))
+    }
+
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.room[self.begin..self.begin + self.length]
     }
@@ -78,7 +94,7 @@ impl Image {
         // The first touch of a large page clears all of it, which would delay an answer.
         let _ = disable_transparent_huge_pages(true);
         let size = usize::try_from(bytes).map_err(io::Error::other)?;
-        let content = Content::Memory(Pages::new(size, 0));
+        let content = Content::Memory(Pages::try_new(size)?);
         let is_locked = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::ONFAULT).is_ok();
         let image = Self {
             bytes,
@@ -183,6 +199,15 @@ mod tests {
             image.own(offset, 8192);
         }
         assert_eq!(image.read(4088, 10).unwrap(), b"\0\0abcdef\0\0");
+    }
+
+    #[test]
+    fn an_image_that_no_memory_holds_is_refused() {
+        for bytes in [1 << 60, u64::MAX] {
+            let refused = Image::in_memory(bytes).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::OutOfMemory);
+            assert!(refused.to_string().contains("no memory for an image of"));
+        }
     }
 
     #[test]

@@ -282,6 +282,25 @@ fn a_part_begins_and_ends_where_it_is_told() {
 }
 
 #[test]
+fn recordings_that_began_at_different_times_are_one_by_the_clock() {
+    let data = clients(&volume_of(100.0, 0.0, None), 1, 1000, |_| 50_000);
+    let late_ns = 20_000_000;
+    let by_one_clock: Vec<Recorded> = data.requests[..100].to_vec();
+    let mut wal = recording_of(by_one_clock.clone());
+    for request in &mut wal.requests {
+        request.issue_ns += late_ns;
+        request.done_ns += late_ns;
+    }
+    let mut began_late = recording_of(by_one_clock);
+    began_late.clock_ns = data.clock_ns + late_ns;
+    let facts = |wal: &Recording| {
+        let inferred = Dependencies::infer_all(&[&data, wal], &[], Who::on(1.0)).unwrap();
+        inferred.facts().clone()
+    };
+    assert_eq!(facts(&began_late), facts(&wal));
+}
+
+#[test]
 fn milestones_say_when_each_stretch_of_the_recording_was_reached() {
     let recording = clients(&volume_of(100.0, 0.0, None), 1, 2000, |_| 50_000);
     let inferred = Dependencies::infer(&recording, &[], Who::on(1.0)).unwrap();

@@ -62,13 +62,16 @@ class Attached:
 
     def bursting(self) -> Self:
         """The same with credits that never end."""
-        return self._limited(lambda each: {"rate": each.peak, "capacity": 0, "fill": 0})
+        return self._limited(
+            # Without credits there is nothing that a period would make whole again.
+            lambda each: {"rate": each.peak, "capacity": 0, "fill": 0, "reset_period_s": None}
+        )
 
     def sustained(self) -> Self:
         """The same with all credits used up: what is given for ever."""
         return self._limited(lambda _: {"fill": 0})
 
-    def _limited(self, change: Callable[[Limiter], Mapping[str, int]]) -> Self:
+    def _limited(self, change: Callable[[Limiter], Mapping[str, int | None]]) -> Self:
         def changed(model: VolumeModel | None) -> VolumeModel | None:
             if model is None:
                 return None

@@ -40,7 +40,7 @@ def candidates(
         wals: the volumes on which the WAL lies, each beside every volume of its provider.
 
     Raises:
-        UsageError: a volume, a provider or an instance is unknown, or nothing is left.
+        UsageError: a volume, a provider or an instance is unknown, or nothing or too much is left.
     """
     catalogue = loaded.catalogue
     known = sorted({entry.provider for entry in catalogue.volumes.values()})
@@ -75,7 +75,17 @@ def candidates(
             "name some with --volume, or add prices (--catalogue FILE)."
         )
     found.sort(key=lambda each: (each.price_per_month or 0.0, each.name))
-    return _distinct(found)[:CANDIDATES_MAX]
+    return _few_enough(_distinct(found))
+
+
+def _few_enough(found: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
+    # To leave out the dearest would be to leave out the fastest, with which all are compared.
+    if len(found) > CANDIDATES_MAX:
+        raise UsageError(
+            f"These are {len(found)} volumes, and at most {CANDIDATES_MAX} are looked at: "
+            "name fewer --wal or --instance, one --provider, or volumes with --volume."
+        )
+    return found
 
 
 def _of_type(
@@ -112,6 +122,12 @@ def candidate(text: str, loaded: LoadedCatalogue, wal: str | None = None) -> Can
     (offer,) = _explained_wals([wal], loaded)
     if offer.provider != data.provider:
         raise UsageError(f"{data.model.name} is of {data.provider}, and its WAL's {wal} of {offer.provider}.")
+    paid_in = [each.price.currency for each in (data, offer) if each.price.per_month is not None]
+    if len(set(paid_in)) > 1:
+        raise UsageError(
+            f"{data.model.name} is paid for in {paid_in[0]}, and its WAL's {wal} in {paid_in[1]}: "
+            "type a region=… of one currency for both."
+        )
     if data.spec.instance is None or offer.spec.instance is not None:
         return Candidate(data, offer)
     on_instance = explain([f"{offer.model.name},instance={data.spec.instance}"], loaded).volumes[0].model

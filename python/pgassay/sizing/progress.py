@@ -13,6 +13,9 @@ from pgassay.sizing.recordings import Measured
 Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
 # Into so many parts the time until the first count of units is divided.
 _PARTS = 16
+# What a second counts beside the requests: far less than one of them. Units that need none, as of a load
+# whose data are all in memory by then, take their time on every volume.
+_OF_SECOND = 1e-6
 # By at most this power of e what a cache misses has decayed at the end of that time: what was read later
 # would show no more of it.
 _DECAY_MAX = 3.0
@@ -34,32 +37,45 @@ def seconds_per_unit(
         alone_s = answer["elapsed_s"] / recorded.units
         return alone_s if floor is None else max(alone_s, floor.seconds_per_unit)
     requests, units = _knots(recorded, facts)
+    milestones_s, issued = np.array(answer["milestones_s"]), _issued(facts)
+    # Of each milestone, how many units were done by then.
+    reached = np.interp(issued, requests, units)
     if further is not None:
         more_requests, more_units = _knots(*further)
         is_beyond = (more_units > units[-1]) & (more_requests > requests[-1])
         requests = np.append(requests, more_requests[is_beyond])
         units = np.append(units, more_units[is_beyond])
-    milestones_s, issued = np.array(answer["milestones_s"]), np.array(facts["issued"], dtype=np.float64)
     until_s = recorded.progress[-1][0]
 
     def done_by(at_s: float) -> float:
-        # A faster volume gets further than the recording: requests go on as they came at its end.
+        # A faster volume gets further than the recording: requests go on as they came at its end, and so do
+        # units at least.
         done = _beyond(milestones_s, issued, at_s)
         done = _beyond(requests, units, done)
+        if at_s > milestones_s[-1]:
+            done = max(done, _beyond(milestones_s, reached, at_s))
         if floor is not None:
             floor_s, floor_units = zip(*floor.progress, strict=True)
             done = min(done, float(np.interp(at_s, floor_s, floor_units)))
         return done
 
     done = done_by(until_s) - done_by(until_s - recorded.elapsed_s)
-    return float(milestones_s[-1] / units[-1]) if done <= 0 else recorded.elapsed_s / done
+    if done > 0:
+        return recorded.elapsed_s / done
+    return float(milestones_s[-1] / units[-1]) if units[-1] > 0 else recorded.seconds_per_unit
+
+
+def _issued(facts: RecordedFacts) -> Floats:
+    """How many requests had been issued by the ends of the equal stretches; with time, so that it rises."""
+    issued = np.array(facts["issued"], dtype=np.float64)
+    return issued + _OF_SECOND * np.linspace(0.0, facts["elapsed_s"], len(issued))
 
 
 def _knots(recorded: Measured, facts: RecordedFacts) -> tuple[Floats, Floats]:
     """After how many requests how many units were done: both rise."""
     since_s, units = (np.array(column) for column in zip(*recorded.progress, strict=True))
     grid_s = np.linspace(0.0, facts["elapsed_s"], len(facts["issued"]))
-    requests = np.interp(since_s, grid_s, facts["issued"])
+    requests = np.interp(since_s, grid_s, _issued(facts))
     rises = np.append(True, (np.diff(units) > 0) & (np.diff(requests) > 0))
     return _with_a_beginning(requests[rises], units[rises])
 

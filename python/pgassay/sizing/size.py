@@ -80,7 +80,7 @@ def size(
             *equivalents_of(groups),
         ],
         warnings=[
-            *(line for group in groups for line in warnings_of(group)),
+            *warnings_of(groups),
             *([WAL_APART] if has_wal_apart and not recorded_apart else []),
             *([WAL_OF_NOBODY] if is_nobodys else []),
         ],

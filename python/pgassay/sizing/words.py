@@ -113,8 +113,14 @@ def _operations_for(wanted_s: float, group: SizedGroup) -> float | None:
     return None
 
 
-def warnings_of(group: SizedGroup) -> Iterator[str]:
-    """What makes the predictions doubtful."""
+def warnings_of(groups: Sequence[SizedGroup]) -> Iterator[str]:
+    """What makes the predictions doubtful, and the comparison of prices."""
+    for group in groups:
+        yield from _of_predictions(group)
+    yield from _of_prices(groups)
+
+
+def _of_predictions(group: SizedGroup) -> Iterator[str]:
     head = f"{group.name}: " if group.name else ""
     for recording in group.recordings:
         if not recording.is_complete:
@@ -136,6 +142,18 @@ def warnings_of(group: SizedGroup) -> Iterator[str]:
             )
     if not any(check.is_fair for check in group.checks):
         yield f"{head}no prediction was measured: run the neighbours as a proof (--prove)."
+
+
+def _of_prices(groups: Sequence[SizedGroup]) -> Iterator[str]:
+    """That prices are in several currencies, whose rates of exchange nobody knows here."""
+    priced = (each for group in groups for each in group.volumes if each.price_per_month is not None)
+    currencies = sorted({str(each.currency) for each in priced})
+    if len(currencies) > 1:
+        yield (
+            f"prices are in {join(currencies)}, and compared as if one were worth as much as the other: look "
+            "at the volumes of one currency alone (--provider, --volume), or give the prices of the others "
+            "in it (--catalogue)."
+        )
 
 
 def sentences_of_bound(bound: StorageBound) -> Iterator[str]:

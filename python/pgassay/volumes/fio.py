@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -29,12 +29,12 @@ class Interval:
 
 @dataclass(frozen=True)
 class FioRun:
-    """One direction of one job. `depth`: requests on their way at once, of all the job's processes.
+    """One direction of one job. `depth`: requests on their way at once, of all processes that ran then.
 
     `latency_ns`: percentile (0 to 100) → from before the submission to the completion; `flush_ns`: the median
     of its fsync or fdatasync, None where it made none. `both_iops` and `both_bytes_per_s` are of reads and
-    writes together. `series`: of each interval that fio told (`--status-interval`) the seconds, and the
-    operations and bytes of both directions.
+    writes together, of all that ran at once. `series`: of each interval that fio told (`--status-interval`)
+    the seconds, and the operations and bytes of the same.
     """
 
     file: str
@@ -76,17 +76,34 @@ def read_fio(path: Path) -> list[FioRun]:
         raise UsageError(f"{path} is JSON, but not of fio: run fio with --output-format=json")
     # Each tells all from the beginning of its run, so the last tells the whole.
     shared = _table(documents[-1], "global options")
-    jobs = [_jobs(document) for document in documents]
+    told = [_jobs(document) for document in documents]
     runs = [
         run
-        for index, job in enumerate(jobs[-1])
+        for group in _at_once(told[-1])
         for run in _runs_of(
-            job, shared, path.name, _series([each[index] for each in jobs if len(each) > index])
+            [told[-1][index] for index in group],
+            shared,
+            path.name,
+            _series([[each[index] for index in group] for each in told if len(each) > group[-1]]),
         )
     ]
     if not runs:
-        raise UsageError(f"{path} holds no read and no write: run fio with --rw=randread or another pattern")
+        raise UsageError(
+            f"{path} holds no read and no write that took time: run fio with --rw=randread or another pattern"
+        )
     return runs
+
+
+def _at_once(jobs: Sequence[Document]) -> list[list[int]]:
+    """The numbers of those that ran together, which are of one group; a `stonewall` begins another one.
+
+    Without group_reporting fio tells of each process by itself, with its share of what the volume gave.
+    """
+    groups: dict[object, list[int]] = {}
+    for index, job in enumerate(jobs):
+        number = job.get("groupid")
+        groups.setdefault(number if isinstance(number, int) else ("alone", index), []).append(index)
+    return list(groups.values())
 
 
 def _documents(text: str) -> list[Document]:
@@ -109,11 +126,11 @@ def _jobs(document: Document) -> list[Document]:
     return [job for job in jobs if isinstance(job, dict)] if isinstance(jobs, list) else []
 
 
-def _series(told: Sequence[Document]) -> tuple[Interval, ...]:
-    """The intervals between what fio told of a job; none where it told once."""
+def _series(told: Sequence[Sequence[Document]]) -> tuple[Interval, ...]:
+    """The intervals between what fio told of jobs that ran at once; none where it told once."""
     totals = [(0.0, 0.0, 0.0)]
-    for job in told:
-        done = [_table(job, name) for name in ("read", "write")]
+    for jobs in told:
+        done = _done(jobs)
         totals.append(
             (
                 max(_number(each, "runtime") for each in done) / 1000,
@@ -129,35 +146,45 @@ def _series(told: Sequence[Document]) -> tuple[Interval, ...]:
     return intervals if len(told) > 1 else ()
 
 
-def _runs_of(job: Document, shared: Document, file: str, series: tuple[Interval, ...]) -> list[FioRun]:
-    options = {**shared, **_table(job, "job options")}
-    pattern = str(options.get("rw") or options.get("readwrite") or "read")
-    depth = _count(options.get("iodepth")) * _count(options.get("numjobs"))
-    done = {name: _table(job, name) for name in ("read", "write")}
-    flush = _percentiles(_table(_table(job, "sync"), "lat_ns"))
-    request_bytes = size_of(str(options.get("bs") or options.get("blocksize") or "4k").split(",")[0])
-    if request_bytes is None or request_bytes <= 0:
-        return []
-    return [
-        FioRun(
-            file=file,
-            job=str(job.get("jobname", "")),
-            direction=name,
-            is_random=pattern.startswith("rand"),
-            request_bytes=request_bytes,
-            depth=depth,
-            iops=_number(table, "iops"),
-            bytes_per_s=_bandwidth(table),
-            both_iops=sum(_number(each, "iops") for each in done.values()),
-            both_bytes_per_s=sum(_bandwidth(each) for each in done.values()),
-            latency_ns=_latency(table),
-            flush_ns=flush.get(50.0),
-            size_bytes=size_of(str(options.get("size", ""))),
-            series=series,
-        )
-        for name, table in done.items()
-        if _number(table, "total_ios") > 0
-    ]
+def _done(jobs: Sequence[Document]) -> list[Document]:
+    return [_table(job, name) for job in jobs for name in ("read", "write")]
+
+
+def _runs_of(
+    jobs: Sequence[Document], shared: Document, file: str, series: tuple[Interval, ...]
+) -> Iterator[FioRun]:
+    """What jobs that ran at once tell, each of them by itself."""
+    options = [{**shared, **_table(job, "job options")} for job in jobs]
+    # One alone tells of all its processes together.
+    processes = _count(options[0].get("numjobs")) if len(jobs) == 1 else 1
+    depth = sum(_count(each.get("iodepth")) for each in options) * processes
+    both_iops = sum(_number(each, "iops") for each in _done(jobs))
+    both_bytes_per_s = sum(_bandwidth(each) for each in _done(jobs))
+    for job, given in zip(jobs, options, strict=True):
+        pattern = str(given.get("rw") or given.get("readwrite") or "read")
+        request_bytes = size_of(str(given.get("bs") or given.get("blocksize") or "4k").split(",")[0])
+        if request_bytes is None or request_bytes <= 0:
+            continue
+        for name in ("read", "write"):
+            table = _table(job, name)
+            if min(_number(table, "total_ios"), _number(table, "iops"), _bandwidth(table)) <= 0:
+                continue
+            yield FioRun(
+                file=file,
+                job=str(job.get("jobname", "")),
+                direction=name,
+                is_random=pattern.startswith("rand"),
+                request_bytes=request_bytes,
+                depth=depth,
+                iops=_number(table, "iops"),
+                bytes_per_s=_bandwidth(table),
+                both_iops=both_iops,
+                both_bytes_per_s=both_bytes_per_s,
+                latency_ns=_latency(table),
+                flush_ns=_percentiles(_table(_table(job, "sync"), "lat_ns")).get(50.0),
+                size_bytes=size_of(str(given.get("size", ""))),
+                series=series,
+            )
 
 
 def _latency(table: Document) -> dict[float, float]:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from datetime import date
 from statistics import NormalDist
 
+from pydantic import ValidationError
+
 from pgassay.errors import UsageError
-from pgassay.model.volumes.catalogue import Burst, LatencyEntry, Range, Rate, VolumeEntry
+from pgassay.model.volumes.catalogue import RESERVED, Burst, LatencyEntry, Range, Rate, VolumeEntry
 from pgassay.volumes.fio import FioRun
 
 _NAME = re.compile(r"[A-Za-z][\w.-]{0,63}", re.ASCII)
@@ -51,7 +53,23 @@ def fit(runs: Sequence[FioRun], name: str, size_gib: int | None) -> FittedVolume
     """
     if not _NAME.fullmatch(name):
         raise UsageError(f"--name {name}: a name has letters, digits, '.', '_' and '-', and a letter first")
+    if name.lower() in RESERVED:
+        raise UsageError(
+            f"--name {name}: the word means something else where volumes are named: type another"
+        )
     notes: list[str] = []
+    try:
+        entry = _entry(runs, name, size_gib, notes)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise UsageError(
+            f"fio's figures are those of no volume ({where}: {first['msg']}): run fio again"
+        ) from error
+    return FittedVolume(name, entry, tuple(notes))
+
+
+def _entry(runs: Sequence[FioRun], name: str, size_gib: int | None, notes: list[str]) -> VolumeEntry:
     latency = _latency(runs, notes)
     operations = _rate([run for run in runs if run.request_bytes <= SMALL_BYTES], "operations", notes)
     throughput = _rate([run for run in runs if run.request_bytes >= LARGE_BYTES], "throughput", notes)
@@ -66,7 +84,7 @@ def fit(runs: Sequence[FioRun], name: str, size_gib: int | None) -> FittedVolume
         size_gib = max(1, math.ceil(max(sizes, default=GIB) / GIB))
         notes.append(f"The size is that of fio's file, rounded up to {size_gib} GiB: --size says another.")
     files = ", ".join(dict.fromkeys(run.file for run in runs))
-    entry = VolumeEntry(
+    return VolumeEntry(
         provider="own",
         title=f"fitted from fio ({files})",
         throughput_unit="MB/s",
@@ -82,7 +100,6 @@ def fit(runs: Sequence[FioRun], name: str, size_gib: int | None) -> FittedVolume
         sources=(f"{name}-fio",),
         assumed=("operations of up to 256 KiB", "credits as they were seen to end, and otherwise no burst"),
     )
-    return FittedVolume(name, entry, tuple(notes))
 
 
 def to_toml(fitted: FittedVolume, day: date) -> str:
@@ -207,20 +224,25 @@ def _rate(runs: Sequence[FioRun], what: str, notes: list[str]) -> Rate | None:
     bursts = [burst for run in runs if (burst := _burst(run, what)) is not None]
     if not bursts:
         ceiling = _ceiling(runs, what, notes)
-        return None if ceiling is None else Rate(base=round(ceiling / scale, digits), quantum_kib=quantum)
+        return None if ceiling is None else Rate(base=_rounded(ceiling / scale, digits), quantum_kib=quantum)
     peak, base, credits, end_s = max(bursts)
     # As the catalogue counts credits.
     unit, unit_bytes = ("operations", 1) if what == "operations" else ("MiB", MIB)
-    held = round(credits / unit_bytes, digits)
+    held = _rounded(credits / unit_bytes, digits)
     notes.append(
         f"After {end_s:,.0f} s {what} fell from {_told(peak, what)} to {_told(base, what)}: "
         f"a bucket of {held:,.0f} {unit}, if it was full."
     )
     return Rate(
-        base=round(base / scale, digits),
+        base=_rounded(base / scale, digits),
         quantum_kib=quantum,
-        burst=Burst(peak=round(peak / scale, digits), credits=held),
+        burst=Burst(peak=_rounded(peak / scale, digits), credits=held),
     )
+
+
+def _rounded(value: float, digits: int | None) -> float:
+    """So many digits behind the point, or two of what would be nothing then."""
+    return round(value, digits) or float(f"{value:.2g}")
 
 
 def _burst(run: FioRun, what: str) -> tuple[float, float, float, float] | None:
@@ -244,9 +266,10 @@ def _burst(run: FioRun, what: str) -> tuple[float, float, float, float] | None:
     before, after = sorted(rates[: place - 1]), sorted(rates[place + 1 :])
     peak, base = before[len(before) // 2], after[len(after) // 2]
     is_steady = before[0] > (peak + base) / 2 and after[-1] < (peak + base) / 2
-    if peak < base * BURST_MIN or not is_steady:
-        return None
     credits = sum(done) - base * sum(interval.seconds for interval in run.series)
+    # Nothing at all is no base, but the end of the work.
+    if base <= 0 or peak < base * BURST_MIN or not is_steady or credits <= 0:
+        return None
     return peak, base, credits, credits / (peak - base)
 
 

@@ -30,6 +30,8 @@ KIB = 1024
 # Credits of throughput are counted in MiB where they are no seconds.
 MIB = 1024**2
 HOUR_S = 3600
+# What the native code counts with at most (crates/volume/src/model.rs), in operations or bytes.
+_RATE_MAX, _CAPACITY_MAX = 10**12, 10**18
 # Snapshots of EBS are kept in blocks of this size ("Concepts for EBS direct APIs", block indexes).
 SNAPSHOT_BLOCK_BYTES = 512 * KIB
 
@@ -111,7 +113,7 @@ def _limiter(limit: Limit) -> Limiter:
         scope=limit.scope,
         unit=limit.unit,
         rate=max(1, of_one(limit.rate)),
-        peak=max(1, of_one(limit.peak)),
+        peak=max(1, of_one(limit.peak if capacity else limit.rate)),
         capacity=capacity,
         fill=min(of_one(limit.fill), capacity),
         quantum_bytes=limit.quantum_bytes,
@@ -181,14 +183,17 @@ def _limit(
     base, peak, capacity = amount * scale, amount * scale, 0.0
     burst = rate.burst
     if burst is not None:
-        given = burst.peak + burst.peak_per_gib * spec.size_gib
-        given = min(given, burst.peak_maximum) if burst.peak_maximum is not None else given
-        peak = max(base, given * scale)
+        peak = max(base, burst.peak_of_size(spec.size_gib) * scale)
         if burst.seconds is not None:
             capacity = (peak - base) * burst.seconds
         else:
             capacity = burst.credits + burst.credits_per_gib * spec.size_gib
             capacity *= 1 if unit is None else MIB
+    if peak > _RATE_MAX or capacity > _CAPACITY_MAX:
+        raise UsageError(
+            f"{spec.name} of {spec.size_gib} GiB: its {name} would be more than anything that is sold gives: "
+            "correct the catalogue's file."
+        )
     hours = None if burst is None else burst.once_in_hours
     return Limit(
         name=name,

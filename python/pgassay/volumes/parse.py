@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from pgassay.environment.storage.options import parse_bytes, split_options
 from pgassay.errors import UsageError
-from pgassay.model.volumes.catalogue import Catalogue, Range, Rate, VolumeEntry
+from pgassay.model.volumes.catalogue import Catalogue, InstanceEntry, Range, Rate, VolumeEntry
 from pgassay.model.volumes.offer import VolumeSpec
 
 KEYS = ("size", "iops", "throughput", "credits", "flush_latency", "first_touch", "instance", "region")
@@ -47,7 +47,11 @@ def parse_volume(text: str, catalogue: Catalogue) -> VolumeSpec:
     if spec.first_touch_ms is not None and entry.instance is not None:
         raise UsageError(f"{name} is a local disk, which no snapshot is restored to: leave first_touch out.")
     _check_orders(spec, entry)
-    _check_credits(spec, entry, is_given="credits" in given)
+    if "credits" in given:
+        # A local disk is not behind what the instance allows its remote volumes.
+        is_behind = entry.instance is None and spec.instance is not None
+        behind = catalogue.instances[str(spec.instance)] if is_behind else None
+        _check_credits(spec, entry, behind)
     return spec
 
 
@@ -191,16 +195,26 @@ def _check_bounds(name: str, key: str, unit: str, value: float, included: float,
         raise UsageError(f"{name} gives at most {plain(most)} {unit}: {plain(value)} is more.")
 
 
-def _check_credits(spec: VolumeSpec, entry: VolumeEntry, *, is_given: bool) -> None:
-    if not is_given:
-        return
+def _check_credits(spec: VolumeSpec, entry: VolumeEntry, instance: InstanceEntry | None) -> None:
     value = spec.credits
     if not _CREDITS.fullmatch(value) or (value.endswith("%") and float(value[:-1]) > 100):
         raise UsageError(f"'credits={value}' is no fill: type full, empty, a share as 50%, or a number.")
     here = range_of(entry, spec.size_gib)
-    bursting = [rate for rate in (here.operations, here.throughput) if rate is not None and rate.burst]
-    if not bursting and spec.instance is None:
-        raise UsageError(f"{spec.name} has no burst credits: leave credits out.")
+    of_type = [
+        (rate, rate.burst)
+        for rate in (here.operations, here.throughput)
+        if rate is not None and rate.burst is not None
+    ]
+    # A large volume of a type that bursts gives its peak for ever.
+    bursting = [
+        rate for rate, burst in of_type if burst.peak_of_size(spec.size_gib) > rate.of_size(spec.size_gib)
+    ]
+    instance_bursts = instance is not None and any(
+        rate is not None and rate.burst is not None for rate in (instance.operations, instance.throughput)
+    )
+    if not bursting and not instance_bursts:
+        size = f" of {spec.size_gib} GiB" if of_type else ""
+        raise UsageError(f"{spec.name}{size} has no burst credits: leave credits out.")
     if value.isdecimal() and len(bursting) != 1:
         raise UsageError(
             f"{spec.name} has {len(bursting)} buckets of credits: type credits=full, empty or 50%."

@@ -139,13 +139,16 @@ def _of_type(
 
 def _orders(here: Range, entry: VolumeEntry, size_gib: int, demand: tuple[float, float]) -> Iterator[str]:
     operations, throughput = here.operations, here.throughput
-    iops = 0.0
-    if operations is not None:
-        iops = operations.of_size(size_gib)
-        if operations.settable is not None and math.ceil(demand[0]) > iops:
-            iops = math.ceil(demand[0])
-            yield f"iops={iops}"
+    needed, ordered = demand[0], None
     if throughput is not None and throughput.settable is not None:
         wanted = math.ceil(demand[1] / BYTES_OF[entry.throughput_unit])
         if wanted > throughput.of_size(size_gib):
-            yield f"throughput={wanted}"
+            ordered = wanted
+            # So much can be ordered with so many operations alone.
+            needed = max(needed, wanted / (throughput.settable.per_operation or math.inf))
+    if operations is not None and operations.settable is not None:
+        iops = math.ceil(needed)
+        if iops > operations.of_size(size_gib):
+            yield f"iops={iops}"
+    if ordered is not None:
+        yield f"throughput={ordered}"

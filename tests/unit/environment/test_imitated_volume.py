@@ -178,6 +178,8 @@ def test_what_a_volume_gave_tells_what_would_have_lasted() -> None:
         ("gp2,size=200GiB", 3000, 24e6, ["gp2,size=1000GiB", "gp3,size=200GiB"]),
         # More than the included throughput is ordered.
         ("gp2,size=100GiB", 500, 200 * 2**20, ["gp2,size=171GiB", "gp3,size=100GiB,throughput=200"]),
+        # So much throughput is sold with so many operations alone.
+        ("gp2,size=100GiB", 1000, 800 * 2**20, ["gp3,size=100GiB,iops=3200,throughput=800"]),
         ("P4", 3000, 50e6, ["P30,size=1024GiB"]),
         # Of a managed service only its own.
         ("rds-gp2,size=40GiB", 2900, 23e6, ["rds-gp2,size=967GiB", "rds-gp3,size=40GiB"]),

@@ -257,6 +257,14 @@ def test_credits_that_come_back_as_fast_as_they_go_change_nothing(tmp_path: Path
     assert gp2.seconds_per_unit == pytest.approx(3 * COUNT / 1000, rel=0.1)
 
 
+def test_the_allowance_of_an_instance_is_left_out_as_credits_are(tmp_path: Path) -> None:
+    (on_instance,) = candidates(LOADED, 100, volumes=["gp3,size=100GiB"], instances=["m6g.large"])
+    made = on_instance.attached
+    asked = Predictor(group(measured(tmp_path, LATENCY_NS))).predict([made.bursting(), made.sustained()])
+    # One client is below both of them.
+    assert asked[0].seconds_per_unit == pytest.approx(asked[1].seconds_per_unit, rel=0.01)
+
+
 def test_a_proof_is_run_with_no_credits_left() -> None:
     texts = ["gp2,size=100GiB", "gp3,size=100GiB", "gp3,size=100GiB,instance=m6g.large"]
     names = [each.sustained_name for each in candidates(LOADED, 100, volumes=texts)]
@@ -293,6 +301,17 @@ def test_the_report_says_the_same_everywhere(tmp_path: Path) -> None:
     page = text.render_html(result)
     assert page.count("<svg") >= 4 and "Price and time of the volumes" in page
     assert text.render(result, width=80, unicode=False).isascii()
+
+
+def test_prices_in_several_currencies_are_compared_with_a_warning(tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text('[prices.google-us-central1]\ncurrency = "EUR"')
+    volumes = ["gp3,size=100GiB", "pd-ssd,size=100GiB"]
+    for loaded, is_told in ((LOADED, False), (load_catalogue([own]), True)):
+        offers = candidates(loaded, 100, volumes=volumes)
+        folder = tmp_path / str(is_told)
+        result = size(stored(folder), offers, Wanted(slow_down=0.1, size_gib=100), loaded)
+        assert any("prices are in EUR and USD" in warning for warning in result.warnings) == is_told
 
 
 def test_what_was_not_recorded_is_refused_in_a_sentence(tmp_path: Path) -> None:

@@ -138,3 +138,36 @@ def test_who_waits_for_a_lock_until_another_has_committed_has_no_part_in_a_write
         for recorded in (slow, replace(slow, lock_waits=0.0))
     ]
     assert found == pytest.approx([4 * MS / 3, 4 * MS / 4], rel=0.1)
+
+
+def in_memory_after(reads: int, folder: Path) -> Measured:
+    """A client that reads so many pages of 1 ms in its warm-up of 5 s; then a unit computes for 1 ms."""
+    requests = [
+        (number * LATENCY_NS, number * LATENCY_NS + 900_000, "r", number * 7919 % 5003 * 8192, 8192)
+        for number in range(reads)
+    ]
+    progress = [(0.0, 0.0), *((5.0 + second, 5000.0 + 1000 * second) for second in range(31))]
+    whole = recorded_on(
+        LATENCY_NS, requests, folder, elapsed_ns=35 * 10**9, units=30_000, progress=tuple(progress), clients=1
+    )
+    return replace(whole, elapsed_s=30.0)
+
+
+def test_units_that_read_nothing_take_as_long_on_every_volume(tmp_path: Path) -> None:
+    predictor = Predictor(group(in_memory_after(5000, tmp_path)))
+    same, faster, slower = predictor.predict([alone(0.9), alone(0.1), alone(2.9)])
+    assert same.seconds_per_unit == pytest.approx(1 * MS, rel=1e-2)
+    # What is read by the time that is measured is no matter of it.
+    assert faster.seconds_per_unit == pytest.approx(1 * MS, rel=1e-2)
+    # The warm-up's pages take 15 s: 25,000 units by the end, and about a third of the first 5,000 before 5 s.
+    assert slower.seconds_per_unit == pytest.approx(30 / (25_000 - 5000 / 3), rel=6e-2)
+
+
+def test_a_load_that_reads_nothing_is_as_fast_on_every_volume(tmp_path: Path) -> None:
+    write_back = [(20 * 10**9, 20 * 10**9 + 900_000, "w", 0, 8192)]
+    without_reads = replace(
+        in_memory_after(0, tmp_path), trace=write_trace(tmp_path / "w.trace", write_back), progress=()
+    )
+    progress = tuple((float(second), 1000.0 * second) for second in range(31))
+    found = Predictor(group(replace(without_reads, progress=progress))).predict([alone(0.1), alone(9)])
+    assert [each.seconds_per_unit for each in found] == pytest.approx([1 * MS] * 2, rel=1e-2)

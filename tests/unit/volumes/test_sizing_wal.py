@@ -147,3 +147,31 @@ def test_volumes_are_crossed_with_those_of_the_wal_and_with_instances() -> None:
 def test_a_volume_of_the_wal_that_cannot_be_had_gets_a_sentence(wal: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         candidates(LOADED, 100, volumes=["gp3,size=100GiB"], wals=[wal])
+
+
+EURO = """
+[prices.aws-eu]
+provider = "aws"
+region = "eu"
+currency = "EUR"
+date = "2026-10"
+
+[prices.aws-eu.volumes]
+gp3 = { per_gib = 0.07 }
+"""
+
+
+def test_volumes_that_are_paid_for_in_two_currencies_have_no_price_together(tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text(EURO)
+    loaded = load_catalogue([own])
+    with pytest.raises(UsageError, match=r"is paid for in USD, and its WAL's .* in EUR: type a region="):
+        candidate("gp3,size=100GiB", loaded, "gp3,size=10GiB,region=eu")
+    both = candidate("gp3,size=100GiB,region=eu", loaded, "gp3,size=10GiB,region=eu")
+    assert both.price_per_month == pytest.approx(7.7)
+
+
+def test_so_many_volumes_that_not_all_are_looked_at_are_refused() -> None:
+    wals = [f"gp3,size={size}GiB" for size in range(10, 20)]
+    with pytest.raises(UsageError, match="at most 500 are looked at: name fewer --wal"):
+        candidates(LOADED, 100, wals=wals)

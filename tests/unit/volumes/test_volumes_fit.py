@@ -201,6 +201,10 @@ def test_what_cannot_be_fitted_gets_its_sentence(tmp_path: Path) -> None:
         fit(read_fio(written(tmp_path, job(median_ns=6e5, sigma=0.4, size="32k"))), "mine", None)
     with pytest.raises(UsageError, match="a name has letters"):
         fit(deep, "my volume", None)
+    with pytest.raises(UsageError, match="means something else"):
+        fit(deep, "Fit", None)
+    with pytest.raises(UsageError, match=r"are those of no volume.*run fio again"):
+        fit(read_fio(written(tmp_path, job(median_ns=1e14, sigma=0.4))), "mine", None)
     no_json = "is no JSON of fio"
     for text, words in (("", no_json), ("[]", no_json), ('{"jobs": []}', "not of fio")):
         file = tmp_path / "other.json"
@@ -211,6 +215,47 @@ def test_what_cannot_be_fitted_gets_its_sentence(tmp_path: Path) -> None:
         read_fio(written(tmp_path))
     with pytest.raises(UsageError, match="can't read"):
         read_fio(tmp_path / "none.json")
+
+
+def test_processes_that_fio_tells_of_one_by_one_share_the_volume(tmp_path: Path) -> None:
+    """--numjobs=4 without group_reporting: four entries of one group, each with a quarter of the rate."""
+    alone = {"groupid": 0, **job(median_ns=6e5, sigma=0.4)}
+    together = [{"groupid": 1, **job(median_ns=5e6, sigma=0.1, depth=8, iops=750.0)} for _ in range(4)]
+    for each in together:
+        each["job options"]["numjobs"] = "4"
+    runs = read_fio(written(tmp_path, alone, *together))
+    assert [run.depth for run in runs] == [1, 32, 32, 32, 32]
+    operations = fit(runs, "mine", 10).entry.ranges[0].operations
+    assert operations is not None and operations.base == 3000
+    # With group_reporting one entry tells of all four.
+    whole = {**together[0], "read": {**together[0]["read"], "iops": 3000.0}}
+    (_, run) = read_fio(written(tmp_path, alone, whole))
+    assert (run.depth, run.both_iops) == (32, 3000)
+
+
+@pytest.mark.parametrize("rate", [0.3, 0.0])
+def test_rates_of_next_to_nothing_are_rates_and_none_at_all_is_no_run(tmp_path: Path, rate: float) -> None:
+    slow = job(median_ns=6e8, sigma=0.4, depth=32, iops=rate)
+    if rate:
+        whole = fit(read_fio(written(tmp_path, job(median_ns=6e8, sigma=0.4, iops=rate))), "mine", 1)
+        assert whole.entry.ranges[0].operations is not None and whole.entry.ranges[0].operations.base == 0.3
+    else:
+        with pytest.raises(UsageError, match="no write that took time"):
+            read_fio(written(tmp_path, slow))
+        assert len(read_fio(written(tmp_path, slow, job(median_ns=6e5, sigma=0.4)))) == 1
+
+
+@pytest.mark.parametrize(
+    "rates",
+    [[3000.0] * 15 + [0.0] * 15, [3000.0] * 4 + ([300.0] * 3 + [0.0] * 2) * 40],
+    ids=["over", "stalls"],
+)
+def test_a_volume_that_stood_still_has_no_bucket(tmp_path: Path, rates: list[float]) -> None:
+    file = tmp_path / "series.json"
+    file.write_text(told_each_second(rates))
+    alone = read_fio(written(tmp_path, job(median_ns=6e5, sigma=0.4)))
+    operations = fit([*read_fio(file), *alone], "mine", 10).entry.ranges[0].operations
+    assert operations is not None and operations.burst is None
 
 
 DEPTH1 = (RECORDED / "depth1.json").read_text()

@@ -91,6 +91,8 @@ def test_a_volume_is_understood(text: str, spec: VolumeSpec) -> None:
             "local-i7i.2xlarge is a local disk, which no snapshot is restored to: leave first_touch out.",
         ),
         ("gp3,size=1GiB,credits=empty", "gp3 has no burst credits: leave credits out."),
+        ("gp2,size=1TiB,credits=99", "gp2 of 1024 GiB has no burst credits: leave credits out."),
+        ("local-i7i.2xlarge,credits=empty", "local-i7i.2xlarge has no burst credits: leave credits out."),
         ("P4,credits=500", "P4 has 2 buckets of credits: type credits=full, empty or 50%."),
         ("gp3,size=1GiB,instance=P4", "The catalogue doesn't know the instance 'P4': it has m6g.large"),
         ("P4,instance=m6g.large", "m6g.large is an instance of aws and P4 a volume of azure."),
@@ -221,6 +223,23 @@ def test_a_file_of_ones_own_adds_and_corrects(tmp_path: Path) -> None:
     assert (facts.date, facts.files) == (CATALOGUE.date, (str(own),))
 
 
+ONE_RANGE = "[[volumes.gp3.ranges]]\nfrom_gib = 1\nto_gib = 9\n"
+INSTANCE = "[instances.mine]\nprovider = 'aws'\n"
+PRICES = "[prices.aws-us-east-1.volumes]\n"
+NEW = """
+[volumes.'{name}']
+provider = "hoster"
+title = "new"
+latency = {{ median_ms = 2, low_ms = 1, high_ms = 4, sigma = 0.5 }}
+ranges = [{{ from_gib = 1, to_gib = 9, throughput = {{ base = 9 }} }}]
+"""
+NAMES = {
+    "a,b": "a name has no comma",
+    "Gp3": "it differs from volumes.gp3 in capitals alone",
+    "unlimited": "'unlimited' means something else",
+}
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -231,6 +250,17 @@ def test_a_file_of_ones_own_adds_and_corrects(tmp_path: Path) -> None:
         ("[volumes.gp3.latency]\nmedian_ms = 50", "median_ms 50.0 is not between low_ms and high_ms"),
         ("[[volumes.gp2.ranges]]\nfrom_gib = 9\nto_gib = 1", "from_gib 9 is above to_gib 1"),
         ("[volumes.gp2.ranges]", "volumes.gp2.ranges"),
+        ("[volumes.gp3.latency]\nmedian_ms = inf\nhigh_ms = inf", "volumes.gp3.latency.median_ms: Input"),
+        (f"{ONE_RANGE}operations = {{ base = inf, quantum_kib = 4 }}", "ranges.0.operations.base: Input"),
+        (f"{ONE_RANGE}operations = {{ base = 9, quantum_kib = 9999999 }}", "operations.quantum_kib: Input"),
+        (f"{ONE_RANGE}throughput = {{ base = 9, minimum = 3, maximum = 2 }}", "minimum 3.0 is above maximum"),
+        (f"{INSTANCE}operations = {{ base = 3000 }}", "instances.mine: operations need quantum_kib"),
+        (
+            f"{PRICES}gp3 = {{ operations = [{{ above = 9, price = 1 }}, {{ above = 0, price = 2 }}] }}",
+            "volumes.gp3: the tier above 0 stands behind that above 9",
+        ),
+        (f"{PRICES}gp4 = {{ per_gib = 1 }}", "prices.aws-us-east-1.volumes: there is no volume 'gp4'"),
+        *((NEW.format(name=name), words) for name, words in NAMES.items()),
         ("x = = 3", "is not valid TOML"),
     ],
 )
@@ -240,6 +270,19 @@ def test_a_file_that_makes_no_sense_gets_its_sentence(tmp_path: Path, text: str,
     with pytest.raises(UsageError) as caught:
         load_catalogue([own])
     assert words in str(caught.value) and str(own) in str(caught.value)
+
+
+def test_figures_whose_product_nobody_sells_get_a_sentence(tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text(f"{ONE_RANGE}throughput = {{ per_gib = 1e11 }}")
+    with pytest.raises(UsageError, match="gp3 of 9 GiB: its throughput would be more than anything"):
+        explain(["gp3,size=9GiB"], load_catalogue([own]))
+    # A bucket that holds less than a credit is none.
+    own.write_text(
+        f"{ONE_RANGE}operations = {{ base = 9, quantum_kib = 4, burst = {{ peak = 99, credits = 0.1 }} }}"
+    )
+    (limiter,) = explain(["gp3,size=9GiB"], load_catalogue([own])).volumes[0].model.limiters
+    assert (limiter.peak, limiter.capacity) == (9, 0)
 
 
 def test_a_file_that_is_not_there_gets_its_sentence(tmp_path: Path) -> None:

@@ -125,6 +125,7 @@ def _fit(arguments: argparse.Namespace) -> int:
 
     from pgassay.environment.storage.options import parse_bytes
     from pgassay.errors import UsageError
+    from pgassay.model.volumes.catalogue import SIZE_GIB_MAX
     from pgassay.volumes.fio import read_fio
     from pgassay.volumes.fit import GIB, fit, to_toml
 
@@ -138,7 +139,12 @@ def _fit(arguments: argparse.Namespace) -> int:
             raise UsageError(f"'pgassay volumes fit' writes TOML: leave {option} out")
     size_gib = None
     if arguments.size is not None:
-        size_gib = max(1, parse_bytes("--size", arguments.size, arguments.size, example="100GiB") // GIB)
+        size_bytes = parse_bytes("--size", arguments.size, arguments.size, example="100GiB")
+        size_gib, rest = divmod(size_bytes, GIB)
+        if rest or not 1 <= size_gib <= SIZE_GIB_MAX:
+            raise UsageError(
+                f"--size {arguments.size} is no volume's whole number of GiB: type --size 100GiB"
+            )
     runs = [run for file in files for run in read_fio(file)]
     entry = to_toml(fit(runs, arguments.name or "own", size_gib), date.today())
     if arguments.output is None:

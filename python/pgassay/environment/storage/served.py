@@ -23,6 +23,7 @@ from pgassay.environment.debian import tool
 from pgassay.environment.home import Account, account, home
 from pgassay.environment.storage.files import free_bytes, make_folder
 from pgassay.environment.storage.image import SECTOR_BYTES, AttachedImage, missing
+from pgassay.environment.storage.memory import fits_in_memory, has_swap
 from pgassay.environment.storage.options import readable_bytes
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.volumes.offer import VolumeModel
@@ -30,8 +31,6 @@ from pgassay.native.binary import build_id
 from pgassay.native.process import StatementError
 from pgassay.native.volume import Overhead, Second, VolumeServer
 
-# What a server, its shared buffers and the page cache must have beside an image in memory.
-MEMORY_SHARE_MAX = 0.6
 # Of the reads that pass while nobody else works: who uses the volume takes the rest. Where the server takes
 # four fifths of a processor, a tenth of the answers is late.
 CEILING_SHARE = 0.6
@@ -85,7 +84,7 @@ class ServedImage:
     ) -> None:
         self.root = root
         self.size_bytes = size_bytes
-        self.is_in_memory = not on_host and needed_bytes <= MEMORY_SHARE_MAX * _available_bytes()
+        self.is_in_memory = not on_host and fits_in_memory(size_bytes, needed_bytes)
         self.overhead: Overhead | None = None
         self._beside = None if beside is None or beside.has_ended else beside.server
         self._name = name
@@ -120,6 +119,17 @@ class ServedImage:
     def has_ended(self) -> bool:
         """Whether nobody serves any more."""
         return self._server is None or self._server.has_ended
+
+    @property
+    def unlocked(self) -> str | None:
+        """That the image may leave memory, in a sentence; None where it can't."""
+        if self._server is None or self._server.is_locked or not self.is_in_memory or not has_swap():
+            return None
+        return (
+            "the image of the imitated volumes can't be locked in memory, so what the system swaps out is "
+            "answered late: give pgassay the capability CAP_IPC_LOCK, raise the limit of locked memory "
+            "(ulimit -l unlimited), or turn swap off"
+        )
 
     @property
     def attached(self) -> AttachedImage:
@@ -302,11 +312,3 @@ def _image_file(size_bytes: int, needed_bytes: int) -> Iterator[Path]:
     finally:
         shutil.rmtree(folder)
         registry.forget(token)
-
-
-def _available_bytes() -> int:
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        name, _, rest = line.partition(":")
-        if name == "MemAvailable":
-            return int(rest.split()[0]) * 1024
-    return 0

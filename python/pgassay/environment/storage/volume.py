@@ -24,8 +24,9 @@ from pgassay.environment.storage.delivered import (
     way_delay_us,
 )
 from pgassay.environment.storage.files import extents_of_largest
-from pgassay.environment.storage.image import SIZE_BYTES_MIN, size_for, usable_bytes
+from pgassay.environment.storage.image import SIZE_BYTES_MIN, usable_bytes
 from pgassay.environment.storage.loop import LoopVolume
+from pgassay.environment.storage.memory import image_bytes
 from pgassay.environment.storage.offered import offer_facts, peaks_of, simulated_words, would_last
 from pgassay.environment.storage.options import describe, format_bytes, readable_bytes
 from pgassay.environment.storage.served import (
@@ -44,9 +45,6 @@ from pgassay.volumes.explain import text_of
 from pgassay.volumes.limits import instance_of, model_of, without_instance
 from pgassay.volumes.parse import GIB, parse_volume
 
-# Memory is taken as it is written, so an image may be larger than what the data need.
-_ROOM_FACTOR = 4
-_WAL_BYTES = 1 << 30
 # What is ordered of a volume beside its size; keys of `volumes.parse`.
 _ORDERED = ("iops", "throughput", "credits", "flush_latency", "first_touch", "instance")
 _shared: dict[Path, ServedImage] = {}
@@ -136,7 +134,7 @@ class VolumeKind(StorageKind):
         model = model_for(spec, loaded)
         root = home() / "data" / "work" / place
         if root not in _shared:
-            size_bytes = max(size_for(bytes_needed * _ROOM_FACTOR + _WAL_BYTES), SIZE_BYTES_MIN)
+            size_bytes = image_bytes(bytes_needed)
             beside = next(iter(_shared.values()), None)
             _shared[root] = ServedImage(root, size_bytes, bytes_needed, account(), beside=beside, name=place)
             _users[root] = 0
@@ -238,12 +236,13 @@ class ImitatedVolume(LoopVolume):
         if (spec := ordered(self.spec, self._loaded)) is not None:
             delivered.facts["would_last"] = would_last(spec, self._loaded, self.model, seconds, figures)
         delivered.warnings.extend(warnings_of(figures, self.model.name))
-        if (unsteady := unsteady_way(self._overhead, self.model)) is not None:
-            delivered.warnings.append(unsteady)
-        if (failed := failure_of(seconds, self.model.name)) is not None:
-            delivered.warnings.append(failed)
-        if self._beyond is not None:
-            delivered.warnings.append(self._beyond)
+        doubts = (
+            unsteady_way(self._overhead, self.model),
+            self._served.unlocked,
+            failure_of(seconds, self.model.name),
+            self._beyond,
+        )
+        delivered.warnings.extend(doubt for doubt in doubts if doubt is not None)
 
     def facts(self) -> Mapping[str, object]:
         try:

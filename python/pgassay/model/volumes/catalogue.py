@@ -5,14 +5,29 @@ names: MiB/s (2²⁰ bytes per second) or MB/s (10⁶). Of an entry, `assumed` n
 """
 
 import math
-from typing import Literal, Self
+import re
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, model_validator
 
 from pgassay.model.base import Frozen
 
 Units = Literal["MiB/s", "MB/s"]
 BYTES_OF: dict[Units, int] = {"MiB/s": 1024**2, "MB/s": 1000**2}
+
+# Beyond all that is sold: a slip of the keyboard has its sentence here, and not where it is counted with.
+Amount = Annotated[float, Field(ge=0, le=1e12)]
+Positive = Annotated[float, Field(gt=0, le=1e12)]
+Milliseconds = Annotated[float, Field(gt=0, le=1e6)]
+SIZE_GIB_MAX = 2**30
+Gib = Annotated[int, Field(gt=0, le=SIZE_GIB_MAX)]
+Kib = Annotated[int, Field(gt=0, le=2**20)]
+# Between commas, and before the first of them: `gp3,size=100GiB`.
+_NAME = re.compile(r"[^\s,=\\](?:[^,=\\]*[^\s,=\\])?")
+# Words that stand where a volume does.
+RESERVED = ("fit", "mount", "unlimited")
 
 
 class Source(Frozen):
@@ -31,13 +46,13 @@ class Burst(Frozen):
     the base. With `once_in_hours` it is whole again after that time and not before.
     """
 
-    peak: float = Field(default=0, ge=0)
-    peak_per_gib: float = Field(default=0, ge=0)
-    peak_maximum: PositiveFloat | None = None
-    credits: float = Field(default=0, ge=0)
-    credits_per_gib: float = Field(default=0, ge=0)
-    seconds: PositiveFloat | None = None
-    once_in_hours: PositiveInt | None = None
+    peak: Amount = 0
+    peak_per_gib: Amount = 0
+    peak_maximum: Positive | None = None
+    credits: Amount = 0
+    credits_per_gib: Amount = 0
+    seconds: Positive | None = None
+    once_in_hours: int | None = Field(default=None, gt=0, le=100_000)
 
     @model_validator(mode="after")
     def _one_size_of_bucket(self) -> Self:
@@ -47,6 +62,10 @@ class Burst(Frozen):
             raise ValueError("give peak or peak_per_gib")
         return self
 
+    def peak_of_size(self, size_gib: int) -> float:
+        """What a volume of this size gives while credits last; its base may be more."""
+        return min(self.peak + self.peak_per_gib * size_gib, self.peak_maximum or math.inf)
+
 
 class Settable(Frozen):
     """What a user may order: up to `maximum`, `per_gib` · size and, of throughput, `per_operation` · IOPS.
@@ -54,9 +73,9 @@ class Settable(Frozen):
     What is included may always be had. `required`: there is no default.
     """
 
-    maximum: PositiveFloat
-    per_gib: PositiveFloat | None = None
-    per_operation: PositiveFloat | None = None
+    maximum: Positive
+    per_gib: Positive | None = None
+    per_operation: Positive | None = None
     required: bool = False
 
 
@@ -68,12 +87,12 @@ class Rate(Frozen):
     where `merging` is set. A throughput without a quantum counts bytes.
     """
 
-    base: float = Field(default=0, ge=0)
-    per_gib: float = Field(default=0, ge=0)
-    minimum: PositiveFloat | None = None
-    maximum: PositiveFloat | None = None
-    per_operation: PositiveFloat | None = None
-    quantum_kib: PositiveInt | None = None
+    base: Amount = 0
+    per_gib: Amount = 0
+    minimum: Positive | None = None
+    maximum: Positive | None = None
+    per_operation: Positive | None = None
+    quantum_kib: Kib | None = None
     merging: bool = False
     burst: Burst | None = None
     settable: Settable | None = None
@@ -83,6 +102,8 @@ class Rate(Frozen):
         ordered = self.settable is not None and self.settable.required
         if self.base + self.per_gib == 0 and self.minimum is None and not ordered:
             raise ValueError("give base, per_gib or minimum")
+        if self.minimum is not None and self.maximum is not None and self.minimum > self.maximum:
+            raise ValueError(f"minimum {self.minimum} is above maximum {self.maximum}")
         return self
 
     def of_size(self, size_gib: int) -> float:
@@ -94,12 +115,12 @@ class Rate(Frozen):
 class Range(Frozen):
     """What holds for a range of sizes, both ends in it; `stripes` equal volumes are one to the user."""
 
-    from_gib: PositiveInt
-    to_gib: PositiveInt
+    from_gib: Gib
+    to_gib: Gib
     operations: Rate | None = None
     throughput: Rate | None = None
-    stripes: PositiveInt = 1
-    stripe_kib: PositiveInt = 256
+    stripes: int = Field(default=1, gt=0, le=64)
+    stripe_kib: Kib = 256
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -107,9 +128,14 @@ class Range(Frozen):
             raise ValueError(f"from_gib {self.from_gib} is above to_gib {self.to_gib}")
         if self.operations is None and self.throughput is None:
             raise ValueError("give operations, throughput or both")
-        if self.operations is not None and self.operations.quantum_kib is None:
-            raise ValueError("operations need quantum_kib")
+        _check_quantum(self.operations)
         return self
+
+
+def _check_quantum(operations: Rate | None) -> None:
+    # Without it each byte would be an operation.
+    if operations is not None and operations.quantum_kib is None:
+        raise ValueError("operations need quantum_kib")
 
 
 class LatencyEntry(Frozen):
@@ -120,13 +146,13 @@ class LatencyEntry(Frozen):
     `write_median_ms` and `flush_ms` differ from reads where they are given.
     """
 
-    median_ms: PositiveFloat
-    low_ms: PositiveFloat
-    high_ms: PositiveFloat
+    median_ms: Milliseconds
+    low_ms: Milliseconds
+    high_ms: Milliseconds
     sigma: float = Field(ge=0, le=3)
-    stream_mb_s: PositiveFloat | None = None
-    write_median_ms: PositiveFloat | None = None
-    flush_ms: float = Field(default=0, ge=0)
+    stream_mb_s: float | None = Field(default=None, ge=0.001, le=1e9)
+    write_median_ms: Milliseconds | None = None
+    flush_ms: float = Field(default=0, ge=0, le=1e6)
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -159,28 +185,43 @@ class InstanceEntry(Frozen):
     """The limits that an instance sets to all its volumes together; `memory_gib` as it is sold."""
 
     provider: str = Field(min_length=1)
-    memory_gib: PositiveFloat | None = None
+    memory_gib: Positive | None = None
     throughput_unit: Units = "MB/s"
     operations: Rate | None = None
     throughput: Rate | None = None
     sources: tuple[str, ...] = Field(min_length=1)
     assumed: tuple[str, ...] = ()
 
+    @model_validator(mode="after")
+    def _operations_have_a_size(self) -> Self:
+        _check_quantum(self.operations)
+        return self
+
 
 class Tier(Frozen):
     """A price per unit of what is ordered above `above`, up to where the next tier begins."""
 
-    above: float = Field(ge=0)
-    price: float = Field(ge=0)
+    above: Amount
+    price: Amount
 
 
 class VolumePrice(Frozen):
     """A month's price of a volume: fixed, per GiB, and by tiers of IOPS and of throughput."""
 
-    per_month: float = Field(default=0, ge=0)
-    per_gib: float = Field(default=0, ge=0)
+    per_month: Amount = 0
+    per_gib: Amount = 0
     operations: tuple[Tier, ...] = ()
     throughput: tuple[Tier, ...] = ()
+
+    @model_validator(mode="after")
+    def _tiers_rise(self) -> Self:
+        for tiers in (self.operations, self.throughput):
+            for before, after in pairwise(tiers):
+                if after.above <= before.above:
+                    raise ValueError(
+                        f"the tier above {after.above:g} stands behind that above {before.above:g}"
+                    )
+        return self
 
 
 class PriceList(Frozen):
@@ -193,7 +234,7 @@ class PriceList(Frozen):
     sources: tuple[str, ...] = Field(min_length=1)
     assumed: tuple[str, ...] = ()
     volumes: dict[str, VolumePrice] = Field(default_factory=dict)
-    instances_per_hour: dict[str, PositiveFloat] = Field(default_factory=dict)
+    instances_per_hour: dict[str, Positive] = Field(default_factory=dict)
 
 
 class Catalogue(Frozen):
@@ -222,4 +263,32 @@ class Catalogue(Frozen):
         for name, volume in self.volumes.items():
             if volume.instance is not None and volume.instance not in self.instances:
                 raise ValueError(f"volumes.{name}: there is no instance '{volume.instance}'")
+        for name, prices in self.prices.items():
+            _check_known(f"prices.{name}.volumes", "volume", prices.volumes, self.volumes)
+            _check_known(
+                f"prices.{name}.instances_per_hour", "instance", prices.instances_per_hour, self.instances
+            )
         return self
+
+    @model_validator(mode="after")
+    def _names_can_be_typed(self) -> Self:
+        for kind, names in (("volumes", self.volumes), ("instances", self.instances)):
+            for name in names:
+                if not _NAME.fullmatch(name):
+                    raise ValueError(
+                        f"{kind}.'{name}': a name has no comma, '=' or backslash, and no space at its ends"
+                    )
+        # Volumes may be typed in capitals or not.
+        alike: dict[str, str] = {}
+        for name in self.volumes:
+            if name.lower() in RESERVED:
+                raise ValueError(f"volumes.{name}: '{name}' means something else where volumes are named")
+            if (other := alike.setdefault(name.lower(), name)) != name:
+                raise ValueError(f"volumes.{name}: it differs from volumes.{other} in capitals alone")
+        return self
+
+
+def _check_known(where: str, what: str, names: Iterable[str], known: Iterable[str]) -> None:
+    unknown = sorted(set(names) - set(known))
+    if unknown:
+        raise ValueError(f"{where}: there is no {what} '{unknown[0]}'")

@@ -46,11 +46,12 @@ pub(super) fn merged(recordings: &[&Recording], parts: &[(u64, u64)]) -> Result<
             }));
         };
         if parts.is_empty() {
-            add(
-                &recording.requests,
+            // One of them may have begun before the first request, and another one after it.
+            let (from_ns, to_ns) = (
                 first_ns.saturating_sub(recording.clock_ns),
-                0,
+                recording.clock_ns.saturating_sub(first_ns),
             );
+            add(&recording.requests, from_ns, to_ns);
         } else {
             until_ns = add_parts(recording, parts, add)?;
         }
