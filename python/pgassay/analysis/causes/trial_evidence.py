@@ -160,7 +160,7 @@ def _bytes_of_blocks(record: TrialRecord, counters: Counters) -> tuple[float, fl
 
 def _device(trial: StoredTrial, spans: Sequence[Span]) -> DeviceFlow | None:
     record = trial.record
-    if record.statements:
+    if record.statements and not record.is_mix:
         return _statements_flow(trial, spans)
     counters = moved(trial.folder, "device", ("read_bytes", "reads", "weighted_ms"), spans)
     if counters is None:

@@ -50,9 +50,17 @@ def _rates(record: TrialRecord) -> tuple[float, float] | None:
         bytes_read = sum(item.device_read_bytes or 0 for item in read)
         return bytes_read / elapsed / 1e6, sum(item.device_read_requests or 0 for item in read) / elapsed
     delivered = record.verification.device_read_bytes
-    if record.load is not None and record.load.elapsed_s > 0 and delivered is not None:
-        return delivered / record.load.elapsed_s / 1e6, 0.0
+    elapsed = record.load.elapsed_s if record.load is not None else _mix_s(record)
+    if elapsed > 0 and delivered is not None:
+        return delivered / elapsed / 1e6, 0.0
     return None
+
+
+def _mix_s(record: TrialRecord) -> float:
+    """How long clients executed statements at once; 0 for a trial that did not."""
+    if not record.is_mix or record.clock_ns is None:
+        return 0.0
+    return (record.clock_ns[1] - record.clock_ns[0]) / 1e9
 
 
 def _use(name: str, ceiling: ArmCeiling, rates: list[tuple[float, float]]) -> DeviceUse | None:
