@@ -22,6 +22,8 @@ class ColumnFacts(Frozen):
     collation: str = ""
     deterministic: bool = True
     generated: bool = False
+    # Generated when it is read and not when it is written (18 and newer), so that reading it may fail.
+    computed: bool = False
     identity: bool = False
     null_share: float | None = None
     distinct: float | None = None
@@ -127,13 +129,18 @@ class TableFacts(Frozen):
 
 
 class FunctionFacts(Frozen):
-    """A function, one for each signature; `volatility`: i, s or v as pg_proc.provolatile."""
+    """A function, one for each signature; `volatility`: i, s or v as pg_proc.provolatile.
+
+    `kind`: f function, p procedure, a aggregate, w window function, as pg_proc.prokind.
+    """
 
     schema_: str
     name: str
     arguments: str
     volatility: Literal["i", "s", "v"]
     strict: bool = False
+    kind: Literal["f", "p", "a", "w"] = "f"
+    returns_set: bool = False
 
 
 class ExtendedStatisticsFacts(Frozen):

@@ -43,9 +43,38 @@ _SYMBOLS = """
 # Immutable, or stable and decided by settings of the session.
 DECIDED_FUNCTIONS = frozenset(_DECIDED.split())
 OPERATORS = frozenset(_SYMBOLS.split())
+SET_RETURNING = frozenset(
+    {
+        "generate_series", "generate_subscripts", "json_array_elements", "json_array_elements_text",
+        "json_each", "json_each_text", "jsonb_array_elements", "jsonb_array_elements_text", "jsonb_each",
+        "jsonb_each_text", "jsonb_object_keys", "jsonb_path_query", "regexp_matches",
+        "regexp_split_to_table", "string_to_table", "unnest",
+    }
+)  # fmt: skip
 # These raise no error, whatever is in a column of the known types.
 ERROR_FREE_FUNCTIONS = frozenset(
-    {"lower", "upper", "length", "char_length", "coalesce", "btrim", "ltrim", "rtrim"}
+    {"lower", "upper", "length", "char_length", "coalesce", "btrim", "ltrim", "rtrim", "round"}
 )
+# What aggregates return, by the type of the column that they are of.
+_ITSELF = (
+    "smallint", "integer", "bigint", "numeric", "real", "double precision", "text", "character", "date",
+    "timestamp without time zone", "timestamp with time zone", "time without time zone", "interval",
+)  # fmt: skip
+_LEAST = {kind: kind for kind in _ITSELF} | {"character varying": "text"}
+AGGREGATE_TYPES = {
+    "min": _LEAST,
+    "max": _LEAST,
+    "sum": {"smallint": "bigint", "integer": "bigint", "bigint": "numeric", "numeric": "numeric"},
+    "avg": dict.fromkeys(("smallint", "integer", "bigint", "numeric"), "numeric"),
+}
+# Casts of a column, without a length or a precision, that no value of its type fails.
+SAFE_CASTS = frozenset(
+    {
+        ("smallint", "int4"), ("smallint", "int8"), ("integer", "int8"), ("smallint", "numeric"),
+        ("integer", "numeric"), ("bigint", "numeric"), ("smallint", "float8"), ("integer", "float8"),
+        ("bigint", "float8"), ("timestamp without time zone", "date"), ("character varying", "text"),
+        *((kind, "text") for kind in ("smallint", "integer", "bigint", "numeric", "date", "uuid", "boolean")),
+    }
+)  # fmt: skip
 # Units that dates have as well as timestamps.
 DAY_UNITS = frozenset({"day", "week", "month", "quarter", "year"})

@@ -11,8 +11,18 @@ from pglast import ast
 from pglast.enums import JoinType, SetOperation
 
 from pgassay.tune.facts.schema import ColumnFacts, SchemaFacts, TableFacts
+from pgassay.tune.rewrites.functions import AGGREGATE_TYPES
 from pgassay.tune.rewrites.outputs import output_name
-from pgassay.tune.rewrites.tree import RefusedError, has_grouping_sets, items, names_of, references
+from pgassay.tune.rewrites.tree import (
+    Cte,
+    RefusedError,
+    ctes_of,
+    has_grouping_sets,
+    items,
+    names_of,
+    references,
+    walk,
+)
 
 SYSTEM_COLUMNS = frozenset({"ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"})
 INTEGERS = frozenset({"smallint", "integer", "bigint"})
@@ -45,8 +55,7 @@ class Column:
 
 @dataclass
 class Entry:
-    """One thing in FROM. `columns` is None where they are not known; `nullable`: an outer join may empty
-    it."""
+    """One thing in FROM. `columns` is None where not known; `nullable`: an outer join may empty it."""
 
     name: str
     node: ast.Node
@@ -63,28 +72,31 @@ class Entry:
 
 @dataclass
 class Found:
-    """What a reference means. `level`: 0 for the SELECT it stands in, 1 for the one around that …"""
+    """What a reference means. `level`: 0 for the SELECT it stands in, 1 for the one around that …
+
+    `regrouped`: that SELECT has ROLLUP or its kin, which put NULL in place of the column's value.
+    """
 
     entry: Entry
     column: Column
     level: int
+    regrouped: bool = False
 
     @property
     def not_null(self) -> bool:
         """Never NULL where it stands."""
-        return self.column.not_null and not self.entry.nullable
+        return self.column.not_null and not self.entry.nullable and not self.regrouped
 
 
 @dataclass
 class Scope:
-    """The names that one SELECT sees. `blind`: a subquery in FROM, which does not see what stands beside
-    it."""
+    """The names that one SELECT sees. `blind`: a subquery in FROM that doesn't see what stands beside it."""
 
     select: ast.SelectStmt
     facts: SchemaFacts
     parent: "Scope | None" = None
     blind: bool = False
-    ctes: Mapping[str, ast.CommonTableExpr] = field(default_factory=dict)
+    ctes: Mapping[str, Cte] = field(default_factory=dict)
     entries: list[Entry] = field(default_factory=list)
     merged: dict[str, Entry | None] = field(default_factory=dict)
     # What a reference in ON or in a LATERAL subquery sees of this SELECT, by the reference's id.
@@ -104,7 +116,7 @@ class Scope:
                 seen = scope.visible.get(id(reference))
                 if seen is not None and not any(entry is found[0] for entry in seen):
                     raise RefusedError(f"{'.'.join(words)} stands where its table is not seen")
-                return Found(*found, level)
+                return Found(*found, level, has_grouping_sets(scope.select))
             hidden = scope.blind
             scope, level = scope.parent, level + 1
         raise RefusedError(f"{'.'.join(words)} is no column of the tables that are known")
@@ -169,16 +181,11 @@ def scope_of(
     select: ast.SelectStmt,
     facts: SchemaFacts,
     parent: Scope | None = None,
-    ctes: Mapping[str, ast.CommonTableExpr] | None = None,
+    ctes: Mapping[str, Cte] | None = None,
     blind: bool = False,
 ) -> Scope:
     """The scope of one SELECT that is no set operation. Raises `RefusedError`."""
-    visible = dict(ctes or {})
-    if select.withClause is not None:
-        for expression in items(select.withClause.ctes):
-            assert isinstance(expression, ast.CommonTableExpr)
-            visible[str(expression.ctename)] = expression
-    scope = Scope(select, facts, parent, blind, visible)
+    scope = Scope(select, facts, parent, blind, ctes_of(select, ctes or {}))
     for node in items(select.fromClause):
         _add(scope, node, nullable=False)
     names = [entry.name for entry in scope.entries]
@@ -198,7 +205,10 @@ def _add(scope: Scope, node: ast.Node, nullable: bool) -> None:
         _add_join(scope, node, nullable)
     else:
         alias = getattr(node, "alias", None)
-        name = str(alias.aliasname) if isinstance(alias, ast.Alias) else ""
+        # A function in FROM has its own name where it has no other.
+        call = next((one for one in walk(node) if isinstance(one, ast.FuncCall)), None)
+        name = names_of(call.funcname)[-1] if call is not None else ""
+        name = str(alias.aliasname) if isinstance(alias, ast.Alias) else name
         scope.entries.append(Entry(name, node, nullable=nullable, lateral=True))
 
 
@@ -209,7 +219,7 @@ def _add_join(scope: Scope, node: ast.JoinExpr, nullable: bool) -> None:
     assert isinstance(node.larg, ast.Node) and isinstance(node.rarg, ast.Node)
     first = len(scope.entries)
     _add(scope, node.larg, nullable or kind in (JoinType.JOIN_RIGHT, JoinType.JOIN_FULL))
-    left = scope.entries[first:]
+    middle = len(scope.entries)
     _add(scope, node.rarg, nullable or kind in (JoinType.JOIN_LEFT, JoinType.JOIN_FULL))
     for reference in references(node.quals):
         scope.visible[id(reference)] = scope.entries[first:]
@@ -217,9 +227,11 @@ def _add_join(scope: Scope, node: ast.JoinExpr, nullable: bool) -> None:
         for entry in scope.entries[first:]:
             scope.merged.update({column.name: None for column in entry.columns or ()})
     for word in names_of(node.usingClause):
-        owners = [entry for entry in left if entry.column(word)]
-        sure = len(owners) == 1 and kind in (JoinType.JOIN_INNER, JoinType.JOIN_LEFT)
-        scope.merged[word] = owners[0] if sure else None
+        left = [entry for entry in scope.entries[first:middle] if entry.column(word)]
+        types = {one.type for entry in scope.entries[first:] if (one := entry.column(word))}
+        # Columns of two types are merged in a third: a bigint and a float in a float.
+        sure = len(left) == 1 and len(types) == 1 and kind in (JoinType.JOIN_INNER, JoinType.JOIN_LEFT)
+        scope.merged[word] = left[0] if sure and types != {""} else None
 
 
 def _table(scope: Scope, node: ast.RangeVar, nullable: bool) -> Entry:
@@ -231,9 +243,8 @@ def _table(scope: Scope, node: ast.RangeVar, nullable: bool) -> Entry:
     if node.catalogname:
         raise RefusedError(f"{name} is named with its database")
     if node.schemaname is None and name in scope.ctes:
-        query = scope.ctes[name].ctequery
-        renamed = names_of(scope.ctes[name].aliascolnames)
-        columns = _output(scope, query, renamed, recursive=True)
+        cte = scope.ctes[name]
+        columns = _output(scope, cte.node.ctequery, names_of(cte.node.aliascolnames), cte.before)
         return Entry(called, node, columns=columns, nullable=nullable)
     if node.schemaname is None and name.startswith("pg_"):
         raise RefusedError(f"{name} may be a table of the system")
@@ -254,7 +265,8 @@ def table_columns(table: TableFacts) -> tuple[Column, ...]:
     return tuple(
         Column(
             column.name,
-            base_type(column.type),
+            # Reading what is computed then may fail, as with types that are not known.
+            "" if column.computed else base_type(column.type),
             column.not_null and column.name not in doubtful,
             column.deterministic,
             column,
@@ -273,17 +285,18 @@ def _subselect(scope: Scope, node: ast.RangeSubselect, nullable: bool) -> Entry:
 
 
 def _output(
-    scope: Scope, query: object, renamed: tuple[str, ...], recursive: bool = False
+    scope: Scope, query: object, renamed: tuple[str, ...], before: Mapping[str, Cte] | None = None
 ) -> tuple[Column, ...] | None:
-    """The output columns of a subquery: names, and types where they are plain columns; None: not known."""
+    """The output columns of a subquery, or of a CTE that sees those `before` it; None: not known."""
     if not isinstance(query, ast.SelectStmt) or query.valuesLists or query.op != SetOperation.SETOP_NONE:
         return None
-    ctes = {name: node for name, node in scope.ctes.items() if not (recursive and node.ctequery is query)}
+    parent, ctes = (scope, scope.ctes) if before is None else (None, before)
     try:
-        inner = scope_of(query, scope.facts, None if recursive else scope, ctes, blind=True)
+        inner = scope_of(query, scope.facts, parent, ctes, blind=True)
     except RefusedError:
         return None
     columns = []
+    regrouped = has_grouping_sets(query)
     for node in items(query.targetList):
         assert isinstance(node, ast.ResTarget)
         if isinstance(node.val, ast.ColumnRef) and "*" in names_of(node.val):
@@ -292,12 +305,12 @@ def _output(
             words = names_of(node.val)
             chosen = [entry for entry in inner.entries if len(words) == 1 or entry.name == words[-2]]
             columns += [
-                Column(one.name, one.type, one.not_null and not entry.nullable, one.deterministic)
+                Column(one.name, one.type, Found(entry, one, 0, regrouped).not_null, one.deterministic)
                 for entry in chosen
                 for one in entry.columns or ()
             ]
             continue
-        columns.append(_output_column(inner, node, bool(query.groupClause)))
+        columns.append(_output_column(inner, node))
     if len({column.name for column in columns[len(renamed) :]} | set(renamed)) != len(columns):
         return None
     return tuple(
@@ -306,16 +319,14 @@ def _output(
     )
 
 
-def _output_column(inner: Scope, node: ast.ResTarget, grouped: bool) -> Column:
+def _output_column(inner: Scope, node: ast.ResTarget) -> Column:
     name = output_name(node)
     if isinstance(node.val, ast.ColumnRef):
         try:
             found = inner.resolve(node.val)
         except RefusedError:
             return Column(name, "", False, False)
-        # ROLLUP and its kin put NULL in place of a column's value.
-        sure = found.not_null and not (grouped and has_grouping_sets(inner.select))
-        return Column(name, found.column.type, sure, found.column.deterministic)
+        return Column(name, found.column.type, found.not_null, found.column.deterministic)
     if isinstance(node.val, ast.FuncCall) and node.val.over is None:
         kind = _aggregate_type(inner, node.val)
         return Column(name, kind, False, kind not in ("text", "character varying", "character", ""))
@@ -325,39 +336,30 @@ def _output_column(inner: Scope, node: ast.ResTarget, grouped: bool) -> Column:
 def _aggregate_type(inner: Scope, call: ast.FuncCall) -> str:
     """The type of count, sum, avg, min or max of a plain column; '' of anything else."""
     function, args = names_of(call.funcname)[-1], items(call.args)
-    if function == "count":
-        return "bigint"
+    if function == "count" or len(args) != 1 or not isinstance(args[0], ast.ColumnRef):
+        return "bigint" if function == "count" else ""
     try:
-        kind = (
-            inner.resolve(args[0]).column.type
-            if len(args) == 1 and isinstance(args[0], ast.ColumnRef)
-            else ""
-        )
+        return AGGREGATE_TYPES.get(function, {}).get(inner.resolve(args[0]).column.type, "")
     except RefusedError:
         return ""
-    if function in ("min", "max"):
-        return kind
-    if function == "sum" and kind in ("smallint", "integer"):
-        return "bigint"
-    return "numeric" if function in ("sum", "avg") and kind in (*INTEGERS, "numeric") else ""
 
 
 def scoped_selects(
     node: object,
     facts: SchemaFacts,
     parent: Scope | None = None,
-    ctes: Mapping[str, ast.CommonTableExpr] | None = None,
+    ctes: Mapping[str, Cte] | None = None,
     blind: bool = False,
 ) -> Iterator[Scope | RefusedError]:
     """The scope of every SELECT in the tree, or why a SELECT (and all below it) has none."""
     if not isinstance(node, ast.SelectStmt):
         yield from _below(node, facts, parent, ctes or {}, blind)
         return
-    visible = dict(ctes or {})
+    visible = ctes_of(node, ctes or {})
     for expression in items(node.withClause.ctes) if node.withClause is not None else ():
         assert isinstance(expression, ast.CommonTableExpr)
-        yield from scoped_selects(expression.ctequery, facts, parent, visible, blind)
-        visible[str(expression.ctename)] = expression
+        before = visible[str(expression.ctename)].before
+        yield from scoped_selects(expression.ctequery, facts, parent, before, blind)
     if node.op != SetOperation.SETOP_NONE:
         for side in (node.larg, node.rarg):
             yield from scoped_selects(side, facts, parent, visible, blind)
@@ -379,7 +381,7 @@ def _below(
     node: object,
     facts: SchemaFacts,
     parent: Scope | None,
-    ctes: Mapping[str, ast.CommonTableExpr],
+    ctes: Mapping[str, Cte],
     in_from: bool,
 ) -> Iterator[Scope | RefusedError]:
     if isinstance(node, ast.SelectStmt):
