@@ -258,6 +258,33 @@ WRONG_DECISIONS = (
         "orders o WHERE o.qty < c.id OFFSET 0) s ON TRUE WHERE c.score + coalesce(s.a, 0) * 0 > 1000",
     ),
     Case(
+        "a division by a count that CASE guarded", "lateral",
+        "SELECT c.id, CASE WHEN c.id < 5 THEN (SELECT 100 / count(*) FROM orders o WHERE o.id > c.id) END "
+        "AS a, (SELECT count(*) FROM orders o WHERE o.id > c.id) AS b FROM customer c",
+        "SELECT c.id, CASE WHEN c.id < 5 THEN s.a END AS a, s.b FROM customer c LEFT JOIN LATERAL "
+        "(SELECT 100 / count(*) AS a, count(*) AS b FROM orders o WHERE o.id > c.id) s ON TRUE",
+    ),
+    Case(
+        "a division that EXISTS does not come to", "count-exists",
+        "SELECT id FROM region WHERE (SELECT count(*) FROM orders WHERE 10 / (qty - 24) < 100) > 0",
+        "SELECT id FROM region WHERE EXISTS (SELECT 1 FROM orders WHERE 10 / (qty - 24) < 100)",
+    ),
+    Case(
+        "a window over the rows around it", "scalar-subquery",
+        "SELECT c.id, (SELECT sum(count(*)) OVER () FROM orders o WHERE o.customer_id = c.id) AS n FROM "
+        "customer c",
+        "SELECT c.id, sum(coalesce(s.n, 0)) OVER () AS n FROM customer c LEFT JOIN (SELECT customer_id, "
+        "count(*) AS n FROM orders GROUP BY customer_id) s ON s.customer_id = c.id",
+    ),
+    Case(
+        "a set that is empty for no rows", "scalar-subquery",
+        "SELECT c.id, (SELECT generate_series(1, count(*)) FROM orders o WHERE o.customer_id = c.id "
+        "AND o.qty <> 3) AS n FROM customer c",
+        "SELECT c.id, generate_series(1, coalesce(s.n, 0)) AS n FROM customer c LEFT JOIN "
+        "(SELECT customer_id, count(*) AS n FROM orders WHERE qty <> 3 GROUP BY customer_id) s "
+        "ON s.customer_id = c.id",
+    ),
+    Case(
         "two rows that must fail, limited", "lateral",
         "SELECT c.id, (SELECT p.amount "
         "FROM payment p WHERE p.order_id > c.id - 1 AND p.order_id <= c.id) AS a, "

@@ -8,7 +8,7 @@ from pglast.enums import A_Expr_Kind, BoolTestType, JoinType, NullTestType, SetO
 
 from pgassay.tune.facts.schema import TableFacts
 from pgassay.tune.rewrites.outputs import output_name
-from pgassay.tune.rewrites.scope import KNOWN_TYPES, Entry, Found, Scope
+from pgassay.tune.rewrites.scope import INTEGERS, KNOWN_TYPES, Entry, Found, Scope
 from pgassay.tune.rewrites.tree import (
     RefusedError,
     conjuncts,
@@ -96,6 +96,12 @@ def resolved(scope: Scope, node: object) -> Found | None:
     return found if found.level == 0 else None
 
 
+def alike(one: Found, other: Found) -> bool:
+    """Whether two columns are compared by PostgreSQL's own equality without a cast that matters."""
+    types = {one.column.type, other.column.type}
+    return types <= INTEGERS or (len(types) == 1 and types <= KNOWN_TYPES)
+
+
 def strict_references(condition: ast.Node) -> Iterator[ast.ColumnRef]:
     """Columns that are not NULL in any row for which the condition holds."""
     if isinstance(condition, ast.NullTest):
@@ -119,7 +125,7 @@ def never_null(scope: Scope, reference: ast.ColumnRef) -> bool:
     found = scope.resolve(reference)
     if found.not_null:
         return True
-    if found.level or found.column.type not in KNOWN_TYPES:
+    if found.level or found.regrouped or found.column.type not in KNOWN_TYPES:
         return False
     for condition in conjuncts(scope.select.whereClause):
         for other in strict_references(condition):
@@ -174,11 +180,13 @@ def determined(scope: Scope, start: set[Name], besides: frozenset[str] = frozens
         before = (len(known), len(rows))
         for condition, only in equalities:
             for one, other in (sides(condition), sides(condition)[::-1]):
-                name = _local(scope, one)
-                if name is None or name[0] in besides or (only and name[0] not in {e.name for e in only}):
+                found = _local(scope, one)
+                if found is None or found.entry.name in besides:
                     continue
-                if _is_fixed(scope, other, known):
-                    known.add(name)
+                if only and found.entry.name not in {entry.name for entry in only}:
+                    continue
+                if _is_fixed(scope, found, other, known):
+                    known.add((found.entry.name, found.column.name))
         for entry in scope.entries:
             if entry.name in rows or entry.name in besides or entry.table is None:
                 continue
@@ -191,16 +199,19 @@ def determined(scope: Scope, start: set[Name], besides: frozenset[str] = frozens
     return rows
 
 
-def _local(scope: Scope, node: ast.Node) -> Name | None:
+def _local(scope: Scope, node: ast.Node) -> Found | None:
     found = resolved(scope, node)
     if found is None or found.column.type not in KNOWN_TYPES or not found.column.deterministic:
         return None
-    return found.entry.name, found.column.name
+    return found
 
 
-def _is_fixed(scope: Scope, node: ast.Node, known: set[Name]) -> bool:
+def _is_fixed(scope: Scope, one: Found, node: ast.Node, known: set[Name]) -> bool:
+    """Whether what `one` is equal to leaves it a single value; a float is equal to several integers."""
     if isinstance(node, ast.ColumnRef):
         found = scope.resolve(node)
+        if not alike(one, found) or not found.column.deterministic:
+            return False
         return found.level > 0 or (found.entry.name, found.column.name) in known
     return constant(node) is not None or isinstance(node, ast.ParamRef)
 

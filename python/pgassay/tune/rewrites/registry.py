@@ -21,8 +21,9 @@ from pgassay.tune.rewrites import (
     union_all,
 )
 from pgassay.tune.rewrites.base import Context, Edit, Rewrite, Site
+from pgassay.tune.rewrites.conditions.trust import why_untrusted
 from pgassay.tune.rewrites.outputs import keep_names
-from pgassay.tune.rewrites.safety import why_undecided, why_untrusted
+from pgassay.tune.rewrites.safety import why_undecided
 from pgassay.tune.rewrites.scope import scoped_selects
 from pgassay.tune.rewrites.tree import (
     RefusedError,

@@ -6,39 +6,49 @@ name does as well.
 """
 
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from typing import Literal
 
 from pglast import ast
 from pglast.enums import A_Expr_Kind, SubLinkType
 from pglast.enums.parsenodes import FRAMEOPTION_ROWS
 
-from pgassay.tune.facts.schema import SchemaFacts, TableFacts
+from pgassay.tune.facts.schema import SchemaFacts
+from pgassay.tune.rewrites.conditions.calls import why_of_another, why_undecided_call
 from pgassay.tune.rewrites.functions import (
     ARBITRARY_AGGREGATES,
     DAY_UNITS,
-    DECIDED_FUNCTIONS,
     ERROR_FREE_FUNCTIONS,
-    NOW_LIKE,
     NOW_WORDS,
     OPERATORS,
     ORDERED_AGGREGATES,
+    SAFE_CASTS,
     TIE_PROOF_WINDOWS,
-    TIED_WINDOWS,
 )
 from pgassay.tune.rewrites.proofs import (
     AGGREGATES,
     COMPARISONS,
+    determined,
     has_aggregates,
     has_total_order,
     orders_totally,
     output_expression,
+    resolved,
 )
-from pgassay.tune.rewrites.scope import FLOATS, INTEGERS, KNOWN_TYPES, SYSTEM_COLUMNS, Scope, scoped_selects
+from pgassay.tune.rewrites.scope import (
+    FLOATS,
+    INTEGERS,
+    KNOWN_TYPES,
+    SYSTEM_COLUMNS,
+    Column,
+    Scope,
+    scoped_selects,
+)
 from pgassay.tune.rewrites.tree import (
     RefusedError,
     constant,
+    is_operation,
     items,
-    meaning,
     names_of,
     new_select,
     plain_subselect,
@@ -73,7 +83,7 @@ def why_undecided(tree: ast.Node, facts: SchemaFacts) -> str | None:
 
 def _of_node(node: ast.Node, facts: SchemaFacts) -> str | None:
     if isinstance(node, ast.FuncCall):
-        return _of_call(node, facts)
+        return why_undecided_call(node, facts)
     if isinstance(node, ast.InsertStmt | ast.UpdateStmt | ast.DeleteStmt | ast.MergeStmt):
         return "it changes data in WITH"
     if isinstance(node, ast.SQLValueFunction):
@@ -97,35 +107,6 @@ def _of_node(node: ast.Node, facts: SchemaFacts) -> str | None:
     return None
 
 
-def _of_call(node: ast.FuncCall, facts: SchemaFacts) -> str | None:
-    words = names_of(node.funcname)
-    name = words[-1]
-    own = [one for one in facts.functions if one.name == name and words[:-1] in ((), (one.schema_,))]
-    if words[:-1] == ("pg_catalog",):
-        own = []
-    if any(one.volatility == "v" for one in own):
-        return f"{name}() is volatile"
-    if name in NOW_LIKE or (name == "age" and len(items(node.args)) == 1):
-        return f"{name}() has another value at each run"
-    builtin = words[:-1] in ((), ("pg_catalog",))
-    listed = DECIDED_FUNCTIONS | AGGREGATES | TIE_PROOF_WINDOWS | TIED_WINDOWS | {"age"}
-    if not own and not (builtin and name in listed):
-        return f"{'.'.join(words)}() is not known to be immutable or stable"
-    if node.over is not None:
-        return None
-    if name in ARBITRARY_AGGREGATES:
-        return f"{name}() may choose among values"
-    if name in ORDERED_AGGREGATES and not _orders_its_arguments(node):
-        return f"{name}() without an order of all that it collects"
-    return None
-
-
-def _orders_its_arguments(node: ast.FuncCall) -> bool:
-    """Ties in the aggregate's order are then equal values."""
-    ordered = {repr(meaning(one.node)) for one in items(node.agg_order) if isinstance(one, ast.SortBy)}
-    return all(isinstance(one, ast.A_Const) or repr(meaning(one)) in ordered for one in items(node.args))
-
-
 def _of_select(select: ast.SelectStmt, scopes: Mapping[int, Scope]) -> str | None:
     scope = scopes.get(id(select))
     if select.lockingClause:
@@ -140,10 +121,16 @@ def _of_select(select: ast.SelectStmt, scopes: Mapping[int, Scope]) -> str | Non
             return "LIMIT or OFFSET without an order that is total"
     if not _distinct_on_is_decided(select, scope):
         return "DISTINCT ON without an order that is total"
+    of_another = why_of_another(scope, scopes) if scope is not None else None
+    if of_another is not None:
+        return of_another
     if scope is not None and (select.distinctClause or has_aggregates(select)):
         blind = _blind_column(select, scope)
         if blind is not None:
             return f"which of the equal texts of {blind} it returns is left open"
+        twin = _twin_column(select, scope)
+        if twin is not None:
+            return f"which of the equal values of {twin} it returns is left open, as 1.0 or 1.00"
     for node in walk(select, into_selects=False):
         if isinstance(node, ast.FuncCall) and node.over is not None:
             reason = _of_window(node, select, scope)
@@ -163,6 +150,26 @@ def _blind_column(select: ast.SelectStmt, scope: Scope) -> str | None:
             if found.column.source is not None and not found.column.deterministic:
                 return found.column.name
     return None
+
+
+def _twin_column(select: ast.SelectStmt, scope: Scope) -> str | None:
+    """A column that groups or distinct rows are made by, whose equal values can look different.
+
+    Not one of a row that the others determine, as by a key.
+    """
+    values: list[object] = [output_expression(select, one, scope) for one in items(select.groupClause)]
+    if select.distinctClause:
+        values += [one.val for one in items(select.targetList) if isinstance(one, ast.ResTarget)]
+    found = [one for value in values if not _is_star(value) and (one := resolved(scope, value)) is not None]
+    twins = [one for one in found if has_twins(one.column)]
+    if not twins:
+        return None
+    rows = determined(scope, {(one.entry.name, one.column.name) for one in found})
+    return next((one.column.name for one in twins if one.entry.name not in rows), None)
+
+
+def _is_star(value: object) -> bool:
+    return isinstance(value, ast.ColumnRef) and "*" in names_of(value)
 
 
 def _distinct_on_is_decided(select: ast.SelectStmt, scope: Scope | None) -> bool:
@@ -203,39 +210,6 @@ def _of_window(node: ast.FuncCall, select: ast.SelectStmt, scope: Scope | None) 
     return None
 
 
-def why_untrusted(tree: ast.Node, facts: SchemaFacts) -> str | None:
-    """Why what the catalog says of a table in the statement proves nothing; None when it does."""
-    common = {str(node.ctename) for node in walk(tree) if isinstance(node, ast.CommonTableExpr)}
-    for node in walk(tree):
-        if isinstance(node, ast.WithClause) and node.recursive:
-            return "WITH RECURSIVE stops by the rows that it finds"
-        if not isinstance(node, ast.RangeVar):
-            continue
-        # The name of a CTE may mean a table elsewhere in the statement: then both have to be sure.
-        table = facts.table(str(node.relname), node.schemaname)
-        if table is None and node.schemaname is None and node.relname in common:
-            continue
-        if table is None:
-            return f"the facts have no table {node.relname}"
-        reason = why_untrusted_table(table)
-        if reason is not None:
-            return reason
-    return None
-
-
-def why_untrusted_table(table: TableFacts) -> str | None:
-    """Row security, rules, views, foreign tables and inheritance: keys and NOT NULL say less there."""
-    if table.row_security:
-        return f"{table.name} has row security"
-    if table.has_rules:
-        return f"{table.name} has rules"
-    if table.kind in ("view", "foreign"):
-        return f"{table.name} is a {table.kind}{' table' if table.kind == 'foreign' else ''}"
-    if table.inherited:
-        return f"{table.name} has tables that inherit from it"
-    return None
-
-
 def errors_of(node: object, scope: Scope) -> Errors:
     """Whether evaluating the expression can raise an error: never, by an overflow only, or by other
     things."""
@@ -257,13 +231,24 @@ def _error_parts(node: object, scope: Scope) -> Iterator[Errors]:
     if isinstance(node, ast.ColumnRef):
         yield "never" if scope.resolve(node).column.type in KNOWN_TYPES else "may"
         return
+    if isinstance(node, ast.TypeCast) and _is_safe_cast(node, scope):
+        return
     if isinstance(node, ast.SubLink):
         yield from _errors_of_sublink(node, scope)
         return
     yield _own_errors(node)
+    if isinstance(node, ast.A_Expr) and _compares_float_and_numeric(node, scope):
+        yield "overflow"
     for name in node:
         if name not in ("name", "funcname", "typeName"):
             yield from _error_parts(getattr(node, name), scope)
+
+
+def _is_safe_cast(node: ast.TypeCast, scope: Scope) -> bool:
+    kind = node.typeName
+    if not isinstance(node.arg, ast.ColumnRef) or kind is None or kind.typmods or kind.arrayBounds:
+        return False
+    return (scope.resolve(node.arg).column.type, names_of(kind.names)[-1]) in SAFE_CASTS
 
 
 def _errors_of_sublink(node: ast.SubLink, scope: Scope) -> Iterator[Errors]:
@@ -336,10 +321,27 @@ def _errors_of_operator(node: ast.A_Expr) -> Errors:
     return "may"
 
 
+def _compares_float_and_numeric(node: ast.A_Expr, scope: Scope) -> bool:
+    """A numeric is then made a float, which not every one fits in."""
+    parts = list(walk(node, into_selects=False))
+    kinds = {scope.resolve(one).column.type for one in parts if isinstance(one, ast.ColumnRef)}
+    casts = {
+        names_of(one.typeName.names)[-1]
+        for one in parts
+        if isinstance(one, ast.TypeCast) and one.typeName is not None
+    }
+    return "numeric" in kinds and bool(kinds & FLOATS or casts & {"float4", "float8"})
+
+
 def sums_floats(call: ast.FuncCall, scope: Scope) -> bool:
-    """Whether an aggregate's value depends on the order of its rows by rounding, or might."""
+    """Whether an aggregate's value depends on the order of its rows by rounding, or might.
+
+    Or by which of several equal values it returns: 1.0 or 1.00.
+    """
     name = names_of(call.funcname)[-1]
-    if name in ("count", "min", "max", "bool_and", "bool_or", "every"):
+    if name in ("min", "max"):
+        return _mixes_twins(call.args, scope)
+    if name in ("count", "bool_and", "bool_or", "every"):
         return False
     if name.startswith(("corr", "covar", "regr")):
         return True
@@ -349,3 +351,23 @@ def sums_floats(call: ast.FuncCall, scope: Scope) -> bool:
             return True
     # A constant like 1e0 is numeric; a cast or a function may give a float.
     return any(isinstance(node, ast.TypeCast | ast.FuncCall) for node in walk(call.args))
+
+
+def _mixes_twins(args: object, scope: Scope) -> bool:
+    """Whether two values of the expressions can be equal and look different, as numbers of two scales do."""
+    found = [scope.resolve(one).column for one in references(args)]
+    if any(has_twins(one) for one in found):
+        return True
+    # Sums and products of numbers of one scale each are of one scale; a quotient or a COALESCE need not be.
+    counted = (ast.ColumnRef, ast.A_Const, ast.String, ast.Integer, ast.Float)
+    plain = all(isinstance(one, counted) or is_operation(one, "+", "-", "*") for one in walk(args))
+    numbers = any(one.type == "numeric" for one in found) or any(
+        isinstance(constant(one), Decimal) for one in walk(args)
+    )
+    return numbers and not plain
+
+
+def has_twins(column: Column) -> bool:
+    """Whether values of the column can be equal and look different: 1.0 and 1.00, 24 hours and 1 day."""
+    written = column.source.type if column.source is not None else ""
+    return column.type == "interval" or (column.type == "numeric" and "(" not in written)

@@ -1,0 +1,1 @@
+"""Conditions of rewrites: what calls, tables and moved expressions have to be."""
