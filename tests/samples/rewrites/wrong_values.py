@@ -325,6 +325,50 @@ WRONG_DECISIONS = (
         parameters=(("3",), ("5",)),
     ),
     Case(
+        "an aggregate by the name of a window function", "or-union",
+        "SELECT rank(5) WITHIN GROUP (ORDER BY qty) FROM orders WHERE status = 'paid' OR qty = 3",
+        "SELECT rank(5) WITHIN GROUP (ORDER BY qty) FROM orders WHERE status = 'paid' UNION ALL "
+        "SELECT rank(5) WITHIN GROUP (ORDER BY qty) FROM orders WHERE qty = 3 "
+        "AND (status = 'paid') IS NOT TRUE",
+    ),
+    Case(
+        "an aggregate of the statement around", "or-union",
+        "SELECT (SELECT sum(o.amount)) FROM orders o WHERE o.status = 'paid' OR o.qty = 3",
+        "SELECT (SELECT sum(o.amount)) FROM orders o WHERE o.status = 'paid' UNION ALL "
+        "SELECT (SELECT sum(o.amount)) FROM orders o WHERE o.qty = 3 AND (o.status = 'paid') IS NOT TRUE",
+    ),
+    Case(
+        "an array in the order of a scan", "or-union",
+        "SELECT ARRAY(SELECT id FROM orders WHERE status = 'paid' OR qty = 3)",
+        "SELECT ARRAY(SELECT id FROM orders WHERE status = 'paid' UNION ALL SELECT id FROM orders "
+        "WHERE qty = 3 AND (status = 'paid') IS NOT TRUE)",
+    ),
+    Case(
+        "a column that is grouped by its day", "function-range",
+        "SELECT placed::date, count(*) FROM orders GROUP BY placed::date HAVING placed::date = '2024-02-06'",
+        "SELECT placed::date, count(*) FROM orders GROUP BY placed::date HAVING placed >= '2024-02-06' AND "
+        "placed < '2024-02-07'",
+    ),
+    Case(
+        "the total of each branch", "union-all",
+        "SELECT DISTINCT id, 0 AS n FROM orders WHERE id < 10 GROUP BY ROLLUP (id) UNION "
+        "SELECT DISTINCT id, 0 FROM orders WHERE id >= 10 GROUP BY ROLLUP (id)",
+        "SELECT DISTINCT id, 0 AS n FROM orders WHERE id < 10 GROUP BY ROLLUP (id) UNION ALL "
+        "SELECT DISTINCT id, 0 FROM orders WHERE id >= 10 GROUP BY ROLLUP (id)",
+    ),
+    Case(
+        "several rows for one", "union-all",
+        "SELECT id, 'a' AS k, generate_series(1, 2) * 0 AS n FROM region UNION "
+        "SELECT id, 'b', 0 FROM customer",
+        "SELECT id, 'a' AS k, generate_series(1, 2) * 0 AS n FROM region UNION ALL "
+        "SELECT id, 'b', 0 FROM customer",
+    ),
+    Case(
+        "a division that nobody asked for", "cte-materialized",
+        "WITH x AS (SELECT id, 10 / qty AS r FROM orders) SELECT id FROM x",
+        "WITH x AS MATERIALIZED (SELECT id, 10 / qty AS r FROM orders) SELECT id FROM x",
+    ),
+    Case(
         "recursion is no border", "cte-materialized",
         "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT n FROM r",
         "SELECT n FROM generate_series(1, 6) n WHERE n < 7",

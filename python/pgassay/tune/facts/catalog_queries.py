@@ -163,7 +163,8 @@ ORDER BY k.conrelid, k.conname
 FUNCTIONS = f"""
 SELECT n.nspname AS schema_, p.proname AS name,
     pg_catalog.pg_get_function_identity_arguments(p.oid) AS arguments,
-    p.provolatile::text AS volatility, p.proisstrict AS strict
+    p.provolatile::text AS volatility, p.proisstrict AS strict, p.prokind::text AS kind,
+    p.proretset AS returns_set
 FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
 WHERE {_OURS}
 ORDER BY n.nspname, p.proname, arguments

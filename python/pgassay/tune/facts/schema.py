@@ -127,13 +127,18 @@ class TableFacts(Frozen):
 
 
 class FunctionFacts(Frozen):
-    """A function, one for each signature; `volatility`: i, s or v as pg_proc.provolatile."""
+    """A function, one for each signature; `volatility`: i, s or v as pg_proc.provolatile.
+
+    `kind` is pg_proc.prokind: a function, an aggregate, a window function or a procedure.
+    """
 
     schema_: str
     name: str
     arguments: str
     volatility: Literal["i", "s", "v"]
     strict: bool = False
+    kind: Literal["f", "a", "w", "p"] = "f"
+    returns_set: bool = False
 
 
 class ExtendedStatisticsFacts(Frozen):

@@ -15,6 +15,7 @@ from pglast.enums import JoinType
 from pgassay.tune.candidate import RewriteProof
 from pgassay.tune.rewrites.base import Context, Edit, Rewrite, Site, scope_of_site
 from pgassay.tune.rewrites.distinct_exists import inner_tables
+from pgassay.tune.rewrites.errors import errors_of, sums_floats
 from pgassay.tune.rewrites.not_in import alike
 from pgassay.tune.rewrites.outputs import keep_names
 from pgassay.tune.rewrites.proofs import (
@@ -25,7 +26,6 @@ from pgassay.tune.rewrites.proofs import (
     output_expression,
     resolved,
 )
-from pgassay.tune.rewrites.safety import errors_of, sums_floats
 from pgassay.tune.rewrites.scope import Entry, Scope
 from pgassay.tune.rewrites.tree import (
     RefusedError,

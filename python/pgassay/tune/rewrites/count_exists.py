@@ -6,8 +6,8 @@ from pglast import ast
 from pglast.enums import SubLinkType
 
 from pgassay.tune.rewrites.base import Context, Edit, Rewrite, Site, scope_of_site
+from pgassay.tune.rewrites.errors import scopes_below
 from pgassay.tune.rewrites.proofs import never_null
-from pgassay.tune.rewrites.safety import scopes_below
 from pgassay.tune.rewrites.scope import Scope
 from pgassay.tune.rewrites.tree import (
     RefusedError,

@@ -10,9 +10,9 @@ from pglast import ast
 from pglast.enums import JoinType
 
 from pgassay.tune.rewrites.base import Context, Edit, Rewrite, Site, scope_of_site
+from pgassay.tune.rewrites.errors import errors_of
 from pgassay.tune.rewrites.outputs import output_name
 from pgassay.tune.rewrites.proofs import has_aggregates, joins, key_columns, output_expression, resolved
-from pgassay.tune.rewrites.safety import errors_of
 from pgassay.tune.rewrites.scope import IDENTITY_TYPES, Entry, Scope
 from pgassay.tune.rewrites.tree import (
     RefusedError,

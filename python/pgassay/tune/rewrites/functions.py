@@ -40,12 +40,23 @@ _SYMBOLS = """
 + - * / % ^ = <> != < > <= >= || ~ ~* !~ !~* ~~ !~~ ~~* !~~* -> ->> #> #>> @> <@ ? ?| ?& && @@ @@@ << >> & | #
 -|- @ |/ ||/ &< &> @? #- !!
 """
+# These give several rows for one where they stand in the output.
+SET_RETURNING = frozenset(
+    {
+        "generate_series", "generate_subscripts", "json_array_elements", "json_array_elements_text",
+        "json_each", "json_each_text", "jsonb_array_elements", "jsonb_array_elements_text", "jsonb_each",
+        "jsonb_each_text", "jsonb_object_keys", "jsonb_path_query", "regexp_matches",
+        "regexp_split_to_table", "string_to_table", "unnest",
+    }
+)  # fmt: skip
 # Immutable, or stable and decided by settings of the session.
 DECIDED_FUNCTIONS = frozenset(_DECIDED.split())
 OPERATORS = frozenset(_SYMBOLS.split())
-# These raise no error, whatever is in a column of the known types.
-ERROR_FREE_FUNCTIONS = frozenset(
-    {"lower", "upper", "length", "char_length", "coalesce", "btrim", "ltrim", "rtrim"}
-)
+# These raise no error, whatever is in a column of the known types; with so many arguments at most.
+ERROR_FREE_FUNCTIONS = {
+    "lower": 1, "upper": 1, "length": 1, "char_length": 1, "btrim": 2, "ltrim": 2, "rtrim": 2,
+}  # fmt: skip
+ERROR_FREE_AGGREGATES = frozenset({"count", "min", "max", "bool_and", "bool_or", "every"})
+ERROR_FREE_WINDOWS = TIE_PROOF_WINDOWS | {"row_number", "lag", "lead", "first_value", "last_value"}
 # Units that dates have as well as timestamps.
 DAY_UNITS = frozenset({"day", "week", "month", "quarter", "year"})

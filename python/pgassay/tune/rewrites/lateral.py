@@ -16,9 +16,9 @@ from pglast.enums import JoinType, LimitOption, SubLinkType
 
 from pgassay.tune.candidate import RewriteProof
 from pgassay.tune.rewrites.base import Context, Edit, Rewrite, Site, scope_of_site
+from pgassay.tune.rewrites.errors import errors_of, scopes_below, sums_floats
 from pgassay.tune.rewrites.outputs import keep_names
 from pgassay.tune.rewrites.proofs import has_aggregates, is_aggregate, output_expression
-from pgassay.tune.rewrites.safety import errors_of, scopes_below, sums_floats
 from pgassay.tune.rewrites.scope import Scope
 from pgassay.tune.rewrites.tree import (
     RefusedError,

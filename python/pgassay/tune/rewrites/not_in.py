@@ -11,8 +11,8 @@ from pglast import ast
 from pglast.enums import BoolExprType, NullTestType, SubLinkType
 
 from pgassay.tune.rewrites.base import Context, Edit, Rewrite, Site, named, qualified, scope_of_site
+from pgassay.tune.rewrites.errors import scopes_below
 from pgassay.tune.rewrites.proofs import has_aggregates, never_null
-from pgassay.tune.rewrites.safety import scopes_below
 from pgassay.tune.rewrites.scope import INTEGERS, KNOWN_TYPES, Found
 from pgassay.tune.rewrites.tree import (
     RefusedError,

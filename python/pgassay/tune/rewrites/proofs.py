@@ -7,8 +7,9 @@ from pglast import ast
 from pglast.enums import A_Expr_Kind, BoolTestType, JoinType, NullTestType, SetOperation
 
 from pgassay.tune.facts.schema import TableFacts
+from pgassay.tune.rewrites.functions import SET_RETURNING
 from pgassay.tune.rewrites.outputs import output_name
-from pgassay.tune.rewrites.scope import KNOWN_TYPES, Entry, Found, Scope
+from pgassay.tune.rewrites.scope import INTEGERS, KNOWN_TYPES, Entry, Found, Scope
 from pgassay.tune.rewrites.tree import (
     RefusedError,
     conjuncts,
@@ -33,6 +34,7 @@ AGGREGATES = frozenset(
         "any_value", "range_agg", "range_intersect_agg",
     }
 )  # fmt: skip
+TEXTS = frozenset({"text", "character varying"})
 # NULL for a group of NULLs alone, as an outer join without a partner gives, and for no rows; a count is 0.
 NULL_WITHOUT_VALUES = frozenset({"sum", "avg", "min", "max", "bool_and", "bool_or", "every"})
 STRICT_KINDS = (
@@ -177,7 +179,7 @@ def determined(scope: Scope, start: set[Name], besides: frozenset[str] = frozens
                 name = _local(scope, one)
                 if name is None or name[0] in besides or (only and name[0] not in {e.name for e in only}):
                     continue
-                if _is_fixed(scope, other, known):
+                if _is_fixed(scope, other, known) and _is_of_one_value(scope, one, other):
                     known.add(name)
         for entry in scope.entries:
             if entry.name in rows or entry.name in besides or entry.table is None:
@@ -196,6 +198,20 @@ def _local(scope: Scope, node: ast.Node) -> Name | None:
     if found is None or found.column.type not in KNOWN_TYPES or not found.column.deterministic:
         return None
     return found.entry.name, found.column.name
+
+
+def compared_exactly(types: set[str]) -> bool:
+    """Whether a value of one of these types equals one value of each other at most.
+
+    A bigint turned into a float loses digits, a timestamp gains a time zone whose clock leaves out an hour.
+    """
+    return len(types) == 1 or types <= INTEGERS | {"numeric"} or types <= TEXTS
+
+
+def _is_of_one_value(scope: Scope, one: ast.Node, other: ast.Node) -> bool:
+    """Whether `one = other` leaves one value for `one`; a constant or a parameter has its very type."""
+    columns = [side for side in (one, other) if isinstance(side, ast.ColumnRef)]
+    return compared_exactly({scope.resolve(side).column.type for side in columns})
 
 
 def _is_fixed(scope: Scope, node: ast.Node, known: set[Name]) -> bool:
@@ -234,8 +250,19 @@ def _value(node: ast.ResTarget) -> ast.Node:
 
 
 def is_aggregate(node: object) -> bool:
-    """A call of an aggregate that is no window function."""
-    return isinstance(node, ast.FuncCall) and node.over is None and names_of(node.funcname)[-1] in AGGREGATES
+    """A call of an aggregate that is no window function; rank() WITHIN GROUP is one too."""
+    if not isinstance(node, ast.FuncCall) or node.over is not None:
+        return False
+    return names_of(node.funcname)[-1] in AGGREGATES or bool(node.agg_within_group)
+
+
+def returns_sets(scope: Scope) -> bool:
+    """Whether the output may hold several rows for one, so that what tells rows apart tells these not."""
+    own = {one.name for one in scope.facts.functions if one.returns_set}
+    return any(
+        isinstance(node, ast.FuncCall) and names_of(node.funcname)[-1] in SET_RETURNING | own
+        for node in walk(scope.select.targetList, into_selects=False)
+    )
 
 
 def has_aggregates(select: ast.SelectStmt) -> bool:
@@ -259,7 +286,7 @@ def orders_totally(scope: Scope, by: list[ast.Node]) -> bool:
     select = scope.select
     if not select.fromClause:
         return True
-    if has_grouping_sets(select):
+    if has_grouping_sets(select) or returns_sets(scope):
         return False
     if has_aggregates(select):
         grouped = [output_expression(select, node, scope) for node in items(select.groupClause)]
@@ -322,7 +349,9 @@ def _branches(select: ast.SelectStmt) -> list[ast.SelectStmt] | None:
 
 def _excludes(one: ast.SelectStmt, other: ast.SelectStmt) -> bool:
     """Whether the second SELECT is the first with other conditions, one of which is that the first's is
-    not true."""
+    not true. Groups and distinct rows of two branches may be equal though no row is in both."""
+    if any(branch.distinctClause or has_aggregates(branch) for branch in (one, other)):
+        return False
     if meaning(one.fromClause) != meaning(other.fromClause) or meaning(one.targetList) != meaning(
         other.targetList
     ):

@@ -133,7 +133,7 @@ def _made(
     if meaning(tree) == meaning(context.tree):
         raise RefusedError("nothing changes")
     refusals = [one for one in scoped_selects(tree, context.facts) if isinstance(one, RefusedError)]
-    if refusals and len(context.scopes) >= 1:
+    if refusals:
         raise RefusedError(f"the names of what it would become are in doubt: {refusals[0]}")
     reason = why_undecided(tree, context.facts)
     if reason is not None:

@@ -1,23 +1,21 @@
-"""Statements whose rows are not decided by the data alone, and expressions that can't raise an error.
+"""Statements whose rows are not decided by the data alone.
 
 Functions are judged by a list of PostgreSQL's own that are immutable, or stable and decided by settings of
 the session; one that is not listed and not among the facts counts as volatile. An operator of an unknown
 name does as well.
 """
 
+import re
 from collections.abc import Iterator, Mapping
-from typing import Literal
 
 from pglast import ast
-from pglast.enums import A_Expr_Kind, SubLinkType
+from pglast.enums import A_Expr_Kind, SetOperation, SubLinkType
 from pglast.enums.parsenodes import FRAMEOPTION_ROWS
 
 from pgassay.tune.facts.schema import SchemaFacts, TableFacts
 from pgassay.tune.rewrites.functions import (
     ARBITRARY_AGGREGATES,
-    DAY_UNITS,
     DECIDED_FUNCTIONS,
-    ERROR_FREE_FUNCTIONS,
     NOW_LIKE,
     NOW_WORDS,
     OPERATORS,
@@ -27,13 +25,15 @@ from pgassay.tune.rewrites.functions import (
 )
 from pgassay.tune.rewrites.proofs import (
     AGGREGATES,
-    COMPARISONS,
+    determined,
     has_aggregates,
     has_total_order,
+    is_aggregate,
     orders_totally,
     output_expression,
+    same_value,
 )
-from pgassay.tune.rewrites.scope import FLOATS, INTEGERS, KNOWN_TYPES, SYSTEM_COLUMNS, Scope, scoped_selects
+from pgassay.tune.rewrites.scope import SYSTEM_COLUMNS, Found, Scope, base_type, scoped_selects
 from pgassay.tune.rewrites.tree import (
     RefusedError,
     constant,
@@ -41,12 +41,14 @@ from pgassay.tune.rewrites.tree import (
     meaning,
     names_of,
     new_select,
-    plain_subselect,
     references,
     walk,
 )
 
-Errors = Literal["never", "overflow", "may"]
+# 1.0 and 1.00, "24 hours" and "1 day" are equal and not the same; so are texts of citext.
+LOOSE_TYPES = frozenset({"numeric", "interval", "jsonb", "citext"})
+# What may stand beside 'today' in a text that is a moment: a time, a zone.
+CLOCK = re.compile(r"[-+]?\d[\d:.]*([ap]m)?|[ap]m|allballs|z|utc|gmt|[a-z_]+/[a-z_/]+")
 
 
 def scopes_by_select(tree: ast.Node, facts: SchemaFacts) -> dict[int, Scope]:
@@ -59,11 +61,15 @@ def why_undecided(tree: ast.Node, facts: SchemaFacts) -> str | None:
     if not isinstance(tree, ast.SelectStmt):
         return "it is no SELECT"
     scopes = scopes_by_select(tree, facts)
+    united = {id(one) for node in walk(tree) if isinstance(node, ast.SelectStmt) for one in _united(node)}
     for node in walk(tree):
         reason = _of_node(node, facts)
-        if reason is None and isinstance(node, ast.SelectStmt):
+        if reason is None and isinstance(node, ast.SelectStmt | ast.SubLink):
             try:
-                reason = _of_select(node, scopes)
+                if isinstance(node, ast.SubLink):
+                    reason = _of_array(node, scopes)
+                else:
+                    reason = _of_select(node, scopes, id(node) in united)
             except RefusedError as refused:
                 reason = f"its order can't be judged: {refused}"
         if reason is not None:
@@ -79,22 +85,66 @@ def _of_node(node: ast.Node, facts: SchemaFacts) -> str | None:
     if isinstance(node, ast.SQLValueFunction):
         return "its rows depend on the time or the user of its run"
     if isinstance(node, ast.A_Const) and isinstance(constant(node), str):
-        return (
-            "a constant means the time of its run"
-            if str(constant(node)).strip().lower() in NOW_WORDS
-            else None
-        )
+        return "a constant means the time of its run" if _means_now(str(constant(node))) else None
     if isinstance(node, ast.RangeTableSample):
         return "TABLESAMPLE chooses rows by chance"
     if isinstance(node, ast.ColumnRef) and names_of(node)[-1] in SYSTEM_COLUMNS:
         return f"{names_of(node)[-1]} is a system column"
     if isinstance(node, ast.RangeTableFunc | ast.JsonTable):
         return "XMLTABLE and JSON_TABLE are not judged"
-    if isinstance(node, ast.A_Expr) and node.kind == A_Expr_Kind.AEXPR_OP:
-        words = names_of(node.name)
-        if words[-1] not in OPERATORS or (len(words) > 1 and words[0] != "pg_catalog"):
-            return f"what the operator {'.'.join(words)} does is not known"
+    if isinstance(node, ast.JsonArrayAgg | ast.JsonObjectAgg | ast.JsonArrayQueryConstructor):
+        return "JSON_ARRAYAGG and its kin are not judged"
+    words = _operator(node)
+    if words and (words[-1] not in OPERATORS or (len(words) > 1 and words[0] != "pg_catalog")):
+        return f"what the operator {'.'.join(words)} does is not known"
     return None
+
+
+def _means_now(said: str) -> bool:
+    """Whether a text is 'now', 'today 12:00' or the like."""
+    words = said.strip().lower().split()
+    return any(word in NOW_WORDS for word in words) and all(
+        word in NOW_WORDS or CLOCK.fullmatch(word) for word in words
+    )
+
+
+def _operator(node: ast.Node) -> tuple[str, ...]:
+    """The operator that a node calls by its name, () where it calls none or one that its grammar fixes."""
+    kinds = (A_Expr_Kind.AEXPR_OP, A_Expr_Kind.AEXPR_OP_ANY, A_Expr_Kind.AEXPR_OP_ALL)
+    if isinstance(node, ast.A_Expr) and node.kind in kinds:
+        return names_of(node.name)
+    if isinstance(node, ast.SubLink):
+        return names_of(node.operName)
+    return names_of(node.useOp) if isinstance(node, ast.SortBy) else ()
+
+
+def _united(node: ast.SelectStmt) -> Iterator[ast.SelectStmt]:
+    """The SELECTs below a UNION, INTERSECT or EXCEPT that makes their rows distinct."""
+    if node.op != SetOperation.SETOP_NONE and not node.all:
+        waiting = [node.larg, node.rarg]
+        while waiting:
+            side = waiting.pop()
+            if side is not None and side.op != SetOperation.SETOP_NONE:
+                waiting += [side.larg, side.rarg]
+            elif side is not None:
+                yield side
+
+
+def _of_array(node: ast.SubLink, scopes: Mapping[int, Scope]) -> str | None:
+    """ARRAY(SELECT …) keeps the order of its rows, which has to be one of the values or total."""
+    select = node.subselect
+    if node.subLinkType != SubLinkType.ARRAY_SUBLINK or not isinstance(select, ast.SelectStmt):
+        return None
+    scope = scopes.get(id(select))
+    for item in items(select.sortClause):
+        assert isinstance(item, ast.SortBy) and isinstance(item.node, ast.Node)
+        by = output_expression(select, item.node, None)
+        values = [one.val for one in items(select.targetList) if isinstance(one, ast.ResTarget)]
+        if scope is not None and any(
+            isinstance(value, ast.Node) and same_value(scope, value, by) for value in values
+        ):
+            return None
+    return None if has_total_order(select, scopes) else "ARRAY(SELECT …) without an order that is total"
 
 
 def _of_call(node: ast.FuncCall, facts: SchemaFacts) -> str | None:
@@ -105,6 +155,8 @@ def _of_call(node: ast.FuncCall, facts: SchemaFacts) -> str | None:
         own = []
     if any(one.volatility == "v" for one in own):
         return f"{name}() is volatile"
+    if name not in AGGREGATES and any(one.kind in ("a", "w") for one in own):
+        return f"{name}() is an aggregate or a window function of your own"
     if name in NOW_LIKE or (name == "age" and len(items(node.args)) == 1):
         return f"{name}() has another value at each run"
     builtin = words[:-1] in ((), ("pg_catalog",))
@@ -126,7 +178,7 @@ def _orders_its_arguments(node: ast.FuncCall) -> bool:
     return all(isinstance(one, ast.A_Const) or repr(meaning(one)) in ordered for one in items(node.args))
 
 
-def _of_select(select: ast.SelectStmt, scopes: Mapping[int, Scope]) -> str | None:
+def _of_select(select: ast.SelectStmt, scopes: Mapping[int, Scope], united: bool) -> str | None:
     scope = scopes.get(id(select))
     if select.lockingClause:
         return "it locks rows (FOR UPDATE or its kin)"
@@ -140,10 +192,15 @@ def _of_select(select: ast.SelectStmt, scopes: Mapping[int, Scope]) -> str | Non
             return "LIMIT or OFFSET without an order that is total"
     if not _distinct_on_is_decided(select, scope):
         return "DISTINCT ON without an order that is total"
-    if scope is not None and (select.distinctClause or has_aggregates(select)):
+    if scope is not None and (select.distinctClause or has_aggregates(select) or united):
         blind = _blind_column(select, scope)
         if blind is not None:
             return f"which of the equal texts of {blind} it returns is left open"
+        loose = _loose_column(select, scope, united)
+        if loose is not None:
+            return f"which of the equal values of {loose} it returns is left open"
+    if scope is not None and _collects_for_another(scope):
+        return "an aggregate of columns around a subquery belongs to the statement around it"
     for node in walk(select, into_selects=False):
         if isinstance(node, ast.FuncCall) and node.over is not None:
             reason = _of_window(node, select, scope)
@@ -163,6 +220,54 @@ def _blind_column(select: ast.SelectStmt, scope: Scope) -> str | None:
             if found.column.source is not None and not found.column.deterministic:
                 return found.column.name
     return None
+
+
+def _loose_column(select: ast.SelectStmt, scope: Scope, united: bool) -> str | None:
+    """A column that rows are made distinct or grouped by, whose equal values are not the same.
+
+    Where the other columns hold its table's key, each group has one value of it.
+    """
+    outputs = [one.val for one in items(select.targetList) if isinstance(one, ast.ResTarget)]
+    values: list[object] = list(outputs) if select.distinctClause == (None,) or united else []
+    values += [output_expression(select, one, scope) for one in items(select.groupClause)]
+    found: list[Found] = []
+    for value in values:
+        for node in references(value) if isinstance(value, ast.GroupingSet) else [value]:
+            if isinstance(node, ast.ColumnRef):
+                found += _columns_of(node, scope)
+    loose = [one for one in found if one.level == 0 and _is_loose(one)]
+    if not loose:
+        return None
+    known = determined(scope, {(one.entry.name, one.column.name) for one in found if one.level == 0})
+    return next((one.column.name for one in loose if one.entry.name not in known), None)
+
+
+def _columns_of(node: ast.ColumnRef, scope: Scope) -> list[Found]:
+    """The column that a reference means, or those of a star."""
+    words = names_of(node)
+    if words[-1] != "*":
+        return [scope.resolve(node)]
+    chosen = [entry for entry in scope.entries if len(words) == 1 or entry.name == words[-2]]
+    return [Found(entry, column, 0) for entry in chosen for column in entry.columns or ()]
+
+
+def _is_loose(found: Found) -> bool:
+    """numeric(10,2) always writes two digits."""
+    source = found.column.source
+    return found.column.type in LOOSE_TYPES and (source is None or base_type(source.type) == source.type)
+
+
+def _collects_for_another(scope: Scope) -> bool:
+    """Whether an aggregate of a subquery is of columns around it alone: it groups the statement around."""
+    if scope.parent is None or (scope.blind and scope.parent.parent is None):
+        return False
+    for node in walk(scope.select, into_selects=False):
+        if isinstance(node, ast.FuncCall) and is_aggregate(node):
+            inside = references((node.args, node.agg_filter, node.agg_order))
+            levels = [scope.resolve(one).level for one in inside if "*" not in names_of(one)]
+            if levels and min(levels) > 0:
+                return True
+    return False
 
 
 def _distinct_on_is_decided(select: ast.SelectStmt, scope: Scope | None) -> bool:
@@ -220,7 +325,21 @@ def why_untrusted(tree: ast.Node, facts: SchemaFacts) -> str | None:
         reason = why_untrusted_table(table)
         if reason is not None:
             return reason
+        if _has_foreign_partitions(table, facts):
+            return f"{table.name} has foreign tables for partitions"
     return None
+
+
+def _has_foreign_partitions(table: TableFacts, facts: SchemaFacts) -> bool:
+    """Nothing enforces NOT NULL in a partition that is a foreign table."""
+    names, grew = {table.name}, True
+    while grew:
+        below = [one for one in facts.tables if one.parent in names]
+        if any(one.kind == "foreign" for one in below):
+            return True
+        grew = not {one.name for one in below} <= names
+        names |= {one.name for one in below}
+    return False
 
 
 def why_untrusted_table(table: TableFacts) -> str | None:
@@ -234,118 +353,3 @@ def why_untrusted_table(table: TableFacts) -> str | None:
     if table.inherited:
         return f"{table.name} has tables that inherit from it"
     return None
-
-
-def errors_of(node: object, scope: Scope) -> Errors:
-    """Whether evaluating the expression can raise an error: never, by an overflow only, or by other
-    things."""
-    worst: Errors = "never"
-    for part in _error_parts(node, scope):
-        if part == "may":
-            return "may"
-        worst = part if part != "never" else worst
-    return worst
-
-
-def _error_parts(node: object, scope: Scope) -> Iterator[Errors]:
-    if isinstance(node, tuple):
-        for one in node:
-            yield from _error_parts(one, scope)
-        return
-    if not isinstance(node, ast.Node) or _is_constant(node):
-        return
-    if isinstance(node, ast.ColumnRef):
-        yield "never" if scope.resolve(node).column.type in KNOWN_TYPES else "may"
-        return
-    if isinstance(node, ast.SubLink):
-        yield from _errors_of_sublink(node, scope)
-        return
-    yield _own_errors(node)
-    for name in node:
-        if name not in ("name", "funcname", "typeName"):
-            yield from _error_parts(getattr(node, name), scope)
-
-
-def _errors_of_sublink(node: ast.SubLink, scope: Scope) -> Iterator[Errors]:
-    kinds = (SubLinkType.EXISTS_SUBLINK, SubLinkType.ANY_SUBLINK)
-    select = next((found for kind in kinds if (found := plain_subselect(node, kind))), None)
-    inner = scopes_below(select, scope) if select is not None else None
-    if (
-        select is None
-        or inner is None
-        or any(not isinstance(one, ast.RangeVar) for one in items(select.fromClause))
-    ):
-        yield "may"
-        return
-    yield from _error_parts(node.testexpr, scope)
-    yield from _error_parts(select.whereClause, inner)
-    if node.subLinkType == SubLinkType.ANY_SUBLINK:
-        yield from _error_parts(
-            tuple(one.val for one in items(select.targetList) if isinstance(one, ast.ResTarget)), inner
-        )
-
-
-def scopes_below(select: ast.SelectStmt, scope: Scope) -> Scope | None:
-    """The scope of a SELECT in an expression of another."""
-    made = next(iter(scoped_selects(select, scope.facts, scope, scope.ctes)), None)
-    return made if isinstance(made, Scope) else None
-
-
-def _is_constant(node: ast.Node) -> bool:
-    """Constants and parameters, and what is computed of them alone: any error is raised by the planner."""
-    return next(references(node), None) is None and not any(
-        isinstance(one, ast.SubLink | ast.SelectStmt) for one in walk(node)
-    )
-
-
-def _own_errors(node: ast.Node) -> Errors:
-    if isinstance(node, ast.BoolExpr | ast.NullTest | ast.BooleanTest | ast.CoalesceExpr | ast.CaseExpr):
-        return "never"
-    if isinstance(node, ast.CaseWhen | ast.MinMaxExpr | ast.A_ArrayExpr | ast.CollateClause):
-        return "never"
-    if isinstance(node, ast.A_Expr):
-        return _errors_of_operator(node)
-    if isinstance(node, ast.FuncCall):
-        words = names_of(node.funcname)
-        args = items(node.args)
-        if words[-1] in ERROR_FREE_FUNCTIONS:
-            return "never"
-        first = constant(args[0]) if args else None
-        if words[-1] in ("date_trunc", "extract", "date_part") and first in DAY_UNITS:
-            return "never"
-    return "may"
-
-
-def _errors_of_operator(node: ast.A_Expr) -> Errors:
-    kinds = (
-        A_Expr_Kind.AEXPR_IN, A_Expr_Kind.AEXPR_BETWEEN, A_Expr_Kind.AEXPR_NOT_BETWEEN,
-        A_Expr_Kind.AEXPR_DISTINCT, A_Expr_Kind.AEXPR_NOT_DISTINCT, A_Expr_Kind.AEXPR_NULLIF,
-        A_Expr_Kind.AEXPR_OP_ANY, A_Expr_Kind.AEXPR_OP_ALL,
-    )  # fmt: skip
-    name = names_of(node.name)[-1]
-    if node.kind in kinds and name in (*COMPARISONS, "BETWEEN", "NOT BETWEEN"):
-        return "never"
-    if node.kind in (A_Expr_Kind.AEXPR_LIKE, A_Expr_Kind.AEXPR_ILIKE):
-        pattern = constant(node.rexpr)
-        # "LIKE pattern must not end with escape character"
-        return "never" if isinstance(pattern, str) and not pattern.endswith("\\") else "may"
-    if node.kind == A_Expr_Kind.AEXPR_OP and name in COMPARISONS:
-        return "never"
-    if node.kind == A_Expr_Kind.AEXPR_OP and name in ("+", "-", "*"):
-        return "overflow"
-    return "may"
-
-
-def sums_floats(call: ast.FuncCall, scope: Scope) -> bool:
-    """Whether an aggregate's value depends on the order of its rows by rounding, or might."""
-    name = names_of(call.funcname)[-1]
-    if name in ("count", "min", "max", "bool_and", "bool_or", "every"):
-        return False
-    if name.startswith(("corr", "covar", "regr")):
-        return True
-    for reference in references(call.args):
-        kind = scope.resolve(reference).column.type
-        if kind in FLOATS or kind not in INTEGERS | {"numeric", "interval"}:
-            return True
-    # A constant like 1e0 is numeric; a cast or a function may give a float.
-    return any(isinstance(node, ast.TypeCast | ast.FuncCall) for node in walk(call.args))

@@ -13,6 +13,7 @@ from pglast.enums import JoinType, SubLinkType
 
 from pgassay.tune.candidate import RewriteProof
 from pgassay.tune.rewrites.base import Context, Edit, Rewrite, Site, scope_of_site
+from pgassay.tune.rewrites.errors import errors_of, scopes_below, sums_floats
 from pgassay.tune.rewrites.not_in import alike
 from pgassay.tune.rewrites.outputs import keep_names
 from pgassay.tune.rewrites.proofs import (
@@ -22,7 +23,6 @@ from pgassay.tune.rewrites.proofs import (
     key_columns,
     resolved,
 )
-from pgassay.tune.rewrites.safety import errors_of, scopes_below, sums_floats
 from pgassay.tune.rewrites.scope import Scope
 from pgassay.tune.rewrites.tree import (
     RefusedError,

@@ -5,7 +5,7 @@ table that the facts do not have) `RefusedError` is raised, and nothing is rewri
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pglast import ast
 from pglast.enums import JoinType, SetOperation
@@ -218,7 +218,9 @@ def _add_join(scope: Scope, node: ast.JoinExpr, nullable: bool) -> None:
             scope.merged.update({column.name: None for column in entry.columns or ()})
     for word in names_of(node.usingClause):
         owners = [entry for entry in left if entry.column(word)]
-        sure = len(owners) == 1 and kind in (JoinType.JOIN_INNER, JoinType.JOIN_LEFT)
+        # Of columns of two types it has the type of both, and is not the left one.
+        types = {one.type for entry in scope.entries[first:] if (one := entry.column(word))}
+        sure = len(owners) == 1 == len(types) and kind in (JoinType.JOIN_INNER, JoinType.JOIN_LEFT)
         scope.merged[word] = owners[0] if sure else None
 
 
@@ -292,7 +294,7 @@ def _output(
             words = names_of(node.val)
             chosen = [entry for entry in inner.entries if len(words) == 1 or entry.name == words[-2]]
             columns += [
-                Column(one.name, one.type, one.not_null and not entry.nullable, one.deterministic)
+                Column(one.name, one.type, one.not_null and not entry.nullable, one.deterministic, one.source)
                 for entry in chosen
                 for one in entry.columns or ()
             ]
@@ -301,7 +303,7 @@ def _output(
     if len({column.name for column in columns[len(renamed) :]} | set(renamed)) != len(columns):
         return None
     return tuple(
-        Column(renamed[number], one.type, one.not_null, one.deterministic) if number < len(renamed) else one
+        replace(one, name=renamed[number]) if number < len(renamed) else one
         for number, one in enumerate(columns)
     )
 
@@ -315,7 +317,7 @@ def _output_column(inner: Scope, node: ast.ResTarget, grouped: bool) -> Column:
             return Column(name, "", False, False)
         # ROLLUP and its kin put NULL in place of a column's value.
         sure = found.not_null and not (grouped and has_grouping_sets(inner.select))
-        return Column(name, found.column.type, sure, found.column.deterministic)
+        return Column(name, found.column.type, sure, found.column.deterministic, found.column.source)
     if isinstance(node.val, ast.FuncCall) and node.val.over is None:
         kind = _aggregate_type(inner, node.val)
         return Column(name, kind, False, kind not in ("text", "character varying", "character", ""))
