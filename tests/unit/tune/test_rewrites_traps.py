@@ -9,6 +9,7 @@ from rewrites.made_facts import FACTS, ORDERS, REGION, table, with_table
 
 MEASURED = table("measured", "id bigint!, share double precision!, price numeric, order_id integer", "id")
 WIDE = FACTS.model_copy(update={"tables": (*FACTS.tables, MEASURED)})
+AROUND = "belongs to the statement around"
 OF_ORDERS = "FROM orders o WHERE o.customer_id = c.id"
 AFTER = "FROM orders o WHERE o.id > c.id"
 
@@ -42,23 +43,27 @@ def refused(sql: str, kind: str, facts: SchemaFacts = WIDE) -> str:
             "customer.region_id may be NULL",
         ),
         # An aggregate of columns around its subquery makes the statement around it one group.
-        ("count-exists", "SELECT (SELECT count(c.id) FROM orders o) > 0 FROM customer c", "belongs there"),
+        (
+            "count-exists",
+            "SELECT (SELECT count(c.id) FROM orders o) > 0 FROM customer c",
+            AROUND,
+        ),
         (
             "scalar-subquery",
             f"SELECT (SELECT (SELECT sum(r.id) {OF_ORDERS}) FROM customer c WHERE c.id = 1) FROM region r",
-            "belongs there",
+            AROUND,
         ),
         (
             "aggregate-before-join",
             "SELECT (SELECT count(r.id) FROM customer c LEFT JOIN orders o ON o.customer_id = c.id "
             "WHERE c.id = 1 GROUP BY c.id) FROM region r",
-            "belongs there",
+            AROUND,
         ),
         (
             "or-union",
             "SELECT (SELECT count(c.id) FROM region r WHERE r.id = 1) FROM customer c WHERE c.id = 1 OR "
             "c.region_id = 2",
-            "belongs there",
+            AROUND,
         ),
         # A window and a set look at, or make, rows of the SELECT that they come to stand in.
         (
@@ -180,7 +185,7 @@ def refused(sql: str, kind: str, facts: SchemaFacts = WIDE) -> str:
         (
             "or-union",
             "SELECT rank(3) WITHIN GROUP (ORDER BY id) FROM orders WHERE status = 'a' OR id = 2",
-            "rank()",
+            "grouped",
         ),
     ],
 )
@@ -302,3 +307,47 @@ def test_a_column_that_is_computed_when_read_may_fail() -> None:
     looked_up = "SELECT (SELECT r.share FROM region r WHERE r.id = c.region_id) FROM customer c"
     assert "can raise an error" in refused(looked_up, "scalar-subquery", facts)
     assert offers(looked_up.replace("r.share", "r.name"), "scalar-subquery", facts)
+
+
+NOT_IN = "c.id NOT IN (SELECT customer_id FROM orders)"
+NEWEST = "LATERAL (SELECT max(o.id) AS m FROM orders o WHERE o.id > c.id) s"
+GROUPS = "(SELECT status AS k FROM orders GROUP BY status) s ON s.k <> c.name"
+
+
+@pytest.mark.parametrize(
+    ("read", "order", "decided"),
+    [
+        (f"CROSS JOIN {NEWEST}", "c.id", True),
+        (f"LEFT JOIN {NEWEST} ON true", "c.id", True),
+        ("CROSS JOIN LATERAL (SELECT o.id FROM orders o ORDER BY o.id LIMIT 1) s", "c.id", True),
+        ("CROSS JOIN LATERAL (SELECT c.id + 1 AS n) s", "c.id", True),
+        ("CROSS JOIN (SELECT max(id) AS m FROM orders) s", "c.id", True),
+        (f"JOIN {GROUPS}", "c.id, k", True),
+        ("LEFT JOIN (SELECT id AS k FROM orders GROUP BY id) s ON s.k = c.region_id", "c.id", True),
+        (f"JOIN {GROUPS}", "c.id", False),
+        # One row for each customer, and a group of each customer's.
+        (f"CROSS JOIN {NEWEST}", "m", False),
+        ("CROSS JOIN LATERAL (SELECT o.id AS k FROM orders o WHERE o.id > c.id GROUP BY 1) s", "k", False),
+        ("CROSS JOIN LATERAL (SELECT o.id AS k FROM orders o WHERE o.id > c.id GROUP BY id) s", "k", False),
+        ("CROSS JOIN LATERAL (SELECT id AS k FROM orders WHERE id > c.id GROUP BY id) s", "k", False),
+        # The number is a place, and no output; two rows for one.
+        ("CROSS JOIN (SELECT status, 1 AS k FROM orders GROUP BY 1) s", "c.id, k", False),
+        ("CROSS JOIN (SELECT generate_series(1, max(id)) AS k FROM orders) s", "c.id", False),
+        ("CROSS JOIN (SELECT id FROM orders LIMIT 2) s", "c.id", False),
+        # Beside a customer of no match it is empty.
+        ("FULL JOIN (SELECT max(id) AS m FROM orders) s ON s.m = c.id", "c.region_id", False),
+    ],
+)
+def test_an_order_is_total_beside_a_subquery_of_one_row_or_of_groups(
+    read: str, order: str, decided: bool
+) -> None:
+    sql = f"SELECT c.id FROM customer c {read} WHERE {NOT_IN} ORDER BY {order} LIMIT 3"
+    if decided:
+        assert offers(sql, "not-in")
+    else:
+        assert "an order that is total" in refused(sql, "not-in")
+
+
+def test_an_array_is_written_wherever_it_stands() -> None:
+    ((made, _),) = offers(f"SELECT ARRAY[c.id, 2] FROM customer c WHERE {NOT_IN}", "not-in")
+    assert "ARRAY[c.id, 2]" in made

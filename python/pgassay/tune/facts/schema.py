@@ -131,7 +131,7 @@ class TableFacts(Frozen):
 class FunctionFacts(Frozen):
     """A function, one for each signature; `volatility`: i, s or v as pg_proc.provolatile.
 
-    `kind`: f function, p procedure, a aggregate, w window function, as pg_proc.prokind.
+    `kind`: a function, an aggregate, a window function or a procedure, as pg_proc.prokind.
     """
 
     schema_: str
@@ -139,7 +139,7 @@ class FunctionFacts(Frozen):
     arguments: str
     volatility: Literal["i", "s", "v"]
     strict: bool = False
-    kind: Literal["f", "p", "a", "w"] = "f"
+    kind: Literal["f", "a", "w", "p"] = "f"
     returns_set: bool = False
 
 

@@ -7,10 +7,10 @@ from pglast.enums import SubLinkType
 
 from pgassay.tune.candidate import RewriteProof
 from pgassay.tune.rewrites.base import Context, Edit, Rewrite, Site, scope_of_site
-from pgassay.tune.rewrites.conditions.moves import errors_of_rows
-from pgassay.tune.rewrites.proofs import never_null
-from pgassay.tune.rewrites.safety import scopes_below
-from pgassay.tune.rewrites.scope import Scope
+from pgassay.tune.rewrites.conditions.errors import errors_of_rows
+from pgassay.tune.rewrites.conditions.proofs import never_null
+from pgassay.tune.rewrites.names.scope import Scope
+from pgassay.tune.rewrites.names.tree_scopes import scopes_below
 from pgassay.tune.rewrites.tree import (
     RefusedError,
     changed_select,

@@ -16,11 +16,13 @@ from pglast.enums import JoinType, LimitOption, SubLinkType
 
 from pgassay.tune.candidate import RewriteProof
 from pgassay.tune.rewrites.base import Context, Edit, Rewrite, Site, scope_of_site
+from pgassay.tune.rewrites.conditions.calls import aggregates_of, has_aggregates
+from pgassay.tune.rewrites.conditions.errors import errors_of
 from pgassay.tune.rewrites.conditions.moves import around, check_collations, check_operand
-from pgassay.tune.rewrites.outputs import keep_names
-from pgassay.tune.rewrites.proofs import has_aggregates, is_aggregate, output_expression
-from pgassay.tune.rewrites.safety import errors_of, scopes_below, sums_floats
-from pgassay.tune.rewrites.scope import Scope
+from pgassay.tune.rewrites.conditions.row_order import check_row_order
+from pgassay.tune.rewrites.names.outputs import keep_names, output_expression
+from pgassay.tune.rewrites.names.scope import Scope
+from pgassay.tune.rewrites.names.tree_scopes import scopes_below
 from pgassay.tune.rewrites.tree import (
     RefusedError,
     changed,
@@ -174,7 +176,7 @@ def _check(inner: Scope) -> bool:
         if select.sortClause or select.limitCount or select.limitOffset:
             raise RefusedError("an aggregated scalar subquery is ordered or limited")
         parts += _arguments(inner)
-        parts.append(around(value, _aggregates(value), inner))
+        parts.append(around(value, aggregates_of(value), inner))
     else:
         is_one = constant(select.limitCount) == 1 and select.limitOption == LimitOption.LIMIT_OPTION_COUNT
         if not is_one or select.limitOffset:
@@ -189,19 +191,11 @@ def _check(inner: Scope) -> bool:
     return "overflow" in errors
 
 
-def _aggregates(value: ast.Node) -> list[ast.FuncCall]:
-    return [call for call in walk(value) if isinstance(call, ast.FuncCall) and is_aggregate(call)]
-
-
 def _arguments(inner: Scope) -> list[object]:
     """What the aggregates of a subquery collect; raises RefusedError where an order of rows would matter."""
     parts: list[object] = []
-    for call in _aggregates(_value(inner.select)):
-        if sums_floats(call, inner):
-            raise RefusedError(
-                f"{names_of(call.funcname)[-1]}() of floats, of numbers of several scales, or of a type that "
-                "is not known, depends on the order of its rows"
-            )
+    for call in aggregates_of(_value(inner.select)):
+        check_row_order(call, inner)
         parts.append((call.args, call.agg_filter, call.agg_order))
     return parts
 

@@ -12,9 +12,10 @@ from pglast.enums import BoolExprType, NullTestType, SubLinkType
 
 from pgassay.tune.candidate import RewriteProof
 from pgassay.tune.rewrites.base import Context, Edit, Rewrite, Site, named, qualified, scope_of_site
-from pgassay.tune.rewrites.conditions.moves import errors_of_rows
-from pgassay.tune.rewrites.proofs import alike, has_aggregates, never_null
-from pgassay.tune.rewrites.safety import scopes_below
+from pgassay.tune.rewrites.conditions.calls import has_aggregates
+from pgassay.tune.rewrites.conditions.errors import errors_of_rows
+from pgassay.tune.rewrites.conditions.proofs import alike, never_null
+from pgassay.tune.rewrites.names.tree_scopes import scopes_below
 from pgassay.tune.rewrites.tree import (
     RefusedError,
     changed_select,

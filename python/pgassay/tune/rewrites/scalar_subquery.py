@@ -13,18 +13,15 @@ from pglast.enums import JoinType, SubLinkType
 
 from pgassay.tune.candidate import RewriteProof
 from pgassay.tune.rewrites.base import Context, Edit, Rewrite, Site, scope_of_site
+from pgassay.tune.rewrites.conditions.calls import aggregates_of, has_aggregates
+from pgassay.tune.rewrites.conditions.errors import errors_of
 from pgassay.tune.rewrites.conditions.moves import around, check_collations, check_operand
-from pgassay.tune.rewrites.outputs import keep_names
-from pgassay.tune.rewrites.proofs import (
-    NULL_WITHOUT_VALUES,
-    alike,
-    has_aggregates,
-    is_aggregate,
-    key_columns,
-    resolved,
-)
-from pgassay.tune.rewrites.safety import errors_of, scopes_below, sums_floats
-from pgassay.tune.rewrites.scope import Scope
+from pgassay.tune.rewrites.conditions.proofs import alike, key_columns, resolved
+from pgassay.tune.rewrites.conditions.row_order import check_row_order
+from pgassay.tune.rewrites.functions import NULL_WITHOUT_VALUES
+from pgassay.tune.rewrites.names.outputs import keep_names
+from pgassay.tune.rewrites.names.scope import Scope
+from pgassay.tune.rewrites.names.tree_scopes import scopes_below
 from pgassay.tune.rewrites.tree import (
     RefusedError,
     changed_select,
@@ -177,7 +174,7 @@ def _check_condition(scope: Scope, node: ast.SubLink, stand_in: ast.Node, inner:
             }
             value = _value(inner.select)
             errors.add(errors_of(substitute(condition, others), scope))
-            errors.add(errors_of(around(value, _aggregates(value), inner), inner))
+            errors.add(errors_of(around(value, aggregates_of(value), inner), inner))
     if "may" in errors:
         raise RefusedError("the condition on it can raise an error for rows not asked for before")
     return "overflow" in errors
@@ -205,7 +202,7 @@ def _check(inner: Scope) -> bool:
     if inner.merged or any(isinstance(one, ast.JoinExpr) for one in items(select.fromClause)):
         raise RefusedError("the scalar subquery has a JOIN")
     value = _value(select)
-    calls = _aggregates(value)
+    calls = aggregates_of(value)
     around(value, calls, inner)
     check_collations(value)
     parts = [(call.args, call.agg_filter, call.agg_order) for call in calls]
@@ -219,10 +216,6 @@ def _value(select: ast.SelectStmt) -> ast.Node:
     one = items(select.targetList)[0]
     assert isinstance(one, ast.ResTarget) and isinstance(one.val, ast.Node)
     return one.val
-
-
-def _aggregates(value: ast.Node) -> list[ast.FuncCall]:
-    return [one for one in walk(value) if isinstance(one, ast.FuncCall) and is_aggregate(one)]
 
 
 def _split(inner: Scope) -> tuple[list[tuple[ast.ColumnRef, ast.Node]], list[ast.Node]]:
@@ -287,16 +280,12 @@ def _one(
     if not grouped:
         place = joined.setdefault(mark, Joined(name, select, keys, rest, grouped))
         return place.value(value)
-    calls = _aggregates(value)
+    calls = aggregates_of(value)
     for call in calls:
         called = names_of(call.funcname)[-1]
         if called not in NULL_WITHOUT_VALUES and called != "count":
             raise RefusedError(f"what {called}() of no rows is, is not known here")
-        if sums_floats(call, inner):
-            raise RefusedError(
-                f"{called}() of floats, of numbers of several scales, or of a type that is not known, "
-                "depends on the order of its rows"
-            )
+        check_row_order(call, inner)
     inside = {id(part) for call in calls for part in walk(call)}
     if any(id(one) not in inside for one in references(value)):
         raise RefusedError("the value of the subquery holds a column outside of its aggregate")

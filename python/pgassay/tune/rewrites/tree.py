@@ -5,7 +5,6 @@ not change is shared.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from enum import Enum
 
@@ -19,7 +18,7 @@ from pglast.stream import RawStream
 IGNORED = frozenset(
     {
         "location", "stmt_location", "stmt_len", "funcformat", "rexpr_list_start", "rexpr_list_end",
-        "subLinkId", "rtindex", "cterefcount",
+        "list_start", "list_end", "subLinkId", "rtindex", "cterefcount",
     }
 )  # fmt: skip
 TREE_DEPTH_MAX = 200
@@ -351,20 +350,3 @@ def plain_subselect(node: object, kind: SubLinkType) -> ast.SelectStmt | None:
 def has_grouping_sets(select: ast.SelectStmt) -> bool:
     """GROUP BY with ROLLUP, CUBE or GROUPING SETS."""
     return any(isinstance(node, ast.GroupingSet) for node in items(select.groupClause))
-
-
-@dataclass(frozen=True)
-class Cte:
-    """A CTE, and those that its own query sees: not itself, and none that stands behind it."""
-
-    node: ast.CommonTableExpr
-    before: Mapping[str, "Cte"]
-
-
-def ctes_of(select: ast.SelectStmt, around: Mapping[str, Cte]) -> dict[str, Cte]:
-    """The CTEs that a SELECT sees: its own, and those around it whose names they don't hide."""
-    visible = dict(around)
-    for one in items(select.withClause.ctes) if select.withClause is not None else ():
-        assert isinstance(one, ast.CommonTableExpr)
-        visible[str(one.ctename)] = Cte(one, dict(visible))
-    return visible

@@ -1,1 +1,1 @@
-"""Conditions of rewrites: what calls, tables and moved expressions have to be."""
+"""Conditions of rewrites: what keys, orders and calls prove, what can fail, and what a rewrite may move."""

@@ -1,48 +1,13 @@
-"""What a rewrite may move: expressions that mean the same elsewhere, and rows whose search can't fail."""
+"""Expressions that a rewrite moves: what they must not hold to mean the same elsewhere."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from pglast import ast
 
-from pgassay.tune.rewrites.conditions.calls import own_functions
-from pgassay.tune.rewrites.functions import SET_RETURNING
-from pgassay.tune.rewrites.proofs import joins
-from pgassay.tune.rewrites.safety import Errors, errors_of, scopes_below
-from pgassay.tune.rewrites.scope import KNOWN_TYPES, Scope, scope_of
-from pgassay.tune.rewrites.tree import RefusedError, column, items, names_of, substitute, walk
-
-
-def errors_of_rows(scope: Scope) -> Errors:
-    """Whether a SELECT's conditions, and those of what it reads, can raise an error.
-
-    EXISTS stops at the first row, and a join looks at other rows than a subquery that runs for each.
-    """
-    found = {errors_of(one, scope) for one in _conditions(scope)}
-    for entry in scope.entries:
-        below = _read(scope, entry.node)
-        if below is not None:
-            found.add(errors_of_rows(below))
-    return "may" if "may" in found else "overflow" if "overflow" in found else "never"
-
-
-def _conditions(scope: Scope) -> Iterator[ast.Node]:
-    if scope.select.whereClause is not None:
-        yield scope.select.whereClause
-    for item in items(scope.select.fromClause):
-        yield from (join.quals for join in joins(item) if join.quals is not None)
-
-
-def _read(scope: Scope, node: ast.Node) -> Scope | None:
-    """The scope of a subquery or of a CTE in FROM; None for tables, functions and set operations."""
-    if isinstance(node, ast.RangeVar) and node.schemaname is None and node.relname in scope.ctes:
-        cte = scope.ctes[str(node.relname)]
-        query = cte.node.ctequery
-        plain = isinstance(query, ast.SelectStmt) and query.larg is None and not query.valuesLists
-        return scope_of(query, scope.facts, None, cte.before, blind=True) if plain else None
-    if isinstance(node, ast.RangeSubselect) and isinstance(node.subquery, ast.SelectStmt):
-        inner = scopes_below(node.subquery, scope)
-        return inner if inner is not None and inner.select is node.subquery else None
-    return None
+from pgassay.tune.rewrites.conditions.calls import returns_set
+from pgassay.tune.rewrites.names.data_types import KNOWN_TYPES
+from pgassay.tune.rewrites.names.scope import Scope
+from pgassay.tune.rewrites.tree import RefusedError, column, names_of, substitute, walk
 
 
 def around(value: ast.Node, calls: Sequence[ast.FuncCall], scope: Scope) -> ast.Node:
@@ -57,7 +22,7 @@ def around(value: ast.Node, calls: Sequence[ast.FuncCall], scope: Scope) -> ast.
         name = names_of(node.funcname)[-1]
         if node.over is not None:
             raise RefusedError(f"{name}() looks at the rows of the statement that it stands in")
-        if name in SET_RETURNING or any(one.returns_set for one in own_functions(node, scope.facts)):
+        if returns_set(node, scope.facts):
             raise RefusedError(f"{name}() returns a set")
     return substitute(value, {id(call): _any_column(scope) for call in calls}) if calls else value
 

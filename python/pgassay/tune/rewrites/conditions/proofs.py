@@ -1,19 +1,18 @@
-"""What keys and constraints prove: columns that are never NULL, rows that are determined, orders that are
-total."""
+"""What keys and constraints prove: columns that are never NULL, and rows that are determined by others."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from pglast import ast
-from pglast.enums import A_Expr_Kind, BoolTestType, JoinType, NullTestType, SetOperation
+from pglast.enums import A_Expr_Kind, JoinType, LimitOption, NullTestType, SetOperation
 
-from pgassay.tune.facts.schema import TableFacts
-from pgassay.tune.rewrites.outputs import output_name
-from pgassay.tune.rewrites.scope import INTEGERS, KNOWN_TYPES, Entry, Found, Scope
+from pgassay.tune.facts.schema import SchemaFacts, TableFacts
+from pgassay.tune.rewrites.conditions.calls import has_aggregates, returns_sets
+from pgassay.tune.rewrites.functions import COMPARISONS
+from pgassay.tune.rewrites.names.data_types import INTEGERS, KNOWN_TYPES, compared_exactly
+from pgassay.tune.rewrites.names.scope import Entry, Found, Scope
 from pgassay.tune.rewrites.tree import (
-    RefusedError,
     conjuncts,
     constant,
-    has_grouping_sets,
     is_operation,
     items,
     meaning,
@@ -22,19 +21,6 @@ from pgassay.tune.rewrites.tree import (
     walk,
 )
 
-COMPARISONS = ("=", "<", ">", "<=", ">=", "<>", "!=")
-AGGREGATES = frozenset(
-    {
-        "count", "sum", "avg", "min", "max", "bool_and", "bool_or", "every", "bit_and", "bit_or", "bit_xor",
-        "stddev", "stddev_pop", "stddev_samp", "variance", "var_pop", "var_samp", "corr", "covar_pop",
-        "covar_samp", "regr_avgx", "regr_avgy", "regr_count", "regr_intercept", "regr_r2", "regr_slope",
-        "regr_sxx", "regr_sxy", "regr_syy", "array_agg", "string_agg", "json_agg", "jsonb_agg",
-        "json_object_agg", "jsonb_object_agg", "xmlagg", "percentile_cont", "percentile_disc", "mode",
-        "any_value", "range_agg", "range_intersect_agg",
-    }
-)  # fmt: skip
-# NULL for a group of NULLs alone, as an outer join without a partner gives, and for no rows; a count is 0.
-NULL_WITHOUT_VALUES = frozenset({"sum", "avg", "min", "max", "bool_and", "bool_or", "every"})
 STRICT_KINDS = (
     A_Expr_Kind.AEXPR_IN,
     A_Expr_Kind.AEXPR_BETWEEN,
@@ -187,16 +173,55 @@ def determined(scope: Scope, start: set[Name], besides: frozenset[str] = frozens
                     continue
                 if _is_fixed(scope, found, other, known):
                     known.add((found.entry.name, found.column.name))
-        for entry in scope.entries:
-            if entry.name in rows or entry.name in besides or entry.table is None:
+        for place, entry in enumerate(scope.entries):
+            if entry.name in rows or entry.name in besides:
                 continue
-            if any(
-                {(entry.name, name) for name in key} <= known for key in key_columns(entry.table, nulls=False)
-            ):
+            if _is_determined(scope, place, known, rows):
                 rows.add(entry.name)
                 known |= {(entry.name, column.name) for column in entry.columns or ()}
         grew = (len(known), len(rows)) != before
     return rows
+
+
+def _is_determined(scope: Scope, place: int, known: set[Name], rows: set[str]) -> bool:
+    """Whether an entry has one row, given the columns and rows that are known."""
+    entry = scope.entries[place]
+    keys = _groups(entry, scope.facts) if entry.table is None else key_columns(entry.table, nulls=False)
+    if not any({(entry.name, name) for name in key} <= known for key in keys):
+        return False
+    if entry.table is not None or not (entry.lateral or entry.nullable):
+        return True
+    # A LATERAL subquery has a row for each of those before it, and LEFT JOIN leaves it out beside some.
+    kinds = {one.jointype for item in items(scope.select.fromClause) for one in joins(item)}
+    in_order = kinds <= {JoinType.JOIN_INNER, JoinType.JOIN_LEFT}
+    return in_order and {one.name for one in scope.entries[:place]} <= rows
+
+
+def _groups(entry: Entry, facts: SchemaFacts) -> Iterator[tuple[str, ...]]:
+    """The output columns that tell a subquery's rows apart: none where it has one row at most, or its
+    groups."""
+    select = entry.select
+    if select is None:
+        return
+    if has_one_row(select, facts):
+        yield ()
+    groups = items(select.groupClause)
+    values = [meaning(one.val) for one in items(select.targetList) if isinstance(one, ast.ResTarget)]
+    # A star has several columns; a number is the place of one.
+    aligned = entry.columns is not None and len(values) == len(entry.columns)
+    plain = not any(isinstance(one, ast.A_Const | ast.GroupingSet) for one in groups)
+    shown = all(meaning(one) in values for one in groups)
+    if groups and aligned and plain and shown and not returns_sets(select, facts):
+        yield tuple((entry.columns or ())[values.index(meaning(one))].name for one in groups)
+
+
+def has_one_row(select: ast.SelectStmt, facts: SchemaFacts) -> bool:
+    """Whether a SELECT has one row at most: an aggregate of all its rows, LIMIT 1, or no FROM."""
+    if constant(select.limitCount) == 1 and select.limitOption == LimitOption.LIMIT_OPTION_COUNT:
+        return True
+    if select.op != SetOperation.SETOP_NONE or select.valuesLists or returns_sets(select, facts):
+        return False
+    return not select.groupClause and (has_aggregates(select) or not select.fromClause)
 
 
 def _local(scope: Scope, node: ast.Node) -> Found | None:
@@ -210,51 +235,11 @@ def _is_fixed(scope: Scope, one: Found, node: ast.Node, known: set[Name]) -> boo
     """Whether what `one` is equal to leaves it a single value; a float is equal to several integers."""
     if isinstance(node, ast.ColumnRef):
         found = scope.resolve(node)
-        if not alike(one, found) or not found.column.deterministic:
+        exact = compared_exactly({one.column.type, found.column.type})
+        if not exact or not found.column.deterministic:
             return False
         return found.level > 0 or (found.entry.name, found.column.name) in known
     return constant(node) is not None or isinstance(node, ast.ParamRef)
-
-
-def output_expression(select: ast.SelectStmt, node: ast.Node, by_column_first: Scope | None) -> ast.Node:
-    """What an item of ORDER BY or GROUP BY stands for: a place, an output name, or itself.
-
-    ORDER BY looks among the output names first; GROUP BY (`by_column_first`) among the columns.
-    """
-    targets = [one for one in items(select.targetList) if isinstance(one, ast.ResTarget)]
-    place = constant(node)
-    if isinstance(place, int) and not isinstance(place, bool) and 1 <= place <= len(targets):
-        if any(isinstance(one.val, ast.ColumnRef) and "*" in names_of(one.val) for one in targets):
-            raise RefusedError("a place of ORDER BY counts a star's columns")
-        return _value(targets[place - 1])
-    if isinstance(node, ast.ColumnRef) and len(names_of(node)) == 1:
-        name = names_of(node)[0]
-        if by_column_first is not None and by_column_first.unqualified(name) is not None:
-            return node
-        named = [one for one in targets if output_name(one) == name]
-        if len(named) == 1:
-            return _value(named[0])
-        if len({repr(meaning(one.val)) for one in named}) > 1:
-            raise RefusedError(f"{name} is the name of two output columns")
-    return node
-
-
-def _value(node: ast.ResTarget) -> ast.Node:
-    assert isinstance(node.val, ast.Node)
-    return node.val
-
-
-def is_aggregate(node: object) -> bool:
-    """A call of an aggregate that is no window function."""
-    return isinstance(node, ast.FuncCall) and node.over is None and names_of(node.funcname)[-1] in AGGREGATES
-
-
-def has_aggregates(select: ast.SelectStmt) -> bool:
-    """Whether the SELECT itself (not a subquery of it) is grouped."""
-    if select.groupClause or select.havingClause:
-        return True
-    parts = (select.targetList, select.sortClause)
-    return any(is_aggregate(node) for part in parts for node in walk(part, into_selects=False))
 
 
 def same_value(scope: Scope, one: ast.Node, other: ast.Node) -> bool:
@@ -263,86 +248,3 @@ def same_value(scope: Scope, one: ast.Node, other: ast.Node) -> bool:
         left, right = scope.resolve(one), scope.resolve(other)
         return left.entry is right.entry and left.column.name == right.column.name
     return meaning(one) == meaning(other)
-
-
-def orders_totally(scope: Scope, by: list[ast.Node]) -> bool:
-    """Whether rows that agree in these expressions are one row, so that an order by them has no ties."""
-    select = scope.select
-    if not select.fromClause:
-        return True
-    if has_grouping_sets(select):
-        return False
-    if has_aggregates(select):
-        grouped = [output_expression(select, node, scope) for node in items(select.groupClause)]
-        return all(any(same_value(scope, group, one) for one in by) for group in grouped)
-    outputs = [one.val for one in items(select.targetList) if isinstance(one, ast.ResTarget)]
-    if select.distinctClause == (None,):
-        return all(
-            isinstance(value, ast.Node) and any(same_value(scope, value, one) for one in by)
-            for value in outputs
-        )
-    start = set()
-    for one in by:
-        found = resolved(scope, one)
-        if found is not None and found.column.deterministic:
-            start.add((found.entry.name, found.column.name))
-    return {entry.name for entry in scope.entries} <= determined(scope, start)
-
-
-def has_total_order(select: ast.SelectStmt, scopes: Mapping[int, Scope]) -> bool:
-    """Whether ORDER BY leaves no choice; `scopes` are those of the SELECTs by their ids. Raises
-    `RefusedError`."""
-    if select.valuesLists:
-        return False
-    branches = _branches(select)
-    if branches is None:
-        return False
-    ordered = []
-    for branch in branches:
-        scope = scopes.get(id(branch))
-        if scope is None or (branch is not select and (branch.limitCount or branch.limitOffset)):
-            return False
-        # The names that a set operation is sorted by are those of its first branch.
-        by = [_place_or_value(branches, branch, item) for item in items(select.sortClause)]
-        ordered.append(orders_totally(scope, by))
-    pairs = [(one, other) for place, one in enumerate(branches) for other in branches[place + 1 :]]
-    return all(ordered) and all(_excludes(one, other) for one, other in pairs)
-
-
-def _place_or_value(branches: list[ast.SelectStmt], branch: ast.SelectStmt, item: ast.Node) -> ast.Node:
-    assert isinstance(item, ast.SortBy) and isinstance(item.node, ast.Node)
-    node = item.node
-    if len(branches) > 1 and isinstance(node, ast.ColumnRef):
-        names = [output_name(one) for one in items(branches[0].targetList) if isinstance(one, ast.ResTarget)]
-        word = names_of(node)[-1]
-        if names.count(word) != 1:
-            raise RefusedError(f"{word} is not the name of one output column")
-        node = ast.A_Const(val=ast.Integer(ival=names.index(word) + 1))
-    return output_expression(branch, node, None)
-
-
-def _branches(select: ast.SelectStmt) -> list[ast.SelectStmt] | None:
-    """The SELECTs below UNION ALL, None below any other set operation."""
-    if select.op == SetOperation.SETOP_NONE:
-        return [select]
-    if select.op != SetOperation.SETOP_UNION or not select.all or select.larg is None or select.rarg is None:
-        return None
-    left, right = _branches(select.larg), _branches(select.rarg)
-    return None if left is None or right is None else left + right
-
-
-def _excludes(one: ast.SelectStmt, other: ast.SelectStmt) -> bool:
-    """Whether the second SELECT is the first with other conditions, one of which is that the first's is
-    not true."""
-    if meaning(one.fromClause) != meaning(other.fromClause) or meaning(one.targetList) != meaning(
-        other.targetList
-    ):
-        return False
-    first = [meaning(part) for part in conjuncts(one.whereClause)]
-    return any(
-        isinstance(part, ast.BooleanTest)
-        and part.booltesttype == BoolTestType.IS_NOT_TRUE
-        and isinstance(part.arg, ast.Node)
-        and all(meaning(piece) in first for piece in conjuncts(part.arg))
-        for part in conjuncts(other.whereClause)
-    )

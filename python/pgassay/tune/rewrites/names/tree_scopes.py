@@ -1,180 +1,20 @@
-"""What a name in a statement means: tables, columns and output columns, by PostgreSQL's own rules of scope.
+"""The scopes of a statement's SELECTs, read from its tree: what stands in FROM, with columns and types.
 
-Where a name can't be resolved without a doubt (a merged column of NATURAL, a whole row, a system column, a
-table that the facts do not have) `RefusedError` is raised, and nothing is rewritten.
+Where something in FROM is not known, `RefusedError` is raised, or its columns are None.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 
 from pglast import ast
 from pglast.enums import JoinType, SetOperation
 
-from pgassay.tune.facts.schema import ColumnFacts, SchemaFacts, TableFacts
+from pgassay.tune.facts.schema import SchemaFacts, TableFacts
 from pgassay.tune.rewrites.functions import AGGREGATE_TYPES
-from pgassay.tune.rewrites.outputs import output_name
-from pgassay.tune.rewrites.tree import (
-    Cte,
-    RefusedError,
-    ctes_of,
-    has_grouping_sets,
-    items,
-    names_of,
-    references,
-    walk,
-)
-
-SYSTEM_COLUMNS = frozenset({"ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"})
-INTEGERS = frozenset({"smallint", "integer", "bigint"})
-FLOATS = frozenset({"real", "double precision"})
-# Types whose equality and order are PostgreSQL's own; what an extension's operators do is not known here.
-KNOWN_TYPES = INTEGERS | FLOATS | {
-    "numeric", "text", "character varying", "character", "boolean", "date", "timestamp without time zone",
-    "timestamp with time zone", "time without time zone", "interval", "uuid", "bytea",
-}  # fmt: skip
-# Equal values of these can't be told apart: no 1.0 and 1.00, no 0 and -0, no "24 hours" and "1 day".
-IDENTITY_TYPES = KNOWN_TYPES - FLOATS - {"numeric", "interval", "character"}
-
-
-def base_type(name: str) -> str:
-    """format_type's name without length or precision: "numeric(10,2)" is "numeric"."""
-    head, bracket, rest = name.partition("(")
-    return (head.strip() + rest.partition(")")[2]) if bracket else name
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of something in FROM. `type` has no length; '' where it is not known."""
-
-    name: str
-    type: str
-    not_null: bool
-    deterministic: bool = True
-    source: ColumnFacts | None = None
-
-
-@dataclass
-class Entry:
-    """One thing in FROM. `columns` is None where not known; `nullable`: an outer join may empty it."""
-
-    name: str
-    node: ast.Node
-    table: TableFacts | None = None
-    columns: tuple[Column, ...] | None = None
-    nullable: bool = False
-    select: ast.SelectStmt | None = None
-    lateral: bool = False
-
-    def column(self, name: str) -> Column | None:
-        """The column of that name."""
-        return next((column for column in self.columns or () if column.name == name), None)
-
-
-@dataclass
-class Found:
-    """What a reference means. `level`: 0 for the SELECT it stands in, 1 for the one around that …
-
-    `regrouped`: that SELECT has ROLLUP or its kin, which put NULL in place of the column's value.
-    """
-
-    entry: Entry
-    column: Column
-    level: int
-    regrouped: bool = False
-
-    @property
-    def not_null(self) -> bool:
-        """Never NULL where it stands."""
-        return self.column.not_null and not self.entry.nullable and not self.regrouped
-
-
-@dataclass
-class Scope:
-    """The names that one SELECT sees. `blind`: a subquery in FROM that doesn't see what stands beside it."""
-
-    select: ast.SelectStmt
-    facts: SchemaFacts
-    parent: "Scope | None" = None
-    blind: bool = False
-    ctes: Mapping[str, Cte] = field(default_factory=dict)
-    entries: list[Entry] = field(default_factory=list)
-    merged: dict[str, Entry | None] = field(default_factory=dict)
-    # What a reference in ON or in a LATERAL subquery sees of this SELECT, by the reference's id.
-    visible: dict[int, list[Entry]] = field(default_factory=dict)
-
-    def resolve(self, reference: ast.ColumnRef) -> Found:
-        """What the reference means. Raises `RefusedError` where that is not sure."""
-        words = names_of(reference)
-        if "*" in words or "?" in words or len(words) > 3:
-            raise RefusedError(f"{'.'.join(words)} is not one column")
-        scope: Scope | None = self
-        level, hidden = 0, False
-        while scope is not None:
-            # A subquery in FROM sees of the SELECT around it only what LATERAL lets it see.
-            found = None if hidden else scope.look_up(words)
-            if found is not None:
-                seen = scope.visible.get(id(reference))
-                if seen is not None and not any(entry is found[0] for entry in seen):
-                    raise RefusedError(f"{'.'.join(words)} stands where its table is not seen")
-                return Found(*found, level, has_grouping_sets(scope.select))
-            hidden = scope.blind
-            scope, level = scope.parent, level + 1
-        raise RefusedError(f"{'.'.join(words)} is no column of the tables that are known")
-
-    @property
-    def is_correlated(self) -> bool:
-        """Whether it reads a column of the statement right around it."""
-        for reference in references(self.select):
-            try:
-                if self.resolve(reference).level == 1:
-                    return True
-            except RefusedError:
-                continue
-        return False
-
-    def look_up(self, words: tuple[str, ...]) -> tuple[Entry, Column] | None:
-        """The column of this SELECT that the words mean, None where they mean none of it."""
-        if len(words) == 1:
-            return self.unqualified(words[0])
-        for entry in self.entries:
-            if entry.name != words[-2]:
-                continue
-            if len(words) == 3 and (entry.table is None or entry.table.schema_ != words[0]):
-                continue
-            if len(words) == 3 and isinstance(entry.node, ast.RangeVar) and entry.node.alias is not None:
-                continue
-            if entry.columns is None:
-                raise RefusedError(f"the columns of {entry.name} are not known")
-            column = entry.column(words[-1])
-            if column is None:
-                raise RefusedError(f"{'.'.join(words)} is no column that is known")
-            return entry, column
-        if any(entry.column(words[0]) for entry in self.entries if entry.columns):
-            raise RefusedError(f"{'.'.join(words)} may be a field of a composite value")
-        return None
-
-    def unqualified(self, name: str) -> tuple[Entry, Column] | None:
-        """The column that a bare name means."""
-        if name in self.merged:
-            entry = self.merged[name]
-            if entry is None:
-                raise RefusedError(f"{name} is a merged column of an outer or natural join")
-            column = entry.column(name)
-            return (entry, column) if column else None
-        found = [(entry, column) for entry in self.entries if (column := entry.column(name))]
-        if any(entry.columns is None for entry in self.entries):
-            raise RefusedError(f"{name} may be a column of something whose columns are not known")
-        if len(found) > 1:
-            raise RefusedError(f"{name} is ambiguous")
-        if not found and any(entry.name == name for entry in self.entries):
-            raise RefusedError(f"{name} is a whole row")
-        if not found and name in SYSTEM_COLUMNS:
-            raise RefusedError(f"{name} is a system column")
-        return found[0] if found else None
-
-    def entry(self, name: str) -> Entry | None:
-        """The thing in FROM of that name."""
-        return next((entry for entry in self.entries if entry.name == name), None)
+from pgassay.tune.rewrites.names.data_types import base_type
+from pgassay.tune.rewrites.names.outputs import output_name
+from pgassay.tune.rewrites.names.scope import Column, Cte, Entry, Found, Scope
+from pgassay.tune.rewrites.tree import RefusedError, has_grouping_sets, items, names_of, references, walk
 
 
 def scope_of(
@@ -305,7 +145,7 @@ def _output(
             words = names_of(node.val)
             chosen = [entry for entry in inner.entries if len(words) == 1 or entry.name == words[-2]]
             columns += [
-                Column(one.name, one.type, Found(entry, one, 0, regrouped).not_null, one.deterministic)
+                replace(one, not_null=Found(entry, one, 0, regrouped).not_null)
                 for entry in chosen
                 for one in entry.columns or ()
             ]
@@ -314,7 +154,7 @@ def _output(
     if len({column.name for column in columns[len(renamed) :]} | set(renamed)) != len(columns):
         return None
     return tuple(
-        Column(renamed[number], one.type, one.not_null, one.deterministic) if number < len(renamed) else one
+        replace(one, name=renamed[number]) if number < len(renamed) else one
         for number, one in enumerate(columns)
     )
 
@@ -326,7 +166,7 @@ def _output_column(inner: Scope, node: ast.ResTarget) -> Column:
             found = inner.resolve(node.val)
         except RefusedError:
             return Column(name, "", False, False)
-        return Column(name, found.column.type, found.not_null, found.column.deterministic)
+        return replace(found.column, name=name, not_null=found.not_null)
     if isinstance(node.val, ast.FuncCall) and node.val.over is None:
         kind = _aggregate_type(inner, node.val)
         return Column(name, kind, False, kind not in ("text", "character varying", "character", ""))
@@ -342,6 +182,15 @@ def _aggregate_type(inner: Scope, call: ast.FuncCall) -> str:
         return AGGREGATE_TYPES.get(function, {}).get(inner.resolve(args[0]).column.type, "")
     except RefusedError:
         return ""
+
+
+def ctes_of(select: ast.SelectStmt, around: Mapping[str, Cte]) -> dict[str, Cte]:
+    """The CTEs that a SELECT sees: its own, and those around it whose names they don't hide."""
+    visible = dict(around)
+    for one in items(select.withClause.ctes) if select.withClause is not None else ():
+        assert isinstance(one, ast.CommonTableExpr)
+        visible[str(one.ctename)] = Cte(one, dict(visible))
+    return visible
 
 
 def scoped_selects(
@@ -398,3 +247,14 @@ def _below(
     elif isinstance(node, tuple):
         for part in node:
             yield from _below(part, facts, parent, ctes, in_from)
+
+
+def scopes_below(select: ast.SelectStmt, scope: Scope) -> Scope | None:
+    """The scope of a SELECT in an expression of another."""
+    made = next(iter(scoped_selects(select, scope.facts, scope, scope.ctes)), None)
+    return made if isinstance(made, Scope) else None
+
+
+def scopes_by_select(tree: ast.Node, facts: SchemaFacts) -> dict[int, Scope]:
+    """The scope of each SELECT that has one, by the SELECT's id."""
+    return {id(one.select): one for one in scoped_selects(tree, facts) if isinstance(one, Scope)}
