@@ -20,6 +20,8 @@ _NOT_IN = (
     ("NULLs inside written out", "SELECT id FROM region WHERE id NOT IN (SELECT referrer_id FROM orders)"),
     ("NULLs on both sides written out",
      "SELECT id FROM orders WHERE referrer_id NOT IN (SELECT parent_id FROM region) AND qty < 9"),
+    ("beside an array", "SELECT ARRAY[id, 2] AS ids FROM customer WHERE id NOT IN (SELECT customer_id FROM "
+     "orders)"),
     ("texts", "SELECT id FROM customer WHERE name NOT IN (SELECT name FROM region)"),
 )  # fmt: skip
 _COUNT = (
@@ -109,6 +111,8 @@ _SCALAR = (
     ("grouped around it", "SELECT o.status, count(*) FROM orders o WHERE o.qty = (SELECT max(i.qty) "
     "FROM orders i "
      "WHERE i.customer_id = o.customer_id) GROUP BY o.status"),
+    ("limited around it", "SELECT c.id, (SELECT sum(o.qty) FROM orders o WHERE o.customer_id = c.id) "
+     "FROM customer c ORDER BY c.id LIMIT 3"),
     ("two keys", "SELECT o.id, (SELECT e.v FROM event e WHERE e.id = o.qty AND e.day = o.day) FROM orders o"),
 )  # fmt: skip
 _LATERAL = (

@@ -47,6 +47,12 @@ WRONG_NULLS = (
         "FROM orders o",
     ),
     Case(
+        "not in of NULLs that ROLLUP makes", "not-in",
+        "SELECT id, id NOT IN (SELECT customer_id FROM orders) AS missing FROM customer GROUP BY ROLLUP (id)",
+        "SELECT id, NOT EXISTS (SELECT 1 FROM orders o WHERE o.customer_id = customer.id) AS missing "
+        "FROM customer GROUP BY ROLLUP (id)",
+    ),
+    Case(
         "not in of NULLs below NOT", "not-in",
         "SELECT o.id FROM orders o WHERE (o.referrer_id NOT IN (SELECT parent_id FROM region)) IS NOT TRUE",
         "SELECT o.id FROM orders o WHERE EXISTS (SELECT 1 FROM region r WHERE r.parent_id = o.referrer_id)",

@@ -25,7 +25,8 @@ from rewrites.random_queries import Drawn
 from rewrites.schema import AFTERWARDS, BROKEN_INDEX, DATA, SCHEMA, SCHEMA_18, Case
 from rewrites.valid import VALID
 from rewrites.wrong_conditions import WRONG_KEYS, WRONG_NULLS
-from rewrites.wrong_values import WRONG_DECISIONS, WRONG_VALUES
+from rewrites.wrong_decisions import WRONG_DECISIONS
+from rewrites.wrong_values import WRONG_VALUES
 from server_helpers import TINY_SETTINGS, empty_cluster, own_home
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]

@@ -57,6 +57,24 @@ def test_floats_are_equal_within_rounding(first: str | None, second: str | None,
     assert (difference(one, other, ordered=False) is None) == same
 
 
+def test_floats_keep_their_order_within_rounding() -> None:
+    def of(*floats: str | None, keys: tuple[int, ...] = ()) -> Outcome:
+        return outcome(*((one,) for one in floats), kinds=(DOUBLE,), keys=keys)
+
+    sorted_ones, turned = ("0.1", "0.3", "2"), ("2", "0.1", "0.3")
+    assert difference(of(*sorted_ones), of(*turned), ordered=False) is None
+    for keys, total in (((0,), False), ((), True)):
+        rounded = of("0.1", "0.30000000000000004", "2", keys=keys)
+        assert difference(of(*sorted_ones, keys=keys), rounded, ordered=total) is None
+        assert (
+            difference(of(*sorted_ones, keys=keys), of(*turned, keys=keys), ordered=total)
+            == "their rows come in another order"
+        )
+    # NULL and NaN are told apart in whatever order they come.
+    assert difference(of("NaN", None), of(None, "NaN"), ordered=False) is None
+    assert difference(of("NaN", None), of("NaN", "NaN"), ordered=False) is not None
+
+
 def test_errors_are_results() -> None:
     failed, other = Outcome(error="21000"), Outcome(error="22012")
     assert difference(failed, Outcome(error="21000"), ordered=False) is None

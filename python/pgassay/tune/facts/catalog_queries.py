@@ -87,7 +87,7 @@ COLUMNS = f"""
 SELECT a.attrelid::bigint AS relation, a.attname AS name,
     pg_catalog.format_type(a.atttypid, a.atttypmod) AS type, a.attnotnull AS not_null,
     o.collname AS collation, o.collisdeterministic AS deterministic,
-    a.attgenerated <> '' AS generated, a.attidentity <> '' AS identity,
+    a.attgenerated <> '' AS generated, a.attgenerated = 'v' AS computed, a.attidentity <> '' AS identity,
     s.null_frac::float8 AS null_share, s.n_distinct::float8 AS distinct, s.correlation::float8 AS correlation,
     s.avg_width AS width, s.most_common_vals::text::text[] AS common,
     s.most_common_freqs::float8[] AS common_share, s.histogram_bounds::text::text[] AS histogram,
@@ -170,7 +170,8 @@ ORDER BY k.conrelid, k.conname
 FUNCTIONS = f"""
 SELECT n.nspname AS schema_, p.proname AS name,
     pg_catalog.pg_get_function_identity_arguments(p.oid) AS arguments,
-    p.provolatile::text AS volatility, p.proisstrict AS strict
+    p.provolatile::text AS volatility, p.proisstrict AS strict, p.prokind::text AS kind,
+    p.proretset AS returns_set
 FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
 WHERE {_OURS}
 ORDER BY n.nspname, p.proname, arguments

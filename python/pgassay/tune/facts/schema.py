@@ -22,6 +22,8 @@ class ColumnFacts(Frozen):
     collation: str = ""
     deterministic: bool = True
     generated: bool = False
+    # Generated when it is read and not when it is written (18 and newer), so that reading it may fail.
+    computed: bool = False
     identity: bool = False
     null_share: float | None = None
     distinct: float | None = None
@@ -136,13 +138,18 @@ class TableFacts(Frozen):
 
 
 class FunctionFacts(Frozen):
-    """A function, one for each signature; `volatility`: i, s or v as pg_proc.provolatile."""
+    """A function, one for each signature; `volatility`: i, s or v as pg_proc.provolatile.
+
+    `kind`: a function, an aggregate, a window function or a procedure, as pg_proc.prokind.
+    """
 
     schema_: str
     name: str
     arguments: str
     volatility: Literal["i", "s", "v"]
     strict: bool = False
+    kind: Literal["f", "a", "w", "p"] = "f"
+    returns_set: bool = False
 
 
 class ExtendedStatisticsFacts(Frozen):

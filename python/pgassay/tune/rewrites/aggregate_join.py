@@ -14,19 +14,15 @@ from pglast.enums import JoinType
 
 from pgassay.tune.candidate import RewriteProof
 from pgassay.tune.rewrites.base import Context, Edit, Rewrite, Site, scope_of_site
+from pgassay.tune.rewrites.conditions.calls import is_aggregate
+from pgassay.tune.rewrites.conditions.errors import errors_of
+from pgassay.tune.rewrites.conditions.moves import check_collations
+from pgassay.tune.rewrites.conditions.proofs import alike, determined, joins, resolved
+from pgassay.tune.rewrites.conditions.row_order import check_row_order
 from pgassay.tune.rewrites.distinct_exists import inner_tables
-from pgassay.tune.rewrites.not_in import alike
-from pgassay.tune.rewrites.outputs import keep_names
-from pgassay.tune.rewrites.proofs import (
-    NULL_WITHOUT_VALUES,
-    determined,
-    is_aggregate,
-    joins,
-    output_expression,
-    resolved,
-)
-from pgassay.tune.rewrites.safety import errors_of, sums_floats
-from pgassay.tune.rewrites.scope import Entry, Scope
+from pgassay.tune.rewrites.functions import NULL_WITHOUT_VALUES
+from pgassay.tune.rewrites.names.outputs import keep_names, output_expression
+from pgassay.tune.rewrites.names.scope import Entry, Scope
 from pgassay.tune.rewrites.tree import (
     RefusedError,
     changed_select,
@@ -247,10 +243,8 @@ def _check_calls(scope: Scope, parts: Sides) -> RewriteProof:
         name = names_of(call.funcname)[-1]
         if call.agg_within_group or call.agg_order:
             raise RefusedError(f"{name}() has an order of its own")
-        if sums_floats(call, scope):
-            raise RefusedError(
-                f"{name}() of floats, or of a type that is not known, depends on the order of its rows"
-            )
+        check_row_order(call, scope)
+        check_collations(call)
         worst = {errors_of(part, scope) for part in (call.args, call.agg_filter) if part}
         if "may" in worst:
             raise RefusedError(f"what {name}() is of can raise an error for rows that the join leaves out")
@@ -264,8 +258,10 @@ def _check_calls(scope: Scope, parts: Sides) -> RewriteProof:
     # HAVING becomes a condition that the server may evaluate before the join.
     column_of_any = {id(call): parts.keys[0][0] for call in calls}
     for condition in conjuncts(scope.select.havingClause):
-        if errors_of(substitute(condition, column_of_any), scope) == "may":
+        errors = errors_of(substitute(condition, column_of_any), scope)
+        if errors == "may":
             raise RefusedError("HAVING can raise an error for groups that the join leaves out")
+        proof = "by test" if errors == "overflow" else proof
     return proof
 
 

@@ -8,8 +8,12 @@ from pglast import ast
 
 from pgassay.tune.candidate import RewriteProof
 from pgassay.tune.facts.schema import SchemaFacts
-from pgassay.tune.rewrites.scope import Found, Scope, scoped_selects
-from pgassay.tune.rewrites.tree import RefusedError, column, names_of, walk
+from pgassay.tune.rewrites.conditions.calls import has_aggregates, is_aggregate
+from pgassay.tune.rewrites.conditions.proofs import resolved
+from pgassay.tune.rewrites.names.outputs import output_expression
+from pgassay.tune.rewrites.names.scope import Found, Scope
+from pgassay.tune.rewrites.names.tree_scopes import scoped_selects
+from pgassay.tune.rewrites.tree import RefusedError, column, items, names_of, walk
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,32 @@ def qualified(scope: Scope, reference: ast.ColumnRef, inner: Scope) -> ast.Colum
     if scope.resolve(made).entry is not found.entry:
         raise RefusedError(f"{name} means something else here")
     return made
+
+
+def check_grouping(site: Site, reference: ast.ColumnRef) -> None:
+    """Refuse to name a column where its SELECT is grouped, and perhaps only by what the site makes of it.
+
+    GROUP BY day::date lets day::date stand in HAVING and in the output, but not day.
+    """
+    owner: Scope | None = scope_of_site(site)
+    found = scope_of_site(site).resolve(reference)
+    for _ in range(found.level):
+        owner = owner.parent if owner is not None else None
+    assert owner is not None
+    select = owner.select
+    if not has_aggregates(select):
+        return
+    aggregates = tuple(
+        one for one in walk((select.targetList, select.havingClause, select.sortClause)) if is_aggregate(one)
+    )
+    free = (select.fromClause, select.whereClause, aggregates)
+    if any(one is site.node for part in free for one in walk(part)):
+        return
+    for item in items(select.groupClause):
+        group = resolved(owner, output_expression(select, item, owner))
+        if group is not None and group.entry is found.entry and group.column.name == found.column.name:
+            return
+    raise RefusedError(f"{named(found, reference)} stands where the statement is grouped by something else")
 
 
 def named(found: Found, reference: ast.ColumnRef) -> str:

@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from pglast import ast
 from pglast.enums import SubLinkType
 
+from pgassay.tune.candidate import RewriteProof
 from pgassay.tune.rewrites.base import Context, Edit, Rewrite, Site, scope_of_site
-from pgassay.tune.rewrites.proofs import never_null
-from pgassay.tune.rewrites.safety import scopes_below
-from pgassay.tune.rewrites.scope import Scope
+from pgassay.tune.rewrites.conditions.errors import errors_of_rows
+from pgassay.tune.rewrites.conditions.proofs import never_null
+from pgassay.tune.rewrites.names.scope import Scope
+from pgassay.tune.rewrites.names.tree_scopes import scopes_below
 from pgassay.tune.rewrites.tree import (
     RefusedError,
     changed_select,
@@ -80,19 +82,29 @@ def _edit(context: Context, site: Site) -> Edit:
         raise RefusedError("the subquery that counts is ordered, limited, distinct or a set operation")
     if count.agg_filter or count.over:
         raise RefusedError("the count has a FILTER or is a window function")
+    inner = scopes_below(select, scope)
+    if inner is None:
+        raise RefusedError("the tables of the subquery that counts are not known")
     if not count.agg_star:
-        _check_argument(count, scopes_below(select, scope))
+        _check_argument(count, inner)
+    # EXISTS stops at the first row, where a count would have gone on to the one that fails.
+    errors = errors_of_rows(inner)
+    if errors == "may":
+        raise RefusedError("the subquery that counts can raise an error for a row that EXISTS leaves out")
+    proof: RewriteProof = "by test" if errors == "overflow" else "proven"
     made: ast.Node = exists(changed_select(select, targetList=(target(integer(1)),)))
     reason = "A count without GROUP BY is above 0 exactly where a row exists."
-    return Edit(((site.node, made if some else negation(made)),), reason)
+    return Edit(((site.node, made if some else negation(made)),), reason, proof)
 
 
-def _check_argument(count: ast.FuncCall, inner: Scope | None) -> None:
+def _check_argument(count: ast.FuncCall, inner: Scope) -> None:
     """count(x) counts rows, like count(*), where x is never NULL."""
+    if count.agg_order:
+        raise RefusedError("what is counted has an order of its own")
     value = items(count.args)[0] if len(items(count.args)) == 1 else None
     if constant(value) is not None:
         return
-    if inner is None or not isinstance(value, ast.ColumnRef):
+    if not isinstance(value, ast.ColumnRef):
         raise RefusedError("what is counted may be NULL")
     if not never_null(inner, value):
         raise RefusedError(f"{'.'.join(names_of(value))} may be NULL, and a NULL is not counted")

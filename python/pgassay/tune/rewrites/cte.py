@@ -6,9 +6,11 @@ from pglast import ast
 from pglast.enums import CTEMaterialize
 
 from pgassay.tune.rewrites.base import Context, Edit, Rewrite, Site
-from pgassay.tune.rewrites.safety import errors_of
-from pgassay.tune.rewrites.scope import Scope
-from pgassay.tune.rewrites.tree import RefusedError, changed, conjuncts, items, walk
+from pgassay.tune.rewrites.conditions.errors import errors_of_conditions, errors_of_values
+from pgassay.tune.rewrites.conditions.row_order import depends_on_row_order
+from pgassay.tune.rewrites.functions import AGGREGATES
+from pgassay.tune.rewrites.names.scope import Scope
+from pgassay.tune.rewrites.tree import RefusedError, changed, items, names_of, walk
 
 
 def _sites(context: Context) -> Iterator[Site]:
@@ -36,25 +38,36 @@ def _edit(context: Context, site: Site) -> Edit:
         raise RefusedError(f"two CTEs have the name {node.ctename}")
     if not uses:
         raise RefusedError(f"nothing reads {node.ctename}")
+    inside = {id(one) for one in walk(node.ctequery)}
+    own = [scope for scope in context.scopes if id(scope.select) in inside]
     # The border of a materialised CTE also keeps conditions from being evaluated for rows that it leaves out.
-    for scope in context.scopes:
-        _check_errors(scope)
+    # Its values are computed for all of its rows, those of one that the planner sees through for the rows
+    # and columns asked for.
+    errors = {errors_of_conditions(scope) for scope in context.scopes} | {
+        errors_of_values(scope) for scope in own
+    }
+    if "may" in errors:
+        raise RefusedError("what the CTE computes, or a condition, may raise an error for rows not asked for")
+    if uses > 1 and any(_depends_on_row_order(scope) for scope in own):
+        raise RefusedError(
+            "an aggregate computed twice may be rounded in two ways, or return another equal value"
+        )
     always, never = CTEMaterialize.CTEMaterializeAlways, CTEMaterialize.CTEMaterializeNever
     now = node.ctematerialized == always or (node.ctematerialized != never and uses > 1)
     made = changed(node, ctematerialized=never if now else always)
-    reason = f"{node.ctename} only reads, its rows follow from the data, and no condition can raise an error."
-    return Edit(((node, made),), reason)
+    reason = f"{node.ctename} only reads, its rows follow from the data, and nothing in it can raise an error"
+    if "overflow" in errors:
+        return Edit(((node, made),), f"{reason} but an overflow.", "by test")
+    return Edit(((node, made),), f"{reason}.")
 
 
-def _check_errors(scope: Scope) -> None:
-    select = scope.select
-    conditions = conjuncts(select.whereClause) + [
-        one.quals
-        for one in walk(select.fromClause, into_selects=False)
-        if isinstance(one, ast.JoinExpr) and isinstance(one.quals, ast.Node)
-    ]
-    if any(errors_of(one, scope) == "may" for one in conditions):
-        raise RefusedError("a condition may raise an error for rows that the CTE keeps from it")
+def _depends_on_row_order(scope: Scope) -> bool:
+    return any(
+        isinstance(one, ast.FuncCall)
+        and (names_of(one.funcname)[-1] in AGGREGATES or one.agg_within_group)
+        and depends_on_row_order(one, scope)
+        for one in walk(scope.select, into_selects=False)
+    )
 
 
 REWRITE = Rewrite("cte-materialized", _sites, _edit, apart=True)

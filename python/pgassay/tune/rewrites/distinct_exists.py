@@ -10,10 +10,12 @@ from pglast import ast
 from pglast.enums import JoinType
 
 from pgassay.tune.rewrites.base import Context, Edit, Rewrite, Site, scope_of_site
-from pgassay.tune.rewrites.outputs import output_name
-from pgassay.tune.rewrites.proofs import has_aggregates, joins, key_columns, output_expression, resolved
-from pgassay.tune.rewrites.safety import errors_of
-from pgassay.tune.rewrites.scope import IDENTITY_TYPES, Entry, Scope
+from pgassay.tune.rewrites.conditions.calls import has_aggregates
+from pgassay.tune.rewrites.conditions.errors import errors_of
+from pgassay.tune.rewrites.conditions.proofs import joins, key_columns, resolved
+from pgassay.tune.rewrites.names.data_types import IDENTITY_TYPES
+from pgassay.tune.rewrites.names.outputs import output_expression, output_name
+from pgassay.tune.rewrites.names.scope import Entry, Scope
 from pgassay.tune.rewrites.tree import (
     RefusedError,
     changed_select,

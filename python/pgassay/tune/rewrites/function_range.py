@@ -16,8 +16,8 @@ from pglast import ast
 from pglast.enums import A_Expr_Kind
 
 from pgassay.tune.candidate import RewriteProof
-from pgassay.tune.rewrites.base import Context, Edit, Rewrite, Site, named, scope_of_site
-from pgassay.tune.rewrites.scope import Scope
+from pgassay.tune.rewrites.base import Context, Edit, Rewrite, Site, check_grouping, named, scope_of_site
+from pgassay.tune.rewrites.names.scope import Scope
 from pgassay.tune.rewrites.tree import (
     RefusedError,
     cast,
@@ -38,6 +38,7 @@ UNITS = ("day", "week", "month", "quarter", "year")
 UTC = frozenset({"utc", "etc/utc", "gmt", "etc/gmt", "uct", "etc/uct", "zulu", "universal"})
 ISO = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[ T]00:00(?::00(?:\.0+)?)?)?")
 DAY = datetime.timedelta(days=1)
+DATE_TYPE = (("date",), ("pg_catalog", "date"))
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Pattern:
 
 
 def _pattern(node: object) -> Pattern | None:
-    if isinstance(node, ast.TypeCast) and names_of(node.typeName.names)[-1] == "date":
+    if isinstance(node, ast.TypeCast) and names_of(node.typeName.names) in DATE_TYPE:
         inner = _column(node.arg)
         return Pattern(inner[0], "day", inner[1], "date") if inner else None
     if not isinstance(node, ast.FuncCall) or names_of(node.funcname)[:-1] not in ((), ("pg_catalog",)):
@@ -76,7 +77,7 @@ def _column(node: object) -> tuple[ast.ColumnRef, bool] | None:
     """The column, and whether AT TIME ZONE 'UTC' stands around it."""
     if isinstance(node, ast.ColumnRef):
         return node, False
-    if isinstance(node, ast.FuncCall) and names_of(node.funcname)[-1] == "timezone":
+    if isinstance(node, ast.FuncCall) and names_of(node.funcname) == ("pg_catalog", "timezone"):
         args = items(node.args)
         if len(args) == 2 and isinstance(args[1], ast.ColumnRef) and str(constant(args[0])).lower() in UTC:
             return args[1], True
@@ -121,12 +122,15 @@ def _edit(context: Context, site: Site) -> Edit:
         pattern, operator, value = turned
         pairs = [(operator, value)]
     kind = _kind(scope, pattern)
+    check_grouping(site, pattern.column)
+    failing = _may_overflow(pattern, kind)
     parts: list[ast.Node] = []
-    proof: RewriteProof = "proven"
+    proof: RewriteProof = "by test" if failing else "proven"
+    by_parameter = False
     for operator, value in pairs:
         parameter = value if isinstance(value, ast.ParamRef) else _cast_parameter(value)
         if parameter is not None:
-            proof = "by test"
+            proof, by_parameter = "by test", True
             uses = sum(
                 isinstance(one, ast.ParamRef) and one.number == parameter.number for one in walk(context.tree)
             )
@@ -144,7 +148,9 @@ def _edit(context: Context, site: Site) -> Edit:
         reason += (
             ", in UTC" if pattern.in_utc else f", while the session's TimeZone is {scope.facts.time_zone}"
         )
-    if proof == "by test":
+    if failing:
+        reason += f"; {failing}"
+    if by_parameter:
         reason += "; the parameter is a date within the years of a timestamp"
     return Edit(((site.node, made),), f"{reason}.", proof)
 
@@ -168,6 +174,15 @@ def _kind(scope: Scope, pattern: Pattern) -> str:
             f"{pattern.unit} of {name} does not grow with it, or is too short to be worth a range"
         )
     return kind
+
+
+def _may_overflow(pattern: Pattern, kind: str) -> str:
+    """For which values the function fails where the range does not; '' where it never fails."""
+    if pattern.function == "date_part" and kind == DATE:
+        return f"{pattern.function} fails for a date beyond the years of a timestamp"
+    if pattern.function == "date_trunc" and (pattern.unit != "day" or kind == ZONED):
+        return f"{pattern.function} fails for a moment of 4714 BC whose {pattern.unit} began before it"
+    return ""
 
 
 def _of_constant(pattern: Pattern, kind: str, operator: str, value: ast.Node) -> list[ast.Node]:
@@ -205,7 +220,8 @@ def _date(value: ast.Node, zoned: bool) -> datetime.date:
     """The day that a literal is the beginning of: '2024-01-31', with a midnight or a cast if need be."""
     if isinstance(value, ast.TypeCast):
         allowed = ("date", "timestamp", "timestamptz") if zoned else ("date", "timestamp")
-        if names_of(value.typeName.names)[-1] not in allowed or value.typeName.typmods:
+        words = names_of(value.typeName.names)
+        if words[-1] not in allowed or words[:-1] not in ((), ("pg_catalog",)) or value.typeName.typmods:
             raise RefusedError("the constant is cast to another type")
         value = value.arg if isinstance(value.arg, ast.Node) else value
     said = constant(value)
@@ -239,7 +255,7 @@ def _next(day: datetime.date, unit: str) -> datetime.date:
 
 def _cast_parameter(value: ast.Node) -> ast.ParamRef | None:
     if isinstance(value, ast.TypeCast) and isinstance(value.arg, ast.ParamRef) and not value.typeName.typmods:
-        return value.arg if names_of(value.typeName.names)[-1] == "date" else None
+        return value.arg if names_of(value.typeName.names) in DATE_TYPE else None
     return None
 
 

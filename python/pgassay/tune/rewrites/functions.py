@@ -1,4 +1,7 @@
-"""Which of PostgreSQL's own functions, aggregates and operators give the same value for the same input."""
+"""PostgreSQL's own functions, aggregates, operators and casts: which give the same value for the same input,
+return sets, or raise no error."""
+
+from pgassay.tune.rewrites.names.data_types import KNOWN_TYPES
 
 NOW_LIKE = frozenset(
     {
@@ -8,6 +11,18 @@ NOW_LIKE = frozenset(
     }
 )  # fmt: skip
 NOW_WORDS = frozenset({"now", "today", "tomorrow", "yesterday"})
+AGGREGATES = frozenset(
+    {
+        "count", "sum", "avg", "min", "max", "bool_and", "bool_or", "every", "bit_and", "bit_or", "bit_xor",
+        "stddev", "stddev_pop", "stddev_samp", "variance", "var_pop", "var_samp", "corr", "covar_pop",
+        "covar_samp", "regr_avgx", "regr_avgy", "regr_count", "regr_intercept", "regr_r2", "regr_slope",
+        "regr_sxx", "regr_sxy", "regr_syy", "array_agg", "string_agg", "json_agg", "jsonb_agg",
+        "json_object_agg", "jsonb_object_agg", "xmlagg", "percentile_cont", "percentile_disc", "mode",
+        "any_value", "range_agg", "range_intersect_agg",
+    }
+)  # fmt: skip
+# NULL for a group of NULLs alone, as an outer join without a partner gives, and for no rows; a count is 0.
+NULL_WITHOUT_VALUES = frozenset({"sum", "avg", "min", "max", "bool_and", "bool_or", "every"})
 ORDERED_AGGREGATES = frozenset(
     {"array_agg", "string_agg", "json_agg", "jsonb_agg", "json_object_agg", "jsonb_object_agg", "xmlagg"}
 )
@@ -40,12 +55,47 @@ _SYMBOLS = """
 + - * / % ^ = <> != < > <= >= || ~ ~* !~ !~* ~~ !~~ ~~* !~~* -> ->> #> #>> @> <@ ? ?| ?& && @@ @@@ << >> & | #
 -|- @ |/ ||/ &< &> @? #- !!
 """
+COMPARISONS = ("=", "<", ">", "<=", ">=", "<>", "!=")
+# These give several rows for one where they stand in the output.
+SET_RETURNING = frozenset(
+    {
+        "generate_series", "generate_subscripts", "json_array_elements", "json_array_elements_text",
+        "json_each", "json_each_text", "jsonb_array_elements", "jsonb_array_elements_text", "jsonb_each",
+        "jsonb_each_text", "jsonb_object_keys", "jsonb_path_query", "regexp_matches",
+        "regexp_split_to_table", "string_to_table", "unnest",
+    }
+)  # fmt: skip
 # Immutable, or stable and decided by settings of the session.
 DECIDED_FUNCTIONS = frozenset(_DECIDED.split())
 OPERATORS = frozenset(_SYMBOLS.split())
-# These raise no error, whatever is in a column of the known types.
-ERROR_FREE_FUNCTIONS = frozenset(
-    {"lower", "upper", "length", "char_length", "coalesce", "btrim", "ltrim", "rtrim"}
-)
+# These raise no error, whatever is in a column of the known types; with so many arguments at most. Of round()
+# a numeric may overflow.
+ERROR_FREE_FUNCTIONS = {
+    "lower": 1, "upper": 1, "length": 1, "char_length": 1, "btrim": 2, "ltrim": 2, "rtrim": 2, "round": 2,
+}  # fmt: skip
+ERROR_FREE_AGGREGATES = frozenset({"count", "min", "max", "bool_and", "bool_or", "every"})
+ERROR_FREE_WINDOWS = TIE_PROOF_WINDOWS | {"row_number", "lag", "lead", "first_value", "last_value"}
+# What aggregates return, by the type of the column that they are of.
+_ITSELF = (
+    "smallint", "integer", "bigint", "numeric", "real", "double precision", "text", "character", "date",
+    "timestamp without time zone", "timestamp with time zone", "time without time zone", "interval",
+)  # fmt: skip
+_LEAST = {kind: kind for kind in _ITSELF} | {"character varying": "text"}
+AGGREGATE_TYPES = {
+    "min": _LEAST,
+    "max": _LEAST,
+    "sum": {"smallint": "bigint", "integer": "bigint", "bigint": "numeric", "numeric": "numeric"},
+    "avg": dict.fromkeys(("smallint", "integer", "bigint", "numeric"), "numeric"),
+}
+# Casts of a column, without a length or a precision, that no value of its type fails. Any of the known types
+# can be written as text.
+SAFE_CASTS = frozenset(
+    {
+        ("smallint", "int4"), ("smallint", "int8"), ("integer", "int8"), ("smallint", "numeric"),
+        ("integer", "numeric"), ("bigint", "numeric"), ("smallint", "float8"), ("integer", "float8"),
+        ("bigint", "float8"), ("timestamp without time zone", "date"), ("date", "date"),
+        *((kind, word) for kind in KNOWN_TYPES for word in ("text", "varchar")),
+    }
+)  # fmt: skip
 # Units that dates have as well as timestamps.
 DAY_UNITS = frozenset({"day", "week", "month", "quarter", "year"})

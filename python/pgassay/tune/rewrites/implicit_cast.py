@@ -11,9 +11,9 @@ from decimal import Decimal
 
 from pglast import ast
 
-from pgassay.tune.rewrites.base import Context, Edit, Rewrite, Site, named, scope_of_site
-from pgassay.tune.rewrites.proofs import COMPARISONS
-from pgassay.tune.rewrites.scope import FLOATS, INTEGERS
+from pgassay.tune.rewrites.base import Context, Edit, Rewrite, Site, check_grouping, named, scope_of_site
+from pgassay.tune.rewrites.functions import COMPARISONS
+from pgassay.tune.rewrites.names.data_types import FLOATS, INTEGERS
 from pgassay.tune.rewrites.tree import (
     RefusedError,
     cast,
@@ -115,6 +115,7 @@ def _cast_column(site: Site, column: ast.TypeCast, operator: str, value: ast.Nod
     assert isinstance(reference, ast.ColumnRef)
     found = scope.resolve(reference)
     name, kind = named(found, reference), found.column.type
+    check_grouping(site, reference)
     if column.typeName.typmods or column.typeName.arrayBounds:
         raise RefusedError(f"the cast of {name} may cut it")
     if not scope.facts.deterministic:

@@ -16,10 +16,13 @@ from pglast.enums import JoinType, LimitOption, SubLinkType
 
 from pgassay.tune.candidate import RewriteProof
 from pgassay.tune.rewrites.base import Context, Edit, Rewrite, Site, scope_of_site
-from pgassay.tune.rewrites.outputs import keep_names
-from pgassay.tune.rewrites.proofs import has_aggregates, is_aggregate, output_expression
-from pgassay.tune.rewrites.safety import errors_of, scopes_below, sums_floats
-from pgassay.tune.rewrites.scope import Scope
+from pgassay.tune.rewrites.conditions.calls import aggregates_of, has_aggregates
+from pgassay.tune.rewrites.conditions.errors import errors_of
+from pgassay.tune.rewrites.conditions.moves import around, check_collations, check_operand
+from pgassay.tune.rewrites.conditions.row_order import check_row_order
+from pgassay.tune.rewrites.names.outputs import keep_names, output_expression
+from pgassay.tune.rewrites.names.scope import Scope
+from pgassay.tune.rewrites.names.tree_scopes import scopes_below
 from pgassay.tune.rewrites.tree import (
     RefusedError,
     changed,
@@ -31,7 +34,6 @@ from pgassay.tune.rewrites.tree import (
     join,
     meaning,
     names_of,
-    references,
     substitute,
     target,
     walk,
@@ -99,13 +101,17 @@ def _edit(context: Context, site: Site) -> Edit:
     replaced: dict[int, ast.Node] = {}
     proof: RewriteProof = "proven"
     for number, group in enumerate((each for each in _groups(scope) if len(each) > 1), start=1):
+        name = f"{base}_{number}"
+        # One column for the same expression, as DISTINCT and ORDER BY want it.
+        values: dict[str, ast.Node] = {}
         for lookup in group:
             proof = "by test" if _check(lookup.inner) else proof
-        name = f"{base}_{number}"
-        values = [_value(lookup.select) for lookup in group]
-        for place, lookup in enumerate(group, start=1):
+            check_operand(select, lookup.node)
+            value = _value(lookup.select)
+            values.setdefault(repr(meaning(value)), value)
+            place = list(values).index(repr(meaning(value))) + 1
             replaced[id(lookup.node)] = column(name, f"{name}_value_{place}")
-        left = join(left, _lateral(group[0].select, values, name), JoinType.JOIN_LEFT, _true())
+        left = join(left, _lateral(group[0].select, list(values.values()), name), JoinType.JOIN_LEFT, _true())
     names = keep_names(select, set(replaced))
     new = substitute(select, replaced | names)
     assert isinstance(new, ast.SelectStmt)
@@ -163,11 +169,14 @@ def _check(inner: Scope) -> bool:
         raise RefusedError("a scalar subquery reads something else than tables")
     if any(isinstance(one, ast.SelectStmt) for one in walk(select) if one is not select):
         raise RefusedError("a scalar subquery has subqueries of its own")
+    value = _value(select)
+    check_collations(value)
     parts: list[object] = [select.whereClause, *(item.quals for item in _joins(select))]
     if has_aggregates(select):
         if select.sortClause or select.limitCount or select.limitOffset:
             raise RefusedError("an aggregated scalar subquery is ordered or limited")
         parts += _arguments(inner)
+        parts.append(around(value, aggregates_of(value), inner))
     else:
         is_one = constant(select.limitCount) == 1 and select.limitOption == LimitOption.LIMIT_OPTION_COUNT
         if not is_one or select.limitOffset:
@@ -175,7 +184,7 @@ def _check(inner: Scope) -> bool:
         order = [item.node for item in _order(select) or () if isinstance(item, ast.SortBy)]
         if any(isinstance(one, ast.A_Const) for one in order):
             raise RefusedError("a scalar subquery is ordered by a constant")
-        parts += [_value(select), *order]
+        parts += [value, *order]
     errors = {errors_of(part, inner) for part in parts if part is not None}
     if "may" in errors:
         raise RefusedError("a subquery can raise an error for rows that were not asked for before")
@@ -183,20 +192,11 @@ def _check(inner: Scope) -> bool:
 
 
 def _arguments(inner: Scope) -> list[object]:
-    """What the aggregates of a subquery collect; raises RefusedError where one is not the subquery's own."""
+    """What the aggregates of a subquery collect; raises RefusedError where an order of rows would matter."""
     parts: list[object] = []
-    for call in walk(_value(inner.select)):
-        if not isinstance(call, ast.FuncCall) or not is_aggregate(call):
-            continue
-        levels = {inner.resolve(one).level for one in references((call.args, call.agg_filter))}
-        if levels and min(levels) > 0:
-            raise RefusedError("an aggregate of columns around a subquery belongs to the statement around it")
-        if sums_floats(call, inner):
-            raise RefusedError(
-                f"{names_of(call.funcname)[-1]}() of floats, or of a type that is not known, depends on the "
-                "order of its rows"
-            )
-        parts += [part for part in (call.args, call.agg_filter) if part]
+    for call in aggregates_of(_value(inner.select)):
+        check_row_order(call, inner)
+        parts.append((call.args, call.agg_filter, call.agg_order))
     return parts
 
 

@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from pglast import ast
 from pglast.enums import BoolExprType, NullTestType, SubLinkType
 
+from pgassay.tune.candidate import RewriteProof
 from pgassay.tune.rewrites.base import Context, Edit, Rewrite, Site, named, qualified, scope_of_site
-from pgassay.tune.rewrites.proofs import has_aggregates, never_null
-from pgassay.tune.rewrites.safety import scopes_below
-from pgassay.tune.rewrites.scope import INTEGERS, KNOWN_TYPES, Found
+from pgassay.tune.rewrites.conditions.calls import has_aggregates
+from pgassay.tune.rewrites.conditions.errors import errors_of_rows
+from pgassay.tune.rewrites.conditions.proofs import alike, never_null
+from pgassay.tune.rewrites.names.tree_scopes import scopes_below
 from pgassay.tune.rewrites.tree import (
     RefusedError,
     changed_select,
@@ -44,12 +46,6 @@ def _sublink(node: ast.Node) -> ast.SubLink | None:
     return link if isinstance(link, ast.SubLink) and plain and not link.operName else None
 
 
-def alike(one: Found, other: Found) -> bool:
-    """Whether two columns are compared by PostgreSQL's own equality without a cast that matters."""
-    types = {one.column.type, other.column.type}
-    return types <= INTEGERS or (len(types) == 1 and types <= KNOWN_TYPES)
-
-
 def _edit(context: Context, site: Site) -> Edit:
     del context
     scope = scope_of_site(site)
@@ -70,11 +66,15 @@ def _edit(context: Context, site: Site) -> Edit:
         raise RefusedError("the subquery of NOT IN returns a column of the statement around it")
     if not alike(left, right):
         raise RefusedError(f"{named(left, outer)} and {named(right, value)} are of different types")
+    errors = errors_of_rows(inner)
+    if errors == "may":
+        raise RefusedError("the subquery of NOT IN can raise an error, and would be evaluated for other rows")
+    proof: RewriteProof = "by test" if errors == "overflow" else "proven"
     filled = never_null(scope, outer), never_null(inner, value)
     parts = [negation(exists(_with(select, operation(value, "=", qualified(scope, outer, inner)))))]
     if all(filled):
         reason = f"{named(left, outer)} and {named(right, value)} are never NULL."
-        return Edit(((site.node, parts[0]),), reason)
+        return Edit(((site.node, parts[0]),), reason, proof)
     empty = [
         named(*pair) for pair, full in zip(((left, outer), (right, value)), filled, strict=True) if not full
     ]
@@ -89,7 +89,8 @@ def _edit(context: Context, site: Site) -> Edit:
         parts.append(ast.BoolExpr(boolop=BoolExprType.OR_EXPR, args=(known, no_row)))
     made = conjunction(parts)
     assert made is not None
-    return Edit(((site.node, made),), f"What NOT IN says of NULLs in {' and '.join(empty)} is written out.")
+    reason = f"What NOT IN says of NULLs in {' and '.join(empty)} is written out."
+    return Edit(((site.node, made),), reason, proof)
 
 
 def _with(select: ast.SelectStmt, *more: ast.Node) -> ast.SelectStmt:

@@ -10,9 +10,11 @@ from pglast import ast
 from pglast.enums import BoolExprType, BoolTestType, LimitOption, SetOperation
 
 from pgassay.tune.rewrites.base import Context, Edit, Rewrite, Site, scope_of_site
-from pgassay.tune.rewrites.proofs import has_aggregates, output_expression, same_value
-from pgassay.tune.rewrites.safety import errors_of
-from pgassay.tune.rewrites.scope import Scope
+from pgassay.tune.rewrites.conditions.calls import has_aggregates
+from pgassay.tune.rewrites.conditions.errors import errors_of_conditions, errors_of_values
+from pgassay.tune.rewrites.conditions.proofs import same_value
+from pgassay.tune.rewrites.names.outputs import output_expression
+from pgassay.tune.rewrites.names.scope import Scope
 from pgassay.tune.rewrites.tree import (
     RefusedError,
     changed,
@@ -75,14 +77,12 @@ def _edit(context: Context, site: Site) -> Edit:
     condition = _chosen(scope)
     assert condition is not None
     parts = flattened(condition, BoolExprType.OR_EXPR)
-    # What was looked at last may now be looked at first: `x = 0 OR 1 / x > 2` never divides by zero.
-    if any(errors_of(part, scope) != "never" for part in conjuncts(select.whereClause)):
-        raise RefusedError("a condition of WHERE can raise an error, and would be evaluated for other rows")
-    rest = [one for one in conjuncts(select.whereClause) if one is not condition]
+    _check_errors(context, scope)
     branches = []
     for number, part in enumerate(parts):
         earlier = [ast.BooleanTest(arg=one, booltesttype=BoolTestType.IS_NOT_TRUE) for one in parts[:number]]
-        where = conjunction([*rest, part, *earlier])
+        kept = [part if one is condition else one for one in conjuncts(select.whereClause)]
+        where = conjunction([*kept, *earlier])
         branches.append(
             new_select(targetList=select.targetList, fromClause=select.fromClause, whereClause=where)
         )
@@ -97,8 +97,34 @@ def _edit(context: Context, site: Site) -> Edit:
         limitOption=select.limitOption or LimitOption.LIMIT_OPTION_DEFAULT,
         withClause=select.withClause,
     )
+    _check_parameters(select, made)
     reason = "Each branch leaves out the rows for which an earlier one is true, so each row comes once."
     return Edit(((select, made),), reason)
+
+
+def _check_errors(context: Context, scope: Scope) -> None:
+    """What was looked at last may now be looked at first: `x = 0 OR 1 / x > 2` never divides by zero.
+
+    The planner moves conditions of joins and subqueries too, and asks all rows of a union for their outputs
+    where it asks a SELECT for those of a few.
+    """
+    if any(errors_of_conditions(one) != "never" for one in context.scopes):
+        raise RefusedError("a condition can raise an error, and would be evaluated for other rows")
+    select = scope.select
+    all_rows = select is context.tree and not select.limitCount and not select.limitOffset
+    if not all_rows and errors_of_values(scope) != "never":
+        raise RefusedError("an output can raise an error, and would be evaluated for rows not asked for")
+
+
+def _check_parameters(select: ast.SelectStmt, made: ast.SelectStmt) -> None:
+    """The place where a parameter stands first gives it its type."""
+    before, after = (
+        {node.number: id(node) for node in reversed(list(walk(one))) if isinstance(node, ast.ParamRef)}
+        for one in (select, made)
+    )
+    for number, place in before.items():
+        if after[number] != place:
+            raise RefusedError(f"${number} would get its type in another place")
 
 
 def _is_part_of_a_set(context: Context, select: ast.SelectStmt) -> bool:

@@ -21,9 +21,10 @@ from pgassay.tune.rewrites import (
     union_all,
 )
 from pgassay.tune.rewrites.base import Context, Edit, Rewrite, Site
-from pgassay.tune.rewrites.outputs import keep_names
-from pgassay.tune.rewrites.safety import why_undecided, why_untrusted
-from pgassay.tune.rewrites.scope import scoped_selects
+from pgassay.tune.rewrites.conditions.decided import why_undecided
+from pgassay.tune.rewrites.conditions.trust import why_untrusted
+from pgassay.tune.rewrites.names.outputs import keep_names
+from pgassay.tune.rewrites.names.tree_scopes import scoped_selects
 from pgassay.tune.rewrites.tree import (
     RefusedError,
     constant,
@@ -133,7 +134,7 @@ def _made(
     if meaning(tree) == meaning(context.tree):
         raise RefusedError("nothing changes")
     refusals = [one for one in scoped_selects(tree, context.facts) if isinstance(one, RefusedError)]
-    if refusals and len(context.scopes) >= 1:
+    if refusals:
         raise RefusedError(f"the names of what it would become are in doubt: {refusals[0]}")
     reason = why_undecided(tree, context.facts)
     if reason is not None:

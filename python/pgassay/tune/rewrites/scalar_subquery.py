@@ -13,17 +13,15 @@ from pglast.enums import JoinType, SubLinkType
 
 from pgassay.tune.candidate import RewriteProof
 from pgassay.tune.rewrites.base import Context, Edit, Rewrite, Site, scope_of_site
-from pgassay.tune.rewrites.not_in import alike
-from pgassay.tune.rewrites.outputs import keep_names
-from pgassay.tune.rewrites.proofs import (
-    NULL_WITHOUT_VALUES,
-    has_aggregates,
-    is_aggregate,
-    key_columns,
-    resolved,
-)
-from pgassay.tune.rewrites.safety import errors_of, scopes_below, sums_floats
-from pgassay.tune.rewrites.scope import Scope
+from pgassay.tune.rewrites.conditions.calls import aggregates_of, has_aggregates
+from pgassay.tune.rewrites.conditions.errors import errors_of
+from pgassay.tune.rewrites.conditions.moves import around, check_collations, check_operand
+from pgassay.tune.rewrites.conditions.proofs import alike, key_columns, resolved
+from pgassay.tune.rewrites.conditions.row_order import check_row_order
+from pgassay.tune.rewrites.functions import NULL_WITHOUT_VALUES
+from pgassay.tune.rewrites.names.outputs import keep_names
+from pgassay.tune.rewrites.names.scope import Scope
+from pgassay.tune.rewrites.names.tree_scopes import scopes_below
 from pgassay.tune.rewrites.tree import (
     RefusedError,
     changed_select,
@@ -62,9 +60,12 @@ class Joined:
     values: list[ast.Node] = field(default_factory=list)
 
     def value(self, expression: ast.Node) -> ast.ColumnRef:
-        """A reference to a new output column."""
-        self.values.append(expression)
-        return column(self.name, f"{self.name}_value_{len(self.values)}")
+        """A reference to an output column; one for the same expression, as DISTINCT and ORDER BY want it."""
+        known = [meaning(one) for one in self.values]
+        if meaning(expression) not in known:
+            known.append(meaning(expression))
+            self.values.append(expression)
+        return column(self.name, f"{self.name}_value_{known.index(meaning(expression)) + 1}")
 
     def item(self) -> tuple[ast.RangeSubselect, ast.Node]:
         """What stands in FROM, and the condition of the join."""
@@ -116,7 +117,7 @@ def _edit(context: Context, site: Site) -> Edit:
             _check_place(scope, node)
             overflow = _check(inner)
             keys, rest = _split(inner)
-            _check_condition(scope, node, keys[0][1])
+            overflow |= _check_condition(scope, node, keys[0][1], inner)
             made = _one(inner, keys, rest, joined, f"{base}_{len(joined) + 1}")
         except RefusedError as refused:
             reasons.append(refused)
@@ -150,6 +151,7 @@ def _folded(nodes: tuple[ast.Node, ...]) -> ast.Node:
 
 def _check_place(scope: Scope, node: ast.SubLink) -> None:
     select = scope.select
+    check_operand(select, node)
     if any(isinstance(one, ast.ResTarget) and _is_bare_star(one) for one in items(select.targetList)):
         raise RefusedError("SELECT * would return the joined columns as well")
     in_where = any(one is node for one in walk(select.whereClause, into_selects=False))
@@ -157,8 +159,12 @@ def _check_place(scope: Scope, node: ast.SubLink) -> None:
         raise RefusedError("the statement around the subquery is grouped")
 
 
-def _check_condition(scope: Scope, node: ast.SubLink, stand_in: ast.Node) -> None:
-    """In WHERE the value becomes a column, and its condition may be evaluated for all values of the join."""
+def _check_condition(scope: Scope, node: ast.SubLink, stand_in: ast.Node, inner: Scope) -> bool:
+    """In WHERE the value becomes a column, and its condition may be evaluated for all values of the join.
+
+    Returns whether that may overflow.
+    """
+    errors = set()
     for condition in conjuncts(scope.select.whereClause):
         if any(one is node for one in walk(condition, into_selects=False)):
             others = {
@@ -166,8 +172,12 @@ def _check_condition(scope: Scope, node: ast.SubLink, stand_in: ast.Node) -> Non
                 for one in walk(condition, into_selects=False)
                 if isinstance(one, ast.SubLink) and one.subLinkType == SubLinkType.EXPR_SUBLINK
             }
-            if errors_of(substitute(condition, others), scope) == "may":
-                raise RefusedError("the condition on it can raise an error for rows not asked for before")
+            value = _value(inner.select)
+            errors.add(errors_of(substitute(condition, others), scope))
+            errors.add(errors_of(around(value, aggregates_of(value), inner), inner))
+    if "may" in errors:
+        raise RefusedError("the condition on it can raise an error for rows not asked for before")
+    return "overflow" in errors
 
 
 def _is_bare_star(node: ast.ResTarget) -> bool:
@@ -191,12 +201,12 @@ def _check(inner: Scope) -> bool:
         raise RefusedError("the scalar subquery reads something else than tables")
     if inner.merged or any(isinstance(one, ast.JoinExpr) for one in items(select.fromClause)):
         raise RefusedError("the scalar subquery has a JOIN")
-    values = (
-        [_value(select)]
-        if not has_aggregates(select)
-        else [part for call in _aggregates(_value(select)) for part in (call.args, call.agg_filter) if part]
-    )
-    errors = {errors_of(part, inner) for part in values}
+    value = _value(select)
+    calls = aggregates_of(value)
+    around(value, calls, inner)
+    check_collations(value)
+    parts = [(call.args, call.agg_filter, call.agg_order) for call in calls]
+    errors = {errors_of(part, inner) for part in (parts if has_aggregates(select) else [value])}
     if "may" in errors:
         raise RefusedError("its value can raise an error for rows that were not asked for before")
     return "overflow" in errors
@@ -206,10 +216,6 @@ def _value(select: ast.SelectStmt) -> ast.Node:
     one = items(select.targetList)[0]
     assert isinstance(one, ast.ResTarget) and isinstance(one.val, ast.Node)
     return one.val
-
-
-def _aggregates(value: ast.Node) -> list[ast.FuncCall]:
-    return [one for one in walk(value) if isinstance(one, ast.FuncCall) and is_aggregate(one)]
 
 
 def _split(inner: Scope) -> tuple[list[tuple[ast.ColumnRef, ast.Node]], list[ast.Node]]:
@@ -274,15 +280,12 @@ def _one(
     if not grouped:
         place = joined.setdefault(mark, Joined(name, select, keys, rest, grouped))
         return place.value(value)
-    calls = _aggregates(value)
+    calls = aggregates_of(value)
     for call in calls:
         called = names_of(call.funcname)[-1]
         if called not in NULL_WITHOUT_VALUES and called != "count":
             raise RefusedError(f"what {called}() of no rows is, is not known here")
-        if sums_floats(call, inner):
-            raise RefusedError(
-                f"{called}() of floats, or of a type that is not known, depends on the order of its rows"
-            )
+        check_row_order(call, inner)
     inside = {id(part) for call in calls for part in walk(call)}
     if any(id(one) not in inside for one in references(value)):
         raise RefusedError("the value of the subquery holds a column outside of its aggregate")

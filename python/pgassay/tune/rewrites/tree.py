@@ -18,7 +18,7 @@ from pglast.stream import RawStream
 IGNORED = frozenset(
     {
         "location", "stmt_location", "stmt_len", "funcformat", "rexpr_list_start", "rexpr_list_end",
-        "subLinkId", "rtindex", "cterefcount",
+        "list_start", "list_end", "subLinkId", "rtindex", "cterefcount",
     }
 )  # fmt: skip
 TREE_DEPTH_MAX = 200

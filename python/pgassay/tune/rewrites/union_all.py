@@ -7,14 +7,11 @@ from pglast import ast
 from pglast.enums import SetOperation
 
 from pgassay.tune.rewrites.base import Context, Edit, Rewrite, Site
-from pgassay.tune.rewrites.proofs import (
-    determined,
-    has_aggregates,
-    output_expression,
-    resolved,
-    same_value,
-)
-from pgassay.tune.rewrites.scope import INTEGERS, Scope
+from pgassay.tune.rewrites.conditions.calls import has_aggregates, returns_sets
+from pgassay.tune.rewrites.conditions.proofs import determined, resolved, same_value
+from pgassay.tune.rewrites.names.data_types import INTEGERS, TEXTS, compared_exactly
+from pgassay.tune.rewrites.names.outputs import output_expression
+from pgassay.tune.rewrites.names.scope import Scope
 from pgassay.tune.rewrites.tree import (
     RefusedError,
     changed_select,
@@ -23,14 +20,21 @@ from pgassay.tune.rewrites.tree import (
     has_grouping_sets,
     is_operation,
     items,
+    meaning,
     names_of,
+    references,
     sides,
+    substitute,
+    text,
     walk,
 )
 
 # The least and the greatest value of an output column; either may be open.
 Span = tuple[Decimal | None, Decimal | None]
-TEXTS = frozenset({"text", "character varying"})
+# What a value of an output column is: of a type, or an expression of a shape; a literal without a type takes
+# that of the others.
+Kind = tuple[str, object]
+LITERAL: Kind = ("literal", None)
 
 
 def _sites(context: Context) -> Iterator[Site]:
@@ -74,20 +78,23 @@ def _edit(context: Context, site: Site) -> Edit:
         scope = next((one for one in context.scopes if one.select is branch), None)
         if scope is None or branch.valuesLists or branch.limitCount or branch.limitOffset:
             raise RefusedError("a branch is a list of values, limited, or its tables are not known")
-        _check_no_copies(scope)
         scopes.append(scope)
     outputs = [_outputs(scope) for scope in scopes]
     if len({len(values) for values in outputs}) != 1:
         raise RefusedError("the branches return different numbers of columns")
     # A literal beside an integer column is an integer: '1' and '01' are then one value.
+    columns = [list(zip(scopes, values, strict=True)) for values in zip(*outputs, strict=True)]
     texts = {
         place
-        for place, values in enumerate(zip(*outputs, strict=True))
-        if all(_is_text(scope, value) for scope, value in zip(scopes, values, strict=True))
+        for place, column in enumerate(columns)
+        if all(_is_text(scope, value) for scope, value in column)
     }
+    kept = {place for place, column in enumerate(columns) if _stay_apart(column)}
+    for scope in scopes:
+        _check_no_copies(scope, kept)
     for number, scope in enumerate(scopes):
         for other in scopes[number + 1 :]:
-            if not _disjoint(scope, other, texts):
+            if not _disjoint(scope, other, texts, kept):
                 raise RefusedError("nothing proves that two branches have no row in common")
     return Edit(
         ((site.node, _all(site.node)),),
@@ -109,10 +116,42 @@ def _outputs(scope: Scope) -> list[ast.Node]:
     return found
 
 
-def _check_no_copies(scope: Scope) -> None:
+def _stay_apart(column: list[tuple[Scope, ast.Node]]) -> bool:
+    """Whether different values stay different in the type that the union gives the column.
+
+    Beside a float a bigint loses digits, and beside another collation a text its case.
+    """
+    kinds = [kind for scope, value in column if (kind := _kind(scope, value)) != LITERAL]
+    if all(kind[0] == "type" for kind in kinds):
+        return compared_exactly({str(kind[1]) for kind in kinds} or {""})
+    return all(kind == kinds[0] for kind in kinds)
+
+
+def _kind(scope: Scope, value: ast.Node) -> Kind:
+    own = constant(value)
+    if isinstance(value, ast.ColumnRef):
+        found = scope.resolve(value).column
+        return ("type", found.type) if found.type else ("unknown", id(value))
+    if isinstance(own, bool):
+        return "type", "boolean"
+    if isinstance(value, ast.A_Const):
+        return LITERAL if own is None or isinstance(own, str) else ("type", "numeric")
+    if any(isinstance(one, ast.SelectStmt) for one in walk(value)):
+        return "unknown", id(value)
+    types = {id(one): text(scope.resolve(one).column.type) for one in references(value)}
+    return "expression", repr(meaning(substitute(value, types)))
+
+
+def _check_no_copies(scope: Scope, kept: set[int]) -> None:
+    """Check that no row comes twice. `kept` are the places where different values stay different."""
     select, outputs = scope.select, _outputs(scope)
     if select.distinctClause == (None,):
+        if len(kept) < len(outputs):
+            raise RefusedError("a branch is distinct in types that the other branches do not have")
         return
+    outputs = [value for place, value in enumerate(outputs) if place in kept]
+    if returns_sets(select, scope.facts):
+        raise RefusedError("a function in a branch's output may return several rows for one")
     if any(isinstance(node, ast.FuncCall) and node.over is not None for node in walk(select, False)):
         raise RefusedError("a branch has a window function")
     if has_aggregates(select):
@@ -141,14 +180,15 @@ def _is_text(scope: Scope, value: ast.Node) -> bool:
     return isinstance(constant(value), str)
 
 
-def _disjoint(one: Scope, other: Scope, texts: set[int]) -> bool:
-    """Whether a column has no value in common. `texts` are the places of columns of text in all branches."""
+def _disjoint(one: Scope, other: Scope, texts: set[int], kept: set[int]) -> bool:
+    """Whether a column has no value in common. `texts` are the places of columns of text in all branches,
+    `kept` those where different values stay different."""
     for place, (left, right) in enumerate(zip(_outputs(one), _outputs(other), strict=True)):
         first, second = _text_value(one, left), _text_value(other, right)
         told_apart = first is not None and second is not None and first != second
-        if (place in texts and told_apart and one.facts.deterministic) or _in_other_spans(
-            one, left, other, right
-        ):
+        if place in texts and told_apart and one.facts.deterministic:
+            return True
+        if place in kept and _in_other_spans(one, left, other, right):
             return True
     return False
 
@@ -178,6 +218,9 @@ def _text_value(scope: Scope, value: ast.Node) -> str | None:
 
 
 def _comparisons(scope: Scope, entry: str, name: str) -> Iterator[tuple[str, ast.Node]]:
+    """What WHERE compares a column with; nothing where ROLLUP or its kin puts NULL in the column's place."""
+    if has_grouping_sets(scope.select):
+        return
     mirrored = {"=": "=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
     for condition in conjuncts(scope.select.whereClause):
         if not is_operation(condition, *mirrored):

@@ -18,8 +18,10 @@ from psycopg.rows import TupleRow
 
 from pgassay.tune.candidate import RewriteProof, TunedStatement
 from pgassay.tune.facts.schema import SchemaFacts
-from pgassay.tune.rewrites.proofs import has_total_order, output_expression
-from pgassay.tune.rewrites.safety import scopes_by_select, why_undecided
+from pgassay.tune.rewrites.conditions.decided import why_undecided
+from pgassay.tune.rewrites.conditions.orders import has_total_order
+from pgassay.tune.rewrites.names.outputs import output_expression
+from pgassay.tune.rewrites.names.tree_scopes import scopes_by_select
 from pgassay.tune.rewrites.tree import RefusedError, items, meaning, names_of, read, write
 from pgassay.tune.same_results.instances import Scratch, read_tables, without_schemas
 from pgassay.tune.same_results.rows import (
@@ -43,7 +45,8 @@ ROWS_MAX = 5_000_000
 class SameResults:
     """The verdict and what it rests on.
 
-    `instances` is how many small instances agreed, `with_rows` how many of them gave a row.
+    `instances` is how many small instances agreed, `with_rows` how many of them gave a row that empty tables
+    do not give: count(*) has one whatever the conditions are.
     `counterexample` is the parameters and the rows on which they differ. "equal" never says more than that
     no difference was found.
     """
@@ -154,7 +157,7 @@ def _order(trees: tuple[ast.Node, ...], facts: SchemaFacts) -> Order:
             break
         places.append(place)
     same_clause = isinstance(other, ast.SelectStmt) and meaning(other.sortClause) == meaning(tree.sortClause)
-    if not places and not same_clause:
+    if len(places) < len(items(tree.sortClause)) and not same_clause:
         raise RefusedError("it is ordered by what is not in its output, so the order can't be compared")
     return Order(keys=tuple(places))
 
@@ -232,6 +235,8 @@ def _on_instances(
         command(session, "SET LOCAL client_min_messages = error")
         scratch = Scratch(session, tables, constants(trees, sets))
         with_rows = 0
+        # The first instance has no row at all.
+        empty: Outcome | None = None
         for number in range(wanted.instances):
             instance = scratch.instance(number, wanted.seed)
             command(session, "SAVEPOINT pgassay_instance")
@@ -242,7 +247,8 @@ def _on_instances(
                 _compare(one, other, order, values, "a small instance")
             except _DecidedError as found:
                 raise _with_content(found.result, scratch) from found
-            with_rows += bool(one.rows)
+            empty = empty or one
+            with_rows += bool(one.rows) and difference(empty, one, ordered=False) is not None
             command(session, "ROLLBACK TO SAVEPOINT pgassay_instance")
         return _judged(wanted, wanted.instances, with_rows, "")
     finally:
@@ -274,6 +280,6 @@ def _judged(wanted: _Wanted, instances: int, with_rows: int, missing: str) -> Sa
     if missing:
         return SameResults("not checked", f"{equal}{missing}")
     if not with_rows:
-        return SameResults("not checked", f"{equal}no instance gave a row", instances)
+        return SameResults("not checked", f"{equal}no instance gave a row of its own", instances)
     reason = f"no difference {both}on {instances} instances, {with_rows} of them with rows"
     return SameResults("equal", reason, instances, with_rows)

@@ -15,7 +15,8 @@ from psycopg import pq
 from psycopg.pq.abc import PGconn
 
 from pgassay.tune.facts.schema import ColumnFacts, IndexFacts, SchemaFacts, TableFacts
-from pgassay.tune.rewrites.scope import base_type, table_columns
+from pgassay.tune.rewrites.names.data_types import base_type
+from pgassay.tune.rewrites.names.tree_scopes import table_columns
 from pgassay.tune.rewrites.tree import RefusedError, changed, names_of, substitute, walk
 from pgassay.tune.same_results.rows import CommandError, command
 from pgassay.tune.same_results.values import candidates

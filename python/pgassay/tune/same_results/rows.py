@@ -28,7 +28,8 @@ class Outcome:
 
     Rows are kept as digests of 16 bytes with how often each came; the values of columns of floats are kept
     beside them. `total` is the sum of all digests, which is all that is kept of very many rows. `chain` is a
-    digest of the sequence of all rows, `keys_chain` of the columns it is sorted by.
+    digest of the sequence of all rows, `keys_chain` of the columns it is sorted by; both without the floats,
+    which `sequence` has in their order. `float_keys` are the places among them that it is sorted by.
     """
 
     columns: tuple[tuple[str, int], ...] = ()
@@ -40,6 +41,8 @@ class Outcome:
     floats: dict[bytes, list[Row]] = field(default_factory=lambda: defaultdict(list))
     chain: bytes = b""
     keys_chain: bytes = b""
+    sequence: list[Row] = field(default_factory=list)
+    float_keys: tuple[int, ...] = ()
     first: list[Row] = field(default_factory=list)
     too_many: bool = False
 
@@ -60,7 +63,10 @@ class Outcome:
         if keys:
             self.keys_chain = _digest([row[place] for place in keys if place not in places], self.keys_chain)
         if places and not self.too_many:
-            self.floats[digest].append(tuple(row[place] for place in places))
+            floats = tuple(row[place] for place in places)
+            self.floats[digest].append(floats)
+            self.sequence.append(floats)
+            self.float_keys = tuple(number for number, place in enumerate(places) if place in keys)
         if len(self.first) < SHOWN_ROWS_MAX:
             self.first.append(row)
 
@@ -162,7 +168,18 @@ def difference(one: Outcome, other: Outcome, ordered: bool) -> str | None:
         return "their floats differ by more than rounding"
     if one.keys_chain != other.keys_chain or (ordered and one.chain != other.chain):
         return "their rows come in another order"
+    if not _in_order(one, other, ordered):
+        return "their rows come in another order"
     return None
+
+
+def _in_order(one: Outcome, other: Outcome, ordered: bool) -> bool:
+    """Whether the floats of the sort keys, or all when `ordered`, come in the same order within rounding."""
+    for left, right in zip(one.sequence, other.sequence, strict=True):
+        for place in range(len(left)) if ordered else one.float_keys:
+            if left[place] != right[place] and not _near(left[place], right[place]):
+                return False
+    return True
 
 
 def _close(one: dict[bytes, list[Row]], other: dict[bytes, list[Row]]) -> bool:
@@ -177,9 +194,12 @@ def _close(one: dict[bytes, list[Row]], other: dict[bytes, list[Row]]) -> bool:
     return True
 
 
-def _sortable(row: Row) -> list[tuple[bool, float]]:
-    numbers = [math.nan if value is None else float(value) for value in row]
-    return [(math.isnan(number), 0.0 if math.isnan(number) else number) for number in numbers]
+def _sortable(row: Row) -> list[tuple[int, float]]:
+    """A row's floats as a key to sort by: numbers, then NaN, then NULL."""
+    numbers = [None if value is None else float(value) for value in row]
+    return [
+        (2, 0.0) if number is None else (1, 0.0) if math.isnan(number) else (0, number) for number in numbers
+    ]
 
 
 def _near(first: str | None, second: str | None) -> bool:

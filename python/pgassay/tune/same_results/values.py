@@ -8,7 +8,7 @@ from decimal import Decimal
 from pglast import ast
 
 from pgassay.tune.facts.schema import ColumnFacts
-from pgassay.tune.rewrites.scope import FLOATS, INTEGERS, base_type
+from pgassay.tune.rewrites.names.data_types import FLOATS, INTEGERS, base_type
 from pgassay.tune.rewrites.tree import constant, decimal_of, walk
 
 RANGE = {"smallint": 15, "integer": 31, "bigint": 63}

@@ -13,7 +13,8 @@ from pglast import ast
 from pglast.enums import A_Expr_Kind, SQLValueFunctionOp
 
 from pgassay.tune.facts.schema import ColumnFacts, SchemaFacts, TableFacts
-from pgassay.tune.rewrites.scope import Scope, scope_of, scoped_selects
+from pgassay.tune.rewrites.names.scope import Scope
+from pgassay.tune.rewrites.names.tree_scopes import scope_of, scoped_selects
 from pgassay.tune.rewrites.tree import RefusedError, items, meaning, names_of, substitute, walk
 
 UseKind = Literal[

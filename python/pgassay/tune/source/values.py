@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pgassay.tune.facts.schema import ColumnFacts, TableFacts
-from pgassay.tune.rewrites.scope import FLOATS, INTEGERS, base_type
+from pgassay.tune.rewrites.names.data_types import FLOATS, INTEGERS, base_type
 from pgassay.tune.source.uses import Use
 
 Set = Literal["frequent", "rare"]

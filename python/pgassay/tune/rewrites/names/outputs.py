@@ -1,11 +1,13 @@
-"""The names of output columns, by the rules of PostgreSQL's FigureColname (parser/parse_target.c)."""
+"""Output columns: their names, by the rules of PostgreSQL's FigureColname (parser/parse_target.c), and what
+ORDER BY and GROUP BY mean by these."""
 
 from collections.abc import Collection
 
 from pglast import ast
 from pglast.enums import A_Expr_Kind, MinMaxOp, SubLinkType
 
-from pgassay.tune.rewrites.tree import RefusedError, changed, items, names_of, walk
+from pgassay.tune.rewrites.names.scope import Scope
+from pgassay.tune.rewrites.tree import RefusedError, changed, constant, items, meaning, names_of, walk
 
 UNNAMED = "?column?"
 # How sure a name is: 0 none, 1 a type's or CASE, which give way to a better one, 2 a column's or function's.
@@ -85,3 +87,31 @@ def output_name(node: ast.ResTarget) -> str:
         return figured_name(node)
     except RefusedError:
         return f"?{id(node)}"
+
+
+def output_expression(select: ast.SelectStmt, node: ast.Node, by_column_first: Scope | None) -> ast.Node:
+    """What an item of ORDER BY or GROUP BY stands for: a place, an output name, or itself.
+
+    ORDER BY looks among the output names first; GROUP BY (`by_column_first`) among the columns.
+    """
+    targets = [one for one in items(select.targetList) if isinstance(one, ast.ResTarget)]
+    place = constant(node)
+    if isinstance(place, int) and not isinstance(place, bool) and 1 <= place <= len(targets):
+        if any(isinstance(one.val, ast.ColumnRef) and "*" in names_of(one.val) for one in targets):
+            raise RefusedError("a place of ORDER BY counts a star's columns")
+        return _value(targets[place - 1])
+    if isinstance(node, ast.ColumnRef) and len(names_of(node)) == 1:
+        name = names_of(node)[0]
+        if by_column_first is not None and by_column_first.unqualified(name) is not None:
+            return node
+        named = [one for one in targets if output_name(one) == name]
+        if len(named) == 1:
+            return _value(named[0])
+        if len({repr(meaning(one.val)) for one in named}) > 1:
+            raise RefusedError(f"{name} is the name of two output columns")
+    return node
+
+
+def _value(node: ast.ResTarget) -> ast.Node:
+    assert isinstance(node.val, ast.Node)
+    return node.val
