@@ -14,9 +14,10 @@ tune's without what exceeds that.
 Prints for each arm the geometric mean over the statements of tune's time over the arm's, with its interval,
 and the ratio of the total time; and tune's in the peers' space against both peers together. Exit code 1
 unless the intervals against both peers together lie below 1.
-The experiment lies in FOLDER/experiment for `pgassay report`. Results of tune that lie in FOLDER/tune are
-taken as they are. --unproven takes what the search chose in at most --max-time, without tune's own proof: the
-experiment then is its proof.
+A statement that an arm does not end within --limit is stopped, and counts with that time, a lower bound: the
+experiment's warnings name it. The experiment lies in FOLDER/experiment for `pgassay report`. Results of tune
+that lie in FOLDER/tune are taken as they are. --unproven takes what the search chose in at most --max-time,
+without tune's own proof: the experiment then is its proof.
 """
 
 import argparse
@@ -119,8 +120,11 @@ def main(words: Sequence[str] | None = None) -> int:
                 blocks=arguments.blocks,
                 out=folder / "experiment",
             )
+            limits = {each.name: arguments.limit for each in measured(planned.statements)}
+            protocol = planned.base.protocol.model_copy(update={"statement_limits": limits})
             with host_lock(progress, wait=True):
-                parsed = parse_arms(compare, planned.servers, planned.base, planned.given, arms)
+                base = replace(planned.base, protocol=protocol)
+                parsed = parse_arms(compare, planned.servers, base, planned.given, arms)
                 stored = run_parsed(parsed, progress, until_decided=False)
         finally:
             progress.close()
@@ -325,6 +329,7 @@ def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
     add("--sets", type=int, default=1, help="sets of parameters for each query")
     add("--max-time", type=duration, default=1800.0, metavar="TIME", help="the time that tune has")
     add("--blocks", type=int, default=8, help="blocks of the comparison")
+    add("--limit", type=duration, default=120.0, metavar="TIME", help="a trial stops a statement after that")
     add("--pg", default="apt:18", help="the build")
     add("--memory", help="cap on the servers' memory, for which pgtune's formula is asked as well")
     add("--set", action="append", default=[], dest="settings", help="a setting of the data as they are")
