@@ -69,7 +69,7 @@ TUNE, TUNE_CUT, AS_IT_IS = "tune", "tune in the peers' space", "as it is"
 INDEXES, SETTINGS, BOTH = "postgres-mcp", "pgtune", "postgres-mcp and pgtune"
 # At most so long for the peer's advisor; it ends by itself when no index gains enough.
 ADVISOR_S = 300.0
-CACHE = "warm-pages"
+CACHE_DEFAULT = "warm-pages"
 # Alike for all: how long a disk takes to flush a commit is what nobody advises on, and its noise is large
 # beside statements of a millisecond. What an index adds to a write is in the statement's own time.
 SETTINGS_OF_ALL = ("synchronous_commit=off",)
@@ -155,7 +155,8 @@ def even_weights(planned: PlannedTune, folder: Path, progress: Progress) -> dict
     known = Known(planned, folder, time.monotonic())
     # As tune waits for a statement that does not end.
     limit_s = STATEMENT_SHARE_MAX * planned.request.max_time_s
-    with TrialCopy(planned.spec, cache=CACHE, statement_timeout_s=limit_s, on_stage=progress.stage) as copy:
+    cache = planned.base.protocol.cache
+    with TrialCopy(planned.spec, cache=cache, statement_timeout_s=limit_s, on_stage=progress.stage) as copy:
         measure_and_gather(known, TOOLS, copy, progress)
         assert known.baseline is not None
         progress.stage("timing each statement with all indexes and settings")
@@ -186,7 +187,7 @@ def _request(arguments: argparse.Namespace, peers: Peers, folder: Path) -> Compa
         settings=(*SETTINGS_OF_ALL, *arguments.settings),
         memory=arguments.memory,
         build=arguments.pg,
-        cache=CACHE,
+        cache=arguments.cache,
         margin=MARGIN,
         max_time_s=arguments.max_time,
         seed=arguments.seed,
@@ -333,6 +334,7 @@ def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
     add("--pg", default="apt:18", help="the build")
     add("--memory", help="cap on the servers' memory, for which pgtune's formula is asked as well")
     add("--set", action="append", default=[], dest="settings", help="a setting of the data as they are")
+    add("--cache", default=CACHE_DEFAULT, help="the state of every arm's caches, as for tune")
     add("--leave-out", default="", help="arms that are not measured, with commas between")
     add("--out", type=Path, help="keep data and results here")
     add("--unproven", action="store_true", help="only search: what it chose is not proven before")
