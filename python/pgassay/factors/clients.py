@@ -15,13 +15,13 @@ def apply(name: str, level: str, spec: ArmSpec) -> ArmSpec:
     clients = parse_whole(level, f"factor {name}", 1, CLIENTS_MAX)
     if workload.load is not None:
         changed = workload.model_copy(update={"load": with_clients(workload.load, clients)})
-    elif workload.is_maintenance:
-        raise UsageError(
-            f"{name}= varies how many connections work at once, and maintenance commands run on one: use "
-            "sql:FILE, select-only, tpcb, simple-update or oltp_read_only"
-        )
-    else:
+    elif workload.family == "sql":
         changed = workload.model_copy(update={"clients": clients})
+    else:
+        raise UsageError(
+            f"{name}= varies how many connections work at once, and {workload.family} runs its statements on "
+            "one: use select-only, tpcb, simple-update, oltp_read_only or statements of your own, sql:FILE"
+        )
     return spec.model_copy(update={"workload": changed})
 
 

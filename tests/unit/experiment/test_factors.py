@@ -35,6 +35,9 @@ def test_clients_change_the_load() -> None:
     assert one is not None and one.threads == 1
     with pytest.raises(UsageError, match="runs its statements on one"):
         factor.kind.apply("clients", "50", base_spec("full-scan"))
+    spec = base_spec("full-scan")
+    own = spec.model_copy(update={"workload": spec.workload.model_copy(update={"family": "sql"})})
+    assert factor.kind.apply("clients", "50", own).workload.clients == 50
 
 
 def test_options_of_sysbench_s_transaction_change_what_goes_with_them() -> None:
