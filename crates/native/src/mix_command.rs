@@ -149,7 +149,7 @@ fn run(shared: &Arc<Shared>) -> Result<Vec<Execution>, Failure> {
     for _ in 0..shared.spec.sessions {
         let mut connection = connect::open(&shared.spec.connect)?;
         for sql in &shared.spec.before {
-            run_query(&mut connection, "before", sql, &mut Answer::default())?;
+            untimed(&mut connection, "before", sql)?;
         }
         connections.push(connection);
     }
@@ -216,12 +216,15 @@ fn execute_once(
     number: usize,
     statement: &MixStatement,
 ) -> Result<Execution, Failure> {
-    let mut untimed = |sql: &str| run_query(connection, &statement.name, sql, &mut Answer::default());
     if let Some(limit_ms) = statement.limit_ms {
-        untimed(&format!("SET statement_timeout = {limit_ms}"))?;
+        untimed(
+            connection,
+            &statement.name,
+            &format!("SET statement_timeout = {limit_ms}"),
+        )?;
     }
     if statement.rolled_back {
-        untimed("BEGIN")?;
+        untimed(connection, &statement.name, "BEGIN")?;
     }
     let mut answer = Answer::default();
     let begun_ns = monotonic_ns();
@@ -241,12 +244,11 @@ fn execute_once(
             (begun_ns, monotonic_ns(), outcome)
         }
     };
-    let mut untimed = |sql: &str| run_query(connection, &statement.name, sql, &mut Answer::default());
     if statement.rolled_back {
-        untimed("ROLLBACK")?;
+        untimed(connection, &statement.name, "ROLLBACK")?;
     }
     if statement.limit_ms.is_some() {
-        untimed("RESET statement_timeout")?;
+        untimed(connection, &statement.name, "RESET statement_timeout")?;
     }
     Ok(Execution {
         statement: number,
@@ -255,4 +257,9 @@ fn execute_once(
         rows: answer.rows,
         outcome,
     })
+}
+
+/// What stands around the executions.
+fn untimed(connection: &mut Connection, name: &str, sql: &str) -> Result<(), Failure> {
+    run_query(connection, name, sql, &mut Answer::default()).map(drop)
 }

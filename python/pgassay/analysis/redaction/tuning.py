@@ -14,8 +14,6 @@ Known = Mapping[str, str]
 # A literal with what stands before and around its text.
 _LITERAL = re.compile(r"(?:[A-Za-z]|[uU]&)?'(.*?)'?|(\$\w*\$)(.*?)(?:\2)?", re.DOTALL)
 _CONDITION = " where "
-
-
 # Lines of scripts whose literals are pgassay's own: limits, and what settings were.
 _OF_NO_DATA = ("SET lock_timeout", "SELECT pg_catalog.")
 
