@@ -8,6 +8,8 @@ import shutil
 import socket
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -166,3 +168,14 @@ def _account_exists(name: str) -> bool:
     except KeyError:
         return False
     return True
+
+
+@contextmanager
+def started_server() -> Iterator[NativeTestServer]:
+    """One that runs, and leaves nothing behind."""
+    server = NativeTestServer()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()

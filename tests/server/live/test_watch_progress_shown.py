@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 import whole_tool
-from native_servers import NativeTestServer
+from native_servers import NativeTestServer, started_server
 from pgassay.report import schema
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
@@ -20,12 +20,8 @@ pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[NativeTestServer]:
-    server = NativeTestServer()
-    try:
-        server.start()
+    with started_server() as server:
         yield server
-    finally:
-        server.stop()
 
 
 _HELD = """

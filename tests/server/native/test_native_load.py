@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from hdrh.histogram import HdrHistogram
 
-from native_servers import PASSWORD, SCALE, NativeTestServer
+from native_servers import PASSWORD, SCALE, NativeTestServer, started_server
 from pgassay.native.binary import binary
 from pgassay.native.load import run_load
 from pgassay.native.process import StatementError
@@ -23,12 +23,8 @@ PER_TRANSACTION = {"select-only": 1, "simple-update": 5, "tpcb": 7}
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[NativeTestServer]:
-    server = NativeTestServer()
-    try:
-        server.start()
+    with started_server() as server:
         yield server
-    finally:
-        server.stop()
 
 
 def spec(server: NativeTestServer, connect: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from native_servers import NativeTestServer
+from native_servers import NativeTestServer, started_server
 from pgassay.native.mix import MixStatement, run_mix
 from pgassay.native.process import StatementError
 
@@ -25,12 +25,8 @@ def run(server: NativeTestServer, sql: str) -> None:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[NativeTestServer]:
-    server = NativeTestServer()
-    try:
-        server.start()
+    with started_server() as server:
         yield server
-    finally:
-        server.stop()
 
 
 def test_every_execution_is_done_once_and_sessions_work_at_once(server: NativeTestServer) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from native_servers import PASSWORD, TCP_ROLES, NativeTestServer
+from native_servers import PASSWORD, TCP_ROLES, NativeTestServer, started_server
 from pgassay.native.process import StatementError
 from pgassay.native.sql import SqlSession
 
@@ -17,12 +17,8 @@ pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[NativeTestServer]:
-    server = NativeTestServer()
-    try:
-        server.start()
+    with started_server() as server:
         yield server
-    finally:
-        server.stop()
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from native_probe import PAGE, RawProbe, break_page, probing
-from native_servers import NativeTestServer
+from native_servers import NativeTestServer, started_server
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 SEGMENT_PAGES = 131072
@@ -18,12 +18,8 @@ SEGMENT_PAGES = 131072
 @pytest.fixture(scope="module")
 def server() -> Iterator[NativeTestServer]:
     """A cluster with checksums, two relations, stopped: what is on the disk is all there is."""
-    server = NativeTestServer()
-    try:
-        server.start()
+    with started_server() as server:
         yield server
-    finally:
-        server.stop()
 
 
 @pytest.fixture
