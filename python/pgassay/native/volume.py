@@ -202,6 +202,7 @@ class VolumeServer:
                 raise StatementError(str(error), None) from error
         self.file = Path(ready["file"])
         self.is_locked = bool(ready["locked"])
+        self.is_flusher = bool(ready["io_flusher"])
         _run_first(int(ready["thread"]))
         if on_hung is not None:
             threading.Thread(

@@ -12,7 +12,9 @@ from pgassay.experiment.gating import requests
 from pgassay.experiment.gating.baseline import find_baseline, revision_of
 from pgassay.experiment.gating.file import GateFile, read_gate_file
 from pgassay.experiment.gating.requests import GatePlan, plan_gate, refuse_double_settings
+from pgassay.experiment.gating.run import PARENT, GateOptions, run_gate
 from pgassay.model.build import Build
+from pgassay.terminal.live import choose
 
 SMALL = '[workloads.orders]\nworkload = "sql:orders.sql"\n'
 
@@ -283,3 +285,17 @@ def test_files_outside_of_the_repository_have_no_revision(repository: GateFile, 
         git(folder, "commit", "-qm", "out")
         with pytest.raises(UsageError, match=complaint):
             find_baseline("HEAD", read_gate_file(change), folder / "read")
+
+
+def test_a_gate_that_is_refused_leaves_no_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    before = sorted(folder.iterdir())
+    file = write(folder, "margin = 3\n")
+    options = GateOptions(file, "main", history=None, out=None, command=("pgassay", "gate"))
+    for others in ((), (folder / PARENT / "of-another",)):
+        for each in others:
+            each.mkdir(parents=True)
+        with pytest.raises(UsageError):
+            run_gate(options, choose(quiet=True), wait=False)
+        left = [folder / PARENT, *others] if others else []
+        assert sorted(folder.rglob("*")) == sorted([*before, file, *left])

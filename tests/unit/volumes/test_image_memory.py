@@ -68,3 +68,10 @@ def test_an_image_that_may_be_swapped_out_is_told(
     assert (image.unlocked is not None) == is_told
     machine(monkeypatch, tmp_path, "0", SwapTotal=0)
     assert image.unlocked is None
+
+
+@pytest.mark.parametrize("is_flusher", [False, True])
+def test_a_server_of_volumes_that_may_wait_for_its_own_writes_is_told(is_flusher: bool) -> None:
+    image = object.__new__(served.ServedImage)
+    image._server = type("Server", (), {"is_flusher": is_flusher})()
+    assert ("CAP_SYS_RESOURCE" in (image.waits_for_writes or "")) != is_flusher

@@ -69,6 +69,7 @@ def run(arguments: argparse.Namespace, loaded: "LoadedCatalogue") -> int:
             "overhead_range_us": [overhead["low_ns"] / 1e3, overhead["high_ns"] / 1e3],
             "unsteady_way": unsteady_way(overhead, model),
             "unlocked": served.unlocked,
+            "waits_for_writes": served.waits_for_writes,
             "beyond_ceiling": beyond,
         }
         _tell_begin(mounted, as_json=arguments.json)
@@ -95,7 +96,7 @@ def _tell_begin(mounted: "Mapping[str, object]", *, as_json: bool) -> None:
     print(f"{mounted['volume']} is mounted at {mounted['folder']} ({mounted['device']}) until Ctrl-C.")
     print(f"Catalogue of {mounted['catalogue_date']}. The way through the kernel takes ", end="")
     print(f"{mounted['overhead_us']:.0f} µs, which is part of the volume's latency.")
-    for doubt in ("unsteady_way", "unlocked", "beyond_ceiling"):
+    for doubt in ("unsteady_way", "unlocked", "waits_for_writes", "beyond_ceiling"):
         if mounted[doubt] is not None:
             print(mounted[doubt])
     print(

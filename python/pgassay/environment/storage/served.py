@@ -132,6 +132,17 @@ class ServedImage:
         )
 
     @property
+    def waits_for_writes(self) -> str | None:
+        """That who serves may wait for the very writes that it is to serve, in a sentence; None else."""
+        if self._server is None or self._server.is_flusher:
+            return None
+        return (
+            "who serves the imitated volumes may wait for writes to them when memory is short, since the "
+            "kernel refused PR_SET_IO_FLUSHER: give pgassay the capability CAP_SYS_RESOURCE, or leave memory "
+            "free"
+        )
+
+    @property
     def attached(self) -> AttachedImage:
         """The loop device and its mount."""
         if self._attached is None:

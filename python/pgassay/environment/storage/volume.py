@@ -239,6 +239,7 @@ class ImitatedVolume(LoopVolume):
         doubts = (
             unsteady_way(self._overhead, self.model),
             self._served.unlocked,
+            self._served.waits_for_writes,
             failure_of(seconds, self.model.name),
             self._beyond,
         )

@@ -1,5 +1,6 @@
 """One run of a gate: both systems found, every workload compared in blocks, the result judged and kept."""
 
+import contextlib
 import re
 import shutil
 import tempfile
@@ -103,8 +104,7 @@ def run_gate(
     try:
         prepared = prepare_gate(options, folder)
     except BaseException:
-        # Nothing is kept of what ended before its first trial.
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove_empty(folder)
         raise
     for sentence in sentences_before(prepared):
         progress.message(sentence)
@@ -117,7 +117,7 @@ def run_gate(
     except (KeyboardInterrupt, InterruptionError) as interruption:
         gated = _measured_until(prepared, gated)
         if not gated:
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove_empty(folder)
             raise InterruptionError(
                 "interrupted before the first trial; nothing is left running and nothing was recorded"
             ) from interruption
@@ -216,6 +216,14 @@ def _folder_for(options: GateOptions, created_at: datetime) -> Path:
         while folder.exists():
             folder, number = parent / f"{stamp}-{stem}-{number}", number + 1
     return folder.resolve()
+
+
+def _remove_empty(folder: Path) -> None:
+    """Keep nothing of what ended before its first trial, nor the default parent that was made for it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.parent == PARENT.resolve():
+        with contextlib.suppress(OSError):  # others lie there
+            folder.parent.rmdir()
 
 
 def make_folder(folder: Path) -> None:
