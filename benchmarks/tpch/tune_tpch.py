@@ -17,7 +17,8 @@ unless the intervals against both peers together lie below 1.
 A statement that an arm does not end within --limit is stopped, and counts with that time, a lower bound: the
 experiment's warnings name it. The experiment lies in FOLDER/experiment for `pgassay report`. Results of tune
 that lie in FOLDER/tune are taken as they are. --unproven takes what the search chose in at most --max-time,
-without tune's own proof: the experiment then is its proof.
+without tune's own proof: the experiment then is its proof. --max-space holds tune, and so its peers, to so
+much of the disk.
 """
 
 import argparse
@@ -40,6 +41,7 @@ from pgassay.cli.options import duration
 from pgassay.environment.builds.registry import resolve
 from pgassay.environment.datasets import snapshots
 from pgassay.environment.linux import machine
+from pgassay.environment.storage.options import parse_bytes
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.planning.plan import GivenArms, parse_arms
 from pgassay.experiment.planning.request import CompareRequest
@@ -206,11 +208,15 @@ def _advice(
     results = folder / "tune"
     if (results / TUNE_FILE).exists():
         result = TuneResult.model_validate_json((results / TUNE_FILE).read_bytes())
-    elif arguments.unproven:
-        with host_lock(progress, wait=True):
-            result = searched(request, results, progress)
     else:
-        result = run_tune(TuneRequest(request, out=results), TOOLS, progress, wait=True, isolates=False)
+        most = arguments.max_space
+        most_bytes = None if most is None else parse_bytes("--max-space", most, most, example="100MB")
+        asked = TuneRequest(request, out=results, max_space_bytes=most_bytes)
+        if arguments.unproven:
+            with host_lock(progress, wait=True):
+                result = searched(asked, progress)
+        else:
+            result = run_tune(asked, TOOLS, progress, wait=True, isolates=False)
     chosen = _chosen(results, result, proven=not arguments.unproven)
     memory_bytes = planned.spec.memory_bytes or machine.memory_bytes()
     cores = machine.facts().get("cores_usable")
@@ -246,9 +252,10 @@ def _advice(
     )
 
 
-def searched(request: CompareRequest, folder: Path, progress: Progress) -> TuneResult:
+def searched(asked: TuneRequest, progress: Progress) -> TuneResult:
     """What tune's search chooses in its part of the time, without a proof; kept as tune keeps it."""
-    asked = TuneRequest(request, out=folder)
+    assert asked.out is not None
+    folder = asked.out
     folder.mkdir(parents=True, exist_ok=True)
     known = Known(plan_tune(asked, progress.stage).with_data_format(), folder, time.monotonic())
     look(known, TOOLS, asked, progress, proves=False)
@@ -334,6 +341,7 @@ def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
     add("--pg", default="apt:18", help="the build")
     add("--memory", help="cap on the servers' memory, for which pgtune's formula is asked as well")
     add("--set", action="append", default=[], dest="settings", help="a setting of the data as they are")
+    add("--max-space", help="tune's fixes, and so the peers', may take so much of the disk, as 100MB")
     add("--cache", default=CACHE_DEFAULT, help="the state of every arm's caches, as for tune")
     add("--leave-out", default="", help="arms that are not measured, with commas between")
     add("--out", type=Path, help="keep data and results here")

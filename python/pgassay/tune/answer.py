@@ -171,14 +171,22 @@ def verdict_of(judged: Judged, candidate: Candidate) -> tuple[FixVerdict, Eviden
         return "worse", "search", None, ""
     if alone < WORSE_MAX:
         return "no help", "search", None, NOT_TOLD
-    beside = judged.searched.selection.beside.get(name)
+    selection = judged.searched.selection
+    beside, left_bytes = selection.beside.get(name), selection.over.get(name)
     if alone < 1 + judged.margin:
         return "no help", "search", None, ""
     if beside is not None and beside < 1 + judged.margin:
         return "no help", "search", None, _beside_what_was_chosen(judged, name)
+    if left_bytes is not None:
+        return "screened out", "search", None, _too_large(tried, left_bytes)
     if beside is not None:
         return "not decided", "search", None, MORE
     return "no help", "search", None, "it could not be combined with what was chosen, which gains more"
+
+
+def _too_large(tried: Tried, left_bytes: float) -> str:
+    left = size(int(left_bytes)) if left_bytes > 0 else "nothing"
+    return f"it takes {size(tried.bytes or 0)}, and of --max-space there is {left} left"
 
 
 def _beside_what_was_chosen(judged: Judged, name: str) -> str:
@@ -315,7 +323,7 @@ def summary(
         nothing = _nothing(
             fixes, seconds, margin, go_on=go_on, is_endless=bool(endless), is_refused=is_refused
         )
-        return " ".join(filter(None, (unsolved, nothing)))
+        return " ".join(filter(None, (unsolved, nothing, _too_large_ones(fixes))))
     names = "; ".join(fix.title for fix in recommended)
     lines = [f"Recommended: {names}."]
     if proof is not None and proof.gain is not None:
@@ -331,7 +339,7 @@ def summary(
         lines.append(f"All chosen fixes together: {gain}{at_once}.")
         if proof.slower:
             lines.append(f"Slower with them: {', '.join(proof.slower)}.")
-    lines += [unsolved] if unsolved else []
+    lines += filter(None, (_too_large_ones(fixes), unsolved))
     unproven = [fix for fix in fixes if fix.verdict == "not decided" and fix.evidence != "none"]
     if unproven:
         lines.append(f"Not proven in the time: {'; '.join(fix.title for fix in unproven)}.")
@@ -340,6 +348,12 @@ def summary(
         elif any(fix.id not in members for fix in unproven):
             lines.append("Start anew with more --max-time to have them proven too.")
     return " ".join(lines)
+
+
+def _too_large_ones(fixes: Sequence[Fix]) -> str:
+    """What is said of fixes that would gain, and take more space than was allowed."""
+    names = [fix.title for fix in fixes if fix.verdict == "screened out" and fix.evidence == "search"]
+    return f"Left out, since --max-space has no room for it: {'; '.join(names)}." if names else ""
 
 
 def _unsolved(endless: Mapping[str, float], ended_unproven: Sequence[str]) -> str:
@@ -378,7 +392,9 @@ def _nothing(
     gains = [fix.gain for fix in fixes if fix.gain is not None and fix.verdict in ("no help", "worse")]
     gain = max([*gains, 1.0]) - 1
     most = f"the next best thing gains {'less than ' if gain < margin else ''}{percent(max(gain, margin))}"
-    ended = most if gains else "no candidate was found whose plan shows that it could gain"
-    if is_endless:
+    has_larger = bool(_too_large_ones(fixes))
+    none = "no candidate was found whose plan shows that it could gain"
+    ended = most if gains else "nothing that has room gains anything" if has_larger else none
+    if is_endless or has_larger:
         return f"Nothing is recommended: {ended}."
     return f"Nothing to do: {duration(seconds)} for the whole workload; {ended}."

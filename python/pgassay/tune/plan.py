@@ -38,7 +38,8 @@ class TuneRequest:
     `start`: what earlier results or a server bring, whose statements take the place of a workload that is
     typed. `origin`: what is known of the server that they were read from; `encoding`: that of its database.
     `began_at`: by time.monotonic, where the time began before the planning. `clients`: by how many sessions
-    at once the proof executes the statements; None: as the workload says.
+    at once the proof executes the statements; None: as the workload says. `max_space_bytes`: what is chosen
+    may take so much more on disk together; None: as much as it takes.
     """
 
     compare: CompareRequest
@@ -50,6 +51,7 @@ class TuneRequest:
     encoding: str | None = None
     began_at: float | None = None
     clients: int | None = None
+    max_space_bytes: int | None = None
 
     def members_max_of(self, statements: int) -> int:
         """How many fixes a set may have: many statements need more of them than few."""

@@ -235,12 +235,13 @@ def _search(
     assert baseline is not None and asked is not None
     begins_at, tells_at = time.monotonic(), known.began_at + TELLS_AT_SHARE * planned.request.max_time_s
     gain_min, members_max = 1 + planned.request.margin, request.members_max_of(len(planned.statements))
+    space_bytes = math.inf if request.max_space_bytes is None else request.max_space_bytes
     progress.stage("trying candidates on a copy")
     for attempt, share in ((search, FIRST_LOOK_SHARE), (look_with_settings, SETTINGS_LOOK_SHARE)):
         clock = Clock(begins_at + share * time_s, tells_at)
         attempt(
             copy, baseline, to_try, clock, known.searched, progress.message,
-            gain_min=gain_min, members_max=members_max,
+            gain_min=gain_min, members_max=members_max, space_bytes=space_bytes,
         )  # fmt: skip
     # From here on a single fix is no news: the whole set is told when the search ends.
     progress.message(best_so_far(baseline, to_try, known.searched))
@@ -248,7 +249,7 @@ def _search(
     known.gathered = look_with_chosen(
         copy, baseline, known.gathered, Clock(begins_at + time_s, math.inf), known.searched,
         progress.message, asking_again(tools, copy, asked, planned.given),
-        gain_min=gain_min, members_max=members_max,
+        gain_min=gain_min, members_max=members_max, space_bytes=space_bytes,
     )  # fmt: skip
 
 

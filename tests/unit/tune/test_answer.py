@@ -138,6 +138,19 @@ def test_a_gain_that_could_not_be_told_from_that_of_a_cheaper_fix_says_so() -> N
     assert fixes["other"].note == BESIDE
 
 
+def test_what_has_no_room_is_named_with_its_size_and_is_no_reason_for_more_time() -> None:
+    large = samples.candidate("large")
+    tried = {large.id: Tried(large.id, {"list": 0.1}, bytes=300 << 20)}
+    found = Searched(tried=tried, selection=Selection((), {large.id: 2.2}, {large.id: 50 << 20}))
+    answer = samples.answer(
+        samples.judged(candidates=(large,), searched=found, members=(), proved=None, notes={})
+    )
+    assert (answer.fixes[0].verdict, answer.fixes[0].evidence) == ("screened out", "search")
+    assert answer.fixes[0].note == "it takes 300 MB, and of --max-space there is 50.0 MB left"
+    assert answer.verdict.startswith("Nothing is recommended: nothing that has room gains anything.")
+    assert answer.verdict.endswith("Left out, since --max-space has no room for it: index large.")
+
+
 def test_an_open_end_of_an_interval_stays_open() -> None:
     assert turned((0.0, 2.0)) == (0.5, None)
     assert turned((None, None)) == (None, None)

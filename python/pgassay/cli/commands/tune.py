@@ -136,6 +136,11 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="FRACTION",
         help="gains smaller than this do not matter (default 0.03, that is 3%%)",
     )
+    add(
+        "--max-space",
+        metavar="SIZE",
+        help="all that is chosen may take so much more of the disk together, as 500MB (default: no limit)",
+    )
     add("--no-rewrites", action="store_true", help="leave the statements as they are written")
     add("--seed", type=options.whole, metavar="N", help="seed of the order of the trials (default: drawn)")
     add("--out", type=options.folder, metavar="FOLDER", help="a new folder for the results")
@@ -271,12 +276,12 @@ def _refuse_other_options(arguments: argparse.Namespace) -> None:
     """What was measured decides what is gone on with: raises UsageError for words that would change it."""
     from pgassay.errors import UsageError
 
-    for name in (
-        *given_options(arguments),
-        *(name for name in ("seed", "out", "arm", "clients") if getattr(arguments, name) is not None),
-    ):
+    others = ("seed", "out", "arm", "clients", "max_space")
+    typed = [*given_options(arguments), *(each for each in others if getattr(arguments, each) is not None)]
+    if typed:
         raise UsageError(
-            f"--{name} has no place beside a FOLDER, whose proof goes on as it was planned: leave it out"
+            f"--{typed[0].replace('_', '-')} has no place beside a FOLDER, whose proof goes on as it was "
+            "planned: leave it out"
         )
 
 
@@ -342,7 +347,20 @@ def _tune_request(arguments: argparse.Namespace) -> "TuneRequest":
         seed=arguments.seed,
         command=tuple(arguments.words),
     )
-    return TuneRequest(compare, out=arguments.out, locale=arguments.locale, clients=_clients(arguments))
+    return TuneRequest(
+        compare,
+        out=arguments.out,
+        locale=arguments.locale,
+        clients=_clients(arguments),
+        max_space_bytes=_max_space_bytes(arguments),
+    )
+
+
+def _max_space_bytes(arguments: argparse.Namespace) -> int | None:
+    from pgassay.environment.storage.options import parse_bytes
+
+    typed = arguments.max_space
+    return None if typed is None else parse_bytes("--max-space", typed, typed, example="500MB")
 
 
 def _clients(arguments: argparse.Namespace) -> int | None:

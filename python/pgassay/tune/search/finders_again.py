@@ -6,6 +6,7 @@ What they offer then is tried on top of what was chosen, and may make a member o
 that no plan uses any more is left out.
 """
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from pgassay.errors import MeasurementError, UsageError
@@ -15,7 +16,7 @@ from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.search.search import Searched, search
 from pgassay.tune.search.second_look import as_if_alone, with_taken
-from pgassay.tune.search.selection import Baseline, Selection, total_s
+from pgassay.tune.search.selection import Baseline, total_s
 from pgassay.tune.search.touched import differs, index_made_by
 from pgassay.tune.search.turns import Clock
 from pgassay.tune.tools import Gathered, extended
@@ -44,6 +45,7 @@ def look_with_chosen(
     *,
     gain_min: float,
     members_max: int,
+    space_bytes: float = math.inf,
 ) -> Gathered:
     """Try what is offered with the chosen set in place; `found` is extended, and so is what was gathered.
 
@@ -62,7 +64,11 @@ def look_with_chosen(
             say(f"{len(to_try)} further candidates by the plans with what was chosen")
             again = Searched()
             room = max(members_max - len(taken), REPLACING_MAX)
-            search(copy, upon, to_try, clock, again, say, gain_min=gain_min, members_max=room)
+            left_bytes = space_bytes - found.chosen_bytes
+            search(
+                copy, upon, to_try, clock, again, say,
+                gain_min=gain_min, members_max=room, space_bytes=left_bytes,
+            )  # fmt: skip
             _merge(found, again, baseline, upon)
             if not again.selection.steps:
                 break
@@ -159,10 +165,7 @@ def found_with(candidate: Candidate, taken: Sequence[Candidate]) -> Candidate:
 
 
 def _merge(found: Searched, again: Searched, baseline: Baseline, upon: Baseline) -> None:
-    found.selection = Selection(
-        (*found.selection.steps, *again.selection.steps),
-        {**found.selection.beside, **again.selection.beside},
-    )
+    found.selection = found.selection.with_more(again.selection)
     for name, tried in again.tried.items():
         found.tried[name] = as_if_alone(tried, baseline, upon)
     found.screened |= again.screened

@@ -1,9 +1,12 @@
 """Which fixes together: the best one first, then what still gains on top of those that were taken. Pure.
 
 Forward selection over all layers. A fix is measured only on the statements that it touches, and again only
-where one that was taken before touches them too, or may have changed what it touches.
+where one that was taken before touches them too, or may have changed what it touches. Where the set may take
+only so much space on disk, what fits is taken by what it gains, or by what it gains for its space: by
+whichever comes to the faster workload on paper.
 """
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -23,6 +26,8 @@ ALIKE_SAVED_MIN = 2 / 3
 # What gains less on top of others for the same statements is taken only where it is told from the noise: two
 # that do the same hide each other's gain from the proof, since the set is as fast without either.
 SURE_GAIN = 2.0
+# What takes less than a megabyte is not weighed by its space.
+SPACE_BYTES_MIN = 1 << 20
 # What is taken, the best by one timing and those that are alike, and the workload's seconds so far: which of
 # them is taken next.
 Pick = Callable[[Sequence[str], Sequence[str], Seconds], str]
@@ -32,6 +37,27 @@ Measure = Callable[[Sequence[str], str, Seconds], Seconds | None]
 # What is taken, what may be taken next, and the seconds so far: whether it gains anything there, by more than
 # the noise; None where there is no time to tell.
 Holds = Callable[[Sequence[str], str, Seconds], bool | None]
+
+
+@dataclass(frozen=True)
+class Space:
+    """How many bytes a set may take on disk together, and by id what each takes (below 0: it frees them)."""
+
+    most: float = math.inf
+    bytes: Mapping[str, int] = field(default_factory=dict)
+
+    def left(self, ids: Collection[str]) -> float:
+        """The bytes that these leave."""
+        return self.most - sum(self.bytes.get(name, 0) for name in ids)
+
+    def fitting(self, known: Collection[str], ids: Collection[str]) -> list[str]:
+        """Which of `known` fit beside these, in their order."""
+        left = self.left(ids)
+        return [name for name in known if self.bytes.get(name, 0) <= max(left, 0)]
+
+    def for_its_space(self, name: str, gain: float) -> float:
+        """What one gains for each byte of its space, in logarithms, as the gains of several multiply."""
+        return math.log(max(gain, 1.0)) / max(self.bytes.get(name, 0), SPACE_BYTES_MIN)
 
 
 def select(
@@ -46,6 +72,8 @@ def select(
     holds: Holds = lambda _taken, _name, _current: True,
     anew: Collection[str] = (),
     has_time: Callable[[], bool] = lambda: True,
+    space: Space | None = None,
+    by_space: bool | None = None,
 ) -> Selection:
     """Take fixes one after the other, the one that gains most first, until none gains `gain_min`.
 
@@ -59,17 +87,30 @@ def select(
     were not measured on top of the last one taken are, and `anew`, by id, though they touch nothing of it.
     Once `has_time` says that there is none left, what is expected counts without a measurement, but for
     statements that what was taken has made faster: two that do the same would seem to multiply.
+
+    `space`: what the set may take. `by_space`: take what gains most for its space first; None: whichever
+    order is better on paper. What gains enough and does not fit is in the selection's `over`.
     """
+    space = space or Space()
+    if by_space is None:
+        by_space = math.isfinite(space.most) and _is_better_by_space(
+            weights, base, tried, gain_min=gain_min, members_max=members_max, anew=anew, space=space
+        )
     current = dict(base)
     left = _left_of(tried, anew)
     steps: list[Step] = []
     beside: dict[str, float] = {}
     changed: set[str] = set()
-    while left.known and len(steps) < members_max:
-        gains = left.gains(weights, current)
-        best, alike = left.best(gains, current, gain_min)
+    while len(steps) < members_max:
         taken = [step.id for step in steps]
-        asked = left.to_ask(gains, best, alike, gain_min)
+        fitting = space.fitting(left.known, taken)
+        if not fitting:
+            break
+        gains = left.gains(weights, current)
+        best, alike = left.best(
+            fitting, gains, current, gain_min, _worth(gains, gain_min, space) if by_space else gains
+        )
+        asked = left.to_ask(fitting, gains, best, alike, gain_min)
         if asked is not None:
             if has_time():
                 left.hear(asked, measure(taken, asked, current))
@@ -93,7 +134,44 @@ def select(
         current.update(touched)
         steps.append(Step(best, total_s(weights, current), dict(current)))
     beside |= left.gains(weights, current)
-    return Selection(tuple(steps), beside)
+    taken = [step.id for step in steps]
+    over = left.known.keys() - space.fitting(left.known, taken)
+    return Selection(
+        tuple(steps), beside, {name: space.left(taken) for name in over if beside[name] >= gain_min}
+    )
+
+
+def _worth(gains: Mapping[str, float], gain_min: float, space: Space) -> dict[str, float]:
+    """What each gains for its space; what gains too little comes last."""
+    return {
+        name: space.for_its_space(name, gain) if gain >= gain_min else gain - gain_min
+        for name, gain in gains.items()
+    }
+
+
+def _is_better_by_space(
+    weights: Mapping[str, float],
+    base: Seconds,
+    tried: Sequence[Tried],
+    *,
+    gain_min: float,
+    members_max: int,
+    anew: Collection[str],
+    space: Space,
+) -> bool:
+    """Whether taking what gains most for its space comes to a faster workload than taking what gains most.
+
+    By what each is expected to bring, nothing being measured: of the two greedy orders of a knapsack each may
+    be far from the best where the other is not (Khuller, Moss, Naor, 1999).
+    """
+    totals = []
+    for by_space in (False, True):
+        found = select(
+            weights, base, tried, lambda _taken, _name, _current: None, gain_min=gain_min,
+            members_max=members_max, anew=anew, has_time=lambda: False, space=space, by_space=by_space,
+        )  # fmt: skip
+        totals.append(found.steps[-1].total_s if found.steps else math.inf)
+    return totals[1] < totals[0]
 
 
 @dataclass
@@ -114,23 +192,33 @@ class _Left:
         return {name: gain_of(weights, current, touched) for name, touched in self.known.items()}
 
     def best(
-        self, gains: Mapping[str, float], current: Seconds, gain_min: float
+        self,
+        fitting: Sequence[str],
+        gains: Mapping[str, float],
+        current: Seconds,
+        gain_min: float,
+        worth: Mapping[str, float],
     ) -> tuple[str, tuple[str, ...]]:
-        """The one that gains most, the first of equals, and those that gain about as much."""
-        best = max(self.known, key=lambda name: gains[name])
+        """Of those that fit the one that is worth most, the first of equals, and what gains about as much."""
+        best = max(fitting, key=lambda name: worth[name])
         return best, tuple(
             name
-            for name in self.known
+            for name in fitting
             if gains[name] >= gain_min and _is_alike(self.known, gains, current, name, best)
         )
 
     def to_ask(
-        self, gains: Mapping[str, float], best: str, alike: Sequence[str], gain_min: float
+        self,
+        fitting: Sequence[str],
+        gains: Mapping[str, float],
+        best: str,
+        alike: Sequence[str],
+        gain_min: float,
     ) -> str | None:
         """Which is to be measured before anything is taken; None where all that matters is known."""
         if gains[best] >= gain_min:
             return next((name for name in (best, *alike) if name in self.expected), None)
-        others = [name for name in self.known if name in self.expected]
+        others = [name for name in fitting if name in self.expected]
         return min(others, key=lambda name: (name not in self.anew, -gains[name]), default=None)
 
     def hear(self, name: str, seconds: Seconds | None) -> None:

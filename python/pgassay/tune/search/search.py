@@ -11,7 +11,7 @@ import psycopg
 from pgassay.errors import MeasurementError, UsageError, first_line
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
-from pgassay.tune.search.forward import select
+from pgassay.tune.search.forward import Space, select
 from pgassay.tune.search.selection import (
     WORSE_MAX,
     Baseline,
@@ -61,6 +61,11 @@ class Searched:
     # Of each set that the proof compares the workload's seconds, timed in turn once the set was chosen.
     rounds: dict[str, tuple[float, ...]] = field(default_factory=dict)
 
+    @property
+    def chosen_bytes(self) -> int:
+        """What the chosen set takes on disk."""
+        return sum(self.tried[name].bytes or 0 for name in self.selection.ids if name in self.tried)
+
     def best(self, base: Seconds) -> dict[str, float]:
         """The least that any fix brought each statement to; `base`: what it takes as it is."""
         least = dict(base)
@@ -79,8 +84,12 @@ def search(
     *,
     gain_min: float,
     members_max: int,
+    space_bytes: float = math.inf,
 ) -> None:
-    """Try every candidate alone, then together; `found` holds what is known at any moment."""
+    """Try every candidate alone, then together; `found` holds what is known at any moment.
+
+    `space_bytes`: so many bytes may what is chosen take on disk together.
+    """
     by_id = {candidate.id: candidate for candidate in candidates}
     settings = {each.id: each for each in candidates if is_planner_setting(each)}
     plans = {name: estimates_with(copy, baseline.statements, {}, each) for name, each in settings.items()}
@@ -98,7 +107,10 @@ def search(
             say(best_so_far(baseline, candidates, found))
 
     look_closer(copy, baseline, by_id, clock, found, gain_min)
-    _select(copy, baseline, by_id, clock, found, gain_min=gain_min, members_max=members_max)
+    _select(
+        copy, baseline, by_id, clock, found,
+        gain_min=gain_min, members_max=members_max, space_bytes=space_bytes,
+    )  # fmt: skip
     look_again(copy, baseline, by_id, clock, found)
 
 
@@ -111,6 +123,7 @@ def _select(
     *,
     gain_min: float,
     members_max: int,
+    space_bytes: float,
 ) -> None:
     """Choose among what was tried, and the planner's settings that changed no plan alone."""
     settings = {name for name, each in by_id.items() if is_planner_setting(each)}
@@ -137,6 +150,7 @@ def _select(
         holds=in_turns.is_gain,
         anew=settings,
         has_time=lambda: not clock.is_over,
+        space=Space(space_bytes, {name: each.bytes or 0 for name, each in tried.items()}),
     )
     for name, other in in_turns.dearer.items():
         if name in found.alike:

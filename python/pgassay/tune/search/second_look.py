@@ -6,6 +6,7 @@ is; and where there is no index, that cost changes nothing. So neither is chosen
 together where the planner says, with the index built and the setting in force, that it would use it.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -28,6 +29,7 @@ def look_with_settings(
     *,
     gain_min: float,
     members_max: int,
+    space_bytes: float = math.inf,
 ) -> None:
     """Try what was screened on top of a selection that has a setting, or gets one; `found` is extended.
 
@@ -52,13 +54,15 @@ def look_with_settings(
         upon = with_taken(copy, baseline, copy.ground, first)
         again = Searched()
         rest = [each for each in screened if each not in needed]
-        search(copy, upon, rest, clock, again, say, gain_min=gain_min, members_max=room)
+        left_bytes = space_bytes - found.chosen_bytes
+        search(
+            copy, upon, rest, clock, again, say,
+            gain_min=gain_min, members_max=room, space_bytes=left_bytes,
+        )  # fmt: skip
     finally:
         copy.ground = ()
         copy.align(())
-    whole = Selection(
-        (*first.steps, *again.selection.steps), {**found.selection.beside, **again.selection.beside}
-    )
+    whole = first.with_more(again.selection)
     if needed and not _gains(baseline, found.selection, whole, gain_min, again):
         return
     for each in needed:
@@ -102,7 +106,7 @@ def _with(
             return None
         current.update(seconds)
         steps = (*steps, Step(each.id, total_s(baseline.weights, current), current))
-    return Selection(steps, selection.beside)
+    return Selection(steps, selection.beside, selection.over)
 
 
 def _gains(baseline: Baseline, before: Selection, whole: Selection, gain_min: float, again: Searched) -> bool:

@@ -105,10 +105,14 @@ class Step:
 
 @dataclass(frozen=True)
 class Selection:
-    """What was taken, in order; `beside`: for each fix not taken, its gain on top of those that were."""
+    """What was taken, in order; `beside`: for each fix not taken, its gain on top of those that were.
+
+    `over`: by id of what was not taken, as it takes more space than was allowed, the bytes that were left.
+    """
 
     steps: tuple[Step, ...] = ()
     beside: Mapping[str, float] = field(default_factory=dict)
+    over: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -125,11 +129,17 @@ class Selection:
             step.id: before / step.total_s
             for before, step in list(zip(totals, self.steps, strict=False))[count:]
         }
-        return Selection(self.steps[:count], {**self.beside, **others})
+        return Selection(self.steps[:count], {**self.beside, **others}, self.over)
 
     def less(self, name: str, gain: float) -> "Selection":
         """The same without one of them, which gains so much in it."""
-        return Selection(tuple(step for step in self.steps if step.id != name), {**self.beside, name: gain})
+        steps = tuple(step for step in self.steps if step.id != name)
+        return Selection(steps, {**self.beside, name: gain}, self.over)
+
+    def with_more(self, again: "Selection") -> "Selection":
+        """The same with what was chosen on top of it."""
+        over = {name: left for name, left in self.over.items() if name not in again.ids}
+        return Selection((*self.steps, *again.steps), {**self.beside, **again.beside}, {**over, **again.over})
 
 
 def total_s(weights: Mapping[str, float], seconds: Seconds) -> float:
