@@ -46,7 +46,12 @@ def test_a_sentence_keeps_all_but_its_literals(sentence: str, left: str) -> None
 
 
 def test_names_of_fixes_keep_all_but_the_literals_of_their_sql() -> None:
-    for name in ("index:orders(a, col2)", "without index:orders(a, col2)", "Index on orders(a, col2)"):
+    for name in (
+        "index:orders(a, col2)",
+        "without index:orders(a, col2)",
+        "Index on orders(a, col2)",
+        "GIN index on orders(a)",
+    ):
         shown = name_without_literals(f"{name} where (customer = 4711) AND (s = 'hidden')")
         assert shown == f"{name} where (customer = ?) AND (s = ?)"
     assert name_without_literals("max_wal_size = 1024MB") == "max_wal_size = 1024MB"

@@ -22,7 +22,7 @@ _QUOTED = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 # Ids and titles of indexes hold their keys and their conditions as SQL.
-_OF_INDEXES = re.compile(r"\A(?:without )?(?:index:|Index on )")
+_OF_INDEXES = re.compile(r"\A(?:without )?(?:index:|(?:[A-Z]+ i|I)ndex on )")
 
 
 def sentence_without_literals(text: str) -> str:

@@ -13,6 +13,7 @@ from pgassay.tune.finders.base import Finder, Offer
 from pgassay.tune.finders.design.btree import fetched, ranges
 from pgassay.tune.finders.evidence.building import Key, NewIndex, index_offer
 from pgassay.tune.finders.evidence.evidence import Evidence
+from pgassay.words import percent_rounded
 
 CORRELATION_MIN = 0.95
 PAGES_MIN = 1000
@@ -49,7 +50,7 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
                 evidence, "brin", scan, index, scan.ms * (1 - part) - _SEARCH_MS,
                 f"{scan.sentence}; rows lie in the order of {name} (correlation "
                 f"{column.correlation:.2f}), so "
-                f"that a BRIN index of a few pages leaves out {1 - part:.0%} of the table",
+                f"that a BRIN index of a few pages leaves out {percent_rounded(1 - part)} of the table",
                 size=3 * evidence.facts.block_bytes + table.pages / width * 24,
             )  # fmt: skip
 

@@ -51,7 +51,7 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
                         id=index.id,
                         layer="design",
                         kind="foreign-key",
-                        title=f"Index on {index.id.removeprefix('index:')}",
+                        title=index.title,
                         reason=f"the check of {constraint.name} took {trigger.ms:.1f} ms in "
                         f"{calls:,.0f} calls, "
                         f"each reading {top.name}, which has no index on {', '.join(constraint.columns)}",

@@ -18,6 +18,7 @@ from pgassay.tune.finders.evidence.conditions import Condition
 from pgassay.tune.finders.evidence.evidence import Evidence, Scan
 from pgassay.tune.finders.evidence.shares import same, share
 from pgassay.tune.finders.evidence.work import btree_bytes, index_ms
+from pgassay.words import percent_rounded
 
 SHARE_MAX = 0.2
 # Where so many rows have values that no index finds, the few others are what an index is for.
@@ -88,7 +89,8 @@ def _for_condition(evidence: Evidence, scan: Scan, fixed: Condition, rows: float
     after = index_ms(scan, wanted, evidence.symptom.machine)
     yield from index_offer(
         evidence, "partial", scan, index, saved - after,
-        f"{scan.sentence}; {fixed.text} holds for {part:.1%} of the rows, which are all that the index has",
+        f"{scan.sentence}; {fixed.text} holds for {percent_rounded(part)} of the rows, which are all "
+        "that the index has",
         size=max(
             btree_bytes(scan.table, rows * part, [key.text for key in keys], evidence.facts.block_bytes),
             2 * evidence.facts.block_bytes,

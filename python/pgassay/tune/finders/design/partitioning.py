@@ -31,6 +31,7 @@ from pgassay.tune.finders.evidence.conditions import quoted
 from pgassay.tune.finders.evidence.evidence import Evidence, Scan, statement_ms
 from pgassay.tune.finders.evidence.shares import distinct_values
 from pgassay.tune.names import bounded
+from pgassay.words import percent_rounded
 
 PAGES_MIN = 1000
 TIME_SHARE_MIN = 0.75
@@ -225,9 +226,9 @@ def _for_key(evidence: Evidence, scans: list[Scan], key: str, how: str) -> Itera
             kind="partitioning",
             title=f"Partition {table.name} by {how.lower()} of {key} into {len(parts)}",
             reason=f"{len(helped)} of {len(scans)} scans of {table.pages:,} pages filter by {key} and let "
-            f"{helped[0].rows / max(helped[0].rows_in, 1.0):.0%} through{words}; statements without {key} "
-            f"would open every partition, unique keys must have it, privileges are given anew, and the "
-            f"table as it was stays beside it as {bounded(table.name, '_whole')}, to go back to"
+            f"{percent_rounded(helped[0].rows / max(helped[0].rows_in, 1.0))} through{words}; statements "
+            f"without {key} would open every partition, unique keys must have it, privileges are given anew, "
+            f"and the table as it was stays beside it as {bounded(table.name, '_whole')}, to go back to"
             + (f"; not tried: {obstacle}" if obstacle else ""),
             statements=(),
             sql=() if obstacle else sql,

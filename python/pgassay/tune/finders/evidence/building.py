@@ -51,12 +51,22 @@ class NewIndex:
     @property
     def id(self) -> str:
         """The candidate's id: the same whenever the same index is meant."""
-        keys = ",".join(key.sql for key in self.keys)
         method = "" if self.method == "btree" else f"{self.method}:"
+        return f"index:{method}{self._where}"
+
+    @property
+    def title(self) -> str:
+        """What it is in words."""
+        return f"{'Index' if self.method == 'btree' else f'{self.method.upper()} index'} on {self._where}"
+
+    @property
+    def _where(self) -> str:
+        """The table, the keys, and what follows them."""
+        keys = ",".join(key.sql for key in self.keys)
         tail = (f" include({','.join(self.included)})" if self.included else "") + (
             f" where {self.predicate}" if self.predicate else ""
         )
-        return f"index:{method}{_place(self.table)}({keys}){tail}"
+        return f"{_place(self.table)}({keys}){tail}"
 
     @property
     def name(self) -> str:
@@ -192,7 +202,7 @@ def index_offer(
             id=index.id,
             layer="design",
             kind=kind,
-            title=f"Index on {index.id.removeprefix('index:')}",
+            title=index.title,
             reason=reason,
             statements=(),
             sql=(*before, index.sql, *after),

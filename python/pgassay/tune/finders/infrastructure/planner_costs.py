@@ -23,6 +23,7 @@ from pgassay.tune.finders.design.join import lookups
 from pgassay.tune.finders.evidence.building import Key, serves
 from pgassay.tune.finders.evidence.evidence import Evidence, Scan
 from pgassay.tune.finders.evidence.work import index_ms, miss_share
+from pgassay.words import percent_rounded
 
 COST_MIN, COST_RATIO_MIN = 1.1, 1.33
 _CACHE_OF_MEMORY = 0.75
@@ -52,7 +53,7 @@ def _why(evidence: Evidence, scan: Scan) -> str:
         return "what it reads is in memory, where a random page costs what the next one does"
     return (
         f"the probe of this machine took {evidence.symptom.machine.random_read_us:,.0f} µs for a random "
-        f"page, and {miss_share(scan):.0%} of the pages were read"
+        f"page, and {percent_rounded(miss_share(scan))} of the pages were read"
     )
 
 

@@ -17,6 +17,7 @@ from pgassay.tune.candidate import Candidate
 from pgassay.tune.finders.base import Finder, Offer, Saving
 from pgassay.tune.finders.evidence.evidence import Evidence
 from pgassay.tune.finders.evidence.work import size_in_words
+from pgassay.words import percent_rounded
 
 PAGE_MS_MIN, READ_SHARE_MIN = 0.03, 0.33
 CONCURRENCY = 64
@@ -94,9 +95,8 @@ def _writing(evidence: Evidence) -> Iterator[Offer]:
                 kind="wal",
                 title=f"max_wal_size = {wanted_mb}MB",
                 reason=f"{requested:,} checkpoints were asked for, {timed or 0:,} came by time; of "
-                f"{size_in_words(written)} of WAL {min(images / written, 1.0):.0%} were whole pages, "
-                "which follow "
-                "each checkpoint; a crash takes longer to recover from",
+                f"{size_in_words(written)} of WAL {percent_rounded(min(images / written, 1.0))} were whole "
+                "pages, which follow each checkpoint; a crash takes longer to recover from",
                 statements=(),
                 settings={"max_wal_size": f"{wanted_mb}MB"},
                 bytes=(wanted_mb - int(have_mb)) * _MB,

@@ -15,6 +15,7 @@ from pgassay.tune.facts.schema import TableFacts
 from pgassay.tune.finders.base import Finder, Offer, Saving
 from pgassay.tune.finders.evidence.building import place
 from pgassay.tune.finders.evidence.evidence import Evidence
+from pgassay.words import percent_rounded
 
 HOT_MAX = 0.5
 UPDATES_MIN = 10_000
@@ -51,7 +52,7 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
                     layer="operations",
                     kind="fillfactor",
                     title=f"Leave a fifth of {table.name}'s pages free for updates",
-                    reason=f"of {updated:,.0f} updates {hot / updated:.0%} were HOT, though the "
+                    reason=f"of {updated:,.0f} updates {percent_rounded(hot / updated)} were HOT, though the "
                     "statement sets no "
                     f"column of an index: the other pages were full, and {count} indexes got new entries",
                     statements=(),

@@ -16,6 +16,7 @@ from pgassay.tune.finders.base import Finder, Offer, Saving
 from pgassay.tune.finders.evidence.building import place
 from pgassay.tune.finders.evidence.evidence import Evidence, Scan
 from pgassay.tune.finders.evidence.work import FETCH_MS, index_ms
+from pgassay.words import percent_rounded
 
 DEAD_MIN = 0.2
 FETCHED_MIN = 0.2
@@ -60,22 +61,22 @@ def harmed(evidence: Evidence) -> Iterator[tuple[Scan, float, str]]:
         ):
             yield scan, min(fetches * FETCH_MS, 0.8 * scan.ms), (
                 f"an index-only scan of {scan.rows_in:,.0f} rows went to the heap for {fetches:,.0f}: "
-                f"{visible:.0%} "
+                f"{percent_rounded(visible)} "
                 f"of {table.name}'s pages are marked all-visible"
             )  # fmt: skip
         covered = _covered_ms(evidence, scan) if visible < _VISIBLE_MAX else None
         if covered is not None:
             yield scan, scan.ms - covered[1], (
-                f"{covered[0]} has all columns that are read of {table.name}, but {visible:.0%} of "
-                "the pages are "
+                f"{covered[0]} has all columns that are read of {table.name}, but {percent_rounded(visible)} "
+                "of the pages are "
                 f"marked all-visible, so that the heap is visited ({scan.ms:.1f} ms)"
             )  # fmt: skip
         dead = dead_share(table)
         part = _DEAD_COSTS.get(scan.node.type, 0.0)
         if dead >= DEAD_MIN and part:
             yield scan, scan.ms * dead * part, (
-                f"{dead:.0%} of {table.name}'s rows are dead, and {', '.join(scan.indexes)} still "
-                "leads to them "
+                f"{percent_rounded(dead)} of {table.name}'s rows are dead, and {', '.join(scan.indexes)} "
+                "still leads to them "
                 f"({scan.ms:.1f} ms)"
             )  # fmt: skip
 
