@@ -70,7 +70,7 @@ SELECT count(*), sum(total) FROM orders WHERE date_trunc('day', created) = times
 SELECT c.city, count(*) FROM orders o JOIN customers c ON c.id = o.customer_id WHERE o.status = 'returned'
 GROUP BY c.city ORDER BY 2 DESC LIMIT 10;
 -- name: never-sold
-SELECT id FROM products WHERE id NOT IN (SELECT product_id FROM items WHERE order_id < 200000);
+SELECT id FROM products WHERE id NOT IN (SELECT product_id FROM items WHERE order_id < 2000);
 -- name: with-tag
 SELECT id, title FROM products WHERE tags @> ARRAY[17, 99];
 -- name: of-tier

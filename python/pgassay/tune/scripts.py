@@ -154,7 +154,11 @@ def _undoing(fix: Candidate, facts: SchemaFacts | None) -> list[str]:
             for line in online(statement, facts, is_undo=True, is_partitioned=bool(made))
         ]
         # Those that were attached have gone with the index above them.
-        lines += [line for index in made for line in online(f"DROP INDEX {index}", facts, is_undo=True)]
+        lines += [
+            line
+            for index, is_parted in made
+            for line in online(f"DROP INDEX {index}", facts, is_undo=True, is_partitioned=is_parted)
+        ]
     if fix.sql and not (fix.undoable and fix.undo):
         lines.append("-- This can't be taken back, and need not be: it changed no row that a query returns.")
     lines += [f"-- {each} stays: others may use it by now." for each in _extensions(fix)]
@@ -249,19 +253,30 @@ def _drops_of_partitioned(root: ast.DropStmt, facts: SchemaFacts | None) -> bool
     )
 
 
-def _made_of_partitions(fix: Candidate, facts: SchemaFacts | None) -> Iterator[str]:
-    """The indexes that are made for it on the partitions of a table, and attached one by one."""
+def _made_of_partitions(fix: Candidate, facts: SchemaFacts | None) -> Iterator[tuple[str, bool]]:
+    """The indexes that are made for it on the partitions of a table, and attached one by one.
+
+    With whether it is that of a partition that is partitioned itself, which comes before those below it.
+    """
     for root in map(_parsed, fix.sql):
         if not isinstance(root, ast.IndexStmt) or facts is None:
             continue
         table = _table(root.relation, facts)
         if table is not None and table.kind == "partitioned":
-            for part in _partitions(table, facts):
-                yield _qualified(part.schema_, _of_partition(part, str(root.idxname)))
+            for part in _all_below(table, facts):
+                name = _of_partition(part, str(root.idxname))
+                yield _qualified(part.schema_, name), part.kind == "partitioned"
 
 
 def _partitions(table: TableFacts, facts: SchemaFacts) -> list[TableFacts]:
     return [each for each in facts.tables if each.is_partition_of(table)]
+
+
+def _all_below(table: TableFacts, facts: SchemaFacts) -> Iterator[TableFacts]:
+    """Its partitions, each before its own."""
+    for part in _partitions(table, facts):
+        yield part
+        yield from _all_below(part, facts)
 
 
 def _of_partition(part: TableFacts, name: str) -> str:
@@ -270,26 +285,48 @@ def _of_partition(part: TableFacts, name: str) -> str:
 
 
 def _by_partition(root: ast.IndexStmt, table: TableFacts, facts: SchemaFacts) -> Iterator[str]:
-    """ON ONLY the parent, which takes no time, then each partition CONCURRENTLY, and attached."""
-    parts = _partitions(table, facts)
+    """ON ONLY the parent, which takes no time, then each partition CONCURRENTLY, and attached.
+
+    Only where all leaves are tables that are known: without an index on each of its partitions the parent's
+    would stay INVALID.
+    """
+    parted = [table, *(each for each in _all_below(table, facts) if each.kind == "partitioned")]
+    parts = [part for each in parted for part in _partitions(each, facts)]
+    is_whole = all(_partitions(each, facts) for each in parted)
     name, relation = root.idxname, root.relation
-    if not name or relation is None or not parts or any(each.kind != "table" for each in parts):
-        yield "-- The table has partitions of partitions, so that this locks it against writes meanwhile."
+    if (
+        not name
+        or relation is None
+        or not is_whole
+        or {each.kind for each in parts} - {"table", "partitioned"}
+    ):
+        yield "-- Not all of its partitions are tables, so that this locks it against writes meanwhile."
         if relation is not None:
             relation.inh = True
         yield _text(root)
         return
     relation.inh = False
     yield _text(root)
-    for part in parts:
-        root.idxname = _of_partition(part, name)
+    yield from _on_parts(root, table, name, facts, name)
+
+
+def _on_parts(
+    root: ast.IndexStmt, table: TableFacts, index: str, facts: SchemaFacts, name: str
+) -> Iterator[str]:
+    """The index on each of a table's partitions, and below them; `index`: the table's own, there already."""
+    for part in _partitions(table, facts):
+        own, is_parted = _of_partition(part, name), part.kind == "partitioned"
+        root.idxname, root.concurrent = own, not is_parted
         root.relation = ast.RangeVar(
-            schemaname=part.schema_, relname=part.name, inh=True, relpersistence=relation.relpersistence
+            schemaname=part.schema_, relname=part.name, inh=not is_parted, relpersistence="p"
         )
-        root.concurrent = True
-        yield from _unlimited(_INVALID, _text(root))
-        parent, attached = _qualified(table.schema_, name), _qualified(part.schema_, root.idxname)
-        yield f"ALTER INDEX {parent} ATTACH PARTITION {attached};"
+        if is_parted:
+            yield _text(root)
+            yield from _on_parts(root, part, own, facts, name)
+        else:
+            yield from _unlimited(_INVALID, _text(root))
+        above, attached = _qualified(table.schema_, index), _qualified(part.schema_, own)
+        yield f"ALTER INDEX {above} ATTACH PARTITION {attached};"
 
 
 def _qualified(schema: str, name: str) -> str:

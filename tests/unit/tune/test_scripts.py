@@ -107,11 +107,42 @@ def test_an_index_of_a_partitioned_table_is_made_partition_by_partition() -> Non
     ]
 
 
-def test_partitions_of_partitions_are_locked_and_that_is_said() -> None:
-    known = facts(table("orders", kind="partitioned"), table("orders_1", kind="partitioned", parent="orders"))
-    lines = online("CREATE INDEX i ON orders (customer)", known)
-    assert "locks it against writes" in lines[0]
-    assert lines[1] == "CREATE INDEX i ON orders (customer);"
+def of_two_levels(*others: TableFacts) -> SchemaFacts:
+    return facts(
+        table("orders", kind="partitioned"),
+        table("orders_1", kind="partitioned", parent="orders"),
+        table("orders_2", parent="orders"),
+        *others,
+    )
+
+
+def test_partitions_of_partitions_are_made_one_by_one_too() -> None:
+    known = of_two_levels(table("orders_1_a", parent="orders_1"))
+    assert without_limits(online("CREATE INDEX i ON orders (customer)", known)) == [
+        "CREATE INDEX i ON ONLY orders (customer);",
+        "CREATE INDEX orders_1_i ON ONLY public.orders_1 (customer);",
+        "CREATE INDEX CONCURRENTLY orders_1_a_i ON public.orders_1_a (customer);",
+        'ALTER INDEX "public"."orders_1_i" ATTACH PARTITION "public"."orders_1_a_i";',
+        'ALTER INDEX "public"."i" ATTACH PARTITION "public"."orders_1_i";',
+        "CREATE INDEX CONCURRENTLY orders_2_i ON public.orders_2 (customer);",
+        'ALTER INDEX "public"."i" ATTACH PARTITION "public"."orders_2_i";',
+    ]
+    fix = candidate(sql=("CREATE INDEX i ON orders (customer)",), undo=("DROP INDEX i",))
+    lines = without_limits(undo_script([fix], known).splitlines())
+    assert [line for line in lines if "DROP" in line] == [
+        "DROP INDEX IF EXISTS i;",
+        "DROP INDEX IF EXISTS public.orders_1_i;",
+        "DROP INDEX CONCURRENTLY IF EXISTS public.orders_1_a_i;",
+        "DROP INDEX CONCURRENTLY IF EXISTS public.orders_2_i;",
+    ]
+
+
+def test_partitions_that_are_not_known_or_no_tables_lock_it_and_that_is_said() -> None:
+    foreign = table("orders_1_a", kind="foreign", parent="orders_1")
+    for known in (of_two_levels(), of_two_levels(foreign)):
+        lines = online("CREATE INDEX i ON orders (customer)", known)
+        assert "locks it against writes" in lines[0]
+        assert lines[1] == "CREATE INDEX i ON orders (customer);"
 
 
 @pytest.mark.parametrize(
