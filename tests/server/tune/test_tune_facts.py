@@ -1,4 +1,4 @@
-"""The facts of a database with hostile names, as real servers of three versions tell them."""
+"""Facts of a database with hostile names, as real servers of three versions tell them, and scripts by them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,8 +8,11 @@ import pytest
 from pgassay.environment.builds.registry import resolve
 from pgassay.environment.server.server import Server
 from pgassay.environment.server.sessions import ControlSession, control
+from pgassay.sql_text import split_statements, strip_comments
+from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.facts.schema import SchemaFacts
+from pgassay.tune.scripts import apply_script, undo_script
 from server_helpers import TINY_SETTINGS, empty_cluster, own_home
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
@@ -98,3 +101,45 @@ def test_facts_are_those_of_the_catalogs(session: ControlSession) -> None:
     assert "plpgsql" in facts.extensions and facts.checkpoints_requested is not None
     assert facts.encoding == "UTF8" and facts.collation == "C"
     assert all(each.schema_ not in ("pg_catalog", "information_schema") for each in facts.tables)
+
+
+PARTS_OF_PARTS = (
+    "CREATE TABLE public.kept (at date, k int) PARTITION BY RANGE (at)",
+    "CREATE TABLE public.kept_24 PARTITION OF public.kept FOR VALUES FROM ('2024-01-01') TO ('2025-01-01')",
+    "CREATE TABLE public.kept_25 PARTITION OF public.kept FOR VALUES FROM ('2025-01-01') TO ('2026-01-01') "
+    "PARTITION BY HASH (k)",
+    'CREATE TABLE public."kept 25, 0" PARTITION OF public.kept_25 FOR VALUES WITH (MODULUS 2, REMAINDER 0)',
+    'CREATE TABLE public."kept 25, 1" PARTITION OF public.kept_25 FOR VALUES WITH (MODULUS 2, REMAINDER 1)',
+    "INSERT INTO public.kept SELECT date '2024-01-01' + i % 700, i FROM generate_series(1, 2000) i",
+)
+
+
+def test_an_index_of_partitions_of_partitions_is_made_without_a_lock_and_taken_back(
+    session: ControlSession,
+) -> None:
+    for sql in PARTS_OF_PARTS:
+        session.execute(sql)
+    fix = Candidate(
+        id="index:kept(k)", layer="design", kind="btree", title="Index on kept(k)", reason="", statements=(),
+        sql=("CREATE INDEX kept_k ON public.kept (k)",), undo=("DROP INDEX public.kept_k",),
+    )  # fmt: skip
+    facts = read_facts(session)
+
+    def run(script: str) -> list[tuple[object, ...]]:
+        for part in split_statements(script, "script"):
+            if strip_comments(part):
+                session.execute(part)
+        return session.execute(
+            "SELECT i.indrelid::regclass::text, i.indisvalid FROM pg_index i "
+            "WHERE i.indrelid::regclass::text ~ 'kept' ORDER BY 1"
+        ).fetchall()
+
+    applied = apply_script([fix], facts)
+    assert "locks it against writes" not in applied
+    names = ('"kept 25, 0"', '"kept 25, 1"', "kept", "kept_24", "kept_25")
+    assert sorted(run(applied)) == [(name, True) for name in sorted(names)]
+    assert run(undo_script([fix], facts)) == []
+    # What went no further than half is taken back too.
+    half = applied[: applied.rindex("ALTER INDEX")]
+    assert ("kept", False) in run(half)
+    assert run(undo_script([fix], facts)) == []
