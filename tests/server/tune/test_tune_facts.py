@@ -1,4 +1,4 @@
-"""Facts of a database with hostile names, as real servers of three versions tell them, and scripts by them."""
+"""What real servers of three versions tell of a database with hostile names, and scripts made by that."""
 
 from collections.abc import Iterator
 from pathlib import Path
