@@ -16,7 +16,6 @@ from pgassay.experiment.running.run import host_lock
 from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.model.tuning.answer import TuneResult
 from pgassay.terminal.progress import Progress
-from pgassay.tune.answer import PROOF_REFUSED
 from pgassay.tune.asking import as_of_the_source, asking_again, symptom_for
 from pgassay.tune.baseline import baseline_of
 from pgassay.tune.candidate import Symptom
@@ -55,6 +54,7 @@ from pgassay.tune.stored import (
     write_result,
     write_search,
 )
+from pgassay.tune.summary.sentences import PROOF_REFUSED
 from pgassay.tune.symptom import cause_of_plans, symptom_of
 from pgassay.tune.tools import Gathered, Tools, gather
 
@@ -279,7 +279,8 @@ def _settle(known: Known, copy: TrialCopy) -> None:
 
 def _prove(known: Known, progress: Progress) -> None:
     assert known.baseline is not None
-    known.proving = Proving(known.folder, search_of(known), known.planned)
+    search = search_of(known).model_copy(update={"warnings": tuple(known.warnings)})
+    known.proving = Proving(known.folder, search, known.planned)
     write_search(known.folder, known.proving.search)
     write_result(known.folder, result_of(known, is_interrupted=True))
     try:

@@ -14,11 +14,12 @@ from pgassay.report import schema
 from pgassay.report.charts import tune_charts
 from pgassay.report.charts.drawing import NARROW_PX, WIDE_PX
 from pgassay.report.tune import text
-from pgassay.tune.answer import BESIDE, NOT_TOLD, ranked, summary
+from pgassay.tune.answer import BESIDE, NOT_TOLD, ranked
 from pgassay.tune.proof import turned
 from pgassay.tune.search.search import Searched
 from pgassay.tune.search.selection import Selection, Step, Tried
 from pgassay.tune.stored import Told, compose, read_folder, stored_search, write_result, write_search
+from pgassay.tune.summary.sentences import summary
 from pgassay.tune.symptom import told_cause
 from pgassay.tune.tools import Gathered
 
@@ -268,7 +269,8 @@ def test_a_stored_search_gives_the_same_answer_again(tmp_path: Path) -> None:
     assert [(fix.id, fix.verdict) for fix in composed.fixes if fix.verdict == "worse"] == [
         ("index:harmful", "worse")
     ]
-    assert composed.nothing_to_do  # without its proof nothing is recommended
+    # Without its proof nothing is recommended, and that nothing is to be done was not shown.
+    assert not composed.nothing_to_do
 
 
 def test_an_endless_statement_survives_the_file(tmp_path: Path) -> None:
