@@ -286,7 +286,8 @@ def _prove(known: Known, progress: Progress) -> None:
     try:
         known.proving.run(lambda: known.left_s, progress)
     except (UsageError, MeasurementError) as error:
-        # What was found stands, without its proof: a disk that can't hold all arms, most of all.
+        # What was found stands, with the blocks that there are: a disk that can't hold all arms, most of all.
+        known.proving.read()
         known.warnings.append(f"{PROOF_REFUSED}: {error}")
         progress.message(known.warnings[-1])
 
